@@ -1,1 +1,6 @@
 //! The Node Resource Interface protocol.
+
+mod generated;
+
+pub use generated::nri as api;
+pub use generated::nri_ttrpc as service;
