@@ -1,1 +1,3 @@
 //! Stories that run in one process.
+
+mod fuzz;
