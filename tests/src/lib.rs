@@ -1,1 +1,3 @@
 //! What the tests of this workspace share.
+
+pub mod go;
