@@ -1,0 +1,3 @@
+//! What we say beside what Go says.
+
+mod schema;
