@@ -1,10 +1,13 @@
 //! The Node Resource Interface protocol, shared by both ends of the wire.
 //!
-//! Generated from `nri.proto`: the messages in [`api`], the ttRPC services in [`service`].
+//! Generated from `nri.proto`: the messages in [`api`], the ttRPC services in [`service`]. Written by hand: what
+//! plugins can subscribe to ([`event`]).
 
 mod generated;
 
+pub mod event;
 pub mod quote;
 
+pub use event::{Event, EventMask};
 pub use generated::nri as api;
 pub use generated::nri_ttrpc as service;
