@@ -1,13 +1,15 @@
 //! The Node Resource Interface protocol, shared by both ends of the wire.
 //!
 //! Generated from `nri.proto`: the messages in [`api`], the ttRPC services in [`service`]. Written by hand: what
-//! plugins can subscribe to ([`event`]).
+//! plugins can subscribe to ([`event`]), what they are called ([`plugin_id`]).
 
 mod generated;
 
 pub mod event;
+pub mod plugin_id;
 pub mod quote;
 
 pub use event::{Event, EventMask};
 pub use generated::nri as api;
 pub use generated::nri_ttrpc as service;
+pub use plugin_id::PluginId;
