@@ -1,10 +1,12 @@
 //! The Node Resource Interface protocol, shared by both ends of the wire.
 //!
 //! Generated from `nri.proto`: the messages in [`api`], the ttRPC services in [`service`]. Written by hand: what
-//! plugins can subscribe to ([`event`]), what they are called ([`plugin_id`]).
+//! plugins can subscribe to ([`event`]), what they are called ([`plugin_id`]), where
+//! both ends meet ([`defaults`]).
 
 mod generated;
 
+pub mod defaults;
 pub mod event;
 pub mod plugin_id;
 pub mod quote;
