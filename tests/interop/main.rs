@@ -1,0 +1,4 @@
+//! What we say beside what Go says.
+
+mod schema;
+mod texts;

@@ -1,0 +1,103 @@
+//! The protocol, item by item.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use nri_proto::api;
+use nri_tests::go;
+use protobuf::descriptor::field_descriptor_proto::Label;
+use protobuf::descriptor::{
+    DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto, MethodDescriptorProto,
+    ServiceDescriptorProto,
+};
+
+#[test]
+fn our_schema_is_that_of_the_go_module_field_by_field() {
+    let Ok(descriptors) = go::program("descriptors") else { return };
+    let output = Command::new(descriptors).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let theirs = String::from_utf8(output.stdout).unwrap();
+
+    check(&lines(api::file_descriptor()), &theirs.lines().map(str::to_owned).collect());
+}
+
+fn check(ours: &BTreeSet<String>, theirs: &BTreeSet<String>) {
+    let missing = theirs.difference(ours).map(|line| format!("- {line}\n"));
+    let invented = ours.difference(theirs).map(|line| format!("+ {line}\n"));
+    let difference: String = missing.chain(invented).collect();
+    assert!(difference.is_empty(), "Go has (-), we have (+):\n{difference}");
+    assert!(theirs.len() > 400, "the Go program printed only {} lines", theirs.len());
+}
+
+/// The lines that the Go program `descriptors` prints, of our own descriptors.
+fn lines(file: &protobuf::reflect::FileDescriptor) -> BTreeSet<String> {
+    let file: &FileDescriptorProto = file.proto();
+    let scope = file.package();
+    let mut lines = BTreeSet::new();
+    lines.extend(file.message_type.iter().flat_map(|message| message_lines(scope, message)));
+    lines.extend(file.enum_type.iter().flat_map(|values| enum_lines(scope, values)));
+    lines.extend(file.service.iter().flat_map(|service| service_lines(scope, service)));
+    lines
+}
+
+fn message_lines(scope: &str, message: &DescriptorProto) -> Vec<String> {
+    let name = format!("{scope}.{}", message.name());
+    let mut lines = vec![format!("message {name}")];
+    lines.extend(message.field.iter().map(|field| {
+        format!("field {name}.{} = {}: {}", field.name(), field.number(), labelled(&name, message, field))
+    }));
+    let nested = message.nested_type.iter().filter(|nested| !nested.options.map_entry());
+    lines.extend(nested.flat_map(|nested| message_lines(&name, nested)));
+    lines.extend(message.enum_type.iter().flat_map(|values| enum_lines(&name, values)));
+    lines
+}
+
+fn labelled(name: &str, message: &DescriptorProto, field: &FieldDescriptorProto) -> String {
+    let entry = message.nested_type.iter().find(|nested| {
+        nested.options.map_entry() && full_name(field.type_name()) == format!("{name}.{}", nested.name())
+    });
+    if let Some(entry) = entry {
+        return format!("map<{}, {}>", type_of(&entry.field[0]), type_of(&entry.field[1]));
+    }
+    let label = match (field.label(), field.oneof_index) {
+        (Label::LABEL_REPEATED, _) => "repeated ",
+        (_, Some(_)) if field.proto3_optional() => "optional ",
+        (_, Some(_)) => "oneof ",
+        (_, None) => "",
+    };
+    format!("{label}{}", type_of(field))
+}
+
+fn type_of(field: &FieldDescriptorProto) -> String {
+    let kind = format!("{:?}", field.type_()).trim_start_matches("TYPE_").to_lowercase();
+    match full_name(field.type_name()) {
+        "" => kind,
+        name => format!("{kind} {name}"),
+    }
+}
+
+fn enum_lines(scope: &str, values: &EnumDescriptorProto) -> Vec<String> {
+    let name = format!("{scope}.{}", values.name());
+    values.value.iter().map(|value| format!("enum {name}: {} = {}", value.name(), value.number())).collect()
+}
+
+fn service_lines(scope: &str, service: &ServiceDescriptorProto) -> Vec<String> {
+    let name = format!("{scope}.{}", service.name());
+    let stream = |streaming| if streaming { "stream " } else { "" };
+    let method_line = |method: &MethodDescriptorProto| {
+        format!(
+            "rpc {name}.{}({}{}) returns ({}{})",
+            method.name(),
+            stream(method.client_streaming()),
+            full_name(method.input_type()),
+            stream(method.server_streaming()),
+            full_name(method.output_type()),
+        )
+    };
+    service.method.iter().map(method_line).collect()
+}
+
+/// Descriptors say `.a.b.C`, Go says `a.b.C`.
+fn full_name(name: &str) -> &str {
+    name.trim_start_matches('.')
+}
