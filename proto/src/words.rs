@@ -1,0 +1,20 @@
+//! What a container is made of, in plain Rust.
+//!
+//! Each word stands for one message of [`api`](crate::api), and `From` translates both ways. Translating never
+//! fails, and a message that becomes a word and a message again is the same message. So that this holds,
+//!
+//! * `None` is a message that is absent, and `Some` of a default one that is there and empty;
+//! * each word carries the fields that we do not know yet ([`Unknown`]).
+//!
+//! Values that the wire wraps to say whether they are set, such as `OptionalInt64`, are an `Option` here. They are
+//! values, not messages: should they ever get a second field, it is dropped until we know it.
+//!
+//! A field that the wire calls `type` is called `kind`.
+
+mod device;
+mod resources;
+mod unknown;
+
+pub use device::{CdiDevice, Device, DeviceRule, NetDevice};
+pub use resources::{Cpu, HugepageLimit, Memory, Pids, Resources};
+pub use unknown::Unknown;
