@@ -1,11 +1,16 @@
 //! Translates between words and the messages of [`api`](crate::api).
 //!
-//! The files below are tables: [`word!`] says which field is which. Both directions are made from the same line, and
-//! both take their argument apart completely, so that a field that is new in the protocol does not compile until
-//! someone decides about it.
+//! The files below are tables: [`word!`] says which field is which, [`names!`] which number. Both directions are made
+//! from the same line, and both take their argument apart completely, so that a field or number that is new in the
+//! protocol does not compile until someone decides about it.
 
 mod device;
+mod hooks;
+mod linux;
+mod mount;
 mod resources;
+mod scheduler;
+mod seccomp;
 mod value;
 
 /// Becomes the same thing on the other side: a word from the wire, or a message from a word.
@@ -53,4 +58,27 @@ macro_rules! word {
     };
 }
 
-use word;
+/// Translates an enum both ways: `theirs as ours` for each number that has a name.
+macro_rules! names {
+    ($theirs:ty as $ours:ident { $($number:ident as $variant:ident),+ $(,)? }) => {
+        impl Translate<$ours> for EnumOrUnknown<$theirs> {
+            fn translate(self) -> $ours {
+                match self.enum_value() {
+                    $(Ok(<$theirs>::$number) => $ours::$variant,)+
+                    Err(number) => $ours::Unnamed(Unnamed::new(number)),
+                }
+            }
+        }
+
+        impl Translate<EnumOrUnknown<$theirs>> for $ours {
+            fn translate(self) -> EnumOrUnknown<$theirs> {
+                match self {
+                    $($ours::$variant => <$theirs>::$number.into(),)+
+                    $ours::Unnamed(unnamed) => EnumOrUnknown::from_i32(unnamed.number()),
+                }
+            }
+        }
+    };
+}
+
+use {names, word};

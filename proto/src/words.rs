@@ -4,6 +4,7 @@
 //! fails, and a message that becomes a word and a message again is the same message. So that this holds,
 //!
 //! * `None` is a message that is absent, and `Some` of a default one that is there and empty;
+//! * a number without a name in an enum stays that number ([`Unnamed`]);
 //! * each word carries the fields that we do not know yet ([`Unknown`]).
 //!
 //! Values that the wire wraps to say whether they are set, such as `OptionalInt64`, are an `Option` here. They are
@@ -12,9 +13,21 @@
 //! A field that the wire calls `type` is called `kind`.
 
 mod device;
+mod hooks;
+mod linux;
+mod mount;
 mod resources;
+mod scheduler;
+mod seccomp;
 mod unknown;
+mod unnamed;
 
 pub use device::{CdiDevice, Device, DeviceRule, NetDevice};
+pub use hooks::{Hook, Hooks};
+pub use linux::{IoPriority, IoPriorityClass, LinuxContainer, Namespace, Rdt};
+pub use mount::Mount;
 pub use resources::{Cpu, HugepageLimit, Memory, Pids, Resources};
+pub use scheduler::{Scheduler, SchedulerFlag, SchedulerPolicy};
+pub use seccomp::{ProfileKind, Seccomp, SecurityProfile, Syscall, SyscallArg};
 pub use unknown::Unknown;
+pub use unnamed::Unnamed;
