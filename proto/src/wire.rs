@@ -4,10 +4,12 @@
 //! from the same line, and both take their argument apart completely, so that a field or number that is new in the
 //! protocol does not compile until someone decides about it.
 
+mod container;
 mod device;
 mod hooks;
 mod linux;
 mod mount;
+mod pod;
 mod resources;
 mod scheduler;
 mod seccomp;

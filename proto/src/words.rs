@@ -1,4 +1,4 @@
-//! What a container is made of, in plain Rust.
+//! Pods, containers and resources in plain Rust.
 //!
 //! Each word stands for one message of [`api`](crate::api), and `From` translates both ways. Translating never
 //! fails, and a message that becomes a word and a message again is the same message. So that this holds,
@@ -12,20 +12,24 @@
 //!
 //! A field that the wire calls `type` is called `kind`.
 
+mod container;
 mod device;
 mod hooks;
 mod linux;
 mod mount;
+mod pod;
 mod resources;
 mod scheduler;
 mod seccomp;
 mod unknown;
 mod unnamed;
 
+pub use container::{Container, ContainerState, Image, Rlimit, User};
 pub use device::{CdiDevice, Device, DeviceRule, NetDevice};
 pub use hooks::{Hook, Hooks};
 pub use linux::{IoPriority, IoPriorityClass, LinuxContainer, Namespace, Rdt};
 pub use mount::Mount;
+pub use pod::{LinuxPod, Pod};
 pub use resources::{Cpu, HugepageLimit, Memory, Pids, Resources};
 pub use scheduler::{Scheduler, SchedulerFlag, SchedulerPolicy};
 pub use seccomp::{ProfileKind, Seccomp, SecurityProfile, Syscall, SyscallArg};

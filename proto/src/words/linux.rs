@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::{Device, NetDevice, Resources, Scheduler, Seccomp, SecurityProfile, Unknown, Unnamed};
 
-/// The part of a container that only Linux has.
+/// The part of a [`Container`](super::Container) that only Linux has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinuxContainer {
     /// The namespaces of the container.
