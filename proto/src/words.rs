@@ -12,6 +12,8 @@
 //!
 //! A field that the wire calls `type` is called `kind`.
 
+#[cfg(any(test, feature = "proptest"))]
+pub mod arbitrary;
 mod container;
 mod device;
 mod hooks;
