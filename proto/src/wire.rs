@@ -13,6 +13,8 @@ mod pod;
 mod resources;
 mod scheduler;
 mod seccomp;
+#[cfg(test)]
+mod tests;
 mod value;
 
 /// Becomes the same thing on the other side: a word from the wire, or a message from a word.
