@@ -1,7 +1,7 @@
 use std::fmt::Debug;
 
 use proptest::prelude::*;
-use protobuf::{EnumFull, EnumOrUnknown, MessageFull};
+use protobuf::{EnumFull, EnumOrUnknown, Message, MessageFull};
 
 use super::Translate;
 use crate::api;
@@ -140,6 +140,17 @@ fn a_number_without_a_name_stays_that_number() {
     let ContainerState::Unnamed(unnamed) = state else { panic!("{state:?}") };
     assert_eq!(unnamed.number(), 77);
     assert_eq!(format!("{state:?}"), "Unnamed(77)");
+}
+
+#[test]
+fn a_list_of_numbers_below_zero_survives_the_wire() {
+    let scheduler = api::LinuxScheduler { flags: vec![EnumOrUnknown::from_i32(-1)], ..Default::default() };
+    check_message::<_, Scheduler>(scheduler);
+
+    // No word holds one yet.
+    let policy = api::LinuxMemoryPolicy { flags: vec![EnumOrUnknown::from_i32(-1)], ..Default::default() };
+    let bytes = policy.write_to_bytes().unwrap();
+    assert_eq!(api::LinuxMemoryPolicy::parse_from_bytes(&bytes).unwrap(), policy);
 }
 
 #[test]
