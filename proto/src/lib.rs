@@ -3,6 +3,8 @@
 //! - Generated from `nri.proto`: the messages in [`api`], the ttrpc services in [`service`].
 //! - What plugins can subscribe to ([`event`]), what they are called ([`plugin_id`]), where both
 //!   ends meet ([`defaults`]) and which version they speak ([`version`]).
+//! - Pods, containers and resources in plain Rust ([`words`]), with conversions to and from the
+//!   messages. Everyone but the wire's edges says these.
 //! - The wire: many channels on one connection ([`mux`]), and calls on a channel ([`call`]).
 
 pub mod call;
@@ -15,8 +17,11 @@ pub mod quote;
 #[cfg(test)]
 mod raw;
 pub mod version;
+mod wire;
+pub mod words;
 
 pub use event::{Event, EventMask};
 pub use generated::nri as api;
 pub use generated::nri_ttrpc as service;
 pub use plugin_id::PluginId;
+pub use words::*;
