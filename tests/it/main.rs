@@ -1,1 +1,4 @@
-//! Stories that run in one process.
+//! Stories that run in one process, and what must be true of the workspace itself.
+
+mod layers;
+mod workspace;
