@@ -1,4 +1,5 @@
 //! Stories that run in one process, and what must be true of the workspace itself.
 
 mod layers;
+mod tidy;
 mod workspace;
