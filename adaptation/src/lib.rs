@@ -1,0 +1,1 @@
+//! The runtime side of the Node Resource Interface.
