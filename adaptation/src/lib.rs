@@ -1,1 +1,2 @@
 //! The runtime side of the Node Resource Interface.
+pub mod health;

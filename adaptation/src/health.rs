@@ -1,0 +1,227 @@
+//! How a plugin is doing: a state machine that does no I/O and knows no clock.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The first pause of a plugin that was suspended. It doubles with each one that follows.
+pub const FIRST_PAUSE: Duration = Duration::from_secs(10);
+/// The longest pause of a suspended plugin.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// How a plugin is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is asked, and waited for.
+    Active,
+    /// It owes an answer that did not come in time. It is passed over until it has none to give.
+    Silent,
+    /// It was silent too often and is kept. It is passed over until a pause is over, then tried.
+    Suspended,
+    /// Its connection is gone.
+    Closed,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Active => "active",
+            Self::Silent => "silent",
+            Self::Suspended => "suspended",
+            Self::Closed => "closed",
+        })
+    }
+}
+
+/// What the policy says about a plugin that does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// How many strikes end its time.
+    pub strikes: u32,
+    /// Whether it is then suspended, not closed.
+    pub keep_connected: bool,
+    /// How long each silence may be until it is a strike: the request timeout.
+    pub interval: Duration,
+}
+
+/// Whether a plugin may be asked now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// It may.
+    Ask,
+    /// It is passed over, because it is in this state.
+    Pass(State),
+}
+
+/// What an input did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing that anyone else need know.
+    None,
+    /// One more strike, and it is still in the state it was in.
+    Strike,
+    /// It is in another state now. To [`State::Closed`] means: close it.
+    Became(State),
+}
+
+/// How one plugin is doing.
+#[derive(Clone, Debug)]
+pub struct Health {
+    rules: Rules,
+    state: State,
+    strikes: u32,
+    /// Answers that are late and still to come.
+    overdue: usize,
+    last_strike: Option<Instant>,
+    pause: Duration,
+    /// When a suspended plugin may be tried again.
+    resumes: Option<Instant>,
+    /// One request tries a suspended plugin.
+    trying: bool,
+}
+
+impl Health {
+    /// A plugin that is doing well.
+    #[must_use]
+    pub fn new(rules: Rules) -> Self {
+        let pause = FIRST_PAUSE;
+        Self { rules, state: State::Active, strikes: 0, overdue: 0, last_strike: None, pause, resumes: None, trying: false }
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// How many strikes it has.
+    #[must_use]
+    pub fn strikes(&self) -> u32 {
+        self.strikes
+    }
+
+    /// Whether a request may ask it now. One that may ask a suspended plugin is its trial.
+    pub fn gate(&mut self, now: Instant) -> Gate {
+        match self.state {
+            State::Active => Gate::Ask,
+            State::Suspended if self.may_try(now) => {
+                self.trying = true;
+                Gate::Ask
+            }
+            State::Silent | State::Suspended | State::Closed => Gate::Pass(self.state),
+        }
+    }
+
+    /// Whether a suspended plugin's pause is over, and nothing is in the way of a trial.
+    #[must_use]
+    pub fn may_try(&self, now: Instant) -> bool {
+        self.state == State::Suspended
+            && self.overdue == 0
+            && !self.trying
+            && self.resumes.is_none_or(|resumes| resumes <= now)
+    }
+
+    /// The request that might have asked it did not: it gave up before, or was too late itself.
+    pub fn not_asked(&mut self) {
+        self.trying = false;
+    }
+
+    /// It answered in time.
+    pub fn answered(&mut self) -> Effect {
+        if self.state == State::Closed {
+            return Effect::None;
+        }
+        self.strikes = 0;
+        self.pause = FIRST_PAUSE;
+        match std::mem::take(&mut self.trying) {
+            true => self.become_state(State::Active),
+            false => Effect::None,
+        }
+    }
+
+    /// It answered that its own deadline had passed: a strike, but nothing is owed.
+    pub fn gave_up(&mut self, now: Instant) -> Effect {
+        if std::mem::take(&mut self.trying) {
+            return self.suspend(now);
+        }
+        self.strike(now)
+    }
+
+    /// An answer did not come in time, and is owed from now on.
+    pub fn timed_out(&mut self, now: Instant) -> Effect {
+        self.overdue += 1;
+        if std::mem::take(&mut self.trying) {
+            return self.suspend(now);
+        }
+        let strike = self.strike(now);
+        match (self.state, strike) {
+            (State::Active, _) => self.become_state(State::Silent),
+            _ => strike,
+        }
+    }
+
+    /// Another interval of silence has passed.
+    pub fn still_silent(&mut self, now: Instant) -> Effect {
+        match self.state {
+            State::Silent => self.strike(now),
+            State::Active | State::Suspended | State::Closed => Effect::None,
+        }
+    }
+
+    /// An answer that was owed has come, or will never come. True if nothing is owed any more.
+    pub fn settled(&mut self) -> bool {
+        self.overdue = self.overdue.saturating_sub(1);
+        self.overdue == 0
+    }
+
+    /// It owes nothing and has been told what it missed: a silent plugin is active again.
+    pub fn caught_up(&mut self) -> Effect {
+        match (self.state, self.overdue) {
+            (State::Silent, 0) => self.become_state(State::Active),
+            _ => Effect::None,
+        }
+    }
+
+    /// Its connection is gone, or is to be.
+    pub fn close(&mut self) -> Effect {
+        match self.state {
+            State::Closed => Effect::None,
+            State::Active | State::Silent | State::Suspended => self.become_state(State::Closed),
+        }
+    }
+
+    /// Counts at most one strike in an interval, however many answers are overdue.
+    fn strike(&mut self, now: Instant) -> Effect {
+        let counted = self.last_strike.is_some_and(|last| now.saturating_duration_since(last) < self.rules.interval);
+        if counted || matches!(self.state, State::Closed | State::Suspended) {
+            return Effect::None;
+        }
+        self.last_strike = Some(now);
+        self.strikes += 1;
+        if self.strikes < self.rules.strikes {
+            return Effect::Strike;
+        }
+        match self.rules.keep_connected {
+            true => self.suspend(now),
+            false => self.become_state(State::Closed),
+        }
+    }
+
+    fn suspend(&mut self, now: Instant) -> Effect {
+        if self.state == State::Closed {
+            return Effect::None;
+        }
+        self.resumes = Some(now + self.pause);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.become_state(State::Suspended)
+    }
+
+    fn become_state(&mut self, state: State) -> Effect {
+        self.state = state;
+        Effect::Became(state)
+    }
+}
+
+#[cfg(test)]
+mod tests;

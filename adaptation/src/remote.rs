@@ -1,0 +1,206 @@
+//! A plugin behind a connection: the one place where the adaptation speaks the wire.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nri_proto::call::{CallError, Client, MAX_MESSAGE, Method};
+use nri_proto::event::EventMask;
+use nri_proto::mux::{Closed, Mux};
+use nri_proto::{Event, Update, api};
+use protobuf::Message;
+use tokio::time::Instant;
+use tracing::warn;
+use ttrpc::Code;
+
+use crate::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
+use crate::request::{Request, encode};
+use crate::snapshot::{Chunk, Snapshot};
+
+/// The service that plugins serve.
+const PLUGIN: &str = "nri.pkg.api.v1alpha1.Plugin";
+/// Room for what surrounds the payload of a message.
+const ENVELOPE: usize = 256;
+/// How long a plugin that is told to go may take to say that it has heard it.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A plugin behind a connection.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    mux: Arc<Mux>,
+    client: Client,
+    request_timeout: Duration,
+    sync_timeout: Duration,
+    /// It knows no RPCs of their own for most notices, only the one for all.
+    is_old: AtomicBool,
+}
+
+impl Remote {
+    pub(crate) fn new(mux: Arc<Mux>, client: Client, request_timeout: Duration, sync_timeout: Duration) -> Self {
+        Self { mux, client, request_timeout, sync_timeout, is_old: AtomicBool::new(false) }
+    }
+
+    async fn call(&self, name: &'static str, payload: Bytes, timeout: Duration) -> Result<Bytes, PluginError> {
+        Ok(self.client.call(method(name), payload, timeout).await?)
+    }
+
+    /// Waits for the answer however late it is.
+    async fn late(&self, name: &'static str, payload: Bytes, timeout: Duration) -> Result<Bytes, PluginError> {
+        Ok(self.client.send(method(name), payload, timeout).await?.late().await?)
+    }
+
+    async fn send(&self, chunk: Chunk, deadline: Instant) -> Result<Vec<Update>, PluginError> {
+        let timeout = deadline.saturating_duration_since(Instant::now());
+        let answer = self.call("Synchronize", chunk.bytes, timeout).await?;
+        let api::SynchronizeResponse { update, more, special_fields: _ } = parse(&answer)?;
+        match (chunk.last, more, update.is_empty()) {
+            (true, ..) => Ok(update.into_iter().map(Update::from).collect()),
+            (false, true, true) => Ok(Vec::new()),
+            (false, ..) => Err(PluginError::Breach("plugin does not handle split sync requests")),
+        }
+    }
+}
+
+#[async_trait]
+impl Plugin for Remote {
+    async fn configure(&self, introduction: Introduction) -> Result<Subscription, PluginError> {
+        let answer = self.call("Configure", encode(&configure_request(introduction)), self.request_timeout).await?;
+        let api::ConfigureResponse { events, failure_policy, special_fields: _ } = parse(&answer)?;
+        let declared = failure_policy.into_option().unwrap_or_default().into();
+        Ok(Subscription { events: EventMask::from_wire(events), declared })
+    }
+
+    async fn synchronize(&self, snapshot: Snapshot) -> Result<Vec<Update>, PluginError> {
+        let deadline = Instant::now() + self.sync_timeout;
+        let (chunks, oversized) = snapshot.split(MAX_MESSAGE - ENVELOPE);
+        for object in oversized {
+            warn!(%object, "leaving out of a synchronization what is too large for a message");
+        }
+        let mut updates = Vec::new();
+        for chunk in chunks {
+            updates = self.send(chunk, deadline).await?;
+        }
+        Ok(updates)
+    }
+
+    async fn ask(self: Arc<Self>, request: Arc<Request>, timeout: Duration) -> Result<Reply, PluginError> {
+        let event = request.event();
+        let begun = Instant::now();
+        if !(was_state_change(event) && self.is_old.load(Ordering::Relaxed)) {
+            match self.late(event.rpc(), request.bytes(), timeout).await {
+                Err(error) if was_state_change(event) && is_unimplemented(&error) => {
+                    self.is_old.store(true, Ordering::Relaxed);
+                }
+                answer => return reply(event, &answer?),
+            }
+        }
+        let left = timeout.saturating_sub(begun.elapsed());
+        self.late("StateChange", request.state_change(), left).await.map(|_| Reply::Heard)
+    }
+
+    async fn shutdown(&self) {
+        // A plugin that does not care for it is closed all the same.
+        let _ = self.call("Shutdown", Bytes::new(), SHUTDOWN_TIMEOUT).await;
+    }
+
+    fn close(&self) {
+        self.mux.close();
+    }
+
+    async fn gone(&self) -> Closed {
+        self.mux.closed().await
+    }
+}
+
+fn method(name: &'static str) -> Method {
+    Method { service: PLUGIN, name }
+}
+
+fn configure_request(introduction: Introduction) -> api::ConfigureRequest {
+    let Introduction { config, runtime_name, runtime_version, nri_version, registration_timeout, request_timeout } =
+        introduction;
+    api::ConfigureRequest {
+        config,
+        runtime_name,
+        runtime_version,
+        registration_timeout: millis(registration_timeout),
+        request_timeout: millis(request_timeout),
+        NRI_version: nri_version,
+        ..Default::default()
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The events that older plugins hear through one RPC for all of them.
+fn was_state_change(event: Event) -> bool {
+    match event {
+        Event::RunPodSandbox
+        | Event::PostUpdatePodSandbox
+        | Event::StopPodSandbox
+        | Event::RemovePodSandbox
+        | Event::PostCreateContainer
+        | Event::StartContainer
+        | Event::PostStartContainer
+        | Event::PostUpdateContainer
+        | Event::RemoveContainer => true,
+        Event::CreateContainer
+        | Event::UpdateContainer
+        | Event::StopContainer
+        | Event::UpdatePodSandbox
+        | Event::ValidateContainerAdjustment => false,
+    }
+}
+
+/// How servers say that they do not know a method: Go, and ttrpc-rust of old.
+fn is_unimplemented(error: &PluginError) -> bool {
+    match error {
+        PluginError::Refused { code: Code::UNIMPLEMENTED, .. } => true,
+        PluginError::Refused { code: Code::INVALID_ARGUMENT, message } => message.contains("does not exist"),
+        PluginError::Refused { .. }
+        | PluginError::Gone(_)
+        | PluginError::Breach(_)
+        | PluginError::TooLarge { .. }
+        | PluginError::NotTaken => false,
+    }
+}
+
+/// Reads the answer to a request about `event`.
+fn reply(event: Event, answer: &Bytes) -> Result<Reply, PluginError> {
+    Ok(match event {
+        Event::CreateContainer => Reply::Create(parse::<api::CreateContainerResponse>(answer)?.into()),
+        Event::UpdateContainer => Reply::Update(parse::<api::UpdateContainerResponse>(answer)?.into()),
+        Event::StopContainer => Reply::Stop(parse::<api::StopContainerResponse>(answer)?.into()),
+        Event::RunPodSandbox
+        | Event::UpdatePodSandbox
+        | Event::PostUpdatePodSandbox
+        | Event::StopPodSandbox
+        | Event::RemovePodSandbox
+        | Event::PostCreateContainer
+        | Event::StartContainer
+        | Event::PostStartContainer
+        | Event::PostUpdateContainer
+        | Event::RemoveContainer
+        | Event::ValidateContainerAdjustment => Reply::Heard,
+    })
+}
+
+fn parse<M: Message>(answer: &Bytes) -> Result<M, PluginError> {
+    M::parse_from_tokio_bytes(answer).map_err(|_| PluginError::Breach("its answer cannot be read"))
+}
+
+impl From<CallError> for PluginError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Refused { code, message } => Self::Refused { code, message },
+            CallError::Closed(reason) => Self::Gone(reason),
+            CallError::TooLarge { size, limit } => Self::TooLarge { size, limit },
+            CallError::TimedOut => Self::NotTaken,
+            CallError::Malformed { breach } => Self::Breach(breach),
+        }
+    }
+}
