@@ -37,7 +37,7 @@ test: setup ## Run what a contributor runs: all tests, and those against Go's ow
 	fi && echo '$(CARGO) test --workspace' && $(CARGO) test --workspace
 
 conformance: setup peers ## Run what takes longer: more random cases, and each fuzz target for a while
-	NRI_LONG=1 NRI_REQUIRE_GO=1 $(CARGO) test --workspace --release
+	NRI_LONG=1 PROPTEST_CASES=4096 NRI_REQUIRE_GO=1 $(CARGO) test --workspace --release
 	$(MAKE) --no-print-directory fuzz
 
 bench: setup peers ## Measure us beside Go, in one interleaved run
