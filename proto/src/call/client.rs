@@ -1,0 +1,144 @@
+//! The calling end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+use tracing::debug;
+use ttrpc::proto::MESSAGE_TYPE_RESPONSE;
+
+use super::envelope::{reply, request_head, request_header};
+use super::owed::Owed;
+use super::{CallError, HEADER_LENGTH, MAX_MESSAGE, Pending};
+use crate::mux::{Channel, Closed, GO_BUFFER, Message, Sender};
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Method {
+    /// The full name of the service.
+    pub service: &'static str,
+    /// The name of the method in it.
+    pub name: &'static str,
+}
+
+/// Calls the services that a peer serves on a channel. Clones share the channel.
+///
+/// It runs one task that reads replies. The task ends with the connection, or when the last clone
+/// is dropped.
+#[derive(Clone, Debug)]
+pub struct Client(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    sender: Sender,
+    owed: Arc<Owed>,
+}
+
+impl Client {
+    /// A client on this channel.
+    #[must_use]
+    pub fn new(channel: Channel) -> Self {
+        let (sender, owed) = (channel.sender(), Arc::new(Owed::new()));
+        sender.spawn(Replies { channel, owed: Arc::clone(&owed) }.run());
+        Self(Arc::new(Shared { sender, owed }))
+    }
+
+    /// Sends an encoded request and waits for the encoded reply, both within `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// See [`CallError`]. After [`CallError::TimedOut`] nobody waits for the reply any more; use
+    /// [`Client::send`] where someone should.
+    pub async fn call(&self, method: Method, payload: Bytes, timeout: Duration) -> Result<Bytes, CallError> {
+        self.send(method, payload, timeout).await?.reply().await
+    }
+
+    /// Sends an encoded request within `timeout`. The reply is waited for with what is returned,
+    /// until the same deadline or longer.
+    ///
+    /// When this fails, or is dropped, nothing was sent and nothing will be.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::TimedOut`] if the peer does not read what was sent before,
+    /// [`CallError::TooLarge`] and [`CallError::Closed`].
+    pub async fn send(&self, method: Method, payload: Bytes, timeout: Duration) -> Result<Pending, CallError> {
+        let now = Instant::now();
+        let deadline = now.checked_add(timeout).unwrap_or_else(|| now + Duration::from_secs(u32::MAX.into()));
+        // What goes before the payload has a length that depends on the time; this is enough.
+        let room = payload.len() + method.service.len() + method.name.len() + 64;
+        let sending = self.0.sender.send(room, || self.0.frames(method, payload, deadline));
+        let sent = tokio::time::timeout_at(deadline, sending).await.unwrap_or(Err(CallError::TimedOut));
+        if let Err(CallError::Closed(reason @ Closed::IdsUsedUp)) = &sent {
+            self.0.sender.close(reason.clone());
+        }
+        let (id, reply) = sent?;
+        Ok(Pending::new(id, deadline, Arc::clone(&self.0.owed), reply))
+    }
+}
+
+impl Shared {
+    /// Begins a call: takes its id and makes its frames.
+    fn frames(&self, method: Method, payload: Bytes, deadline: Instant) -> Result<(Begun, [Bytes; 4]), CallError> {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        // Zero on the wire means that there is no deadline.
+        let timeout_nano = i64::try_from(remaining.as_nanos()).unwrap_or(i64::MAX).max(1);
+        let head = request_head(method, timeout_nano, payload.len());
+        let size = head.len() + payload.len();
+        if size > MAX_MESSAGE || head.len() > GO_BUFFER - HEADER_LENGTH {
+            return Err(CallError::TooLarge { size, limit: MAX_MESSAGE });
+        }
+        let (id, reply) = self.owed.begin()?;
+        Ok(((id, reply), self.sender.frames(request_header(id, size), &head, payload)))
+    }
+}
+
+type Begun = (u32, tokio::sync::oneshot::Receiver<super::owed::Outcome>);
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.sender.abandon();
+    }
+}
+
+/// Reads replies and hands them to whoever waits for them.
+struct Replies {
+    channel: Channel,
+    owed: Arc<Owed>,
+}
+
+impl Replies {
+    async fn run(mut self) {
+        let reason = loop {
+            match self.channel.message().await {
+                Ok(message) => self.settle(message),
+                Err(reason) => break reason,
+            }
+        };
+        self.owed.close(&reason);
+    }
+
+    fn settle(&self, message: Message) {
+        let (id, settled) = match message {
+            Message::Whole(header, payload) if header.type_ == MESSAGE_TYPE_RESPONSE => {
+                (header.stream_id, self.owed.settle(header.stream_id, || reply(&payload)))
+            }
+            Message::Oversized(header) if header.type_ == MESSAGE_TYPE_RESPONSE => {
+                let breach = "it is larger than a message may be";
+                (header.stream_id, self.owed.settle(header.stream_id, || Err(CallError::Malformed { breach })))
+            }
+            Message::Whole(header, _) | Message::Oversized(header) => (header.stream_id, false),
+        };
+        if !settled {
+            debug!(id, "dropping a message that nobody waits for");
+        }
+    }
+}
+
+impl Drop for Replies {
+    fn drop(&mut self) {
+        // Also when the runtime drops the task before it has run to its end.
+        self.owed.close(&Closed::Local);
+    }
+}

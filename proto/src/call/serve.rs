@@ -1,0 +1,184 @@
+//! The serving end.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use protobuf::Message as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::error;
+use ttrpc::r#async::{Service, TtrpcContext};
+use ttrpc::proto::MESSAGE_TYPE_REQUEST;
+use ttrpc::{Code, MessageHeader, Request, Response};
+
+use super::envelope::{refusal, request, response_header};
+use super::{HEADER_LENGTH, MAX_MESSAGE};
+use crate::mux::{Channel, Closed, Message, Sender};
+
+/// Services by their full names, as the generated `create_…` functions make them.
+pub type Services = HashMap<String, Service>;
+
+/// What one peer may have us work on at a time. What exceeds it is refused with `RESOURCE_EXHAUSTED`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServeLimits {
+    /// How many requests. A request counts until its reply is on its way.
+    pub requests: usize,
+    /// How many bytes of requests. A larger request is taken when no other is being worked on.
+    pub bytes: u32,
+}
+
+impl Default for ServeLimits {
+    fn default() -> Self {
+        Self { requests: 64, bytes: 4 << 20 }
+    }
+}
+
+/// Serves `services` on a channel until the peer leaves or `shutdown`, and waits for the handlers.
+///
+/// Each handler runs as a task of its own, to its end: not the peer's deadline, nor its leaving,
+/// nor the end of this future stops it half-way. One that panics is answered for with `INTERNAL`.
+pub async fn serve(mut channel: Channel, services: Arc<Services>, limits: ServeLimits, shutdown: CancellationToken) {
+    let server = Server::new(channel.sender(), services, limits);
+    let mut last = 0;
+    while let Some(Ok(message)) = shutdown.run_until_cancelled(channel.message()).await {
+        let Some(Ok(())) = shutdown.run_until_cancelled(server.take(message, &mut last)).await else { break };
+    }
+    server.handlers.close();
+    server.handlers.wait().await;
+}
+
+struct Server {
+    sender: Sender,
+    services: Arc<Services>,
+    requests: Arc<Semaphore>,
+    bytes: Arc<Semaphore>,
+    limits: ServeLimits,
+    handlers: TaskTracker,
+}
+
+type Permits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+impl Server {
+    fn new(sender: Sender, services: Arc<Services>, limits: ServeLimits) -> Self {
+        Self {
+            sender,
+            services,
+            requests: Arc::new(Semaphore::new(limits.requests)),
+            bytes: Arc::new(Semaphore::new(limits.bytes as usize)),
+            limits,
+            handlers: TaskTracker::new(),
+        }
+    }
+
+    /// Begins to work on a message, or refuses it. Messages that are no requests are passed over.
+    async fn take(&self, message: Message, last: &mut u32) -> Result<(), Closed> {
+        let (header, payload) = match message {
+            Message::Whole(header, payload) => (header, payload),
+            Message::Oversized(header) => {
+                let length = header.length;
+                let text = format!("message length {length} exceed maximum message size of {MAX_MESSAGE}");
+                return self.refuse(header, Code::RESOURCE_EXHAUSTED, &text).await;
+            }
+        };
+        if header.type_ != MESSAGE_TYPE_REQUEST {
+            return Ok(());
+        }
+        if let Err(text) = check_id(header.stream_id, last) {
+            return self.refuse(header, Code::INVALID_ARGUMENT, text).await;
+        }
+        let Some(permits) = self.permits(payload.len()) else {
+            return self.refuse(header, Code::RESOURCE_EXHAUSTED, "too many requests at a time").await;
+        };
+        self.begin(header, &payload, permits);
+        Ok(())
+    }
+
+    fn permits(&self, length: usize) -> Option<Permits> {
+        let bytes = u32::try_from(length).unwrap_or(u32::MAX).min(self.limits.bytes);
+        let request = Arc::clone(&self.requests).try_acquire_owned().ok()?;
+        Some((request, Arc::clone(&self.bytes).try_acquire_many_owned(bytes).ok()?))
+    }
+
+    fn begin(&self, header: MessageHeader, payload: &Bytes, permits: Permits) {
+        let (sender, services) = (self.sender.clone(), Arc::clone(&self.services));
+        let request = request(payload);
+        self.handlers.spawn(async move {
+            let response = match request {
+                Ok(request) => answer(&services, header, request).await,
+                Err(error) => refusal(Code::INVALID_ARGUMENT, format_args!("unmarshal request error: {error}")),
+            };
+            // A peer that has left gets no reply, and need not.
+            let _ = respond(&sender, header.stream_id, response).await;
+            drop(permits);
+        });
+    }
+
+    async fn refuse(&self, header: MessageHeader, code: Code, text: &str) -> Result<(), Closed> {
+        respond(&self.sender, header.stream_id, refusal(code, text)).await
+    }
+}
+
+/// Ids of requests are odd and grow, as Go has it.
+fn check_id(id: u32, last: &mut u32) -> Result<(), &'static str> {
+    if id.is_multiple_of(2) {
+        return Err("StreamID must be odd for client initiated streams");
+    }
+    if id <= *last {
+        return Err("StreamID cannot be re-used and must increment");
+    }
+    *last = id;
+    Ok(())
+}
+
+async fn answer(services: &Services, header: MessageHeader, request: Request) -> Response {
+    let Some(service) = services.get(&request.service) else {
+        return refusal(Code::UNIMPLEMENTED, format_args!("service {}", request.service));
+    };
+    let Some(method) = service.methods.get(&request.method) else {
+        return refusal(Code::UNIMPLEMENTED, format_args!("method {}", request.method));
+    };
+    let name = request.method.clone();
+    let context = TtrpcContext {
+        mh: header,
+        metadata: ttrpc::context::from_pb(&request.metadata),
+        timeout_nano: request.timeout_nano.max(0),
+        connection_data: Arc::default(),
+    };
+    match AssertUnwindSafe(method.handler(context, request)).catch_unwind().await {
+        Ok(Ok(response)) => response,
+        Ok(Err(ttrpc::Error::RpcStatus(status))) => refusal_with(status),
+        Ok(Err(error)) => refusal(Code::UNKNOWN, error),
+        Err(panic) => {
+            error!(method = name, panic = panic_text(panic.as_ref()), "a handler panicked");
+            refusal(Code::INTERNAL, format_args!("the handler of {name} panicked"))
+        }
+    }
+}
+
+fn refusal_with(status: ttrpc::Status) -> Response {
+    let mut response = Response::new();
+    response.set_status(status);
+    response
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("something that is no text")
+}
+
+async fn respond(sender: &Sender, stream: u32, response: Response) -> Result<(), Closed> {
+    let encoded = response.write_to_bytes().unwrap_or_default();
+    let body = if encoded.len() <= MAX_MESSAGE {
+        Bytes::from(encoded)
+    } else {
+        let text = format!("message length {} exceed maximum message size of {MAX_MESSAGE}", encoded.len());
+        Bytes::from(refusal(Code::RESOURCE_EXHAUSTED, text).write_to_bytes().unwrap_or_default())
+    };
+    let header = response_header(stream, body.len());
+    sender.send(HEADER_LENGTH + body.len(), || Ok(((), sender.frames(header, &[], body)))).await
+}

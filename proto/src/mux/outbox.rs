@@ -1,0 +1,208 @@
+//! What is on its way to the peer.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Buf, Bytes};
+use tokio::io::AsyncWrite;
+use tokio::sync::Notify;
+
+use super::Closed;
+
+/// How many slices one write takes.
+const SLICES: usize = 16;
+
+type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// The sending end of a connection.
+///
+/// Whoever sends writes to the connection by itself as long as nothing is queued, which saves a
+/// change of tasks. What the socket does not take is queued, and then it is the pump's alone: it
+/// finishes what was begun, whether or not the sender still waits, so a frame is never left half
+/// written.
+pub(super) struct Outbox {
+    /// Taken when the connection ends, so that the peer learns of it.
+    writer: Option<Writer>,
+    queue: VecDeque<Bytes>,
+    queued: usize,
+    limit: usize,
+    closed: Option<Closed>,
+    /// Close as soon as the queue is empty.
+    finishing: bool,
+    pump: Option<Waker>,
+    /// The writer of each channel, while it waits for room.
+    writers: Vec<Option<Waker>>,
+    /// Rung when there is room again, for senders of whole messages.
+    room: Arc<Notify>,
+}
+
+impl Outbox {
+    pub(super) fn new(writer: Writer, n_channels: usize, limit: usize) -> Self {
+        Self {
+            writer: Some(writer),
+            queue: VecDeque::new(),
+            queued: 0,
+            limit,
+            closed: None,
+            finishing: false,
+            pump: None,
+            writers: vec![None; n_channels],
+            room: Arc::default(),
+        }
+    }
+
+    /// Whether `length` more bytes may be sent now. If not, [`Outbox::room`] says when to ask again.
+    pub(super) fn has_room(&self, length: usize) -> Result<bool, Closed> {
+        match &self.closed {
+            Some(reason) => Err(reason.clone()),
+            None => Ok(self.queued == 0 || self.queued + length <= self.limit),
+        }
+    }
+
+    /// Rings when there may be room again.
+    pub(super) fn room(&self) -> Arc<Notify> {
+        Arc::clone(&self.room)
+    }
+
+    /// Waits, as the writer of the channel at `at`, until `length` more bytes may be sent.
+    pub(super) fn poll_room(&mut self, at: usize, length: usize, context: &Context<'_>) -> Poll<Result<(), Closed>> {
+        match self.has_room(length) {
+            Ok(false) => self.wait(at, context),
+            Ok(true) => Poll::Ready(Ok(())),
+            Err(reason) => Poll::Ready(Err(reason)),
+        }
+    }
+
+    /// Waits, as the writer of the channel at `at`, until nothing is queued any more.
+    pub(super) fn poll_flushed(&mut self, at: usize, context: &Context<'_>) -> Poll<Result<(), Closed>> {
+        match &self.closed {
+            Some(reason) => Poll::Ready(Err(reason.clone())),
+            None if self.queued == 0 => Poll::Ready(Ok(())),
+            None => self.wait(at, context),
+        }
+    }
+
+    /// Sends frames. What the socket does not take now is queued for the pump.
+    pub(super) fn send(&mut self, frames: impl IntoIterator<Item = Bytes>) {
+        let begun = self.queued > 0;
+        for part in frames.into_iter().filter(|part| !part.is_empty()) {
+            self.queued += part.len();
+            self.queue.push_back(part);
+        }
+        // The pump waits for the socket with its own waker. While something is queued nobody
+        // else may ask the socket, or that waker would be replaced.
+        if begun {
+            return;
+        }
+        match self.drain(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(error)) => self.close(&Closed::Write(Arc::new(error))),
+            Poll::Pending => self.wake_pump(),
+        }
+    }
+
+    /// Writes what is queued, as the pump. Ready means that the connection is to be closed.
+    pub(super) fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<Closed> {
+        if let Some(reason) = &self.closed {
+            return Poll::Ready(reason.clone());
+        }
+        if !self.pump.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            self.pump = Some(context.waker().clone());
+        }
+        match self.drain(context) {
+            Poll::Ready(Err(error)) => Poll::Ready(Closed::Write(Arc::new(error))),
+            Poll::Ready(Ok(())) if self.finishing => Poll::Ready(Closed::Local),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Lets the pump end the connection once everything was written.
+    pub(super) fn finish(&mut self) {
+        self.finishing = true;
+        self.wake_pump();
+    }
+
+    /// Ends it, and tells the pump and everyone who waits. The first reason counts.
+    pub(super) fn close(&mut self, reason: &Closed) {
+        self.closed.get_or_insert_with(|| reason.clone());
+        self.queue.clear();
+        self.queued = 0;
+        self.wake_pump();
+        self.wake_waiting();
+    }
+
+    /// Why it ended, once it has.
+    pub(super) fn reason(&self) -> Option<Closed> {
+        self.closed.clone()
+    }
+
+    /// Closes our end of the socket.
+    pub(super) fn hang_up(&mut self) {
+        self.writer = None;
+    }
+
+    fn drain(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.queued > 0 {
+            let Some(writer) = &mut self.writer else { return Poll::Ready(Err(io::ErrorKind::NotConnected.into())) };
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let mut filled = 0;
+            for (slice, part) in slices.iter_mut().zip(&self.queue) {
+                *slice = IoSlice::new(part);
+                filled += 1;
+            }
+            match Pin::new(writer).poll_write_vectored(context, &slices[..filled]) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(written)) => self.advance(written),
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        self.wake_waiting();
+        Poll::Ready(Ok(()))
+    }
+
+    fn advance(&mut self, mut written: usize) {
+        self.queued -= written;
+        while let Some(part) = self.queue.front_mut() {
+            if written < part.len() {
+                part.advance(written);
+                break;
+            }
+            written -= part.len();
+            self.queue.pop_front();
+        }
+        if self.queued <= self.limit / 2 {
+            self.wake_waiting();
+        }
+    }
+
+    fn wait<T>(&mut self, at: usize, context: &Context<'_>) -> Poll<T> {
+        self.writers[at] = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    fn wake_waiting(&mut self) {
+        self.room.notify_waiters();
+        self.writers.iter_mut().filter_map(Option::take).for_each(Waker::wake);
+    }
+
+    fn wake_pump(&mut self) {
+        if let Some(pump) = self.pump.take() {
+            pump.wake();
+        }
+    }
+}
+
+impl std::fmt::Debug for Outbox {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Outbox")
+            .field("queued", &self.queued)
+            .field("closed", &self.closed)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,107 @@
+//! The task of a connection: it reads, and writes what could not be written at once.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, ReadBuf};
+
+use super::frame::{Decoder, HEADER_LENGTH, Piece};
+use super::trunk::Trunk;
+use super::{ChannelId, Closed};
+
+/// How much is read from the connection at a time.
+const READ_BUFFER: usize = 32 << 10;
+
+pub(super) struct Pump<R> {
+    trunk: Arc<Trunk>,
+    reader: R,
+    buffer: Box<[u8]>,
+    decoder: Decoder,
+    /// What arrived so far, counted until the peer is admitted.
+    received: usize,
+    unknown: usize,
+}
+
+impl<R: AsyncRead + Unpin> Pump<R> {
+    pub(super) fn new(trunk: Arc<Trunk>, reader: R) -> Self {
+        let decoder = Decoder::new(trunk.limits.frame);
+        Self { trunk, reader, buffer: vec![0; READ_BUFFER].into(), decoder, received: 0, unknown: 0 }
+    }
+
+    /// Runs until the connection ends, and tells everyone why it did.
+    pub(super) async fn run(mut self) {
+        let reason = poll_fn(|context| self.poll(context)).await;
+        self.trunk.close(reason);
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Closed> {
+        loop {
+            if let Poll::Ready(reason) = self.trunk.outbox().poll_drain(context) {
+                return Poll::Ready(reason);
+            }
+            let mut buffer = ReadBuf::new(&mut self.buffer);
+            let read = ready!(Pin::new(&mut self.reader).poll_read(context, &mut buffer));
+            let length = buffer.filled().len();
+            let outcome = match read {
+                Ok(()) if length > 0 => self.deliver(length),
+                Ok(()) if self.decoder.is_between_frames() => Err(Closed::Eof),
+                Ok(()) => Err(Closed::Truncated),
+                Err(error) => Err(Closed::Read(Arc::new(error))),
+            };
+            if let Err(reason) = outcome {
+                return Poll::Ready(reason);
+            }
+        }
+    }
+
+    /// Hands the first `length` bytes of the buffer to the channels they are for.
+    fn deliver(&mut self, length: usize) -> Result<(), Closed> {
+        let buffer = std::mem::take(&mut self.buffer);
+        let mut input = &buffer[..length];
+        let mut outcome = Ok(());
+        while outcome.is_ok() && !input.is_empty() {
+            outcome = self.decoder.next(&mut input).and_then(|piece| match piece {
+                Some(Piece::Frame { channel, length }) => self.begin(channel, length),
+                Some(Piece::Payload { channel, bytes }) => self.push(channel, bytes),
+                None => Ok(()),
+            });
+        }
+        self.buffer = buffer;
+        outcome
+    }
+
+    /// Decides by its header whether a frame may come.
+    fn begin(&mut self, channel: ChannelId, length: usize) -> Result<(), Closed> {
+        if !self.trunk.is_admitted() {
+            let limit = self.trunk.limits.before_admission;
+            self.received = self.received.saturating_add(HEADER_LENGTH + length);
+            if self.received > limit {
+                return Err(Closed::BeforeAdmission { limit });
+            }
+        }
+        if self.trunk.position(channel).is_none() {
+            self.unknown += 1;
+            let limit = self.trunk.limits.unknown_frames;
+            if self.unknown > limit {
+                return Err(Closed::UnknownChannel { channel: channel.get(), limit });
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&self, channel: ChannelId, bytes: &[u8]) -> Result<(), Closed> {
+        let Some(at) = self.trunk.position(channel) else { return Ok(()) };
+        let limit = self.trunk.limits.unread;
+        self.trunk.inbox(at).push(bytes, limit).map_err(|()| Closed::Unread { channel: channel.get(), limit })
+    }
+}
+
+impl<R> Drop for Pump<R> {
+    fn drop(&mut self) {
+        // Also when the runtime drops the task before it has run to its end.
+        self.trunk.close(Closed::Local);
+        self.trunk.outbox().hang_up();
+    }
+}

@@ -1,0 +1,91 @@
+//! What the pump, the channels and the owner of one connection share.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::io::AsyncWrite;
+use tokio_util::task::TaskTracker;
+
+use super::inbox::Inbox;
+use super::outbox::Outbox;
+use super::{ChannelId, Closed, Limits};
+
+/// One connection. Its locks are held for a look-up, a copy, or one write that does not wait.
+#[derive(Debug)]
+pub(super) struct Trunk {
+    pub(super) limits: Limits,
+    /// The pump, and whoever reads messages from a channel.
+    pub(super) tasks: TaskTracker,
+    lines: Vec<Line>,
+    outbox: Mutex<Outbox>,
+    admitted: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Line {
+    id: ChannelId,
+    inbox: Mutex<Inbox>,
+}
+
+impl Trunk {
+    pub(super) fn new(ids: &[ChannelId], limits: Limits, writer: impl AsyncWrite + Send + Unpin + 'static) -> Self {
+        for (at, id) in ids.iter().enumerate() {
+            assert!(!ids[..at].contains(id), "channel {} is named twice", id.get());
+        }
+        Self {
+            limits,
+            tasks: TaskTracker::new(),
+            lines: ids.iter().map(|&id| Line { id, inbox: Mutex::default() }).collect(),
+            outbox: Mutex::new(Outbox::new(Box::new(writer), ids.len(), limits.unsent)),
+            admitted: AtomicBool::new(false),
+        }
+    }
+
+    /// Where the channel of this number is, if it is open.
+    pub(super) fn position(&self, id: ChannelId) -> Option<usize> {
+        self.lines.iter().position(|line| line.id == id)
+    }
+
+    pub(super) fn id(&self, at: usize) -> ChannelId {
+        self.lines[at].id
+    }
+
+    pub(super) fn inbox(&self, at: usize) -> MutexGuard<'_, Inbox> {
+        // A panic while a lock is held is a bug of ours; what the lock guards is still whole.
+        self.lines[at].inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn admit(&self) {
+        self.admitted.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_admitted(&self) -> bool {
+        self.admitted.load(Ordering::Acquire)
+    }
+
+    /// Why the connection ended, once it has.
+    pub(super) fn reason(&self) -> Option<Closed> {
+        self.outbox().reason()
+    }
+
+    /// Lets the pump write what is queued, and close.
+    pub(super) fn finish(&self) {
+        self.outbox().finish();
+    }
+
+    /// Ends the connection for everyone. The first reason counts.
+    pub(super) fn close(&self, reason: Closed) {
+        let reason = {
+            let mut outbox = self.outbox();
+            outbox.close(&reason);
+            outbox.reason().unwrap_or(reason)
+        };
+        for at in 0..self.lines.len() {
+            self.inbox(at).close(&reason);
+        }
+    }
+}
