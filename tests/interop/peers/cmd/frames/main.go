@@ -1,11 +1,15 @@
 // Command frames speaks on Go's multiplexer without ttrpc on top.
 //
-//	frames echo SIZE…       for each size: reads so many bytes of a pattern on channel 1, says on channel 2 in which frames they
-//	                        came, and writes as many on channel 1, with one Write
-//	frames flood N SIZE     writes N frames of SIZE bytes on channel 2, and reads nothing but the end
+//	frames echo SIZE…       for each size: reads a message whose body has it on channel 1, says on channel 2 in which frames it
+//	                        came, and writes such a message on channel 1 as one frame
+//	frames flood N SIZE     writes N such messages on channel 2, and reads nothing but the end
+//
+// A message is what a writer of frames must know of ttrpc: ten bytes, of which the first four are the length of the body.
 package main
 
 import (
+	"bytes"
+	"encoding/binary"
 	"flag"
 	"fmt"
 	"io"
@@ -33,12 +37,12 @@ func main() {
 	switch flag.Arg(0) {
 	case "echo":
 		for _, size := range numbers {
-			fmt.Fprintln(two, receive(one, size))
-			write(one, pattern(size))
+			fmt.Fprintln(two, receive(one, message(size)))
+			write(one, message(size))
 		}
 	case "flood":
 		for range numbers[0] {
-			write(two, pattern(numbers[1]))
+			write(two, message(numbers[1]))
 		}
 	default:
 		log.Fatalf("unknown command %q", flag.Arg(0))
@@ -49,25 +53,23 @@ func main() {
 	}
 }
 
-// receive reads size bytes and returns the sizes of the frames they came in.
-func receive(conn net.Conn, size int) []int {
+// receive reads what is expected and returns the sizes of the frames it came in.
+func receive(conn net.Conn, expected []byte) []int {
 	var (
-		sizes []int
-		seen  int
-		frame = make([]byte, largest)
+		sizes    []int
+		received []byte
+		frame    = make([]byte, largest)
 	)
-	for seen < size {
+	for len(received) < len(expected) {
 		n, err := conn.Read(frame)
 		if err != nil {
-			log.Fatalf("after %d of %d bytes: %v", seen, size, err)
+			log.Fatalf("after %d of %d bytes: %v", len(received), len(expected), err)
 		}
-		for i, b := range frame[:n] {
-			if b != byte((seen+i)%251) {
-				log.Fatalf("byte %d of %d is %d", seen+i, size, b)
-			}
-		}
-		seen += n
+		received = append(received, frame[:n]...)
 		sizes = append(sizes, n)
+	}
+	if !bytes.Equal(received, expected) {
+		log.Fatalf("%d bytes that differ from the %d expected", len(received), len(expected))
 	}
 	return sizes
 }
@@ -78,13 +80,14 @@ func write(conn net.Conn, value []byte) {
 	}
 }
 
-// pattern is n bytes that a shift or a swap changes.
-func pattern(n int) []byte {
-	value := make([]byte, n)
-	for i := range value {
-		value[i] = byte(i % 251)
+// message has a body of so many bytes, which a shift or a swap changes.
+func message(size int) []byte {
+	message := binary.BigEndian.AppendUint32(nil, uint32(size))
+	message = append(message, 0, 0, 0, 1, 1, 0)
+	for i := range size {
+		message = append(message, byte(i%251))
 	}
-	return value
+	return message
 }
 
 func open(mux multiplex.Mux, id multiplex.ConnID) net.Conn {
