@@ -1,3 +1,7 @@
-//! What we say beside what Go says.
+//! What we say beside what Go says, and what we say to it.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "these are tests, and what they share")]
+
+mod mux;
+mod peer;
 mod schema;
