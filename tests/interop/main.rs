@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "these are tests, and what they share")]
 
+mod call;
+mod envelope;
 mod mux;
 mod peer;
 mod schema;
