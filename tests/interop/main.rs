@@ -6,4 +6,6 @@ mod call;
 mod envelope;
 mod mux;
 mod peer;
+mod runtime;
 mod schema;
+mod serve;
