@@ -7,3 +7,5 @@ pub use generated::nri_ttrpc as service;
 
 pub mod call;
 pub mod mux;
+#[cfg(test)]
+mod raw;

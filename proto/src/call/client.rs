@@ -76,6 +76,12 @@ impl Client {
         let (id, reply) = sent?;
         Ok(Pending::new(id, deadline, Arc::clone(&self.0.owed), reply))
     }
+
+    /// What it waits for.
+    #[cfg(test)]
+    pub(super) fn owed(&self) -> &Owed {
+        &self.0.owed
+    }
 }
 
 impl Shared {

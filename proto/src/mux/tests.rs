@@ -1,1 +1,8 @@
+//! The multiplexer, from its pure parts up to whole connections.
 
+mod bounds;
+mod closing;
+mod cutting;
+mod decoding;
+mod faults;
+mod streams;
