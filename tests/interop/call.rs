@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use ttrpc::Code;
 
-use crate::envelope::{reply_value, request_value};
+use crate::envelope::{frames, reply_length, request_length, value_of};
 use crate::peer::{Connection, Go, PATIENCE, Peer, against_every_go, ask, decode, encode, method, pattern};
 
 against_every_go! {
@@ -38,7 +38,7 @@ const LENGTHS: [usize; 7] = [4085, 4086, 4096, 4097, 65536, MAX_MESSAGE - 1, MAX
 /// M12, U9. A request is never as short as 0 or 1 byte, for it has the names of the service and the method in it. Those two
 /// are the lengths of its payload.
 async fn requests_of_every_size_arrive_in_frames_that_go_can_read(go: Go) {
-    let (mut peer, connection) = go.connect("peer", &[]);
+    let (mut peer, connection) = go.peer(&[]);
     let client = &connection.client;
 
     assert_eq!(ask(client, "Echo", []).await.unwrap(), [], "a payload of 0 bytes");
@@ -50,35 +50,27 @@ async fn requests_of_every_size_arrive_in_frames_that_go_can_read(go: Go) {
 
     for length in LENGTHS {
         ask(client, "Frames", []).await.unwrap();
-        let value = pattern(request_value(method("Echo"), length));
+        let value = pattern(value_of(length, |value| request_length(method("Echo"), value)));
         let echo = ask(client, "Echo", value.clone()).await;
         assert!(echo.as_ref().is_ok_and(|echo| *echo == value), "a request of {length} bytes: {:?}", echo.err());
 
-        let frames = String::from_utf8(ask(client, "Frames", []).await.unwrap()).unwrap();
-        let (frames, _that_of_the_question) = frames.rsplit_once(' ').unwrap();
-        assert_eq!(frames, as_go_cuts(length), "the frames of a request of {length} bytes");
+        let seen = String::from_utf8(ask(client, "Frames", []).await.unwrap()).unwrap();
+        let (seen, _that_of_the_question) = seen.rsplit_once(' ').unwrap();
+        assert_eq!(format!("[{}]", seen.replace(' ', ", ")), format!("{:?}", frames(length)), "of {length} bytes");
     }
     end(&mut peer, connection).await;
 }
 
-/// What fits Go's buffer, then all the rest.
-fn as_go_cuts(length: usize) -> String {
-    match (length + 10).checked_sub(4096) {
-        None | Some(0) => format!("{}", length + 10),
-        Some(rest) => format!("4096 {rest}"),
-    }
-}
-
 /// M12. A reply without a payload has 0 bytes. No reply has 1 byte: that is the length of a payload here.
 async fn replies_of_every_size_arrive(go: Go) {
-    let (mut peer, connection) = go.connect("peer", &[]);
+    let (mut peer, connection) = go.peer(&[]);
     let client = &connection.client;
 
     let reply = client.call(method("Zeros"), encode("0"), PATIENCE).await.unwrap();
     assert_eq!(reply, Bytes::new(), "a reply of 0 bytes");
 
     for length in LENGTHS {
-        let size = reply_value(length);
+        let size = value_of(length, reply_length);
         let reply = ask(client, "Zeros", size.to_string()).await;
         assert!(
             reply.as_ref().is_ok_and(|zeros| *zeros == vec![0; size]),
@@ -88,16 +80,16 @@ async fn replies_of_every_size_arrive(go: Go) {
     }
     end(&mut peer, connection).await;
 
-    let (_rogue, connection) = go.connect("rogue", &["honest"]);
+    let (_rogue, connection) = go.rogue(&["honest"]);
     let reply = connection.client.call(method("Echo"), Bytes::from_static(b"1"), PATIENCE).await.unwrap();
     assert_eq!(reply, Bytes::from_static(b"1"), "a payload of 1 byte");
 }
 
 async fn a_request_that_is_too_large_is_not_sent_and_harms_nothing(go: Go) {
-    let (mut peer, connection) = go.connect("peer", &[]);
+    let (mut peer, connection) = go.peer(&[]);
     let client = &connection.client;
 
-    let value = pattern(request_value(method("Echo"), MAX_MESSAGE) + 1);
+    let value = pattern(value_of(MAX_MESSAGE, |value| request_length(method("Echo"), value)) + 1);
     let error = ask(client, "Echo", value).await.unwrap_err();
     assert!(
         matches!(error, CallError::TooLarge { size, limit } if size == limit + 1 && limit == MAX_MESSAGE),
@@ -111,18 +103,18 @@ async fn a_request_that_is_too_large_is_not_sent_and_harms_nothing(go: Go) {
 
 /// T04.
 async fn u26_none_of_20_000_calls_by_64_callers_is_refused(go: Go) {
-    none_is_refused(go, 64).await;
+    none_is_refused(&go, 64).await;
 }
 
 /// T04.
 async fn u26_none_of_20_000_calls_by_200_callers_is_refused(go: Go) {
-    none_is_refused(go, 200).await;
+    none_is_refused(&go, 200).await;
 }
 
 /// Go refuses a request whose id is not larger than that of the request before.
-async fn none_is_refused(go: Go, n_callers: usize) {
+async fn none_is_refused(go: &Go, n_callers: usize) {
     const CALLS: usize = 20_000;
-    let (mut peer, connection) = go.connect("peer", &[]);
+    let (mut peer, connection) = go.peer(&[]);
     let next = Arc::new(AtomicUsize::new(0));
 
     let mut callers = JoinSet::new();
@@ -147,7 +139,7 @@ async fn none_is_refused(go: Go, n_callers: usize) {
 }
 
 async fn a_go_handler_sees_the_deadline(go: Go) {
-    let (mut peer, connection) = go.connect("peer", &[]);
+    let (mut peer, connection) = go.peer(&[]);
     for given in [Duration::from_secs(5), Duration::from_secs(3600)] {
         let reply = connection.client.call(method("Deadline"), Bytes::new(), given).await.unwrap();
         let left = Duration::from_nanos(String::from_utf8(decode(reply)).unwrap().parse().unwrap());
@@ -160,7 +152,7 @@ async fn a_go_handler_sees_the_deadline(go: Go) {
 }
 
 async fn a_go_handler_that_keeps_its_deadline_says_that_it_is_over(go: Go) {
-    let (mut peer, connection) = go.connect("peer", &[]);
+    let (mut peer, connection) = go.peer(&[]);
     let timeout = Duration::from_millis(50);
     let mut overrun = connection.client.send(method("Overrun"), Bytes::new(), timeout).await.unwrap();
     let answer = tokio::time::timeout(PATIENCE, overrun.late()).await.expect("the deadline did not reach Go");
@@ -169,7 +161,7 @@ async fn a_go_handler_that_keeps_its_deadline_says_that_it_is_over(go: Go) {
 }
 
 async fn a_reply_that_comes_late_reaches_who_waits_for_it(go: Go) {
-    let (mut peer, connection) = go.connect("peer", &[]);
+    let (mut peer, connection) = go.peer(&[]);
     let timeout = Duration::from_millis(50);
     let mut held = connection.client.send(method("Hold"), encode("late"), timeout).await.unwrap();
     let forgotten = connection.client.call(method("Hold"), encode("forgotten"), timeout).await;
@@ -187,7 +179,7 @@ async fn a_reply_that_comes_late_reaches_who_waits_for_it(go: Go) {
 }
 
 async fn a_refusal_keeps_its_code_and_its_text(go: Go) {
-    let (mut peer, connection) = go.connect("peer", &[]);
+    let (mut peer, connection) = go.peer(&[]);
     let client = &connection.client;
     let check = |answer: Result<Vec<u8>, CallError>, expected: &str| match answer {
         Err(error @ CallError::Refused { .. }) => assert_eq!(error.to_string(), expected),
@@ -208,7 +200,7 @@ async fn a_refusal_keeps_its_code_and_its_text(go: Go) {
 
 /// A Go server does not recover: its process dies, and with it all calls.
 async fn u28_a_go_handler_that_panics_ends_the_connection(go: Go) {
-    let (mut peer, connection) = go.connect("peer", &[]);
+    let (mut peer, connection) = go.peer(&[]);
     let mut held = connection.client.send(method("Hold"), Bytes::new(), PATIENCE).await.unwrap();
     let error = connection.ask("Panic", "of Go").await.unwrap_err();
     assert!(matches!(error, CallError::Closed(Closed::Eof)), "{error:?}");
@@ -220,7 +212,7 @@ async fn u28_a_go_handler_that_panics_ends_the_connection(go: Go) {
 
 /// M06.
 async fn u27_the_deadline_covers_the_write_to_a_peer_that_never_reads(go: Go) {
-    let (peer, connection) = go.connect("peer", &["-fault", "read:0:stall"]);
+    let (peer, connection) = go.peer(&["-fault", "read:0:stall"]);
     fill(&connection.client).await;
 
     let request = encode(pattern(1 << 20));
@@ -242,7 +234,7 @@ async fn u27_the_deadline_covers_the_write_to_a_peer_that_never_reads(go: Go) {
 
 /// M06.
 async fn u27_a_stopped_peer_finishes_what_was_begun_when_it_goes_on(go: Go) {
-    let (mut peer, connection) = go.connect("peer", &[]);
+    let (mut peer, connection) = go.peer(&[]);
     assert_eq!(connection.ask("Echo", "before").await.unwrap(), b"before");
     peer.stop().await;
     let (mut begun, n_sent) = fill(&connection.client).await;
@@ -263,8 +255,8 @@ async fn u27_a_stopped_peer_finishes_what_was_begun_when_it_goes_on(go: Go) {
 /// Go's server ends without a word: only its channel is closed, of which the wire knows nothing. The first server of NRI sent
 /// such a reply, and that one we can tell.
 async fn a_go_server_that_answers_too_much_answers_nothing_any_more(go: Go) {
-    let (mut peer, connection) = go.connect("peer", &[]);
-    let size = encode((reply_value(MAX_MESSAGE) + 1).to_string());
+    let (mut peer, connection) = go.peer(&[]);
+    let size = encode((value_of(MAX_MESSAGE, reply_length) + 1).to_string());
     let timeout = Duration::from_millis(500);
     let answer = connection.client.call(method("Zeros"), size, timeout).await;
     let again = connection.client.call(method("Echo"), Bytes::new(), timeout).await;

@@ -1,34 +1,55 @@
-//! How long the values are whose messages have a given length.
+//! How long messages are, and where they are on the wire.
 
 use nri_proto::call::Method;
 
 use crate::peer::PATIENCE;
 
-/// The length of the value with which a request of ours is a ttrpc message of `length` bytes.
+/// The length of a request of ours that carries a value of so many bytes.
 ///
 /// What is left of the deadline when it leaves is a part of it: it has five bytes from a quarter of a second up to half a minute.
-pub(crate) fn request_value(method: Method, length: usize) -> usize {
-    let deadline = 1 + varint(PATIENCE.as_nanos().try_into().unwrap());
-    let names = field(method.service.len()) + field(method.name.len());
-    solve(length, |value| names + deadline + field(field(value)))
+pub(crate) fn request_length(method: Method, value: usize) -> usize {
+    request_length_without_deadline(method, value) + 1 + varint(PATIENCE.as_nanos().try_into().unwrap())
 }
 
 /// The same, of a request that Go makes without a deadline.
-pub(crate) fn request_value_without_deadline(method: Method, length: usize) -> usize {
-    let names = field(method.service.len()) + field(method.name.len());
-    solve(length, |value| names + field(field(value)))
+pub(crate) fn request_length_without_deadline(method: Method, value: usize) -> usize {
+    field(method.service.len()) + field(method.name.len()) + field(field(value))
 }
 
-/// The length of the value with which a reply is a ttrpc message of `length` bytes.
-pub(crate) fn reply_value(length: usize) -> usize {
-    solve(length, |value| field(field(value)))
+/// The length of a reply that carries a value of so many bytes.
+pub(crate) fn reply_length(value: usize) -> usize {
+    field(field(value))
 }
 
-/// Finds what has this length.
-fn solve(length: usize, length_of: impl Fn(usize) -> usize) -> usize {
-    let overhead = length_of(length) - length;
-    let value = (length - overhead..=length).find(|&value| length_of(value) == length);
+/// The length of the value with which a message has this length.
+pub(crate) fn value_of(length: usize, length_with: impl Fn(usize) -> usize) -> usize {
+    let overhead = length_with(length) - length;
+    let value = (length - overhead..=length).find(|&value| length_with(value) == length);
     value.unwrap_or_else(|| panic!("no message has {length} bytes"))
+}
+
+/// The lengths of the frames in which Go, and we as well, send a message of this length: what fits Go's buffer, then all the rest.
+pub(crate) fn frames(length: usize) -> Vec<usize> {
+    match (length + 10).checked_sub(4096) {
+        None | Some(0) => vec![length + 10],
+        Some(rest) => vec![4096, rest],
+    }
+}
+
+/// Where the frames of a message of this length begin on the wire, and where the last one ends.
+pub(crate) fn borders(length: usize) -> Vec<usize> {
+    let mut borders = vec![0];
+    for frame in frames(length) {
+        borders.push(borders[borders.len() - 1] + 8 + frame);
+    }
+    borders
+}
+
+/// The bytes of a message of this length at which something may end: those near the borders of its frames. All of a short one.
+pub(crate) fn steps(length: usize) -> Vec<usize> {
+    let borders = borders(length);
+    let end = borders[borders.len() - 1];
+    (0..end).filter(|step| borders.iter().any(|border| step.abs_diff(*border) <= 20)).collect()
 }
 
 /// The length of a field with so many bytes in it. An empty one is left out.

@@ -4,8 +4,10 @@
 
 mod call;
 mod envelope;
+mod faults;
 mod mux;
 mod peer;
+mod rogue;
 mod runtime;
 mod schema;
 mod serve;

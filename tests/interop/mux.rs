@@ -3,6 +3,7 @@
 use nri_proto::mux::{Channel, Closed, Limits, Mux};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 
+use crate::envelope::frames;
 use crate::peer::{CHANNELS, Go, PATIENCE, against_every_go, pattern};
 
 against_every_go! {
@@ -18,15 +19,15 @@ const SIZES: [usize; 9] = [0, 1, 4085, 4086, 4096, 4097, 65536, (4 << 20) - 1, 4
 async fn messages_of_every_size_pass_in_both_directions(go: Go) {
     let sizes = SIZES.map(|size| size.to_string());
     let args: Vec<&str> = ["echo"].into_iter().chain(sizes.iter().map(String::as_str)).collect();
-    let (mut peer, socket) = go.start("frames", &args);
+    let (mut peer, socket) = go.frames(&args);
     let (mux, [mut one, two]) = Mux::on_unix(socket, CHANNELS, Limits::default());
     mux.admit();
     let mut reports = BufReader::new(two).lines();
 
     for size in SIZES {
         one.write_all(&message(size)).await.unwrap();
-        let frames = reports.next_line().await.unwrap().unwrap();
-        assert_eq!(frames, as_go_cuts(size), "the frames in which {size} bytes arrived at Go");
+        let seen = reports.next_line().await.unwrap().unwrap();
+        assert_eq!(seen.replace(' ', ", "), format!("{:?}", frames(size)), "the frames of {size} bytes at Go");
         assert!(receive(&mut one, size).await == message(size), "{size} bytes came back as others");
     }
     mux.close();
@@ -35,7 +36,7 @@ async fn messages_of_every_size_pass_in_both_directions(go: Go) {
 
 /// U8, M05: Go bounds its queue in frames, 256 of up to 4 MiB each. Ours is bounded in bytes, and says why it ended.
 async fn what_nobody_reads_is_bounded_in_bytes(go: Go) {
-    let (peer, socket) = go.start("frames", &["flood", "100", "4194304"]);
+    let (peer, socket) = go.frames(&["flood", "100", "4194304"]);
     let (mux, [_one, mut two]) = Mux::on_unix(socket, CHANNELS, Limits::default());
     mux.admit();
 
@@ -63,12 +64,4 @@ fn message(size: usize) -> Vec<u8> {
     message.extend([0, 0, 0, 1, 1, 0]);
     message.extend(pattern(size));
     message
-}
-
-/// What fits Go's buffer, then all the rest.
-fn as_go_cuts(size: usize) -> String {
-    match (size + 10).checked_sub(4096) {
-        None | Some(0) => format!("[{}]", size + 10),
-        Some(rest) => format!("[4096 {rest}]"),
-    }
 }

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,12 +44,11 @@ pub(crate) use against_every_go;
 
 /// Runs one story on a runtime of its own, and sees that it leaves no task behind.
 pub(crate) fn against<F: Future<Output = ()>>(version: &'static str, story: fn(Go) -> F) {
-    for program in ["frames", "peer", "rogue"] {
-        let Ok(_) = go::peer(version, program) else { return };
-    }
+    let programs = ["frames", "peer", "rogue"].map(|name| go::peer(version, name));
+    let [Ok(frames), Ok(peer), Ok(rogue)] = programs else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        tokio::time::timeout(LIMIT, story(Go { version })).await.expect("the test hangs");
+        tokio::time::timeout(LIMIT, story(Go { version, frames, peer, rogue })).await.expect("the test hangs");
         no_tasks().await;
     });
 }
@@ -63,36 +63,49 @@ pub(crate) async fn no_tasks() {
     }
 }
 
-/// One version of Go's NRI.
-#[derive(Clone, Copy)]
+/// One version of Go's NRI, and the programs that were built with it.
 pub(crate) struct Go {
     pub(crate) version: &'static str,
+    frames: PathBuf,
+    peer: PathBuf,
+    rogue: PathBuf,
 }
 
 impl Go {
-    /// Starts a Go program with a socket as its standard input, and returns it and the socket's other end.
-    pub(crate) fn start(self, program: &str, args: &[&str]) -> (Peer, UnixStream) {
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        let stderr = tempfile::tempfile().unwrap();
-        let child = Command::new(go::peer(self.version, program).unwrap())
-            .args(args)
-            .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::null())
-            .stderr(stderr.try_clone().unwrap())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let socket = fs::read_link(format!("/proc/self/fd/{}", ours.as_raw_fd())).unwrap();
-        ours.set_nonblocking(true).unwrap();
-        let peer = Peer { child, stderr, socket: socket.into_os_string().into_string().unwrap() };
-        (peer, UnixStream::from_std(ours).unwrap())
+    /// Starts the program `frames`, and returns it and our end of its connection.
+    pub(crate) fn frames(&self, args: &[&str]) -> (Peer, UnixStream) {
+        start(&self.frames, args)
     }
 
-    /// Starts a Go program and connects to it as a runtime does to a plugin that it has admitted.
-    pub(crate) fn connect(self, program: &str, args: &[&str]) -> (Peer, Connection) {
-        let (peer, socket) = self.start(program, args);
+    /// Starts the program `peer`, and connects to it as a runtime does to a plugin that it has admitted.
+    pub(crate) fn peer(&self, args: &[&str]) -> (Peer, Connection) {
+        let (peer, socket) = start(&self.peer, args);
         (peer, Connection::over(socket))
     }
+
+    /// Starts the program `rogue`, and connects to it in the same way.
+    pub(crate) fn rogue(&self, args: &[&str]) -> (Peer, Connection) {
+        let (peer, socket) = start(&self.rogue, args);
+        (peer, Connection::over(socket))
+    }
+}
+
+/// Starts a Go program with a socket as its standard input, and returns it and the socket's other end.
+fn start(program: &Path, args: &[&str]) -> (Peer, UnixStream) {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let stderr = tempfile::tempfile().unwrap();
+    let child = Command::new(program)
+        .args(args)
+        .stdin(OwnedFd::from(theirs))
+        .stdout(Stdio::null())
+        .stderr(stderr.try_clone().unwrap())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let socket = fs::read_link(format!("/proc/self/fd/{}", ours.as_raw_fd())).unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let peer = Peer { child, stderr, socket: socket.into_os_string().into_string().unwrap() };
+    (peer, UnixStream::from_std(ours).unwrap())
 }
 
 /// A Go program that runs. It is killed when this is dropped.
@@ -109,11 +122,25 @@ impl Peer {
         kill(Pid::from_raw(id.try_into().unwrap()), signal).unwrap();
     }
 
+    /// Kills it, if it has not ended.
+    pub(crate) fn kill(&mut self) {
+        self.child.start_kill().unwrap();
+    }
+
     /// Stops it, and returns when it stands still.
     pub(crate) async fn stop(&self) {
         self.signal(Signal::SIGSTOP);
         let stat = format!("/proc/{}/stat", self.child.id().unwrap());
         while !fs::read_to_string(&stat).unwrap().contains(") T ") {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Waits until it has said this on its standard error, or has ended.
+    pub(crate) async fn says(&mut self, text: &str) {
+        let given_up = Instant::now() + PATIENCE;
+        while !self.complaints().contains(text) && self.child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < given_up, "the peer does not say {text:?}");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use nri_proto::call::{MAX_MESSAGE, Method, ServeLimits};
 use nri_proto::mux::Closed;
 use tokio::task::JoinSet;
 
-use crate::envelope::{reply_value, request_value_without_deadline};
+use crate::envelope::{reply_length, request_length_without_deadline, value_of};
 use crate::peer::{Go, PATIENCE, Peer, Serving, against_every_go, ask};
 use crate::runtime::Runtime;
 
@@ -35,7 +34,7 @@ const LENGTHS: [usize; 7] = [4085, 4086, 4096, 4097, 65536, MAX_MESSAGE - 1, MAX
 /// A request has the names of the service and the method in it and is never as short as 0 or 1 byte. Those two are the lengths of
 /// the value in its payload.
 async fn requests_of_every_size_are_answered(go: Go) {
-    let (_peer, serving, _) = serve(go);
+    let (_peer, serving, _) = serve(&go);
     for size in [0, 1] {
         assert_eq!(
             serving.ask("Call", call("Echo", &format!("={size}"))).await,
@@ -43,7 +42,7 @@ async fn requests_of_every_size_are_answered(go: Go) {
         );
     }
     for length in LENGTHS {
-        let size = request_value_without_deadline(Method { service: SERVICE, name: "Echo" }, length);
+        let size = value_of(length, |value| request_length_without_deadline(ECHO, value));
         let answer = serving.ask("Call", call("Echo", &format!("={size}"))).await;
         assert_eq!(answer, format!("OK {size} "), "a request of {length} bytes");
     }
@@ -52,11 +51,11 @@ async fn requests_of_every_size_are_answered(go: Go) {
 
 /// A reply without a payload has 0 bytes, or a status that says OK. No reply has 1 byte: that is the length of the value.
 async fn replies_of_every_size_reach_go(go: Go) {
-    let (_peer, serving, _) = serve(go);
+    let (_peer, serving, _) = serve(&go);
     assert_eq!(serving.ask("Call", call("Zeros", "0")).await, "OK 0 ");
     assert_eq!(serving.ask("Call", call("Zeros", "1")).await, "OK 1 \0");
     for length in LENGTHS {
-        let size = reply_value(length);
+        let size = value_of(length, reply_length);
         let answer = serving.ask("Call", call("Zeros", &size.to_string())).await;
         assert_eq!(answer, format!("OK {size} "), "a reply of {length} bytes");
     }
@@ -65,8 +64,8 @@ async fn replies_of_every_size_reach_go(go: Go) {
 
 /// Newer clients do not send it. The first one of NRI does, and our server tells it.
 async fn a_request_that_is_too_large_is_refused_and_harms_nothing(go: Go) {
-    let (_peer, serving, runtime) = serve(go);
-    let size = request_value_without_deadline(Method { service: SERVICE, name: "Echo" }, MAX_MESSAGE) + 1;
+    let (_peer, serving, runtime) = serve(&go);
+    let size = value_of(MAX_MESSAGE, |value| request_length_without_deadline(ECHO, value)) + 1;
     let answer = serving.ask("Call", call("Echo", &format!("={size}"))).await;
     assert!(answer.starts_with("8 "), "{answer}");
     assert_eq!(runtime.n_begun.load(Ordering::Acquire), 0);
@@ -75,8 +74,8 @@ async fn a_request_that_is_too_large_is_refused_and_harms_nothing(go: Go) {
 }
 
 async fn a_reply_that_is_too_large_is_refused_and_harms_nothing(go: Go) {
-    let (_peer, serving, _) = serve(go);
-    let size = reply_value(MAX_MESSAGE) + 1;
+    let (_peer, serving, _) = serve(&go);
+    let size = value_of(MAX_MESSAGE, reply_length) + 1;
     let answer = serving.ask("Call", call("Zeros", &size.to_string())).await;
     assert_eq!(answer, "8 message length 4194305 exceed maximum message size of 4194304");
     assert_eq!(serving.ask("Call", call("Echo", "still there")).await, "OK 11 still there");
@@ -84,14 +83,14 @@ async fn a_reply_that_is_too_large_is_refused_and_harms_nothing(go: Go) {
 }
 
 async fn none_of_20_000_calls_by_64_callers_is_refused(go: Go) {
-    none_is_refused(go, 64).await;
+    none_is_refused(&go, 64).await;
 }
 
 async fn none_of_20_000_calls_by_200_callers_is_refused(go: Go) {
-    none_is_refused(go, 200).await;
+    none_is_refused(&go, 200).await;
 }
 
-async fn none_is_refused(go: Go, n_callers: usize) {
+async fn none_is_refused(go: &Go, n_callers: usize) {
     let (_peer, serving, runtime) = serve(go);
     assert_eq!(serving.ask("Flood", format!("{SERVICE} {n_callers} 20000")).await, "20000 answered");
     assert_eq!(runtime.n_ended.load(Ordering::Acquire), 20_000);
@@ -99,7 +98,7 @@ async fn none_is_refused(go: Go, n_callers: usize) {
 }
 
 async fn more_than_may_be_worked_on_at_a_time_is_refused(go: Go) {
-    let (_peer, serving, runtime) = serve_within(go, ServeLimits { requests: 3, ..ServeLimits::default() });
+    let (_peer, serving, runtime) = serve_within(&go, ServeLimits { requests: 3, ..ServeLimits::default() });
     let mut held = JoinSet::new();
     for _ in 0..3 {
         let client = serving.client.clone();
@@ -117,7 +116,7 @@ async fn more_than_may_be_worked_on_at_a_time_is_refused(go: Go) {
 }
 
 async fn our_handler_sees_the_deadline(go: Go) {
-    let (_peer, serving, _) = serve(go);
+    let (_peer, serving, _) = serve(&go);
     let answer = serving.ask("Call", format!("{SERVICE} Deadline 5s ")).await;
     let left = Duration::from_nanos(answer.rsplit_once(' ').unwrap().1.parse().unwrap());
     let given = Duration::from_secs(5);
@@ -128,7 +127,7 @@ async fn our_handler_sees_the_deadline(go: Go) {
 
 /// T10.
 async fn u28_a_handler_that_panics_is_answered_for(go: Go) {
-    let (_peer, serving, _) = serve(go);
+    let (_peer, serving, _) = serve(&go);
     assert_eq!(serving.ask("Call", call("Panic", "in a test, as it should")).await, "13 the handler of Panic panicked");
     assert_eq!(serving.ask("Call", call("Echo", "still there")).await, "OK 11 still there");
     serving.end().await;
@@ -136,14 +135,14 @@ async fn u28_a_handler_that_panics_is_answered_for(go: Go) {
 
 /// T06.
 async fn what_nobody_serves_is_refused_by_name(go: Go) {
-    let (_peer, serving, _) = serve(go);
+    let (_peer, serving, _) = serve(&go);
     assert_eq!(serving.ask("Call", "nri.test.Nobody Echo 0s ").await, "12 service nri.test.Nobody");
     assert_eq!(serving.ask("Call", call("Nothing", "")).await, "12 method Nothing");
     serving.end().await;
 }
 
 async fn an_error_keeps_its_code_and_its_text(go: Go) {
-    let (_peer, serving, _) = serve(go);
+    let (_peer, serving, _) = serve(&go);
     assert_eq!(serving.ask("Call", call("Fail", "status")).await, "9 not yet");
     let answer = serving.ask("Call", call("Fail", "for no reason")).await;
     assert!(answer.starts_with("2 ") && answer.contains("for no reason"), "{answer}");
@@ -151,12 +150,12 @@ async fn an_error_keeps_its_code_and_its_text(go: Go) {
 }
 
 async fn a_handler_runs_to_its_end_though_its_caller_dies(go: Go) {
-    let (peer, serving, runtime) = serve(go);
+    let (mut peer, serving, runtime) = serve(&go);
     let client = serving.client.clone();
     let held = tokio::spawn(async move { ask(&client, "Call", call("Hold", "x")).await });
     runtime.has_begun(1).await;
 
-    peer.signal(Signal::SIGKILL);
+    peer.kill();
     held.await.unwrap().unwrap_err();
     assert!(matches!(serving.mux.closed().await, Closed::Eof));
     assert!(!serving.server.is_finished(), "the server did not wait for its handler");
@@ -167,7 +166,7 @@ async fn a_handler_runs_to_its_end_though_its_caller_dies(go: Go) {
 }
 
 async fn a_server_that_is_told_to_end_waits_for_its_handlers(go: Go) {
-    let (_peer, serving, runtime) = serve(go);
+    let (_peer, serving, runtime) = serve(&go);
     let client = serving.client.clone();
     let held = tokio::spawn(async move { ask(&client, "Call", call("Hold", "x")).await });
     runtime.has_begun(1).await;
@@ -179,7 +178,7 @@ async fn a_server_that_is_told_to_end_waits_for_its_handlers(go: Go) {
 }
 
 async fn both_directions_are_busy_at_once(go: Go) {
-    let (_peer, serving, runtime) = serve(go);
+    let (_peer, serving, runtime) = serve(&go);
     let mut callers = JoinSet::new();
     for caller in 0..32 {
         let client = serving.client.clone();
@@ -199,19 +198,20 @@ async fn both_directions_are_busy_at_once(go: Go) {
 }
 
 const SERVICE: &str = "nri.test.Runtime";
+const ECHO: Method = Method { service: SERVICE, name: "Echo" };
 
 /// What tells Go to make a call, without a deadline.
 fn call(method: &str, value: &str) -> String {
     format!("{SERVICE} {method} 0s {value}")
 }
 
-fn serve(go: Go) -> (Peer, Serving, Arc<Runtime>) {
+fn serve(go: &Go) -> (Peer, Serving, Arc<Runtime>) {
     serve_within(go, ServeLimits { requests: 256, ..ServeLimits::default() })
 }
 
-fn serve_within(go: Go, limits: ServeLimits) -> (Peer, Serving, Arc<Runtime>) {
+fn serve_within(go: &Go, limits: ServeLimits) -> (Peer, Serving, Arc<Runtime>) {
     let runtime = Arc::new(Runtime::default());
-    let (peer, connection) = go.connect("peer", &[]);
+    let (peer, connection) = go.peer(&[]);
     let serving = connection.serving(runtime.services(), limits);
     (peer, serving, runtime)
 }

@@ -68,16 +68,18 @@ func parse(text string) (*faulty, error) {
 	return &faulty{direction: parts[0], left: left, act: act}, nil
 }
 
+// Those that leave the peer alive say when it is done, for a test to wait for.
 var acts = map[string]func(net.Conn){
 	"die":   func(net.Conn) { syscall.Kill(os.Getpid(), syscall.SIGKILL); select {} },
 	"close": func(conn net.Conn) { conn.Close() },
-	"stall": func(net.Conn) { select {} },
+	"stall": func(net.Conn) { log.Print("stalled"); select {} },
 	"garbage": func(conn net.Conn) {
 		garbage, err := hex.DecodeString(*garbageFlag)
 		if err != nil {
 			log.Fatalf("-garbage: %v", err)
 		}
 		conn.Write(garbage)
+		log.Print("sent garbage")
 	},
 }
 
