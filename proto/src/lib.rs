@@ -1,11 +1,27 @@
-//! The Node Resource Interface protocol.
-
-mod generated;
-
-pub use generated::nri as api;
-pub use generated::nri_ttrpc as service;
+//! The Node Resource Interface protocol, shared by both ends of the wire.
+//!
+//! - Generated from `nri.proto`: the messages in [`api`], the ttrpc services in [`service`].
+//! - What plugins can subscribe to ([`event`]), what they are called ([`plugin_id`]), where both
+//!   ends meet ([`defaults`]) and which version they speak ([`version`]).
+//! - Pods, containers and resources in plain Rust ([`words`]), with conversions to and from the
+//!   messages. Everyone but the wire's edges says these.
+//! - The wire: many channels on one connection ([`mux`]), and calls on a channel ([`call`]).
 
 pub mod call;
+pub mod defaults;
+pub mod event;
+mod generated;
 pub mod mux;
+pub mod plugin_id;
+pub mod quote;
 #[cfg(test)]
 mod raw;
+pub mod version;
+mod wire;
+pub mod words;
+
+pub use event::{Event, EventMask};
+pub use generated::nri as api;
+pub use generated::nri_ttrpc as service;
+pub use plugin_id::PluginId;
+pub use words::*;

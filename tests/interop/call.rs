@@ -41,7 +41,7 @@ async fn requests_of_every_size_arrive_in_frames_that_go_can_read(go: Go) {
     let (mut peer, connection) = go.peer(&[]);
     let client = &connection.client;
 
-    assert_eq!(ask(client, "Echo", []).await.unwrap(), [], "a payload of 0 bytes");
+    assert_eq!(ask(client, "Echo", []).await.unwrap(), b"", "a payload of 0 bytes");
     let malformed = client.call(method("Echo"), Bytes::from_static(&[0x0a]), PATIENCE).await;
     assert!(
         matches!(malformed, Err(CallError::Refused { .. })),

@@ -11,3 +11,4 @@ mod rogue;
 mod runtime;
 mod schema;
 mod serve;
+mod texts;

@@ -1,1 +1,9 @@
-//! Stories that run in one process.
+//! Stories that run in one process, and what must be true of the workspace itself.
+
+// A test says that something must be so; when it is not, it stops right there.
+#![allow(clippy::panic, clippy::unwrap_used)]
+
+mod fuzz;
+mod layers;
+mod tidy;
+mod workspace;

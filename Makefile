@@ -1,0 +1,87 @@
+# What one does with this workspace. `make` alone lists it.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+# Seconds that each fuzz target runs.
+FUZZ_SECONDS ?= 60
+
+CARGO ?= cargo
+# Programs that `make install` puts into $(PREFIX)/bin; add a name here when a crate under cmd/ builds one.
+PROGRAMS :=
+DOCUMENTS := README.md CHANGELOG.md LICENSE SECURITY.md
+
+PEERS := tests/interop/peers
+FUZZ := tests/fuzz
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+# Tools that `scripts/setup` installed come before the machine's own.
+export PATH := $(shell scripts/setup path):$(PATH)
+
+.PHONY: help build run test conformance bench fuzz lint fmt install setup setup-go peers clean
+.DEFAULT_GOAL := help
+
+help: ## List what there is to make
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: setup ## Build everything, optimised
+	$(CARGO) build --release --workspace --lib --bins --examples
+
+run: setup ## See the protocol work: two ends register, configure and relay an event
+	$(CARGO) run --release --quiet --package nri-proto --example handshake
+
+# Go is found or fetched; where it cannot be had, the tests that need it say so and pass, unless NRI_REQUIRE_GO is set.
+test: setup ## Run what a contributor runs: all tests, and those against Go's own NRI
+	@if scripts/setup go; then \
+	    export NRI_REQUIRE_GO=1; $(MAKE) --no-print-directory peers; \
+	else \
+	    [ -z "$$NRI_REQUIRE_GO" ] || exit 1; echo 'make: no Go here, tests against Go peers skip themselves'; \
+	fi && echo '$(CARGO) test --workspace' && $(CARGO) test --workspace
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=5
+
+conformance: setup peers ## Run what takes longer: more random cases, and each fuzz target for a while
+	NRI_LONG=1 NRI_REQUIRE_GO=1 $(CARGO) test --workspace --release
+	$(MAKE) --no-print-directory fuzz
+
+bench: setup peers ## Measure us beside Go, in one interleaved run
+	$(CARGO) run --release --bin relay-bench
+
+fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, from its corpus
+	@[ ! -f $(FUZZ)/Cargo.toml ] || { scripts/setup fuzz && scripts/fuzz $(FUZZ_SECONDS); }
+
+lint: setup setup-go ## Check format, lints, documentation, licences and sources of dependencies, scripts, Go
+	@scripts/setup lint
+	$(CARGO) fmt --all --check
+	@[ ! -f $(FUZZ)/Cargo.toml ] || $(CARGO) fmt --manifest-path $(FUZZ)/Cargo.toml --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
+	$(CARGO) deny --locked check bans licenses sources
+	shellcheck .ci/run scripts/* $(PEERS)/build
+	cd $(PEERS) && go vet ./... && unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || \
+	    { echo "make: gofmt would change these, see make fmt: $$unformatted"; exit 1; }
+
+fmt: setup setup-go ## Format Rust and Go
+	$(CARGO) fmt --all
+	@[ ! -f $(FUZZ)/Cargo.toml ] || $(CARGO) fmt --manifest-path $(FUZZ)/Cargo.toml
+	gofmt -w $(PEERS)
+
+install: $(if $(PROGRAMS),build) ## Install below DESTDIR and PREFIX
+	install -d '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/decisions'
+	install -m 644 $(DOCUMENTS) '$(DESTDIR)$(PREFIX)/share/doc/nri-rs'
+	install -m 644 $(wildcard docs/*.*) '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs'
+	install -m 644 $(wildcard docs/decisions/*.md) '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/decisions'
+ifneq ($(PROGRAMS),)
+	install -d '$(DESTDIR)$(PREFIX)/bin'
+	install -m 755 $(PROGRAMS:%=$(TARGET)/release/%) '$(DESTDIR)$(PREFIX)/bin'
+endif
+
+setup: ## Install what a build lacks; runs by itself
+	@scripts/setup build
+
+setup-go:
+	@scripts/setup go
+
+peers: setup-go ## Build the Go programs that the tests talk to
+	$(PEERS)/build
+
+clean: ## Remove what was built here; tools of the user stay
+	$(CARGO) clean
+	rm -rf $(PEERS)/bin $(FUZZ)/target $(FUZZ)/artifacts $(FUZZ)/coverage

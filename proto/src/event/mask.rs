@@ -1,0 +1,181 @@
+//! Sets of events.
+
+use std::fmt::{self, Display, Formatter};
+use std::ops::BitOr;
+use std::str::FromStr;
+
+use super::Event;
+use crate::quote::quoted;
+
+/// A set of events.
+///
+/// It is written as the names of its events, and read from those in any case, `all`, `pod` (or `podsandbox`) and
+/// `container`.
+///
+/// ```
+/// use nri_proto::event::{Event, EventMask};
+///
+/// let mask: EventMask = "CreateContainer, stopcontainer".parse()?;
+/// assert!(mask.contains(Event::StopContainer));
+/// assert_eq!(mask.to_string(), "CreateContainer,StopContainer");
+/// # Ok::<(), nri_proto::event::UnknownEvent>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct EventMask(u32);
+
+/// What the wire says about events: those we know, and what is left of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WireEvents {
+    /// The events that we know.
+    pub known: EventMask,
+    /// The bits of events that are newer than we are; zero if there are none.
+    pub unknown: u32,
+}
+
+/// There is no event of this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown event {}", quoted(.0))]
+pub struct UnknownEvent(pub String);
+
+/// These bits stand for no event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("invalid plugin events: {0:#x}")]
+pub struct InvalidEvents(pub u32);
+
+impl EventMask {
+    /// No event.
+    pub const EMPTY: Self = Self(0);
+
+    /// Every event, validation included.
+    pub const ALL: Self = Self((1 << Event::ALL.len()) - 1);
+
+    /// Reads the mask of a ConfigureResponse. There, zero stands for [`EventMask::ALL`].
+    ///
+    /// ```
+    /// use nri_proto::event::{Event, EventMask};
+    ///
+    /// let events = EventMask::from_wire(0x10001);
+    /// assert_eq!(events.known, Event::RunPodSandbox.into());
+    /// assert_eq!(events.unknown, 0x10000);
+    /// assert_eq!(EventMask::from_wire(0).known, EventMask::ALL);
+    /// ```
+    pub const fn from_wire(events: i32) -> WireEvents {
+        let bits = events.cast_unsigned();
+        let known = if bits == 0 { Self::ALL } else { Self(bits & Self::ALL.0) };
+        WireEvents { known, unknown: bits & !Self::ALL.0 }
+    }
+
+    /// Returns the mask for a ConfigureResponse; none if it is empty, for which the wire has no word.
+    pub fn to_wire(self) -> Option<i32> {
+        (!self.is_empty()).then_some(self.0.cast_signed())
+    }
+
+    /// Says whether `event` is one of them.
+    pub const fn contains(self, event: Event) -> bool {
+        self.0 & bit(event) != 0
+    }
+
+    /// Says whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Adds `event`.
+    pub const fn insert(&mut self, event: Event) {
+        self.0 |= bit(event);
+    }
+
+    /// Takes `event` away.
+    pub const fn remove(&mut self, event: Event) {
+        self.0 &= !bit(event);
+    }
+
+    /// Returns the events of both; `a | b` is the same.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Returns the events, by number.
+    pub fn iter(self) -> impl Iterator<Item = Event> {
+        Event::ALL.into_iter().filter(move |event| self.contains(*event))
+    }
+}
+
+impl WireEvents {
+    /// Returns the events, or the error that upstream has for a plugin that is newer than the runtime.
+    pub const fn strict(self) -> Result<EventMask, InvalidEvents> {
+        match self.unknown {
+            0 => Ok(self.known),
+            unknown => Err(InvalidEvents(unknown)),
+        }
+    }
+}
+
+const fn bit(event: Event) -> u32 {
+    1 << (event.number() - 1)
+}
+
+impl From<Event> for EventMask {
+    fn from(event: Event) -> Self {
+        Self(bit(event))
+    }
+}
+
+impl FromIterator<Event> for EventMask {
+    fn from_iter<I: IntoIterator<Item = Event>>(events: I) -> Self {
+        events.into_iter().fold(Self::EMPTY, |mask, event| mask | event.into())
+    }
+}
+
+impl BitOr for EventMask {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        self.union(other)
+    }
+}
+
+impl Display for EventMask {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (i, event) in self.iter().enumerate() {
+            let comma = if i > 0 { "," } else { "" };
+            write!(f, "{comma}{event}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for WireEvents {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { known, unknown } = self;
+        match (known.is_empty(), unknown) {
+            (_, 0) => write!(f, "{known}"),
+            (true, _) => write!(f, "unknown({unknown:#x})"),
+            (false, _) => write!(f, "{known},unknown({unknown:#x})"),
+        }
+    }
+}
+
+impl FromStr for EventMask {
+    type Err = UnknownEvent;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.to_lowercase().split(',').map(word).try_fold(Self::EMPTY, |mask, events| Ok(mask | events?))
+    }
+}
+
+/// As upstream has it, blanks are allowed around the name of an event and not around the other words.
+fn word(word: &str) -> Result<EventMask, UnknownEvent> {
+    let events = match word {
+        "all" => EventMask::ALL,
+        "pod" | "podsandbox" => named(|name| name.contains("pod")),
+        "container" => named(|name| name.contains("container")),
+        _ => named(|name| name == word.trim()),
+    };
+    if events.is_empty() { Err(UnknownEvent(word.to_owned())) } else { Ok(events) }
+}
+
+fn named(matches: impl Fn(&str) -> bool) -> EventMask {
+    Event::ALL.into_iter().filter(|event| matches(&event.rpc().to_lowercase())).collect()
+}

@@ -1,0 +1,88 @@
+//! Translates between words and the messages of [`api`](crate::api).
+//!
+//! The files below are tables: [`word!`] says which field is which, [`names!`] which number. Both directions are made
+//! from the same line, and both take their argument apart completely, so that a field or number that is new in the
+//! protocol does not compile until someone decides about it.
+
+mod container;
+mod device;
+mod hooks;
+mod linux;
+mod mount;
+mod pod;
+mod resources;
+mod scheduler;
+mod seccomp;
+#[cfg(test)]
+mod tests;
+mod value;
+
+/// Becomes the same thing on the other side: a word from the wire, or a message from a word.
+pub(crate) trait Translate<Other> {
+    /// Translates without loss, and cannot fail.
+    fn translate(self) -> Other;
+}
+
+/// Translates a message both ways: first the fields that have the same name on both sides, then `theirs as ours`.
+macro_rules! word {
+    ($message:ident as $word:ident { $($same:ident),* $(; $($theirs:ident as $ours:ident),+)? $(,)? }) => {
+        impl From<api::$message> for $word {
+            fn from(message: api::$message) -> Self {
+                let api::$message { $($same,)* $($($theirs: $ours,)+)? special_fields } = message;
+                Self {
+                    $($same: $same.translate(),)*
+                    $($($ours: $ours.translate(),)+)?
+                    unknown: special_fields.translate(),
+                }
+            }
+        }
+
+        impl From<$word> for api::$message {
+            fn from(word: $word) -> Self {
+                let $word { $($same,)* $($($ours,)+)? unknown } = word;
+                Self {
+                    $($same: $same.translate(),)*
+                    $($($theirs: $ours.translate(),)+)?
+                    special_fields: unknown.translate(),
+                }
+            }
+        }
+
+        impl Translate<$word> for api::$message {
+            fn translate(self) -> $word {
+                self.into()
+            }
+        }
+
+        impl Translate<api::$message> for $word {
+            fn translate(self) -> api::$message {
+                self.into()
+            }
+        }
+    };
+}
+
+/// Translates an enum both ways: `theirs as ours` for each number that has a name.
+macro_rules! names {
+    ($theirs:ty as $ours:ident { $($number:ident as $variant:ident),+ $(,)? }) => {
+        impl Translate<$ours> for EnumOrUnknown<$theirs> {
+            fn translate(self) -> $ours {
+                match self.enum_value() {
+                    $(Ok(<$theirs>::$number) => $ours::$variant,)+
+                    Err(number) => $ours::Unnamed(Unnamed::new(number)),
+                }
+            }
+        }
+
+        impl Translate<EnumOrUnknown<$theirs>> for $ours {
+            fn translate(self) -> EnumOrUnknown<$theirs> {
+                match self {
+                    $($ours::$variant => <$theirs>::$number.into(),)+
+                    $ours::Unnamed(unnamed) => EnumOrUnknown::from_i32(unnamed.number()),
+                }
+            }
+        }
+    };
+}
+
+use {names, word};

@@ -1,0 +1,216 @@
+use std::fmt::Debug;
+
+use proptest::prelude::*;
+use protobuf::{EnumFull, EnumOrUnknown, Message, MessageFull};
+
+use super::Translate;
+use crate::api;
+use crate::words::*;
+
+mod fill;
+
+/// Three sentences about each word.
+macro_rules! each_word {
+    ($($name:ident: $word:ident is $message:ident),+ $(,)?) => {
+        $(mod $name {
+            use super::*;
+
+            #[test]
+            fn keeps_every_field_of_a_full_message() {
+                check_message::<api::$message, $word>(fill::full());
+            }
+
+            proptest! {
+                #[test]
+                fn keeps_any_message_that_comes_from_the_wire(bytes in prop::collection::vec(any::<u8>(), 0..1024)) {
+                    check_message::<api::$message, $word>(fill::random(bytes));
+                }
+
+                #[test]
+                fn is_the_same_after_it_was_a_message(word in arbitrary::$name()) {
+                    assert_eq!($word::from(api::$message::from(word.clone())), word);
+                }
+            }
+        })+
+    };
+}
+
+each_word! {
+    pod: Pod is PodSandbox,
+    linux_pod: LinuxPod is LinuxPodSandbox,
+    container: Container is Container,
+    image: Image is Image,
+    user: User is User,
+    rlimit: Rlimit is POSIXRlimit,
+    mount: Mount is Mount,
+    hooks: Hooks is Hooks,
+    hook: Hook is Hook,
+    linux_container: LinuxContainer is LinuxContainer,
+    namespace: Namespace is LinuxNamespace,
+    device: Device is LinuxDevice,
+    device_rule: DeviceRule is LinuxDeviceCgroup,
+    cdi_device: CdiDevice is CDIDevice,
+    net_device: NetDevice is LinuxNetDevice,
+    resources: Resources is LinuxResources,
+    memory: Memory is LinuxMemory,
+    cpu: Cpu is LinuxCPU,
+    hugepage_limit: HugepageLimit is HugepageLimit,
+    pids: Pids is LinuxPids,
+    io_priority: IoPriority is LinuxIOPriority,
+    scheduler: Scheduler is LinuxScheduler,
+    security_profile: SecurityProfile is SecurityProfile,
+    seccomp: Seccomp is LinuxSeccomp,
+    syscall: Syscall is LinuxSyscall,
+    syscall_arg: SyscallArg is LinuxSeccompArg,
+    rdt: Rdt is LinuxRdt,
+}
+
+/// Sends `message` over the wire, makes a word of it and a message again.
+fn check_message<M: MessageFull + From<W>, W: From<M>>(message: M) {
+    let bytes = message.write_to_bytes().unwrap();
+    let received = M::parse_from_bytes(&bytes).unwrap();
+    assert_eq!(received, message, "the wire changed it");
+    assert_eq!(M::from(W::from(received)), message, "the word changed it");
+}
+
+#[test]
+fn each_variant_has_the_number_of_the_protocol() {
+    use ContainerState as State;
+    use SchedulerFlag as Flag;
+    use SchedulerPolicy as Policy;
+
+    check_numbers::<api::ContainerState, _>(&[
+        State::Unknown,
+        State::Created,
+        State::Paused,
+        State::Running,
+        State::Stopped,
+    ]);
+    check_numbers::<api::security_profile::ProfileType, _>(&[
+        ProfileKind::RuntimeDefault,
+        ProfileKind::Unconfined,
+        ProfileKind::Localhost,
+    ]);
+    check_numbers::<api::IOPrioClass, _>(&[
+        IoPriorityClass::None,
+        IoPriorityClass::RealTime,
+        IoPriorityClass::BestEffort,
+        IoPriorityClass::Idle,
+    ]);
+    check_numbers::<api::LinuxSchedulerPolicy, _>(&[
+        Policy::None,
+        Policy::Other,
+        Policy::Fifo,
+        Policy::RoundRobin,
+        Policy::Batch,
+        Policy::Iso,
+        Policy::Idle,
+        Policy::Deadline,
+    ]);
+    check_numbers::<api::LinuxSchedulerFlag, _>(&[
+        Flag::ResetOnFork,
+        Flag::Reclaim,
+        Flag::DeadlineOverrun,
+        Flag::KeepPolicy,
+        Flag::KeepParams,
+        Flag::UtilClampMin,
+        Flag::UtilClampMax,
+    ]);
+}
+
+/// Compares `variants`, in the order of their numbers, with those numbers and with the default.
+fn check_numbers<E, W>(variants: &[W])
+where
+    E: EnumFull,
+    W: Translate<EnumOrUnknown<E>> + Default + Copy + PartialEq + Debug,
+    EnumOrUnknown<E>: Translate<W>,
+{
+    assert_eq!(variants.len(), E::VALUES.len());
+    for (number, variant) in (0..).zip(variants) {
+        assert_eq!((*variant).translate().value(), number, "{variant:?}");
+        assert_eq!(EnumOrUnknown::from_i32(number).translate(), *variant);
+    }
+    assert_eq!(EnumOrUnknown::default().translate(), W::default());
+}
+
+#[test]
+fn a_number_without_a_name_stays_that_number() {
+    let state: ContainerState = EnumOrUnknown::<api::ContainerState>::from_i32(77).translate();
+
+    let ContainerState::Unnamed(unnamed) = state else { panic!("{state:?}") };
+    assert_eq!(unnamed.number(), 77);
+    assert_eq!(format!("{state:?}"), "Unnamed(77)");
+}
+
+#[test]
+fn a_list_of_numbers_below_zero_survives_the_wire() {
+    let scheduler = api::LinuxScheduler { flags: vec![EnumOrUnknown::from_i32(-1)], ..Default::default() };
+    check_message::<_, Scheduler>(scheduler);
+
+    // No word holds one yet.
+    let policy = api::LinuxMemoryPolicy { flags: vec![EnumOrUnknown::from_i32(-1)], ..Default::default() };
+    let bytes = policy.write_to_bytes().unwrap();
+    assert_eq!(api::LinuxMemoryPolicy::parse_from_bytes(&bytes).unwrap(), policy);
+}
+
+#[test]
+fn a_field_that_has_another_name_here_is_still_that_field() {
+    let overhead = api::LinuxResources { rdt_class: Some(text("overhead")).into(), ..Default::default() };
+    let linux = LinuxPod::from(api::LinuxPodSandbox { pod_overhead: Some(overhead).into(), ..Default::default() });
+    assert_eq!(linux.overhead.unwrap().rdt_class.as_deref(), Some("overhead"));
+
+    let container = Container::from(api::Container {
+        pod_sandbox_id: "pod".to_owned(),
+        CDI_devices: vec![api::CDIDevice { name: "cdi".to_owned(), ..Default::default() }],
+        ..Default::default()
+    });
+    assert_eq!(container.pod_id, "pod");
+    assert_eq!(container.cdi_devices[0].name, "cdi");
+
+    let mount = Mount::from(api::Mount { type_: "bind".to_owned(), ..Default::default() });
+    assert_eq!(mount.kind, "bind");
+}
+
+fn text(value: &str) -> api::OptionalString {
+    api::OptionalString { value: value.to_owned(), ..Default::default() }
+}
+
+#[test]
+fn an_empty_message_is_not_an_absent_one() {
+    let absent = api::PodSandbox::new();
+    let empty = api::PodSandbox { linux: Some(api::LinuxPodSandbox::new()).into(), ..absent.clone() };
+
+    assert_eq!(Pod::from(absent).linux, None);
+    assert_eq!(Pod::from(empty).linux, Some(LinuxPod::default()));
+}
+
+#[test]
+fn zero_is_not_the_same_as_not_set() {
+    let memory = api::LinuxMemory { limit: Some(api::OptionalInt64::new()).into(), ..Default::default() };
+
+    let memory = Memory::from(memory);
+    assert_eq!(memory.limit, Some(0));
+    assert_eq!(memory.swap, None);
+}
+
+#[test]
+fn what_nobody_knows_yet_passes_through() {
+    let mut message = api::PodSandbox::new();
+    message.special_fields.mut_unknown_fields().add_varint(99, 7);
+
+    let pod = Pod::from(message.clone());
+    assert!(!pod.unknown.is_empty());
+    assert_eq!(format!("{:?}", pod.unknown), "{99: Varint(7)}");
+    assert_ne!(pod, Pod::default());
+    assert_eq!(api::PodSandbox::from(pod), message);
+}
+
+#[test]
+fn a_wrapper_is_its_value_and_nothing_else() {
+    let mut limit = api::OptionalInt64 { value: 5, ..Default::default() };
+    limit.special_fields.mut_unknown_fields().add_varint(99, 7);
+    let message = api::LinuxMemory { limit: Some(limit).into(), ..Default::default() };
+
+    let memory = Memory::from(message);
+    assert_eq!(memory, Memory { limit: Some(5), ..Memory::default() });
+}

@@ -1,0 +1,155 @@
+//! Fills messages by looking at their descriptors, so that no field can be forgotten.
+
+use protobuf::reflect::{EnumDescriptor, MessageDescriptor, ReflectValueBox, RuntimeFieldType, RuntimeType};
+use protobuf::{MessageDyn, MessageFull, UnknownFields};
+
+/// Returns a message in which every field is set, and no two to the same value where values can differ.
+pub(super) fn full<M: MessageFull>() -> M {
+    downcast(message(&M::descriptor(), &mut Full(0)))
+}
+
+/// Returns the message that `bytes` stand for. Fewer and smaller ones make a simpler message.
+pub(super) fn random<M: MessageFull>(bytes: Vec<u8>) -> M {
+    downcast(message(&M::descriptor(), &mut Random(bytes.into_iter())))
+}
+
+/// Decides what goes into a message.
+trait Choices {
+    /// Whether something that may be absent is there.
+    fn present(&mut self) -> bool;
+    /// How many there are of something.
+    fn count(&mut self) -> usize;
+    fn number(&mut self) -> u64;
+    fn variant(&mut self, of: &EnumDescriptor) -> i32;
+}
+
+/// Chooses everything, and counts so that numbers differ.
+struct Full(u64);
+
+impl Choices for Full {
+    fn present(&mut self) -> bool {
+        true
+    }
+
+    fn count(&mut self) -> usize {
+        2
+    }
+
+    fn number(&mut self) -> u64 {
+        self.0 += 1;
+        self.0
+    }
+
+    fn variant(&mut self, of: &EnumDescriptor) -> i32 {
+        of.values().last().expect("every enum has a value").value()
+    }
+}
+
+/// Chooses as the bytes say, and nothing once they are used up.
+struct Random(std::vec::IntoIter<u8>);
+
+impl Random {
+    fn byte(&mut self) -> u8 {
+        self.0.next().unwrap_or_default()
+    }
+}
+
+impl Choices for Random {
+    fn present(&mut self) -> bool {
+        self.byte() % 2 == 1
+    }
+
+    fn count(&mut self) -> usize {
+        usize::from(self.byte() % 4)
+    }
+
+    fn number(&mut self) -> u64 {
+        let byte = u64::from(self.byte());
+        // Small ones, and both ends of what 32 and 64 bits hold.
+        match byte % 5 {
+            0 | 1 => byte,
+            2 => byte << 56,
+            3 => byte << 24,
+            _ => u64::MAX - byte,
+        }
+    }
+
+    fn variant(&mut self, _of: &EnumDescriptor) -> i32 {
+        i32::from(self.byte() % 16) - 2
+    }
+}
+
+fn message(descriptor: &MessageDescriptor, choices: &mut dyn Choices) -> Box<dyn MessageDyn> {
+    let mut message = descriptor.new_instance();
+    for field in descriptor.fields() {
+        match field.runtime_field_type() {
+            RuntimeFieldType::Singular(RuntimeType::Message(inner)) => {
+                if choices.present() {
+                    let value = ReflectValueBox::Message(self::message(&inner, choices));
+                    field.set_singular_field(&mut *message, value);
+                }
+            }
+            RuntimeFieldType::Singular(kind) => field.set_singular_field(&mut *message, value(&kind, choices)),
+            RuntimeFieldType::Repeated(kind) => {
+                for _ in 0..choices.count() {
+                    field.mut_repeated(&mut *message).push(value(&kind, choices));
+                }
+            }
+            RuntimeFieldType::Map(key_kind, kind) => {
+                for _ in 0..choices.count() {
+                    let (key, value) = (value(&key_kind, choices), value(&kind, choices));
+                    field.mut_map(&mut *message).insert(key, value);
+                }
+            }
+        }
+    }
+    // A wrapper is a value, see `words`.
+    if !descriptor.name().starts_with("Optional") && choices.present() {
+        add_unknown(message.mut_special_fields_dyn().mut_unknown_fields(), choices);
+    }
+    message
+}
+
+fn value(kind: &RuntimeType, choices: &mut dyn Choices) -> ReflectValueBox {
+    match kind {
+        RuntimeType::I32 => ReflectValueBox::I32(choices.number() as i32),
+        RuntimeType::I64 => ReflectValueBox::I64(choices.number() as i64),
+        RuntimeType::U32 => ReflectValueBox::U32(choices.number() as u32),
+        RuntimeType::U64 => ReflectValueBox::U64(choices.number()),
+        RuntimeType::Bool => ReflectValueBox::Bool(choices.present()),
+        RuntimeType::String => ReflectValueBox::String(match choices.number() {
+            0 => String::new(),
+            number => format!("text {number}"),
+        }),
+        RuntimeType::Enum(of) => ReflectValueBox::Enum(of.clone(), choices.variant(of)),
+        RuntimeType::Message(inner) => ReflectValueBox::Message(message(inner, choices)),
+        RuntimeType::F32 | RuntimeType::F64 | RuntimeType::VecU8 => panic!("no message has {kind}"),
+    }
+}
+
+/// Adds fields with numbers that no message uses, one of each wire type.
+fn add_unknown(fields: &mut UnknownFields, choices: &mut dyn Choices) {
+    fields.add_varint(1001, choices.number());
+    fields.add_fixed32(1002, choices.number() as u32);
+    fields.add_fixed64(1003, choices.number());
+    fields.add_length_delimited(1004, choices.number().to_be_bytes().to_vec());
+}
+
+fn downcast<M: MessageFull>(message: Box<dyn MessageDyn>) -> M {
+    *message.downcast_box().expect("it was made from the descriptor of M")
+}
+
+#[test]
+fn a_full_message_has_every_field() {
+    fn check(message: &dyn MessageDyn) {
+        for field in message.descriptor_dyn().fields() {
+            assert!(field.has_field(message), "{field} is not set");
+            if let RuntimeFieldType::Singular(RuntimeType::Message(_)) = field.runtime_field_type() {
+                check(&*field.get_message(message));
+            }
+        }
+    }
+
+    check(&full::<crate::api::PodSandbox>());
+    check(&full::<crate::api::Container>());
+}

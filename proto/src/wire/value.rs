@@ -1,0 +1,95 @@
+//! What the fields of messages are made of.
+
+use std::collections::{BTreeMap, HashMap};
+
+use protobuf::{MessageField, SpecialFields};
+
+use super::Translate;
+use crate::api;
+use crate::words::Unknown;
+
+/// Scalars are the same on both sides.
+macro_rules! scalars {
+    ($($scalar:ty),+) => {
+        $(impl Translate<$scalar> for $scalar {
+            fn translate(self) -> $scalar {
+                self
+            }
+        })+
+    };
+}
+
+scalars!(bool, i32, i64, u32, u64, String);
+
+/// The wire's wrappers are their values: that they are there says that the value is set.
+macro_rules! wrappers {
+    ($($wrapper:ident of $value:ty),+ $(,)?) => {
+        $(impl Translate<$value> for api::$wrapper {
+            fn translate(self) -> $value {
+                let api::$wrapper { value, special_fields: _ } = self;
+                value
+            }
+        }
+
+        impl Translate<api::$wrapper> for $value {
+            fn translate(self) -> api::$wrapper {
+                api::$wrapper { value: self, special_fields: SpecialFields::new() }
+            }
+        })+
+    };
+}
+
+wrappers! {
+    OptionalBool of bool,
+    OptionalFileMode of u32,
+    OptionalInt of i64,
+    OptionalInt64 of i64,
+    OptionalRepeatedString of Vec<String>,
+    OptionalString of String,
+    OptionalUInt32 of u32,
+    OptionalUInt64 of u64,
+}
+
+impl<M: Translate<W>, W> Translate<Option<W>> for MessageField<M> {
+    fn translate(self) -> Option<W> {
+        self.into_option().map(M::translate)
+    }
+}
+
+impl<W: Translate<M>, M> Translate<MessageField<M>> for Option<W> {
+    fn translate(self) -> MessageField<M> {
+        MessageField::from_option(self.map(W::translate))
+    }
+}
+
+impl<A: Translate<B>, B> Translate<Vec<B>> for Vec<A> {
+    fn translate(self) -> Vec<B> {
+        self.into_iter().map(A::translate).collect()
+    }
+}
+
+impl<M: Translate<W>, W> Translate<BTreeMap<String, W>> for HashMap<String, M> {
+    fn translate(self) -> BTreeMap<String, W> {
+        self.into_iter().map(|(key, value)| (key, value.translate())).collect()
+    }
+}
+
+impl<W: Translate<M>, M> Translate<HashMap<String, M>> for BTreeMap<String, W> {
+    fn translate(self) -> HashMap<String, M> {
+        self.into_iter().map(|(key, value)| (key, value.translate())).collect()
+    }
+}
+
+impl Translate<Unknown> for SpecialFields {
+    fn translate(mut self) -> Unknown {
+        Unknown(std::mem::take(self.mut_unknown_fields()))
+    }
+}
+
+impl Translate<SpecialFields> for Unknown {
+    fn translate(self) -> SpecialFields {
+        let mut special_fields = SpecialFields::new();
+        *special_fields.mut_unknown_fields() = self.0;
+        special_fields
+    }
+}

@@ -1,0 +1,39 @@
+//! Pods, containers and resources in plain Rust.
+//!
+//! Each word stands for one message of [`api`](crate::api), and `From` translates both ways. Translating never
+//! fails, and a message that becomes a word and a message again is the same message. So that this holds,
+//!
+//! * `None` is a message that is absent, and `Some` of a default one that is there and empty;
+//! * a number without a name in an enum stays that number ([`Unnamed`]);
+//! * each word carries the fields that we do not know yet ([`Unknown`]).
+//!
+//! Values that the wire wraps to say whether they are set, such as `OptionalInt64`, are an `Option` here. They are
+//! values, not messages: should they ever get a second field, it is dropped until we know it.
+//!
+//! A field that the wire calls `type` is called `kind`.
+
+#[cfg(any(test, feature = "proptest"))]
+pub mod arbitrary;
+mod container;
+mod device;
+mod hooks;
+mod linux;
+mod mount;
+mod pod;
+mod resources;
+mod scheduler;
+mod seccomp;
+mod unknown;
+mod unnamed;
+
+pub use container::{Container, ContainerState, Image, Rlimit, User};
+pub use device::{CdiDevice, Device, DeviceRule, NetDevice};
+pub use hooks::{Hook, Hooks};
+pub use linux::{IoPriority, IoPriorityClass, LinuxContainer, Namespace, Rdt};
+pub use mount::Mount;
+pub use pod::{LinuxPod, Pod};
+pub use resources::{Cpu, HugepageLimit, Memory, Pids, Resources};
+pub use scheduler::{Scheduler, SchedulerFlag, SchedulerPolicy};
+pub use seccomp::{ProfileKind, Seccomp, SecurityProfile, Syscall, SyscallArg};
+pub use unknown::Unknown;
+pub use unnamed::Unnamed;

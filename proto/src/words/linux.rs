@@ -1,0 +1,87 @@
+use std::collections::BTreeMap;
+
+use super::{Device, NetDevice, Resources, Scheduler, Seccomp, SecurityProfile, Unknown, Unnamed};
+
+/// The part of a [`Container`](super::Container) that only Linux has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinuxContainer {
+    /// The namespaces of the container.
+    pub namespaces: Vec<Namespace>,
+    /// The device nodes in it.
+    pub devices: Vec<Device>,
+    /// What it may use.
+    pub resources: Option<Resources>,
+    /// How readily it is killed when memory runs out, from -1000 to 1000.
+    pub oom_score_adj: Option<i64>,
+    /// The cgroup of the container.
+    pub cgroups_path: String,
+    /// The I/O priority of the process.
+    pub io_priority: Option<IoPriority>,
+    /// Where its seccomp policy comes from.
+    pub seccomp_profile: Option<SecurityProfile>,
+    /// The seccomp policy itself.
+    pub seccomp_policy: Option<Seccomp>,
+    /// Kernel parameters of its namespaces.
+    pub sysctl: BTreeMap<String, String>,
+    /// Network devices that are moved into it, by their names on the host.
+    pub net_devices: BTreeMap<String, NetDevice>,
+    /// How the process is scheduled.
+    pub scheduler: Option<Scheduler>,
+    /// Its share of caches and memory bandwidth.
+    pub rdt: Option<Rdt>,
+    /// Fields that we do not know yet.
+    pub unknown: Unknown,
+}
+
+/// A namespace of a pod or container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Namespace {
+    /// What is separate in it, such as `network`.
+    pub kind: String,
+    /// The file of an existing one to join; empty for a new one.
+    pub path: String,
+    /// Fields that we do not know yet.
+    pub unknown: Unknown,
+}
+
+/// The I/O priority of a container's process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IoPriority {
+    /// Which come first.
+    pub class: IoPriorityClass,
+    /// Who comes first within a class; lower numbers do.
+    pub priority: i32,
+    /// Fields that we do not know yet.
+    pub unknown: Unknown,
+}
+
+/// The class of an [`IoPriority`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum IoPriorityClass {
+    /// None is set.
+    #[default]
+    None,
+    /// Before all others.
+    RealTime,
+    /// In turn.
+    BestEffort,
+    /// Only if nobody else wants the disk.
+    Idle,
+    /// A class that we do not know yet.
+    Unnamed(Unnamed<Self>),
+}
+
+/// The share of caches and memory bandwidth of a container (Intel RDT).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rdt {
+    /// The class of service.
+    pub clos_id: Option<String>,
+    /// The lines of the class's schemata file.
+    pub schemata: Option<Vec<String>>,
+    /// Whether the container's use is measured.
+    pub enable_monitoring: Option<bool>,
+    /// Asks to drop what was set before; only means something in an adjustment.
+    pub remove: bool,
+    /// Fields that we do not know yet.
+    pub unknown: Unknown,
+}

@@ -1,0 +1,65 @@
+//! A short run of each fuzz target: its corpus, and random inputs.
+
+use std::fs;
+use std::path::Path;
+
+use nri_tests::fuzz::{TARGETS, Target};
+use proptest::collection::vec;
+use proptest::prelude::any;
+use proptest::test_runner::{Config, TestRunner};
+
+/// How many random inputs each target gets. A longer run is asked for with `NRI_LONG`.
+fn cases() -> u32 {
+    if std::env::var_os("NRI_LONG").is_some() { 200_000 } else { 5_000 }
+}
+
+fn target(name: &str) -> Target {
+    TARGETS.into_iter().find(|(known, _)| *known == name).expect("the target exists").1
+}
+
+fn run(name: &str, longest: usize) {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
+    let inputs = fs::read_dir(&corpus).unwrap_or_else(|error| panic!("{}: {error}", corpus.display()));
+    let mut replayed = 0;
+    for input in inputs {
+        target(name)(&fs::read(input.unwrap().path()).unwrap());
+        replayed += 1;
+    }
+    assert!(replayed > 0, "the corpus of {name} is empty");
+    // The file of failures would be beside this one; the seed that is printed is enough.
+    let config = Config { cases: cases(), failure_persistence: None, ..Config::default() };
+    TestRunner::new(config)
+        .run(&vec(any::<u8>(), 0..longest), |input| {
+            target(name)(&input);
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn frames_are_decoded_alike_however_they_are_cut() {
+    run("frames", 1000);
+}
+
+#[test]
+fn two_muxes_keep_their_streams_over_any_stream() {
+    run("muxes", 200);
+}
+
+#[test]
+fn every_call_ends_whatever_the_peer_answers() {
+    run("calls", 500);
+}
+
+#[test]
+fn a_server_survives_whatever_the_peer_sends() {
+    run("serving", 500);
+}
+
+#[test]
+fn every_target_has_a_binary_for_libfuzzer() {
+    let manifest = include_str!("../fuzz/Cargo.toml");
+    for (name, _) in TARGETS {
+        assert!(manifest.contains(&format!("name = \"{name}\"")), "tests/fuzz/Cargo.toml has no {name}");
+    }
+}

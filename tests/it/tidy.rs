@@ -1,0 +1,94 @@
+//! Habits of this workspace that no lint knows.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use toml::Value;
+
+use crate::workspace::Workspace;
+
+#[test]
+fn every_member_takes_what_the_workspace_gives() -> Result<()> {
+    let workspace = Workspace::load()?;
+    for member in &workspace.members {
+        let inherits = |table: Option<&Value>| table.and_then(|table| table.get("workspace")) == Some(&true.into());
+        let manifest = member.manifest();
+        ensure!(inherits(member.toml.get("lints")), "{manifest}: [lints] needs `workspace = true`");
+        let package = member.toml.get("package").with_context(|| format!("{manifest} has no [package]"))?;
+        for key in ["version", "edition", "rust-version", "license", "authors"] {
+            ensure!(inherits(package.get(key)), "{manifest}: write `{key}.workspace = true`");
+        }
+        ensure!(package.get("description").is_some(), "{manifest}: a crate says in `description` what it is");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_module_lies_beside_its_folder_never_in_mod_rs() -> Result<()> {
+    for file in files("rs")? {
+        ensure!(!file.ends_with("mod.rs"), "{}: name the file after the module", file.display());
+    }
+    Ok(())
+}
+
+#[test]
+fn links_in_the_documents_lead_somewhere() -> Result<()> {
+    for page in files("md")? {
+        let text = fs::read_to_string(&page)?;
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+            let file = link.split('#').next().unwrap_or_default();
+            if file.is_empty() || file.contains("://") {
+                continue;
+            }
+            let folder = page.parent().context("a page lies in a folder")?;
+            ensure!(folder.join(file).exists(), "{}: there is no {file}", page.display());
+        }
+    }
+    Ok(())
+}
+
+/// In `docs/differences.md` each row ends with the test that shows it.
+#[test]
+fn differences_are_shown_by_tests_that_exist() -> Result<()> {
+    let tests = test_names()?;
+    let page = Workspace::load()?.read("docs/differences.md")?;
+    for row in page.lines().filter(|line| line.starts_with('|')) {
+        let last = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        for name in last.split('`').skip(1).step_by(2) {
+            ensure!(tests.contains(name), "docs/differences.md: no test is called `{name}`");
+        }
+    }
+    Ok(())
+}
+
+/// The names of all functions: a test is one of them.
+fn test_names() -> Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for file in files("rs")? {
+        let text = fs::read_to_string(file)?;
+        let ends = |c: char| !c.is_alphanumeric() && c != '_';
+        names.extend(text.split("fn ").skip(1).filter_map(|rest| rest.split(ends).next()).map(str::to_owned));
+    }
+    Ok(names)
+}
+
+/// Our files of one kind. Folders that hold what was built or fetched are left out.
+fn files(extension: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut folders = vec![Workspace::load()?.dir];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("could not list {}", folder.display()))? {
+            let path = entry?.path();
+            let is_ours = |name: &str| !name.starts_with('.') && name != "target" && name != "corpus";
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if path.is_dir() && is_ours(name) {
+                folders.push(path);
+            } else if path.is_file() && Path::new(name).extension().is_some_and(|found| found == extension) {
+                found.push(path);
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,41 @@
+//! What the fuzz targets do with their input.
+//!
+//! Each target is a plain function, so that it runs in two places: under libFuzzer (`make fuzz`,
+//! in `tests/fuzz`), and in an ordinary test that replays the corpus and some random inputs
+//! (`tests/it/fuzz.rs`). A target panics if a promise is broken.
+
+mod calls;
+mod faulty;
+mod frames;
+mod muxes;
+mod script;
+mod serving;
+
+use std::time::Duration;
+
+pub use calls::calls;
+pub use frames::frames;
+pub use muxes::muxes;
+pub use serving::serving;
+
+/// A target.
+pub type Target = fn(&[u8]);
+
+/// All targets, by the name that they have in `tests/fuzz`.
+pub const TARGETS: [(&str, Target); 4] = [("frames", frames), ("muxes", muxes), ("calls", calls), ("serving", serving)];
+
+/// Runs a story on a clock that only moves when everyone waits, and sees that it ends and leaves no task.
+fn story(story: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without I/O can always be had");
+    runtime.block_on(async {
+        tokio::time::timeout(Duration::from_secs(3600), story).await.expect("the story hangs");
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(runtime.metrics().num_alive_tasks(), 0, "a task is left");
+    });
+}

@@ -1,0 +1,61 @@
+//! The frame decoder: what it finds does not depend on how the bytes were cut.
+
+use nri_proto::mux::{Decoder, HEADER_LENGTH, Piece, header};
+
+use super::script::Script;
+
+const LIMIT: usize = 300;
+
+/// Decodes the same bytes in one piece, byte by byte, and in pieces of the input's choice.
+pub fn frames(input: &[u8]) {
+    let mut script = Script(input);
+    let cuts = [script.byte(), script.byte(), script.byte()].map(|cut| usize::from(cut).max(1));
+    let wire = script.0;
+    let whole = decode(wire, &[wire.len().max(1)]);
+    assert_eq!(whole, decode(wire, &[1]));
+    assert_eq!(whole, decode(wire, &cuts));
+    assert!(wire.starts_with(&whole.encoded), "encoding is the reverse of decoding");
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Decoded {
+    /// The frames as they would be sent, as far as they were received.
+    encoded: Vec<u8>,
+    error: Option<String>,
+    between_frames: bool,
+}
+
+fn decode(wire: &[u8], cuts: &[usize]) -> Decoded {
+    let mut decoder = Decoder::new(LIMIT);
+    let mut encoded = Vec::new();
+    let mut rest = wire;
+    for cut in cuts.iter().cycle() {
+        let (mut input, after) = rest.split_at((*cut).min(rest.len()));
+        rest = after;
+        while !input.is_empty() {
+            match decoder.next(&mut input) {
+                Ok(Some(Piece::Frame { channel, length })) => {
+                    assert!(length <= LIMIT);
+                    let length = u32::try_from(length).expect("the limit is small");
+                    encoded.extend_from_slice(&header(channel, length));
+                }
+                Ok(Some(Piece::Payload { bytes, .. })) => {
+                    assert!(!bytes.is_empty());
+                    encoded.extend_from_slice(bytes);
+                }
+                Ok(None) => assert!(input.is_empty(), "nothing was found in bytes that are left over"),
+                Err(reason) => return Decoded { encoded, error: Some(reason.to_string()), between_frames: false },
+            }
+        }
+        if rest.is_empty() {
+            break;
+        }
+    }
+    let between_frames = decoder.is_between_frames();
+    if between_frames {
+        assert_eq!(encoded, wire);
+    } else {
+        assert!(wire.len() - encoded.len() < HEADER_LENGTH, "only a part of a header may be held back");
+    }
+    Decoded { encoded, error: None, between_frames }
+}
