@@ -21,6 +21,10 @@ against_every_go! {
     a_request_that_is_too_large_is_not_sent_and_harms_nothing,
     u26_none_of_20_000_calls_by_64_callers_is_refused,
     u26_none_of_20_000_calls_by_200_callers_is_refused,
+    #[ignore = "the client sends as much as it is asked to, and Go's queue overflows"]
+    a_thousand_callers_do_not_overflow_the_queue_of_a_go_peer,
+    #[ignore = "the client sends as much as it is asked to, and Go's queue overflows"]
+    calls_that_pile_up_do_not_overflow_the_queue_of_a_go_peer,
     a_go_handler_sees_the_deadline,
     a_go_handler_that_keeps_its_deadline_says_that_it_is_over,
     a_reply_that_comes_late_reaches_who_waits_for_it,
@@ -136,6 +140,44 @@ async fn none_is_refused(go: &Go, n_callers: usize) {
     }
     assert_eq!(connection.ask("Echoes", []).await.unwrap(), CALLS.to_string().as_bytes());
     end(&mut peer, connection).await;
+}
+
+/// Go holds 256 frames that its server has not read yet. One more, and it closes the connection. Its server reads one at a time
+/// while its multiplexer goes on, so a burst is enough.
+async fn a_thousand_callers_do_not_overflow_the_queue_of_a_go_peer(go: Go) {
+    for size in [10, 5000] {
+        let (_peer, connection) = go.peer(&[]);
+        let mut callers = JoinSet::new();
+        for _ in 0..1000 {
+            let client = connection.client.clone();
+            callers.spawn(async move {
+                for _ in 0..5 {
+                    ask(&client, "Echo", pattern(size)).await.unwrap();
+                }
+            });
+        }
+        while let Some(caller) = callers.join_next().await {
+            caller.unwrap();
+        }
+    }
+}
+
+/// The same of a peer that is stopped while its requests come.
+async fn calls_that_pile_up_do_not_overflow_the_queue_of_a_go_peer(go: Go) {
+    let (peer, connection) = go.peer(&[]);
+    connection.ask("Echo", []).await.unwrap();
+    peer.stop().await;
+    let mut callers = JoinSet::new();
+    for _ in 0..1000 {
+        let client = connection.client.clone();
+        callers.spawn(async move { ask(&client, "Echo", pattern(10)).await.map(drop) });
+    }
+    // Those that can have left when there is nothing to do but to wait for the peer.
+    tokio::time::sleep(BRIEF).await;
+    peer.signal(Signal::SIGCONT);
+    while let Some(caller) = callers.join_next().await {
+        caller.unwrap().unwrap();
+    }
 }
 
 async fn a_go_handler_sees_the_deadline(go: Go) {

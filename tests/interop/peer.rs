@@ -34,10 +34,10 @@ const PEER: &str = "nri.test.Peer";
 
 /// Makes of each function a test against each version of Go's NRI.
 macro_rules! against_every_go {
-    ($($story:ident,)*) => {
-        mod v0_12_5 { $(#[test] fn $story() { crate::peer::against("v0.12.5", super::$story); })* }
-        mod v0_8_0 { $(#[test] fn $story() { crate::peer::against("v0.8.0", super::$story); })* }
-        mod v0_3_0 { $(#[test] fn $story() { crate::peer::against("v0.3.0", super::$story); })* }
+    ($($(#[$attribute:meta])* $story:ident,)*) => {
+        mod v0_12_5 { $($(#[$attribute])* #[test] fn $story() { crate::peer::against("v0.12.5", super::$story); })* }
+        mod v0_8_0 { $($(#[$attribute])* #[test] fn $story() { crate::peer::against("v0.8.0", super::$story); })* }
+        mod v0_3_0 { $($(#[$attribute])* #[test] fn $story() { crate::peer::against("v0.3.0", super::$story); })* }
     };
 }
 pub(crate) use against_every_go;

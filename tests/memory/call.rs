@@ -1,13 +1,16 @@
 //! What calls cost.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use nri_proto::call::{CallError, Client, Method};
-use nri_proto::mux::{ChannelId, Limits, Mux};
-use tokio::io::AsyncWriteExt as _;
+use nri_proto::call::{CallError, Client, Method, ServeLimits, serve};
+use nri_proto::mux::{Channel, ChannelId, Limits, Mux};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
+use tokio_util::sync::CancellationToken;
+use ttrpc::proto::{MESSAGE_TYPE_REQUEST, MESSAGE_TYPE_RESPONSE};
 
 use crate::{Count, KIB, MIB, alone, header};
 
@@ -52,7 +55,7 @@ fn a_message_that_is_too_large_holds_nothing() {
         let mut call = client.send(METHOD, Bytes::new(), Duration::from_secs(20)).await.unwrap();
         let count = Count::begin();
         let chunk = vec![0; MIB];
-        let claim = [u32::MAX.to_be_bytes().as_slice(), &1u32.to_be_bytes(), &[2, 0]].concat();
+        let claim = [u32::MAX.to_be_bytes().as_slice(), &1u32.to_be_bytes(), &[MESSAGE_TYPE_RESPONSE, 0]].concat();
         send(&mut peer, &claim).await;
         let answer = call.reply().await;
         assert!(matches!(answer, Err(CallError::Malformed { .. })), "{answer:?}");
@@ -63,11 +66,49 @@ fn a_message_that_is_too_large_holds_nothing() {
     });
 }
 
+/// T09: a message of two million empty entries.
+#[test]
+#[ignore = "4 MiB of them become 136 MiB"]
+fn metadata_without_end_is_not_kept() {
+    alone(async {
+        let (mut peer, mux, channel) = connect_channel();
+        let server = tokio::spawn(serve(channel, Arc::default(), ServeLimits::default(), CancellationToken::new()));
+        let count = Count::begin();
+        send(&mut peer, &message(1, MESSAGE_TYPE_REQUEST, &[0x2a, 0].repeat(2 << 20))).await;
+        peer.read_exact(&mut [0; 18]).await.unwrap();
+        assert!(count.allocated() <= 32 * MIB, "{} bytes allocated", count.allocated());
+        mux.close();
+        server.await.unwrap();
+    });
+}
+
+/// T09: the same in a reply, where a status may have details.
+#[test]
+#[ignore = "4 MiB of them become 136 MiB"]
+fn details_of_a_status_without_end_are_not_kept() {
+    alone(async {
+        let (mut peer, _mux, client) = connect();
+        let mut call = client.send(METHOD, Bytes::new(), Duration::from_secs(20)).await.unwrap();
+        let count = Count::begin();
+        let status = [0x1a, 0].repeat(1 << 20);
+        // Field 1, a message of 2 MiB.
+        let response = [[0x0a, 0x80, 0x80, 0x80, 0x01].as_slice(), &status].concat();
+        send(&mut peer, &message(1, MESSAGE_TYPE_RESPONSE, &response)).await;
+        call.reply().await.unwrap();
+        assert!(count.allocated() <= 32 * MIB, "{} bytes allocated", count.allocated());
+    });
+}
+
 fn connect() -> (UnixStream, Mux, Client) {
+    let (peer, mux, channel) = connect_channel();
+    (peer, mux, Client::new(channel))
+}
+
+fn connect_channel() -> (UnixStream, Mux, Channel) {
     let (peer, ours) = UnixStream::pair().unwrap();
     let (mux, [channel]) = Mux::on_unix(ours, [ChannelId::PLUGIN_SERVICE], Limits::default());
     mux.admit();
-    (peer, mux, Client::new(channel))
+    (peer, mux, channel)
 }
 
 /// A thousand at a time: a timer takes a millisecond at least.
@@ -78,6 +119,11 @@ async fn time_out(client: &Client, n_thousands: usize) {
             assert!(matches!(answer, Err(CallError::TimedOut)), "{answer:?}");
         }
     }
+}
+
+fn message(id: u32, kind: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap();
+    [length.to_be_bytes().as_slice(), &id.to_be_bytes(), &[kind, 0], payload].concat()
 }
 
 async fn send(peer: &mut UnixStream, bytes: &[u8]) {
