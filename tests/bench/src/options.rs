@@ -13,6 +13,7 @@ usage: relay-bench [options]
   --rounds N      rounds per comparison; in each, both work twice (12)
   --scale N       how long a turn is, in percent (100)
   --realtime PRIO run everything that is measured with this real-time priority (needs root)
+  --baseline FILE another build of relay-bench in place of Go's runtime, to compare the two
   --write FILE    also replace the figures in FILE
 
 The exit status is 1 when a bar is missed.
@@ -34,6 +35,7 @@ pub(crate) struct Options {
     pub(crate) rounds: usize,
     pub(crate) scale: usize,
     pub(crate) realtime: Option<u8>,
+    pub(crate) baseline: Option<PathBuf>,
     pub(crate) write: Option<PathBuf>,
 }
 
@@ -45,6 +47,7 @@ impl Default for Options {
             rounds: 12,
             scale: 100,
             realtime: None,
+            baseline: None,
             write: None,
         }
     }
@@ -86,6 +89,7 @@ impl Face {
                 "--rounds" => options.rounds = number(&value)?,
                 "--scale" => options.scale = number(&value)?,
                 "--realtime" => options.realtime = Some(number(&value)?),
+                "--baseline" => options.baseline = Some(value.into()),
                 "--write" => options.write = Some(value.into()),
                 _ => bail!("{option} is no option\n\n{USAGE}"),
             }

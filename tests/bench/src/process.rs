@@ -49,9 +49,10 @@ impl Cluster {
     pub(crate) fn start(side: Side, n: usize, request: &Path, options: &Options) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let socket = folder.path().join("nri.sock");
-        let (program, face): (PathBuf, &[&str]) = match side {
-            Side::Go => (options.peers.join("benchruntime"), &[]),
-            Side::Rust => (std::env::current_exe()?, &["relay"]),
+        let (program, face): (PathBuf, &[&str]) = match (side, &options.baseline) {
+            (Side::Go, None) => (options.peers.join("benchruntime"), &[]),
+            (Side::Go, Some(build)) => (build.clone(), &["relay"]),
+            (Side::Rust, _) => (std::env::current_exe()?, &["relay"]),
         };
         let mut command = command(&program, options.realtime);
         command.args(face).arg("-socket").arg(&socket).arg("-request").arg(request);
