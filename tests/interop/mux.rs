@@ -20,7 +20,7 @@ async fn messages_of_every_size_pass_in_both_directions(go: Go) {
     let sizes = SIZES.map(|size| size.to_string());
     let args: Vec<&str> = ["echo"].into_iter().chain(sizes.iter().map(String::as_str)).collect();
     let (mut peer, socket) = go.frames(&args);
-    let (mux, [mut one, two]) = Mux::on_unix(socket, CHANNELS, Limits::default());
+    let (mux, [mut one, two]) = Mux::on_unix(socket, CHANNELS, Limits::default()).unwrap();
     mux.admit();
     let mut reports = BufReader::new(two).lines();
 
@@ -37,7 +37,7 @@ async fn messages_of_every_size_pass_in_both_directions(go: Go) {
 /// U8, M05: Go bounds its queue in frames, 256 of up to 4 MiB each. Ours is bounded in bytes, and says why it ended.
 async fn what_nobody_reads_is_bounded_in_bytes(go: Go) {
     let (peer, socket) = go.frames(&["flood", "100", "4194304"]);
-    let (mux, [_one, mut two]) = Mux::on_unix(socket, CHANNELS, Limits::default());
+    let (mux, [_one, mut two]) = Mux::on_unix(socket, CHANNELS, Limits::default()).unwrap();
     mux.admit();
 
     let reason = tokio::time::timeout(PATIENCE, mux.closed()).await.expect("the flood goes on");

@@ -182,7 +182,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn over(socket: UnixStream) -> Self {
-        let (mux, [requests, served]) = Mux::on_unix(socket, CHANNELS, Limits::default());
+        let (mux, [requests, served]) = Mux::on_unix(socket, CHANNELS, Limits::default()).unwrap();
         mux.admit();
         Self { mux, client: Client::new(requests), served }
     }

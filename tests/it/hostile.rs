@@ -130,7 +130,7 @@ async fn closing_while_everyone_is_busy_ends_everyone() {
 
 fn connect() -> (UnixStream, Mux, [Channel; 2]) {
     let (peer, ours) = UnixStream::pair().unwrap();
-    let (mux, channels) = Mux::on_unix(ours, [ONE, TWO], Limits::default());
+    let (mux, channels) = Mux::on_unix(ours, [ONE, TWO], Limits::default()).unwrap();
     mux.admit();
     (peer, mux, channels)
 }

@@ -104,7 +104,7 @@ fn connect() -> (UnixStream, Mux, Client) {
 
 fn connect_channel() -> (UnixStream, Mux, Channel) {
     let (peer, ours) = UnixStream::pair().unwrap();
-    let (mux, [channel]) = Mux::on_unix(ours, [ChannelId::PLUGIN_SERVICE], Limits::default());
+    let (mux, [channel]) = Mux::on_unix(ours, [ChannelId::PLUGIN_SERVICE], Limits::default()).unwrap();
     mux.admit();
     (peer, mux, channel)
 }

@@ -130,7 +130,7 @@ fn frames_for_channels_that_nobody_opened_hold_nothing() {
 }
 
 fn connect(ours: UnixStream) -> (Mux, [Channel; 2]) {
-    Mux::on_unix(ours, [ID, ChannelId::RUNTIME_SERVICE], Limits::default())
+    Mux::on_unix(ours, [ID, ChannelId::RUNTIME_SERVICE], Limits::default()).unwrap()
 }
 
 /// Returns when everything was received that the peer has sent: a byte behind it, on the other channel, is.

@@ -139,7 +139,7 @@ async fn admit_all(listener: UnixListener, plugins: Plugins) -> Result<()> {
 /// Registers, configures and synchronizes a plugin.
 async fn admit(stream: UnixStream) -> Result<Plugin> {
     let ids = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
-    let (mux, [calls, served]) = Mux::on_unix(stream, ids, Limits::default());
+    let (mux, [calls, served]) = Mux::on_unix(stream, ids, Limits::default())?;
     let (registrar, mut registered) = mpsc::channel(1);
     let services = Arc::new(service::create_runtime(Arc::new(Registrar(registrar))));
     tokio::spawn(call::serve(served, services, ServeLimits::default(), CancellationToken::new()));
