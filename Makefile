@@ -4,6 +4,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # Seconds that each fuzz target runs.
 FUZZ_SECONDS ?= 60
+# Options for the benchmark; `make bench BENCH=--help` lists them.
+BENCH ?=
 
 CARGO ?= cargo
 # Programs that `make install` puts into $(PREFIX)/bin; add a name here when a crate under cmd/ builds one.
@@ -41,7 +43,7 @@ conformance: setup peers ## Run what takes longer: more random cases, and each f
 	$(MAKE) --no-print-directory fuzz
 
 bench: setup peers ## Measure us beside Go, in one interleaved run
-	$(CARGO) run --release --bin relay-bench
+	$(CARGO) run --release --bin relay-bench -- $(BENCH)
 
 fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, from its corpus
 	@scripts/setup fuzz
