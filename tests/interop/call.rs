@@ -21,9 +21,7 @@ against_every_go! {
     a_request_that_is_too_large_is_not_sent_and_harms_nothing,
     u26_none_of_20_000_calls_by_64_callers_is_refused,
     u26_none_of_20_000_calls_by_200_callers_is_refused,
-    #[ignore = "the client sends as much as it is asked to, and Go's queue overflows"]
     a_thousand_callers_do_not_overflow_the_queue_of_a_go_peer,
-    #[ignore = "the client sends as much as it is asked to, and Go's queue overflows"]
     calls_that_pile_up_do_not_overflow_the_queue_of_a_go_peer,
     a_go_handler_sees_the_deadline,
     a_go_handler_that_keeps_its_deadline_says_that_it_is_over,
