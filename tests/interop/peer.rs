@@ -203,7 +203,7 @@ impl Connection {
     /// Waits for the end of the connection and sees that it leaves nothing open.
     pub(crate) async fn ended(self, peer: &Peer) -> Closed {
         let reason = tokio::time::timeout(PATIENCE, self.mux.closed()).await.expect("the connection does not end");
-        drop(self);
+        // While its owner still has it: it is not the drop that closes it.
         assert!(!peer.is_connected(), "the socket is still open after: {reason}");
         reason
     }
