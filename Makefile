@@ -4,6 +4,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # Seconds that each fuzz target runs.
 FUZZ_SECONDS ?= 60
+# Options for the benchmark; `make bench BENCH=--help` lists them.
+BENCH ?=
 
 CARGO ?= cargo
 # Programs that `make install` puts into $(PREFIX)/bin; add a name here when a crate under cmd/ builds one.
@@ -35,22 +37,22 @@ test: setup ## Run what a contributor runs: all tests, and those against Go's ow
 	else \
 	    [ -z "$$NRI_REQUIRE_GO" ] || exit 1; echo 'make: no Go here, tests against Go peers skip themselves'; \
 	fi && echo '$(CARGO) test --workspace' && $(CARGO) test --workspace
-	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=5
 
 conformance: setup peers ## Run what takes longer: more random cases, and each fuzz target for a while
-	NRI_LONG=1 NRI_REQUIRE_GO=1 $(CARGO) test --workspace --release
+	NRI_LONG=1 PROPTEST_CASES=4096 NRI_REQUIRE_GO=1 $(CARGO) test --workspace --release
 	$(MAKE) --no-print-directory fuzz
 
 bench: setup peers ## Measure us beside Go, in one interleaved run
-	$(CARGO) run --release --bin relay-bench
+	$(CARGO) run --release --bin relay-bench -- $(BENCH)
 
 fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, from its corpus
-	@[ ! -f $(FUZZ)/Cargo.toml ] || { scripts/setup fuzz && scripts/fuzz $(FUZZ_SECONDS); }
+	@scripts/setup fuzz
+	scripts/fuzz $(FUZZ_SECONDS)
 
 lint: setup setup-go ## Check format, lints, documentation, licences and sources of dependencies, scripts, Go
 	@scripts/setup lint
 	$(CARGO) fmt --all --check
-	@[ ! -f $(FUZZ)/Cargo.toml ] || $(CARGO) fmt --manifest-path $(FUZZ)/Cargo.toml --check
+	$(CARGO) fmt --manifest-path $(FUZZ)/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
 	$(CARGO) deny --locked check bans licenses sources
@@ -60,7 +62,7 @@ lint: setup setup-go ## Check format, lints, documentation, licences and sources
 
 fmt: setup setup-go ## Format Rust and Go
 	$(CARGO) fmt --all
-	@[ ! -f $(FUZZ)/Cargo.toml ] || $(CARGO) fmt --manifest-path $(FUZZ)/Cargo.toml
+	$(CARGO) fmt --manifest-path $(FUZZ)/Cargo.toml
 	gofmt -w $(PEERS)
 
 install: $(if $(PROGRAMS),build) ## Install below DESTDIR and PREFIX

@@ -37,7 +37,7 @@ async fn main() -> anyhow::Result<()> {
 /// The runtime's side: let the plugin in, then relay a container's start to it.
 async fn runtime(stream: UnixStream, clock: Clock) -> anyhow::Result<()> {
     let ids = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
-    let (mux, [requests, served]) = Mux::on_unix(stream, ids, Limits::default());
+    let (mux, [requests, served]) = Mux::on_unix(stream, ids, Limits::default())?;
     let registered = Arc::new(Notify::new());
     let services = service::create_runtime(Arc::new(Registry { registered: Arc::clone(&registered), clock }));
     let shutdown = CancellationToken::new();
@@ -75,7 +75,7 @@ async fn runtime(stream: UnixStream, clock: Clock) -> anyhow::Result<()> {
 /// The plugin's side: register, then answer until the runtime closes the connection.
 async fn plugin(stream: UnixStream, clock: Clock) -> anyhow::Result<()> {
     let ids = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
-    let (mux, [served, requests]) = Mux::on_unix(stream, ids, Limits::default());
+    let (mux, [served, requests]) = Mux::on_unix(stream, ids, Limits::default())?;
     mux.admit();
     let services = service::create_plugin(Arc::new(Logger(clock)));
     let server =

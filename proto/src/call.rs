@@ -22,8 +22,8 @@
 //! # async fn main() -> anyhow::Result<()> {
 //! let (here, there) = tokio::net::UnixStream::pair()?;
 //! let ids = [ChannelId::PLUGIN_SERVICE];
-//! let (_runtime, [requests]) = Mux::on_unix(here, ids, Limits::default());
-//! let (_plugin, [served]) = Mux::on_unix(there, ids, Limits::default());
+//! let (_runtime, [requests]) = Mux::on_unix(here, ids, Limits::default())?;
+//! let (_plugin, [served]) = Mux::on_unix(there, ids, Limits::default())?;
 //!
 //! // A server without services refuses every request, by name.
 //! let services = Arc::default();

@@ -27,8 +27,8 @@
 //! # async fn main() -> anyhow::Result<()> {
 //! let (here, there) = tokio::net::UnixStream::pair()?;
 //! let ids = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
-//! let (runtime, [mut requests, _]) = Mux::on_unix(here, ids, Limits::default());
-//! let (plugin, [mut served, _]) = Mux::on_unix(there, ids, Limits::default());
+//! let (runtime, [mut requests, _]) = Mux::on_unix(here, ids, Limits::default())?;
+//! let (plugin, [mut served, _]) = Mux::on_unix(there, ids, Limits::default())?;
 //!
 //! requests.write_all(b"hello").await?;
 //! let mut greeting = [0; 5];
@@ -48,10 +48,12 @@ mod frame;
 mod inbox;
 mod outbox;
 mod pump;
+mod socket;
 #[cfg(test)]
 mod tests;
 mod trunk;
 
+use std::io;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,13 +156,20 @@ impl Mux {
 
     /// Multiplexes over a connected unix socket.
     ///
+    /// # Errors
+    ///
+    /// The socket cannot be registered with the runtime.
+    ///
     /// # Panics
     ///
     /// As [`Mux::over`].
-    #[must_use]
-    pub fn on_unix<const N: usize>(stream: UnixStream, ids: [ChannelId; N], limits: Limits) -> (Self, [Channel; N]) {
-        let (reader, writer) = stream.into_split();
-        Self::over(reader, writer, ids, limits)
+    pub fn on_unix<const N: usize>(
+        stream: UnixStream,
+        ids: [ChannelId; N],
+        limits: Limits,
+    ) -> io::Result<(Self, [Channel; N])> {
+        let (reader, writer) = socket::split(stream)?;
+        Ok(Self::over(reader, writer, ids, limits))
     }
 
     /// Lifts [`Limits::before_admission`]: the peer has said who it is.

@@ -1,4 +1,14 @@
-//! What we say beside what Go says.
+//! What we say beside what Go says, and what we say to it.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "these are tests, and what they share")]
+
+mod call;
+mod envelope;
+mod faults;
+mod mux;
+mod peer;
+mod rogue;
+mod runtime;
 mod schema;
+mod serve;
 mod texts;

@@ -4,6 +4,7 @@
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 mod fuzz;
+mod hostile;
 mod layers;
 mod tidy;
 mod workspace;

@@ -49,15 +49,19 @@ fn links_in_the_documents_lead_somewhere() -> Result<()> {
     Ok(())
 }
 
-/// In `docs/differences.md` each row ends with the test that shows it.
+/// In these pages each row ends with the tests that show it.
 #[test]
-fn differences_are_shown_by_tests_that_exist() -> Result<()> {
+fn differences_and_faults_are_shown_by_tests_that_exist() -> Result<()> {
     let tests = test_names()?;
-    let page = Workspace::load()?.read("docs/differences.md")?;
-    for row in page.lines().filter(|line| line.starts_with('|')) {
-        let last = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
-        for name in last.split('`').skip(1).step_by(2) {
-            ensure!(tests.contains(name), "docs/differences.md: no test is called `{name}`");
+    let is_row = |line: &&str| line.starts_with('|') && !line.starts_with("|-") && !line.ends_with("| shown by |");
+    for page in ["docs/differences.md", "docs/faults.md"] {
+        for row in Workspace::load()?.read(page)?.lines().filter(is_row) {
+            let last = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+            let named: Vec<_> = last.split('`').skip(1).step_by(2).collect();
+            ensure!(!named.is_empty(), "{page}: no test is named in `{row}`");
+            for name in named {
+                ensure!(tests.contains(name), "{page}: no test is called `{name}`");
+            }
         }
     }
     Ok(())

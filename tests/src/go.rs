@@ -4,8 +4,10 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::SystemTime;
 use std::{env, thread};
+
+/// The versions of `github.com/containerd/nri` that our peers are built with, the newest first.
+pub const VERSIONS: [&str; 3] = ["v0.12.5", "v0.8.0", "v0.3.0"];
 
 /// Set to `1` where a test without Go is a failed test.
 pub const REQUIRE_GO: &str = "NRI_REQUIRE_GO";
@@ -15,10 +17,7 @@ pub const REQUIRE_GO: &str = "NRI_REQUIRE_GO";
 #[must_use = "a skipped test returns"]
 pub struct Skip;
 
-/// Returns the path of the Go program `name`, built if it is missing or older than its source.
-///
-/// Without a Go toolchain a program that was built before is good enough; without one, the calling test is
-/// reported as skipped, or fails if [`REQUIRE_GO`] says so.
+/// Returns the path of the Go program `name` of the newest version: see [`peer`].
 ///
 /// ```no_run
 /// let Ok(program) = nri_tests::go::program("descriptors") else { return };
@@ -26,58 +25,47 @@ pub struct Skip;
 ///
 /// # Panics
 ///
-/// If the program does not build, or cannot be built and [`REQUIRE_GO`] is set.
+/// As [`peer`] does.
 pub fn program(name: &str) -> Result<PathBuf, Skip> {
-    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/peers");
-    let program = module.join("bin").join(name);
-    match build(&module, &program, name) {
+    peer(VERSIONS[0], name)
+}
+
+/// Returns the path of the Go program `name` of a version, built if it is missing or older than its source.
+///
+/// Without a Go toolchain a program that was built before is good enough; without one, the calling test is
+/// reported as skipped, or fails if [`REQUIRE_GO`] says so.
+///
+/// # Panics
+///
+/// If the program does not build, or cannot be built and [`REQUIRE_GO`] is set.
+pub fn peer(version: &str, name: &str) -> Result<PathBuf, Skip> {
+    let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/peers");
+    let program = peers.join("bin").join(version).join(name);
+    match build(&peers, version, name) {
         Ok(()) => Ok(program),
         Err(error) if error.kind() != io::ErrorKind::NotFound => fail(name, &error),
         Err(_) if program.exists() => Ok(program),
-        Err(_) if required() => fail(name, &io::Error::other(NO_GO)),
-        Err(_) => Err(skip(NO_GO)),
+        Err(error) if required() => fail(name, &error),
+        Err(error) => Err(skip(&error)),
     }
 }
 
-const NO_GO: &str = "no Go toolchain";
+/// What a shell answers for a command that does not exist.
+const COMMAND_NOT_FOUND: i32 = 127;
 
 /// Fails with [`io::ErrorKind::NotFound`] if there is no `go`.
-fn build(module: &Path, program: &Path, name: &str) -> io::Result<()> {
-    let bin = module.join("bin");
+fn build(peers: &Path, version: &str, name: &str) -> io::Result<()> {
+    let bin = peers.join("bin");
     fs::create_dir_all(&bin)?;
     // Tests run in parallel, in one process or in several.
     let lock = File::create(bin.join(".lock"))?;
     lock.lock()?;
-    if is_current(program, module) {
-        return Ok(());
+    let status = Command::new(peers.join("build")).args([version, name]).status()?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(COMMAND_NOT_FOUND) => Err(io::Error::new(io::ErrorKind::NotFound, "no Go toolchain")),
+        Some(_) | None => Err(io::Error::other(format!("its build ended with {status}"))),
     }
-    let main = format!("./cmd/{name}");
-    let status = Command::new("go").current_dir(module).args(["build", "-o"]).arg(program).arg(main).status()?;
-    if status.success() { Ok(()) } else { Err(io::Error::other(format!("go build: {status}"))) }
-}
-
-fn is_current(program: &Path, module: &Path) -> bool {
-    match (modified(program), newest_source(module)) {
-        (Ok(built), Ok(changed)) => built >= changed,
-        (Err(_), _) | (_, Err(_)) => false,
-    }
-}
-
-fn newest_source(dir: &Path) -> io::Result<SystemTime> {
-    let mut newest = SystemTime::UNIX_EPOCH;
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        newest = newest.max(match entry.file_type()?.is_dir() {
-            true if entry.file_name() == "bin" => continue,
-            true => newest_source(&entry.path())?,
-            false => modified(&entry.path())?,
-        });
-    }
-    Ok(newest)
-}
-
-fn modified(path: &Path) -> io::Result<SystemTime> {
-    fs::metadata(path)?.modified()
 }
 
 fn required() -> bool {
@@ -85,7 +73,7 @@ fn required() -> bool {
 }
 
 /// Not with `eprintln`, whose text a test that passes keeps to itself.
-fn skip(reason: &str) -> Skip {
+fn skip(reason: &io::Error) -> Skip {
     let test = thread::current();
     let _ = writeln!(io::stderr(), "skipped: {}: {reason}", test.name().unwrap_or("a test"));
     Skip

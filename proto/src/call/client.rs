@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tracing::debug;
 use ttrpc::proto::MESSAGE_TYPE_RESPONSE;
@@ -61,14 +62,17 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`CallError::TimedOut`] if the peer does not read what was sent before,
-    /// [`CallError::TooLarge`] and [`CallError::Closed`].
+    /// [`CallError::TimedOut`] if the peer does not read what was sent before, or has not replied to
+    /// a hundred requests yet; [`CallError::TooLarge`] and [`CallError::Closed`].
     pub async fn send(&self, method: Method, payload: Bytes, timeout: Duration) -> Result<Pending, CallError> {
         let now = Instant::now();
         let deadline = now.checked_add(timeout).unwrap_or_else(|| now + Duration::from_secs(u32::MAX.into()));
         // What goes before the payload has a length that depends on the time; this is enough.
         let room = payload.len() + method.service.len() + method.name.len() + 64;
-        let sending = self.0.sender.send(room, || self.0.frames(method, payload, deadline));
+        let sending = async {
+            let slot = self.0.owed.slot().await?;
+            self.0.sender.send(room, || self.0.frames(method, payload, deadline, slot)).await
+        };
         let sent = tokio::time::timeout_at(deadline, sending).await.unwrap_or(Err(CallError::TimedOut));
         if let Err(CallError::Closed(reason @ Closed::IdsUsedUp)) = &sent {
             self.0.sender.close(reason.clone());
@@ -86,7 +90,13 @@ impl Client {
 
 impl Shared {
     /// Begins a call: takes its id and makes its frames.
-    fn frames(&self, method: Method, payload: Bytes, deadline: Instant) -> Result<(Begun, [Bytes; 4]), CallError> {
+    fn frames(
+        &self,
+        method: Method,
+        payload: Bytes,
+        deadline: Instant,
+        slot: OwnedSemaphorePermit,
+    ) -> Result<(Begun, [Bytes; 4]), CallError> {
         let remaining = deadline.saturating_duration_since(Instant::now());
         // Zero on the wire means that there is no deadline.
         let timeout_nano = i64::try_from(remaining.as_nanos()).unwrap_or(i64::MAX).max(1);
@@ -95,7 +105,7 @@ impl Shared {
         if size > MAX_MESSAGE || head.len() > GO_BUFFER - HEADER_LENGTH {
             return Err(CallError::TooLarge { size, limit: MAX_MESSAGE });
         }
-        let (id, reply) = self.owed.begin()?;
+        let (id, reply) = self.owed.begin(slot)?;
         Ok(((id, reply), self.sender.frames(request_header(id, size), &head, payload)))
     }
 }

@@ -1,10 +1,10 @@
 //! The messages around a call's payload, as bytes.
 
 use bytes::Bytes;
-use protobuf::rt::WireType;
-use protobuf::{CodedInputStream, CodedOutputStream, Message};
+use protobuf::rt::{WireType, skip_field_for_tag};
+use protobuf::{CodedInputStream, CodedOutputStream, Enum};
 use ttrpc::proto::{MESSAGE_TYPE_REQUEST, MESSAGE_TYPE_RESPONSE};
-use ttrpc::{Code, Request, Response, Status};
+use ttrpc::{Code, Request, Response};
 
 use super::{CallError, HEADER_LENGTH, Method};
 
@@ -48,32 +48,74 @@ pub(super) fn reply(message: &Bytes) -> Result<Bytes, CallError> {
     let (status, payload) =
         parse_response(message).map_err(|_| CallError::Malformed { breach: "it is not a ttrpc response" })?;
     match status {
-        Some(status) if status.code() != Code::OK || status.code.enum_value().is_err() => {
-            Err(CallError::Refused { code: status.code.enum_value().unwrap_or(Code::UNKNOWN), message: status.message })
+        Some((code, message)) if code != Code::OK as i32 => {
+            Err(CallError::Refused { code: Code::from_i32(code).unwrap_or(Code::UNKNOWN), message })
         }
         _ => Ok(payload),
     }
 }
 
-fn parse_response(message: &Bytes) -> protobuf::Result<(Option<Status>, Bytes)> {
-    const STATUS: u32 = (1 << 3) | WireType::LengthDelimited as u32;
-    const PAYLOAD: u32 = (2 << 3) | WireType::LengthDelimited as u32;
+/// The tag of a field that has a length.
+const fn field(number: u32) -> u32 {
+    (number << 3) | WireType::LengthDelimited as u32
+}
+
+// Envelopes are read field by field: what a peer may repeat without end, empty entries of metadata and of a
+// status' details, costs many times its size once it is in memory.
+
+fn parse_response(message: &Bytes) -> protobuf::Result<(Option<(i32, String)>, Bytes)> {
+    const STATUS: u32 = field(1);
+    const PAYLOAD: u32 = field(2);
     let mut input = CodedInputStream::from_tokio_bytes(message);
-    let mut status: Option<Status> = None;
-    let mut payload = Bytes::new();
+    let (mut status, mut payload) = (None, Bytes::new());
     while let Some(tag) = input.read_raw_tag_or_eof()? {
         match tag {
-            STATUS => input.merge_message(status.get_or_insert_default())?,
+            STATUS => status = Some(parse_status(&input.read_tokio_bytes()?)?),
             PAYLOAD => payload = input.read_tokio_bytes()?,
-            other => protobuf::rt::skip_field_for_tag(other, &mut input)?,
+            other => skip_field_for_tag(other, &mut input)?,
         }
     }
     Ok((status, payload))
 }
 
+fn parse_status(message: &Bytes) -> protobuf::Result<(i32, String)> {
+    const CODE: u32 = (1 << 3) | WireType::Varint as u32;
+    const MESSAGE: u32 = field(2);
+    let mut input = CodedInputStream::from_tokio_bytes(message);
+    let (mut code, mut text) = (0, String::new());
+    while let Some(tag) = input.read_raw_tag_or_eof()? {
+        match tag {
+            CODE => code = input.read_int32()?,
+            MESSAGE => text = input.read_string()?,
+            other => skip_field_for_tag(other, &mut input)?,
+        }
+    }
+    Ok((code, text))
+}
+
+/// How many entries of a request's metadata are kept. NRI has no use for any.
+const MAX_METADATA: usize = 256;
+
 /// Reads a request.
 pub(super) fn request(message: &Bytes) -> protobuf::Result<Request> {
-    Request::parse_from_tokio_bytes(message)
+    const SERVICE: u32 = field(1);
+    const METHOD: u32 = field(2);
+    const PAYLOAD: u32 = field(3);
+    const TIMEOUT: u32 = (4 << 3) | WireType::Varint as u32;
+    const METADATA: u32 = field(5);
+    let mut input = CodedInputStream::from_tokio_bytes(message);
+    let mut request = Request::new();
+    while let Some(tag) = input.read_raw_tag_or_eof()? {
+        match tag {
+            SERVICE => request.service = input.read_string()?,
+            METHOD => request.method = input.read_string()?,
+            PAYLOAD => request.payload = input.read_bytes()?,
+            TIMEOUT => request.timeout_nano = input.read_int64()?,
+            METADATA if request.metadata.len() < MAX_METADATA => request.metadata.push(input.read_message()?),
+            other => skip_field_for_tag(other, &mut input)?,
+        }
+    }
+    Ok(request)
 }
 
 /// A response that says no.

@@ -1,10 +1,10 @@
 //! The replies that a client is owed.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::CallError;
 use crate::mux::Closed;
@@ -12,24 +12,48 @@ use crate::mux::Closed;
 /// What a call ends with.
 pub(super) type Outcome = Result<Bytes, CallError>;
 
+/// How many requests may be without a reply. A Go peer holds 256 frames that its server has not
+/// read, closes the connection at the next one, and a request is up to two of them.
+pub(super) const MAX_UNANSWERED: usize = 100;
+
 /// The calls of one client that have no reply yet, by stream id.
 #[derive(Debug)]
-pub(super) struct Owed(Mutex<Calls>);
+pub(super) struct Owed {
+    slots: Arc<Semaphore>,
+    calls: Mutex<Calls>,
+}
 
 #[derive(Debug)]
 struct Calls {
     next: Option<u32>,
-    waiting: HashMap<u32, oneshot::Sender<Outcome>>,
+    unanswered: HashMap<u32, Unanswered>,
     closed: Option<Closed>,
+}
+
+#[derive(Debug)]
+struct Unanswered {
+    /// Whoever waits for the reply, if anyone still does.
+    waiting: Option<oneshot::Sender<Outcome>>,
+    /// Given back when the peer has replied, whether or not anyone waits.
+    _slot: OwnedSemaphorePermit,
 }
 
 impl Owed {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Calls { next: Some(1), waiting: HashMap::new(), closed: None }))
+        let calls = Calls { next: Some(1), unanswered: HashMap::new(), closed: None };
+        Self { slots: Arc::new(Semaphore::new(MAX_UNANSWERED)), calls: Mutex::new(calls) }
+    }
+
+    /// Waits until the peer has replied to enough of what was sent before.
+    pub(super) async fn slot(&self) -> Result<OwnedSemaphorePermit, Closed> {
+        match Arc::clone(&self.slots).acquire_owned().await {
+            Ok(slot) => Ok(slot),
+            Err(_closed) => Err(self.lock().closed.clone().unwrap_or(Closed::Local)),
+        }
     }
 
     /// Takes the next stream id. Ids are odd and only ever grow; they are never used again.
-    pub(super) fn begin(&self) -> Result<(u32, oneshot::Receiver<Outcome>), Closed> {
+    pub(super) fn begin(&self, slot: OwnedSemaphorePermit) -> Result<(u32, oneshot::Receiver<Outcome>), Closed> {
         let mut calls = self.lock();
         if let Some(reason) = &calls.closed {
             return Err(reason.clone());
@@ -37,38 +61,42 @@ impl Owed {
         let id = calls.next.ok_or(Closed::IdsUsedUp)?;
         calls.next = id.checked_add(2);
         let (sender, receiver) = oneshot::channel();
-        calls.waiting.insert(id, sender);
+        calls.unanswered.insert(id, Unanswered { waiting: Some(sender), _slot: slot });
         Ok((id, receiver))
     }
 
     /// Hands an outcome to whoever waits for it. False if nobody does.
     pub(super) fn settle(&self, id: u32, outcome: impl FnOnce() -> Outcome) -> bool {
-        let Some(waiting) = self.lock().waiting.remove(&id) else { return false };
-        waiting.send(outcome()).is_ok()
+        let Some(call) = self.lock().unanswered.remove(&id) else { return false };
+        call.waiting.is_some_and(|waiting| waiting.send(outcome()).is_ok())
     }
 
-    /// Nobody waits for this one any more.
+    /// Nobody waits for this one any more. The peer still has it.
     pub(super) fn forget(&self, id: u32) {
-        self.lock().waiting.remove(&id);
+        if let Some(call) = self.lock().unanswered.get_mut(&id) {
+            call.waiting = None;
+        }
     }
 
     /// Ends all calls, those that wait and those to come.
     pub(super) fn close(&self, reason: &Closed) {
-        let waiting = {
+        let unanswered = {
             let mut calls = self.lock();
             calls.closed.get_or_insert_with(|| reason.clone());
-            std::mem::take(&mut calls.waiting)
+            std::mem::take(&mut calls.unanswered)
         };
-        for (_, call) in waiting {
+        self.slots.close();
+        for waiting in unanswered.into_values().filter_map(|call| call.waiting) {
             // Whoever does not wait any more need not know.
-            let _ = call.send(Err(CallError::Closed(reason.clone())));
+            let _ = waiting.send(Err(CallError::Closed(reason.clone())));
         }
     }
 
-    /// How many calls have no reply yet.
+    /// How many calls are waited for, and how many have no reply yet.
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.lock().waiting.len()
+    pub(super) fn len(&self) -> (usize, usize) {
+        let calls = self.lock();
+        (calls.unanswered.values().filter(|call| call.waiting.is_some()).count(), calls.unanswered.len())
     }
 
     /// Goes on as if so many ids were used up.
@@ -78,6 +106,6 @@ impl Owed {
     }
 
     fn lock(&self) -> MutexGuard<'_, Calls> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

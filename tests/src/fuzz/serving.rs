@@ -95,15 +95,16 @@ fn request(id: u32, kind: u8, bytes: &[u8]) -> Vec<u8> {
     [&2u32.to_be_bytes()[..], &length.to_be_bytes(), &message].concat()
 }
 
-/// How often each id was answered.
+/// How often each id was answered. A connection that was closed for a breach may end within an answer.
 fn answers(mut wire: &[u8]) -> HashMap<u32, usize> {
     let mut answers = HashMap::new();
     while let Some((header, rest)) = wire.split_first_chunk::<18>() {
         let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
         let id = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
         assert_eq!(header[16], 2, "only responses are sent");
+        let Some(next) = rest.get(length - 10..) else { break };
         *answers.entry(id).or_default() += 1;
-        wire = &rest[length - 10..];
+        wire = next;
     }
     answers
 }

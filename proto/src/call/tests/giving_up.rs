@@ -4,6 +4,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{METHOD, SECOND, client, is_timed_out, read_request, response};
+use crate::call::owed::MAX_UNANSWERED;
 use crate::call::{CallError, MAX_MESSAGE};
 
 #[tokio::test(start_paused = true)]
@@ -36,7 +37,25 @@ async fn calls_that_timed_out_leave_nothing_behind() {
         assert_eq!(stream, 1 + 2 * round);
         raw.message(1, 2, stream, &response(b"too late")).await;
     }
-    assert_eq!(client.owed().len(), 0);
+    tokio::task::yield_now().await;
+    assert_eq!(client.owed().len(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_never_replies_gets_no_more_than_a_hundred_requests() {
+    let (_mux, client, mut raw) = client(1 << 20);
+    for _ in 0..150 {
+        assert!(is_timed_out(&client.call(METHOD, Bytes::new(), SECOND).await));
+    }
+    assert_eq!(client.owed().len(), (0, MAX_UNANSWERED));
+    for stream in (1..=199).step_by(2) {
+        assert_eq!(read_request(&mut raw).await.0, stream);
+        raw.message(1, 2, stream, &response(b"at last")).await;
+    }
+    let mut next = client.send(METHOD, Bytes::new(), SECOND).await.unwrap();
+    assert_eq!(read_request(&mut raw).await.0, 201, "what was given up before it was sent has no id");
+    raw.message(1, 2, 201, &response(b"and again")).await;
+    assert_eq!(next.reply().await.unwrap(), "and again");
 }
 
 /// U1, U27, M06: the deadline covers the write.
@@ -57,7 +76,7 @@ async fn u27_a_peer_that_does_not_read_costs_the_timeout_and_no_more() {
         assert_eq!(before.elapsed(), SECOND * 2);
     }
     assert_eq!(sent, 2, "what fits the limit of what is unsent");
-    assert_eq!(client.owed().len(), 0);
+    assert_eq!(client.owed().len(), (0, 2), "nobody waits for what was sent");
     // The peer comes back: what was begun is whole, what was given up before it began never leaves.
     for expected in [1, 3] {
         let (stream, request) = read_request(&mut raw).await;
@@ -90,7 +109,7 @@ async fn a_caller_that_leaves_at_any_moment_harms_no_other() {
         raw.message(1, 2, stream, &response(b"y")).await;
         assert_eq!(staying.reply().await.unwrap(), "y");
     }
-    assert_eq!(client.owed().len(), 0);
+    assert_eq!(client.owed().len().0, 0);
 }
 
 /// A future that is polled by hand, with a turn for the other tasks after each poll.

@@ -36,8 +36,8 @@ async fn the_end_of_a_stream_is_told_from_its_truncation_at_every_byte() {
 async fn closing_is_seen_at_once_on_both_sides_and_leaves_no_task() {
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let (here, there) = UnixStream::pair().unwrap();
-    let (near, [mut a, _b]) = Mux::on_unix(here, BOTH, Limits::default());
-    let (far, [mut c, _d]) = Mux::on_unix(there, BOTH, Limits::default());
+    let (near, [mut a, _b]) = Mux::on_unix(here, BOTH, Limits::default()).unwrap();
+    let (far, [mut c, _d]) = Mux::on_unix(there, BOTH, Limits::default()).unwrap();
     let reading = tokio::spawn(async move { c.read(&mut [0; 1]).await.unwrap() });
     near.close();
     assert!(matches!(near.closed().await, Closed::Local));
@@ -79,8 +79,8 @@ async fn finishing_does_not_wait_for_ever() {
 async fn everyone_who_waits_learns_of_the_end() {
     for round in 0..200 {
         let (here, there) = UnixStream::pair().unwrap();
-        let (near, [mut a, mut b]) = Mux::on_unix(here, BOTH, admitted());
-        let (far, _unread) = Mux::on_unix(there, BOTH, admitted());
+        let (near, [mut a, mut b]) = Mux::on_unix(here, BOTH, admitted()).unwrap();
+        let (far, _unread) = Mux::on_unix(there, BOTH, admitted()).unwrap();
         let write = |channel: &mut crate::mux::Channel| {
             let mut channel = std::mem::replace(channel, spare());
             tokio::spawn(async move { while channel.write_all(&message(1, 1, &[0; 2000])).await.is_ok() {} })
@@ -113,7 +113,7 @@ fn a_runtime_that_goes_away_ends_its_connections() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (mux, mut channel, there) = runtime.block_on(async {
         let (here, there) = UnixStream::pair().unwrap();
-        let (mux, [channel, _]) = Mux::on_unix(here, BOTH, admitted());
+        let (mux, [channel, _]) = Mux::on_unix(here, BOTH, admitted()).unwrap();
         (mux, channel, there.into_std().unwrap())
     });
     drop(runtime);

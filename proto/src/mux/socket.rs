@@ -1,0 +1,123 @@
+//! A unix socket as two halves that do not disturb each other.
+//!
+//! Tokio registers a socket for both directions at once. Each time the peer takes what we sent,
+//! the kernel then says that there is room to write, and a worker wakes up for nothing: twice as
+//! often per call as needed. Here reading is registered for reading alone, and writing for as long
+//! as the socket is full.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+
+/// Splits a connected socket.
+pub(super) fn split(stream: tokio::net::UnixStream) -> io::Result<(Reader, Writer)> {
+    let stream = Arc::new(stream.into_std()?);
+    let reader = Reader(register(Arc::clone(&stream), Interest::READABLE)?);
+    Ok((reader, Writer { stream, full: None }))
+}
+
+/// Asks to be told about one direction of a socket.
+#[expect(deprecated, reason = "its successor is unsafe because a type could change its descriptor; these do not")]
+fn register<S: AsRawFd>(stream: S, interest: Interest) -> io::Result<AsyncFd<S>> {
+    AsyncFd::with_interest(stream, interest)
+}
+
+/// The half that is read.
+#[derive(Debug)]
+pub(super) struct Reader(AsyncFd<Arc<UnixStream>>);
+
+impl AsyncRead for Reader {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let mut ready = ready!(self.0.poll_read_ready(context))?;
+            let unfilled = into.initialize_unfilled();
+            let length = unfilled.len();
+            match ready.try_io(|socket| socket.get_ref().as_ref().read(unfilled)) {
+                Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(Err(error)) => return Poll::Ready(Err(error)),
+                Ok(Ok(read)) => {
+                    // There was no more: the next look would be in vain.
+                    if 0 < read && read < length {
+                        ready.clear_ready();
+                    }
+                    into.advance(read);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(_would_block) => {}
+            }
+        }
+    }
+}
+
+/// The half that is written. Dropping it tells the peer that no more will come.
+#[derive(Debug)]
+pub(super) struct Writer {
+    stream: Arc<UnixStream>,
+    /// The registration for writing, while the socket is full. It needs a descriptor of its own.
+    full: Option<AsyncFd<UnixStream>>,
+}
+
+impl Writer {
+    fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.stream.as_ref().write_vectored(slices)
+    }
+}
+
+impl AsyncWrite for Writer {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(from)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let written = match &self.full {
+                None => self.try_write(slices),
+                Some(socket) => {
+                    let mut ready = ready!(socket.poll_write_ready(context))?;
+                    ready.try_io(|_| self.try_write(slices)).unwrap_or(Err(io::ErrorKind::WouldBlock.into()))
+                }
+            };
+            match written {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.full.is_none() {
+                        self.full = Some(register(self.stream.try_clone()?, Interest::WRITABLE)?);
+                    }
+                }
+                written => {
+                    self.full = None;
+                    return Poll::Ready(written);
+                }
+            }
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.stream.shutdown(Shutdown::Write))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // A peer that has left need not be told.
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+}

@@ -1,0 +1,39 @@
+//! Relaying StartContainer to Go plugins: this implementation beside Go's own, in one run.
+//!
+//! `relay-bench` is the controller. It starts two runtimes that do the same, Go's adaptation
+//! (`tests/interop/peers/cmd/benchruntime`) and `relay-bench relay`, each with as many Go plugins
+//! of its own, and lets them work by turns, so that whatever else the machine does hits both.
+//! Start reading in [`compare`]; [`relay`] is what is measured.
+
+mod compare;
+mod noise;
+mod options;
+mod payload;
+mod process;
+mod relay;
+mod report;
+mod sample;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use self::options::Face;
+
+fn main() -> Result<ExitCode> {
+    match Face::parse(std::env::args().skip(1))? {
+        Face::Help => {
+            report::say(options::USAGE)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Face::Relay { socket, request } => {
+            relay::serve(&socket, &request)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Face::Compare(options) => {
+            let comparison = compare::compare(&options)?;
+            report::publish(&comparison, options.write.as_deref())?;
+            Ok(if comparison.meets_bars() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The figures as people read them.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::compare::{Comparison, Row};
+
+const BEGIN: &str = "<!-- relay-bench: begin. Written by `make bench`; changes are lost. -->";
+const END: &str = "<!-- relay-bench: end -->";
+
+/// Prints the comparison, and puts it between the markers in `file`.
+pub(crate) fn publish(comparison: &Comparison, file: Option<&Path>) -> Result<()> {
+    let table = table(comparison);
+    say(&table)?;
+    let Some(file) = file else { return Ok(()) };
+    let page = std::fs::read_to_string(file).with_context(|| format!("could not read {}", file.display()))?;
+    let section = format!("{}\n\n{table}", circumstances(comparison)?);
+    let page = replace(&page, &section).with_context(|| format!("{} has no markers", file.display()))?;
+    std::fs::write(file, page).with_context(|| format!("could not write {}", file.display()))
+}
+
+/// Prints to standard output.
+pub(crate) fn say(text: &str) -> Result<()> {
+    std::io::stdout().write_all(text.as_bytes()).context("nobody listens")
+}
+
+fn table(comparison: &Comparison) -> String {
+    let mut table = String::from(
+        "| plugins | p50, Go | p50, Rust | ratio | CPU/op, Go | CPU/op, Rust | ratio | bars | quiet rounds |\n\
+         |--:|--:|--:|--:|--:|--:|--:|---|---|\n",
+    );
+    for row in &comparison.rows {
+        let Row { n_plugins, go, rust, p50_ratio, cpu_ratio, quiet, rounds } = row;
+        let met = if row.meets_bars() { "met" } else { "**missed**" };
+        let line = format!(
+            "| {n_plugins} | {:.0} µs | {:.0} µs | {p50_ratio:.2} | {:.0} µs | {:.0} µs | {cpu_ratio:.2} | {met} | {quiet} of {rounds} |",
+            go.p50_us, rust.p50_us, go.cpu_us_per_op, rust.cpu_us_per_op,
+        );
+        writeln!(table, "{line}").expect("writing to a string does not fail");
+    }
+    table
+}
+
+/// When, where and what.
+fn circumstances(comparison: &Comparison) -> Result<String> {
+    let date = Command::new("date").args(["--utc", "+%F"]).output()?.stdout;
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    let cpus = std::fs::read_to_string("/proc/cpuinfo")?;
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("an unnamed CPU");
+    let cores = std::thread::available_parallelism()?;
+    Ok(format!(
+        "{date}, {cores} cores ({model}), Linux {kernel}.\n\
+         Go: {go}. Rust: {rust}. One StartContainer request has {bytes} bytes.",
+        date = String::from_utf8(date)?.trim(),
+        model = model.trim_start_matches([' ', '\t', ':']),
+        kernel = kernel.trim(),
+        go = comparison.go,
+        rust = comparison.rust,
+        bytes = comparison.request_bytes,
+    ))
+}
+
+/// `page` with `section` between the markers.
+fn replace(page: &str, section: &str) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}\n\n{section}\n{END}{after}"))
+}

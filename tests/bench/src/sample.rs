@@ -1,0 +1,49 @@
+//! What one run showed.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::resource::{UsageWho, getrusage};
+use serde::{Deserialize, Serialize};
+
+/// What one run of a runtime showed, in microseconds. Go's side prints the same.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) struct Sample {
+    pub(crate) operations: usize,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) cpu_us_per_op: f64,
+}
+
+impl Sample {
+    /// Sums up operations that took so long, and so much CPU all together.
+    pub(crate) fn new(mut took: Vec<Duration>, cpu: Duration) -> Result<Self> {
+        took.sort_unstable();
+        let at = |percent: usize| took.get(took.len() * percent / 100).copied().context("nothing was measured");
+        Ok(Self {
+            operations: took.len(),
+            p50_us: microseconds(at(50)?),
+            p99_us: microseconds(at(99)?),
+            cpu_us_per_op: microseconds(cpu) / took.len() as f64,
+        })
+    }
+}
+
+fn microseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// The CPU time of this process so far, user and system.
+pub(crate) fn cpu_used() -> Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).context("could not ask for the CPU time")?;
+    let total = usage.user_time() + usage.system_time();
+    let microseconds = u64::try_from(nix::sys::time::TimeValLike::num_microseconds(&total))?;
+    Ok(Duration::from_micros(microseconds))
+}
+
+/// The middle of `values`.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) { (values[middle - 1] + values[middle]) / 2.0 } else { values[middle] }
+}

@@ -1,0 +1,54 @@
+//! What a peer can make us allocate, counted.
+//!
+//! Everything that the process allocates is counted, so these tests run one after the other, each on a runtime with one thread.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests, and what they share")]
+
+mod call;
+mod mux;
+
+use std::alloc::System;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use nri_proto::mux::ChannelId;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// Runs one story while no other runs.
+fn alone(story: impl Future<Output = ()>) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), story).await.expect("the test hangs") });
+}
+
+/// Counts what is allocated from now on.
+struct Count(Region<'static, System>);
+
+impl Count {
+    fn begin() -> Self {
+        Self(Region::new(ALLOCATOR))
+    }
+
+    /// All that was allocated, whatever became of it.
+    fn allocated(&self) -> usize {
+        self.0.change().bytes_allocated
+    }
+
+    /// What is still held.
+    fn held(&self) -> usize {
+        let change = self.0.change();
+        change.bytes_allocated.saturating_sub(change.bytes_deallocated)
+    }
+}
+
+/// The header of a frame that claims a length.
+fn header(channel: ChannelId, length: u32) -> [u8; 8] {
+    nri_proto::mux::header(channel, length)
+}
