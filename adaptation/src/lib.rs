@@ -1,1 +1,4 @@
 //! The runtime side of the Node Resource Interface.
+
+pub mod policy;
+mod settings;
