@@ -1,4 +1,5 @@
 //! The runtime side of the Node Resource Interface.
 
+pub mod config;
 pub mod policy;
 mod settings;
