@@ -3,3 +3,4 @@
 pub mod config;
 pub mod policy;
 mod settings;
+pub mod snapshot;
