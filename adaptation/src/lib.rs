@@ -4,3 +4,4 @@ pub mod config;
 pub mod policy;
 mod settings;
 pub mod snapshot;
+pub mod socket;
