@@ -1,0 +1,97 @@
+//! Everything that can be set, for whoever runs an adaptation.
+//!
+//! A runtime's author writes a [`Config`] as a struct literal. An operator writes TOML, for which see
+//! [`Config::from_toml`].
+
+mod containerd;
+mod error;
+mod file;
+mod lines;
+#[cfg(test)]
+mod tests;
+mod validator;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nri_proto::{defaults, version};
+
+pub use self::error::ConfigError;
+pub use self::validator::DefaultValidator;
+use crate::policy::Policies;
+pub use crate::settings::{Fault, Problem};
+
+/// How an adaptation is set up.
+///
+/// ```
+/// use std::time::Duration;
+/// use nri_adaptation::config::Config;
+/// use nri_adaptation::policy::{Policies, Rules};
+///
+/// let config = Config {
+///     runtime_name: "crid".to_owned(),
+///     runtime_version: "0.1.0".to_owned(),
+///     socket: None,
+///     policies: Policies {
+///         defaults: Rules { request_timeout: Some(Duration::from_secs(1)), ..Rules::default() },
+///         plugins: [("topology".parse()?, Rules { required: Some(true), ..Rules::default() })].into(),
+///     },
+///     ..Config::default()
+/// };
+/// assert_eq!(config.registration_timeout, Duration::from_secs(5));
+/// # Ok::<(), nri_adaptation::policy::PluginKeyError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Whether the operator wants no plugins at all. Then there is nothing to start.
+    pub disable: bool,
+    /// The name of the runtime, for plugins to know.
+    pub runtime_name: String,
+    /// The version of the runtime, likewise.
+    pub runtime_version: String,
+    /// The version of NRI that plugins are told the runtime speaks.
+    pub nri_version: String,
+    /// Where plugins connect. Without it none can.
+    pub socket: Option<PathBuf>,
+    /// The directory of the plugins to launch. Without it none are.
+    pub plugin_path: Option<PathBuf>,
+    /// The directory of their configuration.
+    pub plugin_config_path: Option<PathBuf>,
+    /// How long a plugin that has connected may take to register.
+    pub registration_timeout: Duration,
+    /// The users whose processes may connect.
+    pub allowed_uids: Vec<u32>,
+    /// How many connections may be open that have not registered yet.
+    pub max_unregistered: usize,
+    /// How many plugins there may be.
+    pub max_plugins: usize,
+    /// How long plugins may take to end when the runtime does.
+    pub shutdown_grace: Duration,
+    /// What becomes of plugins that are slow, silent or absent.
+    pub policies: Policies,
+    /// The settings of upstream's default validator.
+    pub default_validator: Option<DefaultValidator>,
+}
+
+impl Default for Config {
+    /// Upstream's settings where it has them. Processes of root and of our own user may connect.
+    fn default() -> Self {
+        let own = rustix::process::geteuid().as_raw();
+        Self {
+            disable: false,
+            runtime_name: "unknown".to_owned(),
+            runtime_version: "unknown".to_owned(),
+            nri_version: version::NRI.to_owned(),
+            socket: Some(defaults::SOCKET_PATH.into()),
+            plugin_path: Some(defaults::PLUGIN_PATH.into()),
+            plugin_config_path: Some(defaults::PLUGIN_CONFIG_PATH.into()),
+            registration_timeout: defaults::REGISTRATION_TIMEOUT,
+            allowed_uids: if own == 0 { vec![0] } else { vec![0, own] },
+            max_unregistered: 64,
+            max_plugins: 64,
+            shutdown_grace: Duration::from_secs(1),
+            policies: Policies::default(),
+            default_validator: None,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Containerd's own file, in which the configuration is one table among many.
+
+use nri_proto::PluginId;
+use toml::{Table, Value};
+
+use super::Config;
+use crate::settings::{Fault, Place, Section};
+
+const PLUGINS: &str = "plugins";
+const NRI: &str = "io.containerd.nri.v1.nri";
+
+/// Says whether this is such a file.
+pub(super) fn owns(file: &Table) -> bool {
+    let plugins = file.get(PLUGINS).and_then(Value::as_table);
+    file.contains_key("version")
+        || plugins.is_some_and(|plugins| plugins.keys().any(|plugin| plugin.starts_with("io.containerd.")))
+}
+
+/// Reads the table that is for NRI, and looks for what should be in it.
+pub(super) fn read(mut file: Table, problems: &mut Vec<(Place, Fault)>) -> Config {
+    let plugins = Place::default().of(PLUGINS);
+    let home = plugins.of(NRI);
+    let ours = file.get_mut(PLUGINS).and_then(Value::as_table_mut).and_then(|plugins| plugins.remove_entry(NRI));
+
+    let mut alone = Section::new(plugins, ours.into_iter().collect(), problems);
+    let (config, known) = match alone.section(NRI) {
+        Some(mut section) => (Config::read(&mut section), section.known().to_vec()),
+        None => {
+            let mut empty = Section::new(home.clone(), Table::new(), problems);
+            (Config::read(&mut empty), empty.known().to_vec())
+        }
+    };
+    problems.extend(strays(&file, &known, &home));
+    config
+}
+
+/// Keys of ours in what is containerd's. It ignores them in silence, and for two years a tool wrote the timeouts of
+/// nodes to the root of this file (containers/nri-plugins#745).
+fn strays(file: &Table, known: &[&str], home: &Place) -> Vec<(Place, Fault)> {
+    let misplaced = |place, home: &Place| (place, Fault::Misplaced { home: home.to_string() });
+    let mut found = Vec::new();
+    for (key, value) in file {
+        let place = Place::default().of(key);
+        if key == PLUGINS {
+            for (plugin, settings) in value.as_table().into_iter().flatten() {
+                let place = place.of(plugin);
+                if plugin.parse::<PluginId>().is_ok() {
+                    found.push(misplaced(place, &home.of(PLUGINS)));
+                    continue;
+                }
+                // Only those that mean nothing else: other plugins of containerd may have a `socket_path` too.
+                let is_ours = |key: &&String| key.starts_with("plugin_") && known.contains(&key.as_str());
+                let keys = settings.as_table().into_iter().flat_map(Table::keys).filter(is_ours);
+                found.extend(keys.map(|key| misplaced(place.of(key), home)));
+            }
+        } else if known.contains(&key.as_str()) {
+            found.push(misplaced(place, home));
+        }
+    }
+    found
+}

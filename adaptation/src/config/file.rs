@@ -1,0 +1,184 @@
+//! A configuration as an operator writes it.
+
+use serde::Deserialize;
+use serde::de::Error as _;
+use toml::{Table, Value};
+
+use super::lines::Lines;
+use super::{Config, ConfigError, DefaultValidator, containerd};
+use crate::policy::{PluginKey, Policies, Rules};
+use crate::settings::{Fault, Place, Problem, Section};
+
+impl Config {
+    /// Reads a configuration from TOML.
+    ///
+    /// It is containerd's NRI section as it is, and our own keys:
+    ///
+    /// ```
+    /// use nri_adaptation::config::Config;
+    ///
+    /// let config = Config {
+    ///     runtime_name: "crid".to_owned(),
+    ///     ..Config::from_toml(r#"
+    ///         ## Containerd's.
+    ///         disable = false
+    ///         disable_connections = false
+    ///         socket_path = "/var/run/nri/nri.sock"
+    ///         plugin_path = "/opt/nri/plugins"
+    ///         plugin_config_path = "/etc/nri/conf.d"
+    ///         plugin_registration_timeout = "5s"
+    ///         plugin_request_timeout = "2s"
+    ///
+    ///         ## Ours.
+    ///         allowed_uids = [0]
+    ///         max_unregistered = 64
+    ///         max_plugins = 64
+    ///         shutdown_grace = "1s"
+    ///
+    ///         ## What holds for all plugins. `plugin_request_timeout` is its `request_timeout`.
+    ///         [plugin_defaults]
+    ///         on_timeout = "skip"          # or "fail"
+    ///         strikes = 3
+    ///         keep_connected = false
+    ///         declarations = "honour"      # or "ignore"
+    ///         sync_timeout = "30s"
+    ///         join_timeout = "10s"
+    ///         lane_timeout = "10s"
+    ///         concurrency = "serial"       # or "per-pod"
+    ///
+    ///         ## What holds for plugins of this name, and for one of this index and name.
+    ///         [plugins.topology]
+    ///         required = true
+    ///         [plugins.10-logger]
+    ///         request_timeout = "500ms"
+    ///
+    ///         ## Containerd's again.
+    ///         [default_validator]
+    ///         enable = true
+    ///     "#)?
+    /// };
+    /// assert!(config.policies.required().eq([&"topology".parse()?]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// All of it may also lie where containerd's own `config.toml` has it, in `[plugins."io.containerd.nri.v1.nri"]`
+    /// (so `[plugins."io.containerd.nri.v1.nri".plugins.topology]`). Then the rest of the file is containerd's, and
+    /// only looked at for keys that should be in that table. A file counts as containerd's if it has a `version`, or
+    /// a table of `plugins` that begins with `io.containerd.`
+    ///
+    /// Durations are Go's. As with containerd, a path that is empty and a timeout of containerd's that is zero are
+    /// not said. Names, versions and what is not said are those of [`Config::default`].
+    ///
+    /// # Errors
+    ///
+    /// All problems there are, each with its line. Nothing is ignored: a key that nobody reads is a problem.
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        let (lines, errors) = Lines::of(text);
+        let syntax = |error: &toml::de::Error| Problem {
+            line: error.span().map(|span| lines.at(span.start)),
+            place: String::new(),
+            fault: Fault::Syntax(error.message().to_owned()),
+        };
+        let table = toml::from_str(text).map_err(|error| {
+            let errors = if errors.is_empty() { vec![error] } else { errors };
+            ConfigError::new(errors.iter().map(syntax).collect())
+        })?;
+        let (config, problems) = read(table);
+        let located = |(place, fault)| Problem { line: lines.find(&place), ..Problem::new((place, fault)) };
+        config.unless(problems.into_iter().map(located).collect())
+    }
+
+    fn unless(self, problems: Vec<Problem>) -> Result<Self, ConfigError> {
+        if problems.is_empty() { Ok(self) } else { Err(ConfigError::new(problems)) }
+    }
+}
+
+/// As [`Config::from_toml`], for a table in a file of one's own.
+impl<'de> Deserialize<'de> for Config {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (config, problems) = read(Table::deserialize(deserializer)?);
+        config.unless(problems.into_iter().map(Problem::new).collect()).map_err(D::Error::custom)
+    }
+}
+
+/// Reads what can be read, and lists what cannot.
+fn read(table: Table) -> (Config, Vec<(Place, Fault)>) {
+    let mut problems = Vec::new();
+    let config = if containerd::owns(&table) {
+        containerd::read(table, &mut problems)
+    } else {
+        Config::read(&mut Section::new(Place::default(), table, &mut problems))
+    };
+    (config, problems)
+}
+
+impl Config {
+    /// Reads all of a table.
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        let socket = section.take_set("socket_path").or(default.socket);
+        let no_connections = section.take("disable_connections").unwrap_or(false);
+        let config = Self {
+            disable: section.take("disable").unwrap_or(default.disable),
+            socket: if no_connections { None } else { socket },
+            plugin_path: section.take_set("plugin_path").or(default.plugin_path),
+            plugin_config_path: section.take_set("plugin_config_path").or(default.plugin_config_path),
+            registration_timeout: section
+                .take_set("plugin_registration_timeout")
+                .unwrap_or(default.registration_timeout),
+            allowed_uids: section.take("allowed_uids").unwrap_or(default.allowed_uids),
+            max_unregistered: section.take_with("max_unregistered", count).unwrap_or(default.max_unregistered),
+            max_plugins: section.take_with("max_plugins", count).unwrap_or(default.max_plugins),
+            shutdown_grace: section.take("shutdown_grace").map_or(default.shutdown_grace, Option::unwrap_or_default),
+            policies: Policies::read(section),
+            default_validator: section.section("default_validator").map(|mut section| {
+                let validator = DefaultValidator::read(&mut section);
+                section.finish(&[]);
+                validator
+            }),
+            ..default
+        };
+        let elsewhere: Vec<_> = Rules::KEYS.iter().map(|key| (*key, format!("plugin_defaults.{key}"))).collect();
+        section.finish(&elsewhere);
+        config
+    }
+}
+
+impl Policies {
+    fn read(section: &mut Section<'_>) -> Self {
+        let timeout = section.take_set("plugin_request_timeout");
+        let defaults = section.section("plugin_defaults").map(|mut section| {
+            let mut rules = Rules::read(&mut section);
+            if rules.required.take().is_some_and(|required| required) {
+                section.report("required", Fault::Nameless);
+            }
+            section.finish(&[]);
+            rules
+        });
+        let mut defaults = defaults.unwrap_or_default();
+        if timeout.is_some() && defaults.request_timeout.is_some_and(|other| Some(other) != timeout) {
+            let other = "plugin_defaults.request_timeout".to_owned();
+            section.report("plugin_request_timeout", Fault::Contradicts { other });
+        }
+        defaults.request_timeout = defaults.request_timeout.or(timeout);
+
+        let mut policies = Self { defaults, ..Self::default() };
+        if let Some(mut plugins) = section.section("plugins") {
+            plugins.sections(|key, section| {
+                let rules = Rules::read(section);
+                match key.parse::<PluginKey>() {
+                    Ok(key) => _ = policies.plugins.insert(key, rules),
+                    Err(error) => section.report_all(Fault::NoPlugin(error)),
+                }
+            });
+        }
+        policies
+    }
+}
+
+/// A limit for how many of something there may be.
+fn count(value: &Value) -> Result<usize, String> {
+    const MOST: usize = 4096;
+    let number = value.as_integer().and_then(|number| usize::try_from(number).ok());
+    number.filter(|number| (1..=MOST).contains(number)).ok_or_else(|| format!("a whole number from 1 to {MOST}"))
+}

@@ -1,0 +1,13 @@
+mod containerd;
+mod problems;
+mod reading;
+
+use super::*;
+
+/// Checks that a text is refused in these sentences.
+#[track_caller]
+fn refused(text: &str, expected: &[&str]) {
+    let error = Config::from_toml(text).expect_err("it was taken");
+    let sentences: Vec<_> = error.problems().iter().map(ToString::to_string).collect();
+    assert_eq!(sentences, expected);
+}

@@ -1,0 +1,148 @@
+use super::*;
+
+#[test]
+fn an_unknown_key_is_named_with_its_place_and_the_nearest_known_one() {
+    refused(
+        "[plugins.10-logger]\nrequest_timout = '2s'",
+        &["line 2: unknown key plugins.10-logger.request_timout, did you mean request_timeout?"],
+    );
+    refused(
+        "plugin_requst_timeout = '2s'",
+        &["line 1: unknown key plugin_requst_timeout, did you mean plugin_request_timeout?"],
+    );
+    refused("[plugin_default]\n", &["line 1: unknown key plugin_default, did you mean plugin_defaults?"]);
+    refused(
+        "[plugins.a]\nkeepConnected = true",
+        &["line 2: unknown key plugins.a.keepConnected, did you mean keep_connected?"],
+    );
+    refused(
+        "[plugins.a]\non-timeout = 'fail'",
+        &["line 2: unknown key plugins.a.on-timeout, did you mean on_timeout?"],
+    );
+    refused(
+        "[default_validator]\nreject_oci_hooks_adjustment = true",
+        &[
+            "line 2: unknown key default_validator.reject_oci_hooks_adjustment, did you mean reject_oci_hook_adjustment?",
+        ],
+    );
+    refused("bananas = 1", &["line 1: unknown key bananas"]);
+}
+
+#[test]
+fn a_key_in_the_wrong_table_is_told_which_is_the_right_one() {
+    refused("strikes = 1", &["line 1: unknown key strikes, did you mean plugin_defaults.strikes?"]);
+    refused(
+        "request_timeout = '1s'",
+        &["line 1: unknown key request_timeout, did you mean plugin_defaults.request_timeout?"],
+    );
+    refused(
+        "[plugins.a]\nplugin_request_timeout = '1s'",
+        &["line 2: unknown key plugins.a.plugin_request_timeout, did you mean request_timeout?"],
+    );
+}
+
+#[test]
+fn a_value_that_cannot_be_is_named_with_what_it_must_be() {
+    refused("disable = 'no'", &[r#"line 1: disable is "no", but must be true or false"#]);
+    refused("socket_path = 1", &["line 1: socket_path is 1, but must be a path, as text"]);
+    refused("allowed_uids = [0, -1]", &["line 1: allowed_uids is [0, -1], but must be a list of user ids"]);
+    refused("max_plugins = 0", &["line 1: max_plugins is 0, but must be a whole number from 1 to 4096"]);
+    refused("plugins = 1", &["line 1: plugins is 1, but must be a table"]);
+    refused("[plugins]\na = 1", &["line 2: plugins.a is 1, but must be a table"]);
+    refused("default_validator = true", &["line 1: default_validator is true, but must be a table"]);
+    refused(
+        "[default_validator]\nrequired_plugins = 'a'",
+        &[r#"line 2: default_validator.required_plugins is "a", but must be a list of texts"#],
+    );
+    refused(
+        "[plugin_defaults]\nstrikes = 0",
+        &["line 2: plugin_defaults.strikes is 0, but must be a whole number from 1 to 4294967295"],
+    );
+    refused(
+        "[plugin_defaults]\non_timeout = 'Fail'",
+        &[r#"line 2: plugin_defaults.on_timeout is "Fail", but must be "skip" or "fail""#],
+    );
+}
+
+#[test]
+fn a_duration_that_cannot_be_is_told_why() {
+    let check = |value: &str, why: &str| {
+        let shown = value.replace('\'', "\"");
+        let range = r#"a duration from "1ms" to "24h""#;
+        let expected = format!("line 2: plugins.a.lane_timeout is {shown}, but must be {range}{why}");
+        refused(&format!("[plugins.a]\nlane_timeout = {value}"), &[&expected]);
+    };
+    check("2", ", as text");
+    check("'2'", r#": missing unit in duration "2""#);
+    check("'2sec'", r#": unknown unit "sec" in duration "2sec""#);
+    check("'-2s'", r#": negative duration "-2s""#);
+    check("'soon'", r#": invalid duration "soon""#);
+    check("'0s'", "");
+    check("'1us'", "");
+    check("'24h1ns'", "");
+    refused(
+        "plugin_request_timeout = '-2s'",
+        &[
+            r#"line 1: plugin_request_timeout is "-2s", but must be a duration from "1ms" to "24h": negative duration "-2s""#,
+        ],
+    );
+}
+
+#[test]
+fn a_table_about_no_plugin_is_refused() {
+    refused(
+        "[plugins.5-logger]",
+        &[r#"line 1: plugins.5-logger is about no plugin: the index of "5-logger" must be 2 digits"#],
+    );
+    refused(
+        "[plugins.'a b']",
+        &[r#"line 1: plugins."a b" is about no plugin: invalid plugin name "a b": contains invalid character ' '"#],
+    );
+}
+
+#[test]
+fn plugins_are_required_by_name() {
+    refused(
+        "[plugin_defaults]\nrequired = true",
+        &["line 2: plugin_defaults.required names nobody: require plugins in tables of their own"],
+    );
+    assert_eq!(Config::from_toml("[plugin_defaults]\nrequired = false"), Ok(Config::default()));
+}
+
+#[test]
+fn one_timeout_said_twice_must_be_the_same() {
+    refused(
+        "plugin_request_timeout = '1s'\nplugin_defaults.request_timeout = '2s'",
+        &["line 1: plugin_request_timeout says something else than plugin_defaults.request_timeout"],
+    );
+    assert!(Config::from_toml("plugin_request_timeout = '1s'\nplugin_defaults.request_timeout = '1000ms'").is_ok());
+}
+
+#[test]
+fn all_problems_are_told_at_once_in_the_order_of_their_lines() {
+    let text = "max_plugins = 0\n[plugins.b]\nstrikes = 0\nstrike = 1\n[plugins.a]\nconcurrency = 'pod'\n[plugin_defaults]\nrequired = 1";
+    let expected = [
+        "line 1: max_plugins is 0, but must be a whole number from 1 to 4096",
+        "line 3: plugins.b.strikes is 0, but must be a whole number from 1 to 4294967295",
+        "line 4: unknown key plugins.b.strike, did you mean strikes?",
+        r#"line 6: plugins.a.concurrency is "pod", but must be "serial" or "per-pod""#,
+        "line 8: plugin_defaults.required is 1, but must be true or false",
+    ];
+    refused(text, &expected);
+    assert_eq!(Config::from_toml(text).unwrap_err().to_string(), expected.join("; "));
+}
+
+#[test]
+fn text_that_is_no_toml_is_refused_with_each_line() {
+    let error = Config::from_toml("max_plugins = \n[plugins\ndisable = true\ndisable = false").unwrap_err();
+    let lines: Vec<_> = error.problems().iter().filter_map(|problem| problem.line).collect();
+    assert!(lines.contains(&1) && lines.contains(&2), "{error}");
+    assert!(error.problems().iter().all(|problem| matches!(problem.fault, Fault::Syntax(_))), "{error}");
+    assert!(Config::from_toml("max_plugins = 99999999999999999999").is_err());
+}
+
+#[test]
+fn a_long_value_is_not_repeated_as_a_whole() {
+    let error = Config::from_toml(&format!("disable = '{}'", "é".repeat(100_000))).unwrap_err().to_string();
+    assert!(error.len() < 300, "{error}");
+}

@@ -1,0 +1,12 @@
+//! What an operator writes in a file: how each value is read, refused and shown.
+
+pub(crate) mod duration;
+mod place;
+mod problem;
+mod section;
+mod setting;
+
+pub(crate) use self::place::Place;
+pub use self::problem::{Fault, Problem};
+pub(crate) use self::section::Section;
+pub(crate) use self::setting::{Choice, Setting};

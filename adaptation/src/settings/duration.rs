@@ -1,0 +1,125 @@
+//! Durations as Go writes them.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use nri_proto::quote::quoted;
+
+/// Why a text is not a duration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum DurationError {
+    #[error("invalid duration {}", quoted(.0))]
+    Invalid(String),
+    #[error("missing unit in duration {}", quoted(.0))]
+    MissingUnit(String),
+    #[error("unknown unit {} in duration {}", quoted(unit), quoted(text))]
+    UnknownUnit { unit: String, text: String },
+    #[error("negative duration {}", quoted(.0))]
+    Negative(String),
+}
+
+/// The largest number of nanoseconds that Go can count, and one more for the negative side.
+const MOST: u64 = 1 << 63;
+
+/// Reads a duration as Go's `time.ParseDuration` does, to the nanosecond and with the same errors: `2s`, `500ms`,
+/// `1m30s`, `1.5h`. Negative ones are refused; nothing here waits for less than no time.
+// Not a crate: those that are maintained read another language ("2min 3s", no fractions, no sign).
+pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
+    let invalid = || DurationError::Invalid(text.to_owned());
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if unsigned == "0" {
+        return Ok(Duration::ZERO);
+    }
+    if unsigned.is_empty() {
+        return Err(invalid());
+    }
+    let mut nanos = 0_u64;
+    let mut rest = unsigned;
+    while !rest.is_empty() {
+        let number = Number::take(&mut rest).ok_or_else(invalid)?;
+        let unit = take_while(&mut rest, |byte| byte != b'.' && !byte.is_ascii_digit());
+        if unit.is_empty() {
+            return Err(DurationError::MissingUnit(text.to_owned()));
+        }
+        let Some(in_nanos) = nanos_of(unit) else {
+            return Err(DurationError::UnknownUnit { unit: unit.to_owned(), text: text.to_owned() });
+        };
+        nanos = number.times(in_nanos).and_then(|part| within(nanos.checked_add(part)?)).ok_or_else(invalid)?;
+    }
+    match (text.starts_with('-'), nanos) {
+        (true, 1..) => Err(DurationError::Negative(text.to_owned())),
+        (false, MOST) => Err(invalid()),
+        _ => Ok(Duration::from_nanos(nanos)),
+    }
+}
+
+/// Digits, and digits behind a dot: one of them may be missing.
+struct Number {
+    whole: u64,
+    fraction: u64,
+    scale: f64,
+}
+
+impl Number {
+    fn take(rest: &mut &str) -> Option<Self> {
+        let digits = take_while(rest, |byte| byte.is_ascii_digit());
+        let behind = match rest.strip_prefix('.') {
+            Some(after) => {
+                *rest = after;
+                take_while(rest, |byte| byte.is_ascii_digit())
+            }
+            None => "",
+        };
+        if digits.is_empty() && behind.is_empty() {
+            return None;
+        }
+        let whole = digits.bytes().try_fold(0, push)?;
+        let (mut fraction, mut scale) = (0, 1.0);
+        // Digits beyond what can be counted are dropped.
+        for digit in behind.bytes() {
+            let Some(longer) = push(fraction, digit) else { break };
+            fraction = longer;
+            scale *= 10.0;
+        }
+        Some(Self { whole, fraction, scale })
+    }
+
+    fn times(&self, unit: u64) -> Option<u64> {
+        let whole = within(self.whole.checked_mul(unit)?)?;
+        // In floating point, as Go does: a nanosecond more or less must be the same one.
+        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let part = (self.fraction as f64 * (unit as f64 / self.scale)) as u64;
+        within(whole.checked_add(part)?)
+    }
+}
+
+fn push(number: u64, digit: u8) -> Option<u64> {
+    within(number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?)
+}
+
+fn within(nanos: u64) -> Option<u64> {
+    (nanos <= MOST).then_some(nanos)
+}
+
+fn nanos_of(unit: &str) -> Option<u64> {
+    Some(match unit {
+        "ns" => 1,
+        // The micro sign, and the Greek letter.
+        "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        _ => return None,
+    })
+}
+
+/// Cuts off what satisfies `is_part`. It must hold for all bytes of a character that is not ASCII, or for none.
+fn take_while<'t>(rest: &mut &'t str, is_part: impl Fn(u8) -> bool) -> &'t str {
+    let end = rest.bytes().position(|byte| !is_part(byte)).unwrap_or(rest.len());
+    let (taken, left) = rest.split_at(end);
+    *rest = left;
+    taken
+}

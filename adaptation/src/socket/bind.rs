@@ -1,0 +1,148 @@
+//! How a socket gets into its directory.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, Mode};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use super::BindError;
+
+/// How many connections may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// Whoever has the lock has it for a few system calls. So often it is tried, with a pause between.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// The file of a socket, as long as somebody listens on it.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    id: (u64, u64),
+}
+
+/// Makes a socket that listens, in place of a stale one.
+pub(super) fn bind(path: PathBuf) -> Result<(SocketFile, UnixListener), BindError> {
+    let _locked = lock(directory_of(&path))?;
+    remove_stale(&path)?;
+    listen(&path).map_err(|source| BindError::Listen { path, source })
+}
+
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    }
+}
+
+/// Makes the directory if it is not there, sees that it is safe, and keeps other runtimes out of it until the file is
+/// dropped. The lock is on the directory itself: there is no lock file to make, protect and forget.
+fn lock(dir: &Path) -> Result<File, BindError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|source| BindError::MakeDirectory { dir: dir.to_owned(), source })?;
+    let (file, metadata) = open(dir).map_err(|source| BindError::OpenDirectory { dir: dir.to_owned(), source })?;
+    if metadata.uid() != 0 && metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(BindError::ForeignDirectory { dir: dir.to_owned(), uid: metadata.uid() });
+    }
+    let mode = Mode::from_raw_mode(metadata.mode());
+    if mode.intersects(Mode::WGRP | Mode::WOTH) && !mode.contains(Mode::SVTX) {
+        return Err(BindError::WritableDirectory { dir: dir.to_owned(), mode: mode.as_raw_mode() & 0o7777 });
+    }
+    try_lock(&file).map_err(|source| BindError::LockDirectory { dir: dir.to_owned(), source: source.into() })?;
+    Ok(file)
+}
+
+fn open(dir: &Path) -> io::Result<(File, fs::Metadata)> {
+    let file = File::open(dir)?;
+    let metadata = file.metadata()?;
+    Ok((file, metadata))
+}
+
+/// Does not wait for ever: in a directory that all can read, all can lock.
+fn try_lock(dir: &File) -> Result<(), Errno> {
+    let mut locked = Err(Errno::WOULDBLOCK);
+    for _ in 0..LOCK_TRIES {
+        locked = rustix::fs::flock(dir, FlockOperation::NonBlockingLockExclusive);
+        if locked != Err(Errno::WOULDBLOCK) {
+            break;
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    locked
+}
+
+fn remove_stale(path: &Path) -> Result<(), BindError> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(BindError::Inspect { path: path.to_owned(), source }),
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err(BindError::NoSocket { path: path.to_owned() });
+        }
+        Ok(_) => {}
+    }
+    match is_live(path) {
+        Ok(true) => Err(BindError::InUse { path: path.to_owned() }),
+        Ok(false) => fs::remove_file(path).map_err(|source| BindError::RemoveStale { path: path.to_owned(), source }),
+        Err(errno) => Err(BindError::Probe { path: path.to_owned(), source: errno.into() }),
+    }
+}
+
+/// Says whether somebody listens on a socket, by connecting to it.
+fn is_live(path: &Path) -> Result<bool, Errno> {
+    let address = SocketAddrUnix::new(path)?;
+    match rustix::net::connect(&socket()?, &address) {
+        Err(Errno::CONNREFUSED | Errno::NOENT) => Ok(false),
+        // Its queue is full, or it is of another type: it is somebody's in any case.
+        Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => Ok(true),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn listen(path: &Path) -> io::Result<(SocketFile, UnixListener)> {
+    let address = SocketAddrUnix::new(path)?;
+    let socket = socket()?;
+    // Linux gives the file the permissions that the socket has, less the umask. So it is never open to others, not even
+    // for a moment, and the umask, which all threads share, is left alone.
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::bind(&socket, &address)?;
+    let metadata = fs::symlink_metadata(path)?;
+    let file = SocketFile { path: path.to_owned(), id: (metadata.dev(), metadata.ino()) };
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok((file, socket.into()))
+}
+
+pub(super) fn socket() -> Result<rustix::fd::OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+}
+
+impl SocketFile {
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn is_ours(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok_and(|metadata| self.id == (metadata.dev(), metadata.ino()))
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if self.is_ours()
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, path = %self.path.display(), "could not remove the socket");
+        }
+    }
+}
