@@ -6,8 +6,10 @@
 
 mod container;
 mod device;
+mod failure_policy;
 mod hooks;
 mod linux;
+mod memory_policy;
 mod mount;
 mod pod;
 mod resources;
@@ -15,6 +17,7 @@ mod scheduler;
 mod seccomp;
 #[cfg(test)]
 mod tests;
+mod update;
 mod value;
 
 /// Becomes the same thing on the other side: a word from the wire, or a message from a word.

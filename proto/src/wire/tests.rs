@@ -1,7 +1,7 @@
 use std::fmt::Debug;
 
 use proptest::prelude::*;
-use protobuf::{EnumFull, EnumOrUnknown, Message, MessageFull};
+use protobuf::{EnumFull, EnumOrUnknown, MessageFull};
 
 use super::Translate;
 use crate::api;
@@ -63,6 +63,11 @@ each_word! {
     syscall: Syscall is LinuxSyscall,
     syscall_arg: SyscallArg is LinuxSeccompArg,
     rdt: Rdt is LinuxRdt,
+    memory_policy: MemoryPolicy is LinuxMemoryPolicy,
+    update: Update is ContainerUpdate,
+    linux_update: LinuxUpdate is LinuxContainerUpdate,
+    eviction: Eviction is ContainerEviction,
+    failure_policy: FailurePolicy is FailurePolicy,
 }
 
 /// Sends `message` over the wire, makes a word of it and a message again.
@@ -76,6 +81,7 @@ fn check_message<M: MessageFull + From<W>, W: From<M>>(message: M) {
 #[test]
 fn each_variant_has_the_number_of_the_protocol() {
     use ContainerState as State;
+    use MemoryPolicyMode as Mode;
     use SchedulerFlag as Flag;
     use SchedulerPolicy as Policy;
 
@@ -116,6 +122,20 @@ fn each_variant_has_the_number_of_the_protocol() {
         Flag::UtilClampMin,
         Flag::UtilClampMax,
     ]);
+    check_numbers::<api::MpolMode, _>(&[
+        Mode::Default,
+        Mode::Preferred,
+        Mode::Bind,
+        Mode::Interleave,
+        Mode::Local,
+        Mode::PreferredMany,
+        Mode::WeightedInterleave,
+    ]);
+    check_numbers::<api::MpolFlag, _>(&[
+        MemoryPolicyFlag::StaticNodes,
+        MemoryPolicyFlag::RelativeNodes,
+        MemoryPolicyFlag::NumaBalancing,
+    ]);
 }
 
 /// Compares `variants`, in the order of their numbers, with those numbers and with the default.
@@ -147,10 +167,8 @@ fn a_list_of_numbers_below_zero_survives_the_wire() {
     let scheduler = api::LinuxScheduler { flags: vec![EnumOrUnknown::from_i32(-1)], ..Default::default() };
     check_message::<_, Scheduler>(scheduler);
 
-    // No word holds one yet.
     let policy = api::LinuxMemoryPolicy { flags: vec![EnumOrUnknown::from_i32(-1)], ..Default::default() };
-    let bytes = policy.write_to_bytes().unwrap();
-    assert_eq!(api::LinuxMemoryPolicy::parse_from_bytes(&bytes).unwrap(), policy);
+    check_message::<_, MemoryPolicy>(policy);
 }
 
 #[test]

@@ -218,6 +218,24 @@ any_word!(rdt -> Rdt {
     remove: any::<bool>(),
 });
 
+any_word!(memory_policy -> MemoryPolicy {
+    mode: number::<api::MpolMode, _>(),
+    nodes: text(),
+    flags: few(number::<api::MpolFlag, _>()),
+});
+
+any_word!(update -> Update {
+    container_id: text(),
+    linux: option::of(linux_update()),
+    ignore_failure: any::<bool>(),
+});
+
+any_word!(linux_update -> LinuxUpdate { resources: option::of(resources()) });
+
+any_word!(eviction -> Eviction { container_id: text(), reason: text() });
+
+any_word!(failure_policy -> FailurePolicy { fail_request: any::<bool>(), keep_connected: any::<bool>() });
+
 /// Makes fields that no message has.
 pub fn unknown() -> impl Strategy<Value = Unknown> {
     option::weighted(0.2, (1000..1004u32, any::<u64>(), text())).prop_map(|field| {
