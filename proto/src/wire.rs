@@ -4,11 +4,13 @@
 //! from the same line, and both take their argument apart completely, so that a field or number that is new in the
 //! protocol does not compile until someone decides about it.
 
+mod adjustment;
 mod container;
 mod device;
 mod failure_policy;
 mod hooks;
 mod linux;
+pub(crate) mod marker;
 mod memory_policy;
 mod mount;
 mod pod;

@@ -8,6 +8,7 @@ use crate::api;
 use crate::words::*;
 
 mod fill;
+mod marker;
 
 /// Three sentences about each word.
 macro_rules! each_word {
@@ -64,6 +65,9 @@ each_word! {
     syscall_arg: SyscallArg is LinuxSeccompArg,
     rdt: Rdt is LinuxRdt,
     memory_policy: MemoryPolicy is LinuxMemoryPolicy,
+    adjustment: Adjustment is ContainerAdjustment,
+    linux_adjustment: LinuxAdjustment is LinuxContainerAdjustment,
+    env_var: EnvVar is KeyValue,
     update: Update is ContainerUpdate,
     linux_update: LinuxUpdate is LinuxContainerUpdate,
     eviction: Eviction is ContainerEviction,

@@ -13,6 +13,11 @@ pub(super) fn random<M: MessageFull>(bytes: Vec<u8>) -> M {
     downcast(message(&M::descriptor(), &mut Random(bytes.into_iter())))
 }
 
+/// As [`random`], but texts are few and often begin with the marker of a removal.
+pub(super) fn dashed<M: MessageFull>(bytes: Vec<u8>) -> M {
+    downcast(message(&M::descriptor(), &mut Dashed(Random(bytes.into_iter()))))
+}
+
 /// Decides what goes into a message.
 trait Choices {
     /// Whether something that may be absent is there.
@@ -21,6 +26,13 @@ trait Choices {
     fn count(&mut self) -> usize;
     fn number(&mut self) -> u64;
     fn variant(&mut self, of: &EnumDescriptor) -> i32;
+
+    fn text(&mut self) -> String {
+        match self.number() {
+            0 => String::new(),
+            number => format!("text {number}"),
+        }
+    }
 }
 
 /// Chooses everything, and counts so that numbers differ.
@@ -79,6 +91,30 @@ impl Choices for Random {
     }
 }
 
+struct Dashed(Random);
+
+impl Choices for Dashed {
+    fn present(&mut self) -> bool {
+        self.0.present()
+    }
+
+    fn count(&mut self) -> usize {
+        self.0.count()
+    }
+
+    fn number(&mut self) -> u64 {
+        self.0.number()
+    }
+
+    fn variant(&mut self, of: &EnumDescriptor) -> i32 {
+        self.0.variant(of)
+    }
+
+    fn text(&mut self) -> String {
+        ["", "a", "b", "-a", "-b", "-", "--a", "--"][usize::from(self.0.byte() % 8)].to_owned()
+    }
+}
+
 fn message(descriptor: &MessageDescriptor, choices: &mut dyn Choices) -> Box<dyn MessageDyn> {
     let mut message = descriptor.new_instance();
     for field in descriptor.fields() {
@@ -117,10 +153,7 @@ fn value(kind: &RuntimeType, choices: &mut dyn Choices) -> ReflectValueBox {
         RuntimeType::U32 => ReflectValueBox::U32(choices.number() as u32),
         RuntimeType::U64 => ReflectValueBox::U64(choices.number()),
         RuntimeType::Bool => ReflectValueBox::Bool(choices.present()),
-        RuntimeType::String => ReflectValueBox::String(match choices.number() {
-            0 => String::new(),
-            number => format!("text {number}"),
-        }),
+        RuntimeType::String => ReflectValueBox::String(choices.text()),
         RuntimeType::Enum(of) => ReflectValueBox::Enum(of.clone(), choices.variant(of)),
         RuntimeType::Message(inner) => ReflectValueBox::Message(message(inner, choices)),
         RuntimeType::F32 | RuntimeType::F64 | RuntimeType::VecU8 => panic!("no message has {kind}"),
