@@ -13,11 +13,11 @@ pub(crate) fn unmarked(key: String) -> Result<String, DashedKey> {
 }
 
 /// Returns the key that is to be removed, if `key` says so.
-fn removed(key: &str) -> Option<&str> {
+pub(super) fn removed(key: &str) -> Option<&str> {
     key.strip_prefix(MARKER)
 }
 
-fn mark(key: &str) -> String {
+pub(super) fn mark(key: &str) -> String {
     format!("{MARKER}{key}")
 }
 

@@ -72,6 +72,15 @@ each_word! {
     linux_update: LinuxUpdate is LinuxContainerUpdate,
     eviction: Eviction is ContainerEviction,
     failure_policy: FailurePolicy is FailurePolicy,
+    create_reply: CreateReply is CreateContainerResponse,
+    update_reply: UpdateReply is UpdateContainerResponse,
+    stop_reply: StopReply is StopContainerResponse,
+    proposal: Proposal is ValidateContainerAdjustmentRequest,
+    plugin_instance: PluginInstance is PluginInstance,
+    verdict: Verdict is ValidateContainerAdjustmentResponse,
+    owners: Owners is OwningPlugins,
+    field_owners: FieldOwners is FieldOwners,
+    entry_owners: EntryOwners is CompoundFieldOwners,
 }
 
 /// Sends `message` over the wire, makes a word of it and a message again.
@@ -140,6 +149,8 @@ fn each_variant_has_the_number_of_the_protocol() {
         MemoryPolicyFlag::RelativeNodes,
         MemoryPolicyFlag::NumaBalancing,
     ]);
+    let fields: Vec<Field> = [Field::None].into_iter().chain(Field::all()).collect();
+    check_numbers::<api::Field, _>(&fields);
 }
 
 /// Compares `variants`, in the order of their numbers, with those numbers and with the default.
@@ -155,6 +166,29 @@ where
         assert_eq!(EnumOrUnknown::from_i32(number).translate(), *variant);
     }
     assert_eq!(EnumOrUnknown::default().translate(), W::default());
+}
+
+#[test]
+fn a_field_has_the_name_of_the_protocol() {
+    for field in Field::all() {
+        let number: EnumOrUnknown<api::Field> = field.translate();
+        let descriptor = api::Field::enum_descriptor().value_by_number(number.value()).unwrap();
+        assert_eq!(field.to_string(), descriptor.name());
+        assert_eq!(Field::named(descriptor.name()), Some(field));
+    }
+    let strange: Field = EnumOrUnknown::<api::Field>::from_i32(77).translate();
+    assert_eq!(strange.to_string(), "77");
+    assert_eq!(Field::named("None"), None);
+}
+
+#[test]
+fn an_owner_with_a_dash_has_removed_what_it_owns() {
+    let removed: Owner = "-10-a".to_owned().translate();
+    assert_eq!(removed, Owner::of_removed(&"10-a".parse().unwrap()));
+
+    let both: Owner = "10-a,20-b".to_owned().translate();
+    assert_eq!(both, Owner::of(&"10-a".parse().unwrap()).and(&"20-b".parse().unwrap()));
+    assert!(both.plugins().eq(["10-a", "20-b"]));
 }
 
 #[test]

@@ -262,6 +262,38 @@ any_word!(linux_update -> LinuxUpdate { resources: option::of(resources()) });
 
 any_word!(eviction -> Eviction { container_id: text(), reason: text() });
 
+any_word!(create_reply -> CreateReply {
+    adjustment: option::of(adjustment()),
+    updates: few(update()),
+    evictions: few(eviction()),
+});
+
+any_word!(update_reply -> UpdateReply { updates: few(update()), evictions: few(eviction()) });
+
+any_word!(stop_reply -> StopReply { updates: few(update()) });
+
+any_word!(proposal -> Proposal {
+    pod: option::of(pod()),
+    container: option::of(container()),
+    adjustment: option::of(adjustment()),
+    updates: few(update()),
+    owners: option::of(owners()),
+    plugins: few(plugin_instance()),
+});
+
+any_word!(plugin_instance -> PluginInstance { name: text(), index: text() });
+
+any_word!(verdict -> Verdict { reject: any::<bool>(), reason: text() });
+
+any_word!(owners -> Owners { containers: by_name(field_owners()) });
+
+any_word!(field_owners -> FieldOwners {
+    simple: btree_map(field(), owner(), 0..3),
+    compound: btree_map(field(), entry_owners(), 0..3),
+});
+
+any_word!(entry_owners -> EntryOwners { entries: by_name(owner()) });
+
 any_word!(failure_policy -> FailurePolicy { fail_request: any::<bool>(), keep_connected: any::<bool>() });
 
 /// Makes fields that no message has.
@@ -316,6 +348,16 @@ where
             changes
         })
         .boxed()
+}
+
+/// Makes any owner, also one that is no plugin.
+pub fn owner() -> impl Strategy<Value = Owner> {
+    "[-,0-9a-z]{0,6}".prop_map(|text: String| text.translate())
+}
+
+/// Makes any field, most of which have a name.
+pub fn field() -> impl Strategy<Value = Field> {
+    number::<api::Field, _>()
 }
 
 /// Makes any change of the arguments.
