@@ -64,6 +64,6 @@ pub use reply::{CreateReply, StopReply, UpdateReply};
 pub use resources::{Cpu, HugepageLimit, Memory, Pids, Resources};
 pub use scheduler::{Scheduler, SchedulerFlag, SchedulerPolicy};
 pub use seccomp::{ProfileKind, Seccomp, SecurityProfile, Syscall, SyscallArg};
-pub use unknown::Unknown;
+pub use unknown::{TakeUnknown, Unknown, Unread};
 pub use unnamed::Unnamed;
 pub use update::{Eviction, LinuxUpdate, Update};

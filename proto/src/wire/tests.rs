@@ -10,7 +10,7 @@ use crate::words::*;
 mod fill;
 mod marker;
 
-/// Three sentences about each word.
+/// Four sentences about each word.
 macro_rules! each_word {
     ($($name:ident: $word:ident is $message:ident),+ $(,)?) => {
         $(mod $name {
@@ -19,6 +19,17 @@ macro_rules! each_word {
             #[test]
             fn keeps_every_field_of_a_full_message() {
                 check_message::<api::$message, $word>(fill::full());
+            }
+
+            #[test]
+            fn gives_away_what_is_unknown_and_nothing_else() {
+                let mut word = $word::from(fill::full::<api::$message>());
+                let taken = word.take_unknown();
+                assert_eq!(api::$message::from(word), fill::full_of_known());
+                assert!(taken.contains(&Unread {
+                    message: stringify!($message),
+                    numbers: vec![1001, 1002, 1003, 1004],
+                }));
             }
 
             proptest! {

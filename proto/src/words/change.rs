@@ -33,6 +33,13 @@ impl<T> Change<T> {
         self.as_ref().into_value()
     }
 
+    pub(crate) fn value_mut(&mut self) -> Option<&mut T> {
+        match self {
+            Self::Set(value) | Self::Replace(value) => Some(value),
+            Self::Remove => None,
+        }
+    }
+
     /// Returns the value that the key gets.
     pub fn into_value(self) -> Option<T> {
         match self {

@@ -122,6 +122,10 @@ impl<T> ChangeList<T> {
     pub(crate) fn from_checked(changes: Vec<(String, Change<T>)>) -> Self {
         Self(changes)
     }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut().filter_map(|(_, change)| change.value_mut())
+    }
 }
 
 impl<T> Default for ChangeList<T> {

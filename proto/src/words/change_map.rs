@@ -79,6 +79,10 @@ impl<T> ChangeMap<T> {
     pub(crate) fn from_checked(changes: BTreeMap<String, Change<T>>) -> Self {
         Self(changes)
     }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.values_mut().filter_map(Change::value_mut)
+    }
 }
 
 impl<T> Default for ChangeMap<T> {

@@ -5,7 +5,12 @@ use protobuf::{MessageDyn, MessageFull, UnknownFields};
 
 /// Returns a message in which every field is set, and no two to the same value where values can differ.
 pub(super) fn full<M: MessageFull>() -> M {
-    downcast(message(&M::descriptor(), &mut Full(0)))
+    downcast(message(&M::descriptor(), &mut Full { last: 0, unknown: true }))
+}
+
+/// Returns the same without fields that nobody knows.
+pub(super) fn full_of_known<M: MessageFull>() -> M {
+    downcast(message(&M::descriptor(), &mut Full { last: 0, unknown: false }))
 }
 
 /// Returns the message that `bytes` stand for. Fewer and smaller ones make a simpler message.
@@ -27,6 +32,11 @@ trait Choices {
     fn number(&mut self) -> u64;
     fn variant(&mut self, of: &EnumDescriptor) -> i32;
 
+    /// Whether there are fields that nobody knows.
+    fn unknown(&mut self) -> bool {
+        self.present()
+    }
+
     fn text(&mut self) -> String {
         match self.number() {
             0 => String::new(),
@@ -36,7 +46,10 @@ trait Choices {
 }
 
 /// Chooses everything, and counts so that numbers differ.
-struct Full(u64);
+struct Full {
+    last: u64,
+    unknown: bool,
+}
 
 impl Choices for Full {
     fn present(&mut self) -> bool {
@@ -48,8 +61,12 @@ impl Choices for Full {
     }
 
     fn number(&mut self) -> u64 {
-        self.0 += 1;
-        self.0
+        self.last += 1;
+        self.last
+    }
+
+    fn unknown(&mut self) -> bool {
+        self.unknown
     }
 
     fn variant(&mut self, of: &EnumDescriptor) -> i32 {
@@ -140,8 +157,8 @@ fn message(descriptor: &MessageDescriptor, choices: &mut dyn Choices) -> Box<dyn
         }
     }
     // A wrapper is a value, see `words`.
-    if !descriptor.name().starts_with("Optional") && choices.present() {
-        add_unknown(message.mut_special_fields_dyn().mut_unknown_fields(), choices);
+    if !descriptor.name().starts_with("Optional") && choices.unknown() {
+        add_unknown(message.mut_special_fields_dyn().mut_unknown_fields());
     }
     message
 }
@@ -161,11 +178,11 @@ fn value(kind: &RuntimeType, choices: &mut dyn Choices) -> ReflectValueBox {
 }
 
 /// Adds fields with numbers that no message uses, one of each wire type.
-fn add_unknown(fields: &mut UnknownFields, choices: &mut dyn Choices) {
-    fields.add_varint(1001, choices.number());
-    fields.add_fixed32(1002, choices.number() as u32);
-    fields.add_fixed64(1003, choices.number());
-    fields.add_length_delimited(1004, choices.number().to_be_bytes().to_vec());
+fn add_unknown(fields: &mut UnknownFields) {
+    fields.add_varint(1001, 1);
+    fields.add_fixed32(1002, 2);
+    fields.add_fixed64(1003, 3);
+    fields.add_length_delimited(1004, b"4".to_vec());
 }
 
 fn downcast<M: MessageFull>(message: Box<dyn MessageDyn>) -> M {
