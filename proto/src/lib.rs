@@ -3,7 +3,7 @@
 //! - Generated from `nri.proto`: the messages in [`api`], the ttrpc services in [`service`].
 //! - What plugins can subscribe to ([`event`]), what they are called ([`plugin_id`]), where both
 //!   ends meet ([`defaults`]) and which version they speak ([`version`]).
-//! - Pods, containers and resources in plain Rust ([`words`]), with conversions to and from the
+//! - Pods, containers and what plugins change in them in plain Rust ([`words`]), with conversions to and from the
 //!   messages. Everyone but the wire's edges says these.
 //! - The wire: many channels on one connection ([`mux`]), and calls on a channel ([`call`]).
 

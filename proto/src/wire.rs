@@ -4,17 +4,26 @@
 //! from the same line, and both take their argument apart completely, so that a field or number that is new in the
 //! protocol does not compile until someone decides about it.
 
+mod adjustment;
 mod container;
 mod device;
+mod failure_policy;
+mod field;
 mod hooks;
 mod linux;
+pub(crate) mod marker;
+mod memory_policy;
 mod mount;
+mod owners;
 mod pod;
+mod proposal;
+mod reply;
 mod resources;
 mod scheduler;
 mod seccomp;
 #[cfg(test)]
 mod tests;
+mod update;
 mod value;
 
 /// Becomes the same thing on the other side: a word from the wire, or a message from a word.
@@ -48,6 +57,15 @@ macro_rules! word {
             }
         }
 
+        impl crate::words::TakeUnknown for $word {
+            fn take_unknown_into(&mut self, found: &mut Vec<crate::words::Unread>) {
+                let $word { $($same,)* $($($ours,)+)? unknown } = self;
+                $(crate::words::TakeUnknown::take_unknown_into($same, found);)*
+                $($(crate::words::TakeUnknown::take_unknown_into($ours, found);)+)?
+                unknown.take(stringify!($message), found);
+            }
+        }
+
         impl Translate<$word> for api::$message {
             fn translate(self) -> $word {
                 self.into()
@@ -65,6 +83,10 @@ macro_rules! word {
 /// Translates an enum both ways: `theirs as ours` for each number that has a name.
 macro_rules! names {
     ($theirs:ty as $ours:ident { $($number:ident as $variant:ident),+ $(,)? }) => {
+        impl crate::words::TakeUnknown for $ours {
+            fn take_unknown_into(&mut self, _found: &mut Vec<crate::words::Unread>) {}
+        }
+
         impl Translate<$ours> for EnumOrUnknown<$theirs> {
             fn translate(self) -> $ours {
                 match self.enum_value() {

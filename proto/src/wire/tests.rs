@@ -1,15 +1,16 @@
 use std::fmt::Debug;
 
 use proptest::prelude::*;
-use protobuf::{EnumFull, EnumOrUnknown, Message, MessageFull};
+use protobuf::{EnumFull, EnumOrUnknown, MessageFull};
 
 use super::Translate;
 use crate::api;
 use crate::words::*;
 
 mod fill;
+mod marker;
 
-/// Three sentences about each word.
+/// Four sentences about each word.
 macro_rules! each_word {
     ($($name:ident: $word:ident is $message:ident),+ $(,)?) => {
         $(mod $name {
@@ -18,6 +19,17 @@ macro_rules! each_word {
             #[test]
             fn keeps_every_field_of_a_full_message() {
                 check_message::<api::$message, $word>(fill::full());
+            }
+
+            #[test]
+            fn gives_away_what_is_unknown_and_nothing_else() {
+                let mut word = $word::from(fill::full::<api::$message>());
+                let taken = word.take_unknown();
+                assert_eq!(api::$message::from(word), fill::full_of_known());
+                assert!(taken.contains(&Unread {
+                    message: stringify!($message),
+                    numbers: vec![1001, 1002, 1003, 1004],
+                }));
             }
 
             proptest! {
@@ -63,6 +75,23 @@ each_word! {
     syscall: Syscall is LinuxSyscall,
     syscall_arg: SyscallArg is LinuxSeccompArg,
     rdt: Rdt is LinuxRdt,
+    memory_policy: MemoryPolicy is LinuxMemoryPolicy,
+    adjustment: Adjustment is ContainerAdjustment,
+    linux_adjustment: LinuxAdjustment is LinuxContainerAdjustment,
+    env_var: EnvVar is KeyValue,
+    update: Update is ContainerUpdate,
+    linux_update: LinuxUpdate is LinuxContainerUpdate,
+    eviction: Eviction is ContainerEviction,
+    failure_policy: FailurePolicy is FailurePolicy,
+    create_reply: CreateReply is CreateContainerResponse,
+    update_reply: UpdateReply is UpdateContainerResponse,
+    stop_reply: StopReply is StopContainerResponse,
+    proposal: Proposal is ValidateContainerAdjustmentRequest,
+    plugin_instance: PluginInstance is PluginInstance,
+    verdict: Verdict is ValidateContainerAdjustmentResponse,
+    owners: Owners is OwningPlugins,
+    field_owners: FieldOwners is FieldOwners,
+    entry_owners: EntryOwners is CompoundFieldOwners,
 }
 
 /// Sends `message` over the wire, makes a word of it and a message again.
@@ -76,6 +105,7 @@ fn check_message<M: MessageFull + From<W>, W: From<M>>(message: M) {
 #[test]
 fn each_variant_has_the_number_of_the_protocol() {
     use ContainerState as State;
+    use MemoryPolicyMode as Mode;
     use SchedulerFlag as Flag;
     use SchedulerPolicy as Policy;
 
@@ -116,6 +146,22 @@ fn each_variant_has_the_number_of_the_protocol() {
         Flag::UtilClampMin,
         Flag::UtilClampMax,
     ]);
+    check_numbers::<api::MpolMode, _>(&[
+        Mode::Default,
+        Mode::Preferred,
+        Mode::Bind,
+        Mode::Interleave,
+        Mode::Local,
+        Mode::PreferredMany,
+        Mode::WeightedInterleave,
+    ]);
+    check_numbers::<api::MpolFlag, _>(&[
+        MemoryPolicyFlag::StaticNodes,
+        MemoryPolicyFlag::RelativeNodes,
+        MemoryPolicyFlag::NumaBalancing,
+    ]);
+    let fields: Vec<Field> = [Field::None].into_iter().chain(Field::all()).collect();
+    check_numbers::<api::Field, _>(&fields);
 }
 
 /// Compares `variants`, in the order of their numbers, with those numbers and with the default.
@@ -134,6 +180,29 @@ where
 }
 
 #[test]
+fn a_field_has_the_name_of_the_protocol() {
+    for field in Field::all() {
+        let number: EnumOrUnknown<api::Field> = field.translate();
+        let descriptor = api::Field::enum_descriptor().value_by_number(number.value()).unwrap();
+        assert_eq!(field.to_string(), descriptor.name());
+        assert_eq!(Field::named(descriptor.name()), Some(field));
+    }
+    let strange: Field = EnumOrUnknown::<api::Field>::from_i32(77).translate();
+    assert_eq!(strange.to_string(), "77");
+    assert_eq!(Field::named("None"), None);
+}
+
+#[test]
+fn an_owner_with_a_dash_has_removed_what_it_owns() {
+    let removed: Owner = "-10-a".to_owned().translate();
+    assert_eq!(removed, Owner::of_removed(&"10-a".parse().unwrap()));
+
+    let both: Owner = "10-a,20-b".to_owned().translate();
+    assert_eq!(both, Owner::of(&"10-a".parse().unwrap()).and(&"20-b".parse().unwrap()));
+    assert!(both.plugins().eq(["10-a", "20-b"]));
+}
+
+#[test]
 fn a_number_without_a_name_stays_that_number() {
     let state: ContainerState = EnumOrUnknown::<api::ContainerState>::from_i32(77).translate();
 
@@ -147,10 +216,8 @@ fn a_list_of_numbers_below_zero_survives_the_wire() {
     let scheduler = api::LinuxScheduler { flags: vec![EnumOrUnknown::from_i32(-1)], ..Default::default() };
     check_message::<_, Scheduler>(scheduler);
 
-    // No word holds one yet.
     let policy = api::LinuxMemoryPolicy { flags: vec![EnumOrUnknown::from_i32(-1)], ..Default::default() };
-    let bytes = policy.write_to_bytes().unwrap();
-    assert_eq!(api::LinuxMemoryPolicy::parse_from_bytes(&bytes).unwrap(), policy);
+    check_message::<_, MemoryPolicy>(policy);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use protobuf::{MessageField, SpecialFields};
 
 use super::Translate;
 use crate::api;
-use crate::words::Unknown;
+use crate::words::{Args, ChangeList, ChangeMap, Owner, TakeUnknown, Unknown, Unread};
 
 /// Scalars are the same on both sides.
 macro_rules! scalars {
@@ -15,6 +15,10 @@ macro_rules! scalars {
             fn translate(self) -> $scalar {
                 self
             }
+        }
+
+        impl TakeUnknown for $scalar {
+            fn take_unknown_into(&mut self, _found: &mut Vec<Unread>) {}
         })+
     };
 }
@@ -92,4 +96,42 @@ impl Translate<SpecialFields> for Unknown {
         *special_fields.mut_unknown_fields() = self.0;
         special_fields
     }
+}
+
+impl<T: TakeUnknown> TakeUnknown for Option<T> {
+    fn take_unknown_into(&mut self, found: &mut Vec<Unread>) {
+        self.iter_mut().for_each(|word| word.take_unknown_into(found));
+    }
+}
+
+impl<T: TakeUnknown> TakeUnknown for Vec<T> {
+    fn take_unknown_into(&mut self, found: &mut Vec<Unread>) {
+        self.iter_mut().for_each(|word| word.take_unknown_into(found));
+    }
+}
+
+impl<K, T: TakeUnknown> TakeUnknown for BTreeMap<K, T> {
+    fn take_unknown_into(&mut self, found: &mut Vec<Unread>) {
+        self.values_mut().for_each(|word| word.take_unknown_into(found));
+    }
+}
+
+impl<T: TakeUnknown> TakeUnknown for ChangeList<T> {
+    fn take_unknown_into(&mut self, found: &mut Vec<Unread>) {
+        self.values_mut().for_each(|word| word.take_unknown_into(found));
+    }
+}
+
+impl<T: TakeUnknown> TakeUnknown for ChangeMap<T> {
+    fn take_unknown_into(&mut self, found: &mut Vec<Unread>) {
+        self.values_mut().for_each(|word| word.take_unknown_into(found));
+    }
+}
+
+impl TakeUnknown for Args {
+    fn take_unknown_into(&mut self, _found: &mut Vec<Unread>) {}
+}
+
+impl TakeUnknown for Owner {
+    fn take_unknown_into(&mut self, _found: &mut Vec<Unread>) {}
 }

@@ -218,6 +218,84 @@ any_word!(rdt -> Rdt {
     remove: any::<bool>(),
 });
 
+any_word!(memory_policy -> MemoryPolicy {
+    mode: number::<api::MpolMode, _>(),
+    nodes: text(),
+    flags: few(number::<api::MpolFlag, _>()),
+});
+
+any_word!(adjustment -> Adjustment {
+    annotations: changes_by_name(text()),
+    mounts: changes(mount()),
+    env: changes(env_var()),
+    hooks: option::of(hooks()),
+    linux: option::of(linux_adjustment()),
+    rlimits: few(rlimit()),
+    cdi_devices: few(cdi_device()),
+    args: args(),
+});
+
+any_word!(linux_adjustment -> LinuxAdjustment {
+    devices: changes(device()),
+    resources: option::of(resources()),
+    cgroups_path: text(),
+    oom_score_adj: any::<Option<i64>>(),
+    io_priority: option::of(io_priority()),
+    seccomp_policy: option::of(seccomp()),
+    namespaces: changes(namespace()),
+    sysctl: changes_by_name(text()),
+    net_devices: changes_by_name(net_device()),
+    scheduler: option::of(scheduler()),
+    rdt: option::of(rdt()),
+    memory_policy: option::of(memory_policy()),
+});
+
+any_word!(env_var -> EnvVar { name: text(), value: text() });
+
+any_word!(update -> Update {
+    container_id: text(),
+    linux: option::of(linux_update()),
+    ignore_failure: any::<bool>(),
+});
+
+any_word!(linux_update -> LinuxUpdate { resources: option::of(resources()) });
+
+any_word!(eviction -> Eviction { container_id: text(), reason: text() });
+
+any_word!(create_reply -> CreateReply {
+    adjustment: option::of(adjustment()),
+    updates: few(update()),
+    evictions: few(eviction()),
+});
+
+any_word!(update_reply -> UpdateReply { updates: few(update()), evictions: few(eviction()) });
+
+any_word!(stop_reply -> StopReply { updates: few(update()) });
+
+any_word!(proposal -> Proposal {
+    pod: option::of(pod()),
+    container: option::of(container()),
+    adjustment: option::of(adjustment()),
+    updates: few(update()),
+    owners: option::of(owners()),
+    plugins: few(plugin_instance()),
+});
+
+any_word!(plugin_instance -> PluginInstance { name: text(), index: text() });
+
+any_word!(verdict -> Verdict { reject: any::<bool>(), reason: text() });
+
+any_word!(owners -> Owners { containers: by_name(field_owners()) });
+
+any_word!(field_owners -> FieldOwners {
+    simple: btree_map(field(), owner(), 0..3),
+    compound: btree_map(field(), entry_owners(), 0..3),
+});
+
+any_word!(entry_owners -> EntryOwners { entries: by_name(owner()) });
+
+any_word!(failure_policy -> FailurePolicy { fail_request: any::<bool>(), keep_connected: any::<bool>() });
+
 /// Makes fields that no message has.
 pub fn unknown() -> impl Strategy<Value = Unknown> {
     option::weighted(0.2, (1000..1004u32, any::<u64>(), text())).prop_map(|field| {
@@ -228,6 +306,64 @@ pub fn unknown() -> impl Strategy<Value = Unknown> {
         }
         Unknown(fields)
     })
+}
+
+/// Makes any changes that can be made to a list, of few keys so that some change twice.
+pub fn changes<S>(values: S) -> BoxedStrategy<ChangeList<S::Value>>
+where
+    S: Strategy + 'static,
+    S::Value: Keyed + Clone,
+{
+    vec((0..3, values), 0..5)
+        .prop_map(|edits| {
+            let mut changes = ChangeList::new();
+            for (how, value) in edits {
+                // What cannot be set changes nothing.
+                match how {
+                    0 => _ = changes.set(value),
+                    1 => _ = changes.replace(value),
+                    _ => changes.remove(value.key()),
+                }
+            }
+            changes
+        })
+        .boxed()
+}
+
+/// Makes any changes that can be made to a map.
+pub fn changes_by_name<S>(values: S) -> BoxedStrategy<ChangeMap<S::Value>>
+where
+    S: Strategy + 'static,
+{
+    vec((0..3, text(), values), 0..5)
+        .prop_map(|edits| {
+            let mut changes = ChangeMap::new();
+            for (how, key, value) in edits {
+                match how {
+                    0 => _ = changes.set(key, value),
+                    1 => _ = changes.replace(key, value),
+                    _ => changes.remove(key),
+                }
+            }
+            changes
+        })
+        .boxed()
+}
+
+/// Makes any owner, also one that is no plugin.
+pub fn owner() -> impl Strategy<Value = Owner> {
+    "[-,0-9a-z]{0,6}".prop_map(|text: String| text.translate())
+}
+
+/// Makes any field, most of which have a name.
+pub fn field() -> impl Strategy<Value = Field> {
+    number::<api::Field, _>()
+}
+
+/// Makes any change of the arguments.
+pub fn args() -> impl Strategy<Value = Args> {
+    (any::<bool>(), texts())
+        .prop_map(|(set, list)| if set { Args::set(list).unwrap_or_default() } else { Args::replace(list) })
 }
 
 /// Makes any number of an enum, most of which have a name.

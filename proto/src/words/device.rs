@@ -1,4 +1,4 @@
-use super::Unknown;
+use super::{Keyed, Unknown};
 
 /// A device node in a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +19,16 @@ pub struct Device {
     pub gid: Option<u32>,
     /// Fields that we do not know yet.
     pub unknown: Unknown,
+}
+
+impl Keyed for Device {
+    fn key(&self) -> &str {
+        &self.path
+    }
+
+    fn set_key(&mut self, key: String) {
+        self.path = key;
+    }
 }
 
 /// A rule that says which devices a container may use (`LinuxDeviceCgroup` on the wire).

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::{Device, NetDevice, Resources, Scheduler, Seccomp, SecurityProfile, Unknown, Unnamed};
+use super::{Device, Keyed, NetDevice, Resources, Scheduler, Seccomp, SecurityProfile, Unknown, Unnamed};
 
 /// The part of a [`Container`](super::Container) that only Linux has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +42,16 @@ pub struct Namespace {
     pub path: String,
     /// Fields that we do not know yet.
     pub unknown: Unknown,
+}
+
+impl Keyed for Namespace {
+    fn key(&self) -> &str {
+        &self.kind
+    }
+
+    fn set_key(&mut self, key: String) {
+        self.kind = key;
+    }
 }
 
 /// The I/O priority of a container's process.

@@ -1,4 +1,4 @@
-use super::Unknown;
+use super::{Keyed, Unknown};
 
 /// Something mounted in a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,4 +13,14 @@ pub struct Mount {
     pub options: Vec<String>,
     /// Fields that we do not know yet.
     pub unknown: Unknown,
+}
+
+impl Keyed for Mount {
+    fn key(&self) -> &str {
+        &self.destination
+    }
+
+    fn set_key(&mut self, key: String) {
+        self.destination = key;
+    }
 }

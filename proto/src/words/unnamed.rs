@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 /// A number of the enum `E` that this version of the protocol has no name for.
 ///
 /// Only the wire makes them, so none of them is the number of a variant that has a name.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Unnamed<E> {
     number: i32,
     of: PhantomData<E>,

@@ -5,12 +5,22 @@ use protobuf::{MessageDyn, MessageFull, UnknownFields};
 
 /// Returns a message in which every field is set, and no two to the same value where values can differ.
 pub(super) fn full<M: MessageFull>() -> M {
-    downcast(message(&M::descriptor(), &mut Full(0)))
+    downcast(message(&M::descriptor(), &mut Full { last: 0, unknown: true }))
+}
+
+/// Returns the same without fields that nobody knows.
+pub(super) fn full_of_known<M: MessageFull>() -> M {
+    downcast(message(&M::descriptor(), &mut Full { last: 0, unknown: false }))
 }
 
 /// Returns the message that `bytes` stand for. Fewer and smaller ones make a simpler message.
 pub(super) fn random<M: MessageFull>(bytes: Vec<u8>) -> M {
     downcast(message(&M::descriptor(), &mut Random(bytes.into_iter())))
+}
+
+/// As [`random`], but texts are few and often begin with the marker of a removal.
+pub(super) fn dashed<M: MessageFull>(bytes: Vec<u8>) -> M {
+    downcast(message(&M::descriptor(), &mut Dashed(Random(bytes.into_iter()))))
 }
 
 /// Decides what goes into a message.
@@ -21,10 +31,25 @@ trait Choices {
     fn count(&mut self) -> usize;
     fn number(&mut self) -> u64;
     fn variant(&mut self, of: &EnumDescriptor) -> i32;
+
+    /// Whether there are fields that nobody knows.
+    fn unknown(&mut self) -> bool {
+        self.present()
+    }
+
+    fn text(&mut self) -> String {
+        match self.number() {
+            0 => String::new(),
+            number => format!("text {number}"),
+        }
+    }
 }
 
 /// Chooses everything, and counts so that numbers differ.
-struct Full(u64);
+struct Full {
+    last: u64,
+    unknown: bool,
+}
 
 impl Choices for Full {
     fn present(&mut self) -> bool {
@@ -36,8 +61,12 @@ impl Choices for Full {
     }
 
     fn number(&mut self) -> u64 {
-        self.0 += 1;
-        self.0
+        self.last += 1;
+        self.last
+    }
+
+    fn unknown(&mut self) -> bool {
+        self.unknown
     }
 
     fn variant(&mut self, of: &EnumDescriptor) -> i32 {
@@ -79,6 +108,30 @@ impl Choices for Random {
     }
 }
 
+struct Dashed(Random);
+
+impl Choices for Dashed {
+    fn present(&mut self) -> bool {
+        self.0.present()
+    }
+
+    fn count(&mut self) -> usize {
+        self.0.count()
+    }
+
+    fn number(&mut self) -> u64 {
+        self.0.number()
+    }
+
+    fn variant(&mut self, of: &EnumDescriptor) -> i32 {
+        self.0.variant(of)
+    }
+
+    fn text(&mut self) -> String {
+        ["", "a", "b", "-a", "-b", "-", "--a", "--"][usize::from(self.0.byte() % 8)].to_owned()
+    }
+}
+
 fn message(descriptor: &MessageDescriptor, choices: &mut dyn Choices) -> Box<dyn MessageDyn> {
     let mut message = descriptor.new_instance();
     for field in descriptor.fields() {
@@ -104,8 +157,8 @@ fn message(descriptor: &MessageDescriptor, choices: &mut dyn Choices) -> Box<dyn
         }
     }
     // A wrapper is a value, see `words`.
-    if !descriptor.name().starts_with("Optional") && choices.present() {
-        add_unknown(message.mut_special_fields_dyn().mut_unknown_fields(), choices);
+    if !descriptor.name().starts_with("Optional") && choices.unknown() {
+        add_unknown(message.mut_special_fields_dyn().mut_unknown_fields());
     }
     message
 }
@@ -117,10 +170,7 @@ fn value(kind: &RuntimeType, choices: &mut dyn Choices) -> ReflectValueBox {
         RuntimeType::U32 => ReflectValueBox::U32(choices.number() as u32),
         RuntimeType::U64 => ReflectValueBox::U64(choices.number()),
         RuntimeType::Bool => ReflectValueBox::Bool(choices.present()),
-        RuntimeType::String => ReflectValueBox::String(match choices.number() {
-            0 => String::new(),
-            number => format!("text {number}"),
-        }),
+        RuntimeType::String => ReflectValueBox::String(choices.text()),
         RuntimeType::Enum(of) => ReflectValueBox::Enum(of.clone(), choices.variant(of)),
         RuntimeType::Message(inner) => ReflectValueBox::Message(message(inner, choices)),
         RuntimeType::F32 | RuntimeType::F64 | RuntimeType::VecU8 => panic!("no message has {kind}"),
@@ -128,11 +178,11 @@ fn value(kind: &RuntimeType, choices: &mut dyn Choices) -> ReflectValueBox {
 }
 
 /// Adds fields with numbers that no message uses, one of each wire type.
-fn add_unknown(fields: &mut UnknownFields, choices: &mut dyn Choices) {
-    fields.add_varint(1001, choices.number());
-    fields.add_fixed32(1002, choices.number() as u32);
-    fields.add_fixed64(1003, choices.number());
-    fields.add_length_delimited(1004, choices.number().to_be_bytes().to_vec());
+fn add_unknown(fields: &mut UnknownFields) {
+    fields.add_varint(1001, 1);
+    fields.add_fixed32(1002, 2);
+    fields.add_fixed64(1003, 3);
+    fields.add_length_delimited(1004, b"4".to_vec());
 }
 
 fn downcast<M: MessageFull>(message: Box<dyn MessageDyn>) -> M {

@@ -1,0 +1,143 @@
+use std::collections::{BTreeMap, btree_map};
+
+use super::{Change, DashedKey};
+use crate::wire::marker;
+
+/// Changes to a map, such as annotations: one for each key, in the order of keys.
+///
+/// Every one that can be made can be said on the wire. So a key that begins with a dash cannot be set, only removed.
+///
+/// ```
+/// use nri_proto::{Change, ChangeMap};
+///
+/// let mut annotations: ChangeMap<String> = ChangeMap::new();
+/// annotations.set("example.org/class", "gold")?;
+/// annotations.replace("example.org/cpus", "0-3")?;
+/// annotations.remove("example.org/debug");
+/// assert_eq!(annotations.get("example.org/debug"), Some(&Change::Remove));
+///
+/// assert!(annotations.set("-x", "1").is_err());
+/// # Ok::<(), nri_proto::DashedKey>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeMap<T>(BTreeMap<String, Change<T>>);
+
+impl<T> ChangeMap<T> {
+    /// Changes nothing.
+    pub fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// Gives `key` a value. If it was removed before, it is replaced.
+    pub fn set(&mut self, key: impl Into<String>, value: impl Into<T>) -> Result<(), DashedKey> {
+        let key = marker::unmarked(key.into())?;
+        let change = match self.0.get(&key) {
+            Some(Change::Replace(_) | Change::Remove) => Change::Replace(value.into()),
+            Some(Change::Set(_)) | None => Change::Set(value.into()),
+        };
+        self.0.insert(key, change);
+        Ok(())
+    }
+
+    /// Gives `key` a value, also if another plugin gave it one.
+    pub fn replace(&mut self, key: impl Into<String>, value: impl Into<T>) -> Result<(), DashedKey> {
+        self.0.insert(marker::unmarked(key.into())?, Change::Replace(value.into()));
+        Ok(())
+    }
+
+    /// Removes `key`, also if another plugin gave it a value.
+    pub fn remove(&mut self, key: impl Into<String>) {
+        self.0.insert(key.into(), Change::Remove);
+    }
+
+    /// Returns what becomes of `key`.
+    pub fn get(&self, key: &str) -> Option<&Change<T>> {
+        self.0.get(key)
+    }
+
+    /// Says whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns how many keys change.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns the changes, in the order of keys.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Change<T>)> {
+        self.0.iter().map(|(key, change)| (key.as_str(), change))
+    }
+
+    /// Adds changes that are made after these: where both change a key, the later one counts.
+    pub fn then(&mut self, later: Self) {
+        self.0.extend(later.0);
+    }
+
+    /// Whoever makes one this way has looked at the keys.
+    pub(crate) fn from_checked(changes: BTreeMap<String, Change<T>>) -> Self {
+        Self(changes)
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.values_mut().filter_map(Change::value_mut)
+    }
+}
+
+impl<T> Default for ChangeMap<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> IntoIterator for ChangeMap<T> {
+    type Item = (String, Change<T>);
+    type IntoIter = btree_map::IntoIter<String, Change<T>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(changes: ChangeMap<String>, expected: &Change<&str>) {
+        assert_eq!(changes.get("k").map(|change| change.as_ref().map(String::as_str)).as_ref(), Some(expected));
+        assert_eq!(changes.len(), 1);
+    }
+
+    fn changed(change: impl FnOnce(&mut ChangeMap<String>)) -> ChangeMap<String> {
+        let mut changes = ChangeMap::new();
+        change(&mut changes);
+        changes
+    }
+
+    fn set(changes: &mut ChangeMap<String>) {
+        changes.set("k", "v").unwrap();
+    }
+
+    #[test]
+    fn what_is_removed_and_then_set_is_replaced() {
+        let changes = changed(|changes| {
+            changes.remove("k");
+            set(changes);
+        });
+        check(changes, &Change::Replace("v"));
+    }
+
+    #[test]
+    fn the_last_change_of_a_key_counts() {
+        let removed = |changes: &mut ChangeMap<String>| {
+            set(changes);
+            changes.remove("k");
+        };
+        check(changed(removed), &Change::Remove);
+
+        let mut changes = changed(set);
+        changes.then(changed(removed));
+        check(changes, &Change::Remove);
+    }
+}
