@@ -54,6 +54,9 @@ pub enum RelayError {
     /// A plugin failed it. Where the whole chain is told in any case, others may have, too: they are logged.
     #[error(transparent)]
     Failed(#[from] Failure),
+    /// The caller's deadline was over before a plugin was asked.
+    #[error("the deadline was over before any plugin could be asked")]
+    Deadline,
     /// The adaptation was stopped.
     #[error("NRI was stopped")]
     Stopped,

@@ -86,7 +86,16 @@ impl Health {
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         let pause = FIRST_PAUSE;
-        Self { rules, state: State::Active, strikes: 0, overdue: 0, last_strike: None, pause, resumes: None, trying: false }
+        Self {
+            rules,
+            state: State::Active,
+            strikes: 0,
+            overdue: 0,
+            last_strike: None,
+            pause,
+            resumes: None,
+            trying: false,
+        }
     }
 
     /// Its state.

@@ -31,7 +31,7 @@ pub struct Introduction {
 }
 
 /// What a plugin answers when it is configured.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Subscription {
     /// The events that it wants, and bits that we have no event for.
     pub events: WireEvents,
@@ -45,7 +45,7 @@ pub enum Reply {
     /// It has heard it.
     Heard,
     /// To a container being created.
-    Create(CreateReply),
+    Create(Box<CreateReply>),
     /// To a container being updated.
     Update(UpdateReply),
     /// To a container that stops.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use nri_proto::call::{CallError, Client, MAX_MESSAGE, Method};
+use nri_proto::call::{CallError, Client, Method};
 use nri_proto::event::EventMask;
 use nri_proto::mux::{Closed, Mux};
 use nri_proto::{Event, Update, api};
@@ -17,12 +17,10 @@ use ttrpc::Code;
 
 use crate::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
 use crate::request::{Request, encode};
-use crate::snapshot::{Chunk, Snapshot};
+use crate::snapshot::{Chunk, MAX_CHUNK, Snapshot};
 
 /// The service that plugins serve.
 const PLUGIN: &str = "nri.pkg.api.v1alpha1.Plugin";
-/// Room for what surrounds the payload of a message.
-const ENVELOPE: usize = 256;
 /// How long a plugin that is told to go may take to say that it has heard it.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -74,13 +72,13 @@ impl Plugin for Remote {
 
     async fn synchronize(&self, snapshot: Snapshot) -> Result<Vec<Update>, PluginError> {
         let deadline = Instant::now() + self.sync_timeout;
-        let (chunks, oversized) = snapshot.split(MAX_MESSAGE - ENVELOPE);
-        for object in oversized {
-            warn!(%object, "leaving out of a synchronization what is too large for a message");
-        }
+        let mut chunks = snapshot.chunks(MAX_CHUNK);
         let mut updates = Vec::new();
-        for chunk in chunks {
+        for chunk in chunks.by_ref() {
             updates = self.send(chunk, deadline).await?;
+        }
+        for object in chunks.oversized() {
+            warn!(%object, "left out of a synchronization: it is too large for a message");
         }
         Ok(updates)
     }
@@ -172,7 +170,7 @@ fn is_unimplemented(error: &PluginError) -> bool {
 /// Reads the answer to a request about `event`.
 fn reply(event: Event, answer: &Bytes) -> Result<Reply, PluginError> {
     Ok(match event {
-        Event::CreateContainer => Reply::Create(parse::<api::CreateContainerResponse>(answer)?.into()),
+        Event::CreateContainer => Reply::Create(Box::new(parse::<api::CreateContainerResponse>(answer)?.into())),
         Event::UpdateContainer => Reply::Update(parse::<api::UpdateContainerResponse>(answer)?.into()),
         Event::StopContainer => Reply::Stop(parse::<api::StopContainerResponse>(answer)?.into()),
         Event::RunPodSandbox

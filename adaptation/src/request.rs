@@ -48,9 +48,9 @@ pub enum Subject {
     /// New limits of the pod.
     PodResources {
         /// Of what the pod itself costs.
-        overhead: Option<Resources>,
+        overhead: Option<Box<Resources>>,
         /// Of all its containers together.
-        resources: Option<Resources>,
+        resources: Option<Box<Resources>>,
     },
     /// One of its containers.
     Container(Arc<Encoded<Container>>),
@@ -59,7 +59,7 @@ pub enum Subject {
         /// The container.
         container: Arc<Encoded<Container>>,
         /// Its limits to be.
-        resources: Option<Resources>,
+        resources: Option<Box<Resources>>,
     },
 }
 
@@ -117,13 +117,13 @@ impl Request {
             match &self.subject {
                 Subject::Pod => Ok(()),
                 Subject::PodResources { overhead, resources } => {
-                    write_resources(out, 2, overhead.as_ref())?;
-                    write_resources(out, 3, resources.as_ref())
+                    write_resources(out, 2, overhead.as_deref())?;
+                    write_resources(out, 3, resources.as_deref())
                 }
                 Subject::Container(container) => out.write_bytes(2, container.bytes::<api::Container>()),
                 Subject::ContainerResources { container, resources } => {
                     out.write_bytes(2, container.bytes::<api::Container>())?;
-                    write_resources(out, 3, resources.as_ref())
+                    write_resources(out, 3, resources.as_deref())
                 }
             }
         })

@@ -106,7 +106,8 @@ fn with_one_strike_the_first_timeout_closes_it_as_in_go() {
 
 #[test]
 fn a_plugin_that_is_to_be_kept_is_suspended_instead_of_closed() {
-    let inputs = [(2.0, TimedOut, Became(Silent)), (4.0, StillSilent, Became(Suspended)), (4.1, Ask, Became(Suspended))];
+    let inputs =
+        [(2.0, TimedOut, Became(Silent)), (4.0, StillSilent, Became(Suspended)), (4.1, Ask, Became(Suspended))];
     check(rules(2, true), &inputs, Suspended, 2);
 }
 
@@ -192,12 +193,8 @@ fn overdue_answers_of_several_pods_count_once_in_an_interval() {
 
 #[test]
 fn a_deadline_that_the_plugin_reports_itself_is_a_strike_but_nothing_is_owed() {
-    let inputs = [
-        (2.0, GaveUp, Strike),
-        (2.1, Ask, Became(Active)),
-        (4.1, GaveUp, Strike),
-        (6.2, GaveUp, Became(Closed)),
-    ];
+    let inputs =
+        [(2.0, GaveUp, Strike), (2.1, Ask, Became(Active)), (4.1, GaveUp, Strike), (6.2, GaveUp, Became(Closed))];
     check(rules(3, false), &inputs, Closed, 3);
 }
 

@@ -1,0 +1,218 @@
+//! The adaptation itself: its beginning and its end.
+
+use std::sync::Arc;
+
+use nri_proto::{PluginId, Pod};
+use thiserror::Error;
+use tokio::sync::broadcast;
+use tracing::warn;
+
+use crate::config::Config;
+use crate::entry::Entry;
+use crate::events::{Happening, Metrics, NoMetrics, Watchers};
+use crate::health::State;
+use crate::listener::listen;
+use crate::operation::Operation;
+use crate::plugin::{Introduction, Plugin, PluginError};
+use crate::policy::Declared;
+use crate::shared::Shared;
+use crate::socket::{BindError, Socket};
+use crate::source::Source;
+
+/// Why a plugin was not let in.
+#[derive(Clone, Debug, Error)]
+pub enum AdmitError {
+    /// It could not be configured.
+    #[error("could not configure plugin {plugin}")]
+    Configure {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why.
+        source: PluginError,
+    },
+    /// It could not be synchronized.
+    #[error("could not synchronize plugin {plugin}")]
+    Synchronize {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why.
+        source: PluginError,
+    },
+    /// It took too long.
+    #[error("plugin {plugin} took too long to be {step}")]
+    TimedOut {
+        /// The plugin.
+        plugin: PluginId,
+        /// For what.
+        step: &'static str,
+    },
+    /// The adaptation was stopped.
+    #[error("NRI was stopped")]
+    Stopped,
+}
+
+/// What the runtime knows of one plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginStatus {
+    /// The plugin.
+    pub id: PluginId,
+    /// What it subscribed to.
+    pub events: nri_proto::EventMask,
+    /// How it is doing.
+    pub state: State,
+}
+
+/// The runtime side of NRI. Dropping it leaves plugins without a word; [`Adaptation::stop`] tells them.
+pub struct Adaptation {
+    shared: Arc<Shared>,
+}
+
+impl Adaptation {
+    /// An adaptation without plugins.
+    #[must_use]
+    pub fn new(config: Config, source: Arc<dyn Source>) -> Self {
+        Self::with_metrics(config, source, Arc::new(NoMetrics))
+    }
+
+    /// The same, counted.
+    #[must_use]
+    pub fn with_metrics(config: Config, source: Arc<dyn Source>, metrics: Arc<dyn Metrics>) -> Self {
+        Self { shared: Shared::new(config, source, Watchers::new(metrics)) }
+    }
+
+    /// Lets plugins connect to the configured socket. Without one there is nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// The socket cannot be made.
+    ///
+    /// # Panics
+    ///
+    /// Outside a Tokio runtime.
+    pub fn listen(&self) -> Result<(), BindError> {
+        let Some(path) = &self.shared.config.socket else { return Ok(()) };
+        let socket = Socket::bind(path)?;
+        self.shared.tasks.spawn(listen(Arc::clone(&self.shared), socket));
+        Ok(())
+    }
+
+    /// Begins an act of the runtime that is about `pod`.
+    #[must_use]
+    pub fn begin(&self, pod: Pod) -> Operation {
+        Operation::new(Arc::clone(&self.shared), pod)
+    }
+
+    /// What happens from now on. A watcher that is too far behind is told how much was dropped.
+    #[must_use]
+    pub fn watch(&self) -> broadcast::Receiver<Happening> {
+        self.shared.watchers.subscribe()
+    }
+
+    /// The plugins that there are, in the order in which they are asked.
+    #[must_use]
+    pub fn plugins(&self) -> Vec<PluginStatus> {
+        let status =
+            |entry: &Arc<Entry>| PluginStatus { id: entry.id.clone(), events: entry.events, state: entry.state() };
+        self.shared.roster().entries().iter().map(status).collect()
+    }
+
+    /// Lets a plugin in: configures it, tells it what there is, and asks it from then on.
+    ///
+    /// # Errors
+    ///
+    /// The plugin fails one of the steps, or takes too long. It is closed then.
+    pub async fn admit(&self, id: PluginId, plugin: Arc<dyn Plugin>) -> Result<(), AdmitError> {
+        let admitted = admit(&self.shared, id, Arc::clone(&plugin), String::new()).await;
+        if admitted.is_err() {
+            plugin.close();
+        }
+        admitted
+    }
+
+    /// Tells plugins to go, closes them, and waits until nothing is left running.
+    pub async fn stop(&self) {
+        self.shared.stopping.cancel();
+        let roster = self.shared.roster();
+        let telling = roster.entries().iter().map(|entry| entry.plugin.shutdown());
+        let grace = self.shared.config.shutdown_grace;
+        if tokio::time::timeout(grace, futures_util::future::join_all(telling)).await.is_err() {
+            warn!("not every plugin heard in time that the runtime goes away");
+        }
+        for entry in roster.entries() {
+            entry.close("the runtime goes away");
+        }
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+    }
+}
+
+impl Drop for Adaptation {
+    fn drop(&mut self) {
+        self.shared.stopping.cancel();
+        for entry in self.shared.roster().entries() {
+            entry.close("the runtime goes away");
+        }
+    }
+}
+
+/// Configures, synchronizes and adds a plugin.
+pub(crate) async fn admit(
+    shared: &Arc<Shared>,
+    id: PluginId,
+    plugin: Arc<dyn Plugin>,
+    config: String,
+) -> Result<(), AdmitError> {
+    let (events, effective) = configure(shared, &id, plugin.as_ref(), config).await?;
+    let policy = effective.policy.clone();
+    let snapshot = shared.source.snapshot().await;
+    let updates = match tokio::time::timeout(policy.sync_timeout, plugin.synchronize(snapshot)).await {
+        Ok(synchronized) => synchronized.map_err(|source| AdmitError::Synchronize { plugin: id.clone(), source })?,
+        Err(_) => return Err(AdmitError::TimedOut { plugin: id, step: "synchronized" }),
+    };
+    if !updates.is_empty() {
+        report_failed(&id, shared.source.apply(&id, updates, Vec::new()).await.len());
+    }
+    if shared.stopping.is_cancelled() {
+        return Err(AdmitError::Stopped);
+    }
+    let entry = Entry::new(id.clone(), events, policy, plugin, Arc::clone(shared));
+    shared.add(entry);
+    shared.watchers.tell(Happening::Joined { plugin: id, events, policy: effective.to_string() });
+    Ok(())
+}
+
+async fn configure(
+    shared: &Shared,
+    id: &PluginId,
+    plugin: &dyn Plugin,
+    config: String,
+) -> Result<(nri_proto::EventMask, crate::policy::Effective), AdmitError> {
+    let before = shared.config.policies.effective(id, Declared::default()).policy;
+    let introduction = Introduction {
+        config,
+        runtime_name: shared.config.runtime_name.clone(),
+        runtime_version: shared.config.runtime_version.clone(),
+        nri_version: shared.config.nri_version.clone(),
+        registration_timeout: shared.config.registration_timeout,
+        request_timeout: before.request_timeout,
+    };
+    let subscription = match tokio::time::timeout(before.request_timeout, plugin.configure(introduction)).await {
+        Ok(configured) => configured.map_err(|source| AdmitError::Configure { plugin: id.clone(), source })?,
+        Err(_) => return Err(AdmitError::TimedOut { plugin: id.clone(), step: "configured" }),
+    };
+    if subscription.events.unknown != 0 {
+        warn!(plugin = %id, events = %subscription.events, "plugin asks for events that we do not know");
+    }
+    let declared = Declared {
+        fail_request: subscription.declared.fail_request,
+        keep_connected: subscription.declared.keep_connected,
+    };
+    Ok((subscription.events.known, shared.config.policies.effective(id, declared)))
+}
+
+/// Says that updates which a plugin asked for could not be made.
+pub(crate) fn report_failed(plugin: &PluginId, count: usize) {
+    if count > 0 {
+        warn!(%plugin, count, "updates that the plugin asked for failed");
+    }
+}

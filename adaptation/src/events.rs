@@ -1,0 +1,182 @@
+//! What is seen from outside: metrics, and a stream of what happened.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nri_proto::{Event, EventMask, PluginId};
+use tokio::sync::broadcast;
+use tracing::{info, warn};
+
+use crate::cause::Cause;
+use crate::health::State;
+use crate::plugin::Reply;
+use crate::request::Request;
+
+/// How much of what happened is kept for a watcher that is behind.
+const BEHIND: usize = 1024;
+
+/// Counts what plugins do. Each method has a default that counts nothing, and must not wait.
+pub trait Metrics: Send + Sync + 'static {
+    /// A plugin was asked, and this is what came of it.
+    fn invocation(&self, plugin: &PluginId, operation: &str, failure: Option<&Cause>) {
+        let _ = (plugin, operation, failure);
+    }
+    /// How long a plugin took to answer.
+    fn latency(&self, plugin: &PluginId, operation: &str, took: Duration) {
+        let _ = (plugin, operation, took);
+    }
+    /// What a plugin's answer asks for.
+    fn adjustments(&self, plugin: &PluginId, operation: &str, reply: &Reply) {
+        let _ = (plugin, operation, reply);
+    }
+    /// How many plugins there are now.
+    fn plugins(&self, count: usize) {
+        let _ = count;
+    }
+    /// A plugin was silent for one request timeout.
+    fn strike(&self, plugin: &PluginId) {
+        let _ = plugin;
+    }
+    /// A plugin is in another state now.
+    fn state(&self, plugin: &PluginId, state: State) {
+        let _ = (plugin, state);
+    }
+    /// How long a request waited until the plugin was free.
+    fn queued(&self, plugin: &PluginId, event: Event, waited: Duration) {
+        let _ = (plugin, event, waited);
+    }
+}
+
+/// Counts nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoMetrics;
+
+impl Metrics for NoMetrics {}
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub enum Happening {
+    /// A plugin was let in, and is asked from now on.
+    Joined {
+        /// The plugin.
+        plugin: PluginId,
+        /// What it subscribed to.
+        events: EventMask,
+        /// The policy that holds for it, and where each part of it comes from.
+        policy: String,
+    },
+    /// A plugin was asked.
+    Asked {
+        /// The plugin.
+        plugin: PluginId,
+        /// What about.
+        event: Event,
+        /// The pod.
+        pod: String,
+        /// The container, if it is about one.
+        container: Option<String>,
+        /// How long it took.
+        took: Duration,
+        /// Why it has no say, if it has none.
+        failure: Option<String>,
+    },
+    /// A plugin answered too late. The answer was not applied.
+    Late {
+        /// The plugin.
+        plugin: PluginId,
+        /// What it had been asked about.
+        event: Event,
+        /// How long it took.
+        took: Duration,
+    },
+    /// A plugin is in another state now.
+    State {
+        /// The plugin.
+        plugin: PluginId,
+        /// Its state.
+        state: State,
+    },
+    /// A plugin was closed, or has left.
+    Closed {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Everyone who looks on.
+#[derive(Clone)]
+pub(crate) struct Watchers {
+    metrics: Arc<dyn Metrics>,
+    happenings: broadcast::Sender<Happening>,
+}
+
+impl Debug for Watchers {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Watchers").field("happenings", &self.happenings).finish_non_exhaustive()
+    }
+}
+
+impl Watchers {
+    pub(crate) fn new(metrics: Arc<dyn Metrics>) -> Self {
+        Self { metrics, happenings: broadcast::Sender::new(BEHIND) }
+    }
+
+    pub(crate) fn metrics(&self) -> &dyn Metrics {
+        self.metrics.as_ref()
+    }
+
+    /// What happens from now on. Who is too far behind is told how much was dropped.
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Happening> {
+        self.happenings.subscribe()
+    }
+
+    /// A plugin was asked: counted always, told if someone listens.
+    pub(crate) fn asked(&self, plugin: &PluginId, request: &Request, took: Duration, failure: Option<&Cause>) {
+        let operation = request.event().rpc();
+        self.metrics.invocation(plugin, operation, failure);
+        self.metrics.latency(plugin, operation, took);
+        if self.happenings.receiver_count() == 0 {
+            return;
+        }
+        self.send(Happening::Asked {
+            plugin: plugin.clone(),
+            event: request.event(),
+            pod: request.pod().id.clone(),
+            container: request.container().map(|container| container.id.clone()),
+            took,
+            failure: failure.map(ToString::to_string),
+        });
+    }
+
+    pub(crate) fn strike(&self, plugin: &PluginId) {
+        self.metrics.strike(plugin);
+    }
+
+    /// Tells, logs and counts what does not happen with each request.
+    pub(crate) fn tell(&self, happening: Happening) {
+        match &happening {
+            Happening::Joined { plugin, events, policy } => info!(%plugin, %events, policy, "plugin joined"),
+            Happening::Late { plugin, event, took } => {
+                warn!(%plugin, event = event.rpc(), ?took, "plugin answered too late, its answer is not applied");
+            }
+            Happening::State { plugin, state } => {
+                warn!(%plugin, %state, "plugin is in another state");
+                self.metrics.state(plugin, *state);
+            }
+            Happening::Closed { plugin, reason } => {
+                warn!(%plugin, reason, "plugin is closed");
+                self.metrics.state(plugin, State::Closed);
+            }
+            Happening::Asked { .. } => {}
+        }
+        self.send(happening);
+    }
+
+    fn send(&self, happening: Happening) {
+        // Nobody may be listening.
+        let _ = self.happenings.send(happening);
+    }
+}

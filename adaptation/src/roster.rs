@@ -1,0 +1,46 @@
+//! The plugins that there are, in the order in which they are asked.
+
+use std::sync::Arc;
+
+use nri_proto::Event;
+
+use crate::entry::Entry;
+
+/// The plugins at one moment. It is never changed, only replaced.
+#[derive(Default)]
+pub(crate) struct Roster {
+    entries: Vec<Arc<Entry>>,
+}
+
+impl Roster {
+    /// All of them.
+    pub(crate) fn entries(&self) -> &[Arc<Entry>] {
+        &self.entries
+    }
+
+    /// Those that subscribed to `event`.
+    pub(crate) fn subscribed(&self, event: Event) -> impl Iterator<Item = &Arc<Entry>> {
+        self.entries.iter().filter(move |entry| entry.events.contains(event))
+    }
+
+    /// With one more. One that has the same id gives way, and is returned.
+    pub(crate) fn with(&self, entry: &Arc<Entry>) -> (Self, Option<Arc<Entry>>) {
+        let mut entries = self.entries.clone();
+        let replaced = match entries.binary_search_by(|other| other.id.cmp(&entry.id)) {
+            Ok(at) => Some(std::mem::replace(&mut entries[at], Arc::clone(entry))),
+            Err(at) => {
+                entries.insert(at, Arc::clone(entry));
+                None
+            }
+        };
+        (Self { entries }, replaced)
+    }
+
+    /// Without this one, if it is there.
+    pub(crate) fn without(&self, entry: &Arc<Entry>) -> Option<Self> {
+        let at = self.entries.iter().position(|other| Arc::ptr_eq(other, entry))?;
+        let mut entries = self.entries.clone();
+        entries.remove(at);
+        Some(Self { entries })
+    }
+}
