@@ -3,6 +3,7 @@
 // A test says that something must be so; when it is not, it stops right there.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
+mod admission;
 mod fuzz;
 mod hostile;
 mod layers;

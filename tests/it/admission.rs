@@ -1,0 +1,214 @@
+//! Peers that do not behave on their way in.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nri_adaptation::snapshot::Snapshot;
+use nri_adaptation::{Adaptation, Config, Source};
+use nri_proto::call::{CallError, Client, Method, ServeLimits, serve};
+use nri_proto::mux::{ChannelId, Limits, Mux};
+use nri_proto::{Eviction, PluginId, Update, api, service};
+use protobuf::Message;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use ttrpc::Code;
+use ttrpc::r#async::TtrpcContext;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A runtime without containers, that remembers who wanted what changed.
+#[derive(Default)]
+struct Node(Mutex<Vec<String>>);
+
+#[async_trait]
+impl Source for Node {
+    async fn snapshot(&self) -> Snapshot {
+        Snapshot::default()
+    }
+
+    async fn apply(&self, plugin: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
+        let mut wanted = self.0.lock().unwrap();
+        wanted.extend(updates.iter().map(|update| format!("{plugin} updates {}", update.container_id)));
+        wanted.extend(evictions.iter().map(|eviction| format!("{plugin} evicts {}", eviction.container_id)));
+        Vec::new()
+    }
+}
+
+struct Runtime {
+    nri: Adaptation,
+    node: Arc<Node>,
+    directory: tempfile::TempDir,
+}
+
+impl Runtime {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let config = Config { socket: Some(directory.path().join("nri.sock")), ..Config::default() };
+        let node = Arc::new(Node::default());
+        let nri = Adaptation::new(config, Arc::clone(&node) as Arc<dyn Source>);
+        nri.listen().unwrap();
+        Self { nri, node, directory }
+    }
+
+    async fn stream(&self) -> UnixStream {
+        UnixStream::connect(self.directory.path().join("nri.sock")).await.unwrap()
+    }
+
+    async fn peer(&self) -> Peer {
+        Peer::over(self.stream().await)
+    }
+
+    async fn until_joined(&self, count: usize) {
+        let joined = async {
+            while self.nri.plugins().len() != count {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(LIMIT, joined).await.unwrap();
+    }
+}
+
+/// A plugin made of the wire alone: it answers everything with nothing.
+struct Peer {
+    mux: Mux,
+    runtime: Client,
+}
+
+struct Quiet;
+
+#[async_trait]
+impl service::Plugin for Quiet {
+    async fn configure(&self, _: &TtrpcContext, _: api::ConfigureRequest) -> ttrpc::Result<api::ConfigureResponse> {
+        Ok(api::ConfigureResponse::new())
+    }
+
+    async fn synchronize(&self, _: &TtrpcContext, _: api::SynchronizeRequest) -> ttrpc::Result<api::SynchronizeResponse> {
+        Ok(api::SynchronizeResponse::new())
+    }
+}
+
+impl Peer {
+    fn over(stream: UnixStream) -> Self {
+        let ids = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
+        let (mux, [served, requests]) = Mux::on_unix(stream, ids, Limits::default()).unwrap();
+        mux.admit();
+        let services = Arc::new(service::create_plugin(Arc::new(Quiet)));
+        tokio::spawn(serve(served, services, ServeLimits::default(), CancellationToken::new()));
+        Self { mux, runtime: Client::new(requests) }
+    }
+
+    async fn register(&self, index: &str, name: &str) -> Result<(), CallError> {
+        let request = api::RegisterPluginRequest {
+            plugin_name: name.to_owned(),
+            plugin_idx: index.to_owned(),
+            ..Default::default()
+        };
+        self.call("RegisterPlugin", &request).await.map(drop)
+    }
+
+    async fn update(&self, container: &str) -> Result<(), CallError> {
+        let update = api::ContainerUpdate { container_id: container.to_owned(), ..Default::default() };
+        let evict = api::ContainerEviction { container_id: container.to_owned(), ..Default::default() };
+        let request = api::UpdateContainersRequest { update: vec![update], evict: vec![evict], ..Default::default() };
+        self.call("UpdateContainers", &request).await.map(drop)
+    }
+
+    async fn call(&self, name: &'static str, request: &impl Message) -> Result<Bytes, CallError> {
+        let method = Method { service: "nri.pkg.api.v1alpha1.Runtime", name };
+        self.runtime.call(method, request.write_to_bytes().unwrap().into(), LIMIT).await
+    }
+
+    /// How long it takes until the runtime has closed the connection.
+    async fn closed(&self) -> Duration {
+        let before = Instant::now();
+        timeout(LIMIT, self.mux.closed()).await.expect("the connection stays open");
+        before.elapsed()
+    }
+}
+
+#[track_caller]
+fn assert_code(outcome: &Result<(), CallError>, expected: Code) {
+    assert!(matches!(outcome, Err(CallError::Refused { code, .. }) if *code == expected), "{outcome:?}");
+}
+
+/// U3, A06.
+#[tokio::test]
+async fn u3_a_peer_that_has_not_registered_updates_nothing() {
+    let runtime = Runtime::start();
+    let peer = runtime.peer().await;
+    assert_code(&peer.update("c").await, Code::FAILED_PRECONDITION);
+    assert!(runtime.node.0.lock().unwrap().is_empty());
+    peer.register("10", "a").await.unwrap();
+    peer.update("c").await.unwrap();
+    assert_eq!(*runtime.node.0.lock().unwrap(), ["10-a updates c", "10-a evicts c"]);
+    runtime.nri.stop().await;
+}
+
+/// U4, A04.
+#[tokio::test]
+async fn u4_a_peer_that_was_refused_is_told_why_and_closed_at_once() {
+    let runtime = Runtime::start();
+    for (index, name) in [("1", "a"), ("xx", "a"), ("10", ""), ("10", "a b")] {
+        let peer = runtime.peer().await;
+        assert_code(&peer.register(index, name).await, Code::INVALID_ARGUMENT);
+        let after = peer.closed().await;
+        assert!(after < Duration::from_millis(500), "{after:?}");
+    }
+    assert!(runtime.nri.plugins().is_empty());
+    runtime.nri.stop().await;
+}
+
+/// U5, A01.
+#[tokio::test]
+async fn u5_peers_that_never_register_hold_up_nobody() {
+    let runtime = Runtime::start();
+    let mut silent = Vec::new();
+    for _ in 0..50 {
+        silent.push(runtime.stream().await);
+    }
+    let before = Instant::now();
+    let peer = runtime.peer().await;
+    peer.register("10", "a").await.unwrap();
+    runtime.until_joined(1).await;
+    assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+    runtime.nri.stop().await;
+}
+
+/// U10, A05.
+#[tokio::test]
+async fn u10_a_plugin_cannot_become_another_one() {
+    let runtime = Runtime::start();
+    let peer = runtime.peer().await;
+    peer.register("10", "a").await.unwrap();
+    runtime.until_joined(1).await;
+    assert_code(&peer.register("00", "policy").await, Code::ALREADY_EXISTS);
+    assert!(peer.closed().await < Duration::from_millis(500));
+    runtime.until_joined(0).await;
+    runtime.nri.stop().await;
+}
+
+/// A02.
+#[tokio::test]
+async fn peers_that_come_and_go_leave_nothing_behind() {
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let runtime = Runtime::start();
+    for _ in 0..500 {
+        drop(runtime.stream().await);
+    }
+    let peer = runtime.peer().await;
+    peer.register("10", "a").await.unwrap();
+    runtime.until_joined(1).await;
+    runtime.nri.stop().await;
+    peer.closed().await;
+    drop(peer);
+    let ended = async {
+        while tasks() > before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(LIMIT, ended).await.expect("a task is left");
+}
