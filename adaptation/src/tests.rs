@@ -4,4 +4,5 @@ mod callers;
 mod fake;
 mod lanes;
 mod policies;
+mod schedules;
 mod silence;

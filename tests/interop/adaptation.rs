@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nri_adaptation::snapshot::Snapshot;
 use nri_adaptation::{Adaptation, Config, Happening, Notice, Source};
-use nri_proto::{Container, Eviction, Pod, PluginId, Update};
+use nri_proto::{Container, Eviction, PluginId, Pod, Update};
 use nri_tests::go;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};

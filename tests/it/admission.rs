@@ -85,7 +85,11 @@ impl service::Plugin for Quiet {
         Ok(api::ConfigureResponse::new())
     }
 
-    async fn synchronize(&self, _: &TtrpcContext, _: api::SynchronizeRequest) -> ttrpc::Result<api::SynchronizeResponse> {
+    async fn synchronize(
+        &self,
+        _: &TtrpcContext,
+        _: api::SynchronizeRequest,
+    ) -> ttrpc::Result<api::SynchronizeResponse> {
         Ok(api::SynchronizeResponse::new())
     }
 }

@@ -1,0 +1,157 @@
+//! Random schedules against a simple model: what a plugin sees of a pod is its life, in order, with nothing twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nri_proto::{EventMask, PluginId};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::fake::{Diary, FakePlugin, Manner, SECOND, adaptation, at_once, container, pod};
+use crate::{Adaptation, Notice, Operation};
+
+/// A small generator: the seed is all that is needed to see a failure again.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+
+    fn millis(&mut self, most: u64) -> Duration {
+        Duration::from_millis(self.below(most + 1))
+    }
+
+    fn manner(&mut self) -> Manner {
+        match self.below(10) {
+            0..=4 => at_once(),
+            5..=6 => Manner::After(self.millis(1900)),
+            7 => Manner::After(self.millis(9000)),
+            8 => Manner::Refuses,
+            _ => Manner::GivesUpAfter(self.millis(2500)),
+        }
+    }
+}
+
+/// What a pod goes through, in the words of the diary.
+const LIFE: [&str; 9] = [
+    "RunPodSandbox",
+    "CreateContainer",
+    "PostCreateContainer",
+    "StartContainer",
+    "PostStartContainer",
+    "StopContainer",
+    "RemoveContainer",
+    "StopPodSandbox",
+    "RemovePodSandbox",
+];
+
+async fn step(operation: &Operation, id: &str, number: usize) {
+    let container = container(id);
+    let _ = match number {
+        0 => operation.notify(Notice::RunPod).await,
+        1 => operation.create_container(container).await.map(drop),
+        2 => operation.notify(Notice::PostCreate(container)).await,
+        3 => operation.notify(Notice::Start(container)).await,
+        4 => operation.notify(Notice::PostStart(container)).await,
+        5 => operation.stop_container(container).await.map(drop),
+        6 => operation.notify(Notice::Remove(container)).await,
+        7 => operation.notify(Notice::StopPod).await,
+        _ => operation.notify(Notice::RemovePod).await,
+    };
+}
+
+/// The life of one pod. Some callers have a deadline, some leave.
+async fn live(nri: Arc<Adaptation>, id: String, mut random: Random, bound: Duration) {
+    for (number, name) in LIFE.into_iter().enumerate() {
+        sleep(random.millis(500)).await;
+        let before = Instant::now();
+        let operation = nri.begin(pod(&id));
+        match random.below(6) {
+            0 => {
+                let operation = operation.until(Instant::now() + random.millis(3000));
+                step(&operation, &id, number).await;
+            }
+            1 => {
+                let _ = timeout(random.millis(3000), step(&operation, &id, number)).await;
+            }
+            _ => step(&operation, &id, number).await,
+        }
+        assert!(before.elapsed() <= bound, "{name} of {id} took {:?}", before.elapsed());
+    }
+}
+
+/// The steps that a plugin saw of a pod, as places in its life.
+fn seen(diary: &Diary, plugin: &str, pod: &str) -> Vec<usize> {
+    let lines = diary.lines();
+    let of_pod = lines.iter().filter_map(|line| {
+        let mut words = line.split(' ');
+        let (who, what, about) = (words.next()?, words.next()?, words.next()?);
+        (who == plugin && about == pod).then(|| LIFE.iter().position(|step| *step == what)).flatten()
+    });
+    of_pod.collect()
+}
+
+async fn schedule(seed: u64) {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let diary = Diary::default();
+    let names = ["10-a", "20-b", "30-c"];
+    let plugins = names.map(|name| FakePlugin::new(name, EventMask::ALL, random.manner(), &diary));
+    // The last one is always good: it may miss nothing that reaches it.
+    plugins[2].behave(at_once());
+    let policy = format!(
+        "plugin_defaults.strikes = {}\n[plugins.a]\nkeep_connected = {}\n[plugins.b]\nconcurrency = \"{}\"\non_timeout = \"{}\"",
+        1 + random.below(4),
+        random.below(2) == 0,
+        ["serial", "per-pod"][usize::try_from(random.below(2)).unwrap()],
+        ["skip", "fail"][usize::try_from(random.below(2)).unwrap()],
+    );
+    let named: Vec<_> = names.iter().zip(&plugins).map(|(name, plugin)| (*name, plugin)).collect();
+    let nri = Arc::new(adaptation(&policy, &named).await);
+    // The request timeout and the wait for the lane, of each plugin.
+    let bound = (SECOND * 2 + SECOND * 10) * 3;
+    let pods: Vec<_> = (0..=random.below(4)).map(|number| format!("p{number}")).collect();
+    let lives: Vec<_> = pods
+        .iter()
+        .map(|id| tokio::spawn(live(Arc::clone(&nri), id.clone(), Random(random.below(u64::MAX) | 1), bound)))
+        .collect();
+    for _ in 0..6 {
+        sleep(random.millis(3000)).await;
+        let manner = random.manner();
+        plugins[usize::try_from(random.below(2)).unwrap()].behave(manner);
+    }
+    for life in lives {
+        life.await.unwrap();
+    }
+    sleep(SECOND * 60).await;
+    for (name, plugin) in &named {
+        let serial = *name != "20-b" || !policy.contains("per-pod");
+        assert!(!serial || plugin.most_at_a_time() <= 1, "{name} had {} requests at once", plugin.most_at_a_time());
+        for id in &pods {
+            let seen = seen(&diary, name, id);
+            assert!(seen.is_sorted_by(|one, next| one < next), "{name} saw of {id}: {seen:?}");
+        }
+        assert!(
+            nri.plugins().iter().all(|status| status.id != "30-c".parse::<PluginId>().unwrap()
+                || status.state == crate::health::State::Active)
+        );
+    }
+    nri.stop().await;
+}
+
+#[test]
+fn what_a_plugin_sees_of_a_pod_is_its_life_in_order_whatever_the_others_do() {
+    let schedules = if std::env::var_os("NRI_LONG").is_some() { 20_000 } else { 2_000 };
+    for seed in 1..=schedules {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            runtime.block_on(async {
+                timeout(SECOND * 3600, schedule(seed)).await.expect("a deadlock");
+            });
+            assert_eq!(runtime.metrics().num_alive_tasks(), 0, "a task is left");
+        }));
+        assert!(outcome.is_ok(), "the schedule of seed {seed} failed");
+    }
+}
