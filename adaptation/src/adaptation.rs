@@ -108,6 +108,12 @@ impl Adaptation {
         self.shared.watchers.subscribe()
     }
 
+    /// Waits until no plugin is being synchronized: each that was is asked from now on, or closed.
+    pub async fn settled(&self) {
+        // The sender lives as long as we do.
+        let _ = self.shared.joining.subscribe().wait_for(|count| *count == 0).await;
+    }
+
     /// The plugins that there are, in the order in which they are asked.
     #[must_use]
     pub fn plugins(&self) -> Vec<PluginStatus> {
@@ -155,8 +161,26 @@ impl Drop for Adaptation {
     }
 }
 
-/// Configures, synchronizes and adds a plugin.
+/// Lets a plugin in. Whoever watches is told if it fails.
 pub(crate) async fn admit(
+    shared: &Arc<Shared>,
+    id: PluginId,
+    plugin: Arc<dyn Plugin>,
+    config: String,
+) -> Result<(), AdmitError> {
+    let admitted = try_admit(shared, id.clone(), plugin, config).await;
+    if let Err(error) = &admitted {
+        let reason = match std::error::Error::source(error) {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        };
+        shared.watchers.tell(Happening::Closed { plugin: id, reason });
+    }
+    admitted
+}
+
+/// Configures, synchronizes and adds a plugin.
+async fn try_admit(
     shared: &Arc<Shared>,
     id: PluginId,
     plugin: Arc<dyn Plugin>,
@@ -164,6 +188,7 @@ pub(crate) async fn admit(
 ) -> Result<(), AdmitError> {
     let (events, effective) = configure(shared, &id, plugin.as_ref(), config).await?;
     let policy = effective.policy.clone();
+    let _joining = Joining::begin(shared);
     let snapshot = shared.source.snapshot().await;
     let updates = match tokio::time::timeout(policy.sync_timeout, plugin.synchronize(snapshot)).await {
         Ok(synchronized) => synchronized.map_err(|source| AdmitError::Synchronize { plugin: id.clone(), source })?,
@@ -208,6 +233,22 @@ async fn configure(
         keep_connected: subscription.declared.keep_connected,
     };
     Ok((subscription.events.known, shared.config.policies.effective(id, declared)))
+}
+
+/// Counts a plugin that is being synchronized.
+struct Joining<'a>(&'a Shared);
+
+impl<'a> Joining<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        shared.joining.send_modify(|count| *count += 1);
+        Self(shared)
+    }
+}
+
+impl Drop for Joining<'_> {
+    fn drop(&mut self) {
+        self.0.joining.send_modify(|count| *count -= 1);
+    }
 }
 
 /// Says that updates which a plugin asked for could not be made.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nri_proto::PluginId;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
@@ -22,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) turns: Turns,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
+    /// How many plugins are being synchronized.
+    pub(crate) joining: watch::Sender<usize>,
     roster: Mutex<Arc<Roster>>,
 }
 
@@ -34,6 +37,7 @@ impl Shared {
             turns: Turns::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
+            joining: watch::Sender::new(0),
             roster: Mutex::default(),
         })
     }
