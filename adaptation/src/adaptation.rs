@@ -68,13 +68,21 @@ pub struct Adaptation {
 }
 
 impl Adaptation {
-    /// An adaptation without plugins.
+    /// An adaptation without plugins. Its tasks run on the Tokio runtime that it is made in.
+    ///
+    /// # Panics
+    ///
+    /// Outside a Tokio runtime.
     #[must_use]
     pub fn new(config: Config, source: Arc<dyn Source>) -> Self {
         Self::with_metrics(config, source, Arc::new(NoMetrics))
     }
 
     /// The same, counted.
+    ///
+    /// # Panics
+    ///
+    /// Outside a Tokio runtime.
     #[must_use]
     pub fn with_metrics(config: Config, source: Arc<dyn Source>, metrics: Arc<dyn Metrics>) -> Self {
         Self { shared: Shared::new(config, source, Watchers::new(metrics)) }
@@ -137,8 +145,7 @@ impl Adaptation {
 
     /// Tells plugins to go, closes them, and waits until nothing is left running.
     pub async fn stop(&self) {
-        self.shared.stopping.cancel();
-        let roster = self.shared.roster();
+        let roster = self.shared.stop();
         let telling = roster.entries().iter().map(|entry| entry.plugin.shutdown());
         let grace = self.shared.config.shutdown_grace;
         if tokio::time::timeout(grace, futures_util::future::join_all(telling)).await.is_err() {
@@ -154,8 +161,7 @@ impl Adaptation {
 
 impl Drop for Adaptation {
     fn drop(&mut self) {
-        self.shared.stopping.cancel();
-        for entry in self.shared.roster().entries() {
+        for entry in self.shared.stop().entries() {
             entry.close("the runtime goes away");
         }
     }
@@ -197,11 +203,10 @@ async fn try_admit(
     if !updates.is_empty() {
         report_failed(&id, shared.source.apply(&id, updates, Vec::new()).await.len());
     }
-    if shared.stopping.is_cancelled() {
+    let entry = Entry::new(id.clone(), events, policy, plugin, Arc::clone(shared));
+    if !shared.add(entry) {
         return Err(AdmitError::Stopped);
     }
-    let entry = Entry::new(id.clone(), events, policy, plugin, Arc::clone(shared));
-    shared.add(entry);
     shared.watchers.tell(Happening::Joined { plugin: id, events, policy: effective.to_string() });
     Ok(())
 }

@@ -1,14 +1,15 @@
 //! A plugin that was asked and has not answered yet, whether or not anyone waits for it.
 
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use nri_proto::StopReply;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use crate::adaptation::report_failed;
-use crate::entry::Entry;
+use crate::entry::{Entry, Lane};
 use crate::events::Happening;
 use crate::health::State;
 use crate::plugin::{PluginError, Reply};
@@ -23,62 +24,63 @@ type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 ///
 /// Dropped before the answer came, it goes on in a task: the plugin has been asked, it is judged
 /// by its answer, and until then nobody else asks it.
-pub(crate) struct Asked {
-    owed: Option<Owed>,
-}
+pub(crate) struct Asked(Option<Owed>);
 
 struct Owed {
     entry: Arc<Entry>,
     request: Arc<Request>,
     answering: Answering,
     begun: Instant,
-    lane: OwnedSemaphorePermit,
+    is_trial: bool,
+    _lane: Lane,
 }
 
 impl Asked {
     /// Begins to ask.
-    pub(crate) fn new(entry: Arc<Entry>, request: Arc<Request>, lane: OwnedSemaphorePermit, begun: Instant) -> Self {
-        let answering = Arc::clone(&entry.plugin).ask(Arc::clone(&request), entry.request_timeout());
-        Self { owed: Some(Owed { entry, request, answering, begun, lane }) }
+    pub(crate) fn begin(entry: Arc<Entry>, request: Arc<Request>, lane: Lane, is_trial: bool) -> Self {
+        let answering = answering(&entry, &request);
+        Self(Some(Owed { entry, request, answering, begun: Instant::now(), is_trial, _lane: lane }))
     }
 
     /// When the answer is late.
     pub(crate) fn deadline(&self) -> Instant {
-        self.owed().deadline()
+        self.0.as_ref().expect(HELD).deadline()
     }
 
     /// The answer, however late.
     pub(crate) fn answer(&mut self) -> &mut Answering {
-        &mut self.owed.as_mut().expect(HELD).answering
+        &mut self.0.as_mut().expect(HELD).answering
     }
 
-    /// It has come.
+    /// It has come, and was judged.
     pub(crate) fn finish(mut self) {
-        self.owed = None;
+        self.0 = None;
     }
 
-    /// It has not come in time, and a strike was counted.
+    /// It has not come in time, and was judged for that.
     pub(crate) fn linger(mut self) {
-        let owed = self.owed.take().expect(HELD);
-        let entry = Arc::clone(&owed.entry);
-        entry.shared.tasks.spawn(owed.late());
-    }
-
-    fn owed(&self) -> &Owed {
-        self.owed.as_ref().expect(HELD)
+        let owed = self.0.take().expect(HELD);
+        let shared = Arc::clone(&owed.entry.shared);
+        shared.spawn(owed.late());
     }
 }
 
-/// Why it is there.
 const HELD: &str = "it is held until it is finished or lingers";
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        if let Some(owed) = self.owed.take() {
-            let entry = Arc::clone(&owed.entry);
-            entry.shared.tasks.spawn(owed.left_alone());
+        if let Some(owed) = self.0.take() {
+            let shared = Arc::clone(&owed.entry.shared);
+            shared.spawn(owed.left_alone());
         }
     }
+}
+
+/// Asks a plugin. A plugin that panics has broken the protocol.
+fn answering(entry: &Entry, request: &Arc<Request>) -> Answering {
+    let asking = Arc::clone(&entry.plugin).ask(Arc::clone(request), entry.request_timeout());
+    let panicked = |_| Err(PluginError::Breach("it panicked"));
+    Box::pin(AssertUnwindSafe(asking).catch_unwind().map(move |answer| answer.unwrap_or_else(panicked)))
 }
 
 impl Owed {
@@ -86,79 +88,83 @@ impl Owed {
         self.begun + self.entry.request_timeout()
     }
 
-    /// The caller has left. The plugin is judged as if it had not.
-    async fn left_alone(mut self) {
+    /// The answer if it is in time. Nothing else matters once the plugin is closed.
+    async fn in_time(&mut self) -> Option<Option<Answer>> {
         let deadline = self.deadline();
-        let answer = tokio::select! {
-            answer = timeout_at(deadline, &mut self.answering) => answer.ok(),
-            () = self.entry.closed.cancelled() => return,
-        };
-        let in_time = answer.is_some();
-        self.entry.told(&self.request, self.begun, answer);
-        if !in_time {
-            self.late().await;
+        tokio::select! {
+            biased;
+            answer = timeout_at(deadline, &mut self.answering) => Some(answer.ok()),
+            () = self.entry.closed.cancelled() => None,
         }
     }
 
-    /// Waits for an answer that is late, counts the silence, and tells the plugin what it missed.
+    /// The caller has left. The plugin is judged as if it had not.
+    async fn left_alone(mut self) {
+        match self.in_time().await {
+            None => {}
+            Some(Some(answer)) => {
+                // Nobody is there to be told.
+                let _ = self.entry.judge(&self.request, self.begun, self.is_trial, answer);
+            }
+            Some(None) => {
+                self.entry.timed_out(&self.request, self.begun, self.is_trial);
+                self.late().await;
+            }
+        }
+    }
+
+    /// Waits for an answer that is late, and counts the silence.
     async fn late(mut self) {
-        loop {
-            let interval = self.entry.request_timeout();
+        let interval = self.entry.request_timeout();
+        let answer = loop {
             tokio::select! {
                 biased;
                 () = self.entry.closed.cancelled() => return,
-                answer = &mut self.answering => {
-                    let Owed { entry, request, begun, lane, answering } = self;
-                    drop(answering);
-                    entry.shared.watchers.tell(Happening::Late {
-                        plugin: entry.id.clone(),
-                        event: request.event(),
-                        took: begun.elapsed(),
-                    });
-                    if let Err(PluginError::Gone(reason)) = &answer {
-                        entry.close(&reason.to_string());
-                    }
-                    // A suspended plugin is left in peace until its pause is over.
-                    if entry.settled() && entry.state() == State::Silent {
-                        tell_missed(entry, lane).await;
-                    }
-                    return;
-                }
+                answer = &mut self.answering => break answer,
                 () = tokio::time::sleep(interval) => self.entry.still_silent(),
             }
+        };
+        let took = self.begun.elapsed();
+        let Self { entry, request, .. } = &self;
+        entry.shared.watchers.tell(Happening::Late { plugin: entry.id.clone(), event: request.event(), took });
+        if let Err(error @ (PluginError::Gone(_) | PluginError::Breach(_))) = answer {
+            entry.close(&error.to_string());
         }
+        entry.settled();
     }
 }
 
-/// Tries a suspended plugin with what it missed.
-pub(crate) async fn catch_up(entry: Arc<Entry>) {
-    if let Some(lanes) = entry.all_lanes().await {
-        tell_missed(entry, lanes).await;
-    }
-}
-
-/// Tells a plugin what it missed, in order, while its lane is held.
-fn tell_missed(entry: Arc<Entry>, lane: OwnedSemaphorePermit) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(async move {
-        while let Some(request) = entry.next_missed() {
-            let begun = Instant::now();
-            let mut answering = Arc::clone(&entry.plugin).ask(Arc::clone(&request), entry.request_timeout());
-            let answer = tokio::select! {
-                answer = timeout_at(begun + entry.request_timeout(), &mut answering) => answer.ok(),
-                () = entry.closed.cancelled() => return,
-            };
-            let in_time = answer.is_some();
-            if let Some(Reply::Stop(StopReply { updates, unknown: _ })) = entry.told(&request, begun, answer)
-                && !updates.is_empty()
-            {
-                let failed = entry.shared.source.apply(&entry.id, updates, Vec::new()).await;
-                report_failed(&entry.id, failed.len());
-            }
-            if !in_time {
-                Owed { entry, request, answering, begun, lane }.late().await;
-                return;
-            }
+/// Tells a plugin what it missed, in order. Nobody else asks it meanwhile.
+pub(crate) async fn tell_missed(entry: Arc<Entry>, mut is_trial: bool) {
+    let mut lanes = tokio::select! {
+        biased;
+        () = entry.closed.cancelled() => return,
+        lanes = entry.all_lanes() => lanes,
+    };
+    while let Some(request) = entry.next_missed(is_trial) {
+        let answering = answering(&entry, &request);
+        let begun = Instant::now();
+        let mut owed = Owed { entry: Arc::clone(&entry), request, answering, begun, is_trial, _lane: lanes };
+        let Some(answer) = owed.in_time().await else { return };
+        let Some(answer) = answer else {
+            entry.timed_out(&owed.request, begun, is_trial);
+            entry.stop_telling(None);
+            owed.late().await;
+            return;
+        };
+        let not_taken = matches!(answer, Err(PluginError::NotTaken)).then(|| Arc::clone(&owed.request));
+        let outcome = entry.judge(&owed.request, begun, is_trial, answer);
+        if not_taken.is_some() || !matches!(entry.state(), State::Active | State::Silent) {
+            entry.stop_telling(not_taken);
+            return;
         }
-        drop(lane);
-    })
+        if let Ok(Reply::Stop(StopReply { updates, unknown: _ })) = outcome
+            && !updates.is_empty()
+        {
+            let failed = entry.shared.source.apply(&entry.id, updates, Vec::new()).await;
+            report_failed(&entry.id, failed.len());
+        }
+        is_trial = false;
+        lanes = owed._lane;
+    }
 }

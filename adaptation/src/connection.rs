@@ -10,6 +10,7 @@ use nri_proto::{Eviction, PluginId, Update, api, service};
 use thiserror::Error;
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use ttrpc::r#async::TtrpcContext;
@@ -53,21 +54,29 @@ pub(crate) async fn connect(shared: Arc<Shared>, stream: UnixStream) -> Result<(
     let (register, registered) = oneshot::channel();
     let front = Arc::new(Front::new(Arc::clone(&shared), Arc::clone(&mux), register));
     let services = Arc::new(service::create_runtime(Arc::clone(&front) as Arc<_>));
-    let serving = shared.tasks.spawn(serve(served, services, FROM_A_PLUGIN, front.leaving.clone()));
+    let mut serving = shared.tasks.spawn(serve(served, services, FROM_A_PLUGIN, front.leaving.clone()));
 
     let outcome = tokio::select! {
         outcome = become_plugin(&shared, &mux, Client::new(requests), registered) => outcome,
         () = shared.stopping.cancelled() => Err(ConnectError::Stopped),
     };
     if outcome.is_err() {
-        // It is told why first: its request is being answered.
         front.leaving.cancel();
-        let _ = serving.await;
-        mux.finish(LAST_WORDS).await;
+        part(&mut serving, &mux).await;
     } else {
-        shared.tasks.spawn(keep(front, serving, mux));
+        shared.spawn(keep(front, serving, mux));
     }
     outcome
+}
+
+/// Ends a connection. Its peer is told why first, if it reads.
+async fn part(serving: &mut JoinHandle<()>, mux: &Mux) {
+    let answered = tokio::time::timeout(LAST_WORDS, &mut *serving).await;
+    mux.finish(LAST_WORDS).await;
+    if answered.is_err() {
+        // Its handlers end with the connection.
+        let _ = serving.await;
+    }
 }
 
 async fn become_plugin(
@@ -96,10 +105,10 @@ async fn become_plugin(
 }
 
 /// Serves a plugin until its connection ends, or until it breaks the rules.
-async fn keep(front: Arc<Front>, serving: tokio::task::JoinHandle<()>, mux: Arc<Mux>) {
-    let _ = serving.await;
-    if front.leaving.is_cancelled() {
-        mux.finish(LAST_WORDS).await;
+async fn keep(front: Arc<Front>, mut serving: JoinHandle<()>, mux: Arc<Mux>) {
+    tokio::select! {
+        _ = &mut serving => mux.finish(LAST_WORDS).await,
+        () = front.leaving.cancelled() => part(&mut serving, &mux).await,
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use ttrpc::Code;
 
-use crate::asked::{Answer, Asked};
+use crate::asked::{Answer, Asked, tell_missed};
 use crate::cause::Cause;
 use crate::events::Happening;
 use crate::health::{Effect, Gate, Health, Rules, State};
@@ -18,6 +18,7 @@ use crate::plugin::{Plugin, PluginError, Reply};
 use crate::policy::{Concurrency, Policy};
 use crate::request::Request;
 use crate::shared::Shared;
+use crate::turns::{Turn, Turns};
 
 /// How many pods a plugin is asked about at a time, if it may be asked about several.
 const PODS_AT_A_TIME: u32 = 64;
@@ -28,22 +29,39 @@ pub(crate) struct Entry {
     pub(crate) events: EventMask,
     pub(crate) policy: Policy,
     pub(crate) plugin: Arc<dyn Plugin>,
-    /// The right to ask it now. A late answer keeps it, so that the plugin never has two requests;
-    /// an update that the plugin starts takes none, so it may call back while it is asked.
-    lane: Arc<Semaphore>,
+    lanes: Arc<Semaphore>,
+    /// The pods that it is being asked about, if it may be asked about several at a time.
+    pods: Turns,
     standing: Mutex<Standing>,
-    /// Rung when whoever waits for the lane need not wait any longer.
-    unavailable: Notify,
+    /// Rung when whoever waits to ask it should look again.
+    changed: Notify,
     /// Ends what still waits for an answer.
     pub(crate) closed: CancellationToken,
     reason: OnceLock<String>,
     pub(crate) shared: Arc<Shared>,
 }
 
-/// How it is doing, and what it is owed. One lock: what is missed and being active exclude each other.
+/// The right to ask a plugin now. A late answer keeps it, so that the plugin never has two
+/// requests at a time (about a pod, if it allows several pods). An update that the plugin starts
+/// takes none, so it may call back while it is asked.
+pub(crate) struct Lane {
+    _permit: OwnedSemaphorePermit,
+    _pod: Option<Turn>,
+}
+
+/// How it is doing, and what it is owed. One lock, so that what was missed is never overtaken.
 struct Standing {
     health: Health,
     missed: Missed,
+    /// Someone tells it what it missed. Until that is done nobody asks it anything else.
+    telling: bool,
+}
+
+/// Whether a request may ask a plugin.
+enum Pass {
+    Ask { is_trial: bool },
+    Wait,
+    Over(State),
 }
 
 impl Entry {
@@ -59,16 +77,17 @@ impl Entry {
             keep_connected: policy.keep_connected,
             interval: policy.request_timeout,
         };
-        let standing = Standing { health: Health::new(rules), missed: Missed::default() };
-        let lane = Arc::new(Semaphore::new(lanes(policy.concurrency) as usize));
+        let standing = Standing { health: Health::new(rules), missed: Missed::default(), telling: false };
+        let lanes = Arc::new(Semaphore::new(n_lanes(policy.concurrency) as usize));
         Arc::new(Self {
             id,
             events,
             policy,
             plugin,
-            lane,
+            lanes,
+            pods: Turns::default(),
             standing: Mutex::new(standing),
-            unavailable: Notify::new(),
+            changed: Notify::new(),
             closed: CancellationToken::new(),
             reason: OnceLock::new(),
             shared,
@@ -85,19 +104,19 @@ impl Entry {
     /// The future may be dropped at any time: the plugin keeps its lane until it has answered.
     pub(crate) async fn ask(self: &Arc<Self>, request: &Arc<Request>) -> Result<Reply, Cause> {
         let queued = Instant::now();
-        let lane = self.enter(request).await?;
+        let (lane, is_trial) = self.enter(request).await?;
         let begun = Instant::now();
         self.shared.watchers.metrics().queued(&self.id, request.event(), begun - queued);
-        let mut asked = Asked::new(Arc::clone(self), Arc::clone(request), lane, begun);
+        let mut asked = Asked::begin(Arc::clone(self), Arc::clone(request), lane, is_trial);
         match timeout_at(asked.deadline(), asked.answer()).await {
             Ok(answer) => {
+                // Judged while the lane is held: what it missed comes before the next request.
+                let outcome = self.judge(request, begun, is_trial, answer);
                 asked.finish();
-                self.judge(request, begun, answer)
+                outcome
             }
             Err(_elapsed) => {
-                let effect = self.standing().health.timed_out(Instant::now());
-                self.shared.watchers.asked(&self.id, request, begun.elapsed(), Some(&Cause::TimedOut));
-                self.apply(effect, "it did not answer in time");
+                self.timed_out(request, begun, is_trial);
                 asked.linger();
                 Err(Cause::TimedOut)
             }
@@ -105,101 +124,186 @@ impl Entry {
     }
 
     /// Waits for the lane. Whoever may not ask now, or any more, is told at once.
-    async fn enter(self: &Arc<Self>, request: &Arc<Request>) -> Result<OwnedSemaphorePermit, Cause> {
+    async fn enter(self: &Arc<Self>, request: &Arc<Request>) -> Result<(Lane, bool), Cause> {
         let limit = Instant::now() + self.policy.lane_timeout;
         loop {
-            let unavailable = self.unavailable.notified();
-            tokio::pin!(unavailable);
-            unavailable.as_mut().enable();
-            let is_trial = self.pass_gate(request)?;
-            if let Ok(lane) = Arc::clone(&self.lane).try_acquire_owned() {
-                return Ok(lane);
-            }
-            let trial = is_trial.then(|| Trial(self));
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let is_trial = match self.pass(request) {
+                Pass::Ask { is_trial } => Some(is_trial),
+                Pass::Wait => None,
+                Pass::Over(state) => return Err(Cause::PassedOver(state)),
+            };
+            let trial = Trial { entry: self, is_trial: is_trial == Some(true) };
             tokio::select! {
                 biased;
-                () = &mut unavailable => {}
-                lane = Arc::clone(&self.lane).acquire_owned() => {
-                    // It may have become silent while this was decided: look again.
-                    if (is_trial || self.state() == State::Active) && let Ok(lane) = lane {
-                        std::mem::forget(trial);
-                        return Ok(lane);
+                () = &mut changed => {}
+                lane = self.lane(request), if is_trial.is_some() => {
+                    // It may have become silent while this one waited.
+                    if trial.is_trial || self.may_ask() {
+                        return Ok((lane, trial.begins()));
                     }
                 }
-                () = tokio::time::sleep_until(limit) => return Err(Cause::Busy),
+                () = tokio::time::sleep_until(limit) => {
+                    drop(trial);
+                    self.keep(request);
+                    return Err(Cause::Busy);
+                }
             }
         }
     }
 
-    /// Whether it may be asked: if so, whether as a trial of a suspended plugin; if not, what it must not miss is kept for it.
-    fn pass_gate(self: &Arc<Self>, request: &Arc<Request>) -> Result<bool, Cause> {
-        let mut standing = self.standing();
-        let now = Instant::now();
-        if !standing.missed.is_empty() && standing.health.may_try(now) {
-            // A trial begins with what it missed; this request goes behind it.
-            standing.health.gate(now);
-            self.shared.tasks.spawn(crate::asked::catch_up(Arc::clone(self)));
-            standing.missed.push(request);
-            return Err(Cause::PassedOver(State::Suspended));
+    async fn lane(&self, request: &Request) -> Lane {
+        let pod = match self.policy.concurrency {
+            Concurrency::Serial => None,
+            Concurrency::PerPod => Some(self.pods.take(request.pod().id.as_str().into()).await),
+        };
+        let permit = Arc::clone(&self.lanes).acquire_owned().await.expect(NEVER_CLOSED);
+        Lane { _permit: permit, _pod: pod }
+    }
+
+    /// All of its lanes: nobody else asks it meanwhile.
+    pub(crate) async fn all_lanes(&self) -> Lane {
+        let lanes = n_lanes(self.policy.concurrency);
+        let permit = Arc::clone(&self.lanes).acquire_many_owned(lanes).await.expect(NEVER_CLOSED);
+        Lane { _permit: permit, _pod: None }
+    }
+
+    /// Whether it may be asked. If it is passed over, what it must not miss is kept for it.
+    fn pass(self: &Arc<Self>, request: &Arc<Request>) -> Pass {
+        let (pass, caught_up) = {
+            let mut standing = self.standing();
+            let caught_up = self.catch_up(&mut standing);
+            (self.gate(&mut standing), caught_up)
+        };
+        self.apply(caught_up, "");
+        if let Pass::Over(State::Silent | State::Suspended) = pass {
+            self.keep(request);
         }
-        match standing.health.gate(now) {
-            Gate::Ask => Ok(standing.health.state() == State::Suspended),
-            Gate::Pass(state) => {
-                let kept = state == State::Closed || standing.missed.push(request);
-                drop(standing);
-                if !kept {
-                    self.close("it missed more than is kept for it");
+        pass
+    }
+
+    fn gate(self: &Arc<Self>, standing: &mut Standing) -> Pass {
+        let now = Instant::now();
+        match standing.health.state() {
+            State::Active if standing.telling => Pass::Wait,
+            // The trial of a plugin that missed something begins with that.
+            State::Suspended if !standing.missed.is_empty() => {
+                if !standing.telling && standing.health.gate(now) == Gate::Ask {
+                    standing.telling = true;
+                    self.spawn_telling(true);
                 }
-                Err(Cause::PassedOver(state))
+                Pass::Over(State::Suspended)
             }
+            state => match standing.health.gate(now) {
+                Gate::Ask => Pass::Ask { is_trial: state == State::Suspended },
+                Gate::Pass(state) => Pass::Over(state),
+            },
+        }
+    }
+
+    fn may_ask(&self) -> bool {
+        let standing = self.standing();
+        standing.health.state() == State::Active && !standing.telling
+    }
+
+    /// Keeps an end for later. A plugin that missed more than can be kept is closed.
+    fn keep(self: &Arc<Self>, request: &Arc<Request>) {
+        let kept = self.update(|standing| (standing.missed.push(request), Effect::None), "");
+        if !kept {
+            self.close("it missed more than is kept for it");
         }
     }
 
     /// What an answer in time means for the plugin and for the request.
-    fn judge(&self, request: &Arc<Request>, begun: Instant, answer: Answer) -> Result<Reply, Cause> {
-        let (effect, outcome) = {
-            let health = &mut self.standing().health;
-            match answer {
-                Ok(reply) => (health.answered(), Ok(reply)),
+    pub(crate) fn judge(
+        self: &Arc<Self>,
+        request: &Arc<Request>,
+        begun: Instant,
+        is_trial: bool,
+        answer: Answer,
+    ) -> Result<Reply, Cause> {
+        let reason = answer.as_ref().err().map_or_else(String::new, ToString::to_string);
+        let outcome = self.update(
+            |standing| match answer {
+                Ok(reply) => (Ok(reply), standing.health.answered(is_trial)),
                 // Its own deadline and ours are the same: which of us notices first is chance.
                 Err(PluginError::Refused { code: Code::DEADLINE_EXCEEDED, .. } | PluginError::NotTaken) => {
-                    (health.gave_up(Instant::now()), Err(Cause::TimedOut))
+                    (Err(Cause::TimedOut), standing.health.gave_up(Instant::now(), is_trial))
                 }
                 Err(error @ (PluginError::Refused { .. } | PluginError::TooLarge { .. })) => {
-                    (health.answered(), Err(error.into()))
+                    (Err(error.into()), standing.health.answered(is_trial))
                 }
-                Err(error @ (PluginError::Gone(_) | PluginError::Breach(_))) => (health.close(), Err(error.into())),
-            }
-        };
+                Err(error @ (PluginError::Gone(_) | PluginError::Breach(_))) => {
+                    (Err(error.into()), standing.health.close())
+                }
+            },
+            &reason,
+        );
         self.shared.watchers.asked(&self.id, request, begun.elapsed(), outcome.as_ref().err());
-        if let Effect::None = effect {
-            return outcome;
-        }
-        let reason = outcome.as_ref().err().map_or_else(String::new, ToString::to_string);
-        self.apply(effect, &reason);
         outcome
     }
 
-    /// Does what a change of its health asks for.
-    pub(crate) fn apply(&self, effect: Effect, reason: &str) {
-        match effect {
-            Effect::None => {}
-            Effect::Strike => self.shared.watchers.strike(&self.id),
-            Effect::Became(State::Closed) => self.cut_off(reason),
-            Effect::Became(state) => {
-                if state != State::Active {
-                    self.shared.watchers.strike(&self.id);
-                    self.unavailable.notify_waiters();
+    /// An answer is late, and owed from now on.
+    pub(crate) fn timed_out(self: &Arc<Self>, request: &Arc<Request>, begun: Instant, is_trial: bool) {
+        let now = Instant::now();
+        self.update(|standing| ((), standing.health.timed_out(now, is_trial)), "it did not answer in time");
+        self.shared.watchers.asked(&self.id, request, begun.elapsed(), Some(&Cause::TimedOut));
+    }
+
+    /// Another interval of silence.
+    pub(crate) fn still_silent(self: &Arc<Self>) {
+        let now = Instant::now();
+        self.update(|standing| ((), standing.health.still_silent(now)), "it was silent for too long");
+    }
+
+    /// An answer that was owed has come.
+    pub(crate) fn settled(self: &Arc<Self>) {
+        self.update(
+            |standing| {
+                standing.health.settled();
+                ((), Effect::None)
+            },
+            "",
+        );
+    }
+
+    /// What it is to be told next of what it missed. With none left, others may ask it again.
+    pub(crate) fn next_missed(self: &Arc<Self>, is_trial: bool) -> Option<Arc<Request>> {
+        let next = self.update(
+            |standing| {
+                let next = standing.missed.pop();
+                if next.is_none() {
+                    standing.telling = false;
+                    if is_trial {
+                        standing.health.not_asked();
+                    }
                 }
-                self.shared.watchers.tell(Happening::State { plugin: self.id.clone(), state });
-            }
+                (next, Effect::None)
+            },
+            "",
+        );
+        if next.is_none() {
+            self.changed.notify_waiters();
         }
+        next
+    }
+
+    /// Telling it what it missed ends before all is told: it failed, or has not taken this one.
+    pub(crate) fn stop_telling(self: &Arc<Self>, not_taken: Option<Arc<Request>>) {
+        let mut standing = self.standing();
+        standing.telling = false;
+        if let Some(request) = not_taken {
+            standing.missed.put_back(request);
+        }
+        drop(standing);
+        self.changed.notify_waiters();
     }
 
     /// Closes it, unless it is closed already. The first reason counts.
-    pub(crate) fn close(&self, reason: &str) {
-        let effect = self.standing().health.close();
-        self.apply(effect, reason);
+    pub(crate) fn close(self: &Arc<Self>, reason: &str) {
+        self.update(|standing| ((), standing.health.close()), reason);
     }
 
     /// Why it was closed.
@@ -207,56 +311,60 @@ impl Entry {
         self.reason.get().map_or("", String::as_str)
     }
 
-    fn cut_off(&self, reason: &str) {
-        let _ = self.reason.set(reason.to_owned());
-        self.plugin.close();
-        self.unavailable.notify_waiters();
-        self.closed.cancel();
-    }
-
-    /// Another interval of silence.
-    pub(crate) fn still_silent(&self) {
-        let effect = self.standing().health.still_silent(Instant::now());
-        self.apply(effect, "it was silent for too long");
-    }
-
-    /// An answer that was overdue has come. True if it was the last one that was.
-    pub(crate) fn settled(&self) -> bool {
-        self.standing().health.settled()
-    }
-
-    /// What it is to be told next of what it missed. With none left it is active again.
-    pub(crate) fn next_missed(&self) -> Option<Arc<Request>> {
-        let effect = {
-            let mut standing = self.standing();
-            match standing.missed.pop() {
-                Some(request) => return Some(request),
-                None => standing.health.caught_up(),
-            }
-        };
-        self.apply(effect, "");
-        None
-    }
-
-    /// The outcome of telling it what it missed: in time, or (none) not.
-    pub(crate) fn told(&self, request: &Arc<Request>, begun: Instant, answer: Option<Answer>) -> Option<Reply> {
-        match answer {
-            Some(answer) => self.judge(request, begun, answer).ok(),
-            None => {
-                let effect = self.standing().health.timed_out(Instant::now());
-                self.apply(effect, "it did not answer in time");
-                None
-            }
-        }
-    }
-
-    /// All of its lanes: nobody else asks it meanwhile.
-    pub(crate) async fn all_lanes(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.lane).acquire_many_owned(lanes(self.policy.concurrency)).await.ok()
-    }
-
     pub(crate) fn request_timeout(&self) -> Duration {
         self.policy.request_timeout
+    }
+
+    /// Changes how it stands, and does what follows from that.
+    fn update<T>(self: &Arc<Self>, change: impl FnOnce(&mut Standing) -> (T, Effect), reason: &str) -> T {
+        let (value, effect, caught_up) = {
+            let mut standing = self.standing();
+            let (value, effect) = change(&mut standing);
+            (value, effect, self.catch_up(&mut standing))
+        };
+        self.apply(effect, reason);
+        self.apply(caught_up, "");
+        value
+    }
+
+    /// A plugin that owes nothing is told what it missed, and is active again when it missed nothing.
+    fn catch_up(self: &Arc<Self>, standing: &mut Standing) -> Effect {
+        if standing.telling || !standing.health.owes_nothing() {
+            return Effect::None;
+        }
+        if standing.missed.is_empty() {
+            return standing.health.caught_up();
+        }
+        standing.telling = true;
+        self.spawn_telling(false);
+        Effect::None
+    }
+
+    fn spawn_telling(self: &Arc<Self>, is_trial: bool) {
+        self.shared.spawn(tell_missed(Arc::clone(self), is_trial));
+    }
+
+    fn apply(&self, effect: Effect, reason: &str) {
+        let watchers = &self.shared.watchers;
+        match effect {
+            Effect::None => return,
+            Effect::Strike => watchers.strike(&self.id),
+            Effect::Became(State::Closed) => self.cut_off(reason),
+            Effect::Became(state) => {
+                if state != State::Active {
+                    watchers.strike(&self.id);
+                }
+                watchers.tell(Happening::State { plugin: self.id.clone(), state });
+            }
+        }
+        self.changed.notify_waiters();
+    }
+
+    fn cut_off(&self, reason: &str) {
+        // Another reason may have been first.
+        let _ = self.reason.set(reason.to_owned());
+        self.plugin.close();
+        self.closed.cancel();
     }
 
     fn standing(&self) -> MutexGuard<'_, Standing> {
@@ -264,16 +372,30 @@ impl Entry {
     }
 }
 
-/// A request that may turn out not to ask a suspended plugin after all.
-struct Trial<'a>(&'a Entry);
+/// A request that may turn out not to be a suspended plugin's trial after all.
+struct Trial<'a> {
+    entry: &'a Entry,
+    is_trial: bool,
+}
 
-impl Drop for Trial<'_> {
-    fn drop(&mut self) {
-        self.0.standing().health.not_asked();
+impl Trial<'_> {
+    /// It is asked now: its answer ends the trial.
+    fn begins(mut self) -> bool {
+        std::mem::take(&mut self.is_trial)
     }
 }
 
-fn lanes(concurrency: Concurrency) -> u32 {
+impl Drop for Trial<'_> {
+    fn drop(&mut self) {
+        if self.is_trial {
+            self.entry.standing().health.not_asked();
+        }
+    }
+}
+
+const NEVER_CLOSED: &str = "the lanes of a plugin are never closed";
+
+fn n_lanes(concurrency: Concurrency) -> u32 {
     match concurrency {
         Concurrency::Serial => 1,
         Concurrency::PerPod => PODS_AT_A_TIME,

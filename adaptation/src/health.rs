@@ -136,31 +136,32 @@ impl Health {
         self.trying = false;
     }
 
-    /// It answered in time.
-    pub fn answered(&mut self) -> Effect {
+    /// It answered in time, perhaps in its trial.
+    pub fn answered(&mut self, is_trial: bool) -> Effect {
         if self.state == State::Closed {
             return Effect::None;
         }
         self.strikes = 0;
-        self.pause = FIRST_PAUSE;
-        match std::mem::take(&mut self.trying) {
-            true => self.become_state(State::Active),
-            false => Effect::None,
+        if !is_trial {
+            return Effect::None;
         }
+        self.trying = false;
+        self.pause = FIRST_PAUSE;
+        self.become_state(State::Active)
     }
 
     /// It answered that its own deadline had passed: a strike, but nothing is owed.
-    pub fn gave_up(&mut self, now: Instant) -> Effect {
-        if std::mem::take(&mut self.trying) {
+    pub fn gave_up(&mut self, now: Instant, is_trial: bool) -> Effect {
+        if is_trial {
             return self.suspend(now);
         }
         self.strike(now)
     }
 
     /// An answer did not come in time, and is owed from now on.
-    pub fn timed_out(&mut self, now: Instant) -> Effect {
+    pub fn timed_out(&mut self, now: Instant, is_trial: bool) -> Effect {
         self.overdue += 1;
-        if std::mem::take(&mut self.trying) {
+        if is_trial {
             return self.suspend(now);
         }
         let strike = self.strike(now);
@@ -178,10 +179,15 @@ impl Health {
         }
     }
 
-    /// An answer that was owed has come, or will never come. True if nothing is owed any more.
-    pub fn settled(&mut self) -> bool {
+    /// An answer that was owed has come.
+    pub fn settled(&mut self) {
         self.overdue = self.overdue.saturating_sub(1);
-        self.overdue == 0
+    }
+
+    /// Whether it may be told what it missed: no answer is overdue, and it is neither suspended nor closed.
+    #[must_use]
+    pub fn owes_nothing(&self) -> bool {
+        self.overdue == 0 && matches!(self.state, State::Active | State::Silent)
     }
 
     /// It owes nothing and has been told what it missed: a silent plugin is active again.
@@ -221,6 +227,7 @@ impl Health {
         if self.state == State::Closed {
             return Effect::None;
         }
+        self.trying = false;
         self.resumes = Some(now + self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.become_state(State::Suspended)

@@ -27,7 +27,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, socket: Socket) {
             continue;
         };
         let shared_by_peer = Arc::clone(&shared);
-        shared.tasks.spawn(async move {
+        shared.spawn(async move {
             if let Err(error) = connect(shared_by_peer, stream).await {
                 warn!(error = &error as &dyn std::error::Error, pid = peer.pid, "a peer did not become a plugin");
             }

@@ -1,4 +1,4 @@
-//! What a plugin missed while it was silent.
+//! What a plugin missed while it could not be asked.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use nri_proto::Event;
 use crate::request::Request;
 
 /// How many bytes of requests are kept for a plugin.
-const LIMIT: usize = 4 << 20;
+const LIMIT: usize = 2 << 20;
 /// What a request costs beside its encoding.
-const OVERHEAD: usize = 256;
+const OVERHEAD: usize = 1024;
 
 /// The ends that a plugin was passed over for, in order. It must hear of each, or it would count
 /// for ever on what is gone.
@@ -26,7 +26,7 @@ impl Missed {
         if !is_end(request.event()) {
             return true;
         }
-        let size = OVERHEAD + request.bytes().len();
+        let size = size(request);
         if self.bytes + size > LIMIT {
             return false;
         }
@@ -38,13 +38,24 @@ impl Missed {
     /// The oldest one.
     pub(crate) fn pop(&mut self) -> Option<Arc<Request>> {
         let request = self.requests.pop_front()?;
-        self.bytes -= OVERHEAD + request.bytes().len();
+        self.bytes -= size(&request);
         Some(request)
+    }
+
+    /// Puts the oldest one back: the plugin has not taken it.
+    pub(crate) fn put_back(&mut self, request: Arc<Request>) {
+        self.bytes += size(&request);
+        self.requests.push_front(request);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
+}
+
+/// Twice its encoding: a request also holds the words that it was made from.
+fn size(request: &Request) -> usize {
+    OVERHEAD + 2 * request.bytes().len()
 }
 
 fn is_end(event: Event) -> bool {

@@ -1,8 +1,11 @@
 //! One act of the runtime: the only way to reach plugins.
 
-use std::sync::{Arc, OnceLock};
+use std::error::Error;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::Poll;
 
 use nri_proto::{Container, CreateReply, Event, PluginId, Pod, Resources, StopReply, UpdateReply};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -14,6 +17,7 @@ use crate::policy::OnTimeout;
 use crate::request::{Encoded, Request, Subject};
 use crate::roster::Roster;
 use crate::shared::Shared;
+use crate::turns::Turn;
 
 /// What plugins are told, and do not answer but with an error.
 #[derive(Clone, Debug)]
@@ -52,6 +56,13 @@ pub struct Said<R> {
     pub plugin: PluginId,
     /// Its reply.
     pub reply: R,
+}
+
+impl Said<Reply> {
+    fn narrow<R>(self, narrow: impl FnOnce(Reply) -> Option<R>) -> Option<Said<R>> {
+        let Self { plugin, reply } = self;
+        narrow(reply).map(|reply| Said { plugin, reply })
+    }
 }
 
 /// One act of the runtime in flight. All requests of the act are made on it, so that the same
@@ -101,7 +112,7 @@ impl Operation {
             Notice::PostUpdate(container) => (Event::PostUpdateContainer, subject(container)),
             Notice::Remove(container) => (Event::RemoveContainer, subject(container)),
         };
-        self.relay(event, subject, |_, _| {}).await
+        self.relay(event, subject).await.map(drop)
     }
 
     /// Asks plugins what they want changed in a container being created.
@@ -110,14 +121,8 @@ impl Operation {
     ///
     /// As [`Operation::notify`].
     pub async fn create_container(&self, container: Container) -> Result<Vec<Said<CreateReply>>, RelayError> {
-        let mut said = Vec::new();
-        self.relay(Event::CreateContainer, subject(container), |plugin, reply| {
-            if let Reply::Create(reply) = reply {
-                said.push(Said { plugin: plugin.clone(), reply: *reply });
-            }
-        })
-        .await?;
-        Ok(said)
+        let said = self.relay(Event::CreateContainer, subject(container)).await?;
+        Ok(said.into_iter().filter_map(|said| said.narrow(Reply::into_create)).collect())
     }
 
     /// Asks plugins what they make of new limits of a container.
@@ -134,14 +139,8 @@ impl Operation {
             container: Arc::new(Encoded::new(container)),
             resources: resources.map(Box::new),
         };
-        let mut said = Vec::new();
-        self.relay(Event::UpdateContainer, subject, |plugin, reply| {
-            if let Reply::Update(reply) = reply {
-                said.push(Said { plugin: plugin.clone(), reply });
-            }
-        })
-        .await?;
-        Ok(said)
+        let said = self.relay(Event::UpdateContainer, subject).await?;
+        Ok(said.into_iter().filter_map(|said| said.narrow(Reply::into_update)).collect())
     }
 
     /// Tells plugins that a container has stopped, and asks what that means for others.
@@ -150,59 +149,31 @@ impl Operation {
     ///
     /// As [`Operation::notify`]. Every plugin is told in any case.
     pub async fn stop_container(&self, container: Container) -> Result<Vec<Said<StopReply>>, RelayError> {
-        let mut said = Vec::new();
-        self.relay(Event::StopContainer, subject(container), |plugin, reply| {
-            if let Reply::Stop(reply) = reply {
-                said.push(Said { plugin: plugin.clone(), reply });
-            }
-        })
-        .await?;
-        Ok(said)
+        let said = self.relay(Event::StopContainer, subject(container)).await?;
+        Ok(said.into_iter().filter_map(|said| said.narrow(Reply::into_stop)).collect())
     }
 
     /// The runtime's store shows the outcome.
     pub fn commit(self) {}
 
     /// The one path of all requests.
-    async fn relay(
-        &self,
-        event: Event,
-        subject: Subject,
-        mut absorb: impl FnMut(&PluginId, Reply),
-    ) -> Result<(), RelayError> {
+    async fn relay(&self, event: Event, subject: Subject) -> Result<Vec<Said<Reply>>, RelayError> {
         self.shared.check_running()?;
         let participants = self.participants.get_or_init(|| self.shared.roster());
         self.check_required(participants, event)?;
-        let mut subscribed = participants.subscribed(event).peekable();
-        if subscribed.peek().is_none() {
-            return Ok(());
+        let entries: Vec<_> = participants.subscribed(event).cloned().collect();
+        if entries.is_empty() {
+            return Ok(Vec::new());
         }
         let request = Arc::new(Request::new(event, Arc::clone(&self.pod), subject));
-        let turn = self.shared.turns.take(self.pod.word().id.as_str().into());
-        let _turn = self.in_time(turn).await.ok_or(RelayError::Deadline)?;
-        let mut failed = None;
-        for entry in subscribed {
-            let asked = self.in_time(entry.ask(&request)).await.unwrap_or(Err(Cause::CallerDeadline));
-            match asked {
-                Ok(reply) => {
-                    self.shared.watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
-                    absorb(&entry.id, reply);
-                }
-                Err(cause) => {
-                    if let Some(failure) = decide(entry, event, cause) {
-                        if gates(event) || matches!(failure.cause, Cause::CallerDeadline) {
-                            return Err(failure.into());
-                        }
-                        warn!(
-                            error = &failure as &dyn std::error::Error,
-                            "a plugin failed, the others are told all the same"
-                        );
-                        failed.get_or_insert(failure);
-                    }
-                }
-            }
+        let asking = Arc::default();
+        let chain = Chain { shared: Arc::clone(&self.shared), entries, request, asking: Arc::clone(&asking) };
+        let relayed =
+            if gates(event) { self.in_time(chain.run()).await } else { self.in_time(chain.run_anyway()).await };
+        match relayed {
+            Some(outcome) => Ok(outcome?),
+            None => Err(over_at(&asking, event)),
         }
-        failed.map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     /// A plugin that the operator requires must be there before the first one is asked.
@@ -224,6 +195,77 @@ impl Operation {
             Some(deadline) => tokio::time::timeout_at(deadline, future).await.ok(),
             None => Some(future.await),
         }
+    }
+}
+
+/// The plugins that are asked about one request.
+struct Chain {
+    shared: Arc<Shared>,
+    entries: Vec<Arc<Entry>>,
+    request: Arc<Request>,
+    /// The one that is being asked.
+    asking: Arc<Mutex<Option<PluginId>>>,
+}
+
+impl Chain {
+    /// Asks all of them while someone waits for it.
+    async fn run(self) -> Result<Vec<Said<Reply>>, Failure> {
+        let _turn = self.turn().await;
+        self.ask().await
+    }
+
+    /// Asks all of them, whether or not anyone still waits for it.
+    async fn run_anyway(self) -> Result<Vec<Said<Reply>>, Failure> {
+        let shared = Arc::clone(&self.shared);
+        let (sender, outcome) = oneshot::channel();
+        // The place in the queue is taken now, before another request about the pod is made.
+        let mut turn = Box::pin(self.turn());
+        let taken = futures_util::poll!(&mut turn);
+        shared.spawn(async move {
+            let _turn = match taken {
+                Poll::Ready(turn) => turn,
+                Poll::Pending => turn.await,
+            };
+            // Nobody may be waiting for it.
+            let _ = sender.send(self.ask().await);
+        });
+        outcome.await.unwrap_or(Ok(Vec::new()))
+    }
+
+    fn turn(&self) -> impl Future<Output = Turn> + use<> {
+        let (turns, pod) = (self.shared.turns.clone(), self.request.pod().id.as_str().into());
+        async move { turns.take(pod).await }
+    }
+
+    async fn ask(&self) -> Result<Vec<Said<Reply>>, Failure> {
+        let event = self.request.event();
+        let (mut said, mut failed) = (Vec::new(), None);
+        for entry in &self.entries {
+            *self.asking.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry.id.clone());
+            match entry.ask(&self.request).await {
+                Ok(reply) => {
+                    self.shared.watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
+                    said.push(Said { plugin: entry.id.clone(), reply });
+                }
+                Err(cause) => {
+                    let Some(failure) = decide(entry, event, cause) else { continue };
+                    if gates(event) {
+                        return Err(failure);
+                    }
+                    warn!(error = &failure as &dyn Error, "a plugin failed, the others are told all the same");
+                    failed.get_or_insert(failure);
+                }
+            }
+        }
+        failed.map_or(Ok(said), Err)
+    }
+}
+
+/// The caller's deadline was over while this plugin was asked.
+fn over_at(asking: &Mutex<Option<PluginId>>, event: Event) -> RelayError {
+    match &*asking.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some(plugin) => Failure::new(plugin, event, Cause::CallerDeadline).into(),
+        None => RelayError::Deadline,
     }
 }
 

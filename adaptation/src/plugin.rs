@@ -52,6 +52,20 @@ pub enum Reply {
     Stop(StopReply),
 }
 
+impl Reply {
+    pub(crate) fn into_create(self) -> Option<CreateReply> {
+        if let Self::Create(reply) = self { Some(*reply) } else { None }
+    }
+
+    pub(crate) fn into_update(self) -> Option<UpdateReply> {
+        if let Self::Update(reply) = self { Some(reply) } else { None }
+    }
+
+    pub(crate) fn into_stop(self) -> Option<StopReply> {
+        if let Self::Stop(reply) = self { Some(reply) } else { None }
+    }
+}
+
 /// Why there is no reply.
 #[derive(Clone, Debug, Error)]
 pub enum PluginError {

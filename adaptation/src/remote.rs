@@ -21,6 +21,8 @@ use crate::snapshot::{Chunk, MAX_CHUNK, Snapshot};
 
 /// The service that plugins serve.
 const PLUGIN: &str = "nri.pkg.api.v1alpha1.Plugin";
+/// How much of a plugin's text is kept: it goes into errors, logs and the stream of what happened.
+const MAX_TEXT: usize = 4096;
 /// How long a plugin that is told to go may take to say that it has heard it.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -194,7 +196,10 @@ fn parse<M: Message>(answer: &Bytes) -> Result<M, PluginError> {
 impl From<CallError> for PluginError {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::Refused { code, message } => Self::Refused { code, message },
+            CallError::Refused { code, mut message } => {
+                message.truncate(message.floor_char_boundary(MAX_TEXT));
+                Self::Refused { code, message }
+            }
             CallError::Closed(reason) => Self::Gone(reason),
             CallError::TooLarge { size, limit } => Self::TooLarge { size, limit },
             CallError::TimedOut => Self::NotTaken,

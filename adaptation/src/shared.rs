@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nri_proto::PluginId;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,7 +26,15 @@ pub(crate) struct Shared {
     pub(crate) stopping: CancellationToken,
     /// How many plugins are being synchronized.
     pub(crate) joining: watch::Sender<usize>,
-    roster: Mutex<Arc<Roster>>,
+    plugins: Mutex<Plugins>,
+    handle: Handle,
+}
+
+/// The plugins, and whether there may be more. One lock: a plugin is in the roster that is closed at the end, or not at all.
+#[derive(Default)]
+struct Plugins {
+    roster: Arc<Roster>,
+    stopped: bool,
 }
 
 impl Shared {
@@ -38,7 +47,8 @@ impl Shared {
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             joining: watch::Sender::new(0),
-            roster: Mutex::default(),
+            plugins: Mutex::default(),
+            handle: Handle::current(),
         })
     }
 
@@ -48,24 +58,43 @@ impl Shared {
 
     /// The plugins that there are now.
     pub(crate) fn roster(&self) -> Arc<Roster> {
-        Arc::clone(&self.lock())
+        Arc::clone(&self.lock().roster)
     }
 
     /// Adds a plugin that is ready to be asked, and looks after it until it is gone.
     ///
     /// One of the same id gives way to it.
-    pub(crate) fn add(self: &Arc<Self>, entry: Arc<Entry>) {
+    ///
+    /// False if the adaptation was stopped: it is not added.
+    pub(crate) fn add(self: &Arc<Self>, entry: Arc<Entry>) -> bool {
         let replaced = {
-            let mut roster = self.lock();
-            let (with, replaced) = roster.with(&entry);
-            *roster = Arc::new(with);
+            let mut plugins = self.lock();
+            if plugins.stopped {
+                return false;
+            }
+            let (with, replaced) = plugins.roster.with(&entry);
+            plugins.roster = Arc::new(with);
             replaced
         };
         self.order_changed();
         if let Some(replaced) = replaced {
             replaced.close("another plugin of the same name took its place");
         }
-        self.tasks.spawn(Arc::clone(self).look_after(entry));
+        self.spawn(Arc::clone(self).look_after(entry));
+        true
+    }
+
+    /// Stops: no request is relayed and no plugin added any more. Returns those that there are.
+    pub(crate) fn stop(&self) -> Arc<Roster> {
+        self.stopping.cancel();
+        let mut plugins = self.lock();
+        plugins.stopped = true;
+        Arc::clone(&plugins.roster)
+    }
+
+    /// Runs a task that [`crate::Adaptation::stop`] waits for, from wherever it is called.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(task, &self.handle);
     }
 
     /// Waits until a plugin is gone, by itself or because it was closed, and removes it.
@@ -75,10 +104,10 @@ impl Shared {
             () = entry.closed.cancelled() => {}
         }
         let is_removed = {
-            let mut roster = self.lock();
-            match roster.without(&entry) {
+            let mut plugins = self.lock();
+            match plugins.roster.without(&entry) {
                 Some(without) => {
-                    *roster = Arc::new(without);
+                    plugins.roster = Arc::new(without);
                     true
                 }
                 None => false,
@@ -97,7 +126,7 @@ impl Shared {
         info!(?order, "plugins are asked in this order");
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<Roster>> {
-        self.roster.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Plugins> {
+        self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,7 @@
 //! A real adaptation with fake plugins, on a clock that stands still.
 
 mod callers;
+mod ends;
 mod fake;
 mod lanes;
 mod policies;

@@ -17,7 +17,8 @@ pub(crate) struct Turns(Arc<Mutex<HashMap<Arc<str>, Queue>>>);
 pub(crate) struct Turn {
     turns: Turns,
     pod: Arc<str>,
-    queue: Queue,
+    /// There until it is dropped.
+    queue: Option<Queue>,
     guard: Option<OwnedMutexGuard<()>>,
 }
 
@@ -26,8 +27,8 @@ impl Turns {
     pub(crate) async fn take(&self, pod: Arc<str>) -> Turn {
         let queue = Arc::clone(self.lock().entry(Arc::clone(&pod)).or_default());
         // A turn that is given up while it waits cleans up as one that was had.
-        let mut turn = Turn { turns: self.clone(), pod, queue, guard: None };
-        turn.guard = Some(Arc::clone(&turn.queue).lock_owned().await);
+        let mut turn = Turn { turns: self.clone(), pod, queue: Some(Arc::clone(&queue)), guard: None };
+        turn.guard = Some(queue.lock_owned().await);
         turn
     }
 
@@ -45,8 +46,9 @@ impl Drop for Turn {
     fn drop(&mut self) {
         drop(self.guard.take());
         let mut turns = self.turns.lock();
-        // The map's and ours: nobody waits. New ones come only under this lock.
-        if Arc::strong_count(&self.queue) == 2 {
+        // Only the map's is left: nobody waits. Others are made and dropped under this lock.
+        drop(self.queue.take());
+        if turns.get(&self.pod).is_some_and(|queue| Arc::strong_count(queue) == 1) {
             turns.remove(&self.pod);
         }
     }

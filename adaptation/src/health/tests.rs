@@ -16,6 +16,9 @@ enum Input {
     Ask,
     NotAsked,
     Answered,
+    Passed,
+    Failed,
+    FailedPolitely,
     GaveUp,
     TimedOut,
     StillSilent,
@@ -45,9 +48,12 @@ fn check(rules: Rules, inputs: &[(f64, Input, Effect)], state: State, strikes: u
                 health.not_asked();
                 Nothing
             }
-            Answered => health.answered(),
-            GaveUp => health.gave_up(now),
-            TimedOut => health.timed_out(now),
+            Answered => health.answered(false),
+            Passed => health.answered(true),
+            Failed => health.timed_out(now, true),
+            FailedPolitely => health.gave_up(now, true),
+            GaveUp => health.gave_up(now, false),
+            TimedOut => health.timed_out(now, false),
             StillSilent => health.still_silent(now),
             Settled => {
                 health.settled();
@@ -120,7 +126,9 @@ fn a_suspended_plugin_is_tried_by_one_request_after_its_pause() {
         (2.0 + pause - 0.1, Ask, Became(Suspended)),
         (2.0 + pause, Ask, Became(Active)),
         (2.0 + pause, Ask, Became(Suspended)),
-        (2.5 + pause, Answered, Became(Active)),
+        (2.4 + pause, Answered, Nothing),
+        (2.4 + pause, Ask, Became(Suspended)),
+        (2.5 + pause, Passed, Became(Active)),
         (2.6 + pause, Ask, Became(Active)),
     ];
     check(rules(1, true), &inputs, Active, 0);
@@ -139,11 +147,11 @@ fn a_trial_that_is_late_suspends_it_for_longer() {
         (0.0, TimedOut, Became(Suspended)),
         (0.0, Settled, Nothing),
         (pause, Ask, Became(Active)),
-        (pause + 2.0, TimedOut, Became(Suspended)),
+        (pause + 2.0, Failed, Became(Suspended)),
         (pause + 2.0, Settled, Nothing),
         (pause + 2.0 + pause, Ask, Became(Suspended)),
         (pause + 2.0 + 2.0 * pause, Ask, Became(Active)),
-        (pause + 2.0 + 2.0 * pause, GaveUp, Became(Suspended)),
+        (pause + 2.0 + 2.0 * pause, FailedPolitely, Became(Suspended)),
     ];
     check(rules(1, true), &inputs, Suspended, 1);
 }
@@ -166,7 +174,7 @@ fn pauses_do_not_grow_for_ever() {
     let mut health = Health::new(rules(1, true));
     let mut now = Instant::now();
     for _ in 0..50 {
-        health.timed_out(now);
+        health.timed_out(now, true);
         health.settled();
         now += LONGEST_PAUSE;
         assert_eq!(health.gate(now), Gate::Ask);

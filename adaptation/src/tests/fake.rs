@@ -37,6 +37,7 @@ pub(super) enum Manner {
     Never,
     Refuses,
     GivesUpAfter(Duration),
+    Panics,
 }
 
 pub(super) struct FakePlugin {
@@ -93,6 +94,7 @@ impl Plugin for FakePlugin {
                 Ok(reply(request.event()))
             }
             Manner::Never => std::future::pending().await,
+            Manner::Panics => panic!("on purpose"),
             Manner::Refuses => Err(PluginError::refused("not today")),
             Manner::GivesUpAfter(time) => {
                 tokio::time::sleep(time).await;

@@ -137,10 +137,10 @@ fn check_id(id: u32, last: &mut u32) -> Result<(), &'static str> {
 
 async fn answer(services: &Services, header: MessageHeader, request: Request) -> Response {
     let Some(service) = services.get(&request.service) else {
-        return refusal(Code::UNIMPLEMENTED, format_args!("service {}", request.service));
+        return refusal(Code::UNIMPLEMENTED, format_args!("service {}", shortened(&request.service)));
     };
     let Some(method) = service.methods.get(&request.method) else {
-        return refusal(Code::UNIMPLEMENTED, format_args!("method {}", request.method));
+        return refusal(Code::UNIMPLEMENTED, format_args!("method {}", shortened(&request.method)));
     };
     let name = request.method.clone();
     let context = TtrpcContext {
@@ -158,6 +158,11 @@ async fn answer(services: &Services, header: MessageHeader, request: Request) ->
             refusal(Code::INTERNAL, format_args!("the handler of {name} panicked"))
         }
     }
+}
+
+/// A peer's own words in an answer: no more of them than anyone needs.
+fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(256)]
 }
 
 fn refusal_with(status: ttrpc::Status) -> Response {
