@@ -5,4 +5,5 @@ mod closing;
 mod cutting;
 mod decoding;
 mod faults;
+mod sockets;
 mod streams;

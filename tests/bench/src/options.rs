@@ -10,13 +10,13 @@ usage: relay-bench [options]
 
   --peers DIR     where benchruntime and benchplugin are (tests/interop/peers/bin/v0.12.5)
   --plugins LIST  how many plugins are asked, one comparison each (1,3,10)
-  --rounds N      rounds per comparison; in each, both work twice (12)
+  --rounds N      rounds per comparison; in each, both work twice, and noisy ones are repeated (12)
   --scale N       how long a turn is, in percent (100)
   --realtime PRIO run everything that is measured with this real-time priority (needs root)
   --baseline FILE another build of relay-bench in place of Go's runtime, to compare the two
   --write FILE    also replace the figures in FILE
 
-The exit status is 1 when a bar is missed.
+The exit status is 1 when Rust costs more than 0.35 of the CPU or takes more than 0.75 of the p50.
 ";
 
 /// What the program is this time.

@@ -29,13 +29,14 @@ pub(crate) fn say(text: &str) -> Result<()> {
 }
 
 fn table(comparison: &Comparison) -> String {
-    let mut table = String::from(
-        "| plugins | p50, Go | p50, Rust | ratio | CPU/op, Go | CPU/op, Rust | ratio | bars | quiet rounds |\n\
+    let baseline = comparison.baseline;
+    let mut table = format!(
+        "| plugins | p50, {baseline} | p50, Rust | ratio | CPU/op, {baseline} | CPU/op, Rust | ratio | bars | quiet rounds |\n\
          |--:|--:|--:|--:|--:|--:|--:|---|---|\n",
     );
     for row in &comparison.rows {
         let Row { n_plugins, go, rust, p50_ratio, cpu_ratio, quiet, rounds } = row;
-        let met = if row.meets_bars() { "met" } else { "**missed**" };
+        let met = if row.meets_bars() { "met" } else { "missed" };
         let line = format!(
             "| {n_plugins} | {:.0} µs | {:.0} µs | {p50_ratio:.2} | {:.0} µs | {:.0} µs | {cpu_ratio:.2} | {met} | {quiet} of {rounds} |",
             go.p50_us, rust.p50_us, go.cpu_us_per_op, rust.cpu_us_per_op,
