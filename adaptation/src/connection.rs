@@ -4,22 +4,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nri_proto::call::{Client, ServeLimits, serve};
+use bytes::Bytes;
+use nri_proto::bounded;
+use nri_proto::call::{Client, ServeLimits, Services, serve};
 use nri_proto::mux::{ChannelId, Limits, Mux};
 use nri_proto::{Eviction, PluginId, Update, api, service};
+use protobuf::MessageFull;
+use protobuf::reflect::MessageDescriptor;
 use thiserror::Error;
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
-use ttrpc::r#async::TtrpcContext;
+use ttrpc::r#async::{MethodHandler, TtrpcContext};
 use ttrpc::{Code, get_status};
 
 use crate::adaptation::{AdmitError, admit};
 use crate::plugin::Plugin;
 use crate::policy::Declared;
-use crate::remote::Remote;
+use crate::remote::{MAX_ENTRIES, Remote};
 use crate::shared::Shared;
 
 /// How many requests a plugin may have us work on.
@@ -53,7 +57,7 @@ pub(crate) async fn connect(shared: Arc<Shared>, stream: UnixStream) -> Result<(
     let mux = Arc::new(mux);
     let (register, registered) = oneshot::channel();
     let front = Arc::new(Front::new(Arc::clone(&shared), Arc::clone(&mux), register));
-    let services = Arc::new(service::create_runtime(Arc::clone(&front) as Arc<_>));
+    let services = Arc::new(bounded_services(&front));
     let mut serving = shared.tasks.spawn(serve(served, services, FROM_A_PLUGIN, front.leaving.clone()));
 
     let outcome = tokio::select! {
@@ -76,6 +80,38 @@ async fn part(serving: &mut JoinHandle<()>, mux: &Mux) {
     if answered.is_err() {
         // Its handlers end with the connection.
         let _ = serving.await;
+    }
+}
+
+/// What a peer can call, with a bound on what its requests become in memory.
+fn bounded_services(front: &Arc<Front>) -> Services {
+    let mut services = service::create_runtime(Arc::clone(front) as Arc<_>);
+    for service in services.values_mut() {
+        for (name, method) in std::mem::take(&mut service.methods) {
+            let kind = match name.as_str() {
+                "RegisterPlugin" => api::RegisterPluginRequest::descriptor(),
+                _ => api::UpdateContainersRequest::descriptor(),
+            };
+            service.methods.insert(name, Box::new(Bounded { method, kind }));
+        }
+    }
+    services
+}
+
+/// A method whose requests are looked at before they are read.
+struct Bounded {
+    method: Box<dyn MethodHandler + Send + Sync>,
+    kind: MessageDescriptor,
+}
+
+#[async_trait]
+impl MethodHandler for Bounded {
+    async fn handler(&self, context: TtrpcContext, mut request: ttrpc::Request) -> ttrpc::Result<ttrpc::Response> {
+        let payload = Bytes::from(request.payload);
+        bounded::check(&self.kind, &payload, MAX_ENTRIES)
+            .map_err(|error| refusal(Code::RESOURCE_EXHAUSTED, &error.to_string()))?;
+        request.payload = payload.into();
+        self.method.handler(context, request).await
     }
 }
 

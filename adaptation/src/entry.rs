@@ -196,10 +196,12 @@ impl Entry {
                 }
                 Pass::Over(State::Suspended)
             }
-            state => match standing.health.gate(now) {
-                Gate::Ask => Pass::Ask { is_trial: state == State::Suspended },
-                Gate::Pass(state) => Pass::Over(state),
-            },
+            state @ (State::Active | State::Silent | State::Suspended | State::Closed) => {
+                match standing.health.gate(now) {
+                    Gate::Ask => Pass::Ask { is_trial: state == State::Suspended },
+                    Gate::Pass(state) => Pass::Over(state),
+                }
+            }
         }
     }
 

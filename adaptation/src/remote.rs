@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use nri_proto::bounded::{self, BoundedError};
 use nri_proto::call::{CallError, Client, Method};
 use nri_proto::event::EventMask;
 use nri_proto::mux::{Closed, Mux};
 use nri_proto::{Event, Update, api};
-use protobuf::Message;
+use protobuf::MessageFull;
 use tokio::time::Instant;
 use tracing::warn;
 use ttrpc::Code;
@@ -21,6 +22,8 @@ use crate::snapshot::{Chunk, MAX_CHUNK, Snapshot};
 
 /// The service that plugins serve.
 const PLUGIN: &str = "nri.pkg.api.v1alpha1.Plugin";
+/// How many entries a plugin's message may have: mounts, variables, updates and what they consist of.
+pub(crate) const MAX_ENTRIES: usize = 16 << 10;
 /// How much of a plugin's text is kept: it goes into errors, logs and the stream of what happened.
 const MAX_TEXT: usize = 4096;
 /// How long a plugin that is told to go may take to say that it has heard it.
@@ -189,8 +192,11 @@ fn reply(event: Event, answer: &Bytes) -> Result<Reply, PluginError> {
     })
 }
 
-fn parse<M: Message>(answer: &Bytes) -> Result<M, PluginError> {
-    M::parse_from_tokio_bytes(answer).map_err(|_| PluginError::Breach("its answer cannot be read"))
+fn parse<M: MessageFull>(answer: &Bytes) -> Result<M, PluginError> {
+    bounded::parse(answer, MAX_ENTRIES).map_err(|error| match error {
+        BoundedError::TooMany(_) => PluginError::Breach("its answer has more entries than anyone needs"),
+        BoundedError::Malformed(_) => PluginError::Breach("its answer cannot be read"),
+    })
 }
 
 impl From<CallError> for PluginError {

@@ -5,8 +5,10 @@
 //!   ends meet ([`defaults`]) and which version they speak ([`version`]).
 //! - Pods, containers and what plugins change in them in plain Rust ([`words`]), with conversions to and from the
 //!   messages. Everyone but the wire's edges says these.
-//! - The wire: many channels on one connection ([`mux`]), and calls on a channel ([`call`]).
+//! - The wire: many channels on one connection ([`mux`]), calls on a channel ([`call`]), and
+//!   messages that may not grow when they are read ([`bounded`]).
 
+pub mod bounded;
 pub mod call;
 pub mod defaults;
 pub mod event;

@@ -20,7 +20,8 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 pub(super) fn split(stream: tokio::net::UnixStream) -> io::Result<(Reader, Writer)> {
     let stream = Arc::new(stream.into_std()?);
     let reader = Reader(register(Arc::clone(&stream), Interest::READABLE)?);
-    Ok((reader, Writer { stream, full: None }))
+    let spare = Some(stream.try_clone()?);
+    Ok((reader, Writer { stream, spare, full: None }))
 }
 
 /// Asks to be told about one direction of a socket.
@@ -60,7 +61,9 @@ impl AsyncRead for Reader {
 #[derive(Debug)]
 pub(super) struct Writer {
     stream: Arc<UnixStream>,
-    /// The registration for writing, while the socket is full. It needs a descriptor of its own.
+    /// To register for writing with: that needs a descriptor of its own, and there may be none left when it is needed.
+    spare: Option<UnixStream>,
+    /// The registration for writing, while the socket is full.
     full: Option<AsyncFd<UnixStream>>,
 }
 
@@ -90,12 +93,14 @@ impl AsyncWrite for Writer {
             };
             match written {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if self.full.is_none() {
-                        self.full = Some(register(self.stream.try_clone()?, Interest::WRITABLE)?);
+                    if let Some(spare) = self.spare.take() {
+                        self.full = Some(register(spare, Interest::WRITABLE)?);
                     }
                 }
                 written => {
-                    self.full = None;
+                    if let Some(full) = self.full.take() {
+                        self.spare = Some(full.into_inner());
+                    }
                     return Poll::Ready(written);
                 }
             }

@@ -1,0 +1,112 @@
+//! Reading a peer's message without letting it grow in memory.
+//!
+//! An entry of a list that takes two bytes on the wire can take five hundred in memory. So the entries
+//! of a message are counted before it is read.
+
+use bytes::Bytes;
+use protobuf::reflect::{MessageDescriptor, RuntimeFieldType, RuntimeType};
+use protobuf::rt::{WireType, skip_field_for_tag};
+use protobuf::{CodedInputStream, MessageFull};
+use thiserror::Error;
+
+/// Why a message was not read.
+#[derive(Debug, Error)]
+pub enum BoundedError {
+    /// It has more entries than allowed.
+    #[error("the message has more than {0} entries")]
+    TooMany(usize),
+    /// It is not the message that it should be.
+    #[error("the message cannot be read")]
+    Malformed(#[from] protobuf::Error),
+}
+
+/// Reads a message that has at most `limit` entries: fields with a length, at any depth.
+///
+/// # Errors
+///
+/// It has more, or is not the message that it should be.
+///
+/// ```
+/// use nri_proto::{api, bounded};
+///
+/// let flood = bytes::Bytes::from([0x0a, 0x00].repeat(1000));
+/// assert!(bounded::parse::<api::StopContainerResponse>(&flood, 1000).is_ok());
+/// assert!(bounded::parse::<api::StopContainerResponse>(&flood, 999).is_err());
+/// ```
+pub fn parse<M: MessageFull>(message: &Bytes, limit: usize) -> Result<M, BoundedError> {
+    check(&M::descriptor(), message, limit)?;
+    Ok(M::parse_from_tokio_bytes(message)?)
+}
+
+/// Counts the entries of a message of this kind.
+///
+/// # Errors
+///
+/// As [`parse`].
+pub fn check(kind: &MessageDescriptor, message: &Bytes, limit: usize) -> Result<(), BoundedError> {
+    let mut left = limit;
+    count(kind, message, &mut left)?.then_some(()).ok_or(BoundedError::TooMany(limit))
+}
+
+/// False if there are more entries than are left. Messages of NRI do not contain themselves, so this ends.
+fn count(kind: &MessageDescriptor, message: &Bytes, left: &mut usize) -> Result<bool, protobuf::Error> {
+    let mut input = CodedInputStream::from_tokio_bytes(message);
+    while let Some(tag) = input.read_raw_tag_or_eof()? {
+        if tag & 7 != WireType::LengthDelimited as u32 {
+            skip_field_for_tag(tag, &mut input)?;
+            continue;
+        }
+        let entry = input.read_tokio_bytes()?;
+        let Some(fewer) = left.checked_sub(1) else { return Ok(false) };
+        *left = fewer;
+        if let Some(kind) = entry_kind(kind, tag >> 3)
+            && !count(&kind, &entry, left)?
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The kind of message that a field holds, if it holds messages.
+fn entry_kind(kind: &MessageDescriptor, field: u32) -> Option<MessageDescriptor> {
+    match kind.field_by_number(field)?.runtime_field_type() {
+        RuntimeFieldType::Singular(RuntimeType::Message(kind))
+        | RuntimeFieldType::Repeated(RuntimeType::Message(kind)) => Some(kind),
+        RuntimeFieldType::Singular(_) | RuntimeFieldType::Repeated(_) | RuntimeFieldType::Map(..) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::*;
+    use protobuf::Message;
+
+    use super::{BoundedError, parse};
+    use crate::{api, words};
+
+    #[test]
+    fn entries_are_counted_at_any_depth() {
+        let mount = api::Mount { options: vec!["ro".to_owned(); 10], ..Default::default() };
+        let adjust = api::ContainerAdjustment { mounts: vec![mount; 10], ..Default::default() };
+        let reply = api::CreateContainerResponse { adjust: Some(adjust).into(), ..Default::default() };
+        let bytes = Bytes::from(reply.write_to_bytes().unwrap());
+        assert!(matches!(parse::<api::CreateContainerResponse>(&bytes, 110), Err(BoundedError::TooMany(110))));
+        assert_eq!(parse::<api::CreateContainerResponse>(&bytes, 111).unwrap(), reply);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_a_peer_sends_makes_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse::<api::CreateContainerResponse>(&Bytes::from(bytes), 100);
+        }
+
+        #[test]
+        fn what_is_read_is_what_was_sent(container in words::arbitrary::container()) {
+            let message = api::Container::from(container);
+            let bytes = Bytes::from(message.write_to_bytes().unwrap());
+            prop_assert_eq!(parse::<api::Container>(&bytes, 1_000_000).unwrap(), message);
+        }
+    }
+}
