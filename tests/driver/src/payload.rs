@@ -1,0 +1,79 @@
+//! The pod and the container that benchmarks use, from the controller's files.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use nri_adaptation::snapshot::Snapshot;
+use nri_proto::{Container, ContainerState, Pod, Resources, api};
+use protobuf::Message;
+
+use crate::protocol::Request;
+
+/// The annotation that tells plugins how to answer.
+const MODE: &str = "nribench/mode";
+
+#[derive(Clone)]
+pub(crate) struct Payload {
+    pod: Pod,
+    container: Container,
+    seccomp: Container,
+    update: Resources,
+}
+
+impl Payload {
+    pub(crate) fn load(directory: &str) -> Result<Self> {
+        Ok(Self {
+            pod: read::<api::PodSandbox>(directory, "pod.bin")?.into(),
+            container: read::<api::Container>(directory, "container.bin")?.into(),
+            seccomp: read::<api::Container>(directory, "container_seccomp.bin")?.into(),
+            update: read::<api::LinuxResources>(directory, "update_resources.bin")?.into(),
+        })
+    }
+
+    /// The pod of a caller: different callers handle different pods.
+    pub(crate) fn pod(&self, caller: usize, mode: &str) -> Pod {
+        let mut pod = self.pod.clone();
+        pod.id = id("9d", caller);
+        let mode = if mode.is_empty() { "empty" } else { mode };
+        pod.annotations.insert(MODE.to_owned(), mode.to_owned());
+        pod
+    }
+
+    pub(crate) fn container(&self, serial: usize, pod: &Pod, payload: &str) -> Container {
+        let mut container = if payload == "seccomp" { self.seccomp.clone() } else { self.container.clone() };
+        container.id = id("c7", serial);
+        container.pod_id.clone_from(&pod.id);
+        container
+    }
+
+    pub(crate) fn resources(&self) -> Resources {
+        self.update.clone()
+    }
+
+    /// So many pods and containers, the first container perhaps a big one.
+    pub(crate) fn snapshot(&self, request: &Request) -> Snapshot {
+        let pods: Vec<Pod> = (0..request.pods).map(|number| Pod { id: id("9d", number), ..self.pod.clone() }).collect();
+        let containers = (0..request.containers).map(|number| {
+            let nobody = Pod::default();
+            let pod = pods.get(number % pods.len().max(1)).unwrap_or(&nobody);
+            let mut container = self.container(number, pod, &request.payload);
+            container.state = ContainerState::Running;
+            if number == 0 && request.big_kb > 0 {
+                container.env.push(format!("BIG={}", "x".repeat(request.big_kb << 10)));
+            }
+            container
+        });
+        Snapshot { containers: containers.collect(), pods }
+    }
+}
+
+fn read<M: Message>(directory: &str, name: &str) -> Result<M> {
+    let path = Path::new(directory).join(name);
+    let bytes = fs::read(&path).with_context(|| format!("could not read {}", path.display()))?;
+    M::parse_from_bytes(&bytes).with_context(|| format!("could not parse {}", path.display()))
+}
+
+fn id(prefix: &str, number: usize) -> String {
+    format!("{prefix}{number:062x}")
+}

@@ -1,0 +1,240 @@
+//! The lines: one JSON object each, in both directions.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use protobuf::Message;
+use serde::{Deserialize, Serialize};
+
+/// A message in base64.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Encoded(String);
+
+impl Encoded {
+    pub(crate) fn of(message: &impl Message) -> Self {
+        Self(STANDARD.encode(message.write_to_bytes().expect("encoding to memory does not fail")))
+    }
+
+    pub(crate) fn decode<M: Message>(&self) -> Result<M> {
+        let bytes = STANDARD.decode(&self.0).context("not base64")?;
+        M::parse_from_bytes(&bytes).context("not the message that it should be")
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// One line on our standard input. What is absent is zero or empty.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Request {
+    pub(crate) id: i64,
+    pub(crate) cmd: String,
+    pub(crate) socket: String,
+    pub(crate) payloads: String,
+    pub(crate) request_timeout_ms: u64,
+    pub(crate) registration_timeout_ms: u64,
+    pub(crate) builtin: usize,
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) nri_version: String,
+    pub(crate) disable_connections: bool,
+    pub(crate) callbacks: bool,
+    pub(crate) sync_events: bool,
+    pub(crate) strikes: u32,
+    pub(crate) policy: String,
+    pub(crate) pods: usize,
+    pub(crate) containers: usize,
+    pub(crate) big_kb: usize,
+    pub(crate) n: usize,
+    pub(crate) timeout_ms: u64,
+    pub(crate) op: String,
+    pub(crate) op2: String,
+    pub(crate) mode: String,
+    pub(crate) payload: String,
+    pub(crate) warmup: usize,
+    pub(crate) callers: usize,
+    pub(crate) chunk: usize,
+    pub(crate) duration_ms: u64,
+    pub(crate) inline: bool,
+    pub(crate) bin_ms: u64,
+    pub(crate) slow_ms: u64,
+    pub(crate) request_b64: Encoded,
+    pub(crate) tag: String,
+    pub(crate) seq: u64,
+    pub(crate) failed_b64: Vec<Encoded>,
+    #[serde(flatten)]
+    pub(crate) objects: Objects,
+}
+
+/// What a plugin is synchronized with.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Objects {
+    pub(crate) pods_b64: Vec<Encoded>,
+    pub(crate) containers_b64: Vec<Encoded>,
+}
+
+/// One line on our standard output that answers a command.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Response {
+    pub(crate) id: i64,
+    #[serde(flatten)]
+    pub(crate) outcome: Outcome,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hello: Option<Hello>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) wait: Option<Wait>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) syncs: Option<Vec<Sync>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) run: Option<Run>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stats: Option<Stats>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) call: Option<Call>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) plugins: Option<Vec<Plugin>>,
+}
+
+/// How a command ended.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Outcome {
+    pub(crate) ok: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) error: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) error_code: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Hello {
+    #[serde(rename = "impl")]
+    pub(crate) implementation: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) pid: u32,
+    pub(crate) protocol: u32,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Wait {
+    pub(crate) n: usize,
+    pub(crate) t_ns: i64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Sync {
+    pub(crate) t0_ns: i64,
+    pub(crate) t1_ns: i64,
+}
+
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Call {
+    #[serde(skip_serializing_if = "Encoded::is_empty")]
+    pub(crate) response_b64: Encoded,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Plugin {
+    pub(crate) name: String,
+    pub(crate) index: String,
+    pub(crate) events: i32,
+    pub(crate) state: String,
+}
+
+/// What a run measured.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Run {
+    pub(crate) op: String,
+    pub(crate) mode: String,
+    pub(crate) n: usize,
+    pub(crate) callers: usize,
+    pub(crate) errors: usize,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) error_messages: BTreeMap<String, usize>,
+    pub(crate) wall_ns: u64,
+    pub(crate) ops_per_s: f64,
+    pub(crate) lat_ns: Latency,
+    pub(crate) utime_us: i64,
+    pub(crate) stime_us: i64,
+    pub(crate) cpu_us_per_op: f64,
+    pub(crate) vol_ctxsw: i64,
+    pub(crate) invol_ctxsw: i64,
+    pub(crate) t0_ns: i64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) series: Vec<usize>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) slow: Vec<Slow>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) by_op: BTreeMap<String, ByOp>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct ByOp {
+    pub(crate) n: usize,
+    pub(crate) lat_ns: Latency,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Slow {
+    pub(crate) start_ns: u64,
+    pub(crate) dur_ns: u64,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) error: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Latency {
+    pub(crate) min: u64,
+    pub(crate) p50: u64,
+    pub(crate) p90: u64,
+    pub(crate) p99: u64,
+    pub(crate) p999: u64,
+    pub(crate) max: u64,
+    pub(crate) mean: u64,
+}
+
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Stats {
+    pub(crate) rss_kb: u64,
+    pub(crate) hwm_kb: u64,
+    pub(crate) anon_kb: u64,
+    pub(crate) pss_kb: u64,
+    pub(crate) private_kb: u64,
+    pub(crate) threads: u64,
+    pub(crate) fds: usize,
+    pub(crate) utime_us: i64,
+    pub(crate) stime_us: i64,
+    pub(crate) plugins: usize,
+    pub(crate) tasks: usize,
+}
+
+/// A line that nobody asked for.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub(crate) enum Event {
+    Update {
+        seq: u64,
+        updates_b64: Vec<Encoded>,
+        evict_b64: Vec<Encoded>,
+    },
+    Sync {
+        seq: u64,
+    },
+    Plugin {
+        plugin: String,
+        state: String,
+        reason: String,
+    },
+    Done {
+        tag: String,
+        #[serde(flatten)]
+        outcome: Outcome,
+        #[serde(skip_serializing_if = "Encoded::is_empty")]
+        response_b64: Encoded,
+    },
+}
