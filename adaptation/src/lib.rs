@@ -1,1 +1,3 @@
 //! The runtime side of the Node Resource Interface.
+
+pub mod merge;
