@@ -20,6 +20,8 @@ mod dropped;
 mod error;
 mod resources;
 mod stop;
+#[cfg(test)]
+mod tests;
 mod touch;
 mod update;
 mod updates;
