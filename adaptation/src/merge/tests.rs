@@ -8,6 +8,7 @@ mod fields;
 mod hooks;
 mod notes;
 mod owners;
+mod properties;
 mod rdt;
 mod shown;
 mod updates;
