@@ -8,6 +8,8 @@
 //! - [`health`] is the state machine that judges a plugin which does not answer, [`policy`] what
 //!   the operator says about that, [`Config`] all of it as one TOML table.
 //! - [`Source`] is what the adaptation needs from the runtime.
+//! - [`merge`] decides what comes out when several plugins adjust one container. It is a pure
+//!   function, and not on the way of a request yet.
 //!
 //! A runtime in one file, with a plugin that is built in:
 //!
@@ -71,8 +73,8 @@
 //! # }
 //! ```
 //!
-//! What is not here yet: what is made of the answers (merge, validation, the record of who changed
-//! what), the journal that makes joining exact, and plugins that the runtime launches itself.
+//! What is not here yet: the merge on the way of a request, so [`Operation`] returns what each plugin
+//! said; validation; the record of who changed what; the journal that makes joining exact, and plugins that the runtime launches itself.
 //!
 //! # Tasks
 //!
@@ -90,6 +92,7 @@ mod entry;
 mod events;
 pub mod health;
 mod listener;
+pub mod merge;
 mod missed;
 mod operation;
 pub mod plugin;

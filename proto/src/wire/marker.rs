@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Translate;
-use crate::words::{Args, Change, ChangeList, ChangeMap, DashedKey, Keyed};
+use crate::words::{Args, Change, ChangeList, ChangeMap, DashedKey, Entry, Keyed};
 
 const MARKER: char = '-';
 
-/// Returns `key` if it would not be read as the removal of another one.
-pub(crate) fn unmarked(key: String) -> Result<String, DashedKey> {
-    if key.starts_with(MARKER) { Err(DashedKey(key)) } else { Ok(key) }
+/// Refuses a key that would be read as the removal of another one.
+pub(crate) fn check(key: &str) -> Result<(), DashedKey> {
+    if key.starts_with(MARKER) { Err(DashedKey(key.to_owned())) } else { Ok(()) }
 }
 
 /// Returns the key that is to be removed, if `key` says so.
@@ -63,26 +63,30 @@ impl<M: Translate<W>, W: Keyed> Translate<ChangeList<W>> for Vec<M> {
         let set = items.iter().map(W::key).filter(|key| removed(key).is_none());
         let replaced: HashSet<String> = set.filter(|key| gone.contains(*key)).map(str::to_owned).collect();
 
-        let changes = items.into_iter().filter_map(|item| match removed(item.key()) {
+        let entries = items.into_iter().filter_map(|item| match removed(item.key()) {
             Some(key) if replaced.contains(key) => None,
-            Some(key) => Some((key.to_owned(), Change::Remove)),
-            None if replaced.contains(item.key()) => Some((item.key().to_owned(), Change::Replace(item))),
-            None => Some((item.key().to_owned(), Change::Set(item))),
+            Some(key) => Some(Entry::Remove(key.to_owned())),
+            None if replaced.contains(item.key()) => Some(Entry::Replace(item)),
+            None => Some(Entry::Set(item)),
         });
-        ChangeList::from_checked(changes.collect())
+        ChangeList::from_checked(entries.collect())
     }
 }
 
 impl<W: Keyed + Translate<M>, M> Translate<Vec<M>> for ChangeList<W> {
     fn translate(self) -> Vec<M> {
+        let marked = |key: &str| {
+            let mut item = W::default();
+            item.set_key(mark(key));
+            item.translate()
+        };
         let mut entries = Vec::with_capacity(self.len());
-        for (key, change) in self {
-            if change.is_removal() {
-                let mut marked = W::default();
-                marked.set_key(mark(&key));
-                entries.push(marked.translate());
+        for entry in self.into_entries() {
+            match entry {
+                Entry::Set(value) => entries.push(value.translate()),
+                Entry::Replace(value) => entries.extend([marked(value.key()), value.translate()]),
+                Entry::Remove(key) => entries.push(marked(&key)),
             }
-            entries.extend(change.into_value().map(W::translate));
         }
         entries
     }

@@ -1,4 +1,5 @@
 use super::Change;
+use crate::wire::Translate;
 
 /// What becomes of the command and its arguments.
 ///
@@ -49,11 +50,11 @@ impl Args {
 
     /// Adds a change that is made after this one.
     ///
-    /// A replacement is then no more than a list, since nobody else's is left, and a removal leaves nothing.
+    /// A replacement is then no more than a list, since nobody else's is left, and a removal leaves nothing. That list
+    /// is read as the wire would: an empty first argument replaces.
     pub fn then(&mut self, later: Self) {
         if later != Self::default() {
-            let replaces = later.list.first().is_some_and(String::is_empty);
-            *self = Self { replaces, list: later.list };
+            *self = later.list.translate();
         }
     }
 

@@ -2,7 +2,6 @@
 mod tests;
 
 use std::collections::HashSet;
-use std::vec;
 
 use super::{Change, DashedKey};
 use crate::wire::marker;
@@ -28,49 +27,26 @@ pub trait Keyed: Default {
 /// env.set(EnvVar::new("GOMAXPROCS", "4"))?;
 /// env.remove("HTTP_PROXY");
 ///
-/// let changes: Vec<_> = env.iter().map(|(name, change)| (name, change.value().map(|var| &*var.value))).collect();
+/// let changes: Vec<_> = env.iter().map(|(name, change)| (name, change.into_value().map(|var| &*var.value))).collect();
 /// assert_eq!(changes, [("GOMAXPROCS", Some("4")), ("HTTP_PROXY", None)]);
 /// # Ok::<(), nri_proto::DashedKey>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 // For each key, either all are set, or all are replaced, or all are removed. The wire can say no more.
-pub struct ChangeList<T>(Vec<(String, Change<T>)>);
+pub struct ChangeList<T>(Vec<Entry<T>>);
 
-impl<T: Keyed> ChangeList<T> {
-    /// Gives a key a value. If it was removed before, it is replaced.
-    pub fn set(&mut self, value: T) -> Result<(), DashedKey> {
-        let key = marker::unmarked(value.key().to_owned())?;
-        let goes_first = self.get(&key).is_some_and(Change::is_removal);
-        self.0.retain(|(other, change)| *other != key || change.value().is_some());
-        self.0.push((key, if goes_first { Change::Replace(value) } else { Change::Set(value) }));
-        Ok(())
-    }
-
-    /// Gives a key a value, also if another plugin gave it one.
-    pub fn replace(&mut self, value: T) -> Result<(), DashedKey> {
-        let key = marker::unmarked(value.key().to_owned())?;
-        self.0.retain(|(other, _)| *other != key);
-        self.0.push((key, Change::Replace(value)));
-        Ok(())
-    }
+/// What has a value has its key in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entry<T> {
+    Set(T),
+    Replace(T),
+    Remove(String),
 }
 
 impl<T> ChangeList<T> {
     /// Changes nothing.
     pub fn new() -> Self {
         Self(Vec::new())
-    }
-
-    /// Removes `key`, also if another plugin gave it a value.
-    pub fn remove(&mut self, key: impl Into<String>) {
-        let key = key.into();
-        self.0.retain(|(other, _)| *other != key);
-        self.0.push((key, Change::Remove));
-    }
-
-    /// Returns what becomes of `key`; the last of several.
-    pub fn get(&self, key: &str) -> Option<&Change<T>> {
-        self.0.iter().rev().find(|(other, _)| other == key).map(|(_, change)| change)
     }
 
     /// Says whether nothing changes.
@@ -83,14 +59,61 @@ impl<T> ChangeList<T> {
         self.0.len()
     }
 
+    /// Whoever makes one this way has looked at the keys.
+    pub(crate) fn from_checked(entries: Vec<Entry<T>>) -> Self {
+        Self(entries)
+    }
+
+    pub(crate) fn into_entries(self) -> Vec<Entry<T>> {
+        self.0
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut().filter_map(|entry| match entry {
+            Entry::Set(value) | Entry::Replace(value) => Some(value),
+            Entry::Remove(_) => None,
+        })
+    }
+}
+
+impl<T: Keyed> ChangeList<T> {
+    /// Gives a key a value. If it was removed before, it is replaced.
+    pub fn set(&mut self, value: T) -> Result<(), DashedKey> {
+        marker::check(value.key())?;
+        let goes_first = self.get(value.key()).is_some_and(|change| change.is_removal());
+        self.0.retain(|entry| entry.key() != value.key() || !matches!(entry, Entry::Remove(_)));
+        self.0.push(if goes_first { Entry::Replace(value) } else { Entry::Set(value) });
+        Ok(())
+    }
+
+    /// Gives a key a value, also if another plugin gave it one.
+    pub fn replace(&mut self, value: T) -> Result<(), DashedKey> {
+        marker::check(value.key())?;
+        self.0.retain(|entry| entry.key() != value.key());
+        self.0.push(Entry::Replace(value));
+        Ok(())
+    }
+
+    /// Removes `key`, also if another plugin gave it a value.
+    pub fn remove(&mut self, key: impl Into<String>) {
+        let key = key.into();
+        self.0.retain(|entry| entry.key() != key);
+        self.0.push(Entry::Remove(key));
+    }
+
+    /// Returns what becomes of `key`; the last of several.
+    pub fn get(&self, key: &str) -> Option<Change<&T>> {
+        self.0.iter().rev().find(|entry| entry.key() == key).map(Entry::change)
+    }
+
     /// Returns the changes in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Change<T>)> {
-        self.0.iter().map(|(key, change)| (key.as_str(), change))
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, Change<&T>)> {
+        self.0.iter().map(|entry| (entry.key(), entry.change()))
     }
 
     /// Returns the keys that change.
     pub fn keys(&self) -> Keys<'_> {
-        Keys::new(self.0.iter().map(|(key, _)| key.as_str()))
+        Keys::new(self.0.iter().map(Entry::key))
     }
 
     /// Adds changes that are made after these.
@@ -99,47 +122,47 @@ impl<T> ChangeList<T> {
     /// value. A replacement is then no more than a value, since nobody else's is left.
     pub fn then(&mut self, later: Self) {
         let keys = later.keys();
+        let is_changed = |entry: &Entry<T>| keys.contains(entry.key());
         let mut removed = HashSet::new();
-        let kept = |(key, change): &(String, Change<T>)| {
-            let stays = !keys.contains(key);
-            if !stays && change.is_removal() {
-                removed.insert(key.clone());
-            }
-            stays
-        };
-        self.0.retain(kept);
-        self.0.extend(later.0.into_iter().map(|(key, change)| {
-            let change = match change.into_value() {
-                Some(value) if removed.contains(&key) => Change::Replace(value),
-                Some(value) => Change::Set(value),
-                None => Change::Remove,
-            };
-            (key, change)
+        if self.0.iter().any(is_changed) {
+            let gone = self.0.extract_if(.., |entry| is_changed(entry));
+            removed = gone.filter(|entry| !matches!(entry, Entry::Set(_))).map(Entry::into_key).collect();
+        }
+        self.0.extend(later.0.into_iter().map(|entry| match entry {
+            Entry::Set(value) | Entry::Replace(value) if removed.contains(value.key()) => Entry::Replace(value),
+            Entry::Set(value) | Entry::Replace(value) => Entry::Set(value),
+            Entry::Remove(key) => Entry::Remove(key),
         }));
     }
+}
 
-    /// Whoever makes one this way has looked at the keys.
-    pub(crate) fn from_checked(changes: Vec<(String, Change<T>)>) -> Self {
-        Self(changes)
+impl<T: Keyed> Entry<T> {
+    fn key(&self) -> &str {
+        match self {
+            Self::Set(value) | Self::Replace(value) => value.key(),
+            Self::Remove(key) => key,
+        }
     }
 
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.0.iter_mut().filter_map(|(_, change)| change.value_mut())
+    fn into_key(self) -> String {
+        match self {
+            Self::Set(value) | Self::Replace(value) => value.key().to_owned(),
+            Self::Remove(key) => key,
+        }
+    }
+
+    fn change(&self) -> Change<&T> {
+        match self {
+            Self::Set(value) => Change::Set(value),
+            Self::Replace(value) => Change::Replace(value),
+            Self::Remove(_) => Change::Remove,
+        }
     }
 }
 
 impl<T> Default for ChangeList<T> {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl<T> IntoIterator for ChangeList<T> {
-    type Item = (String, Change<T>);
-    type IntoIter = vec::IntoIter<(String, Change<T>)>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
     }
 }
 
@@ -166,5 +189,10 @@ impl<'a> Keys<'a> {
     /// Says whether `key` is one of them.
     pub fn contains(&self, key: &str) -> bool {
         self.few.contains(&key) || self.many.contains(key)
+    }
+
+    /// Returns all of them, if they are so few that looking at each is quick.
+    pub fn few(&self) -> Option<&[&'a str]> {
+        self.many.is_empty().then_some(&self.few)
     }
 }

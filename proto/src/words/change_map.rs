@@ -14,7 +14,7 @@ use crate::wire::marker;
 /// annotations.set("example.org/class", "gold")?;
 /// annotations.replace("example.org/cpus", "0-3")?;
 /// annotations.remove("example.org/debug");
-/// assert_eq!(annotations.get("example.org/debug"), Some(&Change::Remove));
+/// assert_eq!(annotations.get("example.org/debug"), Some(Change::Remove));
 ///
 /// assert!(annotations.set("-x", "1").is_err());
 /// # Ok::<(), nri_proto::DashedKey>(())
@@ -30,7 +30,8 @@ impl<T> ChangeMap<T> {
 
     /// Gives `key` a value. If it was removed before, it is replaced.
     pub fn set(&mut self, key: impl Into<String>, value: impl Into<T>) -> Result<(), DashedKey> {
-        let key = marker::unmarked(key.into())?;
+        let key = key.into();
+        marker::check(&key)?;
         let change = match self.0.get(&key) {
             Some(Change::Replace(_) | Change::Remove) => Change::Replace(value.into()),
             Some(Change::Set(_)) | None => Change::Set(value.into()),
@@ -41,7 +42,9 @@ impl<T> ChangeMap<T> {
 
     /// Gives `key` a value, also if another plugin gave it one.
     pub fn replace(&mut self, key: impl Into<String>, value: impl Into<T>) -> Result<(), DashedKey> {
-        self.0.insert(marker::unmarked(key.into())?, Change::Replace(value.into()));
+        let key = key.into();
+        marker::check(&key)?;
+        self.0.insert(key, Change::Replace(value.into()));
         Ok(())
     }
 
@@ -51,8 +54,8 @@ impl<T> ChangeMap<T> {
     }
 
     /// Returns what becomes of `key`.
-    pub fn get(&self, key: &str) -> Option<&Change<T>> {
-        self.0.get(key)
+    pub fn get(&self, key: &str) -> Option<Change<&T>> {
+        self.0.get(key).map(Change::as_ref)
     }
 
     /// Says whether nothing changes.
@@ -66,8 +69,8 @@ impl<T> ChangeMap<T> {
     }
 
     /// Returns the changes, in the order of keys.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Change<T>)> {
-        self.0.iter().map(|(key, change)| (key.as_str(), change))
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, Change<&T>)> {
+        self.0.iter().map(|(key, change)| (key.as_str(), change.as_ref()))
     }
 
     /// Adds changes that are made after these: where both change a key, the later one counts.
@@ -104,8 +107,8 @@ impl<T> IntoIterator for ChangeMap<T> {
 mod tests {
     use super::*;
 
-    fn check(changes: ChangeMap<String>, expected: &Change<&str>) {
-        assert_eq!(changes.get("k").map(|change| change.as_ref().map(String::as_str)).as_ref(), Some(expected));
+    fn check(changes: ChangeMap<String>, expected: Change<&str>) {
+        assert_eq!(changes.get("k").map(|change| change.map(String::as_str)), Some(expected));
         assert_eq!(changes.len(), 1);
     }
 
@@ -125,7 +128,7 @@ mod tests {
             changes.remove("k");
             set(changes);
         });
-        check(changes, &Change::Replace("v"));
+        check(changes, Change::Replace("v"));
     }
 
     #[test]
@@ -134,10 +137,10 @@ mod tests {
             set(changes);
             changes.remove("k");
         };
-        check(changed(removed), &Change::Remove);
+        check(changed(removed), Change::Remove);
 
         let mut changes = changed(set);
         changes.then(changed(removed));
-        check(changes, &Change::Remove);
+        check(changes, Change::Remove);
     }
 }

@@ -5,14 +5,14 @@ use super::*;
 fn check_map(entries: &[(&str, &str)], expected: &[(&str, Change<&str>)]) {
     let entries: HashMap<_, _> = entries.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     let changes: ChangeMap<String> = entries.translate();
-    let changes: Vec<_> = changes.iter().map(|(key, change)| (key, change.as_ref().map(String::as_str))).collect();
+    let changes: Vec<_> = changes.iter().map(|(key, change)| (key, change.map(String::as_str))).collect();
     assert_eq!(changes, expected);
 }
 
 fn check_list(entries: &[(&str, &str)], expected: &[(&str, Change<&str>)]) {
     let entries: Vec<_> = entries.iter().map(|&(key, value)| variable(key, value)).collect();
     let changes: ChangeList<EnvVar> = entries.translate();
-    let changes: Vec<_> = changes.iter().map(|(key, change)| (key, change.as_ref().map(|var| &*var.value))).collect();
+    let changes: Vec<_> = changes.iter().map(|(key, change)| (key, change.map(|var| &*var.value))).collect();
     assert_eq!(changes, expected);
 }
 

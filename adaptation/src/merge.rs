@@ -1,0 +1,62 @@
+//! What several plugins' replies to one question come to.
+//!
+//! A merge is made for each question that is answered with changes: [`CreateMerge`], [`UpdateMerge`], [`StopMerge`].
+//! Replies are applied in the order in which plugins are asked. After each, `view` is what the next plugin is shown, and
+//! [`Applied`] says whether that changed. At the end `finish` gives what the runtime is to do.
+//!
+//! 1. A reply is looked at as a list of what it touches ([`Touch`]), and each touch is claimed. What another plugin has
+//!    claimed is a [`Conflict`] that names both. A plugin that removes something first may set it again.
+//! 2. Only if all claims could be made is anything changed: a refused reply leaves nothing behind.
+//! 3. The reply is added to the result, and made in the view.
+//!
+//! Nothing here does I/O, waits or knows the time, and the same replies in the same order give the same result. Rules and
+//! texts are upstream's; where they are not, `docs/differences.md` says so.
+
+mod changed;
+mod claims;
+mod collect;
+mod create;
+mod dropped;
+mod error;
+mod resources;
+mod stop;
+#[cfg(test)]
+mod tests;
+mod touch;
+mod update;
+mod updates;
+mod view;
+
+pub use changed::{Changed, Value};
+pub use create::{CreateMerge, MergedCreate};
+pub use dropped::Dropped;
+pub use error::{Conflict, MergeError};
+pub use stop::{MergedStop, StopMerge};
+pub use touch::Touch;
+pub use update::{MergedUpdate, UpdateMerge};
+pub use updates::AskedEviction;
+
+use nri_proto::{Field, Unread};
+
+/// What became of a reply.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// What it changed, in the order in which it was changed.
+    pub changes: Vec<Changed>,
+    /// What of it was not used.
+    pub dropped: Vec<Dropped>,
+}
+
+impl Applied {
+    /// Begins with what nobody could read.
+    fn without(unread: Vec<Unread>) -> Self {
+        Self { changes: Vec::new(), dropped: unread.into_iter().map(Dropped::Unread).collect() }
+    }
+
+    /// Says whether the next plugin is shown something else than this one was.
+    pub fn view_changed(&self) -> bool {
+        let is_shown = |field| !matches!(field, Field::CdiDevices | Field::MemoryPolicy);
+        let is_something = |change: &Changed| change.before.is_some() || change.after.is_some();
+        self.changes.iter().any(|change| change.container.is_none() && is_shown(change.field) && is_something(change))
+    }
+}

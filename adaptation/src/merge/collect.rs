@@ -1,0 +1,83 @@
+//! Adds a plugin's adjustment to those of the plugins before it.
+
+use nri_proto::{Adjustment, Hooks, LinuxAdjustment, Rdt};
+
+use super::changed::Notes;
+use super::resources;
+use super::view::add_hooks;
+
+/// Returns an adjustment that changes nothing, as upstream gives it to validators: with the messages that are often
+/// looked into.
+pub(super) fn nothing_adjusted() -> Adjustment {
+    Adjustment {
+        hooks: Some(Hooks::default()),
+        linux: Some(LinuxAdjustment { resources: Some(resources::nothing_set()), ..LinuxAdjustment::default() }),
+        ..Adjustment::default()
+    }
+}
+
+/// Adds a later adjustment. What both change has been claimed by the later one.
+pub(super) fn add(result: &mut Adjustment, later: Adjustment) {
+    let Adjustment { annotations, mounts, env, hooks, linux, rlimits, cdi_devices, args, unknown: _ } = later;
+    result.annotations.then(annotations);
+    result.mounts.then(mounts);
+    result.env.then(env);
+    result.args.then(args);
+    if let Some(hooks) = hooks {
+        add_hooks(&hooks, result.hooks.get_or_insert_default());
+    }
+    if let Some(linux) = linux {
+        add_linux(result.linux.get_or_insert_default(), linux);
+    }
+    result.rlimits.extend(rlimits);
+    result.cdi_devices.extend(cdi_devices);
+}
+
+fn add_linux(result: &mut LinuxAdjustment, later: LinuxAdjustment) {
+    let LinuxAdjustment {
+        devices,
+        resources,
+        cgroups_path,
+        oom_score_adj,
+        io_priority,
+        seccomp_policy,
+        namespaces,
+        sysctl,
+        net_devices,
+        scheduler,
+        rdt,
+        memory_policy,
+        unknown: _,
+    } = later;
+    result.devices.then(devices);
+    if let Some(resources) = resources {
+        resources::apply(&resources, result.resources.get_or_insert_default(), &mut Notes::none());
+    }
+    if !cgroups_path.is_empty() {
+        result.cgroups_path = cgroups_path;
+    }
+    result.oom_score_adj = oom_score_adj.or(result.oom_score_adj.take());
+    result.io_priority = io_priority.or(result.io_priority.take());
+    result.seccomp_policy = seccomp_policy.or(result.seccomp_policy.take());
+    result.namespaces.then(namespaces);
+    result.sysctl.then(sysctl);
+    result.net_devices.then(net_devices);
+    result.scheduler = scheduler.or(result.scheduler.take());
+    // Upstream's validators find it, empty, once any plugin has adjusted anything of Linux.
+    add_rdt(result.rdt.get_or_insert_default(), rdt.unwrap_or_default());
+    result.memory_policy = memory_policy.or(result.memory_policy.take());
+}
+
+/// Something that is set is no longer to be removed.
+fn add_rdt(result: &mut Rdt, later: Rdt) {
+    let Rdt { clos_id, schemata, enable_monitoring, remove, unknown: _ } = later;
+    if remove {
+        *result = Rdt { remove: true, ..Rdt::default() };
+    }
+    if clos_id.is_some() || schemata.is_some() || enable_monitoring.is_some() {
+        result.remove = false;
+    }
+    result.clos_id = clos_id.or(result.clos_id.take());
+    result.schemata = schemata.or(result.schemata.take());
+    result.enable_monitoring = enable_monitoring.or(result.enable_monitoring.take());
+}

@@ -1,0 +1,132 @@
+use nri_proto::{Adjustment, Container, CreateReply, Field, Owners, PluginId, Rdt, TakeUnknown, Update};
+
+use super::changed::Notes;
+use super::claims::Claims;
+use super::updates::{self, Updates};
+use super::{Applied, AskedEviction, MergeError, Touch, Value, collect, view};
+
+/// What plugins want of a container that is being created.
+///
+/// ```
+/// use nri_adaptation::merge::CreateMerge;
+/// use nri_proto::{Adjustment, Change, Container, CreateReply, EnvVar, PluginId};
+///
+/// let (first, second): (PluginId, PluginId) = ("10-a".parse()?, "20-b".parse()?);
+/// let mut adjustment = Adjustment::default();
+/// adjustment.env.set(EnvVar::new("LEVEL", "info"))?;
+/// let reply = CreateReply { adjustment: Some(adjustment), ..CreateReply::default() };
+///
+/// let mut merge = CreateMerge::new(Container { id: "9a27".to_owned(), ..Container::default() });
+/// assert!(merge.apply(&first, reply.clone())?.view_changed());
+/// assert_eq!(merge.view().env("LEVEL"), Some("info"));
+///
+/// let error = merge.apply(&second, reply).unwrap_err();
+/// assert_eq!(error.to_string(), r#"plugins "20-b" and "10-a" both tried to set Env LEVEL"#);
+///
+/// let merged = merge.finish();
+/// assert!(matches!(merged.adjustment.env.get("LEVEL"), Some(Change::Set(level)) if level.value == "info"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateMerge {
+    view: Container,
+    /// As it was before any plugin changed it.
+    rdt: Option<Rdt>,
+    adjustment: Adjustment,
+    updates: Updates,
+    evictions: Vec<AskedEviction>,
+    claims: Claims,
+}
+
+/// What the runtime is to do when it creates the container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergedCreate {
+    /// What changes in the container. Upstream gives the messages that are often looked into also where they are empty,
+    /// and so do we.
+    pub adjustment: Adjustment,
+    /// What changes in others, one update for each.
+    pub updates: Vec<Update>,
+    /// What is to be stopped, in the order in which it was asked for.
+    pub evictions: Vec<AskedEviction>,
+    /// Which plugin wants what.
+    pub owners: Owners,
+}
+
+impl CreateMerge {
+    /// Begins with the container as the runtime has it.
+    pub fn new(mut container: Container) -> Self {
+        view::normalise(&mut container);
+        Self {
+            rdt: container.linux.as_ref().and_then(|linux| linux.rdt.clone()),
+            view: container,
+            adjustment: collect::nothing_adjusted(),
+            updates: Updates::default(),
+            evictions: Vec::new(),
+            claims: Claims::default(),
+        }
+    }
+
+    /// Returns the container as the next plugin is shown it.
+    pub fn view(&self) -> &Container {
+        &self.view
+    }
+
+    /// Applies what a plugin replied, or nothing of it.
+    pub fn apply(&mut self, plugin: &PluginId, mut reply: CreateReply) -> Result<Applied, MergeError> {
+        let unread = reply.take_unknown();
+        let conflicts = self.claims.all_or_none(plugin, |claiming| {
+            if let Some(adjustment) = &reply.adjustment {
+                claiming.claim(&self.view.id, &Touch::of_adjustment(adjustment))?;
+            }
+            updates::claim(claiming, &reply.updates, Some(&self.view.id))
+        })?;
+
+        let CreateReply { adjustment, updates, evictions, unknown: _ } = reply;
+        let mut applied = Applied::without(unread);
+        if let Some(adjustment) = adjustment {
+            self.adjust(adjustment, &mut Notes::of_own(&mut applied.changes));
+        }
+        for update in updates::claimed(updates, conflicts, &mut applied.dropped) {
+            self.updates.add(update, &mut applied);
+        }
+        self.evictions.extend(AskedEviction::all(plugin, evictions));
+        Ok(applied)
+    }
+
+    /// Returns what the replies come to.
+    pub fn finish(self) -> MergedCreate {
+        MergedCreate {
+            adjustment: self.adjustment,
+            updates: self.updates.into_list(),
+            evictions: self.evictions,
+            owners: self.claims.into_owners(),
+        }
+    }
+
+    pub(super) fn adjust(&mut self, adjustment: Adjustment, notes: &mut Notes<'_>) {
+        let touches_rdt = adjustment.linux.as_ref().is_some_and(|linux| linux.rdt.is_some());
+        view::adjust(&mut self.view, &adjustment, notes);
+        collect::add(&mut self.adjustment, adjustment);
+        if touches_rdt {
+            self.show_rdt(notes);
+        }
+    }
+
+    /// Shows what the result makes of what was there at first: a removal is forgotten once something is set.
+    fn show_rdt(&mut self, notes: &mut Notes<'_>) {
+        let result = self.adjustment.linux.as_ref().and_then(|linux| linux.rdt.clone()).unwrap_or_default();
+        let shown = &mut self.view.linux.get_or_insert_default().rdt;
+        let after = view::rdt(self.rdt.as_ref(), result);
+        let before = std::mem::replace(shown, after.clone()).unwrap_or_default();
+        let after = after.unwrap_or_default();
+        note(Field::RdtClosID, before.clos_id, after.clos_id, notes);
+        note(Field::RdtSchemata, before.schemata, after.schemata, notes);
+        note(Field::RdtEnableMonitoring, before.enable_monitoring, after.enable_monitoring, notes);
+    }
+}
+
+fn note<T: PartialEq + Clone + Into<Value>>(field: Field, before: Option<T>, after: Option<T>, notes: &mut Notes<'_>) {
+    if before != after {
+        notes.take(field, "", before, after.as_ref());
+    }
+}

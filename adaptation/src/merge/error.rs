@@ -1,0 +1,34 @@
+use nri_proto::quote::quoted;
+use nri_proto::{Field, PluginId};
+
+/// Two plugins set the same field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("plugins {} and {} both tried to set {field} {key}", quoted(claimer.as_str()), quoted(owner))]
+pub struct Conflict {
+    /// The container that it is a field of.
+    pub container: String,
+    /// The field.
+    pub field: Field,
+    /// The entry of the field; empty if it has none.
+    pub key: String,
+    /// The plugin that came second.
+    pub claimer: PluginId,
+    /// The one that came first. The same, if a plugin says two things about one entry.
+    pub owner: String,
+}
+
+/// Why a reply cannot be merged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MergeError {
+    /// Two plugins set the same field.
+    #[error(transparent)]
+    Conflict(#[from] Conflict),
+    /// A plugin updates the container that is being created, which does not exist yet.
+    #[error("plugin {} asked update of {} during creation", quoted(plugin.as_str()), quoted(container))]
+    UpdateDuringCreation {
+        /// The plugin.
+        plugin: PluginId,
+        /// The container.
+        container: String,
+    },
+}

@@ -1,0 +1,252 @@
+use nri_proto::{
+    Adjustment, Args, Change, ChangeList, ChangeMap, Cpu, Field, Hooks, Keyed, LinuxAdjustment, Memory, Namespace, Rdt,
+    Resources, Update,
+};
+
+/// One thing that a reply does to a field of a container, or to an entry of the field.
+///
+/// ```
+/// use nri_adaptation::merge::Touch;
+/// use nri_proto::{Adjustment, EnvVar, Field};
+///
+/// let mut adjustment = Adjustment::default();
+/// adjustment.annotations.set("a", "1")?;
+/// adjustment.env.set(EnvVar::new("B", "2"))?;
+///
+/// let touched: Vec<_> = Touch::of_adjustment(&adjustment).iter().map(|touch| (touch.field, touch.key)).collect();
+/// assert_eq!(touched, [(Field::Annotations, "a"), (Field::Env, "B")]);
+/// # Ok::<(), nri_proto::DashedKey>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch<'a> {
+    /// The field. Rules for devices, which upstream has no field for, are [`Field::Devices`].
+    pub field: Field,
+    /// The entry of the field; empty if it has none.
+    pub key: &'a str,
+    pub(super) act: Act,
+}
+
+/// What a touch means to the claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// It is this plugin's now. A conflict if it is another's, or this one's already.
+    Claim,
+    /// It is nobody's but this plugin's to claim.
+    Clear,
+    /// The same, but only if somebody has set it.
+    ClearIfSet,
+    /// It is this plugin's too.
+    Share,
+    /// It is nobody's.
+    Pass,
+}
+
+impl<'a> Touch<'a> {
+    /// Returns what an adjustment touches, in the order in which it is claimed.
+    ///
+    /// The same entry may be there twice, as it is first cleared and then claimed.
+    pub fn of_adjustment(adjustment: &'a Adjustment) -> Vec<Self> {
+        let Adjustment { annotations, mounts, env, hooks, linux, rlimits, cdi_devices, args, unknown: _ } = adjustment;
+        let mut touches = Touches(Vec::with_capacity(16));
+        touches.map(Field::Annotations, annotations);
+        touches.list(Field::Mounts, mounts);
+        touches.list(Field::Env, env);
+        touches.args(args);
+        touches.hooks(hooks.as_ref());
+        if let Some(linux) = linux {
+            touches.linux(linux);
+        }
+        for rlimit in rlimits {
+            touches.add(Field::Rlimits, &rlimit.kind, Act::Claim);
+        }
+        for device in cdi_devices {
+            touches.add(Field::CdiDevices, &device.name, Act::Claim);
+        }
+        touches.0
+    }
+
+    /// Returns what an update touches, in the order in which it is claimed.
+    pub fn of_update(update: &'a Update) -> Vec<Self> {
+        let mut touches = Touches(Vec::with_capacity(16));
+        if let Some(resources) = update.resources() {
+            touches.resources(resources);
+        }
+        // An update has no rules for devices: they are dropped.
+        touches.0.retain(|touch| touch.act != Act::Pass);
+        touches.0
+    }
+}
+
+struct Touches<'a>(Vec<Touch<'a>>);
+
+impl<'a> Touches<'a> {
+    fn add(&mut self, field: Field, key: &'a str, act: Act) {
+        self.0.push(Touch { field, key, act });
+    }
+
+    /// Claims `field` if it is set.
+    fn simple<T>(&mut self, field: Field, value: Option<&T>) {
+        if value.is_some() {
+            self.add(field, "", Act::Claim);
+        }
+    }
+
+    /// Claims `field` if it is not empty.
+    fn text(&mut self, field: Field, value: &str) {
+        if !value.is_empty() {
+            self.add(field, "", Act::Claim);
+        }
+    }
+
+    fn map<T>(&mut self, field: Field, changes: &'a ChangeMap<T>) {
+        for (key, change) in changes.iter() {
+            if change.is_removal() {
+                self.add(field, key, Act::Clear);
+            }
+            if change.value().is_some() {
+                self.add(field, key, Act::Claim);
+            }
+        }
+    }
+
+    /// Entries of a list that only the runtime has made are nobody's after their removal. Upstream has it so.
+    fn list<T: Keyed>(&mut self, field: Field, changes: &'a ChangeList<T>) {
+        for (key, _) in changes.iter().filter(|(_, change)| change.is_removal()) {
+            self.add(field, key, Act::ClearIfSet);
+        }
+        for (key, _) in changes.iter().filter(|(_, change)| change.value().is_some()) {
+            self.add(field, key, Act::Claim);
+        }
+    }
+
+    /// Namespaces can be touched once: to remove one is a claim, and to replace one is two.
+    fn namespaces(&mut self, changes: &'a ChangeList<Namespace>) {
+        for (key, change) in changes.iter() {
+            self.add(Field::Namespace, key, Act::Claim);
+            if matches!(change, Change::Replace(_)) {
+                self.add(Field::Namespace, key, Act::Claim);
+            }
+        }
+    }
+
+    fn args(&mut self, args: &Args) {
+        if let Some(change) = args.change() {
+            if change.is_removal() {
+                self.add(Field::Args, "", Act::Clear);
+            }
+            self.add(Field::Args, "", Act::Claim);
+        }
+    }
+
+    fn hooks(&mut self, hooks: Option<&Hooks>) {
+        let Some(hooks) = hooks else { return };
+        let Hooks { prestart, create_runtime, create_container, start_container, poststart, poststop, unknown: _ } =
+            hooks;
+        let all = [prestart, create_runtime, create_container, start_container, poststart, poststop];
+        if all.iter().any(|hooks| !hooks.is_empty()) {
+            self.add(Field::OciHooks, "", Act::Share);
+        }
+    }
+
+    fn linux(&mut self, linux: &'a LinuxAdjustment) {
+        let LinuxAdjustment {
+            devices,
+            resources,
+            cgroups_path,
+            oom_score_adj,
+            io_priority,
+            seccomp_policy,
+            namespaces,
+            sysctl,
+            net_devices,
+            scheduler,
+            rdt,
+            memory_policy,
+            unknown: _,
+        } = linux;
+        self.list(Field::Devices, devices);
+        if let Some(resources) = resources {
+            self.resources(resources);
+        }
+        self.text(Field::CgroupsPath, cgroups_path);
+        self.simple(Field::OomScoreAdj, oom_score_adj.as_ref());
+        self.simple(Field::IoPriority, io_priority.as_ref());
+        self.simple(Field::SeccompPolicy, seccomp_policy.as_ref());
+        self.namespaces(namespaces);
+        self.map(Field::Sysctl, sysctl);
+        self.map(Field::LinuxNetDevices, net_devices);
+        self.simple(Field::LinuxSched, scheduler.as_ref());
+        if let Some(rdt) = rdt {
+            self.rdt(rdt);
+        }
+        self.simple(Field::MemoryPolicy, memory_policy.as_ref());
+    }
+
+    fn rdt(&mut self, rdt: &Rdt) {
+        let Rdt { clos_id, schemata, enable_monitoring, remove, unknown: _ } = rdt;
+        if *remove {
+            for field in [Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring] {
+                self.add(field, "", Act::Clear);
+            }
+        }
+        self.simple(Field::RdtClosID, clos_id.as_ref());
+        self.simple(Field::RdtSchemata, schemata.as_ref());
+        self.simple(Field::RdtEnableMonitoring, enable_monitoring.as_ref());
+    }
+
+    fn resources(&mut self, resources: &'a Resources) {
+        let Resources { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified, devices, pids, unknown: _ } =
+            resources;
+        if let Some(memory) = memory {
+            self.memory(memory);
+        }
+        if let Some(cpu) = cpu {
+            self.cpu(cpu);
+        }
+        for limit in hugepage_limits {
+            self.add(Field::HugepageLimits, &limit.page_size, Act::Claim);
+        }
+        if !devices.is_empty() {
+            self.add(Field::Devices, "", Act::Pass);
+        }
+        for key in unified.keys() {
+            self.add(Field::CgroupsUnified, key, Act::Claim);
+        }
+        self.simple(Field::BlockioClass, blockio_class.as_ref());
+        self.simple(Field::RdtClass, rdt_class.as_ref());
+        self.simple(Field::PidsLimit, pids.as_ref());
+    }
+
+    fn memory(&mut self, memory: &Memory) {
+        let Memory {
+            limit,
+            reservation,
+            swap,
+            kernel,
+            kernel_tcp,
+            swappiness,
+            disable_oom_killer,
+            use_hierarchy,
+            unknown: _,
+        } = memory;
+        self.simple(Field::MemLimit, limit.as_ref());
+        self.simple(Field::MemReservation, reservation.as_ref());
+        self.simple(Field::MemSwapLimit, swap.as_ref());
+        self.simple(Field::MemKernelLimit, kernel.as_ref());
+        self.simple(Field::MemTCPLimit, kernel_tcp.as_ref());
+        self.simple(Field::MemSwappiness, swappiness.as_ref());
+        self.simple(Field::MemDisableOomKiller, disable_oom_killer.as_ref());
+        self.simple(Field::MemUseHierarchy, use_hierarchy.as_ref());
+    }
+
+    fn cpu(&mut self, cpu: &Cpu) {
+        let Cpu { shares, quota, period, realtime_runtime, realtime_period, cpus, mems, unknown: _ } = cpu;
+        self.simple(Field::CPUShares, shares.as_ref());
+        self.simple(Field::CPUQuota, quota.as_ref());
+        self.simple(Field::CPUPeriod, period.as_ref());
+        self.simple(Field::CPURealtimeRuntime, realtime_runtime.as_ref());
+        self.simple(Field::CPURealtimePeriod, realtime_period.as_ref());
+        self.text(Field::CPUSetCPUs, cpus);
+        self.text(Field::CPUSetMems, mems);
+    }
+}

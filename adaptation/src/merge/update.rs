@@ -1,0 +1,110 @@
+use nri_proto::{LinuxUpdate, Owners, PluginId, Resources, TakeUnknown, Update, UpdateReply};
+
+use super::changed::Notes;
+use super::claims::Claims;
+use super::updates::{self, Updates};
+use super::{Applied, AskedEviction, MergeError, resources};
+
+/// What plugins want when a container is updated.
+///
+/// ```
+/// use nri_adaptation::merge::UpdateMerge;
+/// use nri_proto::{Pids, PluginId, Resources, Update, UpdateReply};
+///
+/// let limit = |limit| Resources { pids: Some(Pids { limit, ..Pids::default() }), ..Resources::default() };
+/// let reply = UpdateReply { updates: vec![Update::new("9a27", limit(7))], ..UpdateReply::default() };
+///
+/// let mut merge = UpdateMerge::new("9a27", limit(100));
+/// let plugin: PluginId = "10-a".parse()?;
+/// merge.apply(&plugin, reply)?;
+/// assert_eq!(merge.view().pids, limit(7).pids);
+///
+/// let merged = merge.finish();
+/// assert_eq!(merged.own.unwrap().resources().unwrap().pids, limit(7).pids);
+/// assert_eq!(merged.others, []);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpdateMerge {
+    container_id: String,
+    view: Resources,
+    own: Option<Own>,
+    others: Updates,
+    evictions: Vec<AskedEviction>,
+    claims: Claims,
+}
+
+/// Plugins have updated the container that the request is about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Own {
+    ignore_failure: bool,
+}
+
+/// What the runtime is to do when it updates the container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergedUpdate {
+    /// What the container is updated to; `None` if no plugin has a say, and the runtime does what it was asked to.
+    pub own: Option<Update>,
+    /// What changes in others, one update for each.
+    pub others: Vec<Update>,
+    /// What is to be stopped, in the order in which it was asked for.
+    pub evictions: Vec<AskedEviction>,
+    /// Which plugin wants what.
+    pub owners: Owners,
+}
+
+impl UpdateMerge {
+    /// Begins with what the runtime was asked to update the container to.
+    pub fn new(container_id: impl Into<String>, mut resources: Resources) -> Self {
+        resources::normalise(&mut resources);
+        Self {
+            container_id: container_id.into(),
+            view: resources,
+            own: None,
+            others: Updates::default(),
+            evictions: Vec::new(),
+            claims: Claims::default(),
+        }
+    }
+
+    /// Returns the resources as the next plugin is shown them.
+    pub fn view(&self) -> &Resources {
+        &self.view
+    }
+
+    /// Applies what a plugin replied, or nothing of it.
+    pub fn apply(&mut self, plugin: &PluginId, mut reply: UpdateReply) -> Result<Applied, MergeError> {
+        let unread = reply.take_unknown();
+        let conflicts = self.claims.all_or_none(plugin, |claiming| updates::claim(claiming, &reply.updates, None))?;
+
+        let UpdateReply { updates, evictions, unknown: _ } = reply;
+        let mut applied = Applied::without(unread);
+        for update in updates::claimed(updates, conflicts, &mut applied.dropped) {
+            if update.container_id == self.container_id {
+                self.update_own(update, &mut applied);
+            } else {
+                self.others.add(update, &mut applied);
+            }
+        }
+        self.evictions.extend(AskedEviction::all(plugin, evictions));
+        Ok(applied)
+    }
+
+    /// Returns what the replies come to.
+    pub fn finish(self) -> MergedUpdate {
+        let Self { container_id, view, own, others, evictions, claims } = self;
+        let own = own.map(|Own { ignore_failure }| {
+            let linux = LinuxUpdate { resources: Some(view), ..LinuxUpdate::default() };
+            Update { container_id, linux: Some(linux), ignore_failure, ..Update::default() }
+        });
+        MergedUpdate { own, others: others.into_list(), evictions, owners: claims.into_owners() }
+    }
+
+    fn update_own(&mut self, update: Update, applied: &mut Applied) {
+        let Update { container_id, linux, ignore_failure, unknown: _ } = update;
+        let own = self.own.get_or_insert(Own { ignore_failure });
+        own.ignore_failure &= ignore_failure;
+        let notes = &mut Notes::of_own(&mut applied.changes);
+        updates::apply(linux, &mut self.view, &container_id, notes, &mut applied.dropped);
+    }
+}

@@ -1,0 +1,217 @@
+//! Shows the next plugin what the ones before it changed.
+
+use std::collections::{BTreeMap, HashMap};
+
+use nri_proto::{
+    Adjustment, Args, ChangeList, ChangeMap, Container, EnvVar, Field, Hooks, Keyed, LinuxAdjustment, LinuxContainer,
+    Rdt, Rlimit,
+};
+
+use super::Value;
+use super::changed::Notes;
+use super::resources::{self, set, set_text};
+
+/// Adds what upstream adds to a container before the first plugin is shown it: messages that are often looked into.
+pub(super) fn normalise(container: &mut Container) {
+    container.hooks.get_or_insert_default();
+    let linux = container.linux.get_or_insert_default();
+    resources::normalise(linux.resources.get_or_insert_default());
+}
+
+/// Makes an adjustment in the container, but for `rdt`, which depends on what it was at first.
+pub(super) fn adjust(container: &mut Container, adjustment: &Adjustment, notes: &mut Notes<'_>) {
+    let Adjustment { annotations, mounts, env, hooks, linux, rlimits, cdi_devices, args, unknown: _ } = adjustment;
+    change_map(Field::Annotations, annotations, &mut container.annotations, notes);
+    change_list(Field::Mounts, mounts, &mut container.mounts, notes);
+    change_list(Field::Env, env, &mut container.env, notes);
+    change_args(args, &mut container.args, notes);
+    if let Some(hooks) = hooks {
+        add_hooks(hooks, container.hooks.get_or_insert_default());
+        if *hooks != Hooks::default() {
+            notes.take(Field::OciHooks, "", None, Some(hooks));
+        }
+    }
+    if let Some(linux) = linux {
+        adjust_linux(container.linux.get_or_insert_default(), linux, notes);
+    }
+    add_rlimits(rlimits, &mut container.rlimits, notes);
+    // Not shown: they are names for what the runtime looks up later.
+    for device in cdi_devices {
+        notes.take(Field::CdiDevices, &device.name, None, Some(&device.name));
+    }
+}
+
+/// Adds hooks to others.
+pub(super) fn add_hooks(hooks: &Hooks, target: &mut Hooks) {
+    let Hooks { prestart, create_runtime, create_container, start_container, poststart, poststop, unknown: _ } = hooks;
+    target.prestart.extend_from_slice(prestart);
+    target.create_runtime.extend_from_slice(create_runtime);
+    target.create_container.extend_from_slice(create_container);
+    target.start_container.extend_from_slice(start_container);
+    target.poststart.extend_from_slice(poststart);
+    target.poststop.extend_from_slice(poststop);
+}
+
+/// Returns what a container shows if it had `original` and `result` comes of all plugins.
+pub(super) fn rdt(original: Option<&Rdt>, result: Rdt) -> Option<Rdt> {
+    let Rdt { clos_id, schemata, enable_monitoring, remove, unknown: _ } = result;
+    if remove {
+        return None;
+    }
+    if clos_id.is_none() && schemata.is_none() && enable_monitoring.is_none() {
+        return original.cloned();
+    }
+    let mut shown = original.cloned().unwrap_or_default();
+    shown.clos_id = clos_id.or(shown.clos_id);
+    shown.schemata = schemata.or(shown.schemata);
+    shown.enable_monitoring = enable_monitoring.or(shown.enable_monitoring);
+    Some(shown)
+}
+
+fn adjust_linux(container: &mut LinuxContainer, adjustment: &LinuxAdjustment, notes: &mut Notes<'_>) {
+    let LinuxAdjustment {
+        devices,
+        resources,
+        cgroups_path,
+        oom_score_adj,
+        io_priority,
+        seccomp_policy,
+        namespaces,
+        sysctl,
+        net_devices,
+        scheduler,
+        rdt: _,
+        memory_policy,
+        unknown: _,
+    } = adjustment;
+    change_list(Field::Devices, devices, &mut container.devices, notes);
+    if let Some(resources) = resources {
+        resources::apply(resources, container.resources.get_or_insert_default(), notes);
+    }
+    set_text(Field::CgroupsPath, cgroups_path, &mut container.cgroups_path, notes);
+    set(Field::OomScoreAdj, oom_score_adj.as_ref(), &mut container.oom_score_adj, notes);
+    set(Field::IoPriority, io_priority.as_ref(), &mut container.io_priority, notes);
+    set(Field::SeccompPolicy, seccomp_policy.as_ref(), &mut container.seccomp_policy, notes);
+    change_list(Field::Namespace, namespaces, &mut container.namespaces, notes);
+    change_map(Field::Sysctl, sysctl, &mut container.sysctl, notes);
+    change_map(Field::LinuxNetDevices, net_devices, &mut container.net_devices, notes);
+    set(Field::LinuxSched, scheduler.as_ref(), &mut container.scheduler, notes);
+    // A container has no place to show it.
+    set(Field::MemoryPolicy, memory_policy.as_ref(), &mut None, notes);
+}
+
+fn change_map<T: Clone + Into<Value>>(
+    field: Field,
+    changes: &ChangeMap<T>,
+    map: &mut BTreeMap<String, T>,
+    notes: &mut Notes<'_>,
+) {
+    for (key, change) in changes.iter() {
+        let after = change.into_value();
+        let before = match after {
+            Some(value) => map.insert(key.to_owned(), value.clone()),
+            None => map.remove(key),
+        };
+        notes.take(field, key, before, after);
+    }
+}
+
+/// An entry of a list in a container, where changes of it are of `T`.
+trait Entry<T>: Sized {
+    fn key(&self) -> &str;
+    /// Says whether that is its key, without looking for where it ends.
+    fn is(&self, key: &str) -> bool;
+    fn of(value: &T) -> Self;
+    fn into_value(self) -> Value;
+    fn value_of(value: &T) -> Value;
+}
+
+impl<T: Keyed + Clone + Into<Value>> Entry<T> for T {
+    fn key(&self) -> &str {
+        Keyed::key(self)
+    }
+
+    fn is(&self, key: &str) -> bool {
+        Keyed::key(self) == key
+    }
+
+    fn of(value: &T) -> Self {
+        value.clone()
+    }
+
+    fn into_value(self) -> Value {
+        self.into()
+    }
+
+    fn value_of(value: &T) -> Value {
+        value.clone().into()
+    }
+}
+
+/// An environment variable as a container has it, which may lack the `=`.
+impl Entry<EnvVar> for String {
+    fn key(&self) -> &str {
+        self.split_once('=').map_or(self, |(name, _)| name)
+    }
+
+    fn is(&self, key: &str) -> bool {
+        // The byte is looked at first, since most names differ in their lengths.
+        let ends = self.as_bytes().get(key.len()).is_none_or(|&next| next == b'=');
+        ends && self.starts_with(key) && !key.contains('=')
+    }
+
+    fn of(variable: &EnvVar) -> Self {
+        [&*variable.name, "=", &*variable.value].concat()
+    }
+
+    fn into_value(mut self) -> Value {
+        self.drain(..self.find('=').map_or(self.len(), |equals| equals + 1));
+        Value::Text(self)
+    }
+
+    fn value_of(variable: &EnvVar) -> Value {
+        Value::Text(variable.value.clone())
+    }
+}
+
+/// What changes goes from where it was, and what it becomes is added at the end.
+fn change_list<T: Keyed, E: Entry<T>>(field: Field, changes: &ChangeList<T>, list: &mut Vec<E>, notes: &mut Notes<'_>) {
+    if changes.is_empty() {
+        return;
+    }
+    let keys = changes.keys();
+    let is_changed = |entry: &E| match keys.few() {
+        Some(keys) => keys.iter().any(|key| entry.is(key)),
+        None => keys.contains(entry.key()),
+    };
+    let mut before = HashMap::new();
+    if list.iter().any(is_changed) {
+        let gone = list.extract_if(.., |entry| is_changed(entry));
+        before = gone.map(|entry| (entry.key().to_owned(), entry)).collect();
+    }
+    for (key, change) in changes.iter() {
+        let (before, after) = (before.remove(key), change.into_value());
+        list.extend(after.map(E::of));
+        notes.take_values(field, key, || (before.map(E::into_value), after.map(E::value_of)));
+    }
+}
+
+/// To undo what another plugin set shows no arguments, as upstream does.
+fn change_args(args: &Args, target: &mut Vec<String>, notes: &mut Notes<'_>) {
+    if let Some(change) = args.change() {
+        let after = change.into_value().map(<[String]>::to_vec);
+        let before = std::mem::replace(target, after.clone().unwrap_or_default());
+        notes.take(Field::Args, "", Some(before).filter(|args| !args.is_empty()), after.as_ref());
+    }
+}
+
+fn add_rlimits(rlimits: &[Rlimit], target: &mut Vec<Rlimit>, notes: &mut Notes<'_>) {
+    if rlimits.is_empty() {
+        return;
+    }
+    let before: HashMap<&str, &Rlimit> = target.iter().map(|rlimit| (&*rlimit.kind, rlimit)).collect();
+    for rlimit in rlimits {
+        notes.take(Field::Rlimits, &rlimit.kind, before.get(&*rlimit.kind).copied().cloned(), Some(rlimit));
+    }
+    target.extend_from_slice(rlimits);
+}
