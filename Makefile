@@ -28,7 +28,7 @@ build: setup ## Build everything, optimised
 	$(CARGO) build --release --workspace --lib --bins --examples
 
 run: setup ## See the protocol work: two ends register, configure and relay an event
-	$(CARGO) run --release --quiet --package nri-proto --example handshake
+	$(CARGO) run --release --package nri-proto --example handshake
 
 # Go is found or fetched; where it cannot be had, the tests that need it say so and pass, unless NRI_REQUIRE_GO is set.
 test: setup ## Run what a contributor runs: all tests, and those against Go's own NRI

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use nri_proto::call::{self, Client, Method, ServeLimits};
 use nri_proto::mux::{ChannelId, Limits, Mux};
-use nri_proto::{api, service};
+use nri_proto::{Event, EventMask, api, service};
 use protobuf::Message;
 use tokio::net::UnixStream;
 use tokio::sync::Notify;
@@ -51,7 +51,7 @@ async fn runtime(stream: UnixStream, clock: Clock) -> anyhow::Result<()> {
     clock.show("runtime -> plugin", "Configure");
     let answer = plugin.call(ask("Configure"), encoded(&configure)?, TIMEOUT).await?;
     let events = api::ConfigureResponse::parse_from_bytes(&answer)?.events;
-    clock.show("runtime <- plugin", &format!("subscribes to {}", bits(events)));
+    clock.show("runtime <- plugin", &format!("subscribes to {}", EventMask::from_wire(events)));
 
     clock.show("runtime -> plugin", "Synchronize, with no pods and no containers");
     plugin.call(ask("Synchronize"), encoded(&api::SynchronizeRequest::new())?, TIMEOUT).await?;
@@ -114,8 +114,8 @@ struct Logger(Clock);
 #[async_trait]
 impl service::Plugin for Logger {
     async fn configure(&self, _: &TtrpcContext, _: api::ConfigureRequest) -> ttrpc::Result<api::ConfigureResponse> {
-        let start_container = 1 << (api::Event::START_CONTAINER as i32 - 1);
-        Ok(api::ConfigureResponse { events: start_container, ..Default::default() })
+        let events = EventMask::from(Event::StartContainer).to_wire().unwrap_or_default();
+        Ok(api::ConfigureResponse { events, ..Default::default() })
     }
 
     async fn synchronize(
@@ -153,10 +153,6 @@ fn ask(name: &'static str) -> Method {
 
 fn encoded(message: &impl Message) -> anyhow::Result<Bytes> {
     Ok(message.write_to_bytes()?.into())
-}
-
-fn bits(events: i32) -> String {
-    format!("events 0x{events:x}")
 }
 
 fn pod() -> api::PodSandbox {
