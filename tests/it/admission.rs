@@ -159,7 +159,7 @@ async fn u4_a_peer_that_was_refused_is_told_why_and_closed_at_once() {
         let peer = runtime.peer().await;
         assert_code(&peer.register(index, name).await, Code::INVALID_ARGUMENT);
         let after = peer.closed().await;
-        assert!(after < Duration::from_millis(500), "{after:?}");
+        assert!(after < Duration::from_secs(2), "{after:?}");
     }
     assert!(runtime.nri.plugins().is_empty());
     runtime.nri.stop().await;
@@ -177,7 +177,7 @@ async fn u5_peers_that_never_register_hold_up_nobody() {
     let peer = runtime.peer().await;
     peer.register("10", "a").await.unwrap();
     runtime.until_joined(1).await;
-    assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+    assert!(before.elapsed() < Duration::from_secs(3), "{:?}", before.elapsed());
     runtime.nri.stop().await;
 }
 
@@ -189,7 +189,7 @@ async fn u10_a_plugin_cannot_become_another_one() {
     peer.register("10", "a").await.unwrap();
     runtime.until_joined(1).await;
     assert_code(&peer.register("00", "policy").await, Code::ALREADY_EXISTS);
-    assert!(peer.closed().await < Duration::from_millis(500));
+    assert!(peer.closed().await < Duration::from_secs(2));
     runtime.until_joined(0).await;
     runtime.nri.stop().await;
 }
