@@ -104,7 +104,7 @@ impl Owed {
             None => {}
             Some(Some(answer)) => {
                 // Nobody is there to be told.
-                let _ = self.entry.judge(&self.request, self.begun, self.is_trial, answer);
+                let _ = self.entry.judge_asked(&self.request, self.begun, self.is_trial, answer);
             }
             Some(None) => {
                 self.entry.timed_out(&self.request, self.begun, self.is_trial);

@@ -111,7 +111,7 @@ impl Entry {
         match timeout_at(asked.deadline(), asked.answer()).await {
             Ok(answer) => {
                 // Judged while the lane is held: what it missed comes before the next request.
-                let outcome = self.judge(request, begun, is_trial, answer);
+                let outcome = self.judge_asked(request, begun, is_trial, answer);
                 asked.finish();
                 outcome
             }
@@ -216,6 +216,22 @@ impl Entry {
         if !kept {
             self.close("it missed more than is kept for it");
         }
+    }
+
+    /// Judges an answer. An end that the plugin has not even taken is kept for it.
+    pub(crate) fn judge_asked(
+        self: &Arc<Self>,
+        request: &Arc<Request>,
+        begun: Instant,
+        is_trial: bool,
+        answer: Answer,
+    ) -> Result<Reply, Cause> {
+        let not_taken = matches!(answer, Err(PluginError::NotTaken));
+        let outcome = self.judge(request, begun, is_trial, answer);
+        if not_taken {
+            self.keep(request);
+        }
+        outcome
     }
 
     /// What an answer in time means for the plugin and for the request.

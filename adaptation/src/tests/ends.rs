@@ -128,6 +128,19 @@ async fn a_plugin_that_fails_its_trial_is_left_in_peace() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_end_that_a_plugin_has_not_taken_is_told_again_before_anything_else() {
+    let diary = Diary::default();
+    let full = FakePlugin::new("10-full", EventMask::ALL, Manner::DoesNotTake, &diary);
+    let nri = adaptation("", &[("10-full", &full)]).await;
+    nri.begin(pod("p")).notify(Notice::StopPod).await.unwrap();
+    full.behave(at_once());
+    nri.begin(pod("p")).notify(Notice::RemovePod).await.unwrap();
+    let told = diary.lines();
+    assert_eq!(told[told.len() - 2..], ["10-full StopPodSandbox p", "10-full RemovePodSandbox p"]);
+    assert!(told.len() >= 3, "it was told twice: {told:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_plugin_that_panics_is_closed() {
     let diary = Diary::default();
     let bad = FakePlugin::new("10-bad", EventMask::ALL, Manner::Panics, &diary);

@@ -38,6 +38,7 @@ pub(super) enum Manner {
     Refuses,
     GivesUpAfter(Duration),
     Panics,
+    DoesNotTake,
 }
 
 pub(super) struct FakePlugin {
@@ -95,6 +96,7 @@ impl Plugin for FakePlugin {
             }
             Manner::Never => std::future::pending().await,
             Manner::Panics => panic!("on purpose"),
+            Manner::DoesNotTake => Err(PluginError::NotTaken),
             Manner::Refuses => Err(PluginError::refused("not today")),
             Manner::GivesUpAfter(time) => {
                 tokio::time::sleep(time).await;

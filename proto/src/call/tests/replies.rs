@@ -131,9 +131,12 @@ async fn dropping_the_last_client_ends_its_task_and_not_the_connection() {
     let _pending = another.send(METHOD, Bytes::new(), SECOND).await.unwrap();
     let _ = read_request(&mut raw).await;
     drop(another);
-    while tokio::runtime::Handle::current().metrics().num_alive_tasks() > before + 1 {
-        tokio::task::yield_now().await;
-    }
+    let ended = async {
+        while tokio::runtime::Handle::current().metrics().num_alive_tasks() > before + 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(SECOND * 20, ended).await.expect("its task is left");
     raw.message(1, 2, 1, &response(b"for nobody")).await;
     mux.close();
     assert!(matches!(mux.closed().await, Closed::Local));
