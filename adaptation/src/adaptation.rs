@@ -116,6 +116,13 @@ impl Adaptation {
         self.shared.watchers.subscribe()
     }
 
+    /// The same without [`Happening::Asked`], for who only looks on how plugins are doing: unless someone
+    /// [watches](Adaptation::watch) everything, requests then cost nothing more.
+    #[must_use]
+    pub fn watch_plugins(&self) -> broadcast::Receiver<Happening> {
+        self.shared.watchers.subscribe_rare()
+    }
+
     /// Waits until no plugin is being synchronized: each that was is asked from now on, or closed.
     pub async fn settled(&self) {
         // The sender lives as long as we do.

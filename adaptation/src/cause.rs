@@ -1,13 +1,17 @@
 //! Why a request was not answered as it should have been, and by whom.
 
+use std::error::Error;
+use std::fmt::{self, Display, Formatter};
+
+use nri_proto::quote::quoted;
 use nri_proto::{Event, PluginId};
-use thiserror::Error;
 
 use crate::health::State;
+use crate::merge::{MergeError, MergedStop};
 use crate::plugin::PluginError;
 
 /// Why a plugin has no say in a request.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Cause {
     /// It answered no, or could not be asked.
     #[error(transparent)]
@@ -30,7 +34,7 @@ pub enum Cause {
 }
 
 /// A plugin that failed a request.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("plugin {plugin} failed to handle {} request", event.rpc())]
 pub struct Failure {
     /// The plugin. A required one that is absent may have no index.
@@ -49,15 +53,56 @@ impl Failure {
 }
 
 /// Why a request failed.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum RelayError {
     /// A plugin failed it. Where the whole chain is told in any case, others may have, too: they are logged.
     #[error(transparent)]
     Failed(#[from] Failure),
+    /// Plugins want contrary things.
+    #[error(transparent)]
+    Contrary(#[from] MergeError),
+    /// A validator does not accept what plugins want.
+    #[error("validator {} rejected container adjustment, reason: {reason}", quoted(validator.as_str()))]
+    Rejected {
+        /// The validator.
+        validator: PluginId,
+        /// Why.
+        reason: String,
+    },
+    /// A validator has not said whether it accepts what plugins want. Without its word nothing may be.
+    #[error("validator plugin {plugin} failed")]
+    Validator {
+        /// The validator.
+        plugin: PluginId,
+        /// Why.
+        #[source]
+        cause: Cause,
+    },
     /// The caller's deadline was over before a plugin was asked.
     #[error("the deadline was over before any plugin could be asked")]
     Deadline,
     /// The adaptation was stopped.
     #[error("NRI was stopped")]
     Stopped,
+}
+
+/// Why the end of a container was not told as it should have been, and what comes of it all the same.
+#[derive(Clone, Debug)]
+pub struct StopError {
+    /// What the plugins want that did not fail.
+    pub merged: MergedStop,
+    /// Why.
+    pub cause: RelayError,
+}
+
+impl Display for StopError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.cause.fmt(f)
+    }
+}
+
+impl Error for StopError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.source()
+    }
 }

@@ -111,6 +111,8 @@ pub enum Happening {
 pub(crate) struct Watchers {
     metrics: Arc<dyn Metrics>,
     happenings: broadcast::Sender<Happening>,
+    /// Without those that come with each request.
+    rare: broadcast::Sender<Happening>,
 }
 
 impl Debug for Watchers {
@@ -121,7 +123,7 @@ impl Debug for Watchers {
 
 impl Watchers {
     pub(crate) fn new(metrics: Arc<dyn Metrics>) -> Self {
-        Self { metrics, happenings: broadcast::Sender::new(BEHIND) }
+        Self { metrics, happenings: broadcast::Sender::new(BEHIND), rare: broadcast::Sender::new(BEHIND) }
     }
 
     pub(crate) fn metrics(&self) -> &dyn Metrics {
@@ -133,6 +135,11 @@ impl Watchers {
         self.happenings.subscribe()
     }
 
+    /// The same without [`Happening::Asked`], which then is not even made.
+    pub(crate) fn subscribe_rare(&self) -> broadcast::Receiver<Happening> {
+        self.rare.subscribe()
+    }
+
     /// A plugin was asked: counted always, told if someone listens.
     pub(crate) fn asked(&self, plugin: &PluginId, request: &Request, took: Duration, failure: Option<&Cause>) {
         let operation = request.event().rpc();
@@ -141,7 +148,8 @@ impl Watchers {
         if self.happenings.receiver_count() == 0 {
             return;
         }
-        self.send(Happening::Asked {
+        // The last one may have stopped listening.
+        let _ = self.happenings.send(Happening::Asked {
             plugin: plugin.clone(),
             event: request.event(),
             pod: request.pod().id.clone(),
@@ -172,11 +180,8 @@ impl Watchers {
             }
             Happening::Asked { .. } => {}
         }
-        self.send(happening);
-    }
-
-    fn send(&self, happening: Happening) {
         // Nobody may be listening.
+        let _ = self.rare.send(happening.clone());
         let _ = self.happenings.send(happening);
     }
 }

@@ -86,6 +86,7 @@
 mod adaptation;
 mod asked;
 mod cause;
+mod chain;
 pub mod config;
 mod connection;
 mod entry;
@@ -93,6 +94,7 @@ mod events;
 pub mod health;
 mod listener;
 pub mod merge;
+mod merging;
 mod missed;
 mod operation;
 pub mod plugin;
@@ -106,12 +108,13 @@ pub mod snapshot;
 pub mod socket;
 mod source;
 mod turns;
+mod validation;
 
 pub use adaptation::{Adaptation, AdmitError, PluginStatus};
-pub use cause::{Cause, Failure, RelayError};
+pub use cause::{Cause, Failure, RelayError, StopError};
 pub use config::Config;
 pub use events::{Happening, Metrics, NoMetrics};
-pub use operation::{Notice, Operation, Said};
+pub use operation::{Notice, Operation};
 pub use plugin::Plugin;
 pub use source::Source;
 

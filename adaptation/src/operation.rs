@@ -1,23 +1,18 @@
 //! One act of the runtime: the only way to reach plugins.
 
-use std::error::Error;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::Poll;
+use std::sync::{Arc, OnceLock};
 
-use nri_proto::{Container, CreateReply, Event, PluginId, Pod, Resources, StopReply, UpdateReply};
-use tokio::sync::oneshot;
+use nri_proto::{Container, Event, PluginId, Pod, Resources};
 use tokio::time::Instant;
-use tracing::warn;
 
-use crate::cause::{Cause, Failure, RelayError};
-use crate::entry::Entry;
-use crate::health::State;
-use crate::plugin::{PluginError, Reply};
-use crate::policy::OnTimeout;
+use crate::cause::{Cause, Failure, RelayError, StopError};
+use crate::chain::{Chain, Relayed, gates};
+use crate::merge::{MergedCreate, MergedStop, MergedUpdate};
+use crate::merging::Merging;
+use crate::policy::PluginKey;
 use crate::request::{Encoded, Request, Subject};
 use crate::roster::Roster;
 use crate::shared::Shared;
-use crate::turns::Turn;
 
 /// What plugins are told, and do not answer but with an error.
 #[derive(Clone, Debug)]
@@ -47,22 +42,6 @@ pub enum Notice {
     PostUpdate(Container),
     /// The container is removed.
     Remove(Container),
-}
-
-/// What one plugin replied.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Said<R> {
-    /// The plugin.
-    pub plugin: PluginId,
-    /// Its reply.
-    pub reply: R,
-}
-
-impl Said<Reply> {
-    fn narrow<R>(self, narrow: impl FnOnce(Reply) -> Option<R>) -> Option<Said<R>> {
-        let Self { plugin, reply } = self;
-        narrow(reply).map(|reply| Said { plugin, reply })
-    }
 }
 
 /// One act of the runtime in flight. All requests of the act are made on it, so that the same
@@ -112,80 +91,90 @@ impl Operation {
             Notice::PostUpdate(container) => (Event::PostUpdateContainer, subject(container)),
             Notice::Remove(container) => (Event::RemoveContainer, subject(container)),
         };
-        self.relay(event, subject).await.map(drop)
+        let Relayed { merging: _, failed } = self.relay(event, subject, Merging::Nothing).await?;
+        failed.map_or(Ok(()), Err)
     }
 
-    /// Asks plugins what they want changed in a container being created.
+    /// Asks plugins what they want changed in a container being created, and validators whether that may be.
     ///
     /// # Errors
     ///
-    /// As [`Operation::notify`].
-    pub async fn create_container(&self, container: Container) -> Result<Vec<Said<CreateReply>>, RelayError> {
-        let said = self.relay(Event::CreateContainer, subject(container)).await?;
-        Ok(said.into_iter().filter_map(|said| said.narrow(Reply::into_create)).collect())
+    /// As [`Operation::notify`]; plugins that want contrary things; a validator that does not accept.
+    pub async fn create_container(&self, container: Container) -> Result<MergedCreate, RelayError> {
+        let event = Event::CreateContainer;
+        let participants = self.participants(event)?;
+        if !participants.has_subscriber(event) && !participants.has_subscriber(Event::ValidateContainerAdjustment) {
+            return Ok(MergedCreate::unchanged());
+        }
+        let (merging, subject) = Merging::create(container);
+        let chain = self.chain(participants, event, subject, merging);
+        let asking = chain.asking.clone();
+        self.in_time(chain.create()).await.unwrap_or_else(|| Err(over(asking.who(participants), event)))
     }
 
     /// Asks plugins what they make of new limits of a container.
     ///
     /// # Errors
     ///
-    /// As [`Operation::notify`].
+    /// As [`Operation::notify`]; plugins that want contrary things.
     pub async fn update_container(
         &self,
         container: Container,
         resources: Option<Resources>,
-    ) -> Result<Vec<Said<UpdateReply>>, RelayError> {
-        let subject = Subject::ContainerResources {
-            container: Arc::new(Encoded::new(container)),
-            resources: resources.map(Box::new),
-        };
-        let said = self.relay(Event::UpdateContainer, subject).await?;
-        Ok(said.into_iter().filter_map(|said| said.narrow(Reply::into_update)).collect())
+    ) -> Result<MergedUpdate, RelayError> {
+        let (merging, subject) = Merging::update(container, resources);
+        Ok(self.relay(Event::UpdateContainer, subject, merging).await?.merging.updated())
     }
 
     /// Tells plugins that a container has stopped, and asks what that means for others.
     ///
     /// # Errors
     ///
-    /// As [`Operation::notify`]. Every plugin is told in any case.
-    pub async fn stop_container(&self, container: Container) -> Result<Vec<Said<StopReply>>, RelayError> {
-        let said = self.relay(Event::StopContainer, subject(container)).await?;
-        Ok(said.into_iter().filter_map(|said| said.narrow(Reply::into_stop)).collect())
+    /// As [`Operation::notify`]; plugins that want contrary things. Every plugin is told in any case, and what the
+    /// others want is in the error.
+    pub async fn stop_container(&self, container: Container) -> Result<MergedStop, StopError> {
+        let (merged, failed) = match self.relay(Event::StopContainer, subject(container), Merging::stop()).await {
+            Ok(Relayed { merging, failed }) => (merging.stopped(), failed),
+            Err(cause) => (MergedStop::default(), Some(cause)),
+        };
+        match failed {
+            None => Ok(merged),
+            Some(cause) => Err(StopError { merged, cause }),
+        }
     }
 
     /// The runtime's store shows the outcome.
     pub fn commit(self) {}
 
     /// The one path of all requests.
-    async fn relay(&self, event: Event, subject: Subject) -> Result<Vec<Said<Reply>>, RelayError> {
-        self.shared.check_running()?;
-        let participants = self.participants.get_or_init(|| self.shared.roster());
-        self.check_required(participants, event)?;
-        let entries: Vec<_> = participants.subscribed(event).cloned().collect();
-        if entries.is_empty() {
-            return Ok(Vec::new());
+    async fn relay(&self, event: Event, subject: Subject, merging: Merging) -> Result<Relayed, RelayError> {
+        let participants = self.participants(event)?;
+        if !participants.has_subscriber(event) {
+            return Ok(Relayed { merging, failed: None });
         }
-        let request = Arc::new(Request::new(event, Arc::clone(&self.pod), subject));
-        let asking = Arc::default();
-        let chain = Chain { shared: Arc::clone(&self.shared), entries, request, asking: Arc::clone(&asking) };
+        let chain = self.chain(participants, event, subject, merging);
+        let asking = chain.asking.clone();
         let relayed =
-            if gates(event) { self.in_time(chain.run()).await } else { self.in_time(chain.run_anyway()).await };
-        match relayed {
-            Some(outcome) => Ok(outcome?),
-            None => Err(over_at(&asking, event)),
-        }
+            if gates(event) { self.in_time(chain.run()).await } else { self.in_time(chain.run_anyway()).await.map(Ok) };
+        relayed.unwrap_or_else(|| Err(over(asking.who(participants), event)))
     }
 
-    /// A plugin that the operator requires must be there before the first one is asked.
-    fn check_required(&self, participants: &Roster, event: Event) -> Result<(), RelayError> {
+    fn chain(&self, participants: &Arc<Roster>, event: Event, subject: Subject, merging: Merging) -> Chain {
+        let request = Request::new(event, Arc::clone(&self.pod), subject);
+        Chain::new(Arc::clone(&self.shared), Arc::clone(participants), request, merging)
+    }
+
+    /// Who takes part. A plugin that the operator requires must be there before the first one is asked.
+    fn participants(&self, event: Event) -> Result<&Arc<Roster>, RelayError> {
+        self.shared.check_running()?;
+        let participants = self.participants.get_or_init(|| self.shared.roster());
         if !gates(event) {
-            return Ok(());
+            return Ok(participants);
         }
-        let is_there =
-            |key: &crate::policy::PluginKey| participants.entries().iter().any(|entry| key.matches(&entry.id));
+        let is_there = |key: &PluginKey| participants.entries().iter().any(|entry| key.matches(&entry.id));
         match self.shared.config.policies.required().find(|key| !is_there(key)) {
             Some(key) => Err(Failure { plugin: key.as_str().to_owned(), event, cause: Cause::Absent }.into()),
-            None => Ok(()),
+            None => Ok(participants),
         }
     }
 
@@ -198,110 +187,14 @@ impl Operation {
     }
 }
 
-/// The plugins that are asked about one request.
-struct Chain {
-    shared: Arc<Shared>,
-    entries: Vec<Arc<Entry>>,
-    request: Arc<Request>,
-    /// The one that is being asked.
-    asking: Arc<Mutex<Option<PluginId>>>,
-}
-
-impl Chain {
-    /// Asks all of them while someone waits for it.
-    async fn run(self) -> Result<Vec<Said<Reply>>, Failure> {
-        let _turn = self.turn().await;
-        self.ask().await
-    }
-
-    /// Asks all of them, whether or not anyone still waits for it.
-    async fn run_anyway(self) -> Result<Vec<Said<Reply>>, Failure> {
-        let shared = Arc::clone(&self.shared);
-        let (sender, outcome) = oneshot::channel();
-        // The place in the queue is taken now, before another request about the pod is made.
-        let mut turn = Box::pin(self.turn());
-        let taken = futures_util::poll!(&mut turn);
-        shared.spawn(async move {
-            let _turn = match taken {
-                Poll::Ready(turn) => turn,
-                Poll::Pending => turn.await,
-            };
-            // Nobody may be waiting for it.
-            let _ = sender.send(self.ask().await);
-        });
-        outcome.await.unwrap_or(Ok(Vec::new()))
-    }
-
-    fn turn(&self) -> impl Future<Output = Turn> + use<> {
-        let (turns, pod) = (self.shared.turns.clone(), self.request.pod().id.as_str().into());
-        async move { turns.take(pod).await }
-    }
-
-    async fn ask(&self) -> Result<Vec<Said<Reply>>, Failure> {
-        let event = self.request.event();
-        let (mut said, mut failed) = (Vec::new(), None);
-        for entry in &self.entries {
-            *self.asking.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry.id.clone());
-            match entry.ask(&self.request).await {
-                Ok(reply) => {
-                    self.shared.watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
-                    said.push(Said { plugin: entry.id.clone(), reply });
-                }
-                Err(cause) => {
-                    let Some(failure) = decide(entry, event, cause) else { continue };
-                    if gates(event) {
-                        return Err(failure);
-                    }
-                    warn!(error = &failure as &dyn Error, "a plugin failed, the others are told all the same");
-                    failed.get_or_insert(failure);
-                }
-            }
-        }
-        failed.map_or(Ok(said), Err)
-    }
-}
-
 /// The caller's deadline was over while this plugin was asked.
-fn over_at(asking: &Mutex<Option<PluginId>>, event: Event) -> RelayError {
-    match &*asking.lock().unwrap_or_else(PoisonError::into_inner) {
+fn over(asked: Option<&PluginId>, event: Event) -> RelayError {
+    match asked {
         Some(plugin) => Failure::new(plugin, event, Cause::CallerDeadline).into(),
         None => RelayError::Deadline,
     }
 }
 
 fn subject(container: Container) -> Subject {
-    Subject::Container(Arc::new(Encoded::new(container)))
-}
-
-/// Whether something happens only if plugins let it. All else has happened already, or must.
-fn gates(event: Event) -> bool {
-    match event {
-        Event::RunPodSandbox
-        | Event::UpdatePodSandbox
-        | Event::CreateContainer
-        | Event::StartContainer
-        | Event::UpdateContainer
-        | Event::ValidateContainerAdjustment => true,
-        Event::PostUpdatePodSandbox
-        | Event::StopPodSandbox
-        | Event::RemovePodSandbox
-        | Event::PostCreateContainer
-        | Event::PostStartContainer
-        | Event::PostUpdateContainer
-        | Event::StopContainer
-        | Event::RemoveContainer => false,
-    }
-}
-
-/// Whether a request fails for this cause, as the policy says, or goes on without the plugin.
-fn decide(entry: &Entry, event: Event, cause: Cause) -> Option<Failure> {
-    let fails = match &cause {
-        Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. }) | Cause::CallerDeadline => true,
-        Cause::PassedOver(State::Closed) | Cause::Absent => entry.policy.required,
-        Cause::Plugin(PluginError::Gone(_) | PluginError::Breach(_) | PluginError::NotTaken)
-        | Cause::TimedOut
-        | Cause::PassedOver(_)
-        | Cause::Busy => entry.policy.on_timeout == OnTimeout::Fail,
-    };
-    fails.then(|| Failure::new(&entry.id, event, cause))
+    Subject::Container(Encoded::new(container))
 }

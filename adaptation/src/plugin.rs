@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nri_proto::event::WireEvents;
 use nri_proto::mux::Closed;
-use nri_proto::{CreateReply, FailurePolicy, StopReply, Update, UpdateReply};
+use nri_proto::{CreateReply, FailurePolicy, StopReply, Update, UpdateReply, Verdict};
 use thiserror::Error;
 use ttrpc::Code;
 
@@ -50,20 +50,8 @@ pub enum Reply {
     Update(UpdateReply),
     /// To a container that stops.
     Stop(StopReply),
-}
-
-impl Reply {
-    pub(crate) fn into_create(self) -> Option<CreateReply> {
-        if let Self::Create(reply) = self { Some(*reply) } else { None }
-    }
-
-    pub(crate) fn into_update(self) -> Option<UpdateReply> {
-        if let Self::Update(reply) = self { Some(reply) } else { None }
-    }
-
-    pub(crate) fn into_stop(self) -> Option<StopReply> {
-        if let Self::Stop(reply) = self { Some(reply) } else { None }
-    }
+    /// To what all plugins together want of a new container.
+    Verdict(Verdict),
 }
 
 /// Why there is no reply.

@@ -178,6 +178,9 @@ fn reply(event: Event, answer: &Bytes) -> Result<Reply, PluginError> {
         Event::CreateContainer => Reply::Create(Box::new(parse::<api::CreateContainerResponse>(answer)?.into())),
         Event::UpdateContainer => Reply::Update(parse::<api::UpdateContainerResponse>(answer)?.into()),
         Event::StopContainer => Reply::Stop(parse::<api::StopContainerResponse>(answer)?.into()),
+        Event::ValidateContainerAdjustment => {
+            Reply::Verdict(parse::<api::ValidateContainerAdjustmentResponse>(answer)?.into())
+        }
         Event::RunPodSandbox
         | Event::UpdatePodSandbox
         | Event::PostUpdatePodSandbox
@@ -187,8 +190,7 @@ fn reply(event: Event, answer: &Bytes) -> Result<Reply, PluginError> {
         | Event::StartContainer
         | Event::PostStartContainer
         | Event::PostUpdateContainer
-        | Event::RemoveContainer
-        | Event::ValidateContainerAdjustment => Reply::Heard,
+        | Event::RemoveContainer => Reply::Heard,
     })
 }
 

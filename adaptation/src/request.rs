@@ -3,21 +3,21 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use nri_proto::{Container, Event, Pod, Resources, api};
+use nri_proto::{Container, Event, Pod, Proposal, Resources, api};
 use protobuf::{CodedOutputStream, Message};
 
 /// A word with its encoding, which is made when the first plugin needs it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Encoded<W> {
-    word: W,
+    word: Arc<W>,
     bytes: OnceLock<Bytes>,
 }
 
 impl<W> Encoded<W> {
     /// The word, not encoded yet.
     #[must_use]
-    pub fn new(word: W) -> Self {
-        Self { word, bytes: OnceLock::new() }
+    pub fn new(word: impl Into<Arc<W>>) -> Self {
+        Self { word: word.into(), bytes: OnceLock::new() }
     }
 
     /// The word.
@@ -30,7 +30,7 @@ impl<W> Encoded<W> {
     where
         W: Clone,
     {
-        self.bytes.get_or_init(|| encode(&M::from(self.word.clone())))
+        self.bytes.get_or_init(|| encode(&M::from(W::clone(&self.word))))
     }
 }
 
@@ -53,7 +53,7 @@ pub enum Subject {
         resources: Option<Box<Resources>>,
     },
     /// One of its containers.
-    Container(Arc<Encoded<Container>>),
+    Container(Encoded<Container>),
     /// New limits of one of its containers.
     ContainerResources {
         /// The container.
@@ -61,6 +61,8 @@ pub enum Subject {
         /// Its limits to be.
         resources: Option<Box<Resources>>,
     },
+    /// What all plugins together want of one of its containers, for validators to look at.
+    Proposal(Arc<Encoded<Proposal>>),
 }
 
 /// One moment in the life of a pod or container that plugins may subscribe to.
@@ -100,7 +102,26 @@ impl Request {
     /// The container that it is about, unless it is about the pod.
     #[must_use]
     pub fn container(&self) -> Option<&Container> {
-        self.encoded_container().map(|container| container.word())
+        match &self.subject {
+            Subject::Proposal(proposal) => proposal.word().container.as_ref(),
+            _ => self.encoded_container().map(Encoded::word),
+        }
+    }
+
+    /// What validators are to look at, if it is for them.
+    #[must_use]
+    pub fn proposal(&self) -> Option<&Proposal> {
+        if let Subject::Proposal(proposal) = &self.subject { Some(proposal.word()) } else { None }
+    }
+
+    /// The same about another container: as plugins before have changed it.
+    pub(crate) fn with(&self, subject: Subject) -> Self {
+        self.of(self.event, subject)
+    }
+
+    /// Another about the same pod.
+    pub(crate) fn of(&self, event: Event, subject: Subject) -> Self {
+        Self::new(event, Arc::clone(&self.pod), subject)
     }
 
     /// Its encoding, made once.
@@ -112,10 +133,13 @@ impl Request {
     }
 
     fn encode(&self) -> Bytes {
+        if let Subject::Proposal(proposal) = &self.subject {
+            return proposal.bytes::<api::ValidateContainerAdjustmentRequest>().clone();
+        }
         written(|out| {
             out.write_bytes(1, self.pod.bytes::<api::PodSandbox>())?;
             match &self.subject {
-                Subject::Pod => Ok(()),
+                Subject::Pod | Subject::Proposal(_) => Ok(()),
                 Subject::PodResources { overhead, resources } => {
                     write_resources(out, 2, overhead.as_deref())?;
                     write_resources(out, 3, resources.as_deref())
@@ -141,10 +165,11 @@ impl Request {
         })
     }
 
-    fn encoded_container(&self) -> Option<&Arc<Encoded<Container>>> {
+    fn encoded_container(&self) -> Option<&Encoded<Container>> {
         match &self.subject {
-            Subject::Pod | Subject::PodResources { .. } => None,
-            Subject::Container(container) | Subject::ContainerResources { container, .. } => Some(container),
+            Subject::Pod | Subject::PodResources { .. } | Subject::Proposal(_) => None,
+            Subject::Container(container) => Some(container),
+            Subject::ContainerResources { container, .. } => Some(container),
         }
     }
 }

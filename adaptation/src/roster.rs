@@ -18,9 +18,14 @@ impl Roster {
         &self.entries
     }
 
-    /// Those that subscribed to `event`.
-    pub(crate) fn subscribed(&self, event: Event) -> impl Iterator<Item = &Arc<Entry>> {
-        self.entries.iter().filter(move |entry| entry.events.contains(event))
+    /// Those that subscribed to `event`, with their places.
+    pub(crate) fn subscribed(&self, event: Event) -> impl Iterator<Item = (usize, &Arc<Entry>)> {
+        self.entries.iter().enumerate().filter(move |(_, entry)| entry.events.contains(event))
+    }
+
+    /// Whether anyone subscribed to `event`.
+    pub(crate) fn has_subscriber(&self, event: Event) -> bool {
+        self.subscribed(event).next().is_some()
     }
 
     /// With one more. One that has the same id gives way, and is returned.

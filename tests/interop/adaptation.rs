@@ -87,13 +87,13 @@ async fn a_go_plugin_joins_hears_a_whole_life_in_order_and_is_told_to_go() {
     life.notify(Notice::RunPod).await.unwrap();
     life.notify(Notice::UpdatePod { overhead: None, resources: None }).await.unwrap();
     life.notify(Notice::PostUpdatePod).await.unwrap();
-    assert_eq!(life.create_container(container("c")).await.unwrap().len(), 1);
+    life.create_container(container("c")).await.unwrap();
     life.notify(Notice::PostCreate(container("c"))).await.unwrap();
     life.notify(Notice::Start(container("c"))).await.unwrap();
     life.notify(Notice::PostStart(container("c"))).await.unwrap();
-    assert_eq!(life.update_container(container("c"), None).await.unwrap().len(), 1);
+    life.update_container(container("c"), None).await.unwrap();
     life.notify(Notice::PostUpdate(container("c"))).await.unwrap();
-    assert_eq!(life.stop_container(container("c")).await.unwrap().len(), 1);
+    life.stop_container(container("c")).await.unwrap();
     life.notify(Notice::Remove(container("c"))).await.unwrap();
     life.notify(Notice::StopPod).await.unwrap();
     life.notify(Notice::RemovePod).await.unwrap();

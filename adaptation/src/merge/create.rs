@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use nri_proto::{Adjustment, Container, CreateReply, Field, Owners, PluginId, Rdt, TakeUnknown, Update};
 
 use super::changed::Notes;
@@ -29,7 +31,8 @@ use super::{Applied, AskedEviction, MergeError, Touch, Value, collect, view};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateMerge {
-    view: Container,
+    /// Copied when it is changed while somebody else still looks at it.
+    view: Arc<Container>,
     /// As it was before any plugin changed it.
     rdt: Option<Rdt>,
     adjustment: Adjustment,
@@ -52,13 +55,25 @@ pub struct MergedCreate {
     pub owners: Owners,
 }
 
+impl MergedCreate {
+    /// What comes out where no plugin is asked.
+    pub(crate) fn unchanged() -> Self {
+        Self {
+            adjustment: collect::nothing_adjusted(),
+            updates: Vec::new(),
+            evictions: Vec::new(),
+            owners: Owners::default(),
+        }
+    }
+}
+
 impl CreateMerge {
     /// Begins with the container as the runtime has it.
     pub fn new(mut container: Container) -> Self {
         view::normalise(&mut container);
         Self {
             rdt: container.linux.as_ref().and_then(|linux| linux.rdt.clone()),
-            view: container,
+            view: Arc::new(container),
             adjustment: collect::nothing_adjusted(),
             updates: Updates::default(),
             evictions: Vec::new(),
@@ -69,6 +84,11 @@ impl CreateMerge {
     /// Returns the container as the next plugin is shown it.
     pub fn view(&self) -> &Container {
         &self.view
+    }
+
+    /// The same, to be kept.
+    pub(crate) fn shared_view(&self) -> Arc<Container> {
+        Arc::clone(&self.view)
     }
 
     /// Applies what a plugin replied, or nothing of it.
@@ -105,7 +125,7 @@ impl CreateMerge {
 
     pub(super) fn adjust(&mut self, adjustment: Adjustment, notes: &mut Notes<'_>) {
         let touches_rdt = adjustment.linux.as_ref().is_some_and(|linux| linux.rdt.is_some());
-        view::adjust(&mut self.view, &adjustment, notes);
+        view::adjust(Arc::make_mut(&mut self.view), &adjustment, notes);
         collect::add(&mut self.adjustment, adjustment);
         if touches_rdt {
             self.show_rdt(notes);
@@ -115,7 +135,7 @@ impl CreateMerge {
     /// Shows what the result makes of what was there at first: a removal is forgotten once something is set.
     fn show_rdt(&mut self, notes: &mut Notes<'_>) {
         let result = self.adjustment.linux.as_ref().and_then(|linux| linux.rdt.clone()).unwrap_or_default();
-        let shown = &mut self.view.linux.get_or_insert_default().rdt;
+        let shown = &mut Arc::make_mut(&mut self.view).linux.get_or_insert_default().rdt;
         let after = view::rdt(self.rdt.as_ref(), result);
         let before = std::mem::replace(shown, after.clone()).unwrap_or_default();
         let after = after.unwrap_or_default();

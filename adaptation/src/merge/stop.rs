@@ -25,7 +25,7 @@ pub struct StopMerge {
 }
 
 /// What the runtime is to do when it stops the container.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergedStop {
     /// What changes in other containers, one update for each.
     pub updates: Vec<Update>,

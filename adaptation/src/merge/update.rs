@@ -41,7 +41,7 @@ struct Own {
 }
 
 /// What the runtime is to do when it updates the container.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergedUpdate {
     /// What the container is updated to; `None` if no plugin has a say, and the runtime does what it was asked to.
     pub own: Option<Update>,

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use nri_proto::EventMask;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::fake::{Diary, FakePlugin, Manner, SECOND, adaptation, at_once, pod};
+use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, pod};
 use crate::health::State;
 use crate::{Cause, Notice, RelayError};
 
@@ -13,7 +12,7 @@ use crate::{Cause, Notice, RelayError};
 #[tokio::test(start_paused = true)]
 async fn u33_a_callers_deadline_names_the_plugin_and_is_no_strike_by_itself() {
     let diary = Diary::default();
-    let slow = FakePlugin::new("10-slow", EventMask::ALL, Manner::After(Duration::from_millis(1500)), &diary);
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(Duration::from_millis(1500)), &diary);
     let nri = adaptation("plugin_defaults.strikes = 1", &[("10-slow", &slow)]).await;
     let operation = nri.begin(pod("p")).until(Instant::now() + SECOND);
     let Err(RelayError::Failed(failed)) = operation.notify(Notice::RunPod).await else { panic!("it was in time") };
@@ -27,8 +26,8 @@ async fn u33_a_callers_deadline_names_the_plugin_and_is_no_strike_by_itself() {
 #[tokio::test(start_paused = true)]
 async fn u33_a_plugin_whose_own_time_is_over_too_is_judged_although_the_caller_has_left() {
     let diary = Diary::default();
-    let stuck = FakePlugin::new("10-stuck", EventMask::ALL, Manner::Never, &diary);
-    let last = FakePlugin::new("90-last", EventMask::ALL, at_once(), &diary);
+    let stuck = FakePlugin::new("10-stuck", LIFE, Manner::Never, &diary);
+    let last = FakePlugin::new("90-last", LIFE, at_once(), &diary);
     let nri = adaptation("", &[("10-stuck", &stuck), ("90-last", &last)]).await;
     assert!(nri.begin(pod("p")).until(Instant::now() + SECOND).notify(Notice::RunPod).await.is_err());
     sleep(SECOND * 2).await;
@@ -41,7 +40,7 @@ async fn u33_a_plugin_whose_own_time_is_over_too_is_judged_although_the_caller_h
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_leaves_frees_the_pods_turn_and_not_the_plugins_lane() {
     let diary = Diary::default();
-    let slow = FakePlugin::new("10-slow", EventMask::ALL, Manner::After(SECOND), &diary);
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND), &diary);
     let nri = adaptation("", &[("10-slow", &slow)]).await;
     let operation = nri.begin(pod("p"));
     assert!(timeout(Duration::from_millis(500), operation.notify(Notice::RunPod)).await.is_err());

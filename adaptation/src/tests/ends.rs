@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nri_proto::EventMask;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::fake::{Diary, FakePlugin, Manner, SECOND, adaptation, at_once, container, pod};
+use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, container, pod};
 use crate::Notice;
 use crate::health::State;
 
 #[tokio::test(start_paused = true)]
 async fn an_end_that_comes_during_a_trial_is_told_before_anything_else() {
     let diary = Diary::default();
-    let slow = FakePlugin::new("10-slow", EventMask::ALL, Manner::After(SECOND * 3), &diary);
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &diary);
     let policy = "[plugins.slow]\nkeep_connected = true\nstrikes = 1";
     let nri = Arc::new(adaptation(policy, &[("10-slow", &slow)]).await);
     nri.begin(pod("p1")).notify(Notice::RunPod).await.unwrap();
@@ -32,7 +31,7 @@ async fn an_end_that_comes_during_a_trial_is_told_before_anything_else() {
 #[tokio::test(start_paused = true)]
 async fn an_end_whose_turn_did_not_come_is_told_later() {
     let diary = Diary::default();
-    let slow = FakePlugin::new("10-slow", EventMask::ALL, Manner::After(SECOND), &diary);
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND), &diary);
     let nri = Arc::new(adaptation("", &[("10-slow", &slow)]).await);
     let stops: Vec<_> = (0..16)
         .map(|number| {
@@ -55,8 +54,8 @@ async fn an_end_whose_turn_did_not_come_is_told_later() {
 async fn every_plugin_hears_of_an_end_although_the_caller_has_left() {
     for deadline in [true, false] {
         let diary = Diary::default();
-        let slow = FakePlugin::new("10-slow", EventMask::ALL, Manner::After(SECOND), &diary);
-        let next = FakePlugin::new("20-next", EventMask::ALL, at_once(), &diary);
+        let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND), &diary);
+        let next = FakePlugin::new("20-next", LIFE, at_once(), &diary);
         let nri = adaptation("", &[("10-slow", &slow), ("20-next", &next)]).await;
         let soon = Duration::from_millis(100);
         if deadline {
@@ -75,7 +74,7 @@ async fn every_plugin_hears_of_an_end_although_the_caller_has_left() {
 #[tokio::test(start_paused = true)]
 async fn a_per_pod_plugin_has_one_request_about_a_pod_although_its_caller_left() {
     let diary = Diary::default();
-    let slow = FakePlugin::new("10-slow", EventMask::ALL, Manner::After(SECOND), &diary);
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND), &diary);
     let nri = adaptation("[plugins.slow]\nconcurrency = \"per-pod\"", &[("10-slow", &slow)]).await;
     let operation = nri.begin(pod("p"));
     assert!(timeout(Duration::from_millis(100), operation.create_container(container("c"))).await.is_err());
@@ -86,7 +85,7 @@ async fn a_per_pod_plugin_has_one_request_about_a_pod_although_its_caller_left()
 #[tokio::test(start_paused = true)]
 async fn a_per_pod_plugin_is_told_what_it_missed_one_by_one() {
     let diary = Diary::default();
-    let slow = FakePlugin::new("10-slow", EventMask::ALL, Manner::After(Duration::from_millis(2100)), &diary);
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(Duration::from_millis(2100)), &diary);
     let nri = Arc::new(adaptation("[plugins.slow]\nconcurrency = \"per-pod\"", &[("10-slow", &slow)]).await);
     let run = |id: &'static str| {
         let nri = Arc::clone(&nri);
@@ -112,7 +111,7 @@ async fn a_per_pod_plugin_is_told_what_it_missed_one_by_one() {
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_fails_its_trial_is_left_in_peace() {
     let diary = Diary::default();
-    let slow = FakePlugin::new("10-slow", EventMask::ALL, Manner::After(SECOND * 3), &diary);
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &diary);
     let policy = "[plugins.slow]\nkeep_connected = true\nstrikes = 1";
     let nri = adaptation(policy, &[("10-slow", &slow)]).await;
     nri.begin(pod("p")).notify(Notice::RunPod).await.unwrap();
@@ -130,7 +129,7 @@ async fn a_plugin_that_fails_its_trial_is_left_in_peace() {
 #[tokio::test(start_paused = true)]
 async fn an_end_that_a_plugin_has_not_taken_is_told_again_before_anything_else() {
     let diary = Diary::default();
-    let full = FakePlugin::new("10-full", EventMask::ALL, Manner::DoesNotTake, &diary);
+    let full = FakePlugin::new("10-full", LIFE, Manner::DoesNotTake, &diary);
     let nri = adaptation("", &[("10-full", &full)]).await;
     nri.begin(pod("p")).notify(Notice::StopPod).await.unwrap();
     full.behave(at_once());
@@ -143,7 +142,7 @@ async fn an_end_that_a_plugin_has_not_taken_is_told_again_before_anything_else()
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_panics_is_closed() {
     let diary = Diary::default();
-    let bad = FakePlugin::new("10-bad", EventMask::ALL, Manner::Panics, &diary);
+    let bad = FakePlugin::new("10-bad", LIFE, Manner::Panics, &diary);
     let nri = adaptation("", &[("10-bad", &bad)]).await;
     nri.begin(pod("p")).notify(Notice::RunPod).await.unwrap();
     tokio::task::yield_now().await;

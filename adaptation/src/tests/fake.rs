@@ -16,6 +16,13 @@ use crate::{Adaptation, Config, Source};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
+/// All events but the validation of others: who does not answer to that lets nothing be created.
+pub(super) const LIFE: EventMask = {
+    let mut events = EventMask::ALL;
+    events.remove(Event::ValidateContainerAdjustment);
+    events
+};
+
 /// What all plugins of a test have seen, in order: `10-a CreateContainer c1`.
 #[derive(Clone, Default)]
 pub(super) struct Diary(Arc<Mutex<Vec<String>>>);

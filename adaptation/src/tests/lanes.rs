@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nri_proto::{Event, EventMask};
+use nri_proto::Event;
 use tokio::time::Instant;
 
-use super::fake::{Diary, FakePlugin, Manner, SECOND, adaptation, at_once, container, pod};
+use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, container, pod};
 use crate::{Adaptation, Notice};
 
 #[tokio::test(start_paused = true)]
 async fn plugins_are_asked_by_index_then_by_name() {
     let diary = Diary::default();
-    let plugin = |name| FakePlugin::new(name, EventMask::ALL, at_once(), &diary);
+    let plugin = |name| FakePlugin::new(name, LIFE, at_once(), &diary);
     let (a, b, c) = (plugin("20-a"), plugin("10-b"), plugin("10-a"));
     let nri = adaptation("", &[("20-a", &a), ("10-b", &b), ("10-a", &c)]).await;
     nri.begin(pod("p")).notify(Notice::RunPod).await.unwrap();
@@ -39,8 +39,8 @@ async fn start_in_pods(nri: Adaptation, count: usize) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn u22_the_chain_is_a_pipeline_for_different_pods() {
     let diary = Diary::default();
-    let plugins = ["10-a", "20-b", "30-c"]
-        .map(|name| (name, FakePlugin::new(name, EventMask::ALL, Manner::After(SECOND), &diary)));
+    let plugins =
+        ["10-a", "20-b", "30-c"].map(|name| (name, FakePlugin::new(name, LIFE, Manner::After(SECOND), &diary)));
     let named: Vec<_> = plugins.iter().map(|(name, plugin)| (*name, plugin)).collect();
     let nri = adaptation("", &named).await;
     assert_eq!(start_in_pods(nri, 16).await, SECOND * 18, "sixteen pods and two plugins ahead");
@@ -52,7 +52,7 @@ async fn u22_the_chain_is_a_pipeline_for_different_pods() {
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_allows_it_is_asked_for_different_pods_at_once() {
     let diary = Diary::default();
-    let slow = FakePlugin::new("10-slow", EventMask::ALL, Manner::After(SECOND), &diary);
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND), &diary);
     let nri = adaptation("[plugins.slow]\nconcurrency = \"per-pod\"", &[("10-slow", &slow)]).await;
     assert_eq!(start_in_pods(nri, 16).await, SECOND);
 }
@@ -60,7 +60,7 @@ async fn a_plugin_that_allows_it_is_asked_for_different_pods_at_once() {
 #[tokio::test(start_paused = true)]
 async fn requests_about_one_pod_go_in_the_order_in_which_they_were_made() {
     let diary = Diary::default();
-    let slow = FakePlugin::new("10-slow", EventMask::ALL, Manner::After(SECOND), &diary);
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND), &diary);
     let nri = Arc::new(adaptation("[plugins.slow]\nconcurrency = \"per-pod\"", &[("10-slow", &slow)]).await);
     let mut requests = Vec::new();
     for number in 0..5 {
@@ -96,7 +96,7 @@ async fn a_slow_subscriber_of_one_event_does_not_slow_the_others() {
 #[tokio::test(start_paused = true)]
 async fn waiting_for_a_lane_has_its_own_limit_and_costs_no_strike() {
     let diary = Diary::default();
-    let slow = FakePlugin::new("10-slow", EventMask::ALL, Manner::After(SECOND), &diary);
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND), &diary);
     let policy = "[plugins.slow]\nlane_timeout = \"2500ms\"\non_timeout = \"fail\"";
     let nri = Arc::new(adaptation(policy, &[("10-slow", &slow)]).await);
     let mut waiting = Vec::new();
@@ -118,8 +118,8 @@ async fn waiting_for_a_lane_has_its_own_limit_and_costs_no_strike() {
 #[tokio::test(start_paused = true)]
 async fn a_second_plugin_of_the_same_name_takes_over() {
     let diary = Diary::default();
-    let old = FakePlugin::new("old", EventMask::ALL, at_once(), &diary);
-    let new = FakePlugin::new("new", EventMask::ALL, at_once(), &diary);
+    let old = FakePlugin::new("old", LIFE, at_once(), &diary);
+    let new = FakePlugin::new("new", LIFE, at_once(), &diary);
     let nri = adaptation("", &[("10-a", &old), ("10-a", &new)]).await;
     nri.begin(pod("p")).notify(Notice::RunPod).await.unwrap();
     assert_eq!(diary.lines(), ["new RunPodSandbox p"]);
@@ -130,8 +130,8 @@ async fn a_second_plugin_of_the_same_name_takes_over() {
 async fn stopping_tells_plugins_to_go_and_leaves_no_task() {
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let diary = Diary::default();
-    let good = FakePlugin::new("10-a", EventMask::ALL, at_once(), &diary);
-    let stuck = FakePlugin::new("20-b", EventMask::ALL, Manner::Never, &diary);
+    let good = FakePlugin::new("10-a", LIFE, at_once(), &diary);
+    let stuck = FakePlugin::new("20-b", LIFE, Manner::Never, &diary);
     let nri = adaptation("", &[("10-a", &good), ("20-b", &stuck)]).await;
     nri.begin(pod("p")).notify(Notice::RunPod).await.unwrap();
     nri.stop().await;

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use nri_proto::EventMask;
-
-use super::fake::{Diary, FakePlugin, Manner, adaptation, at_once, container, pod};
+use super::fake::{Diary, FakePlugin, LIFE, Manner, adaptation, at_once, container, pod};
 use crate::{Notice, RelayError};
 
 fn chain(error: &RelayError) -> String {
@@ -20,18 +18,18 @@ fn chain(error: &RelayError) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_request_goes_on_without_a_plugin_that_does_not_answer() {
     let diary = Diary::default();
-    let stuck = FakePlugin::new("10-stuck", EventMask::ALL, Manner::Never, &diary);
-    let good = FakePlugin::new("20-good", EventMask::ALL, at_once(), &diary);
+    let stuck = FakePlugin::new("10-stuck", LIFE, Manner::Never, &diary);
+    let good = FakePlugin::new("20-good", LIFE, at_once(), &diary);
     let nri = adaptation("", &[("10-stuck", &stuck), ("20-good", &good)]).await;
-    let said = nri.begin(pod("p")).create_container(container("c")).await.unwrap();
-    assert_eq!(said.iter().map(|said| said.plugin.as_str()).collect::<Vec<_>>(), ["20-good"]);
+    nri.begin(pod("p")).create_container(container("c")).await.unwrap();
+    assert_eq!(diary.lines(), ["10-stuck CreateContainer c", "20-good CreateContainer c"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_required_plugin_that_does_not_answer_fails_what_it_gates_by_name() {
     let diary = Diary::default();
-    let stuck = FakePlugin::new("10-stuck", EventMask::ALL, Manner::Never, &diary);
-    let later = FakePlugin::new("20-later", EventMask::ALL, at_once(), &diary);
+    let stuck = FakePlugin::new("10-stuck", LIFE, Manner::Never, &diary);
+    let later = FakePlugin::new("20-later", LIFE, at_once(), &diary);
     let nri =
         adaptation("[plugins.stuck]\nrequired = true\nstrikes = 99", &[("10-stuck", &stuck), ("20-later", &later)])
             .await;
@@ -45,7 +43,7 @@ async fn a_required_plugin_that_does_not_answer_fails_what_it_gates_by_name() {
 #[tokio::test(start_paused = true)]
 async fn a_required_plugin_that_is_absent_fails_before_anyone_is_asked() {
     let diary = Diary::default();
-    let good = FakePlugin::new("20-good", EventMask::ALL, at_once(), &diary);
+    let good = FakePlugin::new("20-good", LIFE, at_once(), &diary);
     let nri = adaptation("[plugins.policy]\nrequired = true", &[("20-good", &good)]).await;
     let failed = nri.begin(pod("p")).notify(Notice::RunPod).await.unwrap_err();
     assert_eq!(
@@ -60,8 +58,8 @@ async fn a_required_plugin_that_is_absent_fails_before_anyone_is_asked() {
 #[tokio::test(start_paused = true)]
 async fn an_error_that_a_plugin_returns_refuses_the_request_and_costs_it_nothing() {
     let diary = Diary::default();
-    let strict = FakePlugin::new("10-strict", EventMask::ALL, Manner::Refuses, &diary);
-    let later = FakePlugin::new("20-later", EventMask::ALL, at_once(), &diary);
+    let strict = FakePlugin::new("10-strict", LIFE, Manner::Refuses, &diary);
+    let later = FakePlugin::new("20-later", LIFE, at_once(), &diary);
     let nri = adaptation("plugin_defaults.strikes = 1", &[("10-strict", &strict), ("20-later", &later)]).await;
     for _ in 0..3 {
         let refused = nri.begin(pod("p")).notify(Notice::Start(container("c"))).await.unwrap_err();
@@ -74,9 +72,9 @@ async fn an_error_that_a_plugin_returns_refuses_the_request_and_costs_it_nothing
 #[tokio::test(start_paused = true)]
 async fn u31_every_plugin_hears_of_an_end_although_one_fails() {
     let diary = Diary::default();
-    let stuck = FakePlugin::new("00-stuck", EventMask::ALL, Manner::Never, &diary);
-    let strict = FakePlugin::new("10-strict", EventMask::ALL, Manner::Refuses, &diary);
-    let last = FakePlugin::new("90-last", EventMask::ALL, at_once(), &diary);
+    let stuck = FakePlugin::new("00-stuck", LIFE, Manner::Never, &diary);
+    let strict = FakePlugin::new("10-strict", LIFE, Manner::Refuses, &diary);
+    let last = FakePlugin::new("90-last", LIFE, at_once(), &diary);
     let policy = "[plugins.stuck]\non_timeout = \"fail\"";
     let nri = adaptation(policy, &[("00-stuck", &stuck), ("10-strict", &strict), ("90-last", &last)]).await;
     let ending = nri.begin(pod("p"));

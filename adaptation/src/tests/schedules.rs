@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nri_proto::{EventMask, PluginId};
+use nri_proto::PluginId;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::fake::{Diary, FakePlugin, Manner, SECOND, adaptation, at_once, container, pod};
+use super::fake::{Diary, FakePlugin, LIFE as EVENTS, Manner, SECOND, adaptation, at_once, container, pod};
 use crate::{Adaptation, Notice, Operation};
 
 /// A small generator: the seed is all that is needed to see a failure again.
@@ -56,7 +56,7 @@ async fn step(operation: &Operation, id: &str, number: usize) {
         2 => operation.notify(Notice::PostCreate(container)).await,
         3 => operation.notify(Notice::Start(container)).await,
         4 => operation.notify(Notice::PostStart(container)).await,
-        5 => operation.stop_container(container).await.map(drop),
+        5 => operation.stop_container(container).await.map(drop).map_err(|error| error.cause),
         6 => operation.notify(Notice::Remove(container)).await,
         7 => operation.notify(Notice::StopPod).await,
         _ => operation.notify(Notice::RemovePod).await,
@@ -98,7 +98,7 @@ async fn schedule(seed: u64) {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let diary = Diary::default();
     let names = ["10-a", "20-b", "30-c"];
-    let plugins = names.map(|name| FakePlugin::new(name, EventMask::ALL, random.manner(), &diary));
+    let plugins = names.map(|name| FakePlugin::new(name, EVENTS, random.manner(), &diary));
     // The last one is always good: it may miss nothing that reaches it.
     plugins[2].behave(at_once());
     let policy = format!(

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nri_proto::{Event, EventMask};
+use nri_proto::Event;
 use tokio::time::{Instant, sleep};
 
-use super::fake::{Diary, FakePlugin, Manner, SECOND, adaptation, at_once, container, pod};
+use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, container, pod};
 use crate::health::State;
 use crate::{Adaptation, Notice};
 
@@ -19,7 +19,7 @@ async fn run(nri: &Adaptation, id: &str) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_for_a_silent_plugin_twice() {
     let diary = Diary::default();
-    let stuck = FakePlugin::new("10-stuck", EventMask::ALL, Manner::After(SECOND * 60), &diary);
+    let stuck = FakePlugin::new("10-stuck", LIFE, Manner::After(SECOND * 60), &diary);
     let nri = adaptation("plugin_defaults.strikes = 100", &[("10-stuck", &stuck)]).await;
     assert_eq!(run(&nri, "first").await, SECOND * 2);
     assert_eq!(run(&nri, "second").await, Duration::ZERO, "the silent plugin was waited for again");
@@ -29,7 +29,7 @@ async fn nobody_waits_for_a_silent_plugin_twice() {
 #[tokio::test(start_paused = true)]
 async fn those_who_queue_for_a_plugin_that_becomes_silent_go_on_at_once() {
     let diary = Diary::default();
-    let stuck = FakePlugin::new("10-stuck", EventMask::ALL, Manner::Never, &diary);
+    let stuck = FakePlugin::new("10-stuck", LIFE, Manner::Never, &diary);
     let nri = Arc::new(adaptation("", &[("10-stuck", &stuck)]).await);
     let before = Instant::now();
     let queue: Vec<_> = (0..10)
@@ -49,7 +49,7 @@ async fn those_who_queue_for_a_plugin_that_becomes_silent_go_on_at_once() {
 #[tokio::test(start_paused = true)]
 async fn u36_a_silent_plugin_never_has_two_requests_and_hears_of_the_end_after_its_beginning() {
     let diary = Diary::default();
-    let slow = FakePlugin::new("10-slow", EventMask::ALL, Manner::After(SECOND * 3), &diary);
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &diary);
     let nri = adaptation("", &[("10-slow", &slow)]).await;
     let create = nri.begin(pod("p"));
     create.create_container(container("c1")).await.unwrap();
@@ -75,7 +75,7 @@ async fn u36_a_silent_plugin_never_has_two_requests_and_hears_of_the_end_after_i
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_stays_silent_is_closed_at_its_strikes() {
     let diary = Diary::default();
-    let stuck = FakePlugin::new("10-stuck", EventMask::ALL, Manner::Never, &diary);
+    let stuck = FakePlugin::new("10-stuck", LIFE, Manner::Never, &diary);
     let nri = adaptation("", &[("10-stuck", &stuck)]).await;
     let mut happenings = nri.watch();
     run(&nri, "p").await;
@@ -92,7 +92,7 @@ async fn a_plugin_that_stays_silent_is_closed_at_its_strikes() {
 #[tokio::test(start_paused = true)]
 async fn u39_a_plugin_that_is_kept_is_suspended_and_tried_again_later() {
     let diary = Diary::default();
-    let slow = FakePlugin::new("10-slow", EventMask::ALL, Manner::After(SECOND * 5), &diary);
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 5), &diary);
     let policy = "[plugins.slow]\nkeep_connected = true\nstrikes = 2";
     let nri = adaptation(policy, &[("10-slow", &slow)]).await;
     assert_eq!(run(&nri, "p1").await, SECOND * 2);
@@ -109,7 +109,7 @@ async fn u39_a_plugin_that_is_kept_is_suspended_and_tried_again_later() {
 #[tokio::test(start_paused = true)]
 async fn a_suspended_plugin_hears_first_what_it_missed() {
     let diary = Diary::default();
-    let slow = FakePlugin::new("10-slow", EventMask::ALL, Manner::After(SECOND * 3), &diary);
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &diary);
     let policy = "[plugins.slow]\nkeep_connected = true\nstrikes = 1";
     let nri = adaptation(policy, &[("10-slow", &slow)]).await;
     run(&nri, "p1").await;
@@ -130,8 +130,7 @@ async fn a_suspended_plugin_hears_first_what_it_missed() {
 #[tokio::test(start_paused = true)]
 async fn u41_a_deadline_that_the_plugin_reports_is_judged_as_one_that_we_see() {
     let diary = Diary::default();
-    let polite =
-        FakePlugin::new("10-polite", EventMask::ALL, Manner::GivesUpAfter(Duration::from_millis(1999)), &diary);
+    let polite = FakePlugin::new("10-polite", LIFE, Manner::GivesUpAfter(Duration::from_millis(1999)), &diary);
     let policy = "[plugins.polite]\non_timeout = \"fail\"";
     let nri = adaptation(policy, &[("10-polite", &polite)]).await;
     for _ in 0..2 {

@@ -148,7 +148,13 @@ impl Driver {
         let node = Node::new(self.lines.clone(), request, Arc::clone(&self.state));
         let nri = Arc::new(Adaptation::new(config(request)?, Arc::new(node)));
         let joined = Arc::default();
-        tokio::spawn(watch(nri.watch(), Arc::clone(&nri), self.lines.clone(), request.callbacks, Arc::clone(&joined)));
+        tokio::spawn(watch(
+            nri.watch_plugins(),
+            Arc::clone(&nri),
+            self.lines.clone(),
+            request.callbacks,
+            Arc::clone(&joined),
+        ));
         nri.listen()?;
         self.running = Some(Running { nri, payload, callbacks: request.callbacks, joined });
         Ok(())

@@ -3,10 +3,10 @@
 use std::error::Error;
 
 use anyhow::{Result, bail};
+use nri_adaptation::merge::{AskedEviction, MergedCreate, MergedStop, MergedUpdate};
 use nri_adaptation::plugin::PluginError;
-use nri_adaptation::{Adaptation, Cause, Failure, Notice, Operation, RelayError, Said};
-use nri_proto::{Container, Pod, Resources};
-use nri_proto::{CreateReply, StopReply, UpdateReply, api};
+use nri_adaptation::{Adaptation, Cause, Failure, Notice, Operation, RelayError};
+use nri_proto::{Container, Pod, Resources, api};
 use tokio::time::Instant;
 
 use crate::protocol::{Encoded, Outcome};
@@ -63,7 +63,7 @@ pub(crate) fn read(op: &str, request: &Encoded) -> Result<(Pod, Act)> {
     })
 }
 
-/// Relays a request. Until answers are merged, the response has what the plugins said one after the other.
+/// Relays a request.
 pub(crate) async fn relay(
     nri: &Adaptation,
     pod: Pod,
@@ -88,37 +88,40 @@ async fn perform(operation: &Operation, act: Act) -> Result<Encoded, RelayError>
         }
         Act::Create(container) => created(operation.create_container(container).await?),
         Act::Update(container, resources) => updated(operation.update_container(container, resources).await?),
-        Act::Stop(container) => stopped(operation.stop_container(container).await?),
+        Act::Stop(container) => stopped(operation.stop_container(container).await.map_err(|error| error.cause)?),
     })
 }
 
-fn created(said: Vec<Said<CreateReply>>) -> Encoded {
-    let mut response = api::CreateContainerResponse::new();
-    for Said { reply: CreateReply { adjustment, updates, evictions, unknown: _ }, .. } in said {
-        if let Some(adjustment) = adjustment {
-            response.adjust = Some(adjustment.into()).into();
-        }
-        response.update.extend(updates.into_iter().map(Into::into));
-        response.evict.extend(evictions.into_iter().map(Into::into));
-    }
-    Encoded::of(&response)
+fn created(merged: MergedCreate) -> Encoded {
+    let MergedCreate { adjustment, updates, evictions, owners: _ } = merged;
+    Encoded::of(&api::CreateContainerResponse {
+        adjust: Some(adjustment.into()).into(),
+        update: updates.into_iter().map(Into::into).collect(),
+        evict: evicted(evictions),
+        ..Default::default()
+    })
 }
 
-fn updated(said: Vec<Said<UpdateReply>>) -> Encoded {
-    let mut response = api::UpdateContainerResponse::new();
-    for Said { reply: UpdateReply { updates, evictions, unknown: _ }, .. } in said {
-        response.update.extend(updates.into_iter().map(Into::into));
-        response.evict.extend(evictions.into_iter().map(Into::into));
-    }
-    Encoded::of(&response)
+/// As in Go, the update of the container itself comes last; where there is none, we have nothing instead of an empty one.
+fn updated(merged: MergedUpdate) -> Encoded {
+    let MergedUpdate { own, others, evictions, owners: _ } = merged;
+    Encoded::of(&api::UpdateContainerResponse {
+        update: others.into_iter().chain(own).map(Into::into).collect(),
+        evict: evicted(evictions),
+        ..Default::default()
+    })
 }
 
-fn stopped(said: Vec<Said<StopReply>>) -> Encoded {
-    let mut response = api::StopContainerResponse::new();
-    for Said { reply: StopReply { updates, unknown: _ }, .. } in said {
-        response.update.extend(updates.into_iter().map(Into::into));
-    }
-    Encoded::of(&response)
+fn stopped(merged: MergedStop) -> Encoded {
+    let MergedStop { updates, owners: _ } = merged;
+    Encoded::of(&api::StopContainerResponse {
+        update: updates.into_iter().map(Into::into).collect(),
+        ..Default::default()
+    })
+}
+
+fn evicted(evictions: Vec<AskedEviction>) -> Vec<api::ContainerEviction> {
+    evictions.into_iter().map(|asked| asked.eviction.into()).collect()
 }
 
 /// How a request's end is told.
@@ -129,13 +132,13 @@ pub(crate) fn outcome(error: &RelayError) -> Outcome {
 fn code(error: &RelayError) -> &'static str {
     match error {
         RelayError::Deadline => "deadline",
-        RelayError::Failed(Failure { cause, .. }) => match cause {
+        RelayError::Failed(Failure { cause, .. }) | RelayError::Validator { cause, .. } => match cause {
             Cause::TimedOut | Cause::CallerDeadline | Cause::Busy | Cause::PassedOver(_) => "deadline",
             Cause::Plugin(PluginError::Gone(_) | PluginError::Breach(_)) => "closed",
             Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. } | PluginError::NotTaken)
             | Cause::Absent => "",
         },
-        RelayError::Stopped => "",
+        RelayError::Contrary(_) | RelayError::Rejected { .. } | RelayError::Stopped => "",
     }
 }
 

@@ -1,0 +1,196 @@
+//! The plugins that are asked about one request, one after the other.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+
+use nri_proto::{Event, PluginId};
+use tokio::sync::oneshot;
+use tracing::warn;
+
+use crate::cause::{Cause, Failure, RelayError};
+use crate::entry::Entry;
+use crate::health::State;
+use crate::merge::MergedCreate;
+use crate::merging::{Merging, Unmerged};
+use crate::plugin::{PluginError, Reply};
+use crate::policy::OnTimeout;
+use crate::request::Request;
+use crate::roster::Roster;
+use crate::shared::Shared;
+use crate::turns::Turn;
+use crate::validation::Validation;
+
+/// One request on its way.
+pub(crate) struct Chain {
+    shared: Arc<Shared>,
+    participants: Arc<Roster>,
+    /// As the next plugin is shown it.
+    request: Arc<Request>,
+    merging: Merging,
+    pub(crate) asking: Asking,
+}
+
+/// Which plugin is being asked.
+#[derive(Clone)]
+pub(crate) struct Asking(Arc<AtomicUsize>);
+
+const NOBODY: usize = usize::MAX;
+
+impl Asking {
+    fn nobody() -> Self {
+        Self(Arc::new(AtomicUsize::new(NOBODY)))
+    }
+
+    fn is(&self, place: usize) {
+        self.0.store(place, Ordering::Relaxed);
+    }
+
+    pub(crate) fn who<'a>(&self, participants: &'a Roster) -> Option<&'a PluginId> {
+        participants.entries().get(self.0.load(Ordering::Relaxed)).map(|entry| &entry.id)
+    }
+}
+
+/// What a request came to. Where the whole chain is told in any case, plugins may have failed all the same.
+pub(crate) struct Relayed {
+    pub(crate) merging: Merging,
+    pub(crate) failed: Option<RelayError>,
+}
+
+impl Chain {
+    pub(crate) fn new(shared: Arc<Shared>, participants: Arc<Roster>, request: Request, merging: Merging) -> Self {
+        Self { shared, participants, request: Arc::new(request), merging, asking: Asking::nobody() }
+    }
+
+    /// Asks all of them while someone waits for it, and ends with the first that fails.
+    pub(crate) async fn run(mut self) -> Result<Relayed, RelayError> {
+        let _turn = self.turn().await;
+        self.ask(|_| ()).await?;
+        Ok(Relayed { merging: self.merging, failed: None })
+    }
+
+    /// The same for a container to be created: what comes out is shown to validators.
+    pub(crate) async fn create(mut self) -> Result<MergedCreate, RelayError> {
+        let _turn = self.turn().await;
+        if !self.participants.has_subscriber(Event::ValidateContainerAdjustment) {
+            self.ask(|_| ()).await?;
+            return Ok(self.merging.created());
+        }
+        let original = Arc::clone(&self.request);
+        let mut answered = Vec::new();
+        self.ask(|plugin| answered.push(plugin.clone())).await?;
+        let validation = Validation { participants: &self.participants, original: &original, answered: &answered };
+        validation.judge(self.merging.created()).await
+    }
+
+    /// Asks all of them, whether or not anyone still waits for it, and whether or not one fails.
+    pub(crate) async fn run_anyway(mut self) -> Relayed {
+        let shared = Arc::clone(&self.shared);
+        let (sender, outcome) = oneshot::channel();
+        // The place in the queue is taken now, before another request about the pod is made.
+        let mut turn = Box::pin(self.turn());
+        let taken = futures_util::poll!(&mut turn);
+        shared.spawn(async move {
+            let _turn = match taken {
+                Poll::Ready(turn) => turn,
+                Poll::Pending => turn.await,
+            };
+            let failed = self.ask_anyway().await;
+            // Nobody may be waiting for it.
+            let _ = sender.send(Relayed { merging: self.merging, failed });
+        });
+        // Whatever ends the task before it has told ends the adaptation.
+        outcome.await.unwrap_or(Relayed { merging: Merging::Nothing, failed: Some(RelayError::Stopped) })
+    }
+
+    fn turn(&self) -> impl Future<Output = Turn> + use<> {
+        let (turns, pod) = (self.shared.turns.clone(), self.request.pod().id.as_str().into());
+        async move { turns.take(pod).await }
+    }
+
+    async fn ask(&mut self, mut answered: impl FnMut(&PluginId)) -> Result<(), RelayError> {
+        let participants = Arc::clone(&self.participants);
+        for (place, entry) in participants.subscribed(self.request.event()) {
+            self.asking.is(place);
+            if self.ask_one(entry).await? {
+                answered(&entry.id);
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask_anyway(&mut self) -> Option<RelayError> {
+        let participants = Arc::clone(&self.participants);
+        let mut failed = None;
+        for (place, entry) in participants.subscribed(self.request.event()) {
+            self.asking.is(place);
+            if let Err(failure) = self.ask_one(entry).await {
+                warn!(error = &failure as &dyn Error, "a plugin failed, the others are told all the same");
+                failed.get_or_insert(failure);
+            }
+        }
+        failed
+    }
+
+    /// Asks one of them. Says whether it answered.
+    async fn ask_one(&mut self, entry: &Arc<Entry>) -> Result<bool, RelayError> {
+        match entry.ask(&self.request).await {
+            Ok(reply) => self.take(entry, reply).map(|()| true),
+            Err(cause) => match decide(entry, self.request.event(), cause) {
+                Some(failure) => Err(failure.into()),
+                None => Ok(false),
+            },
+        }
+    }
+
+    /// Takes an answer into account.
+    fn take(&mut self, entry: &Arc<Entry>, reply: Reply) -> Result<(), RelayError> {
+        let event = self.request.event();
+        self.shared.watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
+        let applied = self.merging.apply(&entry.id, reply).map_err(|error| match error {
+            Unmerged::Refused(error) => RelayError::from(error),
+            Unmerged::Mistaken => {
+                let cause = PluginError::Breach("its answer is one to something else");
+                Failure::new(&entry.id, event, cause.into()).into()
+            }
+        })?;
+        if let Some(next) = self.merging.next(&self.request, &applied) {
+            self.request = next;
+        }
+        Ok(())
+    }
+}
+
+/// Whether something happens only if plugins let it. All else has happened already, or must.
+pub(crate) fn gates(event: Event) -> bool {
+    match event {
+        Event::RunPodSandbox
+        | Event::UpdatePodSandbox
+        | Event::CreateContainer
+        | Event::StartContainer
+        | Event::UpdateContainer
+        | Event::ValidateContainerAdjustment => true,
+        Event::PostUpdatePodSandbox
+        | Event::StopPodSandbox
+        | Event::RemovePodSandbox
+        | Event::PostCreateContainer
+        | Event::PostStartContainer
+        | Event::PostUpdateContainer
+        | Event::StopContainer
+        | Event::RemoveContainer => false,
+    }
+}
+
+/// Whether a request fails for this cause, as the policy says, or goes on without the plugin.
+fn decide(entry: &Entry, event: Event, cause: Cause) -> Option<Failure> {
+    let fails = match &cause {
+        Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. }) | Cause::CallerDeadline => true,
+        Cause::PassedOver(State::Closed) | Cause::Absent => entry.policy.required,
+        Cause::Plugin(PluginError::Gone(_) | PluginError::Breach(_) | PluginError::NotTaken)
+        | Cause::TimedOut
+        | Cause::PassedOver(_)
+        | Cause::Busy => entry.policy.on_timeout == OnTimeout::Fail,
+    };
+    fails.then(|| Failure::new(&entry.id, event, cause))
+}

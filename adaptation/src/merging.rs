@@ -1,0 +1,90 @@
+//! What the answers to one request come to so far, and what the next plugin is shown.
+
+use std::sync::Arc;
+
+use nri_proto::{Container, PluginId, Resources};
+
+use crate::merge::{Applied, CreateMerge, MergeError, MergedCreate, MergedStop, MergedUpdate, StopMerge, UpdateMerge};
+use crate::plugin::Reply;
+use crate::request::{Encoded, Request, Subject};
+
+/// The merge of one request, whatever it is about.
+#[derive(Clone)]
+pub(crate) enum Merging {
+    /// Plugins are only told.
+    Nothing,
+    Create(Box<CreateMerge>),
+    Update(Box<UpdateMerge>, Arc<Encoded<Container>>),
+    Stop(Box<StopMerge>),
+}
+
+/// Why an answer cannot be merged.
+pub(crate) enum Unmerged {
+    Refused(MergeError),
+    /// It is an answer to something else.
+    Mistaken,
+}
+
+impl Merging {
+    /// Begins to create a container. What plugins are asked is the container as the merge shows it.
+    pub(crate) fn create(container: Container) -> (Self, Subject) {
+        let merge = CreateMerge::new(container);
+        let subject = Subject::Container(Encoded::new(merge.shared_view()));
+        (Self::Create(Box::new(merge)), subject)
+    }
+
+    /// Begins to update a container.
+    pub(crate) fn update(container: Container, resources: Option<Resources>) -> (Self, Subject) {
+        let merge = UpdateMerge::new(container.id.clone(), resources.unwrap_or_default());
+        let merging = Self::Update(Box::new(merge), Arc::new(Encoded::new(container)));
+        let subject = merging.shown().unwrap_or(Subject::Pod);
+        (merging, subject)
+    }
+
+    /// Begins to stop a container.
+    pub(crate) fn stop() -> Self {
+        Self::Stop(Box::default())
+    }
+
+    /// Adds what a plugin answered, or nothing of it.
+    pub(crate) fn apply(&mut self, plugin: &PluginId, reply: Reply) -> Result<Applied, Unmerged> {
+        match (self, reply) {
+            (_, Reply::Heard) => Ok(Applied::default()),
+            (Self::Create(merge), Reply::Create(reply)) => merge.apply(plugin, *reply).map_err(Unmerged::Refused),
+            (Self::Update(merge, _), Reply::Update(reply)) => merge.apply(plugin, reply).map_err(Unmerged::Refused),
+            (Self::Stop(merge), Reply::Stop(reply)) => merge.apply(plugin, reply).map_err(Unmerged::Refused),
+            (Self::Nothing | Self::Create(_) | Self::Update(..) | Self::Stop(_), _) => Err(Unmerged::Mistaken),
+        }
+    }
+
+    pub(crate) fn created(self) -> MergedCreate {
+        if let Self::Create(merge) = self { merge.finish() } else { MergedCreate::unchanged() }
+    }
+
+    pub(crate) fn updated(self) -> MergedUpdate {
+        if let Self::Update(merge, _) = self { merge.finish() } else { MergedUpdate::default() }
+    }
+
+    pub(crate) fn stopped(self) -> MergedStop {
+        if let Self::Stop(merge) = self { merge.finish() } else { MergedStop::default() }
+    }
+
+    /// The request as the next plugin is shown it, if that is another than before.
+    pub(crate) fn next(&self, request: &Request, applied: &Applied) -> Option<Arc<Request>> {
+        if !applied.view_changed() {
+            return None;
+        }
+        self.shown().map(|subject| Arc::new(request.with(subject)))
+    }
+
+    fn shown(&self) -> Option<Subject> {
+        match self {
+            Self::Create(merge) => Some(Subject::Container(Encoded::new(merge.shared_view()))),
+            Self::Update(merge, container) => Some(Subject::ContainerResources {
+                container: Arc::clone(container),
+                resources: Some(Box::new(merge.view().clone())),
+            }),
+            Self::Nothing | Self::Stop(_) => None,
+        }
+    }
+}
