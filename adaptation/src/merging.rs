@@ -6,7 +6,7 @@ use nri_proto::{Container, PluginId, Resources};
 
 use crate::merge::{Applied, CreateMerge, MergeError, MergedCreate, MergedStop, MergedUpdate, StopMerge, UpdateMerge};
 use crate::plugin::Reply;
-use crate::request::{Encoded, Request, Subject};
+use crate::request::{Request, Subject};
 
 /// The merge of one request, whatever it is about.
 #[derive(Clone)]
@@ -14,7 +14,7 @@ pub(crate) enum Merging {
     /// Plugins are only told.
     Nothing,
     Create(Box<CreateMerge>),
-    Update(Box<UpdateMerge>, Arc<Encoded<Container>>),
+    Update(Box<UpdateMerge>, Arc<Container>),
     Stop(Box<StopMerge>),
 }
 
@@ -29,14 +29,14 @@ impl Merging {
     /// Begins to create a container. What plugins are asked is the container as the merge shows it.
     pub(crate) fn create(container: Container) -> (Self, Subject) {
         let merge = CreateMerge::new(container);
-        let subject = Subject::Container(Encoded::new(merge.shared_view()));
+        let subject = Subject::Container(merge.shared_view());
         (Self::Create(Box::new(merge)), subject)
     }
 
     /// Begins to update a container.
     pub(crate) fn update(container: Container, resources: Option<Resources>) -> (Self, Subject) {
         let merge = UpdateMerge::new(container.id.clone(), resources.unwrap_or_default());
-        let merging = Self::Update(Box::new(merge), Arc::new(Encoded::new(container)));
+        let merging = Self::Update(Box::new(merge), Arc::new(container));
         let subject = merging.shown().unwrap_or(Subject::Pod);
         (merging, subject)
     }
@@ -79,7 +79,7 @@ impl Merging {
 
     fn shown(&self) -> Option<Subject> {
         match self {
-            Self::Create(merge) => Some(Subject::Container(Encoded::new(merge.shared_view()))),
+            Self::Create(merge) => Some(Subject::Container(merge.shared_view())),
             Self::Update(merge, container) => Some(Subject::ContainerResources {
                 container: Arc::clone(container),
                 resources: Some(Box::new(merge.view().clone())),

@@ -10,7 +10,7 @@ use crate::chain::{Chain, Relayed, gates};
 use crate::merge::{MergedCreate, MergedStop, MergedUpdate};
 use crate::merging::Merging;
 use crate::policy::PluginKey;
-use crate::request::{Encoded, Request, Subject};
+use crate::request::{Request, Subject};
 use crate::roster::Roster;
 use crate::shared::Shared;
 
@@ -50,7 +50,7 @@ pub enum Notice {
 /// Requests about one pod go one after the other, in the order in which they were made.
 pub struct Operation {
     shared: Arc<Shared>,
-    pod: Arc<Encoded<Pod>>,
+    pod: Arc<Pod>,
     /// Who takes part: fixed at the first request.
     participants: OnceLock<Arc<Roster>>,
     deadline: Option<Instant>,
@@ -58,7 +58,7 @@ pub struct Operation {
 
 impl Operation {
     pub(crate) fn new(shared: Arc<Shared>, pod: Pod) -> Self {
-        Self { shared, pod: Arc::new(Encoded::new(pod)), participants: OnceLock::new(), deadline: None }
+        Self { shared, pod: Arc::new(pod), participants: OnceLock::new(), deadline: None }
     }
 
     /// With a deadline of the caller's own. It costs a plugin nothing that is asked when it is over, unless
@@ -196,5 +196,5 @@ fn over(asked: Option<&PluginId>, event: Event) -> RelayError {
 }
 
 fn subject(container: Container) -> Subject {
-    Subject::Container(Encoded::new(container))
+    Subject::Container(Arc::new(container))
 }

@@ -3,42 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use nri_proto::encode::Writer;
 use nri_proto::{Container, Event, Pod, Proposal, Resources, api};
-use protobuf::{CodedOutputStream, Message};
-
-/// A word with its encoding, which is made when the first plugin needs it.
-#[derive(Clone, Debug)]
-pub struct Encoded<W> {
-    word: Arc<W>,
-    bytes: OnceLock<Bytes>,
-}
-
-impl<W> Encoded<W> {
-    /// The word, not encoded yet.
-    #[must_use]
-    pub fn new(word: impl Into<Arc<W>>) -> Self {
-        Self { word: word.into(), bytes: OnceLock::new() }
-    }
-
-    /// The word.
-    #[must_use]
-    pub fn word(&self) -> &W {
-        &self.word
-    }
-
-    fn bytes<M: Message + From<W>>(&self) -> &Bytes
-    where
-        W: Clone,
-    {
-        self.bytes.get_or_init(|| encode(&M::from(W::clone(&self.word))))
-    }
-}
-
-impl<W> From<W> for Encoded<W> {
-    fn from(word: W) -> Self {
-        Self::new(word)
-    }
-}
+use protobuf::Message;
 
 /// What a request is about, beside its pod.
 #[derive(Clone, Debug)]
@@ -53,23 +20,23 @@ pub enum Subject {
         resources: Option<Box<Resources>>,
     },
     /// One of its containers.
-    Container(Encoded<Container>),
+    Container(Arc<Container>),
     /// New limits of one of its containers.
     ContainerResources {
         /// The container.
-        container: Arc<Encoded<Container>>,
+        container: Arc<Container>,
         /// Its limits to be.
         resources: Option<Box<Resources>>,
     },
     /// What all plugins together want of one of its containers, for validators to look at.
-    Proposal(Arc<Encoded<Proposal>>),
+    Proposal(Arc<Proposal>),
 }
 
 /// One moment in the life of a pod or container that plugins may subscribe to.
 #[derive(Debug)]
 pub struct Request {
     event: Event,
-    pod: Arc<Encoded<Pod>>,
+    pod: Arc<Pod>,
     subject: Subject,
     bytes: OnceLock<Bytes>,
 }
@@ -77,7 +44,7 @@ pub struct Request {
 impl Request {
     /// A request about `pod`.
     #[must_use]
-    pub fn new(event: Event, pod: Arc<Encoded<Pod>>, subject: Subject) -> Self {
+    pub fn new(event: Event, pod: Arc<Pod>, subject: Subject) -> Self {
         Self { event, pod, subject, bytes: OnceLock::new() }
     }
 
@@ -90,7 +57,7 @@ impl Request {
     /// The pod.
     #[must_use]
     pub fn pod(&self) -> &Pod {
-        self.pod.word()
+        &self.pod
     }
 
     /// What it is about, beside the pod.
@@ -103,15 +70,16 @@ impl Request {
     #[must_use]
     pub fn container(&self) -> Option<&Container> {
         match &self.subject {
-            Subject::Proposal(proposal) => proposal.word().container.as_ref(),
-            _ => self.encoded_container().map(Encoded::word),
+            Subject::Pod | Subject::PodResources { .. } => None,
+            Subject::Container(container) | Subject::ContainerResources { container, .. } => Some(container),
+            Subject::Proposal(proposal) => proposal.container.as_ref(),
         }
     }
 
     /// What validators are to look at, if it is for them.
     #[must_use]
     pub fn proposal(&self) -> Option<&Proposal> {
-        if let Subject::Proposal(proposal) = &self.subject { Some(proposal.word()) } else { None }
+        if let Subject::Proposal(proposal) = &self.subject { Some(proposal) } else { None }
     }
 
     /// The same about another container: as plugins before have changed it.
@@ -133,68 +101,44 @@ impl Request {
     }
 
     fn encode(&self) -> Bytes {
-        if let Subject::Proposal(proposal) = &self.subject {
-            return proposal.bytes::<api::ValidateContainerAdjustmentRequest>().clone();
-        }
-        written(|out| {
-            out.write_bytes(1, self.pod.bytes::<api::PodSandbox>())?;
-            match &self.subject {
-                Subject::Pod | Subject::Proposal(_) => Ok(()),
-                Subject::PodResources { overhead, resources } => {
-                    write_resources(out, 2, overhead.as_deref())?;
-                    write_resources(out, 3, resources.as_deref())
-                }
-                Subject::Container(container) => out.write_bytes(2, container.bytes::<api::Container>()),
-                Subject::ContainerResources { container, resources } => {
-                    out.write_bytes(2, container.bytes::<api::Container>())?;
-                    write_resources(out, 3, resources.as_deref())
-                }
+        let mut out = Writer::default();
+        match &self.subject {
+            Subject::Pod => out.word(1, &*self.pod),
+            Subject::PodResources { overhead, resources } => {
+                out.word(1, &*self.pod);
+                overhead.iter().for_each(|overhead| out.word(2, &**overhead));
+                resources.iter().for_each(|resources| out.word(3, &**resources));
             }
-        })
+            Subject::Container(container) => {
+                out.word(1, &*self.pod);
+                out.word(2, &**container);
+            }
+            Subject::ContainerResources { container, resources } => {
+                out.word(1, &*self.pod);
+                out.word(2, &**container);
+                resources.iter().for_each(|resources| out.word(3, &**resources));
+            }
+            Subject::Proposal(proposal) => {
+                return encode(&api::ValidateContainerAdjustmentRequest::from(Proposal::clone(proposal)));
+            }
+        }
+        out.into_bytes().into()
     }
 
     /// Its encoding for plugins that know no RPC for this event.
     pub(crate) fn state_change(&self) -> Bytes {
-        written(|out| {
-            out.write_enum(1, self.event.number())?;
-            out.write_bytes(2, self.pod.bytes::<api::PodSandbox>())?;
-            match self.encoded_container() {
-                Some(container) => out.write_bytes(3, container.bytes::<api::Container>()),
-                None => Ok(()),
-            }
-        })
-    }
-
-    fn encoded_container(&self) -> Option<&Encoded<Container>> {
-        match &self.subject {
-            Subject::Pod | Subject::PodResources { .. } | Subject::Proposal(_) => None,
-            Subject::Container(container) => Some(container),
-            Subject::ContainerResources { container, .. } => Some(container),
+        let mut out = Writer::default();
+        out.number(1, self.event.number().unsigned_abs().into());
+        out.word(2, &*self.pod);
+        if let Some(container) = self.container() {
+            out.word(3, container);
         }
-    }
-}
-
-/// What was written, with the size that it needs.
-fn written(write: impl Fn(&mut CodedOutputStream<'_>) -> protobuf::Result<()>) -> Bytes {
-    let mut bytes = Vec::new();
-    {
-        let mut out = CodedOutputStream::vec(&mut bytes);
-        write(&mut out).and_then(|()| out.flush()).expect(TO_MEMORY);
-    }
-    bytes.into()
-}
-
-fn write_resources(out: &mut CodedOutputStream<'_>, field: u32, resources: Option<&Resources>) -> protobuf::Result<()> {
-    match resources {
-        Some(resources) => out.write_bytes(field, &encode(&api::LinuxResources::from(resources.clone()))),
-        None => Ok(()),
+        out.into_bytes().into()
     }
 }
 
 /// Encodes a message.
 pub(crate) fn encode(message: &impl Message) -> Bytes {
-    message.write_to_bytes().expect(TO_MEMORY).into()
+    // Messages of proto3 have no required fields, and memory takes what is written.
+    message.write_to_bytes().expect("encoding to memory does not fail").into()
 }
-
-/// Messages of proto3 have no required fields, and memory takes what is written.
-const TO_MEMORY: &str = "encoding to memory does not fail";

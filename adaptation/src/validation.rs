@@ -11,7 +11,7 @@ use crate::entry::Entry;
 use crate::health::State;
 use crate::merge::MergedCreate;
 use crate::plugin::{PluginError, Reply};
-use crate::request::{Encoded, Request, Subject};
+use crate::request::{Request, Subject};
 use crate::roster::Roster;
 
 /// What a validator says that does not say why.
@@ -29,7 +29,7 @@ pub(crate) struct Validation<'a> {
 impl Validation<'_> {
     /// Asks all validators at the same time. Each must accept.
     pub(crate) async fn judge(self, merged: MergedCreate) -> Result<MergedCreate, RelayError> {
-        let subject = Subject::Proposal(Arc::new(Encoded::new(self.proposal(&merged))));
+        let subject = Subject::Proposal(Arc::new(self.proposal(&merged)));
         let request = Arc::new(self.original.of(Event::ValidateContainerAdjustment, subject));
         let validators = self.participants.subscribed(Event::ValidateContainerAdjustment);
         let verdicts = join_all(validators.map(|(_, entry)| verdict(entry, &request))).await;

@@ -1,0 +1,57 @@
+use proptest::prelude::*;
+use protobuf::Message;
+
+use super::{Encode, Writer};
+use crate::api;
+use crate::words::{Container, Pod, Resources, arbitrary};
+
+fn encoded(word: &impl Encode) -> Vec<u8> {
+    let mut out = Writer::default();
+    word.encode(&mut out);
+    out.into_bytes()
+}
+
+proptest! {
+    #[test]
+    fn a_pod_is_encoded_as_its_message_is(pod in arbitrary::pod()) {
+        let message = api::PodSandbox::parse_from_bytes(&encoded(&pod)).unwrap();
+        prop_assert_eq!(message, api::PodSandbox::from(pod));
+    }
+
+    #[test]
+    fn a_container_is_encoded_as_its_message_is(container in arbitrary::container()) {
+        let message = api::Container::parse_from_bytes(&encoded(&container)).unwrap();
+        prop_assert_eq!(message, api::Container::from(container));
+    }
+
+    #[test]
+    fn limits_are_encoded_as_their_message_is(resources in arbitrary::resources()) {
+        let message = api::LinuxResources::parse_from_bytes(&encoded(&resources)).unwrap();
+        prop_assert_eq!(message, api::LinuxResources::from(resources));
+    }
+
+    /// Maps have no order in a message, so only the lengths can be compared.
+    #[test]
+    fn no_byte_more_is_written_than_by_the_library(container in arbitrary::container()) {
+        let bytes = encoded(&container);
+        prop_assert_eq!(bytes.len() as u64, api::Container::from(container).compute_size());
+    }
+}
+
+#[test]
+fn what_is_empty_takes_no_byte() {
+    assert!(encoded(&Pod::default()).is_empty());
+    assert!(encoded(&Container::default()).is_empty());
+    assert!(encoded(&Resources::default()).is_empty());
+}
+
+#[test]
+fn a_message_has_room_for_its_length_however_long_it_is() {
+    for length in [0, 1, 123, 124, 125, 126, 127, 128, 16_380, 16_381, 16_382, 16_383, 16_384, 2_097_152] {
+        let pod = Pod { id: "x".repeat(length), ..Pod::default() };
+        let mut out = Writer::default();
+        out.word(1, &pod);
+        let request = api::RunPodSandboxRequest::parse_from_bytes(&out.into_bytes()).unwrap();
+        assert_eq!(request.pod.id.len(), length);
+    }
+}
