@@ -25,11 +25,12 @@ pub(crate) struct Node {
     directory: tempfile::TempDir,
 }
 
-/// The containers of the pod, `c0` and so on, each with so many bytes of environment, and the updates that were made.
+/// The containers of the pod, `c0` and so on, each with so many bytes of environment, and what plugins asked for.
 #[derive(Default)]
 struct Store {
     containers: Vec<Container>,
     updated: Mutex<Vec<(PluginId, Update)>>,
+    evicted: Mutex<Vec<(PluginId, Eviction)>>,
 }
 
 #[async_trait]
@@ -38,10 +39,11 @@ impl Source for Store {
         Snapshot { pods: vec![pod()], containers: self.containers.clone() }
     }
 
-    async fn apply(&self, plugin: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
+    async fn apply(&self, plugin: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
         let is_there = |update: &Update| self.containers.iter().any(|container| container.id == update.container_id);
         let (made, failed): (Vec<_>, _) = updates.into_iter().partition(is_there);
         self.updated.lock().unwrap().extend(made.into_iter().map(|update| (plugin.clone(), update)));
+        self.evicted.lock().unwrap().extend(evictions.into_iter().map(|eviction| (plugin.clone(), eviction)));
         failed
     }
 }
@@ -79,15 +81,10 @@ impl Node {
     /// Starts a plugin, which connects.
     pub(crate) fn plugin(&self, program: &Path, args: &[&str]) -> Plugin {
         let mut command = Command::new(program);
-        command.arg("-socket").arg(self.socket()).args(args);
+        command.arg("-socket").arg(self.directory.path().join("nri.sock")).args(args);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let wrote = BufReader::new(child.stdout.take().unwrap()).lines();
         Plugin { commands: child.stdin.take(), wrote, child }
-    }
-
-    /// Where plugins connect.
-    pub(crate) fn socket(&self) -> std::path::PathBuf {
-        self.directory.path().join("nri.sock")
     }
 
     /// What happens next.
@@ -119,6 +116,15 @@ impl Node {
             .iter()
             .map(|(plugin, update)| (plugin.to_string(), update.container_id.clone(), shares(update)))
             .collect()
+    }
+
+    /// The evictions that plugins asked for: who, which container, and why.
+    pub(crate) fn evicted(&self) -> Vec<(String, String, String)> {
+        let evicted = self.store.evicted.lock().unwrap();
+        let eviction = |(plugin, Eviction { container_id, reason, .. }): &(PluginId, Eviction)| {
+            (plugin.to_string(), container_id.clone(), reason.clone())
+        };
+        evicted.iter().map(eviction).collect()
     }
 }
 

@@ -74,6 +74,11 @@ impl Stub {
         self.version >= Version::V0_8_0
     }
 
+    /// No stub has a way to do it, but since v0.4 one can add to what it sends.
+    fn can_evict(&self) -> bool {
+        self.version >= Version::V0_6_1
+    }
+
     /// Since v0.12.
     fn learns_version(&self) -> bool {
         self.version >= Version::V0_12_5
@@ -172,6 +177,11 @@ async fn a_plugin_may_call_back_at_any_time(stub: Stub) {
     assert_eq!(plugin.wrote().await, Some(answer));
     let made = |id: &str| ("10-stub".to_owned(), id.to_owned(), Some(123));
     assert_eq!(node.updated(), [made("c1"), made("c0")]);
+    if stub.can_evict() {
+        plugin.obey("evict c0").await;
+        assert_eq!(plugin.wrote().await, Some(json!({"evicted": "c0"})));
+        assert_eq!(node.evicted(), [("10-stub".to_owned(), "c0".to_owned(), "there is no room".to_owned())]);
+    }
     node.nri.stop().await;
 }
 

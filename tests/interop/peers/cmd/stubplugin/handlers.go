@@ -45,7 +45,7 @@ func (p *plugin) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error 
 }
 
 func (p *plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, container *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-	return nil, nil, p.heard("CreateContainer", pod, container)
+	return p.created(pod, container)
 }
 
 func (p *plugin) PostCreateContainer(_ context.Context, pod *api.PodSandbox, container *api.Container) error {
@@ -61,7 +61,7 @@ func (p *plugin) PostStartContainer(_ context.Context, pod *api.PodSandbox, cont
 }
 
 func (p *plugin) UpdateContainer(_ context.Context, pod *api.PodSandbox, container *api.Container, _ *api.LinuxResources) ([]*api.ContainerUpdate, error) {
-	return nil, p.heard("UpdateContainer", pod, container)
+	return p.answered("UpdateContainer", pod, container)
 }
 
 func (p *plugin) PostUpdateContainer(_ context.Context, pod *api.PodSandbox, container *api.Container) error {
@@ -69,7 +69,7 @@ func (p *plugin) PostUpdateContainer(_ context.Context, pod *api.PodSandbox, con
 }
 
 func (p *plugin) StopContainer(_ context.Context, pod *api.PodSandbox, container *api.Container) ([]*api.ContainerUpdate, error) {
-	return nil, p.heard("StopContainer", pod, container)
+	return p.answered("StopContainer", pod, container)
 }
 
 func (p *plugin) RemoveContainer(_ context.Context, pod *api.PodSandbox, container *api.Container) error {

@@ -31,7 +31,7 @@ func (p *plugin) RemovePodSandbox(pod *api.PodSandbox) error {
 }
 
 func (p *plugin) CreateContainer(pod *api.PodSandbox, container *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-	return nil, nil, p.heard("CreateContainer", pod, container)
+	return p.created(pod, container)
 }
 
 func (p *plugin) PostCreateContainer(pod *api.PodSandbox, container *api.Container) error {
@@ -47,7 +47,7 @@ func (p *plugin) PostStartContainer(pod *api.PodSandbox, container *api.Containe
 }
 
 func (p *plugin) UpdateContainer(pod *api.PodSandbox, container *api.Container) ([]*api.ContainerUpdate, error) {
-	return nil, p.heard("UpdateContainer", pod, container)
+	return p.answered("UpdateContainer", pod, container)
 }
 
 func (p *plugin) PostUpdateContainer(pod *api.PodSandbox, container *api.Container) error {
@@ -55,7 +55,7 @@ func (p *plugin) PostUpdateContainer(pod *api.PodSandbox, container *api.Contain
 }
 
 func (p *plugin) StopContainer(pod *api.PodSandbox, container *api.Container) ([]*api.ContainerUpdate, error) {
-	return nil, p.heard("StopContainer", pod, container)
+	return p.answered("StopContainer", pod, container)
 }
 
 func (p *plugin) RemoveContainer(pod *api.PodSandbox, container *api.Container) error {

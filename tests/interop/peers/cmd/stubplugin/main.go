@@ -2,6 +2,7 @@
 // a line of its standard input at a time:
 //
 //	update ID…  asks the runtime to update these containers
+//	evict ID    asks the runtime to evict a container
 //	stop        leaves
 //
 // It is built with several versions of the stub. What a version is too old for is told by build tags: see the build script.
@@ -30,8 +31,7 @@ func main() {
 	logrus.SetOutput(io.Discard)
 	socket := flag.String("socket", "", "socket of the runtime")
 	index := flag.String("index", "10", "index of the plugin, two digits")
-	p := &plugin{gone: make(chan struct{})}
-	p.flags(flag.CommandLine)
+	p := newPlugin(flag.CommandLine)
 	flag.Parse()
 	if err := p.run(*socket, *index); err != nil {
 		log.Fatal(err)
@@ -51,7 +51,11 @@ func (p *plugin) run(socket, index string) error {
 		// Without this, older stubs end the process themselves.
 		stub.WithOnClose(p.closed),
 	)
-	if p.stub, err = stub.New(p, options...); err != nil {
+	handlers, err := p.handlers()
+	if err != nil {
+		return err
+	}
+	if p.stub, err = stub.New(handlers, options...); err != nil {
 		return err
 	}
 	go func() {
@@ -74,6 +78,10 @@ func (p *plugin) obey(commands io.Reader) error {
 		switch {
 		case len(words) > 1 && words[0] == "update":
 			if err := p.update(words[1:]); err != nil {
+				return err
+			}
+		case len(words) == 2 && words[0] == "evict":
+			if err := p.evict(words[1], "there is no room"); err != nil {
 				return err
 			}
 		case len(words) == 1 && words[0] == "stop":

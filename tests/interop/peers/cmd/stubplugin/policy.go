@@ -7,10 +7,11 @@ import (
 	"github.com/containerd/nri/pkg/stub"
 )
 
-func (p *plugin) options() ([]stub.Option, error) {
-	if p.declared == (policy{}) {
-		return nil, nil
+func init() {
+	declaring = func(p *plugin) stub.Option {
+		return stub.WithFailurePolicy(&api.FailurePolicy{
+			FailRequest:   p.declared.failRequest,
+			KeepConnected: p.declared.keepConnected,
+		})
 	}
-	declared := &api.FailurePolicy{FailRequest: p.declared.failRequest, KeepConnected: p.declared.keepConnected}
-	return []stub.Option{stub.WithFailurePolicy(declared)}, nil
 }
