@@ -57,7 +57,8 @@ lint: setup setup-go ## Check format, lints, documentation, licences and sources
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
 	$(CARGO) deny --locked check bans licenses sources
 	shellcheck .ci/run scripts/* $(PEERS)/build
-	cd $(PEERS) && go vet ./... && unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || \
+	$(PEERS)/build vet
+	cd $(PEERS) && unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || \
 	    { echo "make: gofmt would change these, see make fmt: $$unformatted"; exit 1; }
 
 fmt: setup setup-go ## Format Rust and Go

@@ -93,7 +93,7 @@ impl Plugin for Remote {
         let begun = Instant::now();
         if !(was_state_change(event) && self.is_old.load(Ordering::Relaxed)) {
             match self.late(event.rpc(), request.bytes(), timeout).await {
-                Err(error) if was_state_change(event) && is_unimplemented(&error) => {
+                Err(error) if was_state_change(event) && is_unimplemented(event, &error) => {
                     self.is_old.store(true, Ordering::Relaxed);
                 }
                 answer => return reply(event, &answer?),
@@ -159,11 +159,14 @@ fn was_state_change(event: Event) -> bool {
     }
 }
 
-/// How servers say that they do not know a method: Go, and ttrpc-rust of old.
-fn is_unimplemented(error: &PluginError) -> bool {
+/// How servers say that they do not know a method: Go's, and the synchronous one of Rust's `ttrpc`. That one's code is
+/// also for other things, so its words are compared: a handler of its own may miss something that does not exist.
+fn is_unimplemented(event: Event, error: &PluginError) -> bool {
     match error {
         PluginError::Refused { code: Code::UNIMPLEMENTED, .. } => true,
-        PluginError::Refused { code: Code::INVALID_ARGUMENT, message } => message.contains("does not exist"),
+        PluginError::Refused { code: Code::INVALID_ARGUMENT, message } => {
+            *message == format!("/{PLUGIN}/{} does not exist", event.rpc())
+        }
         PluginError::Refused { .. }
         | PluginError::Gone(_)
         | PluginError::Breach(_)

@@ -2,14 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "these are tests, and what they share")]
 
-mod adaptation;
 mod call;
 mod envelope;
 mod faults;
 mod mux;
+mod node;
 mod peer;
 mod rogue;
 mod runtime;
 mod schema;
 mod serve;
+mod stubs;
 mod texts;

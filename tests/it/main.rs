@@ -7,5 +7,6 @@ mod admission;
 mod fuzz;
 mod hostile;
 mod layers;
+mod sync_plugin;
 mod tidy;
 mod workspace;

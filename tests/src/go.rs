@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, thread};
 
-/// The versions of `github.com/containerd/nri` that our peers are built with, the newest first.
-pub const VERSIONS: [&str; 3] = ["v0.12.5", "v0.8.0", "v0.3.0"];
+/// The versions of `github.com/containerd/nri` that our peers are built with, the newest first. Not every program is
+/// built with each of them.
+pub const VERSIONS: [&str; 5] = ["v0.12.5", "v0.10.0", "v0.8.0", "v0.6.1", "v0.3.0"];
 
 /// Set to `1` where a test without Go is a failed test.
 pub const REQUIRE_GO: &str = "NRI_REQUIRE_GO";

@@ -1,0 +1,167 @@
+//! A runtime of ours, and plugins that are processes of their own.
+
+use std::io;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use nri_adaptation::snapshot::Snapshot;
+use nri_adaptation::{Adaptation, Config, Happening, Source};
+use nri_proto::{Container, Eviction, PluginId, Pod, Update};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::broadcast::Receiver;
+use tokio::time::timeout;
+
+use crate::peer::PATIENCE;
+
+/// A runtime with one pod, `p`, and plugins.
+pub(crate) struct Node {
+    pub(crate) nri: Adaptation,
+    store: Arc<Store>,
+    happenings: Receiver<Happening>,
+    directory: tempfile::TempDir,
+}
+
+/// The containers of the pod, `c0` and so on, each with so many bytes of environment, and what plugins asked for.
+#[derive(Default)]
+struct Store {
+    containers: Vec<Container>,
+    updated: Mutex<Vec<(PluginId, Update)>>,
+    evicted: Mutex<Vec<(PluginId, Eviction)>>,
+}
+
+#[async_trait]
+impl Source for Store {
+    async fn snapshot(&self) -> Snapshot {
+        Snapshot { pods: vec![pod()], containers: self.containers.clone() }
+    }
+
+    async fn apply(&self, plugin: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
+        let is_there = |update: &Update| self.containers.iter().any(|container| container.id == update.container_id);
+        let (made, failed): (Vec<_>, _) = updates.into_iter().partition(is_there);
+        self.updated.lock().unwrap().extend(made.into_iter().map(|update| (plugin.clone(), update)));
+        self.evicted.lock().unwrap().extend(evictions.into_iter().map(|eviction| (plugin.clone(), eviction)));
+        failed
+    }
+}
+
+/// The pod of the node.
+pub(crate) fn pod() -> Pod {
+    Pod { id: "p".to_owned(), name: "p".to_owned(), ..Pod::default() }
+}
+
+/// A container of its pod.
+pub(crate) fn container(id: &str) -> Container {
+    Container { id: id.to_owned(), pod_id: "p".to_owned(), ..Container::default() }
+}
+
+impl Node {
+    /// Starts a runtime with so many containers.
+    pub(crate) fn start(n_containers: usize, env_bytes: usize) -> Self {
+        let env = vec![format!("E={}", "x".repeat(env_bytes.saturating_sub("E=".len())))];
+        let containers =
+            (0..n_containers).map(|n| Container { env: env.clone(), ..container(&format!("c{n}")) }).collect();
+        let store = Arc::new(Store { containers, ..Store::default() });
+        let directory = tempfile::tempdir().unwrap();
+        let config = Config {
+            runtime_name: "node".to_owned(),
+            runtime_version: "v1.2.3".to_owned(),
+            socket: Some(directory.path().join("nri.sock")),
+            ..Config::default()
+        };
+        let nri = Adaptation::new(config, Arc::clone(&store) as Arc<_>);
+        let happenings = nri.watch();
+        nri.listen().unwrap();
+        Self { nri, store, happenings, directory }
+    }
+
+    /// Starts a plugin, which connects.
+    pub(crate) fn plugin(&self, program: &Path, args: &[&str]) -> Plugin {
+        let mut command = Command::new(program);
+        command.arg("-socket").arg(self.directory.path().join("nri.sock")).args(args);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let wrote = BufReader::new(child.stdout.take().unwrap()).lines();
+        Plugin { commands: child.stdin.take(), wrote, child }
+    }
+
+    /// What happens next.
+    pub(crate) async fn next(&mut self) -> Happening {
+        timeout(PATIENCE, self.happenings.recv()).await.expect("nothing happens").unwrap()
+    }
+
+    /// Waits until a plugin has joined, and returns what it subscribed to and the policy that holds for it.
+    pub(crate) async fn joined(&mut self) -> (nri_proto::EventMask, String) {
+        let happening = self.next().await;
+        let Happening::Joined { events, policy, .. } = happening else { panic!("it did not join: {happening:?}") };
+        (events, policy)
+    }
+
+    /// Waits until a plugin is closed, and returns why. What it was asked before does not matter.
+    pub(crate) async fn closed(&mut self) -> String {
+        loop {
+            if let Happening::Closed { reason, .. } = self.next().await {
+                return reason;
+            }
+        }
+    }
+
+    /// The updates that plugins asked for and that were made: who asked, which container, how many shares of a processor.
+    pub(crate) fn updated(&self) -> Vec<(String, String, Option<u64>)> {
+        let shares = |update: &Update| update.resources()?.cpu.as_ref()?.shares;
+        let updated = self.store.updated.lock().unwrap();
+        updated
+            .iter()
+            .map(|(plugin, update)| (plugin.to_string(), update.container_id.clone(), shares(update)))
+            .collect()
+    }
+
+    /// The evictions that plugins asked for: who, which container, and why.
+    pub(crate) fn evicted(&self) -> Vec<(String, String, String)> {
+        let evicted = self.store.evicted.lock().unwrap();
+        let eviction = |(plugin, Eviction { container_id, reason, .. }): &(PluginId, Eviction)| {
+            (plugin.to_string(), container_id.clone(), reason.clone())
+        };
+        evicted.iter().map(eviction).collect()
+    }
+}
+
+/// A plugin that runs. It is killed when this is dropped.
+pub(crate) struct Plugin {
+    child: Child,
+    commands: Option<ChildStdin>,
+    wrote: Lines<BufReader<ChildStdout>>,
+}
+
+impl Plugin {
+    /// What it writes down next; nothing more once it has ended.
+    pub(crate) async fn wrote(&mut self) -> Option<Value> {
+        let line = timeout(PATIENCE, self.wrote.next_line()).await.expect("it writes nothing").unwrap()?;
+        Some(serde_json::from_str(&line).unwrap())
+    }
+
+    /// The same, until it has ended.
+    pub(crate) async fn wrote_last(&mut self) -> Vec<Value> {
+        let mut all = Vec::new();
+        while let Some(line) = self.wrote().await {
+            all.push(line);
+        }
+        all
+    }
+
+    pub(crate) async fn obey(&mut self, command: &str) {
+        let commands = self.commands.as_mut().unwrap();
+        commands.write_all(format!("{command}\n").as_bytes()).await.unwrap();
+    }
+
+    pub(crate) async fn kill(&mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) async fn ended(mut self) -> io::Result<ExitStatus> {
+        timeout(PATIENCE, self.child.wait()).await.expect("it does not end")
+    }
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/containerd/nri/pkg/api"
+)
+
+// update asks the runtime for more processor time for some containers.
+func (p *plugin) update(ids []string) error {
+	var updates []*api.ContainerUpdate
+	for _, id := range ids {
+		updates = append(updates, update(id, 123))
+	}
+	rejected, err := p.stub.UpdateContainers(updates)
+	if err != nil {
+		return err
+	}
+	failed := []string{}
+	for _, update := range rejected {
+		failed = append(failed, update.GetContainerId())
+	}
+	p.write(entry{"updated": ids, "failed": failed})
+	return nil
+}
+
+// evict asks the runtime to evict a container.
+func (p *plugin) evict(id, reason string) error {
+	if evicting == nil {
+		return errors.New("this version of the stub cannot be made to evict")
+	}
+	p.lock.Lock()
+	p.unasked = append(p.unasked, target{id, reason})
+	p.lock.Unlock()
+	if _, err := p.stub.UpdateContainers(nil); err != nil {
+		return err
+	}
+	p.write(entry{"evicted": id})
+	return nil
+}
+
+func (p *plugin) takeUnasked() []target {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	taken := p.unasked
+	p.unasked = nil
+	return taken
+}
