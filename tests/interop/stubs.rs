@@ -296,7 +296,9 @@ async fn tell(operation: &Operation, event: Event) -> Result<(), RelayError> {
     let notice = match event {
         Event::CreateContainer => return operation.create_container(container).await.map(drop),
         Event::UpdateContainer => return operation.update_container(container, None).await.map(drop),
-        Event::StopContainer => return operation.stop_container(container).await.map(drop),
+        Event::StopContainer => {
+            return operation.stop_container(container).await.map(drop).map_err(|error| error.cause);
+        }
         Event::ValidateContainerAdjustment => panic!("nobody is told of this alone"),
         Event::RunPodSandbox => Notice::RunPod,
         Event::UpdatePodSandbox => Notice::UpdatePod { overhead: None, resources: None },
