@@ -88,6 +88,7 @@ mod asked;
 mod cause;
 pub mod config;
 mod connection;
+mod default_validator;
 mod entry;
 mod events;
 pub mod health;

@@ -43,6 +43,7 @@ pub use self::allowed::{Allowed, Changes, NotAllowed};
 pub use self::axes::{Origins, Policy, Rules};
 pub use self::choices::{Concurrency, Declarations, Mode, OnTimeout};
 pub use self::effective::{Effective, Origin};
+pub(crate) use self::exemptions::annotation;
 pub use self::exemptions::{BadAnnotation, Exemptions};
 pub use self::namespaces::{Namespaces, NoNamespace};
 pub use self::plugin_key::{PluginKey, PluginKeyError};
