@@ -10,6 +10,7 @@
 //! - [`Source`] is what the adaptation needs from the runtime.
 //! - [`merge`] decides what comes out when several plugins adjust one container. It is a pure
 //!   function, and not on the way of a request yet.
+//! - [`ledger`] remembers who changed what. Nothing writes to it yet.
 //!
 //! A runtime in one file, with a plugin that is built in:
 //!
@@ -74,7 +75,7 @@
 //! ```
 //!
 //! What is not here yet: the merge on the way of a request, so [`Operation`] returns what each plugin
-//! said; validation; the record of who changed what; the journal that makes joining exact, and plugins that the runtime launches itself.
+//! said; validation; the journal that makes joining exact, and plugins that the runtime launches itself.
 //!
 //! # Tasks
 //!
@@ -92,6 +93,7 @@ mod default_validator;
 mod entry;
 mod events;
 pub mod health;
+pub mod ledger;
 mod listener;
 pub mod merge;
 mod missed;
