@@ -9,7 +9,7 @@
 //!   the operator says about that, [`Config`] all of it as one TOML table.
 //! - [`Source`] is what the adaptation needs from the runtime.
 //! - [`merge`] decides what comes out when several plugins adjust one container. It is a pure
-//!   function, and not on the way of a request yet.
+//!   function, and not on the way of a request yet. [`dry_run`] tries it by an operator's policies.
 //! - [`ledger`] remembers who changed what. Nothing writes to it yet.
 //!
 //! A runtime in one file, with a plugin that is built in:
@@ -90,6 +90,7 @@ mod cause;
 pub mod config;
 mod connection;
 mod default_validator;
+pub mod dry_run;
 mod entry;
 mod events;
 pub mod health;
