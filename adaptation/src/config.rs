@@ -18,7 +18,7 @@ use nri_proto::{defaults, version};
 
 pub use self::error::ConfigError;
 pub use self::validator::DefaultValidator;
-use crate::policy::Policies;
+use crate::policy::{Exemptions, Namespaces, Policies};
 pub use crate::settings::{Fault, Problem};
 
 /// How an adaptation is set up.
@@ -69,6 +69,9 @@ pub struct Config {
     pub shutdown_grace: Duration,
     /// What becomes of plugins that are slow, silent or absent.
     pub policies: Policies,
+    /// The namespaces of Kubernetes in which pods run without what is [required](crate::policy::Policy::required), so
+    /// that the pod of a required plugin can start. A node's own pods are there, and most plugins.
+    pub required_exempt_namespaces: Namespaces,
     /// The settings of upstream's default validator.
     pub default_validator: Option<DefaultValidator>,
 }
@@ -91,7 +94,22 @@ impl Default for Config {
             max_plugins: 64,
             shutdown_grace: Duration::from_secs(1),
             policies: Policies::default(),
+            required_exempt_namespaces: Namespaces::system(),
             default_validator: None,
+        }
+    }
+}
+
+impl Config {
+    /// The pods that may run without the plugins that are required. The annotation is that of the default validator.
+    #[must_use]
+    pub fn exemptions(&self) -> Exemptions {
+        let validator = self.default_validator.as_ref();
+        Exemptions {
+            namespaces: self.required_exempt_namespaces.clone(),
+            annotation: validator
+                .map(|validator| validator.tolerate_missing_plugins_annotation.clone())
+                .unwrap_or_default(),
         }
     }
 }

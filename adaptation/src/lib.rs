@@ -9,7 +9,8 @@
 //!   the operator says about that, [`Config`] all of it as one TOML table.
 //! - [`Source`] is what the adaptation needs from the runtime.
 //! - [`merge`] decides what comes out when several plugins adjust one container. It is a pure
-//!   function, and not on the way of a request yet.
+//!   function, and not on the way of a request yet. [`dry_run`] tries it by an operator's policies.
+//! - [`ledger`] remembers who changed what. Nothing writes to it yet.
 //!
 //! A runtime in one file, with a plugin that is built in:
 //!
@@ -74,7 +75,7 @@
 //! ```
 //!
 //! What is not here yet: the merge on the way of a request, so [`Operation`] returns what each plugin
-//! said; validation; the record of who changed what; the journal that makes joining exact, and plugins that the runtime launches itself.
+//! said; validation; the journal that makes joining exact, and plugins that the runtime launches itself.
 //!
 //! # Tasks
 //!
@@ -89,9 +90,12 @@ mod cause;
 mod chain;
 pub mod config;
 mod connection;
+mod default_validator;
+pub mod dry_run;
 mod entry;
 mod events;
 pub mod health;
+pub mod ledger;
 mod listener;
 pub mod merge;
 mod merging;

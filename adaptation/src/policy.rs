@@ -25,9 +25,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod allowed;
 mod axes;
 mod choices;
 mod effective;
+mod exemptions;
+mod namespaces;
 mod plugin_key;
 #[cfg(test)]
 mod tests;
@@ -36,9 +39,13 @@ use std::collections::BTreeMap;
 
 use nri_proto::PluginId;
 
+pub use self::allowed::{Allowed, Changes, NotAllowed};
 pub use self::axes::{Origins, Policy, Rules};
-pub use self::choices::{Concurrency, Declarations, OnTimeout};
+pub use self::choices::{Concurrency, Declarations, Mode, OnTimeout};
 pub use self::effective::{Effective, Origin};
+pub(crate) use self::exemptions::annotation;
+pub use self::exemptions::{BadAnnotation, Exemptions};
+pub use self::namespaces::{Namespaces, NoNamespace};
 pub use self::plugin_key::{PluginKey, PluginKeyError};
 
 /// What an operator says about plugins.
@@ -87,7 +94,16 @@ impl Policies {
     ///
     /// [`Policies::defaults`] has no part in this: it names nobody who could be absent.
     pub fn required(&self) -> impl Iterator<Item = &PluginKey> {
-        self.plugins.iter().filter(|(_, rules)| rules.required == Some(true)).map(|(key, _)| key)
+        self.named(|rules| rules.required == Some(true))
+    }
+
+    /// The plugins without whose verdict no container is created. Each key stands for any one plugin that it matches.
+    pub fn validators(&self) -> impl Iterator<Item = &PluginKey> {
+        self.named(|rules| rules.validator == Some(true))
+    }
+
+    fn named(&self, has: impl Fn(&Rules) -> bool) -> impl Iterator<Item = &PluginKey> {
+        self.plugins.iter().filter(move |(_, rules)| has(rules)).map(|(key, _)| key)
     }
 }
 

@@ -8,5 +8,5 @@ mod setting;
 
 pub(crate) use self::place::Place;
 pub use self::problem::{Fault, Problem};
-pub(crate) use self::section::Section;
+pub(crate) use self::section::{Section, nearest};
 pub(crate) use self::setting::{Choice, Setting};

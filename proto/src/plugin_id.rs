@@ -138,6 +138,12 @@ impl Display for PluginId {
     }
 }
 
+impl From<PluginId> for Arc<str> {
+    fn from(id: PluginId) -> Self {
+        id.0
+    }
+}
+
 impl Debug for PluginId {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "PluginId({self})")

@@ -87,6 +87,16 @@ macro_rules! names {
             fn take_unknown_into(&mut self, _found: &mut Vec<crate::words::Unread>) {}
         }
 
+        /// By upstream's name, or its number where it has none.
+        impl std::fmt::Display for $ours {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self {
+                    $($ours::$variant => f.write_str(stringify!($number)),)+
+                    $ours::Unnamed(unnamed) => write!(f, "{}", unnamed.number()),
+                }
+            }
+        }
+
         impl Translate<$ours> for EnumOrUnknown<$theirs> {
             fn translate(self) -> $ours {
                 match self.enum_value() {

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests, and what they share")]
 
 mod call;
+mod ledger;
 mod mux;
 
 use std::alloc::System;

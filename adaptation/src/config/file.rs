@@ -34,6 +34,7 @@ impl Config {
     ///         max_unregistered = 64
     ///         max_plugins = 64
     ///         shutdown_grace = "1s"
+    ///         required_exempt_namespaces = ["kube-system"]
     ///
     ///         ## What holds for all plugins. `plugin_request_timeout` is its `request_timeout`.
     ///         [plugin_defaults]
@@ -45,12 +46,19 @@ impl Config {
     ///         join_timeout = "10s"
     ///         lane_timeout = "10s"
     ///         concurrency = "serial"       # or "per-pod"
+    ///         mode = "enforce"             # or "shadow": asked and recorded, not applied
     ///
     ///         ## What holds for plugins of this name, and for one of this index and name.
     ///         [plugins.topology]
     ///         required = true
     ///         [plugins.10-logger]
     ///         request_timeout = "500ms"
+    ///         namespaces = ["shop", "kube-*"]
+    ///         [plugins.10-logger.allow]
+    ///         changes = ["Env", "Resources"] # fields; also "Updates" of other containers and "Evictions"
+    ///         events = ["RunPodSandbox", "CreateContainer"]
+    ///         [plugins.guard]
+    ///         validator = true             # without its verdict no container is created
     ///
     ///         ## Containerd's again.
     ///         [default_validator]
@@ -130,6 +138,9 @@ impl Config {
             max_unregistered: section.take_with("max_unregistered", count).unwrap_or(default.max_unregistered),
             max_plugins: section.take_with("max_plugins", count).unwrap_or(default.max_plugins),
             shutdown_grace: section.take("shutdown_grace").map_or(default.shutdown_grace, Option::unwrap_or_default),
+            required_exempt_namespaces: section
+                .take("required_exempt_namespaces")
+                .unwrap_or(default.required_exempt_namespaces),
             policies: Policies::read(section),
             default_validator: section.section("default_validator").map(|mut section| {
                 let validator = DefaultValidator::read(&mut section);
@@ -149,8 +160,10 @@ impl Policies {
         let timeout = section.take_set("plugin_request_timeout");
         let defaults = section.section("plugin_defaults").map(|mut section| {
             let mut rules = Rules::read(&mut section);
-            if rules.required.take().is_some_and(|required| required) {
-                section.report("required", Fault::Nameless);
+            for (key, said) in [("required", &mut rules.required), ("validator", &mut rules.validator)] {
+                if said.take().is_some_and(|said| said) {
+                    section.report(key, Fault::Nameless);
+                }
             }
             section.finish(&[]);
             rules

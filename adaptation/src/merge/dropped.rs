@@ -1,3 +1,5 @@
+use std::fmt::{self, Display, Formatter};
+
 use nri_proto::Unread;
 
 use super::Conflict;
@@ -14,4 +16,16 @@ pub enum Dropped {
         /// The container.
         container: String,
     },
+}
+
+impl Display for Dropped {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unread(unread) => write!(f, "nobody knows {unread}"),
+            Self::Update(conflict) => write!(f, "{conflict}"),
+            Self::DeviceRules { container } => {
+                write!(f, "only a new container gets rules for devices, not {container}")
+            }
+        }
+    }
 }

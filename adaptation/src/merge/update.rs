@@ -67,6 +67,11 @@ impl UpdateMerge {
         }
     }
 
+    /// Returns the container that the request is about.
+    pub fn container_id(&self) -> &str {
+        &self.container_id
+    }
+
     /// Returns the resources as the next plugin is shown them.
     pub fn view(&self) -> &Resources {
         &self.view

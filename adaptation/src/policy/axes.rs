@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nri_proto::defaults;
 
-use super::{Concurrency, Declarations, Effective, OnTimeout, Origin};
+use super::{Allowed, Concurrency, Declarations, Effective, Mode, Namespaces, OnTimeout, Origin};
 use crate::settings::{Section, Setting};
 
 macro_rules! axes {
@@ -99,4 +99,12 @@ axes! {
     lane_timeout: Duration = Duration::from_secs(10);
     /// Whether the plugin is asked about different pods at the same time.
     concurrency: Concurrency = Concurrency::Serial;
+    /// Whether no container is created while the plugin cannot judge it, as a validator.
+    validator: bool = false;
+    /// What the plugin may change, and which events it may see.
+    allow: Allowed = Allowed::default();
+    /// The namespaces of Kubernetes whose pods the plugin sees.
+    namespaces: Namespaces = Namespaces::all();
+    /// Whether what the plugin answers counts, or is only recorded.
+    mode: Mode = Mode::Enforce;
 }

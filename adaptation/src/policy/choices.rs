@@ -22,6 +22,16 @@ pub enum Declarations {
     Ignore,
 }
 
+/// What becomes of what a plugin answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// It counts.
+    #[default]
+    Enforce,
+    /// It is recorded, and nothing more: the plugin is on trial.
+    Shadow,
+}
+
 /// How many requests a plugin sees at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Concurrency {
@@ -38,6 +48,10 @@ impl Choice for OnTimeout {
 
 impl Choice for Declarations {
     const CHOICES: &'static [(&'static str, Self)] = &[("honour", Self::Honour), ("ignore", Self::Ignore)];
+}
+
+impl Choice for Mode {
+    const CHOICES: &'static [(&'static str, Self)] = &[("enforce", Self::Enforce), ("shadow", Self::Shadow)];
 }
 
 impl Choice for Concurrency {

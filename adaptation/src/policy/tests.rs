@@ -1,3 +1,7 @@
+mod allowed;
+mod exemptions;
+mod namespaces;
+
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -15,7 +19,8 @@ fn where_nobody_says_anything_the_defaults_hold() {
     assert_eq!(
         effective.to_string(),
         "required=false, on_timeout=skip, strikes=3, keep_connected=false, declarations=honour, request_timeout=2s, \
-         sync_timeout=30s, join_timeout=10s, lane_timeout=10s, concurrency=serial"
+         sync_timeout=30s, join_timeout=10s, lane_timeout=10s, concurrency=serial, validator=false, \
+         allow=everything, namespaces=all, mode=enforce"
     );
 }
 
@@ -121,14 +126,24 @@ fn those_are_required_that_the_operator_named() {
 }
 
 #[test]
+fn those_are_validators_that_the_operator_named() {
+    let validator = |validator| Rules { validator: Some(validator), ..Rules::default() };
+    let policies = policies(validator(true), &[("b", validator(true)), ("c", validator(false))]);
+    assert!(policies.validators().map(PluginKey::as_str).eq(["b"]));
+    assert_eq!(policies.required().next(), None);
+}
+
+#[test]
 fn times_and_choices_are_shown_as_they_are_written() {
     let rules = Rules {
         request_timeout: Some(Duration::from_millis(500)),
         concurrency: Some(Concurrency::PerPod),
         declarations: Some(Declarations::Ignore),
+        mode: Some(Mode::Shadow),
         ..Rules::default()
     };
     let policies = policies(rules, &[]);
+    check(&policies, "10-a", NOTHING, "mode=shadow (operator, for all)");
     check(&policies, "10-a", NOTHING, "request_timeout=500ms (operator, for all)");
     check(&policies, "10-a", NOTHING, "concurrency=per-pod (operator, for all)");
     check(&policies, "10-a", NOTHING, "declarations=ignore (operator, for all)");

@@ -44,7 +44,7 @@ pub enum Fault {
     },
     /// The name of a table should be that of a plugin, and cannot be.
     NoPlugin(PluginKeyError),
-    /// Plugins that have no name cannot be required: nobody could tell that one is absent.
+    /// Plugins that have no name cannot be required, as validators or at all: nobody could tell that one is absent.
     Nameless,
 }
 

@@ -113,7 +113,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// The candidate that `key` was probably meant to be. Of those that are equally near the first counts.
-fn nearest<'c>(key: &str, candidates: impl Iterator<Item = (&'c str, String)>) -> Option<String> {
+pub(crate) fn nearest<'c>(key: &str, candidates: impl Iterator<Item = (&'c str, String)>) -> Option<String> {
     const NEAR: f64 = 0.6;
     let key = plain(key);
     let mut best = (NEAR, None);

@@ -1,5 +1,3 @@
-use std::fmt::{self, Debug, Display, Formatter};
-
 use super::Unnamed;
 
 /// What a plugin can own in a container, by the names that upstream has in its errors.
@@ -122,11 +120,5 @@ impl Field {
                 | Self::Sysctl
                 | Self::LinuxNetDevices
         )
-    }
-}
-
-impl Display for Field {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if let Self::Unnamed(unnamed) = self { Debug::fmt(unnamed, f) } else { Debug::fmt(self, f) }
     }
 }

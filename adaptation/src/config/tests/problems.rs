@@ -110,6 +110,49 @@ fn plugins_are_required_by_name() {
 }
 
 #[test]
+fn validators_are_required_by_name_too() {
+    refused(
+        "[plugin_defaults]\nvalidator = true",
+        &["line 2: plugin_defaults.validator names nobody: require plugins in tables of their own"],
+    );
+    assert_eq!(Config::from_toml("[plugin_defaults]\nvalidator = false"), Ok(Config::default()));
+}
+
+#[test]
+fn what_cannot_be_allowed_is_told_with_the_nearest_that_can() {
+    let check = |allow: &str, expected: &str| {
+        let expected = format!("line 2: plugins.a.allow is {allow}, but must be a table{expected}");
+        refused(&format!("[plugins.a]\nallow = {allow}"), &[&expected]);
+    };
+    let fields = " whose changes are fields, Resources, Updates and Evictions";
+    check(r#"{ changes = ["Enf"] }"#, &format!(r#"{fields}: there is no "Enf", did you mean "Env"?"#));
+    check(r#"{ changes = ["memlimit"] }"#, &format!(r#"{fields}: there is no "memlimit", did you mean "MemLimit"?"#));
+    check(r#"{ changes = ["resource"] }"#, &format!(r#"{fields}: there is no "resource", did you mean "Resources"?"#));
+    check(r#"{ changes = ["None"] }"#, &format!(r#"{fields}: there is no "None""#));
+    check(r#"{ changes = ["xyz"] }"#, &format!(r#"{fields}: there is no "xyz""#));
+    check(r#"{ changes = "Env" }"#, " whose changes are a list of texts");
+    let events = " whose events are those of NRI";
+    let create = r#"there is no "CreateContianer", did you mean "CreateContainer"?"#;
+    check(r#"{ events = ["CreateContianer"] }"#, &format!("{events}: {create}"));
+    check(r#"{ change = ["Env"] }"#, r#" of changes and events: there is no "change", did you mean "changes"?"#);
+    check(r#"["Env"]"#, r#" such as { changes = ["Env"], events = ["CreateContainer"] }"#);
+}
+
+#[test]
+fn what_is_no_namespace_is_refused() {
+    let expected = "a list of namespaces, each of which may end in *";
+    refused(
+        "required_exempt_namespaces = ['Kube']\n[plugins.a]\nnamespaces = 'kube'",
+        &[
+            &format!(
+                r#"line 1: required_exempt_namespaces is ["Kube"], but must be {expected}: "Kube" cannot be the name of a namespace"#
+            ),
+            &format!(r#"line 3: plugins.a.namespaces is "kube", but must be {expected}"#),
+        ],
+    );
+}
+
+#[test]
 fn one_timeout_said_twice_must_be_the_same() {
     refused(
         "plugin_request_timeout = '1s'\nplugin_defaults.request_timeout = '2s'",

@@ -1,5 +1,7 @@
+use nri_proto::{Event, Field};
+
 use super::*;
-use crate::policy::{Concurrency, Declarations, OnTimeout, Policies, Rules};
+use crate::policy::{Allowed, Changes, Concurrency, Declarations, Mode, Namespaces, OnTimeout, Policies, Rules};
 
 #[test]
 fn an_empty_text_is_the_default() {
@@ -84,6 +86,10 @@ fn each_axis_can_be_said_for_all_and_for_some() {
         join_timeout = "3s"
         lane_timeout = "4s"
         concurrency = "per-pod"
+        namespaces = ["shop"]
+        mode = "shadow"
+        allow.changes = ["Env"]
+        allow.events = ["CreateContainer"]
     "#;
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     let rules = Rules {
@@ -97,9 +103,14 @@ fn each_axis_can_be_said_for_all_and_for_some() {
         join_timeout: seconds(3),
         lane_timeout: seconds(4),
         concurrency: Some(Concurrency::PerPod),
+        validator: None,
+        allow: Some(Allowed { changes: Some(Changes::of([Field::Env])), events: Some(Event::CreateContainer.into()) }),
+        namespaces: Namespaces::of(["shop"]).ok(),
+        mode: Some(Mode::Shadow),
     };
-    let required = Rules { required: Some(true), ..rules.clone() };
-    let text = format!("[plugin_defaults]\n{axes}\n[plugins.a]\n{axes}\n[plugins.\"10-b\"]\nrequired = true\n{axes}");
+    let required = Rules { required: Some(true), validator: Some(true), ..rules.clone() };
+    let named = format!("required = true\nvalidator = true\n{axes}");
+    let text = format!("[plugin_defaults]\n{axes}\n[plugins.a]\n{axes}\n[plugins.\"10-b\"]\n{named}");
     let plugins = [("a".parse().unwrap(), rules.clone()), ("10-b".parse().unwrap(), required)].into();
     assert_eq!(Config::from_toml(&text).unwrap().policies, Policies { defaults: rules, plugins });
 }

@@ -1,0 +1,67 @@
+//! What Go's YAML reader made of the same texts is what is expected here.
+
+use proptest::prelude::*;
+
+use super::super::names::read;
+
+#[track_caller]
+fn check(text: &str, expected: &[&str]) {
+    assert_eq!(read(text).unwrap(), expected, "{text:?}");
+}
+
+#[test]
+fn a_list_may_be_yaml_or_json() {
+    check("[a, b]", &["a", "b"]);
+    check("- a\n- b", &["a", "b"]);
+    check(r#"["a","b"]"#, &["a", "b"]);
+    check("# c\n- a # d", &["a"]);
+    check("['10-x', \"y\\n\"]", &["10-x", "y\n"]);
+    check("- |\n  a\n", &["a\n"]);
+    check("[a,]", &["a"]);
+}
+
+#[test]
+fn nothing_is_an_empty_list() {
+    for text in ["", "null", "~", "[]", "\n"] {
+        check(text, &[]);
+    }
+    check("- a\n-", &["a"]);
+    check("[null, ~, a, 'null']", &["a", "null"]);
+}
+
+#[test]
+fn names_stay_as_they_are_written() {
+    check("[1, true, 1.5, 0x10, 0o7, 1_000]", &["1", "true", "1.5", "0x10", "0o7", "1_000"]);
+    check("!foo [!foo a]", &["a"]);
+}
+
+#[test]
+fn only_the_first_document_counts() {
+    check("--- [a]\n--- [b]", &["a"]);
+    check("[a] b", &["a"]);
+}
+
+#[test]
+fn what_is_no_list_of_names_is_refused() {
+    let error = |text: &str| read(text).unwrap_err().to_string();
+    assert_eq!(error("a"), "it must be a list of names");
+    assert_eq!(error("{a: b}"), "it must be a list of names");
+    assert_eq!(error("[[a]]"), "line 1: each entry must be a name");
+    assert_eq!(error("- a\n- b: c"), "line 2: each entry must be a name");
+    assert_eq!(error("- &x a\n- *x"), "line 2: each entry must be a name", "Go repeats it");
+    assert!(read("[a").is_err() && read("a: [").is_err());
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in any::<String>(), marks in r#"[\[\]{},:&*!|>'"%@ \n\t#a-]{0,40}"#) {
+        let _ = read(&text);
+        let _ = read(&marks);
+    }
+
+    #[test]
+    fn a_list_of_names_in_json_is_read_as_it_is(names in proptest::collection::vec("[a-z0-9_./-]{0,20}", 0..8)) {
+        let quoted: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+        prop_assert_eq!(read(&format!("[{}]", quoted.join(","))).unwrap(), names);
+    }
+}

@@ -1,0 +1,215 @@
+//! What would come of replies, without any plugin.
+
+#[cfg(test)]
+mod tests;
+
+use nri_proto::{Container, CreateReply, Event, PluginId, Resources, StopReply, UpdateReply};
+
+use crate::merge::{Applied, CreateMerge, MergeError, MergedCreate, MergedStop, MergedUpdate, StopMerge, UpdateMerge};
+use crate::policy::{Allowed, Declared, Mode, NotAllowed, Policies};
+
+/// A try of what plugins would reply about a pod of one namespace, by the policies of an operator.
+///
+/// Plugins are asked in the order of their ids. Where a request would fail, the rest is tried all the same.
+///
+/// ```
+/// use nri_adaptation::dry_run::{DryRun, Outcome};
+/// use nri_adaptation::policy::Policies;
+/// use nri_proto::{Adjustment, Container, CreateReply, EnvVar};
+///
+/// let level = |level: &str| -> Result<_, nri_proto::DashedKey> {
+///     let mut adjustment = Adjustment::default();
+///     adjustment.env.set(EnvVar::new("LEVEL", level))?;
+///     Ok(CreateReply { adjustment: Some(adjustment), ..CreateReply::default() })
+/// };
+/// let replies = [("20-b".parse()?, level("debug")?), ("10-a".parse()?, level("info")?)];
+///
+/// let policies = Policies::default();
+/// let tried = DryRun { policies: &policies, namespace: "shop" }.create(Container::default(), replies);
+/// assert!(tried.fails());
+/// assert!(matches!(tried.steps[0].outcome, Outcome::Applied(_)));
+/// assert_eq!(tried.steps[1].seen.env("LEVEL"), Some("info"));
+/// let Outcome::Refused(conflict) = &tried.steps[1].outcome else { panic!() };
+/// assert_eq!(conflict.to_string(), r#"plugins "20-b" and "10-a" both tried to set Env LEVEL"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct DryRun<'p> {
+    /// What the operator says about plugins. What they would declare about themselves does not matter here.
+    pub policies: &'p Policies,
+    /// The namespace of the pod.
+    pub namespace: &'p str,
+}
+
+/// What would come of it: `V` is what plugins are shown, `M` what the runtime is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tried<V, M> {
+    /// Each plugin, in the order in which it is asked.
+    pub steps: Vec<Step<V>>,
+    /// What all that was applied comes to.
+    pub merged: M,
+}
+
+/// One plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step<V> {
+    /// The plugin.
+    pub plugin: PluginId,
+    /// What it would be shown.
+    pub seen: V,
+    /// What would become of its reply.
+    pub outcome: Outcome,
+}
+
+/// What would become of a plugin's reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It counts.
+    Applied(Applied),
+    /// It would count, were its plugin not on trial.
+    Shadow(Result<Applied, Refusal>),
+    /// It does not count, and the request fails.
+    Refused(Refusal),
+    /// The plugin sees no such event, or no pods of this namespace.
+    NotAsked,
+}
+
+/// Why a reply would be refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The plugin may not do what it asks for.
+    #[error(transparent)]
+    NotAllowed(#[from] NotAllowed),
+    /// It cannot be merged.
+    #[error(transparent)]
+    Conflict(#[from] MergeError),
+}
+
+impl<V, M> Tried<V, M> {
+    /// Says whether the request would fail.
+    pub fn fails(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.outcome, Outcome::Refused(_)))
+    }
+}
+
+impl DryRun<'_> {
+    /// Tries to create a container.
+    pub fn create(
+        &self,
+        container: Container,
+        replies: impl IntoIterator<Item = (PluginId, CreateReply)>,
+    ) -> Tried<Container, MergedCreate> {
+        let (merge, steps) = self.run(CreateMerge::new(container), replies);
+        Tried { steps, merged: merge.finish() }
+    }
+
+    /// Tries to update a container to these resources.
+    pub fn update(
+        &self,
+        container_id: &str,
+        resources: Resources,
+        replies: impl IntoIterator<Item = (PluginId, UpdateReply)>,
+    ) -> Tried<Resources, MergedUpdate> {
+        let (merge, steps) = self.run(UpdateMerge::new(container_id, resources), replies);
+        Tried { steps, merged: merge.finish() }
+    }
+
+    /// Tries to stop a container. What plugins are shown of it does not change.
+    pub fn stop(&self, replies: impl IntoIterator<Item = (PluginId, StopReply)>) -> Tried<(), MergedStop> {
+        let (merge, steps) = self.run(StopMerge::new(), replies);
+        Tried { steps, merged: merge.finish() }
+    }
+
+    fn run<G: Question>(
+        &self,
+        mut merge: G,
+        replies: impl IntoIterator<Item = (PluginId, G::Reply)>,
+    ) -> (G, Vec<Step<G::View>>) {
+        let mut replies: Vec<_> = replies.into_iter().collect();
+        replies.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut steps = Vec::with_capacity(replies.len());
+        for (plugin, reply) in replies {
+            let seen = merge.seen();
+            let outcome = self.ask(&mut merge, &plugin, reply);
+            steps.push(Step { plugin, seen, outcome });
+        }
+        (merge, steps)
+    }
+
+    fn ask<G: Question>(&self, merge: &mut G, plugin: &PluginId, reply: G::Reply) -> Outcome {
+        let policy = self.policies.effective(plugin, Declared::default()).policy;
+        if !policy.allow.allows_event(G::EVENT) || !policy.namespaces.contains(self.namespace) {
+            return Outcome::NotAsked;
+        }
+        let reply = |merge: &mut G| {
+            merge.check(&policy.allow, &reply).map_err(Refusal::from).and_then(|()| Ok(merge.apply(plugin, reply)?))
+        };
+        match policy.mode {
+            Mode::Shadow => Outcome::Shadow(reply(&mut merge.clone())),
+            Mode::Enforce => reply(merge).map_or_else(Outcome::Refused, Outcome::Applied),
+        }
+    }
+}
+
+/// A merge, by the question whose replies it takes.
+trait Question: Clone {
+    const EVENT: Event;
+    type Reply;
+    type View;
+
+    fn seen(&self) -> Self::View;
+    fn check(&self, allowed: &Allowed, reply: &Self::Reply) -> Result<(), NotAllowed>;
+    fn apply(&mut self, plugin: &PluginId, reply: Self::Reply) -> Result<Applied, MergeError>;
+}
+
+impl Question for CreateMerge {
+    const EVENT: Event = Event::CreateContainer;
+    type Reply = CreateReply;
+    type View = Container;
+
+    fn seen(&self) -> Container {
+        self.view().clone()
+    }
+
+    fn check(&self, allowed: &Allowed, reply: &CreateReply) -> Result<(), NotAllowed> {
+        allowed.check_create(reply)
+    }
+
+    fn apply(&mut self, plugin: &PluginId, reply: CreateReply) -> Result<Applied, MergeError> {
+        self.apply(plugin, reply)
+    }
+}
+
+impl Question for UpdateMerge {
+    const EVENT: Event = Event::UpdateContainer;
+    type Reply = UpdateReply;
+    type View = Resources;
+
+    fn seen(&self) -> Resources {
+        self.view().clone()
+    }
+
+    fn check(&self, allowed: &Allowed, reply: &UpdateReply) -> Result<(), NotAllowed> {
+        allowed.check_update(reply, self.container_id())
+    }
+
+    fn apply(&mut self, plugin: &PluginId, reply: UpdateReply) -> Result<Applied, MergeError> {
+        self.apply(plugin, reply)
+    }
+}
+
+impl Question for StopMerge {
+    const EVENT: Event = Event::StopContainer;
+    type Reply = StopReply;
+    type View = ();
+
+    fn seen(&self) {}
+
+    fn check(&self, allowed: &Allowed, reply: &StopReply) -> Result<(), NotAllowed> {
+        allowed.check_stop(reply)
+    }
+
+    fn apply(&mut self, plugin: &PluginId, reply: StopReply) -> Result<Applied, MergeError> {
+        self.apply(plugin, reply)
+    }
+}

@@ -1,0 +1,184 @@
+//! Who changed what: a history of what plugins did and did not do, with a bound in bytes.
+//!
+//! Whoever asks plugins records here what came of it: an [`Occasion`], and [`What`] happened. What is kept is an
+//! [`Entry`]. The oldest go first. An entry that would take more than a share of the history is kept without its values.
+//!
+//! An entry reads as one line, and serializes to one flat object, with values as people write them.
+//!
+//! Nothing here does I/O or knows the time.
+
+mod cost;
+mod cut;
+mod entry;
+mod line;
+mod object;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use nri_proto::{Eviction, Field};
+
+pub use self::entry::{Change, Entry, Occasion, What};
+use crate::merge::{Applied, Changed, Dropped};
+
+/// The part of a history that one entry may take.
+const SHARE: usize = 16;
+
+/// A history of what plugins did.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::{Duration, SystemTime};
+///
+/// use nri_adaptation::ledger::{Ledger, Occasion, What};
+/// use nri_adaptation::merge::CreateMerge;
+/// use nri_proto::{Adjustment, Container, CreateReply, EnvVar, Event, Field, PluginId};
+///
+/// let container = Container { id: "9a27".to_owned(), env: vec!["LEVEL=info".to_owned()], ..Container::default() };
+/// let plugin: PluginId = "10-a".parse()?;
+/// let mut adjustment = Adjustment::default();
+/// adjustment.env.replace(EnvVar::new("LEVEL", "debug"))?;
+/// let reply = CreateReply { adjustment: Some(adjustment), ..CreateReply::default() };
+/// let applied = CreateMerge::new(container).apply(&plugin, reply)?;
+///
+/// let mut ledger = Ledger::new(1 << 20);
+/// let occasion = Occasion {
+///     when: SystemTime::UNIX_EPOCH,
+///     plugin: plugin.into(),
+///     event: Some(Event::CreateContainer),
+///     pod: Some("4f1c".into()),
+///     container: Some("9a27".into()),
+///     took: Some(Duration::from_micros(1200)),
+///     shadow: false,
+/// };
+/// ledger.record_applied(&occasion, applied);
+/// ledger.record(&occasion, What::TimedOut);
+///
+/// let why = ledger.why("9a27", Field::Env, Some("LEVEL"));
+/// assert_eq!(why.len(), 1);
+/// assert_eq!(why[0].to_string(), "10-a set Env LEVEL: info -> debug (1.2 ms)");
+/// assert_eq!(
+///     serde_json::to_string(&why[0])?,
+///     r#"{"sequence":0,"when":"1970-01-01T00:00:00Z","plugin":"10-a","event":"CreateContainer","pod":"4f1c","#.to_owned()
+///         + r#""container":"9a27","took_ms":1.2,"what":"changed","field":"Env","key":"LEVEL","before":"info","after":"debug"}"#
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    /// Oldest first, each with what it costs. Whoever reads shares them, so nobody who records waits for that.
+    entries: VecDeque<(Arc<Entry>, usize)>,
+    bytes: usize,
+    limit: usize,
+    recorded: u64,
+}
+
+impl Ledger {
+    /// Begins a history that takes at most so many bytes, those of its entries included.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { entries: VecDeque::new(), bytes: 0, limit, recorded: 0 }
+    }
+
+    /// Records what a plugin did or did not do.
+    pub fn record(&mut self, occasion: &Occasion, what: What) {
+        let mut entry = Entry { sequence: self.recorded, occasion: occasion.clone(), what, is_cut: false };
+        self.recorded += 1;
+        entry.strip();
+        let mut cost = entry.cost();
+        if cost > self.limit / SHARE {
+            entry.cut();
+            cost = entry.cost();
+        }
+        if cost > self.limit {
+            return;
+        }
+        self.bytes += cost;
+        self.entries.push_back((Arc::new(entry), cost));
+        self.forget();
+    }
+
+    /// Records what came of a reply: each change, and each thing that was not used.
+    pub fn record_applied(&mut self, occasion: &Occasion, applied: Applied) {
+        let Applied { changes, dropped } = applied;
+        let mut occasion = occasion.clone();
+        let own = occasion.container.clone();
+        for Changed { container, field, key, before, after } in changes {
+            match container {
+                Some(other) if occasion.container.as_deref() == Some(&*other) => {}
+                Some(other) => occasion.container = Some(other.into()),
+                None => occasion.container.clone_from(&own),
+            }
+            self.record(&occasion, What::Changed(Change { field, key, before, after }));
+        }
+        for dropped in dropped {
+            occasion.container = match &dropped {
+                Dropped::Unread(_) => own.clone(),
+                Dropped::Update(conflict) => Some(conflict.container.as_str().into()),
+                Dropped::DeviceRules { container } => Some(container.as_str().into()),
+            };
+            self.record(&occasion, What::Dropped(dropped));
+        }
+    }
+
+    /// Records what is to be stopped, each with its own container.
+    pub fn record_evictions<'e>(&mut self, occasion: &Occasion, evictions: impl IntoIterator<Item = &'e Eviction>) {
+        for Eviction { container_id, reason, unknown: _ } in evictions {
+            self.record(&occasion.of_container(container_id), What::EvictionAsked { reason: reason.clone() });
+        }
+    }
+
+    /// Returns how a field of a container came to be what it is: all changes of it that were applied, in order; of one
+    /// of its entries, or of all.
+    #[must_use]
+    pub fn why(&self, container: &str, field: Field, key: Option<&str>) -> Vec<Arc<Entry>> {
+        self.select(|entry| {
+            let What::Changed(change) = &entry.what else { return false };
+            let is_meant = change.field == field && key.is_none_or(|key| key == change.key);
+            is_meant && entry.is_about(container) && !entry.occasion.shadow
+        })
+    }
+
+    /// Returns all that is known about a container, in order.
+    #[must_use]
+    pub fn of(&self, container: &str) -> Vec<Arc<Entry>> {
+        self.select(|entry| entry.is_about(container))
+    }
+
+    /// Returns everything, in order.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Entry>> {
+        self.select(|_| true)
+    }
+
+    /// How many entries were recorded, and are forgotten.
+    #[must_use]
+    pub fn n_forgotten(&self) -> u64 {
+        self.recorded - self.entries.len() as u64
+    }
+
+    /// How many bytes it takes. What entries share is counted for each of them, so it may take less.
+    #[must_use]
+    pub fn n_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn select(&self, is_meant: impl Fn(&Entry) -> bool) -> Vec<Arc<Entry>> {
+        self.entries.iter().map(|(entry, _)| entry).filter(|entry| is_meant(entry)).cloned().collect()
+    }
+
+    /// Lets the oldest go until the rest fits.
+    fn forget(&mut self) {
+        while self.bytes > self.limit {
+            let Some((_, cost)) = self.entries.pop_front() else { break };
+            self.bytes -= cost;
+        }
+        // A queue does not shrink by itself, and each entry pays for two places only.
+        if self.entries.capacity() > 64 && self.entries.capacity() > 4 * self.entries.len() {
+            self.entries.shrink_to(2 * self.entries.len());
+        }
+    }
+}

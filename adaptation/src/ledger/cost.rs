@@ -1,0 +1,184 @@
+//! What an entry takes, in bytes.
+
+use std::sync::Arc;
+
+use nri_proto::{
+    Device, DeviceRule, Field, Hook, Hooks, IoPriority, MemoryPolicy, MemoryPolicyFlag, Mount, Namespace, NetDevice,
+    PluginId, Rlimit, Scheduler, SchedulerFlag, Seccomp, Syscall, SyscallArg, Unread,
+};
+
+use super::{Change, Entry, Occasion, What};
+use crate::merge::{Conflict, Dropped, MergeError, Value};
+use crate::policy::NotAllowed;
+
+/// What the allocator takes for itself, roughly.
+const OVERHEAD: usize = 16;
+/// The counts of what is shared.
+const COUNTS: usize = 2 * size_of::<usize>();
+
+impl Entry {
+    /// Everything, with the places in a queue that may be half empty.
+    pub(super) fn cost(&self) -> usize {
+        let places = 2 * size_of::<(Arc<Self>, usize)>();
+        let Self { sequence: _, occasion, what, is_cut: _ } = self;
+        places + allocation(COUNTS + size_of::<Self>()) + occasion.heap() + what.heap()
+    }
+}
+
+fn allocation(bytes: usize) -> usize {
+    if bytes == 0 { 0 } else { bytes + OVERHEAD }
+}
+
+/// What holds memory beside its own.
+trait Heap {
+    fn heap(&self) -> usize;
+}
+
+impl Heap for String {
+    fn heap(&self) -> usize {
+        allocation(self.capacity())
+    }
+}
+
+impl Heap for Arc<str> {
+    fn heap(&self) -> usize {
+        allocation(COUNTS + self.len())
+    }
+}
+
+impl Heap for PluginId {
+    fn heap(&self) -> usize {
+        allocation(COUNTS + self.as_str().len())
+    }
+}
+
+impl<T: Heap> Heap for Vec<T> {
+    fn heap(&self) -> usize {
+        allocation(self.capacity() * size_of::<T>()) + self.iter().map(Heap::heap).sum::<usize>()
+    }
+}
+
+impl<T: Heap> Heap for Option<T> {
+    fn heap(&self) -> usize {
+        self.as_ref().map_or(0, Heap::heap)
+    }
+}
+
+impl<T: Heap> Heap for Box<T> {
+    fn heap(&self) -> usize {
+        allocation(size_of::<T>()) + T::heap(self)
+    }
+}
+
+macro_rules! no_heap {
+    ($($kind:ty),+) => {
+        $(impl Heap for $kind {
+            fn heap(&self) -> usize {
+                0
+            }
+        })+
+    };
+}
+
+no_heap!(u32, Field, SchedulerFlag, MemoryPolicyFlag, IoPriority);
+
+/// Words: the fields that hold memory, and those that do not.
+macro_rules! heaps {
+    ($($word:ident { $($held:ident),*; $($plain:ident),* })+) => {
+        $(impl Heap for $word {
+            fn heap(&self) -> usize {
+                let Self { $($held,)* $($plain: _,)* } = self;
+                0 $(+ $held.heap())*
+            }
+        })+
+    };
+}
+
+// Fields that nobody knows are taken out before.
+heaps! {
+    Mount { destination, kind, source, options; unknown }
+    Device { path, kind; major, minor, file_mode, uid, gid, unknown }
+    DeviceRule { kind, access; allow, major, minor, unknown }
+    NetDevice { name; unknown }
+    Namespace { kind, path; unknown }
+    Hooks { prestart, create_runtime, create_container, start_container, poststart, poststop; unknown }
+    Hook { path, args, env; timeout, unknown }
+    Seccomp { default_action, architectures, flags, listener_path, listener_metadata, syscalls; default_errno, unknown }
+    Syscall { names, action, args; errno_ret, unknown }
+    SyscallArg { op; index, value, value_two, unknown }
+    Scheduler { flags; policy, nice, priority, runtime, deadline, period, unknown }
+    MemoryPolicy { nodes, flags; mode, unknown }
+    Rlimit { kind; hard, soft, unknown }
+    Unread { numbers; message }
+    Conflict { container, key, claimer, owner; field }
+    Occasion { plugin, pod, container; when, event, took, shadow }
+    Change { key, before, after; field }
+}
+
+impl Heap for Value {
+    fn heap(&self) -> usize {
+        match self {
+            Self::Text(text) => text.heap(),
+            Self::Texts(texts) => texts.heap(),
+            Self::Signed(_) | Self::Unsigned(_) | Self::Flag(_) => 0,
+            Self::Mount(mount) => mount.heap(),
+            Self::Device(device) => device.heap(),
+            Self::DeviceRules(rules) => rules.heap(),
+            Self::NetDevice(device) => device.heap(),
+            Self::Namespace(namespace) => namespace.heap(),
+            Self::Hooks(hooks) => hooks.heap(),
+            Self::IoPriority(priority) => priority.heap(),
+            Self::Seccomp(seccomp) => seccomp.heap(),
+            Self::Scheduler(scheduler) => scheduler.heap(),
+            Self::MemoryPolicy(policy) => policy.heap(),
+            Self::Rlimit(rlimit) => rlimit.heap(),
+        }
+    }
+}
+
+impl Heap for What {
+    fn heap(&self) -> usize {
+        match self {
+            Self::Changed(change) => change.heap(),
+            Self::Dropped(dropped) => dropped.heap(),
+            Self::Conflict(error) => error.heap(),
+            Self::NotAllowed(error) => error.heap(),
+            Self::TimedOut | Self::PassedOver(_) => 0,
+            Self::Late { fields } => fields.heap(),
+            Self::EvictionAsked { reason }
+            | Self::Refused { reason }
+            | Self::Failed { reason }
+            | Self::Rejected { reason }
+            | Self::UpdateFailed { reason }
+            | Self::EvictionFailed { reason } => reason.heap(),
+        }
+    }
+}
+
+impl Heap for Dropped {
+    fn heap(&self) -> usize {
+        match self {
+            Self::Unread(unread) => unread.heap(),
+            Self::Update(conflict) => conflict.heap(),
+            Self::DeviceRules { container } => container.heap(),
+        }
+    }
+}
+
+impl Heap for MergeError {
+    fn heap(&self) -> usize {
+        match self {
+            Self::Conflict(conflict) => conflict.heap(),
+            Self::UpdateDuringCreation { plugin, container } => plugin.heap() + container.heap(),
+        }
+    }
+}
+
+impl Heap for NotAllowed {
+    fn heap(&self) -> usize {
+        match self {
+            Self::Field { field: _, key } => key.heap(),
+            Self::Update { container } | Self::Eviction { container } => container.heap(),
+        }
+    }
+}

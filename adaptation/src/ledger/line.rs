@@ -1,0 +1,92 @@
+//! An entry as one line of a table.
+
+use std::fmt::{self, Display, Formatter, Write};
+use std::time::Duration;
+
+use super::{Change, Entry, What};
+
+/// A text of somebody else, on one line and not all of it if it is long.
+pub(super) struct Line<'a>(pub(super) &'a str);
+
+const LONGEST: usize = 120;
+
+impl Display for Line<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (n, c) in self.0.chars().enumerate() {
+            match c {
+                _ if n == LONGEST => return f.write_char('…'),
+                _ if c.is_control() => write!(f, "{}", c.escape_default())?,
+                _ => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `10-a set Env LEVEL: info -> debug (1.2 ms)`
+impl Display for Entry {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let occasion = &self.occasion;
+        let shadow = if occasion.shadow { " (shadow)" } else { "" };
+        write!(f, "{}{shadow} ", Line(&occasion.plugin))?;
+        self.write_what(f)?;
+        if let Some(took) = occasion.took {
+            write!(f, " ({:.1} ms)", milliseconds(took))?;
+        }
+        Ok(())
+    }
+}
+
+impl Entry {
+    fn write_what(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let event = self.occasion.event.map_or("UpdateContainers", |event| event.rpc());
+        let container = Line(self.occasion.container.as_deref().unwrap_or("a container"));
+        match &self.what {
+            What::Changed(change) if self.is_cut => {
+                write!(f, "changed {}, values too large to be kept", subject(change))
+            }
+            What::Changed(change) => write_change(f, change),
+            What::EvictionAsked { reason } => write!(f, "asked to evict {container}{}", because(reason)),
+            What::Dropped(dropped) => write!(f, "said what was not used: {}", Line(&dropped.to_string())),
+            What::Refused { reason } => write!(f, "refused {event}{}", because(reason)),
+            What::Conflict(error) => write!(f, "was in conflict: {}", Line(&error.to_string())),
+            What::NotAllowed(error) => write!(f, "was not allowed: {}", Line(&error.to_string())),
+            What::TimedOut => write!(f, "did not answer {event} in time"),
+            What::PassedOver(state) => write!(f, "was passed over for {event}: it is {state}"),
+            What::Failed { reason } => write!(f, "has no say in {event}{}", because(reason)),
+            What::Late { fields } if fields.is_empty() => write!(f, "answered {event} too late"),
+            What::Late { fields } => {
+                let fields: Vec<_> = fields.iter().map(ToString::to_string).collect();
+                write!(f, "answered {event} too late to change {}", Line(&fields.join(", ")))
+            }
+            What::Rejected { reason } => write!(f, "rejected {container}{}", because(reason)),
+            What::UpdateFailed { reason } => write!(f, "could not update {container}{}", because(reason)),
+            What::EvictionFailed { reason } => write!(f, "could not evict {container}{}", because(reason)),
+        }
+    }
+}
+
+fn write_change(f: &mut Formatter<'_>, change: &Change) -> fmt::Result {
+    let subject = subject(change);
+    match (&change.before, &change.after) {
+        (Some(before), Some(after)) => write!(f, "set {subject}: {before} -> {after}"),
+        (None, Some(after)) => write!(f, "set {subject}: {after}"),
+        (Some(before), None) => write!(f, "removed {subject}: {before}"),
+        (None, None) => write!(f, "removed {subject}, which was not there"),
+    }
+}
+
+fn subject(change: &Change) -> impl Display {
+    fmt::from_fn(move |f| {
+        let space = if change.key.is_empty() { "" } else { " " };
+        write!(f, "{}{space}{}", change.field, Line(&change.key))
+    })
+}
+
+fn because(reason: &str) -> impl Display {
+    fmt::from_fn(move |f| if reason.is_empty() { Ok(()) } else { write!(f, ": {}", Line(reason)) })
+}
+
+pub(super) fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}

@@ -1,0 +1,135 @@
+use nri_proto::arbitrary;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+fn some_value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        ".{0,200}".prop_map(Value::Text),
+        vec(".{0,20}", 0..20).prop_map(Value::Texts),
+        any::<i64>().prop_map(Value::Signed),
+        any::<u64>().prop_map(Value::Unsigned),
+        any::<bool>().prop_map(Value::Flag),
+        arbitrary::mount().prop_map(Value::from),
+        arbitrary::device().prop_map(Value::from),
+        vec(arbitrary::device_rule(), 0..4).prop_map(Value::from),
+        arbitrary::net_device().prop_map(Value::from),
+        arbitrary::namespace().prop_map(Value::from),
+        arbitrary::hooks().prop_map(Value::from),
+        arbitrary::io_priority().prop_map(Value::from),
+        arbitrary::seccomp().prop_map(Value::from),
+        arbitrary::scheduler().prop_map(Value::from),
+        arbitrary::memory_policy().prop_map(Value::from),
+        arbitrary::rlimit().prop_map(Value::from),
+    ]
+}
+
+fn some_change() -> impl Strategy<Value = What> {
+    let field = prop_oneof![Just(Field::Env), Just(Field::Mounts), Just(Field::Args)];
+    let values = (proptest::option::of(some_value()), proptest::option::of(some_value()));
+    (field, "[ab]?", values).prop_map(|(field, key, (before, after))| change(field, &key, before, after))
+}
+
+fn some_record() -> impl Strategy<Value = (Occasion, What)> {
+    let what = prop_oneof![
+        4 => some_change(),
+        1 => (0..3000usize).prop_map(refusal),
+        1 => Just(What::TimedOut),
+        1 => vec(arbitrary::field(), 0..90).prop_map(|fields| What::Late { fields }),
+    ];
+    let occasion =
+        ("[xy]", any::<bool>()).prop_map(|(container, shadow)| Occasion { shadow, ..occasion("10-a", &container) });
+    (occasion, what)
+}
+
+proptest! {
+    #[test]
+    fn it_never_takes_more_than_its_bound_and_forgets_the_oldest(
+        records in vec(some_record(), 0..30),
+        limit in 0..40_000usize,
+    ) {
+        let mut ledger = Ledger::new(limit);
+        for (n, (occasion, what)) in records.into_iter().enumerate() {
+            ledger.record(&occasion, what);
+            let entries = ledger.all();
+            prop_assert!(ledger.n_bytes() <= limit);
+            prop_assert_eq!(entries.iter().map(|entry| entry.cost()).sum::<usize>(), ledger.n_bytes());
+            prop_assert_eq!(ledger.n_forgotten() + entries.len() as u64, n as u64 + 1);
+            prop_assert!(entries.is_sorted_by_key(|entry| entry.sequence));
+        }
+    }
+
+    #[test]
+    fn with_room_for_all_why_and_of_are_filters_of_what_was_recorded(records in vec(some_record(), 0..30)) {
+        let mut ledger = Ledger::new(usize::MAX);
+        for (occasion, what) in &records {
+            ledger.record(occasion, what.clone());
+        }
+        prop_assert_eq!(ledger.n_forgotten(), 0);
+        let numbers = |entries: Vec<Arc<Entry>>| entries.iter().map(|entry| entry.sequence).collect::<Vec<_>>();
+        let expected = |is_meant: &dyn Fn(&Occasion, &What) -> bool| {
+            let all = records.iter().zip(0..);
+            all.filter(|((occasion, what), _)| is_meant(occasion, what)).map(|(_, number)| number).collect::<Vec<u64>>()
+        };
+        let is_x = |occasion: &Occasion| occasion.container.as_deref() == Some("x");
+        prop_assert_eq!(numbers(ledger.all()), expected(&|_, _| true));
+        prop_assert_eq!(numbers(ledger.of("x")), expected(&|occasion, _| is_x(occasion)));
+        for key in [None, Some("a")] {
+            let changes = expected(&|occasion, what| {
+                let What::Changed(change) = what else { return false };
+                let is_meant = change.field == Field::Env && key.is_none_or(|key| key == change.key);
+                is_meant && is_x(occasion) && !occasion.shadow
+            });
+            prop_assert_eq!(numbers(ledger.why("x", Field::Env, key)), changes);
+        }
+    }
+
+    #[test]
+    fn each_entry_reads_as_one_line_and_as_an_object((occasion, what) in some_record()) {
+        let mut ledger = Ledger::new(usize::MAX);
+        ledger.record(&occasion, what);
+        let line = ledger.all()[0].to_string();
+        prop_assert!(!line.contains('\n') && line.chars().count() < 1000, "{}", line);
+        let object = serde_json::to_value(&ledger).unwrap();
+        prop_assert_eq!(object["entries"][0]["plugin"].as_str(), Some("10-a"));
+    }
+}
+
+#[test]
+fn an_entry_that_is_too_large_for_its_share_is_kept_without_its_values() {
+    let mut ledger = Ledger::new(16 * 1024);
+    ledger.record(&occasion("10-a", "c"), env("A", Some("0"), Some(&"x".repeat(1024))));
+    let entries = ledger.why("c", Field::Env, Some("A"));
+    assert!(entries[0].is_cut);
+    assert_eq!(entries[0].what, env("A", None, None));
+    assert_eq!(entries[0].to_string(), "10-a changed Env A, values too large to be kept");
+}
+
+#[test]
+fn texts_of_an_entry_that_is_too_large_are_cut() {
+    let mut ledger = Ledger::new(64 * 1024);
+    let huge = "é".repeat(1 << 20);
+    ledger.record(&occasion(&huge, &huge), refusal(1 << 20));
+    let entry = &ledger.all()[0];
+    assert!(entry.is_cut && entry.cost() < 4096);
+    assert_eq!(&*entry.occasion.plugin, "é".repeat(128));
+    assert_eq!(entry.what, refusal(256));
+}
+
+#[test]
+fn a_large_entry_does_not_push_out_all_others() {
+    let mut ledger = Ledger::new(64 * 1024);
+    for n in 0..10 {
+        ledger.record(&occasion("10-a", &n.to_string()), What::TimedOut);
+    }
+    ledger.record(&occasion("20-b", "x"), refusal(1 << 20));
+    assert_eq!((ledger.all().len(), ledger.n_forgotten()), (11, 0));
+}
+
+#[test]
+fn without_room_everything_is_counted_and_nothing_kept() {
+    let mut ledger = Ledger::new(0);
+    ledger.record(&occasion("10-a", "c"), What::TimedOut);
+    assert_eq!((ledger.all().len(), ledger.n_forgotten(), ledger.n_bytes()), (0, 1, 0));
+}

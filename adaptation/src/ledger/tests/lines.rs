@@ -1,0 +1,89 @@
+use nri_proto::{Hook, Hooks, Mount, Unread};
+
+use super::*;
+use crate::Cause;
+use crate::health::State;
+use crate::merge::{Conflict, MergeError};
+use crate::plugin::PluginError;
+use crate::policy::NotAllowed;
+
+#[track_caller]
+fn check(what: impl Into<What>, expected: &str) {
+    let entry = Entry { sequence: 0, occasion: occasion("10-a", "c"), what: what.into(), is_cut: false };
+    assert_eq!(entry.to_string(), expected);
+}
+
+#[test]
+fn a_change_shows_what_was_and_what_is() {
+    check(env("A", None, Some("1")), "10-a set Env A: 1");
+    check(env("A", Some("0"), Some("1")), "10-a set Env A: 0 -> 1");
+    check(env("A", Some("0"), None), "10-a removed Env A: 0");
+    check(env("A", None, None), "10-a removed Env A, which was not there");
+    check(change(Field::MemLimit, "", Some(Value::Signed(1)), Some(Value::Signed(2))), "10-a set MemLimit: 1 -> 2");
+}
+
+#[test]
+fn what_is_no_text_is_an_object() {
+    let mount = Mount { destination: "/a".to_owned(), kind: "bind".to_owned(), ..Mount::default() };
+    check(
+        change(Field::Mounts, "/a", None, Some(mount.into())),
+        r#"10-a set Mounts /a: {"destination":"/a","options":[],"source":"","type":"bind"}"#,
+    );
+    let hooks = Hooks { poststop: vec![Hook { path: "/h".to_owned(), ..Hook::default() }], ..Hooks::default() };
+    check(
+        change(Field::OciHooks, "", None, Some(hooks.into())),
+        r#"10-a set OciHooks: {"poststop":[{"args":[],"env":[],"path":"/h"}]}"#,
+    );
+}
+
+#[test]
+fn what_came_of_a_question_is_a_sentence() {
+    let conflict = Conflict {
+        container: "c".to_owned(),
+        field: Field::Env,
+        key: "A".to_owned(),
+        claimer: "10-a".parse().unwrap(),
+        owner: "05-z".to_owned(),
+    };
+    let not_allowed = NotAllowed::Field { field: Field::Env, key: "A".to_owned() };
+    let unread = Unread { message: "Mount", numbers: vec![9] };
+    let reason = || "why".to_owned();
+    check(
+        What::Conflict(MergeError::Conflict(conflict)),
+        r#"10-a was in conflict: plugins "10-a" and "05-z" both tried to set Env A"#,
+    );
+    check(What::NotAllowed(not_allowed), "10-a was not allowed: it may not touch Env A");
+    check(What::Dropped(Dropped::Unread(unread)), "10-a said what was not used: nobody knows Mount 9");
+    check(What::Late { fields: Vec::new() }, "10-a answered CreateContainer too late");
+    check(What::Rejected { reason: reason() }, "10-a rejected c: why");
+    check(What::UpdateFailed { reason: reason() }, "10-a could not update c: why");
+    check(What::EvictionFailed { reason: String::new() }, "10-a could not evict c");
+}
+
+#[test]
+fn each_cause_is_a_sentence() {
+    check(&Cause::Plugin(PluginError::refused("no")), "10-a refused CreateContainer: no");
+    check(&Cause::TimedOut, "10-a did not answer CreateContainer in time");
+    check(&Cause::PassedOver(State::Silent), "10-a was passed over for CreateContainer: it is silent");
+    check(&Cause::Busy, "10-a has no say in CreateContainer: its turn did not come in time");
+    check(&Cause::Absent, "10-a has no say in CreateContainer: the plugin is required, and not here");
+    check(
+        &Cause::Plugin(PluginError::Breach("nonsense")),
+        "10-a has no say in CreateContainer: it broke the protocol: nonsense",
+    );
+}
+
+#[test]
+fn a_text_of_somebody_else_stays_on_the_line() {
+    check(env("A\nB", None, Some("1\n2\u{1b}[31m")), r"10-a set Env A\nB: 1\n2\u{1b}[31m");
+    check(refusal(500), &format!("10-a refused CreateContainer: {}…", "x".repeat(120)));
+}
+
+#[test]
+fn what_a_plugin_does_unasked_has_no_event_and_takes_no_time() {
+    let unasked = Occasion { event: None, ..occasion("10-a", "c") };
+    let took = Occasion { took: Some(Duration::from_micros(2_345)), ..occasion("10-a", "c") };
+    let line = |occasion, what| Entry { sequence: 0, occasion, what, is_cut: false }.to_string();
+    assert_eq!(line(unasked, What::Failed { reason: String::new() }), "10-a has no say in UpdateContainers");
+    assert_eq!(line(took, What::TimedOut), "10-a did not answer CreateContainer in time (2.3 ms)");
+}
