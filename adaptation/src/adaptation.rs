@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::entry::Entry;
 use crate::events::{Happening, Metrics, NoMetrics, Watchers};
 use crate::health::State;
+use crate::ledger::Ledger;
 use crate::listener::listen;
 use crate::operation::Operation;
 use crate::plugin::{Introduction, Plugin, PluginError};
@@ -121,6 +122,20 @@ impl Adaptation {
     #[must_use]
     pub fn watch_plugins(&self) -> broadcast::Receiver<Happening> {
         self.shared.watchers.subscribe_rare()
+    }
+
+    /// Looks at who changed what. Nothing is recorded meanwhile, so look shortly: entries may be kept.
+    ///
+    /// ```
+    /// # use nri_adaptation::{Adaptation, ledger::Ledger};
+    /// fn print_all(nri: &Adaptation) {
+    ///     for entry in nri.ledger(Ledger::all) {
+    ///         println!("{entry}");
+    ///     }
+    /// }
+    /// ```
+    pub fn ledger<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
+        look(&self.shared.records.ledger())
     }
 
     /// Waits until no plugin is being synchronized: each that was is asked from now on, or closed.

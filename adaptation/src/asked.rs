@@ -103,8 +103,11 @@ impl Owed {
         match self.in_time().await {
             None => {}
             Some(Some(answer)) => {
-                // Nobody is there to be told.
-                let _ = self.entry.judge_asked(&self.request, self.begun, self.is_trial, answer);
+                let Self { entry, request, begun, is_trial, .. } = &self;
+                // Nobody is there to be told but whoever reads the ledger.
+                if let Ok(reply) = entry.judge_asked(request, *begun, *is_trial, answer) {
+                    entry.shared.records.late(entry, request, begun.elapsed(), &reply);
+                }
             }
             Some(None) => {
                 self.entry.timed_out(&self.request, self.begun, self.is_trial);
@@ -127,8 +130,10 @@ impl Owed {
         let took = self.begun.elapsed();
         let Self { entry, request, .. } = &self;
         entry.shared.watchers.tell(Happening::Late { plugin: entry.id.clone(), event: request.event(), took });
-        if let Err(error @ (PluginError::Gone(_) | PluginError::Breach(_))) = answer {
-            entry.close(&error.to_string());
+        match answer {
+            Ok(reply) => entry.shared.records.late(entry, request, took, &reply),
+            Err(error @ (PluginError::Gone(_) | PluginError::Breach(_))) => entry.close(&error.to_string()),
+            Err(PluginError::Refused { .. } | PluginError::TooLarge { .. } | PluginError::NotTaken) => {}
         }
         entry.settled();
     }

@@ -9,6 +9,7 @@ use nri_proto::{Event, PluginId};
 use crate::health::State;
 use crate::merge::{MergeError, MergedStop};
 use crate::plugin::PluginError;
+use crate::policy::NotAllowed;
 
 /// Why a plugin has no say in a request.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -25,6 +26,9 @@ pub enum Cause {
     /// Others were asked of it for so long that its turn did not come.
     #[error("its turn did not come in time")]
     Busy,
+    /// It wants what it may not do.
+    #[error(transparent)]
+    NotAllowed(#[from] NotAllowed),
     /// The operator requires it, and it is not there.
     #[error("the plugin is required, and not here")]
     Absent,
@@ -62,10 +66,10 @@ pub enum RelayError {
     #[error(transparent)]
     Contrary(#[from] MergeError),
     /// A validator does not accept what plugins want.
-    #[error("validator {} rejected container adjustment, reason: {reason}", quoted(validator.as_str()))]
+    #[error("validator {} rejected container adjustment, reason: {reason}", quoted(validator))]
     Rejected {
         /// The validator.
-        validator: PluginId,
+        validator: String,
         /// Why.
         reason: String,
     },

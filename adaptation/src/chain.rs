@@ -4,18 +4,22 @@ use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use nri_proto::{Event, PluginId};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tracing::warn;
 
 use crate::cause::{Cause, Failure, RelayError};
 use crate::entry::Entry;
 use crate::health::State;
 use crate::merge::MergedCreate;
-use crate::merging::{Merging, Unmerged};
+use crate::merging::Merging;
 use crate::plugin::{PluginError, Reply};
-use crate::policy::OnTimeout;
+use crate::policy::{Mode, OnTimeout};
+use crate::question::{Outcome, Refusal};
+use crate::records;
 use crate::request::Request;
 use crate::roster::Roster;
 use crate::shared::Shared;
@@ -73,14 +77,11 @@ impl Chain {
     /// The same for a container to be created: what comes out is shown to validators.
     pub(crate) async fn create(mut self) -> Result<MergedCreate, RelayError> {
         let _turn = self.turn().await;
-        if !self.participants.has_subscriber(Event::ValidateContainerAdjustment) {
+        let Some(mut validation) = Validation::of(&self.shared, &self.participants, &self.request) else {
             self.ask(|_| ()).await?;
             return Ok(self.merging.created());
-        }
-        let original = Arc::clone(&self.request);
-        let mut answered = Vec::new();
-        self.ask(|plugin| answered.push(plugin.clone())).await?;
-        let validation = Validation { participants: &self.participants, original: &original, answered: &answered };
+        };
+        self.ask(|plugin| validation.answered(plugin)).await?;
         validation.judge(self.merging.created()).await
     }
 
@@ -111,7 +112,8 @@ impl Chain {
 
     async fn ask(&mut self, mut answered: impl FnMut(&PluginId)) -> Result<(), RelayError> {
         let participants = Arc::clone(&self.participants);
-        for (place, entry) in participants.subscribed(self.request.event()) {
+        let pod = self.request.pod_shared();
+        for (place, entry) in participants.subscribed(self.request.event(), &pod.namespace) {
             self.asking.is(place);
             if self.ask_one(entry).await? {
                 answered(&entry.id);
@@ -122,8 +124,9 @@ impl Chain {
 
     async fn ask_anyway(&mut self) -> Option<RelayError> {
         let participants = Arc::clone(&self.participants);
+        let pod = self.request.pod_shared();
         let mut failed = None;
-        for (place, entry) in participants.subscribed(self.request.event()) {
+        for (place, entry) in participants.subscribed(self.request.event(), &pod.namespace) {
             self.asking.is(place);
             if let Err(failure) = self.ask_one(entry).await {
                 warn!(error = &failure as &dyn Error, "a plugin failed, the others are told all the same");
@@ -135,30 +138,70 @@ impl Chain {
 
     /// Asks one of them. Says whether it answered.
     async fn ask_one(&mut self, entry: &Arc<Entry>) -> Result<bool, RelayError> {
+        let begun = Instant::now();
         match entry.ask(&self.request).await {
-            Ok(reply) => self.take(entry, reply).map(|()| true),
-            Err(cause) => match decide(entry, self.request.event(), cause) {
-                Some(failure) => Err(failure.into()),
-                None => Ok(false),
-            },
+            Ok(reply) => self.take(entry, reply, begun.elapsed()).map(|()| true),
+            Err(cause) => {
+                self.shared.records.failed(entry, &self.request, begun.elapsed(), &cause);
+                match self.decide(entry, cause) {
+                    Some(failure) => Err(failure.into()),
+                    None => Ok(false),
+                }
+            }
         }
     }
 
     /// Takes an answer into account.
-    fn take(&mut self, entry: &Arc<Entry>, reply: Reply) -> Result<(), RelayError> {
+    fn take(&mut self, entry: &Arc<Entry>, reply: Reply, took: Duration) -> Result<(), RelayError> {
         let event = self.request.event();
-        self.shared.watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
-        let applied = self.merging.apply(&entry.id, reply).map_err(|error| match error {
-            Unmerged::Refused(error) => RelayError::from(error),
-            Unmerged::Mistaken => {
-                let cause = PluginError::Breach("its answer is one to something else");
-                Failure::new(&entry.id, event, cause.into()).into()
+        let Shared { watchers, records, .. } = &*self.shared;
+        watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
+        let evictions = records::evictions(&reply).to_vec();
+        let occasion = || records::occasion(entry, &self.request, Some(took));
+        match self.merging.take(&entry.policy, &entry.id, reply) {
+            Some(Outcome::Applied(applied)) => {
+                let next = self.merging.next(&self.request, &applied);
+                records.applied(occasion, applied, &evictions);
+                self.request = next.unwrap_or_else(|| Arc::clone(&self.request));
             }
-        })?;
-        if let Some(next) = self.merging.next(&self.request, &applied) {
-            self.request = next;
+            Some(Outcome::Shadow(Ok(applied))) => records.applied(occasion, applied, &evictions),
+            Some(Outcome::Shadow(Err(refusal))) => records.refused(&occasion(), &refusal),
+            Some(Outcome::Refused(refusal)) => {
+                records.refused(&occasion(), &refusal);
+                return Err(match refusal {
+                    Refusal::Conflict(conflict) => conflict.into(),
+                    Refusal::NotAllowed(cause) => Failure::new(&entry.id, event, cause.into()).into(),
+                });
+            }
+            Some(Outcome::NotAsked) => {}
+            None => {
+                let cause = PluginError::Breach("its answer is one to something else");
+                return Err(Failure::new(&entry.id, event, cause.into()).into());
+            }
         }
         Ok(())
+    }
+
+    /// Whether a request fails for this cause, as the policy says, or goes on without the plugin.
+    fn decide(&self, entry: &Entry, cause: Cause) -> Option<Failure> {
+        let policy = &entry.policy;
+        let fails = match &cause {
+            Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. })
+            | Cause::NotAllowed(_)
+            | Cause::CallerDeadline => true,
+            Cause::PassedOver(State::Closed) | Cause::Absent => policy.required && !self.is_exempt(),
+            Cause::Plugin(PluginError::Gone(_) | PluginError::Breach(_) | PluginError::NotTaken)
+            | Cause::TimedOut
+            | Cause::PassedOver(_)
+            | Cause::Busy => policy.on_timeout == OnTimeout::Fail && !(policy.required && self.is_exempt()),
+        };
+        let fails = fails && policy.mode == Mode::Enforce;
+        fails.then(|| Failure::new(&entry.id, self.request.event(), cause))
+    }
+
+    fn is_exempt(&self) -> bool {
+        let container = self.request.container().map(|container| &*container.name);
+        self.shared.requirements.is_exempt(self.request.pod(), container)
     }
 }
 
@@ -180,17 +223,4 @@ pub(crate) fn gates(event: Event) -> bool {
         | Event::StopContainer
         | Event::RemoveContainer => false,
     }
-}
-
-/// Whether a request fails for this cause, as the policy says, or goes on without the plugin.
-fn decide(entry: &Entry, event: Event, cause: Cause) -> Option<Failure> {
-    let fails = match &cause {
-        Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. }) | Cause::CallerDeadline => true,
-        Cause::PassedOver(State::Closed) | Cause::Absent => entry.policy.required,
-        Cause::Plugin(PluginError::Gone(_) | PluginError::Breach(_) | PluginError::NotTaken)
-        | Cause::TimedOut
-        | Cause::PassedOver(_)
-        | Cause::Busy => entry.policy.on_timeout == OnTimeout::Fail,
-    };
-    fails.then(|| Failure::new(&entry.id, event, cause))
 }

@@ -67,6 +67,8 @@ pub struct Config {
     pub max_plugins: usize,
     /// How long plugins may take to end when the runtime does.
     pub shutdown_grace: Duration,
+    /// How many bytes the [ledger](crate::ledger) may take.
+    pub history_bytes: usize,
     /// What becomes of plugins that are slow, silent or absent.
     pub policies: Policies,
     /// The namespaces of Kubernetes in which pods run without what is [required](crate::policy::Policy::required), so
@@ -93,6 +95,7 @@ impl Default for Config {
             max_unregistered: 64,
             max_plugins: 64,
             shutdown_grace: Duration::from_secs(1),
+            history_bytes: 4 << 20,
             policies: Policies::default(),
             required_exempt_namespaces: Namespaces::system(),
             default_validator: None,

@@ -3,10 +3,12 @@
 #[cfg(test)]
 mod tests;
 
-use nri_proto::{Container, CreateReply, Event, PluginId, Resources, StopReply, UpdateReply};
+use nri_proto::{Container, CreateReply, PluginId, Resources, StopReply, UpdateReply};
 
-use crate::merge::{Applied, CreateMerge, MergeError, MergedCreate, MergedStop, MergedUpdate, StopMerge, UpdateMerge};
-use crate::policy::{Allowed, Declared, Mode, NotAllowed, Policies};
+use crate::merge::{CreateMerge, MergedCreate, MergedStop, MergedUpdate, StopMerge, UpdateMerge};
+use crate::policy::{Declared, Policies};
+use crate::question::Question;
+pub use crate::question::{Outcome, Refusal};
 
 /// A try of what plugins would reply about a pod of one namespace, by the policies of an operator.
 ///
@@ -59,30 +61,6 @@ pub struct Step<V> {
     pub seen: V,
     /// What would become of its reply.
     pub outcome: Outcome,
-}
-
-/// What would become of a plugin's reply.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It counts.
-    Applied(Applied),
-    /// It would count, were its plugin not on trial.
-    Shadow(Result<Applied, Refusal>),
-    /// It does not count, and the request fails.
-    Refused(Refusal),
-    /// The plugin sees no such event, or no pods of this namespace.
-    NotAsked,
-}
-
-/// Why a reply would be refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The plugin may not do what it asks for.
-    #[error(transparent)]
-    NotAllowed(#[from] NotAllowed),
-    /// It cannot be merged.
-    #[error(transparent)]
-    Conflict(#[from] MergeError),
 }
 
 impl<V, M> Tried<V, M> {
@@ -141,75 +119,6 @@ impl DryRun<'_> {
         if !policy.allow.allows_event(G::EVENT) || !policy.namespaces.contains(self.namespace) {
             return Outcome::NotAsked;
         }
-        let reply = |merge: &mut G| {
-            merge.check(&policy.allow, &reply).map_err(Refusal::from).and_then(|()| Ok(merge.apply(plugin, reply)?))
-        };
-        match policy.mode {
-            Mode::Shadow => Outcome::Shadow(reply(&mut merge.clone())),
-            Mode::Enforce => reply(merge).map_or_else(Outcome::Refused, Outcome::Applied),
-        }
-    }
-}
-
-/// A merge, by the question whose replies it takes.
-trait Question: Clone {
-    const EVENT: Event;
-    type Reply;
-    type View;
-
-    fn seen(&self) -> Self::View;
-    fn check(&self, allowed: &Allowed, reply: &Self::Reply) -> Result<(), NotAllowed>;
-    fn apply(&mut self, plugin: &PluginId, reply: Self::Reply) -> Result<Applied, MergeError>;
-}
-
-impl Question for CreateMerge {
-    const EVENT: Event = Event::CreateContainer;
-    type Reply = CreateReply;
-    type View = Container;
-
-    fn seen(&self) -> Container {
-        self.view().clone()
-    }
-
-    fn check(&self, allowed: &Allowed, reply: &CreateReply) -> Result<(), NotAllowed> {
-        allowed.check_create(reply)
-    }
-
-    fn apply(&mut self, plugin: &PluginId, reply: CreateReply) -> Result<Applied, MergeError> {
-        self.apply(plugin, reply)
-    }
-}
-
-impl Question for UpdateMerge {
-    const EVENT: Event = Event::UpdateContainer;
-    type Reply = UpdateReply;
-    type View = Resources;
-
-    fn seen(&self) -> Resources {
-        self.view().clone()
-    }
-
-    fn check(&self, allowed: &Allowed, reply: &UpdateReply) -> Result<(), NotAllowed> {
-        allowed.check_update(reply, self.container_id())
-    }
-
-    fn apply(&mut self, plugin: &PluginId, reply: UpdateReply) -> Result<Applied, MergeError> {
-        self.apply(plugin, reply)
-    }
-}
-
-impl Question for StopMerge {
-    const EVENT: Event = Event::StopContainer;
-    type Reply = StopReply;
-    type View = ();
-
-    fn seen(&self) {}
-
-    fn check(&self, allowed: &Allowed, reply: &StopReply) -> Result<(), NotAllowed> {
-        allowed.check_stop(reply)
-    }
-
-    fn apply(&mut self, plugin: &PluginId, reply: StopReply) -> Result<Applied, MergeError> {
-        self.apply(plugin, reply)
+        merge.take(&policy, plugin, reply)
     }
 }

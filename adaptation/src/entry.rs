@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use nri_proto::{EventMask, PluginId};
+use nri_proto::{Event, EventMask, PluginId};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -92,6 +92,11 @@ impl Entry {
             reason: OnceLock::new(),
             shared,
         })
+    }
+
+    /// Whether it is asked about an event of a pod in this namespace.
+    pub(crate) fn is_asked(&self, event: Event, namespace: &str) -> bool {
+        self.events.contains(event) && self.policy.namespaces.contains(namespace)
     }
 
     /// How it is doing.

@@ -4,25 +4,19 @@ use std::sync::Arc;
 
 use nri_proto::{Container, PluginId, Resources};
 
-use crate::merge::{Applied, CreateMerge, MergeError, MergedCreate, MergedStop, MergedUpdate, StopMerge, UpdateMerge};
+use crate::merge::{Applied, CreateMerge, MergedCreate, MergedStop, MergedUpdate, StopMerge, UpdateMerge};
 use crate::plugin::Reply;
+use crate::policy::Policy;
+use crate::question::{Outcome, Question};
 use crate::request::{Request, Subject};
 
 /// The merge of one request, whatever it is about.
-#[derive(Clone)]
 pub(crate) enum Merging {
     /// Plugins are only told.
     Nothing,
     Create(Box<CreateMerge>),
     Update(Box<UpdateMerge>, Arc<Container>),
     Stop(Box<StopMerge>),
-}
-
-/// Why an answer cannot be merged.
-pub(crate) enum Unmerged {
-    Refused(MergeError),
-    /// It is an answer to something else.
-    Mistaken,
 }
 
 impl Merging {
@@ -46,14 +40,14 @@ impl Merging {
         Self::Stop(Box::default())
     }
 
-    /// Adds what a plugin answered, or nothing of it.
-    pub(crate) fn apply(&mut self, plugin: &PluginId, reply: Reply) -> Result<Applied, Unmerged> {
+    /// Takes a plugin's answer, as far as the policy lets it count. `None` if it is an answer to something else.
+    pub(crate) fn take(&mut self, policy: &Policy, plugin: &PluginId, reply: Reply) -> Option<Outcome> {
         match (self, reply) {
-            (_, Reply::Heard) => Ok(Applied::default()),
-            (Self::Create(merge), Reply::Create(reply)) => merge.apply(plugin, *reply).map_err(Unmerged::Refused),
-            (Self::Update(merge, _), Reply::Update(reply)) => merge.apply(plugin, reply).map_err(Unmerged::Refused),
-            (Self::Stop(merge), Reply::Stop(reply)) => merge.apply(plugin, reply).map_err(Unmerged::Refused),
-            (Self::Nothing | Self::Create(_) | Self::Update(..) | Self::Stop(_), _) => Err(Unmerged::Mistaken),
+            (_, Reply::Heard) => Some(Outcome::Applied(Applied::default())),
+            (Self::Create(merge), Reply::Create(reply)) => Some(merge.take(policy, plugin, *reply)),
+            (Self::Update(merge, _), Reply::Update(reply)) => Some(merge.take(policy, plugin, reply)),
+            (Self::Stop(merge), Reply::Stop(reply)) => Some(merge.take(policy, plugin, reply)),
+            (Self::Nothing | Self::Create(_) | Self::Update(..) | Self::Stop(_), _) => None,
         }
     }
 

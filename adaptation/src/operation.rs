@@ -13,6 +13,7 @@ use crate::policy::PluginKey;
 use crate::request::{Request, Subject};
 use crate::roster::Roster;
 use crate::shared::Shared;
+use crate::validation;
 
 /// What plugins are told, and do not answer but with an error.
 #[derive(Clone, Debug)]
@@ -102,8 +103,11 @@ impl Operation {
     /// As [`Operation::notify`]; plugins that want contrary things; a validator that does not accept.
     pub async fn create_container(&self, container: Container) -> Result<MergedCreate, RelayError> {
         let event = Event::CreateContainer;
-        let participants = self.participants(event)?;
-        if !participants.has_subscriber(event) && !participants.has_subscriber(Event::ValidateContainerAdjustment) {
+        let participants = self.participants(event, Some(&container.name))?;
+        let namespace = &*self.pod.namespace;
+        if !participants.has_subscriber(event, namespace)
+            && !validation::is_wanted(&self.shared, participants, namespace)
+        {
             return Ok(MergedCreate::unchanged());
         }
         let (merging, subject) = Merging::create(container);
@@ -148,8 +152,9 @@ impl Operation {
 
     /// The one path of all requests.
     async fn relay(&self, event: Event, subject: Subject, merging: Merging) -> Result<Relayed, RelayError> {
-        let participants = self.participants(event)?;
-        if !participants.has_subscriber(event) {
+        let container = subject.container().map(|container| &*container.name);
+        let participants = self.participants(event, container)?;
+        if !participants.has_subscriber(event, &self.pod.namespace) {
             return Ok(Relayed { merging, failed: None });
         }
         let chain = self.chain(participants, event, subject, merging);
@@ -165,14 +170,14 @@ impl Operation {
     }
 
     /// Who takes part. A plugin that the operator requires must be there before the first one is asked.
-    fn participants(&self, event: Event) -> Result<&Arc<Roster>, RelayError> {
+    fn participants(&self, event: Event, container: Option<&str>) -> Result<&Arc<Roster>, RelayError> {
         self.shared.check_running()?;
         let participants = self.participants.get_or_init(|| self.shared.roster());
         if !gates(event) {
             return Ok(participants);
         }
         let is_there = |key: &PluginKey| participants.entries().iter().any(|entry| key.matches(&entry.id));
-        match self.shared.config.policies.required().find(|key| !is_there(key)) {
+        match self.shared.requirements.missing(&self.pod, container, is_there) {
             Some(key) => Err(Failure { plugin: key.as_str().to_owned(), event, cause: Cause::Absent }.into()),
             None => Ok(participants),
         }

@@ -32,6 +32,17 @@ pub enum Subject {
     Proposal(Arc<Proposal>),
 }
 
+impl Subject {
+    /// The container that it is about, unless it is about the pod.
+    pub(crate) fn container(&self) -> Option<&Container> {
+        match self {
+            Self::Pod | Self::PodResources { .. } => None,
+            Self::Container(container) | Self::ContainerResources { container, .. } => Some(container),
+            Self::Proposal(proposal) => proposal.container.as_ref(),
+        }
+    }
+}
+
 /// One moment in the life of a pod or container that plugins may subscribe to.
 #[derive(Debug)]
 pub struct Request {
@@ -60,6 +71,10 @@ impl Request {
         &self.pod
     }
 
+    pub(crate) fn pod_shared(&self) -> Arc<Pod> {
+        Arc::clone(&self.pod)
+    }
+
     /// What it is about, beside the pod.
     #[must_use]
     pub fn subject(&self) -> &Subject {
@@ -69,11 +84,7 @@ impl Request {
     /// The container that it is about, unless it is about the pod.
     #[must_use]
     pub fn container(&self) -> Option<&Container> {
-        match &self.subject {
-            Subject::Pod | Subject::PodResources { .. } => None,
-            Subject::Container(container) | Subject::ContainerResources { container, .. } => Some(container),
-            Subject::Proposal(proposal) => proposal.container.as_ref(),
-        }
+        self.subject.container()
     }
 
     /// What validators are to look at, if it is for them.

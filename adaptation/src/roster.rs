@@ -18,14 +18,18 @@ impl Roster {
         &self.entries
     }
 
-    /// Those that subscribed to `event`, with their places.
-    pub(crate) fn subscribed(&self, event: Event) -> impl Iterator<Item = (usize, &Arc<Entry>)> {
-        self.entries.iter().enumerate().filter(move |(_, entry)| entry.events.contains(event))
+    /// Those that subscribed to `event` and see pods of this namespace, with their places.
+    pub(crate) fn subscribed<'r>(
+        &'r self,
+        event: Event,
+        namespace: &'r str,
+    ) -> impl Iterator<Item = (usize, &'r Arc<Entry>)> {
+        self.entries.iter().enumerate().filter(move |(_, entry)| entry.is_asked(event, namespace))
     }
 
-    /// Whether anyone subscribed to `event`.
-    pub(crate) fn has_subscriber(&self, event: Event) -> bool {
-        self.subscribed(event).next().is_some()
+    /// Whether there are any of them.
+    pub(crate) fn has_subscriber(&self, event: Event, namespace: &str) -> bool {
+        self.subscribed(event, namespace).next().is_some()
     }
 
     /// With one more. One that has the same id gives way, and is returned.

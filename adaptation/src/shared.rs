@@ -13,6 +13,8 @@ use crate::cause::RelayError;
 use crate::config::Config;
 use crate::entry::Entry;
 use crate::events::{Happening, Watchers};
+use crate::records::Records;
+use crate::requirements::Requirements;
 use crate::roster::Roster;
 use crate::source::Source;
 use crate::turns::Turns;
@@ -21,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) source: Arc<dyn Source>,
     pub(crate) watchers: Watchers,
+    pub(crate) records: Records,
+    pub(crate) requirements: Requirements,
     pub(crate) turns: Turns,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
@@ -40,6 +44,8 @@ struct Plugins {
 impl Shared {
     pub(crate) fn new(config: Config, source: Arc<dyn Source>, watchers: Watchers) -> Arc<Self> {
         Arc::new(Self {
+            records: Records::new(config.history_bytes),
+            requirements: Requirements::of(&config),
             config,
             source,
             watchers,

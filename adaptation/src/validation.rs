@@ -1,44 +1,90 @@
 //! Whether what plugins want of a new container may be.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use nri_proto::{Event, PluginId, PluginInstance, Proposal, Verdict};
+use tokio::time::Instant;
 use tracing::warn;
 
-use crate::cause::RelayError;
+use crate::cause::{Cause, Failure, RelayError};
+use crate::config::DefaultValidator;
 use crate::entry::Entry;
 use crate::health::State;
+use crate::ledger::What;
 use crate::merge::MergedCreate;
 use crate::plugin::{PluginError, Reply};
+use crate::policy::{Mode, PluginKey};
+use crate::records;
 use crate::request::{Request, Subject};
 use crate::roster::Roster;
+use crate::shared::Shared;
 
+const EVENT: Event = Event::ValidateContainerAdjustment;
 /// What a validator says that does not say why.
 const NO_REASON: &str = "unknown rejection reason";
 
-/// The validation of one container to be created.
-pub(crate) struct Validation<'a> {
-    pub(crate) participants: &'a Roster,
-    /// The request as it was before any plugin changed the container.
-    pub(crate) original: &'a Request,
-    /// Who has said what they want.
-    pub(crate) answered: &'a [PluginId],
+/// Whether anyone might have something against a new container.
+pub(crate) fn is_wanted(shared: &Shared, participants: &Roster, namespace: &str) -> bool {
+    default_validator(shared).is_some()
+        || shared.requirements.has_validators()
+        || participants.has_subscriber(EVENT, namespace)
 }
 
-impl Validation<'_> {
-    /// Asks all validators at the same time. Each must accept.
+/// The validation of one container to be created.
+pub(crate) struct Validation {
+    shared: Arc<Shared>,
+    participants: Arc<Roster>,
+    /// The request as it was before any plugin changed the container.
+    original: Arc<Request>,
+    answered: Vec<PluginId>,
+}
+
+impl Validation {
+    /// Begins one, if anyone wants it.
+    pub(crate) fn of(shared: &Arc<Shared>, participants: &Arc<Roster>, original: &Arc<Request>) -> Option<Self> {
+        is_wanted(shared, participants, &original.pod().namespace).then(|| Self {
+            shared: Arc::clone(shared),
+            participants: Arc::clone(participants),
+            original: Arc::clone(original),
+            answered: Vec::new(),
+        })
+    }
+
+    /// A plugin has said what it wants.
+    pub(crate) fn answered(&mut self, plugin: &PluginId) {
+        self.answered.push(plugin.clone());
+    }
+
+    /// Asks all validators at the same time. Each must accept, and those that the operator lists must be there.
     pub(crate) async fn judge(self, merged: MergedCreate) -> Result<MergedCreate, RelayError> {
-        let subject = Subject::Proposal(Arc::new(self.proposal(&merged)));
-        let request = Arc::new(self.original.of(Event::ValidateContainerAdjustment, subject));
-        let validators = self.participants.subscribed(Event::ValidateContainerAdjustment);
-        let verdicts = join_all(validators.map(|(_, entry)| verdict(entry, &request))).await;
+        self.check_presence()?;
+        let proposal = Arc::new(self.proposal(&merged));
+        if let Some(validator) = default_validator(&self.shared) {
+            accepted(DefaultValidator::ID, &validator.validate(&proposal))?;
+        }
+        let request = Arc::new(self.original.of(EVENT, Subject::Proposal(proposal)));
+        let validators = self.participants.subscribed(EVENT, &self.original.pod().namespace);
+        let verdicts = join_all(validators.map(|(_, entry)| self.verdict(entry, &request))).await;
         let mut failed = None;
         for failure in verdicts.into_iter().filter_map(Result::err) {
-            warn!(error = &failure as &dyn std::error::Error, "a container may not be created");
+            warn!(error = &failure as &dyn Error, "a container may not be created");
             failed.get_or_insert(failure);
         }
         failed.map_or(Ok(merged), Err)
+    }
+
+    fn check_presence(&self) -> Result<(), RelayError> {
+        let pod = self.original.pod();
+        let container = self.original.container().map(|container| &*container.name);
+        let validates =
+            |key: &PluginKey, entry: &Entry| key.matches(&entry.id) && entry.is_asked(EVENT, &pod.namespace);
+        let is_there = |key: &PluginKey| self.participants.entries().iter().any(|entry| validates(key, entry));
+        match self.shared.requirements.missing_validator(pod, container, is_there) {
+            Some(key) => Err(Failure { plugin: key.as_str().to_owned(), event: EVENT, cause: Cause::Absent }.into()),
+            None => Ok(()),
+        }
     }
 
     fn proposal(&self, merged: &MergedCreate) -> Proposal {
@@ -53,10 +99,11 @@ impl Validation<'_> {
         }
     }
 
-    /// Those who answered, and those who could have but do not want to be asked.
+    /// Those who answered, and those who could have but are not to be asked.
     fn consulted(&self) -> impl Iterator<Item = &PluginId> {
-        let is_consulted = |entry: &&Arc<Entry>| {
-            if entry.events.contains(Event::CreateContainer) {
+        let namespace = &*self.original.pod().namespace;
+        let is_consulted = move |entry: &&Arc<Entry>| {
+            if entry.is_asked(Event::CreateContainer, namespace) {
                 self.answered.contains(&entry.id)
             } else {
                 entry.state() == State::Active
@@ -64,21 +111,40 @@ impl Validation<'_> {
         };
         self.participants.entries().iter().filter(is_consulted).map(|entry| &entry.id)
     }
-}
 
-/// Asks one validator. Without its word nothing may be.
-async fn verdict(entry: &Arc<Entry>, request: &Arc<Request>) -> Result<(), RelayError> {
-    let failed = |cause| Err(RelayError::Validator { plugin: entry.id.clone(), cause });
-    match entry.ask(request).await {
-        Ok(Reply::Verdict(verdict)) => accepted(&entry.id, &verdict),
-        Ok(_) => failed(PluginError::Breach("its answer is not a verdict").into()),
-        // Its error is its way to say no.
-        Err(cause) => failed(cause),
+    /// Asks one validator. Without its word nothing may be, unless it is on trial.
+    async fn verdict(&self, entry: &Arc<Entry>, request: &Arc<Request>) -> Result<(), RelayError> {
+        let begun = Instant::now();
+        let verdict = match entry.ask(request).await {
+            Ok(Reply::Verdict(verdict)) => accepted(entry.id.as_str(), &verdict),
+            Ok(_) => Err(failed(entry, PluginError::Breach("its answer is not a verdict").into())),
+            Err(cause) => Err(failed(entry, cause)),
+        };
+        let Err(failure) = verdict else { return Ok(()) };
+        let what = match &failure {
+            RelayError::Validator { cause, .. } => cause.into(),
+            RelayError::Rejected { reason, .. } => What::Rejected { reason: reason.clone() },
+            _ => What::Failed { reason: failure.to_string() },
+        };
+        let occasion = records::occasion(entry, request, Some(begun.elapsed()));
+        self.shared.records.ledger().record(&occasion, what);
+        match entry.policy.mode {
+            Mode::Enforce => Err(failure),
+            Mode::Shadow => Ok(()),
+        }
     }
 }
 
-fn accepted(validator: &PluginId, verdict: &Verdict) -> Result<(), RelayError> {
+fn default_validator(shared: &Shared) -> Option<&DefaultValidator> {
+    shared.config.default_validator.as_ref().filter(|validator| validator.enable)
+}
+
+fn failed(entry: &Entry, cause: Cause) -> RelayError {
+    RelayError::Validator { plugin: entry.id.clone(), cause }
+}
+
+fn accepted(validator: &str, verdict: &Verdict) -> Result<(), RelayError> {
     let Some(reason) = verdict.rejection() else { return Ok(()) };
     let reason = if reason.is_empty() { NO_REASON } else { reason };
-    Err(RelayError::Rejected { validator: validator.clone(), reason: reason.to_owned() })
+    Err(RelayError::Rejected { validator: validator.to_owned(), reason: reason.to_owned() })
 }

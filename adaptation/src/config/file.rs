@@ -34,6 +34,7 @@ impl Config {
     ///         max_unregistered = 64
     ///         max_plugins = 64
     ///         shutdown_grace = "1s"
+    ///         history_bytes = 4194304
     ///         required_exempt_namespaces = ["kube-system"]
     ///
     ///         ## What holds for all plugins. `plugin_request_timeout` is its `request_timeout`.
@@ -141,6 +142,7 @@ impl Config {
             required_exempt_namespaces: section
                 .take("required_exempt_namespaces")
                 .unwrap_or(default.required_exempt_namespaces),
+            history_bytes: section.take_with("history_bytes", size).unwrap_or(default.history_bytes),
             policies: Policies::read(section),
             default_validator: section.section("default_validator").map(|mut section| {
                 let validator = DefaultValidator::read(&mut section);
@@ -187,6 +189,13 @@ impl Policies {
         }
         policies
     }
+}
+
+/// A limit for how many bytes something may take.
+fn size(value: &Value) -> Result<usize, String> {
+    const MOST: usize = 1 << 30;
+    let number = value.as_integer().and_then(|number| usize::try_from(number).ok());
+    number.filter(|number| *number <= MOST).ok_or_else(|| format!("a number of bytes up to {MOST}"))
 }
 
 /// A limit for how many of something there may be.

@@ -135,6 +135,7 @@ impl From<&Cause> for What {
             Cause::Plugin(PluginError::Refused { message, .. }) => Self::Refused { reason: message.clone() },
             Cause::TimedOut => Self::TimedOut,
             Cause::PassedOver(state) => Self::PassedOver(*state),
+            Cause::NotAllowed(not_allowed) => Self::NotAllowed(not_allowed.clone()),
             Cause::Plugin(_) | Cause::Busy | Cause::Absent | Cause::CallerDeadline => {
                 Self::Failed { reason: chain(cause) }
             }
