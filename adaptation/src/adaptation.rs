@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use nri_proto::mux::Mux;
 use nri_proto::{PluginId, Pod};
 use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::broadcast;
 use tracing::warn;
 
+use crate::budget;
 use crate::config::Config;
+use crate::connection::{CHANNELS, take_in};
 use crate::entry::Entry;
 use crate::events::{Happening, Metrics, NoMetrics, Watchers};
 use crate::health::State;
@@ -102,6 +106,26 @@ impl Adaptation {
         let socket = Socket::bind(path)?;
         self.shared.tasks.spawn(listen(Arc::clone(&self.shared), socket));
         Ok(())
+    }
+
+    /// Lets in whoever is at the other end of a connection that is there already, given as its two halves, as if they had
+    /// connected to the socket. Nobody is asked who they are.
+    ///
+    /// # Panics
+    ///
+    /// Outside a Tokio runtime.
+    pub fn attach<R, W>(&self, reader: R, writer: W)
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let (mux, channels) = Mux::over(reader, writer, CHANNELS, budget::CONNECTION);
+        let shared = Arc::clone(&self.shared);
+        self.shared.spawn(async move {
+            if let Err(error) = take_in(shared, mux, channels).await {
+                warn!(error = &error as &dyn std::error::Error, "a peer did not become a plugin");
+            }
+        });
     }
 
     /// Begins an act of the runtime that is about `pod`.

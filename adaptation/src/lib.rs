@@ -85,6 +85,7 @@
 
 mod adaptation;
 mod asked;
+mod budget;
 mod cause;
 pub mod config;
 mod connection;

@@ -23,7 +23,7 @@ use crate::snapshot::{Chunk, MAX_CHUNK, Snapshot};
 /// The service that plugins serve.
 const PLUGIN: &str = "nri.pkg.api.v1alpha1.Plugin";
 /// How many entries a plugin's message may have: mounts, variables, updates and what they consist of.
-pub(crate) const MAX_ENTRIES: usize = 16 << 10;
+const MAX_ENTRIES: usize = 16 << 10;
 /// How much of a plugin's text is kept: it goes into errors, logs and the stream of what happened.
 const MAX_TEXT: usize = 4096;
 /// How long a plugin that is told to go may take to say that it has heard it.
