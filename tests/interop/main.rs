@@ -12,4 +12,5 @@ mod rogue;
 mod runtime;
 mod schema;
 mod serve;
+mod stuck;
 mod texts;
