@@ -1,10 +1,12 @@
 //! A connection, from its beginning until it is a plugin or is closed.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::FutureExt;
 use nri_proto::bounded::{self, BoundedError};
 use nri_proto::call::{Client, ServeLimits, Services, serve};
 use nri_proto::mux::{Channel, ChannelId, Mux};
@@ -15,7 +17,6 @@ use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
 use ttrpc::r#async::{MethodHandler, Service, TtrpcContext};
 use ttrpc::{Code, get_status};
 
@@ -53,6 +54,8 @@ pub(crate) enum ConnectError {
     Full(usize),
     #[error(transparent)]
     Admit(#[from] AdmitError),
+    #[error("the runtime panicked while the peer was let in")]
+    Panicked,
     #[error("NRI was stopped")]
     Stopped,
 }
@@ -79,7 +82,10 @@ pub(crate) async fn take_in(
     let mut serving = shared.tasks.spawn(serve(served, services, FROM_A_PLUGIN, front.leaving.clone()));
 
     let outcome = tokio::select! {
-        outcome = become_plugin(&shared, &mux, Client::new(requests), registered) => outcome,
+        outcome = AssertUnwindSafe(become_plugin(&shared, &mux, Client::new(requests), registered)).catch_unwind() => {
+            // The runtime's own code is asked for what there is. The connection ends in any case.
+            outcome.unwrap_or(Err(ConnectError::Panicked))
+        }
         () = shared.stopping.cancelled() => Err(ConnectError::Stopped),
     };
     if outcome.is_err() {
@@ -229,10 +235,8 @@ impl MethodHandler for UpdateContainers {
         let api::UpdateContainersRequest { update, evict, special_fields: _ } = wanted;
         let updates = update.into_iter().map(Update::from).collect();
         let evictions = evict.into_iter().map(Eviction::from).collect();
-        let failed = self.0.shared.source.apply(&plugin, updates, evictions).await;
-        if !failed.is_empty() {
-            warn!(%plugin, count = failed.len(), "updates that the plugin asked for failed");
-        }
+        let failed = self.0.shared.apply(&plugin, updates, evictions).await;
+        let failed = failed.ok_or_else(|| refusal(Code::INTERNAL, "the runtime panicked over it"))?;
         let failed = failed.into_iter().map(Into::into).collect();
         Ok(response(&api::UpdateContainersResponse { failed, ..Default::default() }))
     }

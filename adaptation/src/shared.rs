@@ -1,13 +1,15 @@
 //! What everything in one adaptation shares.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nri_proto::PluginId;
+use futures_util::FutureExt;
+use nri_proto::{Eviction, PluginId, Update};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::info;
+use tracing::{error, info, warn};
 
 use crate::cause::RelayError;
 use crate::config::Config;
@@ -90,6 +92,23 @@ impl Shared {
         let mut plugins = self.lock();
         plugins.stopped = true;
         Arc::clone(&plugins.roster)
+    }
+
+    /// Has the runtime do what a plugin wants. Returns what failed of it, or nothing if the runtime panicked: the plugin is
+    /// told that, and nobody else comes to harm.
+    pub(crate) async fn apply(
+        &self,
+        plugin: &PluginId,
+        updates: Vec<Update>,
+        evictions: Vec<Eviction>,
+    ) -> Option<Vec<Update>> {
+        let applied = AssertUnwindSafe(self.source.apply(plugin, updates, evictions)).catch_unwind().await;
+        match &applied {
+            Ok(failed) if failed.is_empty() => {}
+            Ok(failed) => warn!(%plugin, count = failed.len(), "updates that the plugin asked for failed"),
+            Err(_) => error!(%plugin, "the runtime panicked over what the plugin asked for"),
+        }
+        applied.ok()
     }
 
     /// Runs a task that [`crate::Adaptation::stop`] waits for, from wherever it is called.

@@ -4,8 +4,10 @@
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 mod admission;
+mod faults;
 mod fuzz;
 mod hostile;
 mod layers;
+mod raw;
 mod tidy;
 mod workspace;
