@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nri_adaptation::health::State;
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Adaptation, Config, Happening, Notice, Source};
+use nri_adaptation::{Adaptation, Config, Happening, Notice, RelayError, Source};
 use nri_proto::{Container, Eviction, PluginId, Pod, Update, api};
 use nri_tests::wire::{RUNTIME, encode, request, response};
 use protobuf::Message;
@@ -128,6 +128,111 @@ async fn a22_a_plugin_that_misunderstands_a_split_synchronization_is_closed_with
         plugin.closed().await;
     }
     nri.stop().await;
+}
+
+/// All that a plugin can be asked, one by one.
+async fn ask(nri: &Adaptation, number: usize) -> Result<(), RelayError> {
+    let (life, c) = (nri.begin(pod("p")), container("c"));
+    match number {
+        0 => life.notify(Notice::RunPod).await,
+        1 => life.notify(Notice::UpdatePod { overhead: None, resources: None }).await,
+        2 => life.create_container(c).await.map(drop),
+        3 => life.notify(Notice::Start(c)).await,
+        4 => life.update_container(c, None).await.map(drop),
+        5 => life.notify(Notice::PostUpdatePod).await,
+        6 => life.notify(Notice::PostCreate(c)).await,
+        7 => life.notify(Notice::PostStart(c)).await,
+        8 => life.notify(Notice::PostUpdate(c)).await,
+        9 => life.stop_container(c).await.map(drop),
+        10 => life.notify(Notice::Remove(c)).await,
+        11 => life.notify(Notice::StopPod).await,
+        _ => life.notify(Notice::RemovePod).await,
+    }
+}
+const ALL: usize = 13;
+/// The first ones happen only if plugins let them.
+const GATING: usize = 5;
+
+/// Answers whatever it is asked, and says at its end how often that was.
+async fn answer_all(mut plugin: Raw) -> usize {
+    let mut count = 0;
+    while let Some((id, request)) = plugin.asked_or_closed().await {
+        count += usize::from(request.method != "Shutdown");
+        plugin.answer(id, &api::Empty::new()).await;
+    }
+    count
+}
+
+/// A07.
+#[tokio::test(start_paused = true)]
+async fn a07_a_plugin_that_dies_when_it_is_asked_fails_the_request_by_policy_and_the_others_are_told() {
+    for (policy, is_required) in [("", false), ("plugins.a.required = true", true)] {
+        for number in 0..ALL {
+            let nri = start(policy, DONE);
+            let mut dies = Raw::join(&nri, "10-a").await;
+            let other = tokio::spawn(answer_all(Raw::join(&nri, "90-z").await));
+            let dying = async {
+                dies.asked().await;
+                drop(dies);
+            };
+            let begun = Instant::now();
+            let (outcome, ()) = tokio::join!(ask(&nri, number), dying);
+            assert_eq!(outcome.is_err(), is_required, "event {number}: {outcome:?}");
+            assert_eq!(begun.elapsed(), Duration::ZERO);
+            nri.stop().await;
+            let is_told = !(is_required && number < GATING);
+            assert_eq!(other.await.unwrap(), usize::from(is_told), "event {number}: what the other one heard");
+        }
+    }
+}
+
+/// A10.
+#[tokio::test(start_paused = true)]
+async fn a10_plugins_that_all_die_at_once_cost_a_request_nothing_but_their_answers() {
+    for (policy, fails) in [("", false), ("plugins.c.required = true", true)] {
+        let nri = start(policy, DONE);
+        let mut first = Raw::join(&nri, "10-a").await;
+        let others = [Raw::join(&nri, "20-b").await, Raw::join(&nri, "30-c").await];
+        let dying = async {
+            first.asked().await;
+            drop((first, others));
+        };
+        let begun = Instant::now();
+        let (outcome, ()) = tokio::join!(ask(&nri, 2), dying);
+        assert_eq!(outcome.is_err(), fails, "{outcome:?}");
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        nri.stop().await;
+    }
+}
+
+/// A35.
+#[tokio::test(start_paused = true)]
+async fn a35_a_plugin_that_joins_during_an_operation_takes_part_in_the_next() {
+    let nri = start("", DONE);
+    let mut old = Raw::join(&nri, "50-old").await;
+    let operation = nri.begin(pod("p"));
+    let joining = async {
+        let (id, _) = old.asked().await;
+        let new = Raw::join(&nri, "10-new").await;
+        old.answer(id, &api::Empty::new()).await;
+        (old, new)
+    };
+    let (run, (old, mut new)) = tokio::join!(operation.notify(Notice::RunPod), joining);
+    run.unwrap();
+    let old = tokio::spawn(answer_all(old));
+    operation.notify(Notice::PostUpdatePod).await.unwrap();
+    let answering = async {
+        let (id, request) = new.asked().await;
+        assert_eq!(request.method, "StopPodSandbox", "it was asked in an operation that was begun without it");
+        new.answer(id, &api::Empty::new()).await;
+        new
+    };
+    let next = nri.begin(pod("p"));
+    let (stopped, new) = tokio::join!(next.notify(Notice::StopPod), answering);
+    stopped.unwrap();
+    drop(new);
+    nri.stop().await;
+    assert_eq!(old.await.unwrap(), 2);
 }
 
 /// A09: the answer was given.

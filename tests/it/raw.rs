@@ -53,8 +53,13 @@ impl Raw {
 
     /// What the runtime asks next: the id and the request.
     pub(crate) async fn asked(&mut self) -> (u32, ttrpc::Request) {
-        let (id, payload) = self.message(1).await.expect("nothing is asked any more");
-        (id, ttrpc::Request::parse_from_bytes(&payload).unwrap())
+        self.asked_or_closed().await.expect("nothing is asked any more")
+    }
+
+    /// The same, or that the runtime has closed the connection.
+    pub(crate) async fn asked_or_closed(&mut self) -> Option<(u32, ttrpc::Request)> {
+        let (id, payload) = self.message(1).await?;
+        Some((id, ttrpc::Request::parse_from_bytes(&payload).unwrap()))
     }
 
     pub(crate) async fn answer(&mut self, id: u32, answer: &impl Message) {
