@@ -205,6 +205,44 @@ async fn a10_plugins_that_all_die_at_once_cost_a_request_nothing_but_their_answe
     }
 }
 
+/// A46.
+#[tokio::test(start_paused = true)]
+async fn a46_plugins_that_die_and_come_back_under_load_take_nothing_from_the_others() {
+    const PODS: usize = 8;
+    const LIVES: usize = 25;
+    let nri = Arc::new(start("", DONE));
+    let survivor = tokio::spawn(answer_all(Raw::join(&nri, "50-survivor").await));
+    let load: Vec<_> = (0..PODS)
+        .map(|number| {
+            let nri = Arc::clone(&nri);
+            tokio::spawn(async move {
+                for _ in 0..LIVES {
+                    let life = nri.begin(pod(&number.to_string()));
+                    for notice in [Notice::RunPod, Notice::StopPod, Notice::RemovePod] {
+                        life.notify(notice).await.unwrap();
+                        tokio::time::sleep(Duration::from_millis(7)).await;
+                    }
+                }
+            })
+        })
+        .collect();
+    // Those before and behind the survivor, each alive for as long as it takes to be asked some requests.
+    let mut others = std::collections::VecDeque::new();
+    for number in 0..60 {
+        let id = format!("{:02}-mortal", [10, 90, 20, 80][number % 4]);
+        others.push_back(tokio::spawn(answer_all(Raw::join(&nri, &id).await)));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        if others.len() > 3 {
+            others.pop_front().unwrap().abort();
+        }
+    }
+    for pod in load {
+        pod.await.unwrap();
+    }
+    nri.stop().await;
+    assert_eq!(survivor.await.unwrap(), PODS * LIVES * 3);
+}
+
 /// A35.
 #[tokio::test(start_paused = true)]
 async fn a35_a_plugin_that_joins_during_an_operation_takes_part_in_the_next() {
