@@ -126,7 +126,7 @@ impl Owed {
         let took = self.begun.elapsed();
         let Self { entry, request, .. } = &self;
         entry.shared.watchers.tell(Happening::Late { plugin: entry.id.clone(), event: request.event(), took });
-        if let Err(error @ (PluginError::Gone(_) | PluginError::Breach(_))) = answer {
+        if let Err(error @ (PluginError::Left(_) | PluginError::Gone(_) | PluginError::Breach(_))) = answer {
             entry.close(&error.to_string());
         }
         entry.settled();

@@ -297,7 +297,7 @@ fn gates(event: Event) -> bool {
 fn decide(entry: &Entry, event: Event, cause: Cause) -> Option<Failure> {
     let fails = match &cause {
         Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. }) | Cause::CallerDeadline => true,
-        Cause::PassedOver(State::Closed) | Cause::Absent => entry.policy.required,
+        Cause::PassedOver(State::Closed) | Cause::Absent | Cause::Plugin(PluginError::Left(_)) => entry.policy.required,
         Cause::Plugin(PluginError::Gone(_) | PluginError::Breach(_) | PluginError::NotTaken)
         | Cause::TimedOut
         | Cause::PassedOver(_)

@@ -51,7 +51,10 @@ impl Remote {
 
     /// Waits for the answer however late it is.
     async fn late(&self, name: &'static str, payload: Bytes, timeout: Duration) -> Result<Bytes, PluginError> {
-        Ok(self.client.send(method(name), payload, timeout).await?.late().await?)
+        let mut pending = self.client.send(method(name), payload, timeout).await.map_err(left)?;
+        // An error of the write: it was gone when the request was sent.
+        let was_gone = |error: &CallError| matches!(error, CallError::Closed(Closed::Write(_)));
+        pending.late().await.map_err(|error| if was_gone(&error) { left(error) } else { error.into() })
     }
 
     async fn send(&self, chunk: Chunk, deadline: Instant) -> Result<Vec<Update>, PluginError> {
@@ -165,6 +168,7 @@ fn is_unimplemented(error: &PluginError) -> bool {
         PluginError::Refused { code: Code::UNIMPLEMENTED, .. } => true,
         PluginError::Refused { code: Code::INVALID_ARGUMENT, message } => message.contains("does not exist"),
         PluginError::Refused { .. }
+        | PluginError::Left(_)
         | PluginError::Gone(_)
         | PluginError::Breach(_)
         | PluginError::TooLarge { .. }
@@ -197,6 +201,11 @@ fn parse<M: MessageFull>(answer: &Bytes) -> Result<M, PluginError> {
         BoundedError::TooMany(_) => PluginError::Breach("its answer has more entries than anyone needs"),
         BoundedError::Malformed(_) => PluginError::Breach("its answer cannot be read"),
     })
+}
+
+/// Nothing was sent. If the connection is gone, then it had been before.
+fn left(error: CallError) -> PluginError {
+    if let CallError::Closed(reason) = error { PluginError::Left(reason) } else { error.into() }
 }
 
 impl From<CallError> for PluginError {

@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use anyhow::{Result, bail};
+use nri_adaptation::health::State;
 use nri_adaptation::plugin::PluginError;
 use nri_adaptation::{Adaptation, Cause, Failure, Notice, Operation, RelayError, Said};
 use nri_proto::{Container, Pod, Resources};
@@ -130,8 +131,9 @@ fn code(error: &RelayError) -> &'static str {
     match error {
         RelayError::Deadline => "deadline",
         RelayError::Failed(Failure { cause, .. }) => match cause {
+            Cause::PassedOver(State::Closed) => "closed",
             Cause::TimedOut | Cause::CallerDeadline | Cause::Busy | Cause::PassedOver(_) => "deadline",
-            Cause::Plugin(PluginError::Gone(_) | PluginError::Breach(_)) => "closed",
+            Cause::Plugin(PluginError::Left(_) | PluginError::Gone(_) | PluginError::Breach(_)) => "closed",
             Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. } | PluginError::NotTaken)
             | Cause::Absent => "",
         },
