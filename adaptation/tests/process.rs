@@ -1,6 +1,8 @@
 //! Sockets in a process that is not as it should be. What these tests change holds for the whole process, so they have
 //! one of their own, and take turns.
 
+#![allow(clippy::unwrap_used, reason = "these are tests, and what they share")]
+
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;

@@ -87,10 +87,8 @@ impl Runtime {
     async fn joined(&mut self, program: &std::path::Path, index: &str) -> (Child, String) {
         let child = self.plugin(program, index);
         loop {
-            match self.next().await {
-                Happening::Joined { policy, .. } => return (child, policy),
-                Happening::Closed { .. } | Happening::Asked { .. } => {}
-                other => panic!("{other:?}"),
+            if let Happening::Joined { policy, .. } = self.next().await {
+                return (child, policy);
             }
         }
     }
