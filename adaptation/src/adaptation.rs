@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use nri_proto::{PluginId, Pod};
+use nri_proto::mux::Mux;
+use nri_proto::{Event, EventMask, PluginId, Pod};
 use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::broadcast;
 use tracing::warn;
 
+use crate::budget;
 use crate::config::Config;
+use crate::connection::{CHANNELS, take_in};
 use crate::entry::Entry;
 use crate::events::{Happening, Metrics, NoMetrics, Watchers};
 use crate::health::State;
@@ -19,6 +23,7 @@ use crate::policy::Declared;
 use crate::shared::Shared;
 use crate::socket::{BindError, Socket};
 use crate::source::Source;
+use crate::unasked::Unasked;
 
 /// Why a plugin was not let in.
 #[derive(Clone, Debug, Error)]
@@ -58,7 +63,7 @@ pub struct PluginStatus {
     /// The plugin.
     pub id: PluginId,
     /// What it subscribed to.
-    pub events: nri_proto::EventMask,
+    pub events: EventMask,
     /// How it is doing.
     pub state: State,
 }
@@ -103,6 +108,26 @@ impl Adaptation {
         let socket = Socket::bind(path)?;
         self.shared.tasks.spawn(listen(Arc::clone(&self.shared), socket));
         Ok(())
+    }
+
+    /// Lets in whoever is at the other end of a connection that is there already, given as its two halves, as if they had
+    /// connected to the socket. Nobody is asked who they are.
+    ///
+    /// # Panics
+    ///
+    /// Outside a Tokio runtime.
+    pub fn attach<R, W>(&self, reader: R, writer: W)
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let (mux, channels) = Mux::over(reader, writer, CHANNELS, budget::CONNECTION);
+        let shared = Arc::clone(&self.shared);
+        self.shared.spawn(async move {
+            if let Err(error) = take_in(shared, mux, channels).await {
+                warn!(error = &error as &dyn std::error::Error, "a peer did not become a plugin");
+            }
+        });
     }
 
     /// Begins an act of the runtime that is about `pod`.
@@ -217,13 +242,14 @@ async fn try_admit(
     let (events, effective) = configure(shared, &id, plugin.as_ref(), config).await?;
     let policy = effective.policy.clone();
     let _joining = Joining::begin(shared);
-    let snapshot = shared.source.snapshot().await;
+    let snapshot = shared.source.snapshot().await.seen_by(&policy.namespaces);
     let updates = match tokio::time::timeout(policy.sync_timeout, plugin.synchronize(snapshot)).await {
         Ok(synchronized) => synchronized.map_err(|source| AdmitError::Synchronize { plugin: id.clone(), source })?,
         Err(_) => return Err(AdmitError::TimedOut { plugin: id, step: "synchronized" }),
     };
     if !updates.is_empty() {
-        report_failed(&id, shared.source.apply(&id, updates, Vec::new()).await.len());
+        // What fails of it is logged: the wire has no place for it here.
+        let _ = Unasked::updates(updates).apply(shared, &id, &policy).await;
     }
     let entry = Entry::new(id.clone(), events, policy, plugin, Arc::clone(shared));
     if !shared.add(entry) {
@@ -238,7 +264,7 @@ async fn configure(
     id: &PluginId,
     plugin: &dyn Plugin,
     config: String,
-) -> Result<(nri_proto::EventMask, crate::policy::Effective), AdmitError> {
+) -> Result<(EventMask, crate::policy::Effective), AdmitError> {
     let before = shared.config.policies.effective(id, Declared::default()).policy;
     let introduction = Introduction {
         config,
@@ -258,8 +284,16 @@ async fn configure(
     let declared = Declared {
         fail_request: subscription.declared.fail_request,
         keep_connected: subscription.declared.keep_connected,
+        validates: false,
     };
-    Ok((subscription.events.known, shared.config.policies.effective(id, declared)))
+    let validates = subscription.events.known.contains(Event::ValidateContainerAdjustment);
+    let effective = shared.config.policies.effective(id, Declared { validates, ..declared });
+    let is_allowed = |event: &Event| effective.policy.allow.allows_event(*event);
+    let events: EventMask = subscription.events.known.iter().filter(is_allowed).collect();
+    if events != subscription.events.known {
+        warn!(plugin = %id, %events, wanted = %subscription.events.known, "plugin may not see all that it asks for");
+    }
+    Ok((events, effective))
 }
 
 /// Counts a plugin that is being synchronized.
@@ -275,12 +309,5 @@ impl<'a> Joining<'a> {
 impl Drop for Joining<'_> {
     fn drop(&mut self) {
         self.0.joining.send_modify(|count| *count -= 1);
-    }
-}
-
-/// Says that updates which a plugin asked for could not be made.
-pub(crate) fn report_failed(plugin: &PluginId, count: usize) {
-    if count > 0 {
-        warn!(%plugin, count, "updates that the plugin asked for failed");
     }
 }

@@ -8,12 +8,12 @@ use futures_util::FutureExt;
 use nri_proto::StopReply;
 use tokio::time::{Instant, timeout_at};
 
-use crate::adaptation::report_failed;
 use crate::entry::{Entry, Lane};
 use crate::events::Happening;
 use crate::health::State;
 use crate::plugin::{PluginError, Reply};
 use crate::request::Request;
+use crate::unasked::Unasked;
 
 /// What a plugin says.
 pub(crate) type Answer = Result<Reply, PluginError>;
@@ -132,7 +132,9 @@ impl Owed {
         entry.shared.watchers.tell(Happening::Late { plugin: entry.id.clone(), event: request.event(), took });
         match answer {
             Ok(reply) => entry.shared.records.late(entry, request, took, &reply),
-            Err(error @ (PluginError::Gone(_) | PluginError::Breach(_))) => entry.close(&error.to_string()),
+            Err(error @ (PluginError::Left(_) | PluginError::Gone(_) | PluginError::Breach(_))) => {
+                entry.close(&error.to_string())
+            }
             Err(PluginError::Refused { .. } | PluginError::TooLarge { .. } | PluginError::NotTaken) => {}
         }
         entry.settled();
@@ -166,8 +168,8 @@ pub(crate) async fn tell_missed(entry: Arc<Entry>, mut is_trial: bool) {
         if let Ok(Reply::Stop(StopReply { updates, unknown: _ })) = outcome
             && !updates.is_empty()
         {
-            let failed = entry.shared.source.apply(&entry.id, updates, Vec::new()).await;
-            report_failed(&entry.id, failed.len());
+            // What fails of it is logged and recorded.
+            let _ = Unasked::updates(updates).apply(&entry.shared, &entry.id, &entry.policy).await;
         }
         is_trial = false;
         lanes = owed._lane;

@@ -189,7 +189,9 @@ impl Chain {
             Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. })
             | Cause::NotAllowed(_)
             | Cause::CallerDeadline => true,
-            Cause::PassedOver(State::Closed) | Cause::Absent => policy.required && !self.is_exempt(),
+            Cause::PassedOver(State::Closed) | Cause::Absent | Cause::Plugin(PluginError::Left(_)) => {
+                policy.required && !self.is_exempt()
+            }
             Cause::Plugin(PluginError::Gone(_) | PluginError::Breach(_) | PluginError::NotTaken)
             | Cause::TimedOut
             | Cause::PassedOver(_)

@@ -1,33 +1,42 @@
 //! A connection, from its beginning until it is a plugin or is closed.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use nri_proto::bounded;
+use futures_util::FutureExt;
+use nri_proto::bounded::{self, BoundedError};
 use nri_proto::call::{Client, ServeLimits, Services, serve};
-use nri_proto::mux::{ChannelId, Limits, Mux};
-use nri_proto::{Eviction, PluginId, Update, api, service};
-use protobuf::MessageFull;
-use protobuf::reflect::MessageDescriptor;
+use nri_proto::mux::{Channel, ChannelId, Mux};
+use nri_proto::{Eviction, PluginId, Update, api};
+use protobuf::{Message, MessageFull};
 use thiserror::Error;
 use tokio::net::UnixStream;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
-use ttrpc::r#async::{MethodHandler, TtrpcContext};
+use ttrpc::r#async::{MethodHandler, Service, TtrpcContext};
 use ttrpc::{Code, get_status};
 
 use crate::adaptation::{AdmitError, admit};
+use crate::budget;
 use crate::plugin::Plugin;
 use crate::policy::Declared;
-use crate::remote::{MAX_ENTRIES, Remote};
+use crate::remote::Remote;
+use crate::request::encode;
 use crate::shared::Shared;
+use crate::unasked::{Unasked, Undone};
 
+/// The service that plugins call.
+const RUNTIME: &str = "nri.pkg.api.v1alpha1.Runtime";
 /// How many requests a plugin may have us work on.
 const FROM_A_PLUGIN: ServeLimits = ServeLimits { requests: 40, bytes: 4 << 20 };
+/// How many entries a registration may have. It needs three.
+const MAX_REGISTER_ENTRIES: usize = 16;
+/// What an update weighs beside what it contains, in entries.
+const UPDATE_WEIGHT: usize = 8;
 /// How long a peer that is refused may take to read why.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
@@ -46,22 +55,38 @@ pub(crate) enum ConnectError {
     Full(usize),
     #[error(transparent)]
     Admit(#[from] AdmitError),
+    #[error("the runtime panicked while the peer was let in")]
+    Panicked,
     #[error("NRI was stopped")]
     Stopped,
 }
 
-/// Makes a plugin of a connection: it registers, is configured, synchronized, and asked from then on.
+/// The channels of a connection.
+pub(crate) const CHANNELS: [ChannelId; 2] = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
+
+/// Makes a plugin of whoever has connected.
 pub(crate) async fn connect(shared: Arc<Shared>, stream: UnixStream) -> Result<(), ConnectError> {
-    let ids = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
-    let (mux, [requests, served]) = Mux::on_unix(stream, ids, Limits::default())?;
+    let (mux, channels) = Mux::on_unix(stream, CHANNELS, budget::CONNECTION)?;
+    take_in(shared, mux, channels).await
+}
+
+/// Makes a plugin of a connection: it registers, is configured, synchronized, and asked from then on.
+pub(crate) async fn take_in(
+    shared: Arc<Shared>,
+    mux: Mux,
+    [requests, served]: [Channel; 2],
+) -> Result<(), ConnectError> {
     let mux = Arc::new(mux);
     let (register, registered) = oneshot::channel();
     let front = Arc::new(Front::new(Arc::clone(&shared), Arc::clone(&mux), register));
-    let services = Arc::new(bounded_services(&front));
+    let services = Arc::new(services(&front));
     let mut serving = shared.tasks.spawn(serve(served, services, FROM_A_PLUGIN, front.leaving.clone()));
 
     let outcome = tokio::select! {
-        outcome = become_plugin(&shared, &mux, Client::new(requests), registered) => outcome,
+        outcome = AssertUnwindSafe(become_plugin(&shared, &mux, Client::new(requests), registered)).catch_unwind() => {
+            // The runtime's own code is asked for what there is. The connection ends in any case.
+            outcome.unwrap_or(Err(ConnectError::Panicked))
+        }
         () = shared.stopping.cancelled() => Err(ConnectError::Stopped),
     };
     if outcome.is_err() {
@@ -83,36 +108,14 @@ async fn part(serving: &mut JoinHandle<()>, mux: &Mux) {
     }
 }
 
-/// What a peer can call, with a bound on what its requests become in memory.
-fn bounded_services(front: &Arc<Front>) -> Services {
-    let mut services = service::create_runtime(Arc::clone(front) as Arc<_>);
-    for service in services.values_mut() {
-        for (name, method) in std::mem::take(&mut service.methods) {
-            let kind = match name.as_str() {
-                "RegisterPlugin" => api::RegisterPluginRequest::descriptor(),
-                _ => api::UpdateContainersRequest::descriptor(),
-            };
-            service.methods.insert(name, Box::new(Bounded { method, kind }));
-        }
-    }
-    services
-}
-
-/// A method whose requests are looked at before they are read.
-struct Bounded {
-    method: Box<dyn MethodHandler + Send + Sync>,
-    kind: MessageDescriptor,
-}
-
-#[async_trait]
-impl MethodHandler for Bounded {
-    async fn handler(&self, context: TtrpcContext, mut request: ttrpc::Request) -> ttrpc::Result<ttrpc::Response> {
-        let payload = Bytes::from(request.payload);
-        bounded::check(&self.kind, &payload, MAX_ENTRIES)
-            .map_err(|error| refusal(Code::RESOURCE_EXHAUSTED, &error.to_string()))?;
-        request.payload = payload.into();
-        self.method.handler(context, request).await
-    }
+/// What a peer can call.
+fn services(front: &Arc<Front>) -> Services {
+    let methods: [(_, Box<dyn MethodHandler + Send + Sync>); 2] = [
+        ("RegisterPlugin".to_owned(), Box::new(RegisterPlugin(Arc::clone(front)))),
+        ("UpdateContainers".to_owned(), Box::new(UpdateContainers(Arc::clone(front)))),
+    ];
+    let service = Service { methods: methods.into(), streams: Default::default() };
+    Services::from([(RUNTIME.to_owned(), service)])
 }
 
 async fn become_plugin(
@@ -153,6 +156,8 @@ struct Front {
     shared: Arc<Shared>,
     mux: Arc<Mux>,
     phase: Mutex<Phase>,
+    /// What may be read of its requests at a time.
+    entries: Arc<Semaphore>,
     /// No more of its requests are taken; the connection ends when those it has are answered.
     leaving: CancellationToken,
 }
@@ -165,7 +170,8 @@ enum Phase {
 
 impl Front {
     fn new(shared: Arc<Shared>, mux: Arc<Mux>, register: oneshot::Sender<Result<PluginId, String>>) -> Self {
-        Self { shared, mux, phase: Mutex::new(Phase::New(register)), leaving: CancellationToken::new() }
+        let (phase, entries) = (Mutex::new(Phase::New(register)), Arc::new(Semaphore::new(budget::ENTRIES)));
+        Self { shared, mux, phase, entries, leaving: CancellationToken::new() }
     }
 
     fn register(&self, index: &str, name: &str) -> Result<(), ttrpc::Error> {
@@ -205,32 +211,77 @@ impl Front {
     }
 }
 
-#[async_trait]
-impl service::Runtime for Front {
-    async fn register_plugin(
-        &self,
-        _: &TtrpcContext,
-        request: api::RegisterPluginRequest,
-    ) -> ttrpc::Result<api::Empty> {
-        let api::RegisterPluginRequest { plugin_name, plugin_idx, NRI_version: _, special_fields: _ } = request;
-        self.register(&plugin_idx, &plugin_name).map(|()| api::Empty::new())
-    }
+// Not the generated service: it keeps the bytes of a request beside what they say while that is worked on.
 
-    async fn update_containers(
-        &self,
-        _: &TtrpcContext,
-        request: api::UpdateContainersRequest,
-    ) -> ttrpc::Result<api::UpdateContainersResponse> {
-        let plugin = self.registered()?;
-        let api::UpdateContainersRequest { update, evict, special_fields: _ } = request;
+struct RegisterPlugin(Arc<Front>);
+
+#[async_trait]
+impl MethodHandler for RegisterPlugin {
+    async fn handler(&self, _: TtrpcContext, request: ttrpc::Request) -> ttrpc::Result<ttrpc::Response> {
+        let request = bounded::parse(&request.payload.into(), MAX_REGISTER_ENTRIES).map_err(|error| unread(&error))?;
+        let api::RegisterPluginRequest { plugin_name, plugin_idx, NRI_version: _, special_fields: _ } = request;
+        self.0.register(&plugin_idx, &plugin_name)?;
+        Ok(response(&api::Empty::new()))
+    }
+}
+
+struct UpdateContainers(Arc<Front>);
+
+#[async_trait]
+impl MethodHandler for UpdateContainers {
+    async fn handler(&self, context: TtrpcContext, request: ttrpc::Request) -> ttrpc::Result<ttrpc::Response> {
+        let plugin = self.0.registered()?;
+        drop(context);
+        let (wanted, _weight) = self.read(request)?;
+        let api::UpdateContainersRequest { update, evict, special_fields: _ } = wanted;
         let updates = update.into_iter().map(Update::from).collect();
         let evictions = evict.into_iter().map(Eviction::from).collect();
-        let failed = self.shared.source.apply(&plugin, updates, evictions).await;
-        if !failed.is_empty() {
-            warn!(%plugin, count = failed.len(), "updates that the plugin asked for failed");
-        }
+        let policy = self.0.shared.config.policies.effective(&plugin, Declared::default()).policy;
+        let failed = Unasked { updates, evictions }.apply(&self.0.shared, &plugin, &policy).await;
+        let failed = failed.map_err(|undone| undone_refusal(&undone))?;
         let failed = failed.into_iter().map(Into::into).collect();
-        Ok(api::UpdateContainersResponse { failed, ..Default::default() })
+        Ok(response(&api::UpdateContainersResponse { failed, ..Default::default() }))
+    }
+}
+
+impl UpdateContainers {
+    /// Reads a request, if there is room for what it becomes in memory.
+    fn read(
+        &self,
+        request: ttrpc::Request,
+    ) -> Result<(api::UpdateContainersRequest, OwnedSemaphorePermit), ttrpc::Error> {
+        let payload = Bytes::from(request.payload);
+        let kind = api::UpdateContainersRequest::descriptor();
+        let weight = bounded::weigh(&kind, &payload, UPDATE_WEIGHT, budget::ENTRIES).map_err(|error| unread(&error))?;
+        let weight = u32::try_from(weight).unwrap_or(u32::MAX);
+        let permit = Arc::clone(&self.0.entries)
+            .try_acquire_many_owned(weight)
+            .map_err(|_| refusal(Code::RESOURCE_EXHAUSTED, "too many updates at a time"))?;
+        let request = api::UpdateContainersRequest::parse_from_tokio_bytes(&payload)
+            .map_err(|error| unread(&BoundedError::Malformed(error)))?;
+        Ok((request, permit))
+    }
+}
+
+fn undone_refusal(undone: &Undone) -> ttrpc::Error {
+    let code = match undone {
+        Undone::NotAllowed(_) => Code::PERMISSION_DENIED,
+        Undone::Panicked => Code::INTERNAL,
+    };
+    refusal(code, &undone.to_string())
+}
+
+fn response(message: &impl Message) -> ttrpc::Response {
+    let mut response = ttrpc::Response::new();
+    response.payload = encode(message).into();
+    response
+}
+
+/// As ttrpc's generated services have it.
+fn unread(error: &BoundedError) -> ttrpc::Error {
+    match error {
+        BoundedError::TooMany(_) => refusal(Code::RESOURCE_EXHAUSTED, &error.to_string()),
+        BoundedError::Malformed(cause) => refusal(Code::INVALID_ARGUMENT, &format!("{error}: {cause}")),
     }
 }
 

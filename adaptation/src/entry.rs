@@ -258,6 +258,7 @@ impl Entry {
                 Err(error @ (PluginError::Refused { .. } | PluginError::TooLarge { .. })) => {
                     (Err(error.into()), standing.health.answered(is_trial))
                 }
+                Err(PluginError::Left(_)) => (Err(Cause::PassedOver(State::Closed)), standing.health.close()),
                 Err(error @ (PluginError::Gone(_) | PluginError::Breach(_))) => {
                     (Err(error.into()), standing.health.close())
                 }

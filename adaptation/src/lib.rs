@@ -86,6 +86,7 @@
 
 mod adaptation;
 mod asked;
+mod budget;
 mod cause;
 mod chain;
 pub mod config;
@@ -115,6 +116,7 @@ pub mod snapshot;
 pub mod socket;
 mod source;
 mod turns;
+mod unasked;
 mod validation;
 
 pub use adaptation::{Adaptation, AdmitError, PluginStatus};

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use nri_proto::Event;
 
+use crate::budget;
 use crate::request::Request;
 
-/// How many bytes of requests are kept for a plugin.
-const LIMIT: usize = 2 << 20;
 /// What a request costs beside its encoding.
 const OVERHEAD: usize = 1024;
 
@@ -27,7 +26,7 @@ impl Missed {
             return true;
         }
         let size = size(request);
-        if self.bytes + size > LIMIT {
+        if self.bytes + size > budget::MISSED {
             return false;
         }
         self.bytes += size;

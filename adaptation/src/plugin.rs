@@ -65,7 +65,10 @@ pub enum PluginError {
         /// And this text.
         message: String,
     },
-    /// The plugin's connection is gone.
+    /// The plugin's connection was gone before it could be asked.
+    #[error("it had left before it was asked")]
+    Left(#[source] Closed),
+    /// The plugin's connection is gone, and what it was asked has no answer.
     #[error("its connection is gone")]
     Gone(#[source] Closed),
     /// The plugin sent what is not an answer.

@@ -66,6 +66,9 @@ pub struct Declared {
     pub fail_request: bool,
     /// Its connection should be kept when it does not answer.
     pub keep_connected: bool,
+    /// It is asked whether what others want may be. It is kept, too, unless the operator says otherwise: to let it go
+    /// would be to do without its word.
+    pub validates: bool,
 }
 
 impl Policies {
@@ -78,11 +81,15 @@ impl Policies {
         }
         said.push((Origin::Defaults, &self.defaults));
 
-        let declared = declared.rules();
+        let rules = declared.rules();
         if Effective::of(&said).policy.declarations == Declarations::Honour {
-            said.push((Origin::Declared, &declared));
+            said.push((Origin::Declared, &rules));
         }
         let mut effective = Effective::of(&said);
+        if declared.validates && effective.origins.keep_connected == Origin::BuiltIn {
+            effective.policy.keep_connected = true;
+            effective.origins.keep_connected = Origin::Validates;
+        }
         if effective.policy.required {
             effective.policy.on_timeout = OnTimeout::Fail;
             effective.origins.on_timeout = Origin::Required;
@@ -110,7 +117,7 @@ impl Policies {
 impl Declared {
     /// The same, as if an operator had said it.
     fn rules(self) -> Rules {
-        let Self { fail_request, keep_connected } = self;
+        let Self { fail_request, keep_connected, validates: _ } = self;
         Rules {
             on_timeout: fail_request.then_some(OnTimeout::Fail),
             keep_connected: keep_connected.then_some(true),

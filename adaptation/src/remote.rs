@@ -23,7 +23,7 @@ use crate::snapshot::{Chunk, MAX_CHUNK, Snapshot};
 /// The service that plugins serve.
 const PLUGIN: &str = "nri.pkg.api.v1alpha1.Plugin";
 /// How many entries a plugin's message may have: mounts, variables, updates and what they consist of.
-pub(crate) const MAX_ENTRIES: usize = 16 << 10;
+const MAX_ENTRIES: usize = 16 << 10;
 /// How much of a plugin's text is kept: it goes into errors, logs and the stream of what happened.
 const MAX_TEXT: usize = 4096;
 /// How long a plugin that is told to go may take to say that it has heard it.
@@ -51,7 +51,10 @@ impl Remote {
 
     /// Waits for the answer however late it is.
     async fn late(&self, name: &'static str, payload: Bytes, timeout: Duration) -> Result<Bytes, PluginError> {
-        Ok(self.client.send(method(name), payload, timeout).await?.late().await?)
+        let mut pending = self.client.send(method(name), payload, timeout).await.map_err(left)?;
+        // An error of the write: it was gone when the request was sent.
+        let was_gone = |error: &CallError| matches!(error, CallError::Closed(Closed::Write(_)));
+        pending.late().await.map_err(|error| if was_gone(&error) { left(error) } else { error.into() })
     }
 
     async fn send(&self, chunk: Chunk, deadline: Instant) -> Result<Vec<Update>, PluginError> {
@@ -168,6 +171,7 @@ fn is_unimplemented(event: Event, error: &PluginError) -> bool {
             *message == format!("/{PLUGIN}/{} does not exist", event.rpc())
         }
         PluginError::Refused { .. }
+        | PluginError::Left(_)
         | PluginError::Gone(_)
         | PluginError::Breach(_)
         | PluginError::TooLarge { .. }
@@ -202,6 +206,11 @@ fn parse<M: MessageFull>(answer: &Bytes) -> Result<M, PluginError> {
         BoundedError::TooMany(_) => PluginError::Breach("its answer has more entries than anyone needs"),
         BoundedError::Malformed(_) => PluginError::Breach("its answer cannot be read"),
     })
+}
+
+/// Nothing was sent. If the connection is gone, then it had been before.
+fn left(error: CallError) -> PluginError {
+    if let CallError::Closed(reason) = error { PluginError::Left(reason) } else { error.into() }
 }
 
 impl From<CallError> for PluginError {

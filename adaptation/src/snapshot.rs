@@ -23,6 +23,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::fmt::{self, Display, Formatter};
 use std::iter::FusedIterator;
 use std::mem;
@@ -32,6 +33,8 @@ use bytes::Bytes;
 use nri_proto::{Container, Pod, api, call};
 use protobuf::rt::WireType;
 use protobuf::{CodedOutputStream, Message};
+
+use crate::policy::Namespaces;
 
 /// The most that a chunk may have: the largest message, less the envelope of a call. That has the names of service and
 /// method, a timeout and some lengths, less than a hundred bytes.
@@ -44,6 +47,18 @@ pub struct Snapshot {
     pub pods: Vec<Pod>,
     /// The containers.
     pub containers: Vec<Container>,
+}
+
+impl Snapshot {
+    /// What of it is in these namespaces.
+    pub(crate) fn seen_by(mut self, namespaces: &Namespaces) -> Self {
+        if *namespaces != Namespaces::all() {
+            self.pods.retain(|pod| namespaces.contains(&pod.namespace));
+            let pods: HashSet<&str> = self.pods.iter().map(|pod| &*pod.id).collect();
+            self.containers.retain(|container| pods.contains(&*container.pod_id));
+        }
+        self
+    }
 }
 
 /// A part of a snapshot.

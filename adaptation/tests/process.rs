@@ -1,15 +1,28 @@
 //! Sockets in a process that is not as it should be. What these tests change holds for the whole process, so they have
 //! one of their own, and take turns.
 
+#![allow(clippy::unwrap_used, reason = "these are tests, and what they share")]
+
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use nri_adaptation::snapshot::Snapshot;
 use nri_adaptation::socket::Socket;
+use nri_adaptation::{Adaptation, Config, Notice, Source};
+use nri_proto::call::{Client, Method, ServeLimits, serve};
+use nri_proto::mux::{Channel, ChannelId, Limits, Mux};
+use nri_proto::{Eviction, PluginId, Pod, Update, api, service};
+use protobuf::Message as _;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit};
+use tokio_util::sync::CancellationToken;
+use ttrpc::r#async::TtrpcContext;
 
 #[test]
 fn a42_without_file_descriptors_nobody_is_let_in_until_there_are_some() {
@@ -47,6 +60,137 @@ fn a_socket_is_not_open_to_others_whatever_the_umask_is() {
         drop(socket);
         rustix::process::umask(before);
     });
+}
+
+#[test]
+fn stopping_leaves_no_task_no_socket_and_no_file_descriptor() {
+    in_turn(async {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("nri.sock");
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let before = (n_files(), tasks());
+        {
+            let config = Config { socket: Some(path.clone()), ..Config::default() };
+            let nri = Adaptation::new(config, Arc::new(Nothing));
+            nri.listen().unwrap();
+            let good = [Plugin::join(&path, "10", true).await, Plugin::join(&path, "20", true).await];
+            let silent = Plugin::join(&path, "30", false).await;
+            until(|| nri.plugins().len() == 3).await;
+            // Connected; half of a frame; registered and never to answer what follows.
+            let connected = UnixStream::connect(&path).unwrap();
+            let mut half = UnixStream::connect(&path).unwrap();
+            half.write_all(&[0, 0, 0, 2, 0, 0]).unwrap();
+            let unconfigured = Plugin::register(&path, "40").await;
+            // One is asked and does not answer.
+            let asked = nri.begin(Pod::default());
+            assert!(tokio::time::timeout(Duration::from_millis(100), asked.notify(Notice::RunPod)).await.is_err());
+            assert!(n_files() >= before.0 + 13, "six connections have two ends each");
+
+            tokio::time::timeout(Duration::from_secs(10), nri.stop()).await.expect("stopping hangs");
+            for plugin in good.into_iter().chain([silent, unconfigured]) {
+                tokio::time::timeout(Duration::from_secs(10), plugin.closed()).await.expect("a connection is left");
+            }
+            drop((connected, half));
+            until(|| (n_files(), tasks()) == before).await;
+            assert!(!path.exists(), "the socket is left");
+        }
+    });
+}
+
+fn n_files() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+async fn until(is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), waiting).await.expect("it never comes to that");
+}
+
+/// A runtime without anything.
+struct Nothing;
+
+#[async_trait]
+impl Source for Nothing {
+    async fn snapshot(&self) -> Snapshot {
+        Snapshot::default()
+    }
+
+    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
+        updates
+    }
+}
+
+/// A plugin that answers, or that answers nothing but what it takes to join.
+struct Plugin {
+    mux: Mux,
+    _served: Option<Channel>,
+    serving: CancellationToken,
+}
+
+struct Answers(bool);
+
+#[async_trait]
+impl service::Plugin for Answers {
+    async fn configure(&self, _: &TtrpcContext, _: api::ConfigureRequest) -> ttrpc::Result<api::ConfigureResponse> {
+        Ok(api::ConfigureResponse::new())
+    }
+
+    async fn synchronize(
+        &self,
+        _: &TtrpcContext,
+        _: api::SynchronizeRequest,
+    ) -> ttrpc::Result<api::SynchronizeResponse> {
+        Ok(api::SynchronizeResponse::new())
+    }
+
+    async fn run_pod_sandbox(
+        &self,
+        _: &TtrpcContext,
+        _: api::RunPodSandboxRequest,
+    ) -> ttrpc::Result<api::RunPodSandboxResponse> {
+        if !self.0 {
+            // Longer than anyone here waits; handlers run to their end.
+            tokio::time::sleep(Duration::from_secs(3)).await;
+        }
+        Ok(api::RunPodSandboxResponse::new())
+    }
+}
+
+impl Plugin {
+    /// Registers, and answers.
+    async fn join(path: &Path, index: &str, answers: bool) -> Self {
+        let mut plugin = Self::register(path, index).await;
+        let services = Arc::new(service::create_plugin(Arc::new(Answers(answers))));
+        let served = plugin._served.take().unwrap();
+        tokio::spawn(serve(served, services, ServeLimits::default(), plugin.serving.clone()));
+        plugin
+    }
+
+    /// Registers, and answers nothing.
+    async fn register(path: &Path, index: &str) -> Self {
+        let stream = tokio::net::UnixStream::connect(path).await.unwrap();
+        let ids = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
+        let (mux, [served, requests]) = Mux::on_unix(stream, ids, Limits::default()).unwrap();
+        mux.admit();
+        let id = api::RegisterPluginRequest {
+            plugin_name: "a".to_owned(),
+            plugin_idx: index.to_owned(),
+            ..Default::default()
+        };
+        let method = Method { service: "nri.pkg.api.v1alpha1.Runtime", name: "RegisterPlugin" };
+        let request = id.write_to_bytes().unwrap().into();
+        Client::new(requests).call(method, request, Duration::from_secs(5)).await.unwrap();
+        Self { mux, _served: Some(served), serving: CancellationToken::new() }
+    }
+
+    async fn closed(self) {
+        self.mux.closed().await;
+        self.serving.cancel();
+    }
 }
 
 /// Runs a test when no other one does. Its runtime is made then too: it needs file descriptors.

@@ -48,6 +48,27 @@ pub fn check(kind: &MessageDescriptor, message: &Bytes, limit: usize) -> Result<
     count(kind, message, &mut left)?.then_some(()).ok_or(BoundedError::TooMany(limit))
 }
 
+/// Weighs the entries of a message of this kind: `own` for each of its own, one for each that lies deeper. Of a list of
+/// large things the entries weigh more than what they contain.
+///
+/// # Errors
+///
+/// It weighs more than `limit`, or is not the message that it should be.
+pub fn weigh(kind: &MessageDescriptor, message: &Bytes, own: usize, limit: usize) -> Result<usize, BoundedError> {
+    let mut left = limit;
+    let is_within = count(kind, message, &mut left)? && {
+        let mut input = CodedInputStream::from_tokio_bytes(message);
+        let mut n_own = 0;
+        while let Some(tag) = input.read_raw_tag_or_eof()? {
+            skip_field_for_tag(tag, &mut input)?;
+            n_own += 1;
+        }
+        let more = own.saturating_sub(1).saturating_mul(n_own);
+        left.checked_sub(more).map(|fewer| left = fewer).is_some()
+    };
+    is_within.then_some(limit - left).ok_or(BoundedError::TooMany(limit))
+}
+
 /// False if there are more entries than are left. Messages of NRI do not contain themselves, so this ends.
 fn count(kind: &MessageDescriptor, message: &Bytes, left: &mut usize) -> Result<bool, protobuf::Error> {
     let mut input = CodedInputStream::from_tokio_bytes(message);
@@ -81,9 +102,9 @@ fn entry_kind(kind: &MessageDescriptor, field: u32) -> Option<MessageDescriptor>
 mod tests {
     use bytes::Bytes;
     use proptest::prelude::*;
-    use protobuf::Message;
+    use protobuf::{Message, MessageFull};
 
-    use super::{BoundedError, parse};
+    use super::{BoundedError, parse, weigh};
     use crate::{api, words};
 
     #[test]
@@ -94,6 +115,18 @@ mod tests {
         let bytes = Bytes::from(reply.write_to_bytes().unwrap());
         assert!(matches!(parse::<api::CreateContainerResponse>(&bytes, 110), Err(BoundedError::TooMany(110))));
         assert_eq!(parse::<api::CreateContainerResponse>(&bytes, 111).unwrap(), reply);
+    }
+
+    #[test]
+    fn own_entries_weigh_what_they_are_said_to() {
+        let linux = api::LinuxContainerUpdate::default();
+        let update =
+            api::ContainerUpdate { container_id: "c".to_owned(), linux: Some(linux).into(), ..Default::default() };
+        let request = api::UpdateContainersRequest { update: vec![update; 3], ..Default::default() };
+        let bytes = Bytes::from(request.write_to_bytes().unwrap());
+        let kind = api::UpdateContainersRequest::descriptor();
+        assert_eq!(weigh(&kind, &bytes, 8, 30).unwrap(), 3 * (8 + 2));
+        assert!(matches!(weigh(&kind, &bytes, 8, 29), Err(BoundedError::TooMany(29))));
     }
 
     proptest! {

@@ -41,6 +41,7 @@
 //! # }
 //! ```
 
+mod budget;
 mod channel;
 mod closed;
 mod cutter;
@@ -61,6 +62,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 
+pub(crate) use self::budget::Held;
 pub use self::channel::Channel;
 pub(crate) use self::channel::Sender;
 pub use self::closed::Closed;
@@ -104,9 +106,11 @@ impl ChannelId {
 pub struct Limits {
     /// The payload of one frame. A longer one is refused by its header, before anything is allocated.
     pub frame: usize,
-    /// What was received on one channel and not read yet.
-    pub unread: usize,
-    /// What is queued for a peer that does not read. Writers wait for room; the peer is not closed.
+    /// What was received on all channels together and is still held: what nobody has read, requests that are worked on, and
+    /// replies that whoever waits for them has not looked at.
+    pub received: usize,
+    /// What is queued for a peer that does not read. Writers wait for room; the peer is not closed. A larger message
+    /// is taken when nothing else is queued.
     pub unsent: usize,
     /// All that may arrive before [`Mux::admit`], headers included.
     pub before_admission: usize,
@@ -118,9 +122,9 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             frame: MAX_FRAME,
-            // The largest message, and a good part of the next one.
-            unread: 6 << 20,
-            unsent: 8 << 20,
+            // The largest message on each of two channels, and what one read may bring behind them.
+            received: 2 * MAX_FRAME + (32 << 10),
+            unsent: 4 << 20,
             before_admission: 64 << 10,
             unknown_frames: 1000,
         }

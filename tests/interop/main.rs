@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "these are tests, and what they share")]
 
+mod adaptation;
 mod call;
 mod envelope;
 mod faults;
@@ -13,4 +14,5 @@ mod runtime;
 mod schema;
 mod serve;
 mod stubs;
+mod stuck;
 mod texts;

@@ -41,7 +41,7 @@ async fn what_nobody_reads_is_bounded_in_bytes(go: Go) {
     mux.admit();
 
     let reason = tokio::time::timeout(PATIENCE, mux.closed()).await.expect("the flood goes on");
-    let limit = Limits::default().unread;
+    let limit = Limits::default().received;
     assert!(matches!(reason, Closed::Unread { channel: 2, limit: l } if l == limit), "{reason}");
     assert!(!peer.is_connected());
 

@@ -10,6 +10,7 @@ use nri_adaptation::{Adaptation, Config, Source};
 use nri_proto::call::{CallError, Client, Method, ServeLimits, serve};
 use nri_proto::mux::{ChannelId, Limits, Mux};
 use nri_proto::{Eviction, PluginId, Update, api, service};
+use nri_tests::wire::{RUNTIME, encode, request};
 use protobuf::Message;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
@@ -121,8 +122,8 @@ impl Peer {
     }
 
     async fn call(&self, name: &'static str, request: &impl Message) -> Result<Bytes, CallError> {
-        let method = Method { service: "nri.pkg.api.v1alpha1.Runtime", name };
-        self.runtime.call(method, request.write_to_bytes().unwrap().into(), LIMIT).await
+        let method = Method { service: RUNTIME, name };
+        self.runtime.call(method, encode(request).into(), LIMIT).await
     }
 
     /// How long it takes until the runtime has closed the connection.
@@ -200,7 +201,7 @@ async fn a_request_of_a_million_empty_updates_is_refused_before_it_is_read() {
     let runtime = Runtime::start();
     let peer = runtime.peer().await;
     peer.register("10", "a").await.unwrap();
-    let method = Method { service: "nri.pkg.api.v1alpha1.Runtime", name: "UpdateContainers" };
+    let method = Method { service: RUNTIME, name: "UpdateContainers" };
     let refused = peer.runtime.call(method, [0x0a, 0].repeat(1 << 20).into(), LIMIT).await;
     assert_code(&refused.map(drop), Code::RESOURCE_EXHAUSTED);
     peer.update("c").await.unwrap();
@@ -214,23 +215,13 @@ async fn stopping_does_not_wait_for_a_peer_that_does_not_read() {
     let mut stream = runtime.stream().await;
     let register =
         api::RegisterPluginRequest { plugin_name: "a".to_owned(), plugin_idx: "10".to_owned(), ..Default::default() };
-    let mut wire = request(1, "nri.pkg.api.v1alpha1.Runtime", "RegisterPlugin", register.write_to_bytes().unwrap());
+    let mut wire = request(1, RUNTIME, "RegisterPlugin", encode(&register));
     for number in 1..20_000 {
         wire.extend(request(2 * number + 1, &"s".repeat(200), "m", Vec::new()));
     }
     // It may be closed before it has said all that.
     let _ = timeout(Duration::from_secs(3), tokio::io::AsyncWriteExt::write_all(&mut stream, &wire)).await;
     timeout(LIMIT, runtime.nri.stop()).await.expect("stopping hangs");
-}
-
-/// A request as it is on the wire.
-fn request(id: u32, service: &str, method: &str, payload: Vec<u8>) -> Vec<u8> {
-    let request =
-        ttrpc::Request { service: service.to_owned(), method: method.to_owned(), payload, ..Default::default() };
-    let body = request.write_to_bytes().unwrap();
-    let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap().to_be_bytes();
-    let message = [&length(&body)[..], &id.to_be_bytes(), &[1, 0], &body].concat();
-    [&2u32.to_be_bytes()[..], &length(&message), &message].concat()
 }
 
 /// A02.

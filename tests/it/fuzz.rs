@@ -57,6 +57,11 @@ fn a_server_survives_whatever_the_peer_sends() {
 }
 
 #[test]
+fn a_runtime_survives_whatever_a_plugin_does() {
+    run("peers", 200);
+}
+
+#[test]
 fn every_target_has_a_binary_for_libfuzzer() {
     let manifest = include_str!("../fuzz/Cargo.toml");
     for (name, _) in TARGETS {

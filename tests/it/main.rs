@@ -4,9 +4,11 @@
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 mod admission;
+mod faults;
 mod fuzz;
 mod hostile;
 mod layers;
+mod raw;
 mod sync_plugin;
 mod tidy;
 mod workspace;

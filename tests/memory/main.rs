@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests, and what they share")]
 
+mod adaptation;
 mod call;
 mod ledger;
 mod mux;

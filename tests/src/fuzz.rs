@@ -8,6 +8,7 @@ mod calls;
 mod faulty;
 mod frames;
 mod muxes;
+mod peers;
 mod script;
 mod serving;
 
@@ -16,13 +17,15 @@ use std::time::Duration;
 pub use calls::calls;
 pub use frames::frames;
 pub use muxes::muxes;
+pub use peers::peers;
 pub use serving::serving;
 
 /// A target.
 pub type Target = fn(&[u8]);
 
 /// All targets, by the name that they have in `tests/fuzz`.
-pub const TARGETS: [(&str, Target); 4] = [("frames", frames), ("muxes", muxes), ("calls", calls), ("serving", serving)];
+pub const TARGETS: [(&str, Target); 5] =
+    [("frames", frames), ("muxes", muxes), ("calls", calls), ("serving", serving), ("peers", peers)];
 
 /// Runs a story on a clock that only moves when everyone waits, and sees that it ends and leaves no task.
 fn story(story: impl Future<Output = ()>) {

@@ -29,6 +29,8 @@ pub enum Origin {
     Declared,
     /// The operator, who requires the plugin. It overrules all that is said about `on_timeout`.
     Required,
+    /// The plugin, which is a validator.
+    Validates,
     /// Nobody: it is the default.
     BuiltIn,
 }
@@ -41,6 +43,7 @@ impl Display for Origin {
             Self::Defaults => "operator, for all",
             Self::Declared => "declared",
             Self::Required => "required",
+            Self::Validates => "as it validates",
             Self::BuiltIn => "default",
         })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::*;
 
-const NOTHING: Declared = Declared { fail_request: false, keep_connected: false };
+const NOTHING: Declared = Declared { fail_request: false, keep_connected: false, validates: false };
 const FAIL: Declared = Declared { fail_request: true, ..NOTHING };
 const KEEP: Declared = Declared { keep_connected: true, ..NOTHING };
 

@@ -12,7 +12,7 @@ use ttrpc::proto::MESSAGE_TYPE_RESPONSE;
 use super::envelope::{reply, request_head, request_header};
 use super::owed::Owed;
 use super::{CallError, HEADER_LENGTH, MAX_MESSAGE, Pending};
-use crate::mux::{Channel, Closed, GO_BUFFER, Message, Sender};
+use crate::mux::{Channel, Closed, GO_BUFFER, Held, Message, Sender};
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,18 +137,40 @@ impl Replies {
 
     fn settle(&self, message: Message) {
         let (id, settled) = match message {
-            Message::Whole(header, payload) if header.type_ == MESSAGE_TYPE_RESPONSE => {
-                (header.stream_id, self.owed.settle(header.stream_id, || reply(&payload)))
+            Message::Whole(header, payload, held) if header.type_ == MESSAGE_TYPE_RESPONSE => {
+                let outcome = || reply(&payload).map(|reply| Counted::over(reply, held));
+                (header.stream_id, self.owed.settle(header.stream_id, outcome))
             }
             Message::Oversized(header) if header.type_ == MESSAGE_TYPE_RESPONSE => {
                 let breach = "it is larger than a message may be";
                 (header.stream_id, self.owed.settle(header.stream_id, || Err(CallError::Malformed { breach })))
             }
-            Message::Whole(header, _) | Message::Oversized(header) => (header.stream_id, false),
+            Message::Whole(header, ..) | Message::Oversized(header) => (header.stream_id, false),
         };
         if !settled {
             debug!(id, "dropping a message that nobody waits for");
         }
+    }
+}
+
+/// A reply that counts as received until whoever waits for it lets it go.
+struct Counted {
+    reply: Bytes,
+    _held: Held,
+}
+
+impl Counted {
+    /// Replies that are smaller than this are not worth it: there are at most [`super::owed::MAX_UNANSWERED`].
+    const SMALL: usize = 4096;
+
+    fn over(reply: Bytes, held: Held) -> Bytes {
+        if reply.len() < Self::SMALL { reply } else { Bytes::from_owner(Self { reply, _held: held }) }
+    }
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.reply
     }
 }
 

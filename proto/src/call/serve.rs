@@ -18,7 +18,7 @@ use ttrpc::{Code, MessageHeader, Request, Response};
 
 use super::envelope::{refusal, request, response_header};
 use super::{HEADER_LENGTH, MAX_MESSAGE};
-use crate::mux::{Channel, Closed, Message, Sender};
+use crate::mux::{Channel, Closed, Held, Message, Sender};
 
 /// Services by their full names, as the generated `create_…` functions make them.
 pub type Services = HashMap<String, Service>;
@@ -77,8 +77,8 @@ impl Server {
 
     /// Begins to work on a message, or refuses it. Messages that are no requests are passed over.
     async fn take(&self, message: Message, last: &mut u32) -> Result<(), Closed> {
-        let (header, payload) = match message {
-            Message::Whole(header, payload) => (header, payload),
+        let (header, payload, held) = match message {
+            Message::Whole(header, payload, held) => (header, payload, held),
             Message::Oversized(header) => {
                 let length = header.length;
                 let text = format!("message length {length} exceed maximum message size of {MAX_MESSAGE}");
@@ -94,7 +94,7 @@ impl Server {
         let Some(permits) = self.permits(payload.len()) else {
             return self.refuse(header, Code::RESOURCE_EXHAUSTED, "too many requests at a time").await;
         };
-        self.begin(header, &payload, permits);
+        self.begin(header, &payload, (permits, held));
         Ok(())
     }
 
@@ -104,7 +104,7 @@ impl Server {
         Some((request, Arc::clone(&self.bytes).try_acquire_many_owned(bytes).ok()?))
     }
 
-    fn begin(&self, header: MessageHeader, payload: &Bytes, permits: Permits) {
+    fn begin(&self, header: MessageHeader, payload: &Bytes, permits: (Permits, Held)) {
         let (sender, services) = (self.sender.clone(), Arc::clone(&self.services));
         let request = request(payload);
         self.handlers.spawn(async move {

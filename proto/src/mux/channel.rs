@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::cutter::Cutter;
@@ -75,14 +75,8 @@ impl Drop for Channel {
 
 impl AsyncRead for Channel {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let mut inbox = self.trunk.inbox(self.at);
-        match ready!(inbox.poll_bytes(context)) {
-            Ok(received) => {
-                let length = received.len().min(into.remaining());
-                into.put_slice(&received[..length]);
-                received.advance(length);
-                Poll::Ready(Ok(()))
-            }
+        match ready!(self.trunk.inbox(self.at).poll_read(context, into)) {
+            Ok(()) => Poll::Ready(Ok(())),
             Err(reason) => Poll::Ready(reason.as_read()),
         }
     }

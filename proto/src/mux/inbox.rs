@@ -1,17 +1,25 @@
 //! What was received on one channel and not read yet.
 
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::ReadBuf;
 use ttrpc::MessageHeader;
 
 use super::Closed;
-use crate::call::{HEADER_LENGTH, MAX_MESSAGE};
+use super::budget::{Budget, Held};
+use crate::call::{HEADER_LENGTH, MAX_MESSAGE, message_length};
+
+/// A buffer up to this size is used again. A larger one goes with the message that it was made for.
+const SMALL: usize = 64 << 10;
 
 /// The receiving end of a channel. It is filled by the pump and emptied by the channel's reader.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Inbox {
     buffer: BytesMut,
+    /// What the buffer counts against, with that of the other channels.
+    budget: Arc<Budget>,
     reader: Option<Waker>,
     /// How much of an oversized message is still to be thrown away.
     skip: usize,
@@ -23,27 +31,46 @@ pub(super) struct Inbox {
 /// A ttrpc message as it was received.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// A whole one.
-    Whole(MessageHeader, Bytes),
+    /// A whole one, which counts as received until it is let go.
+    Whole(MessageHeader, Bytes, Held),
     /// The header of one that is too large; its payload is thrown away as it arrives.
     Oversized(MessageHeader),
 }
 
 impl Inbox {
-    /// Adds what arrived, or fails because the reader is more than `limit` bytes behind.
-    pub(super) fn push(&mut self, mut bytes: &[u8], limit: usize) -> Result<(), ()> {
+    pub(super) fn new(budget: Arc<Budget>) -> Self {
+        Self { buffer: BytesMut::new(), budget, reader: None, skip: 0, abandoned: false, closed: None }
+    }
+
+    /// Adds what arrived, or fails because too much is held already.
+    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), ()> {
         if self.abandoned {
             return Ok(());
         }
         let skipped = self.skip.min(bytes.len());
         self.skip -= skipped;
         bytes.advance(skipped);
-        if self.buffer.len() + bytes.len() > limit {
+        if !self.budget.take(bytes.len()) {
             return Err(());
         }
+        self.make_room(bytes.len());
         self.buffer.extend_from_slice(bytes);
         self.wake();
         Ok(())
+    }
+
+    /// Large buffers grow by what has arrived, and not beyond the message that they hold: doubled by itself, a buffer
+    /// could be twice as large as what counts.
+    fn make_room(&mut self, more: usize) {
+        let needed = self.buffer.len() + more;
+        if needed <= SMALL || needed <= self.buffer.capacity() {
+            return;
+        }
+        let end = self.buffer.first_chunk().map_or(0, |header| HEADER_LENGTH + message_length(header).min(MAX_MESSAGE));
+        let size = if needed <= end { end.min(2 * needed) } else { needed + self.budget.left().min(needed / 16) };
+        let mut larger = BytesMut::with_capacity(size);
+        larger.extend_from_slice(&self.buffer);
+        self.buffer = larger;
     }
 
     /// Ends it: the reader gets what is there, then the reason.
@@ -55,16 +82,20 @@ impl Inbox {
     /// Frees it: nobody will read any more.
     pub(super) fn abandon(&mut self) {
         self.abandoned = true;
+        self.budget.give_back(self.buffer.len());
         self.buffer = BytesMut::new();
         self.close(&Closed::Local);
     }
 
-    /// Waits until something is there, or for the reason why nothing will come any more.
-    pub(super) fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Result<&mut BytesMut, Closed>> {
-        if !self.buffer.is_empty() {
-            return Poll::Ready(Ok(&mut self.buffer));
+    /// Waits until something is there and reads it, or for the reason why nothing will come any more.
+    pub(super) fn poll_read(&mut self, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<Result<(), Closed>> {
+        if self.buffer.is_empty() {
+            return self.poll_more(context);
         }
-        self.poll_more(context)
+        let length = self.buffer.len().min(into.remaining());
+        into.put_slice(&self.buffer[..length]);
+        self.drop_front(length);
+        Poll::Ready(Ok(()))
     }
 
     /// Waits until a whole message is there.
@@ -74,15 +105,42 @@ impl Inbox {
         };
         let length = header.length as usize;
         if length > MAX_MESSAGE {
-            self.buffer.advance(HEADER_LENGTH);
+            self.drop_front(HEADER_LENGTH);
             self.throw_away(length);
             return Poll::Ready(Ok(Message::Oversized(header)));
         }
         if self.buffer.len() < HEADER_LENGTH + length {
             return self.poll_more(context);
         }
-        self.buffer.advance(HEADER_LENGTH);
-        Poll::Ready(Ok(Message::Whole(header, self.buffer.split_to(length).freeze())))
+        self.drop_front(HEADER_LENGTH);
+        let payload = self.take(length);
+        Poll::Ready(Ok(Message::Whole(header, payload, Held::new(&self.budget, length))))
+    }
+
+    /// Takes what is in front. Large memory goes with it, or stays with more that is behind it; it is not shared by both,
+    /// or each would keep it for the other.
+    fn take(&mut self, length: usize) -> Bytes {
+        if self.buffer.capacity() <= 2 * SMALL {
+            return self.buffer.split_to(length).freeze();
+        }
+        let behind = &self.buffer[length..];
+        if behind.len() <= length {
+            let behind = BytesMut::from(behind);
+            let mut taken = std::mem::replace(&mut self.buffer, behind);
+            taken.truncate(length);
+            return taken.freeze();
+        }
+        let taken = Bytes::copy_from_slice(&self.buffer[..length]);
+        self.buffer.advance(length);
+        taken
+    }
+
+    fn drop_front(&mut self, length: usize) {
+        self.buffer.advance(length);
+        self.budget.give_back(length);
+        if self.buffer.is_empty() && self.buffer.capacity() > SMALL {
+            self.buffer = BytesMut::new();
+        }
     }
 
     fn poll_more<T>(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Closed>> {
@@ -95,7 +153,7 @@ impl Inbox {
 
     fn throw_away(&mut self, length: usize) {
         let here = length.min(self.buffer.len());
-        self.buffer.advance(here);
+        self.drop_front(here);
         self.skip = length - here;
     }
 

@@ -14,6 +14,8 @@ use super::Closed;
 
 /// How many slices one write takes.
 const SLICES: usize = 16;
+/// What a part of a frame costs beside its bytes: a peer could have many small answers be queued.
+const PART: usize = 128;
 
 type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
@@ -58,7 +60,7 @@ impl Outbox {
     pub(super) fn has_room(&self, length: usize) -> Result<bool, Closed> {
         match &self.closed {
             Some(reason) => Err(reason.clone()),
-            None => Ok(self.queued == 0 || self.queued + length <= self.limit),
+            None => Ok(self.queued == 0 || self.cost() + length <= self.limit),
         }
     }
 
@@ -175,9 +177,14 @@ impl Outbox {
             written -= part.len();
             self.queue.pop_front();
         }
-        if self.queued <= self.limit / 2 {
+        if self.cost() <= self.limit / 2 {
             self.wake_waiting();
         }
+    }
+
+    /// What is held.
+    fn cost(&self) -> usize {
+        self.queued + PART * self.queue.len()
     }
 
     fn wait<T>(&mut self, at: usize, context: &Context<'_>) -> Poll<T> {

@@ -13,6 +13,8 @@ use super::{ChannelId, Closed};
 
 /// How much is read from the connection at a time.
 const READ_BUFFER: usize = 32 << 10;
+/// How often is read until whoever reads the channels has a turn, too: what they had no time to read is not the peer's fault.
+const READS_IN_A_ROW: usize = 8;
 
 pub(super) struct Pump<R> {
     trunk: Arc<Trunk>,
@@ -37,7 +39,7 @@ impl<R: AsyncRead + Unpin> Pump<R> {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Closed> {
-        loop {
+        for _ in 0..READS_IN_A_ROW {
             if let Poll::Ready(reason) = self.trunk.outbox().poll_drain(context) {
                 return Poll::Ready(reason);
             }
@@ -54,6 +56,8 @@ impl<R: AsyncRead + Unpin> Pump<R> {
                 return Poll::Ready(reason);
             }
         }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Hands the first `length` bytes of the buffer to the channels they are for.
@@ -93,8 +97,8 @@ impl<R: AsyncRead + Unpin> Pump<R> {
 
     fn push(&self, channel: ChannelId, bytes: &[u8]) -> Result<(), Closed> {
         let Some(at) = self.trunk.position(channel) else { return Ok(()) };
-        let limit = self.trunk.limits.unread;
-        self.trunk.inbox(at).push(bytes, limit).map_err(|()| Closed::Unread { channel: channel.get(), limit })
+        let limit = self.trunk.limits.received;
+        self.trunk.inbox(at).push(bytes).map_err(|()| Closed::Unread { channel: channel.get(), limit })
     }
 }
 

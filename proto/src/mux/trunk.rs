@@ -1,11 +1,12 @@
 //! What the pump, the channels and the owner of one connection share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::AsyncWrite;
 use tokio_util::task::TaskTracker;
 
+use super::budget::Budget;
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::{ChannelId, Closed, Limits};
@@ -32,10 +33,12 @@ impl Trunk {
         for (at, id) in ids.iter().enumerate() {
             assert!(!ids[..at].contains(id), "channel {} is named twice", id.get());
         }
+        let budget = Budget::new(limits.received);
+        let line = |&id| Line { id, inbox: Mutex::new(Inbox::new(Arc::clone(&budget))) };
         Self {
             limits,
             tasks: TaskTracker::new(),
-            lines: ids.iter().map(|&id| Line { id, inbox: Mutex::default() }).collect(),
+            lines: ids.iter().map(line).collect(),
             outbox: Mutex::new(Outbox::new(Box::new(writer), ids.len(), limits.unsent)),
             admitted: AtomicBool::new(false),
         }

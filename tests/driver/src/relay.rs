@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use anyhow::{Result, bail};
+use nri_adaptation::health::State;
 use nri_adaptation::merge::{AskedEviction, MergedCreate, MergedStop, MergedUpdate};
 use nri_adaptation::plugin::PluginError;
 use nri_adaptation::{Adaptation, Cause, Failure, Notice, Operation, RelayError};
@@ -133,9 +134,11 @@ fn code(error: &RelayError) -> &'static str {
     match error {
         RelayError::Deadline => "deadline",
         RelayError::Failed(Failure { cause, .. }) | RelayError::Validator { cause, .. } => match cause {
+            Cause::PassedOver(State::Closed) => "closed",
             Cause::TimedOut | Cause::CallerDeadline | Cause::Busy | Cause::PassedOver(_) => "deadline",
-            Cause::Plugin(PluginError::Gone(_) | PluginError::Breach(_)) => "closed",
+            Cause::Plugin(PluginError::Left(_) | PluginError::Gone(_) | PluginError::Breach(_)) => "closed",
             Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. } | PluginError::NotTaken)
+            | Cause::NotAllowed(_)
             | Cause::Absent => "",
         },
         RelayError::Contrary(_) | RelayError::Rejected { .. } | RelayError::Stopped => "",

@@ -239,7 +239,7 @@ async fn the_bytes_of_requests_in_flight_are_bounded() {
 /// Where ttrpc-rust's own server piles up one task per request.
 #[tokio::test]
 async fn a_peer_that_floods_and_never_reads_is_bounded() {
-    let bounds = Limits { unsent: 10_000, unread: 100_000, ..admitted() };
+    let bounds = Limits { unsent: 10_000, received: 100_000, ..admitted() };
     let mut serving = serving(ServeLimits::default(), bounds);
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let mut stream = 1;

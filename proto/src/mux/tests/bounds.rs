@@ -67,7 +67,7 @@ async fn u8_what_nobody_reads_is_bounded_in_bytes() {
     })
     .await;
     let reason = mux.closed().await;
-    assert!(matches!(reason, Closed::Unread { channel: 1, limit } if limit == Limits::default().unread), "{reason}");
+    assert!(matches!(reason, Closed::Unread { channel: 1, limit } if limit == Limits::default().received), "{reason}");
 }
 
 /// M05.

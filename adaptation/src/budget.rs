@@ -1,0 +1,32 @@
+//! What one plugin can make us hold, as one sum.
+
+use nri_proto::mux::{Limits, MAX_FRAME};
+
+const MIB: usize = 1 << 20;
+
+/// All of it, once the plugin has registered.
+const ALL: usize = 16 * MIB;
+
+/// What it sends and what is sent to it.
+pub(crate) const CONNECTION: Limits = Limits {
+    frame: MAX_FRAME,
+    // The largest message on both channels at a time, and what one read may bring behind them.
+    received: 2 * MAX_FRAME + (32 << 10),
+    unsent: 4 * MIB,
+    before_admission: 64 << 10,
+    unknown_frames: 1000,
+};
+
+/// The ends that it missed.
+pub(crate) const MISSED: usize = 2 * MIB;
+
+/// How many entries its requests to us may have at a time, of [`ENTRY`] bytes each.
+pub(crate) const ENTRIES: usize = 20 << 10;
+/// What an entry takes in memory beside its bytes.
+const ENTRY: usize = 64;
+
+/// What is queued may be one message that is larger than what else may be.
+const UNSENT: usize = if CONNECTION.unsent > MAX_FRAME { CONNECTION.unsent } else { MAX_FRAME };
+
+// A buffer may be larger than what it holds by a sixteenth.
+const _: () = assert!(CONNECTION.received / 16 * 17 + UNSENT + MISSED + ENTRIES * ENTRY <= ALL);

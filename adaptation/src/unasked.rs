@@ -1,0 +1,63 @@
+//! What a plugin wants without being asked: by calling back, when it is synchronized, or too late for its request.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+use nri_proto::{Eviction, PluginId, Update};
+use thiserror::Error;
+use tracing::{error, warn};
+
+use crate::policy::{Mode, NotAllowed, Policy};
+use crate::records;
+use crate::shared::Shared;
+
+/// Updates and evictions that a plugin asks for by itself.
+pub(crate) struct Unasked {
+    pub(crate) updates: Vec<Update>,
+    pub(crate) evictions: Vec<Eviction>,
+}
+
+/// Why nothing of it was done.
+#[derive(Debug, Error)]
+pub(crate) enum Undone {
+    #[error(transparent)]
+    NotAllowed(#[from] NotAllowed),
+    #[error("the runtime panicked over it")]
+    Panicked,
+}
+
+impl Unasked {
+    pub(crate) fn updates(updates: Vec<Update>) -> Self {
+        Self { updates, evictions: Vec::new() }
+    }
+
+    /// Has the runtime do it, if the plugin may ask for it and is not on trial. Returns the updates that failed.
+    pub(crate) async fn apply(
+        self,
+        shared: &Shared,
+        plugin: &PluginId,
+        policy: &Policy,
+    ) -> Result<Vec<Update>, Undone> {
+        let Self { updates, evictions } = self;
+        let occasion = records::unasked(plugin, policy.mode);
+        if let Err(not_allowed) = policy.allow.check_unasked(&updates, &evictions) {
+            warn!(%plugin, error = &not_allowed as &dyn std::error::Error, "a plugin wants what it may not do");
+            shared.records.refused(&occasion, &not_allowed.clone().into());
+            return Err(not_allowed.into());
+        }
+        if policy.mode == Mode::Shadow {
+            shared.records.unasked(&occasion, plugin, updates, &evictions, &[]);
+            return Ok(Vec::new());
+        }
+        let applying = shared.source.apply(plugin, updates.clone(), evictions.clone());
+        let Ok(failed) = AssertUnwindSafe(applying).catch_unwind().await else {
+            error!(%plugin, "the runtime panicked over what the plugin asked for");
+            return Err(Undone::Panicked);
+        };
+        if !failed.is_empty() {
+            warn!(%plugin, count = failed.len(), "updates that the plugin asked for failed");
+        }
+        shared.records.unasked(&occasion, plugin, updates, &evictions, &failed);
+        Ok(failed)
+    }
+}

@@ -1,0 +1,473 @@
+//! Plugins that fail on their way in or when they are asked, by the rows of `docs/faults.md`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nri_adaptation::health::State;
+use nri_adaptation::snapshot::Snapshot;
+use nri_adaptation::{Adaptation, Config, Happening, Notice, RelayError, Source};
+use nri_proto::{Container, Eviction, PluginId, Pod, Update, api};
+use nri_tests::wire::{RUNTIME, encode, request, response};
+use protobuf::Message;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout};
+use ttrpc::Code;
+
+use crate::raw::{Raw, registration};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A runtime that does with updates what the test says.
+struct Node {
+    snapshot: Snapshot,
+    apply: fn(Vec<Update>) -> Vec<Update>,
+}
+
+#[async_trait]
+impl Source for Node {
+    async fn snapshot(&self) -> Snapshot {
+        self.snapshot.clone()
+    }
+
+    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
+        (self.apply)(updates)
+    }
+}
+
+const DONE: Node = Node { snapshot: Snapshot { pods: Vec::new(), containers: Vec::new() }, apply: |_| Vec::new() };
+
+fn start(config: &str, node: Node) -> Adaptation {
+    Adaptation::new(Config { socket: None, ..Config::from_toml(config).unwrap() }, Arc::new(node))
+}
+
+fn pod(id: &str) -> Pod {
+    Pod { id: id.to_owned(), ..Pod::default() }
+}
+
+fn container(id: &str) -> Container {
+    Container { id: id.to_owned(), ..Container::default() }
+}
+
+/// Why the next plugin was closed.
+async fn closed(happenings: &mut tokio::sync::broadcast::Receiver<Happening>) -> String {
+    loop {
+        if let Happening::Closed { reason, .. } = happenings.recv().await.unwrap() {
+            return reason;
+        }
+    }
+}
+
+/// A01, A03: at every byte of its registration.
+#[tokio::test(start_paused = true)]
+async fn a03_a_peer_that_stalls_before_it_has_registered_is_closed_in_time() {
+    let before = Handle::current().metrics().num_alive_tasks();
+    let nri = start("", DONE);
+    let wire = request(1, RUNTIME, "RegisterPlugin", encode(&registration("10-a")));
+    for length in 0..wire.len() {
+        let mut peer = Raw::connect(&nri);
+        let begun = Instant::now();
+        peer.send(&wire[..length]).await;
+        peer.closed().await;
+        let took = begun.elapsed();
+        assert!(took >= SECOND * 5 && took <= SECOND * 5 + SECOND / 2, "{length} bytes: closed after {took:?}");
+    }
+    nri.stop().await;
+    assert_eq!(Handle::current().metrics().num_alive_tasks(), before, "a task is left");
+}
+
+/// A21.
+#[tokio::test(start_paused = true)]
+async fn a21_a_plugin_that_is_not_configured_is_closed_with_the_reason() {
+    let nri = start("", DONE);
+    let mut happenings = nri.watch();
+
+    let mut refuses = Raw::connect(&nri);
+    refuses.register("10-a").await;
+    let (id, request) = refuses.asked().await;
+    assert_eq!(request.method, "Configure");
+    refuses.refuse(id, Code::UNKNOWN, "bad configuration").await;
+    assert_eq!(closed(&mut happenings).await, "could not configure plugin 10-a: bad configuration");
+    refuses.closed().await;
+
+    let mut silent = Raw::connect(&nri);
+    silent.register("10-b").await;
+    let begun = Instant::now();
+    closed(&mut happenings).await;
+    assert!(begun.elapsed() <= SECOND * 2, "{:?}", begun.elapsed());
+    silent.closed().await;
+
+    let mut leaves = Raw::connect(&nri);
+    leaves.register("10-c").await;
+    leaves.asked().await;
+    drop(leaves);
+    assert_eq!(closed(&mut happenings).await, "could not configure plugin 10-c: its connection is gone");
+    assert!(nri.plugins().is_empty());
+    nri.stop().await;
+}
+
+/// A22.
+#[tokio::test(start_paused = true)]
+async fn a22_a_plugin_that_misunderstands_a_split_synchronization_is_closed_with_the_reason() {
+    let large = |id| Pod { annotations: [("large".to_owned(), "x".repeat(3 << 20))].into(), ..pod(id) };
+    let snapshot = Snapshot { pods: vec![large("a"), large("b")], containers: Vec::new() };
+    let nri = start("", Node { snapshot, ..DONE });
+    let mut happenings = nri.watch();
+    let with_an_update =
+        api::SynchronizeResponse { update: vec![Default::default()], more: true, ..Default::default() };
+    for answer in [api::SynchronizeResponse::new(), with_an_update] {
+        let mut plugin = Raw::connect(&nri);
+        plugin.register("10-a").await;
+        let (id, _) = plugin.asked().await;
+        plugin.answer(id, &api::ConfigureResponse::new()).await;
+        let (id, request) = plugin.asked().await;
+        assert!(api::SynchronizeRequest::parse_from_bytes(&request.payload).unwrap().more);
+        plugin.answer(id, &answer).await;
+        let reason = closed(&mut happenings).await;
+        assert!(reason.ends_with("plugin does not handle split sync requests"), "{reason}");
+        plugin.closed().await;
+    }
+    nri.stop().await;
+}
+
+/// All that a plugin can be asked, one by one.
+async fn ask(nri: &Adaptation, number: usize) -> Result<(), RelayError> {
+    let (life, c) = (nri.begin(pod("p")), container("c"));
+    match number {
+        0 => life.notify(Notice::RunPod).await,
+        1 => life.notify(Notice::UpdatePod { overhead: None, resources: None }).await,
+        2 => life.create_container(c).await.map(drop),
+        3 => life.notify(Notice::Start(c)).await,
+        4 => life.update_container(c, None).await.map(drop),
+        5 => life.notify(Notice::PostUpdatePod).await,
+        6 => life.notify(Notice::PostCreate(c)).await,
+        7 => life.notify(Notice::PostStart(c)).await,
+        8 => life.notify(Notice::PostUpdate(c)).await,
+        9 => life.stop_container(c).await.map(drop),
+        10 => life.notify(Notice::Remove(c)).await,
+        11 => life.notify(Notice::StopPod).await,
+        _ => life.notify(Notice::RemovePod).await,
+    }
+}
+const ALL: usize = 13;
+/// The first ones happen only if plugins let them.
+const GATING: usize = 5;
+
+/// Answers whatever it is asked, and says at its end how often that was.
+async fn answer_all(mut plugin: Raw) -> usize {
+    let mut count = 0;
+    while let Some((id, request)) = plugin.asked_or_closed().await {
+        count += usize::from(request.method != "Shutdown");
+        plugin.answer(id, &api::Empty::new()).await;
+    }
+    count
+}
+
+/// A07.
+#[tokio::test(start_paused = true)]
+async fn a07_a_plugin_that_dies_when_it_is_asked_fails_the_request_by_policy_and_the_others_are_told() {
+    for (policy, is_required) in [("", false), ("plugins.a.required = true", true)] {
+        for number in 0..ALL {
+            let nri = start(policy, DONE);
+            let mut dies = Raw::join(&nri, "10-a").await;
+            let other = tokio::spawn(answer_all(Raw::join(&nri, "90-z").await));
+            let dying = async {
+                dies.asked().await;
+                drop(dies);
+            };
+            let begun = Instant::now();
+            let (outcome, ()) = tokio::join!(ask(&nri, number), dying);
+            assert_eq!(outcome.is_err(), is_required, "event {number}: {outcome:?}");
+            assert_eq!(begun.elapsed(), Duration::ZERO);
+            nri.stop().await;
+            let is_told = !(is_required && number < GATING);
+            assert_eq!(other.await.unwrap(), usize::from(is_told), "event {number}: what the other one heard");
+        }
+    }
+}
+
+/// A10.
+#[tokio::test(start_paused = true)]
+async fn a10_plugins_that_all_die_at_once_cost_a_request_nothing_but_their_answers() {
+    for (policy, fails) in [("", false), ("plugins.c.required = true", true)] {
+        let nri = start(policy, DONE);
+        let mut first = Raw::join(&nri, "10-a").await;
+        let others = [Raw::join(&nri, "20-b").await, Raw::join(&nri, "30-c").await];
+        let dying = async {
+            first.asked().await;
+            drop((first, others));
+        };
+        let begun = Instant::now();
+        let (outcome, ()) = tokio::join!(ask(&nri, 2), dying);
+        assert_eq!(outcome.is_err(), fails, "{outcome:?}");
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        nri.stop().await;
+    }
+}
+
+/// A46.
+#[tokio::test(start_paused = true)]
+async fn a46_plugins_that_die_and_come_back_under_load_take_nothing_from_the_others() {
+    const PODS: usize = 8;
+    const LIVES: usize = 25;
+    let nri = Arc::new(start("", DONE));
+    let survivor = tokio::spawn(answer_all(Raw::join(&nri, "50-survivor").await));
+    let load: Vec<_> = (0..PODS)
+        .map(|number| {
+            let nri = Arc::clone(&nri);
+            tokio::spawn(async move {
+                for _ in 0..LIVES {
+                    let life = nri.begin(pod(&number.to_string()));
+                    for notice in [Notice::RunPod, Notice::StopPod, Notice::RemovePod] {
+                        life.notify(notice).await.unwrap();
+                        tokio::time::sleep(Duration::from_millis(7)).await;
+                    }
+                }
+            })
+        })
+        .collect();
+    // Those before and behind the survivor, each alive for as long as it takes to be asked some requests.
+    let mut others = std::collections::VecDeque::new();
+    for number in 0..60 {
+        let id = format!("{:02}-mortal", [10, 90, 20, 80][number % 4]);
+        others.push_back(tokio::spawn(answer_all(Raw::join(&nri, &id).await)));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        if others.len() > 3 {
+            others.pop_front().unwrap().abort();
+        }
+    }
+    for pod in load {
+        pod.await.unwrap();
+    }
+    nri.stop().await;
+    assert_eq!(survivor.await.unwrap(), PODS * LIVES * 3);
+}
+
+/// A35.
+#[tokio::test(start_paused = true)]
+async fn a35_a_plugin_that_joins_during_an_operation_takes_part_in_the_next() {
+    let nri = start("", DONE);
+    let mut old = Raw::join(&nri, "50-old").await;
+    let operation = nri.begin(pod("p"));
+    let joining = async {
+        let (id, _) = old.asked().await;
+        let new = Raw::join(&nri, "10-new").await;
+        old.answer(id, &api::Empty::new()).await;
+        (old, new)
+    };
+    let (run, (old, mut new)) = tokio::join!(operation.notify(Notice::RunPod), joining);
+    run.unwrap();
+    let old = tokio::spawn(answer_all(old));
+    operation.notify(Notice::PostUpdatePod).await.unwrap();
+    let answering = async {
+        let (id, request) = new.asked().await;
+        assert_eq!(request.method, "StopPodSandbox", "it was asked in an operation that was begun without it");
+        new.answer(id, &api::Empty::new()).await;
+        new
+    };
+    let next = nri.begin(pod("p"));
+    let (stopped, new) = tokio::join!(next.notify(Notice::StopPod), answering);
+    stopped.unwrap();
+    drop(new);
+    nri.stop().await;
+    assert_eq!(old.await.unwrap(), 2);
+}
+
+/// A09: the answer was given.
+#[tokio::test(start_paused = true)]
+async fn a09_an_answer_counts_although_its_plugin_dies_right_after_it() {
+    let nri = start("plugins.a.required = true", DONE);
+    let mut plugin = Raw::join(&nri, "10-a").await;
+    let dying = async {
+        let (id, _) = plugin.asked().await;
+        plugin.answer(id, &api::CreateContainerResponse::new()).await;
+        drop(plugin);
+    };
+    let operation = nri.begin(pod("p"));
+    let (created, ()) = tokio::join!(operation.create_container(container("c")), dying);
+    created.map(drop).unwrap();
+    nri.stop().await;
+}
+
+/// A17, A18: two bytes each on the wire, hundreds in memory.
+#[tokio::test(start_paused = true)]
+async fn a18_an_answer_of_a_million_entries_is_not_read_and_closes_its_plugin() {
+    let nri = start("", DONE);
+    let mut happenings = nri.watch();
+    let mut plugin = Raw::join(&nri, "10-a").await;
+    let answering = async {
+        let (id, _) = plugin.asked().await;
+        plugin.send(&response(id, [0x12, 0].repeat(1 << 20))).await;
+        plugin
+    };
+    let operation = nri.begin(pod("p"));
+    let (created, plugin) = tokio::join!(operation.create_container(container("c")), answering);
+    created.map(drop).unwrap();
+    assert_eq!(closed(&mut happenings).await, "it broke the protocol: its answer has more entries than anyone needs");
+    plugin.closed().await;
+    nri.stop().await;
+}
+
+/// A28, containerd #13733: in Go that was a deadlock.
+#[tokio::test(start_paused = true)]
+async fn a28_a_plugin_may_call_back_while_it_is_asked() {
+    let nri = start("", DONE);
+    let mut plugin = Raw::join(&nri, "10-a").await;
+    plugin.answered().await;
+    let calling_back = async {
+        let (id, _) = plugin.asked().await;
+        plugin.call("UpdateContainers", &api::UpdateContainersRequest::new()).await;
+        assert!(plugin.answered().await.status.is_none(), "it was refused");
+        plugin.answer(id, &api::CreateContainerResponse::new()).await;
+        plugin
+    };
+    let begun = Instant::now();
+    let operation = nri.begin(pod("p"));
+    let (created, plugin) = tokio::join!(operation.create_container(container("c")), calling_back);
+    created.map(drop).unwrap();
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    drop(plugin);
+    nri.stop().await;
+}
+
+/// A29.
+#[tokio::test(start_paused = true)]
+async fn a29_a_plugin_is_told_which_of_its_updates_failed() {
+    let unknown =
+        |updates: Vec<Update>| updates.into_iter().filter(|update| update.container_id == "unknown").collect();
+    let nri = start("", Node { apply: unknown, ..DONE });
+    let mut plugin = Raw::join(&nri, "10-a").await;
+    plugin.answered().await;
+    let update = |id: &str| api::ContainerUpdate { container_id: id.to_owned(), ..Default::default() };
+    let wanted = api::UpdateContainersRequest { update: vec![update("c"), update("unknown")], ..Default::default() };
+    plugin.call("UpdateContainers", &wanted).await;
+    let answer = api::UpdateContainersResponse::parse_from_bytes(&plugin.answered().await.payload).unwrap();
+    assert_eq!(answer.failed, [update("unknown")]);
+    drop(plugin);
+    nri.stop().await;
+}
+
+/// A47.
+#[tokio::test(start_paused = true)]
+async fn a47_a_runtime_that_panics_over_an_update_answers_for_it() {
+    let nri = start("", Node { apply: |_| panic!("on purpose"), ..DONE });
+    let mut plugin = Raw::join(&nri, "10-a").await;
+    plugin.answered().await;
+    for _ in 0..2 {
+        plugin.call("UpdateContainers", &api::UpdateContainersRequest::new()).await;
+        assert_eq!(plugin.answered().await.status.code, Code::INTERNAL.into());
+    }
+    // Also where the plugin cannot be told: in the answer to its synchronization.
+    let mut joins = Raw::connect(&nri);
+    joins.register("20-b").await;
+    let (id, _) = joins.asked().await;
+    joins.answer(id, &api::ConfigureResponse::new()).await;
+    let (id, _) = joins.asked().await;
+    let update = vec![api::ContainerUpdate::new()];
+    joins.answer(id, &api::SynchronizeResponse { update, ..Default::default() }).await;
+    timeout(SECOND, async {
+        while nri.plugins().len() != 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("it does not join");
+    drop((plugin, joins));
+    nri.stop().await;
+}
+
+/// A47: and one that panics when it is asked what there is lets nobody in, and leaves nothing behind.
+#[tokio::test(start_paused = true)]
+async fn a47_a_runtime_that_panics_while_a_plugin_joins_closes_it() {
+    struct Bad;
+    #[async_trait]
+    impl Source for Bad {
+        async fn snapshot(&self) -> Snapshot {
+            panic!("on purpose")
+        }
+        async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
+            updates
+        }
+    }
+    let before = Handle::current().metrics().num_alive_tasks();
+    let nri = Adaptation::new(Config { socket: None, ..Config::default() }, Arc::new(Bad));
+    let mut plugin = Raw::connect(&nri);
+    plugin.register("10-a").await;
+    let (id, _) = plugin.asked().await;
+    plugin.answer(id, &api::ConfigureResponse::new()).await;
+    timeout(SECOND, plugin.closed()).await.expect("its connection is left open");
+    timeout(SECOND, nri.settled()).await.expect("it counts as joining for ever");
+    nri.stop().await;
+    assert_eq!(Handle::current().metrics().num_alive_tasks(), before, "a task is left");
+}
+
+/// A45.
+#[tokio::test(start_paused = true)]
+async fn a45_requests_in_flight_end_when_the_runtime_stops_and_later_ones_fail() {
+    let before = Handle::current().metrics().num_alive_tasks();
+    let nri = start("plugin_defaults.request_timeout = \"1h\"", DONE);
+    let plugin = Raw::join(&nri, "10-a").await;
+    let begun = Instant::now();
+    let (asked, ended) = (nri.begin(pod("p")), nri.begin(pod("q")));
+    let stopping = async {
+        tokio::time::sleep(SECOND).await;
+        nri.stop().await;
+    };
+    let (asked, ended, ()) = tokio::join!(asked.notify(Notice::RunPod), ended.notify(Notice::StopPod), stopping);
+    asked.unwrap();
+    ended.unwrap();
+    assert!(begun.elapsed() <= SECOND * 3, "{:?}", begun.elapsed());
+    let late = nri.begin(pod("p")).notify(Notice::StopPod).await;
+    assert_eq!(late.unwrap_err().to_string(), "NRI was stopped");
+    drop(plugin);
+    assert_eq!(Handle::current().metrics().num_alive_tasks(), before, "a task is left");
+}
+
+/// U35: the same death, at any moment before a request. In Go it is chance what comes of it.
+#[tokio::test(start_paused = true)]
+async fn u35_what_comes_of_a_plugins_death_is_decided_by_policy_at_any_moment() {
+    // That it shall fail what it does not answer says nothing about what it was not asked.
+    for (policy, fails) in
+        [("plugins.a.required = true", true), ("", false), ("plugins.a.on_timeout = \"fail\"", false)]
+    {
+        for yields in 0..30 {
+            let nri = start(policy, DONE);
+            drop(Raw::join(&nri, "10-a").await);
+            for _ in 0..yields {
+                tokio::task::yield_now().await;
+            }
+            let outcome = nri.begin(pod("p")).notify(Notice::RunPod).await;
+            assert_eq!(outcome.is_err(), fails, "after {yields} turns: {outcome:?}");
+            nri.stop().await;
+        }
+    }
+}
+
+/// Plugins of old know one RPC for most events. Go's server of then, and ttrpc's for Rust, say so in different ways.
+#[tokio::test(start_paused = true)]
+async fn a_plugin_of_old_hears_of_an_event_through_state_change() {
+    for (code, text) in [(Code::UNIMPLEMENTED, "method"), (Code::INVALID_ARGUMENT, "/x/y does not exist")] {
+        let nri = start("", DONE);
+        let mut plugin = Raw::join(&nri, "10-a").await;
+        let asking = async {
+            for _ in 0..2 {
+                nri.begin(pod("p")).notify(Notice::RunPod).await.unwrap();
+            }
+        };
+        let answering = async {
+            let (id, request) = plugin.asked().await;
+            assert_eq!(request.method, "RunPodSandbox");
+            plugin.refuse(id, code, text).await;
+            for _ in 0..2 {
+                let (id, request) = plugin.asked().await;
+                assert_eq!(request.method, "StateChange");
+                let change = api::StateChangeEvent::parse_from_bytes(&request.payload).unwrap();
+                assert_eq!(change.pod.id, "p");
+                plugin.answer(id, &api::Empty::new()).await;
+            }
+        };
+        tokio::join!(asking, answering);
+        assert_eq!(nri.plugins()[0].state, State::Active);
+        nri.stop().await;
+    }
+}

@@ -1,0 +1,108 @@
+//! A plugin made by hand, over a connection in memory: time can stand still.
+
+use nri_adaptation::Adaptation;
+use nri_proto::api;
+use nri_tests::wire::{RUNTIME, encode, frame, message, request, response};
+use protobuf::Message;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+pub(crate) struct Raw {
+    stream: DuplexStream,
+    /// What was received on each channel and is not a whole message yet.
+    received: [Vec<u8>; 2],
+    next: u32,
+}
+
+impl Raw {
+    /// Connects, and says nothing.
+    pub(crate) fn connect(nri: &Adaptation) -> Self {
+        let (here, stream) = tokio::io::duplex(1 << 16);
+        let (reader, writer) = tokio::io::split(here);
+        nri.attach(reader, writer);
+        Self { stream, received: [Vec::new(), Vec::new()], next: 1 }
+    }
+
+    /// Registers, and answers Configure and Synchronize with nothing: it subscribes to everything.
+    pub(crate) async fn join(nri: &Adaptation, id: &str) -> Self {
+        let mut raw = Self::connect(nri);
+        raw.register(id).await;
+        for _ in ["Configure", "Synchronize"] {
+            let (id, _) = raw.asked().await;
+            raw.answer(id, &api::Empty::new()).await;
+        }
+        while nri.plugins().iter().all(|plugin| plugin.id.as_str() != id) {
+            tokio::task::yield_now().await;
+        }
+        raw
+    }
+
+    pub(crate) async fn register(&mut self, id: &str) {
+        self.call("RegisterPlugin", &registration(id)).await;
+    }
+
+    /// Calls the runtime, and does not wait for the answer.
+    pub(crate) async fn call(&mut self, method: &str, message: &impl Message) {
+        let wire = request(self.next, RUNTIME, method, encode(message));
+        self.next += 2;
+        self.send(&wire).await;
+    }
+
+    pub(crate) async fn send(&mut self, wire: &[u8]) {
+        self.stream.write_all(wire).await.unwrap();
+    }
+
+    /// What the runtime asks next: the id and the request.
+    pub(crate) async fn asked(&mut self) -> (u32, ttrpc::Request) {
+        self.asked_or_closed().await.expect("nothing is asked any more")
+    }
+
+    /// The same, or that the runtime has closed the connection.
+    pub(crate) async fn asked_or_closed(&mut self) -> Option<(u32, ttrpc::Request)> {
+        let (id, payload) = self.message(1).await?;
+        Some((id, ttrpc::Request::parse_from_bytes(&payload).unwrap()))
+    }
+
+    pub(crate) async fn answer(&mut self, id: u32, answer: &impl Message) {
+        self.send(&response(id, encode(answer))).await;
+    }
+
+    pub(crate) async fn refuse(&mut self, id: u32, code: ttrpc::Code, text: &str) {
+        let status = Some(ttrpc::get_status(code, text)).into();
+        let refusal = ttrpc::Response { status, ..Default::default() };
+        self.send(&frame(1, &message(2, id, &encode(&refusal)))).await;
+    }
+
+    /// What the runtime answers next.
+    pub(crate) async fn answered(&mut self) -> ttrpc::Response {
+        let (_, payload) = self.message(2).await.expect("nothing is answered any more");
+        ttrpc::Response::parse_from_bytes(&payload).unwrap()
+    }
+
+    /// Waits until the runtime has closed the connection.
+    pub(crate) async fn closed(mut self) {
+        // A connection that ends within a frame is closed, too.
+        let _ = self.stream.read_to_end(&mut Vec::new()).await;
+    }
+
+    async fn message(&mut self, channel: usize) -> Option<(u32, Vec<u8>)> {
+        loop {
+            let received = &mut self.received[channel - 1];
+            if let Some(&[a, b, c, d, e, f, g, h, ..]) = received.first_chunk::<10>() {
+                let end = 10 + u32::from_be_bytes([a, b, c, d]) as usize;
+                if received.len() >= end {
+                    let payload = received.drain(..end).skip(10).collect();
+                    return Some((u32::from_be_bytes([e, f, g, h]), payload));
+                }
+            }
+            let (channel, length) = (self.stream.read_u32().await.ok()?, self.stream.read_u32().await.ok()?);
+            let mut payload = vec![0; length as usize];
+            self.stream.read_exact(&mut payload).await.ok()?;
+            self.received[channel as usize - 1].extend(payload);
+        }
+    }
+}
+
+pub(crate) fn registration(id: &str) -> api::RegisterPluginRequest {
+    let (index, name) = id.split_once('-').unwrap();
+    api::RegisterPluginRequest { plugin_idx: index.to_owned(), plugin_name: name.to_owned(), ..Default::default() }
+}
