@@ -47,5 +47,3 @@ impl Runtime {
         timeout(LIMIT, self.happenings.recv()).await.expect("nothing happens").unwrap()
     }
 }
-
-/// Each event of a pod's whole life, to a plugin that subscribed to all of them.
