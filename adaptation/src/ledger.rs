@@ -61,7 +61,7 @@ const SHARE: usize = 16;
 /// assert_eq!(why.len(), 1);
 /// assert_eq!(why[0].to_string(), "10-a set Env LEVEL: info -> debug (1.2 ms)");
 /// assert_eq!(
-///     serde_json::to_string(&why[0])?,
+///     serde_json::to_string(&*why[0])?,
 ///     r#"{"sequence":0,"when":"1970-01-01T00:00:00Z","plugin":"10-a","event":"CreateContainer","pod":"4f1c","#.to_owned()
 ///         + r#""container":"9a27","took_ms":1.2,"what":"changed","field":"Env","key":"LEVEL","before":"info","after":"debug"}"#
 /// );
