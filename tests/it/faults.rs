@@ -143,7 +143,7 @@ async fn ask(nri: &Adaptation, number: usize) -> Result<(), RelayError> {
         6 => life.notify(Notice::PostCreate(c)).await,
         7 => life.notify(Notice::PostStart(c)).await,
         8 => life.notify(Notice::PostUpdate(c)).await,
-        9 => life.stop_container(c).await.map(drop),
+        9 => life.stop_container(c).await.map(drop).map_err(|error| error.cause),
         10 => life.notify(Notice::Remove(c)).await,
         11 => life.notify(Notice::StopPod).await,
         _ => life.notify(Notice::RemovePod).await,
