@@ -7,6 +7,9 @@ use nri_proto::encode::Writer;
 use nri_proto::{Container, Event, Pod, Proposal, Resources, api};
 use protobuf::Message;
 
+/// What most requests have room in.
+const ROOM: usize = 8 << 10;
+
 /// What a request is about, beside its pod.
 #[derive(Clone, Debug)]
 pub enum Subject {
@@ -112,7 +115,7 @@ impl Request {
     }
 
     fn encode(&self) -> Bytes {
-        let mut out = Writer::default();
+        let mut out = Writer::with_capacity(ROOM);
         match &self.subject {
             Subject::Pod => out.word(1, &*self.pod),
             Subject::PodResources { overhead, resources } => {
@@ -138,7 +141,7 @@ impl Request {
 
     /// Its encoding for plugins that know no RPC for this event.
     pub(crate) fn state_change(&self) -> Bytes {
-        let mut out = Writer::default();
+        let mut out = Writer::with_capacity(ROOM);
         out.number(1, self.event.number().unsigned_abs().into());
         out.word(2, &*self.pod);
         if let Some(container) = self.container() {

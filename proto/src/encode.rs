@@ -48,6 +48,12 @@ pub(crate) trait Value {
 pub struct Writer(Vec<u8>);
 
 impl Writer {
+    /// Begins with room for so many bytes. There may be more.
+    #[must_use]
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self(Vec::with_capacity(bytes))
+    }
+
     /// Returns what was written.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
