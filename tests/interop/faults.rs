@@ -212,7 +212,7 @@ async fn a_peer_that_is_killed_while_we_write_ends_the_calls_with_the_reason(go:
     peer.stop().await;
     let mut calls = Vec::new();
     for _ in 0..2 {
-        calls.push(connection.client.send(method("Echo"), encode(pattern(3 << 20)), PATIENCE).await.unwrap());
+        calls.push(connection.client.send(method("Echo"), encode(pattern(3 << 19)), PATIENCE).await.unwrap());
     }
     peer.kill();
     for call in &mut calls {

@@ -22,6 +22,9 @@ use crate::wire::{RUNTIME, encode, frame, request, response};
 /// What a plugin has to answer a request.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The most that it sends at once.
+const FLOOD: usize = 4 << 20;
+
 /// A peer connects, says what the input says, and answers or does not what it is asked. Meanwhile the runtime makes requests, and
 /// none takes longer than one silent plugin may cost. Then a good plugin joins and is asked, and the runtime stops.
 pub fn peers(input: &[u8]) {
@@ -155,7 +158,10 @@ impl<'a> Hostile<'a> {
                 let id = self.asked().pop_front().unwrap_or(1);
                 frame(1, &crate::wire::message(2, id, &encode(&refusal)))
             }
-            10 => self.last.repeat(usize::from(number)),
+            10 => {
+                let most = FLOOD / self.last.len().max(1);
+                return Some(self.last.repeat(most.min(usize::from(number))));
+            }
             11 => {
                 tokio::time::sleep(Duration::from_millis(10 * u64::from(number))).await;
                 return Some(Vec::new());
