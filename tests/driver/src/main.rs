@@ -190,7 +190,7 @@ impl Driver {
         let nri = Arc::clone(&self.running()?.nri);
         let (pod, act) = relay::read(&request.op, &request.request_b64).context("request")?;
         match relay::relay(&nri, pod, act, deadline(request)).await {
-            Ok(response_b64) => response.call = Some(Call { response_b64 }),
+            Ok(answer) => response.call = Some(Call { response_b64: answer.encode() }),
             Err(error) => return Ok(Some(relay::outcome(&error))),
         }
         Ok(None)
@@ -211,7 +211,7 @@ impl Driver {
             let relayed = Box::pin(cancel.run_until_cancelled(relay::relay(&nri, pod, act, deadline))).await;
             lock(&calls).remove(&tag);
             let (outcome, response_b64) = match relayed {
-                Some(Ok(response)) => (Outcome { ok: true, ..Outcome::default() }, response),
+                Some(Ok(answer)) => (Outcome { ok: true, ..Outcome::default() }, answer.encode()),
                 Some(Err(error)) => (relay::outcome(&error), Default::default()),
                 None => {
                     let error = "canceled by the caller".to_owned();

@@ -64,13 +64,33 @@ pub(crate) fn read(op: &str, request: &Encoded) -> Result<(Pod, Act)> {
     })
 }
 
+/// What came of a request.
+pub(crate) enum Answer {
+    Heard,
+    Created(Box<MergedCreate>),
+    Updated(Box<MergedUpdate>),
+    Stopped(MergedStop),
+}
+
+impl Answer {
+    /// Its response message.
+    pub(crate) fn encode(self) -> Encoded {
+        match self {
+            Self::Heard => Encoded::default(),
+            Self::Created(merged) => created(*merged),
+            Self::Updated(merged) => updated(*merged),
+            Self::Stopped(merged) => stopped(merged),
+        }
+    }
+}
+
 /// Relays a request.
 pub(crate) async fn relay(
     nri: &Adaptation,
     pod: Pod,
     act: Act,
     deadline: Option<Instant>,
-) -> Result<Encoded, RelayError> {
+) -> Result<Answer, RelayError> {
     let operation = nri.begin(pod);
     let operation = match deadline {
         Some(deadline) => operation.until(deadline),
@@ -81,15 +101,19 @@ pub(crate) async fn relay(
     Ok(response)
 }
 
-async fn perform(operation: &Operation, act: Act) -> Result<Encoded, RelayError> {
+async fn perform(operation: &Operation, act: Act) -> Result<Answer, RelayError> {
     Ok(match act {
         Act::Notice(notice) => {
             operation.notify(notice).await?;
-            Encoded::default()
+            Answer::Heard
         }
-        Act::Create(container) => created(operation.create_container(container).await?),
-        Act::Update(container, resources) => updated(operation.update_container(container, resources).await?),
-        Act::Stop(container) => stopped(operation.stop_container(container).await.map_err(|error| error.cause)?),
+        Act::Create(container) => Answer::Created(Box::new(operation.create_container(container).await?)),
+        Act::Update(container, resources) => {
+            Answer::Updated(Box::new(operation.update_container(container, resources).await?))
+        }
+        Act::Stop(container) => {
+            Answer::Stopped(operation.stop_container(container).await.map_err(|error| error.cause)?)
+        }
     })
 }
 

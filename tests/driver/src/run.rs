@@ -137,8 +137,9 @@ impl Bench {
 
     async fn perform(&self, op: String, pod: Pod, act: Act) -> Done {
         let start = Instant::now();
-        let error = relay(&self.nri, pod, act, None).await.err().map(|error| chain(&error));
-        Done { op, start, took: start.elapsed(), error }
+        let answer = relay(&self.nri, pod, act, None).await;
+        let took = start.elapsed();
+        Done { op, start, took, error: answer.err().map(|error| chain(&error)) }
     }
 }
 
