@@ -2,3 +2,4 @@
 
 pub mod fuzz;
 pub mod go;
+pub mod merging;
