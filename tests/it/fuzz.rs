@@ -57,6 +57,11 @@ fn a_server_survives_whatever_the_peer_sends() {
 }
 
 #[test]
+fn a_merge_keeps_its_promises_whatever_plugins_reply() {
+    run("merges", 2000);
+}
+
+#[test]
 fn every_target_has_a_binary_for_libfuzzer() {
     let manifest = include_str!("../fuzz/Cargo.toml");
     for (name, _) in TARGETS {

@@ -7,6 +7,7 @@
 mod calls;
 mod faulty;
 mod frames;
+mod merges;
 mod muxes;
 mod script;
 mod serving;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 pub use calls::calls;
 pub use frames::frames;
+pub use merges::merges;
 pub use muxes::muxes;
 pub use serving::serving;
 
@@ -22,7 +24,8 @@ pub use serving::serving;
 pub type Target = fn(&[u8]);
 
 /// All targets, by the name that they have in `tests/fuzz`.
-pub const TARGETS: [(&str, Target); 4] = [("frames", frames), ("muxes", muxes), ("calls", calls), ("serving", serving)];
+pub const TARGETS: [(&str, Target); 5] =
+    [("frames", frames), ("muxes", muxes), ("calls", calls), ("serving", serving), ("merges", merges)];
 
 /// Runs a story on a clock that only moves when everyone waits, and sees that it ends and leaves no task.
 fn story(story: impl Future<Output = ()>) {

@@ -12,7 +12,7 @@ use nri_proto::api::{
 };
 use protobuf::{MessageDyn, text_format};
 
-pub use strategies::{case, create_reply, stop_reply, update_reply};
+pub use strategies::{case, container, create_reply, resources, stop_reply, update_reply};
 
 /// The plugins, in the order in which they are asked.
 pub const PLUGINS: [&str; 4] = ["00-a", "10-b", "10-c", "20-d"];

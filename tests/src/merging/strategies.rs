@@ -40,7 +40,8 @@ fn own() -> MessageField<nri_proto::api::Container> {
     Some(Container { id: OWN.to_owned(), ..Container::default() }.into()).into()
 }
 
-fn container() -> impl Strategy<Value = Container> {
+/// Makes [`OWN`] as any runtime may have it.
+pub fn container() -> impl Strategy<Value = Container> {
     arbitrary::container().prop_map(|mut container| {
         container.take_unknown();
         fold::container(&mut container);
@@ -48,7 +49,8 @@ fn container() -> impl Strategy<Value = Container> {
     })
 }
 
-fn resources() -> impl Strategy<Value = Resources> {
+/// Makes any resources, few of which are set.
+pub fn resources() -> impl Strategy<Value = Resources> {
     (arbitrary::resources(), sieve(), rarely()).prop_map(|(mut resources, mut sieve, pids)| {
         resources.take_unknown();
         fold::resources(&mut resources);
