@@ -44,6 +44,7 @@ conformance: setup peers ## Run what takes longer: more random cases, and each f
 
 bench: setup peers ## Measure us beside Go, in one interleaved run
 	$(CARGO) run --release --bin relay-bench -- --write docs/benchmarks.md $(BENCH)
+	$(CARGO) run --release --bin relay-bench -- merge --write docs/benchmarks.md $(BENCH)
 
 fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, from its corpus
 	@scripts/setup fuzz

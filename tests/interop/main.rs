@@ -6,6 +6,7 @@ mod adaptation;
 mod call;
 mod envelope;
 mod faults;
+mod merge;
 mod mux;
 mod node;
 mod peer;

@@ -62,6 +62,11 @@ fn a_runtime_survives_whatever_a_plugin_does() {
 }
 
 #[test]
+fn a_merge_keeps_its_promises_whatever_plugins_reply() {
+    run("merges", 2000);
+}
+
+#[test]
 fn every_target_has_a_binary_for_libfuzzer() {
     let manifest = include_str!("../fuzz/Cargo.toml");
     for (name, _) in TARGETS {

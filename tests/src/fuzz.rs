@@ -7,6 +7,7 @@
 mod calls;
 mod faulty;
 mod frames;
+mod merges;
 mod muxes;
 mod peers;
 mod script;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 pub use calls::calls;
 pub use frames::frames;
+pub use merges::merges;
 pub use muxes::muxes;
 pub use peers::peers;
 pub use serving::serving;
@@ -24,8 +26,14 @@ pub use serving::serving;
 pub type Target = fn(&[u8]);
 
 /// All targets, by the name that they have in `tests/fuzz`.
-pub const TARGETS: [(&str, Target); 5] =
-    [("frames", frames), ("muxes", muxes), ("calls", calls), ("serving", serving), ("peers", peers)];
+pub const TARGETS: [(&str, Target); 6] = [
+    ("frames", frames),
+    ("muxes", muxes),
+    ("calls", calls),
+    ("serving", serving),
+    ("peers", peers),
+    ("merges", merges),
+];
 
 /// Runs a story on a clock that only moves when everyone waits, and sees that it ends and leaves no task.
 fn story(story: impl Future<Output = ()>) {

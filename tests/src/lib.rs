@@ -2,4 +2,5 @@
 
 pub mod fuzz;
 pub mod go;
+pub mod merging;
 pub mod wire;

@@ -7,6 +7,7 @@ mod evictions;
 mod fields;
 mod hooks;
 mod notes;
+mod orders;
 mod owners;
 mod properties;
 mod rdt;

@@ -3,9 +3,10 @@
 //! `relay-bench` is the controller. It starts two runtimes that do the same, Go's adaptation
 //! (`tests/interop/peers/cmd/benchruntime`) and `relay-bench relay`, each with as many Go plugins
 //! of its own, and lets them work by turns, so that whatever else the machine does hits both.
-//! Start reading in [`compare`]; [`relay`] is what is measured.
+//! Start reading in [`compare`]; [`relay`] is what is measured. `relay-bench merge` does the same for [`merge`].
 
 mod compare;
+mod merge;
 mod noise;
 mod options;
 mod payload;
@@ -29,6 +30,11 @@ fn main() -> Result<ExitCode> {
         Face::Relay { socket, request } => {
             relay::serve(&socket, &request)?;
             Ok(ExitCode::SUCCESS)
+        }
+        Face::CompareMerge(options) => {
+            let (rows, met) = merge::compare(&options)?;
+            report::publish_merge(&merge::table(&rows), options.write.as_deref())?;
+            Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Face::Compare(options) => {
             let comparison = compare::compare(&options)?;

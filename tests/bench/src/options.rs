@@ -6,9 +6,11 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail};
 
 pub(crate) const USAGE: &str = "\
-usage: relay-bench [options]
+usage: relay-bench [merge] [options]
 
-  --peers DIR     where benchruntime and benchplugin are (tests/interop/peers/bin/v0.12.5)
+  merge           instead of relaying, merge replies in one process, for 1, 3, 10 and 30 plugins
+
+  --peers DIR     where benchruntime, benchplugin and merger are (tests/interop/peers/bin/v0.12.5)
   --plugins LIST  how many plugins are asked, one comparison each (1,3,10)
   --rounds N      rounds per comparison; in each, both work twice, and noisy ones are repeated (12)
   --scale N       how long a turn is, in percent (100)
@@ -16,7 +18,8 @@ usage: relay-bench [options]
   --baseline FILE another build of relay-bench in place of Go's runtime, to compare the two
   --write FILE    also replace the figures in FILE
 
-The exit status is 1 when Rust costs more than 0.35 of the CPU or takes more than 0.75 of the p50.
+The exit status is 1 when Rust costs more than 0.35 of the CPU or takes more than 0.75 of the p50; to merge, when it takes
+more than 0.35 of the p50, or when a plugin among thirty costs more than 1.5 of one among ten.
 ";
 
 /// What the program is this time.
@@ -25,6 +28,7 @@ pub(crate) enum Face {
     Help,
     Relay { socket: PathBuf, request: PathBuf },
     Compare(Options),
+    CompareMerge(Options),
 }
 
 /// How to compare.
@@ -59,7 +63,8 @@ impl Face {
         match args.peek().map(String::as_str) {
             Some("relay") => Self::relay(args.skip(1)),
             Some("--help" | "-h") => Ok(Self::Help),
-            _ => Self::compare(args),
+            Some("merge") => Ok(Self::CompareMerge(Options::parse(args.skip(1))?)),
+            _ => Ok(Self::Compare(Options::parse(args)?)),
         }
     }
 
@@ -78,9 +83,11 @@ impl Face {
             request: request.context("-request is missing")?,
         })
     }
+}
 
-    fn compare(args: impl Iterator<Item = String>) -> Result<Self> {
-        let mut options = Options::default();
+impl Options {
+    fn parse(args: impl Iterator<Item = String>) -> Result<Self> {
+        let mut options = Self::default();
         for pair in Pairs(args) {
             let (option, value) = pair?;
             match option.as_str() {
@@ -94,7 +101,7 @@ impl Face {
                 _ => bail!("{option} is no option\n\n{USAGE}"),
             }
         }
-        Ok(Self::Compare(options))
+        Ok(options)
     }
 }
 

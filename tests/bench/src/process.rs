@@ -98,7 +98,7 @@ impl Cluster {
     }
 }
 
-fn command(program: &Path, realtime: Option<u8>) -> Command {
+pub(crate) fn command(program: &Path, realtime: Option<u8>) -> Command {
     let Some(priority) = realtime else { return Command::new(program) };
     let mut command = Command::new("chrt");
     command.arg("--rr").arg(priority.to_string()).arg(program);
@@ -106,14 +106,14 @@ fn command(program: &Path, realtime: Option<u8>) -> Command {
 }
 
 /// A child that is asked in lines and answers in lines of JSON. It is killed when dropped.
-struct Process {
+pub(crate) struct Process {
     name: String,
     child: Child,
     answers: BufReader<ChildStdout>,
 }
 
 impl Process {
-    fn start(mut command: Command) -> Result<Self> {
+    pub(crate) fn start(mut command: Command) -> Result<Self> {
         let name = format!("{command:?}");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("could not start {name}"))?;
@@ -121,7 +121,7 @@ impl Process {
         Ok(Self { name, child, answers })
     }
 
-    fn ask<A: DeserializeOwned>(&mut self, line: &str) -> Result<A> {
+    pub(crate) fn ask<A: DeserializeOwned>(&mut self, line: &str) -> Result<A> {
         let input = self.child.stdin.as_mut().expect("its input is a pipe");
         writeln!(input, "{line}").with_context(|| format!("{} does not listen", self.name))?;
         self.hear().with_context(|| format!("no answer to {line:?}"))

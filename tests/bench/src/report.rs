@@ -9,17 +9,23 @@ use anyhow::{Context, Result};
 
 use crate::compare::{Comparison, Row};
 
-const BEGIN: &str = "<!-- relay-bench: begin. Written by `make bench`; changes are lost. -->";
-const END: &str = "<!-- relay-bench: end -->";
-
 /// Prints the comparison, and puts it between the markers in `file`.
 pub(crate) fn publish(comparison: &Comparison, file: Option<&Path>) -> Result<()> {
     let table = table(comparison);
     say(&table)?;
+    write(file, "relay-bench", &format!("{}\n\n{table}", circumstances(comparison)?))
+}
+
+/// Prints the comparison of the merge, and puts it between its markers in `file`.
+pub(crate) fn publish_merge(table: &str, file: Option<&Path>) -> Result<()> {
+    say(table)?;
+    write(file, "merge-bench", table)
+}
+
+fn write(file: Option<&Path>, name: &str, section: &str) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
     let page = std::fs::read_to_string(file).with_context(|| format!("could not read {}", file.display()))?;
-    let section = format!("{}\n\n{table}", circumstances(comparison)?);
-    let page = replace(&page, &section).with_context(|| format!("{} has no markers", file.display()))?;
+    let page = replace(&page, name, section).with_context(|| format!("{} has no markers", file.display()))?;
     std::fs::write(file, page).with_context(|| format!("could not write {}", file.display()))
 }
 
@@ -65,9 +71,11 @@ fn circumstances(comparison: &Comparison) -> Result<String> {
     ))
 }
 
-/// `page` with `section` between the markers.
-fn replace(page: &str, section: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n\n{section}\n{END}{after}"))
+/// `page` with `section` between the markers of that name.
+fn replace(page: &str, name: &str, section: &str) -> Option<String> {
+    let begin = format!("<!-- {name}: begin. Written by `make bench`; changes are lost. -->");
+    let end = format!("<!-- {name}: end -->");
+    let (before, rest) = page.split_once(&begin)?;
+    let (_, after) = rest.split_once(&end)?;
+    Some(format!("{before}{begin}\n\n{section}\n{end}{after}"))
 }

@@ -1,10 +1,11 @@
 //! Our runtime side as a process that is driven from outside: one JSON object per line on standard input, one answer
 //! per line on standard output, in order. Tests and benchmarks drive it as they drive the same program on Go's adaptation.
 //!
-//! Not yet: `merge`, `generate`, `metrics`, `builtin`, `default_validator`, launched plugins; they come with what they show.
+//! Not yet: `generate`, `metrics`, `builtin`, `default_validator`, launched plugins; they come with what they show.
 
 mod clock;
 mod lines;
+mod merge;
 mod node;
 mod payload;
 mod protocol;
@@ -126,6 +127,7 @@ impl Driver {
             "call_async" => self.call_async(request)?,
             "block_sync" => self.running()?.nri.settled().await,
             "unblock_sync" | "gc" => {}
+            "merge" => response.merge = Some(merge::merge(request)?),
             "plugins" => response.plugins = Some(self.plugins()?),
             "stop" => self.stop().await,
             "quit" => self.stop().await,

@@ -64,11 +64,21 @@ pub(crate) struct Request {
     pub(crate) bin_ms: u64,
     pub(crate) slow_ms: u64,
     pub(crate) request_b64: Encoded,
+    pub(crate) replies: Vec<Reply>,
+    pub(crate) seen: bool,
     pub(crate) tag: String,
     pub(crate) seq: u64,
     pub(crate) failed_b64: Vec<Encoded>,
     #[serde(flatten)]
     pub(crate) objects: Objects,
+}
+
+/// What a plugin is said to have replied.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Reply {
+    pub(crate) plugin: String,
+    pub(crate) response_b64: Encoded,
 }
 
 /// What a plugin is synchronized with.
@@ -99,6 +109,8 @@ pub(crate) struct Response {
     pub(crate) call: Option<Call>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) plugins: Option<Vec<Plugin>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) merge: Option<Merge>,
 }
 
 /// How a command ended.
@@ -136,6 +148,17 @@ pub(crate) struct Sync {
 pub(crate) struct Call {
     #[serde(skip_serializing_if = "Encoded::is_empty")]
     pub(crate) response_b64: Encoded,
+}
+
+/// What replies come to.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Merge {
+    pub(crate) response_b64: Encoded,
+    pub(crate) owners_b64: Encoded,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) error: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) seen_b64: Vec<Encoded>,
 }
 
 #[derive(Debug, Serialize)]

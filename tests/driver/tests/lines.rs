@@ -5,7 +5,11 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use nri_proto::{Adjustment, Container, CreateReply, EnvVar, Owners, Pids, Resources, Update, UpdateReply, api};
 use nri_tests::go;
+use protobuf::Message;
 use serde_json::{Value, json};
 
 struct Driver {
@@ -102,4 +106,86 @@ fn a_go_plugin_is_told_of_asked_and_seen() {
     plugin.wait().unwrap();
     let closed = driver.line();
     assert_eq!((&closed["event"], &closed["state"]), (&json!("plugin"), &json!("closed")));
+}
+
+fn encode(message: &impl Message) -> Value {
+    STANDARD.encode(message.write_to_bytes().unwrap()).into()
+}
+
+fn decode<M: Message>(encoded: &Value) -> M {
+    M::parse_from_bytes(&STANDARD.decode(encoded.as_str().unwrap()).unwrap()).unwrap()
+}
+
+/// Replies that set one variable each.
+fn merge_env(replies: &[(&str, &str)]) -> Value {
+    let reply = |(plugin, variable): &(&str, &str)| {
+        let mut adjustment = Adjustment::default();
+        adjustment.env.set(EnvVar::new(*variable, "1")).unwrap();
+        let reply = CreateReply { adjustment: Some(adjustment), ..CreateReply::default() };
+        json!({"plugin": plugin, "response_b64": encode(&api::CreateContainerResponse::from(reply))})
+    };
+    let container = Some(Container { id: "c".to_owned(), ..Container::default() }.into()).into();
+    let request = api::CreateContainerRequest { container, ..Default::default() };
+    let replies: Vec<Value> = replies.iter().map(reply).collect();
+    json!({"cmd": "merge", "op": "CreateContainer", "request_b64": encode(&request), "replies": replies, "seen": true})
+}
+
+fn env_seen(merge: &Value) -> Vec<Vec<String>> {
+    let seen = merge["seen_b64"].as_array().unwrap().iter();
+    seen.map(|request| decode::<api::CreateContainerRequest>(request).container.unwrap().env).collect()
+}
+
+#[test]
+fn replies_are_merged_by_index_then_in_the_order_given() {
+    let mut driver = Driver::start();
+    let merge = driver.ask(&merge_env(&[("20-z", "A"), ("10-b", "B"), ("10-a", "C")]))["merge"].take();
+
+    let response: api::CreateContainerResponse = decode(&merge["response_b64"]);
+    let names: Vec<_> = response.adjust.env.iter().map(|variable| variable.key.clone()).collect();
+    assert_eq!(names, ["B", "C", "A"]);
+    assert_eq!(env_seen(&merge), [vec![], vec!["B=1"], vec!["B=1", "C=1"]]);
+    let owners = Owners::from(decode::<api::OwningPlugins>(&merge["owners_b64"]));
+    let owner = owners.owner("c", nri_proto::Field::Env, "A").unwrap();
+    assert!(owner.plugins().eq(["20-z"]));
+}
+
+#[test]
+fn a_conflict_is_what_a_merge_comes_to_and_no_failure() {
+    let mut driver = Driver::start();
+    let answer = driver.ask(&merge_env(&[("10-a", "A"), ("20-b", "A"), ("30-c", "C")]));
+    let merge = &answer["merge"];
+    assert_eq!(answer["ok"], true);
+    assert_eq!(merge["error"], r#"plugins "20-b" and "10-a" both tried to set Env A"#);
+    assert_eq!((&merge["response_b64"], &merge["owners_b64"]), (&json!(""), &json!("")));
+    assert_eq!(env_seen(merge), [vec![], vec!["A=1"]]);
+}
+
+#[test]
+fn an_update_of_the_container_itself_is_the_last_and_absent_if_nobody_makes_one() {
+    let mut driver = Driver::start();
+    let mut merged = |containers: &[&str]| -> Vec<String> {
+        let resources = || Resources { pids: Some(Pids { limit: 7, ..Pids::default() }), ..Resources::default() };
+        let updates = containers.iter().map(|container| Update::new(*container, resources())).collect();
+        let reply = api::UpdateContainerResponse::from(UpdateReply { updates, ..UpdateReply::default() });
+        let container = Some(Container { id: "c".to_owned(), ..Container::default() }.into()).into();
+        let request = api::UpdateContainerRequest { container, ..Default::default() };
+        let replies = json!([{"plugin": "10-a", "response_b64": encode(&reply)}]);
+        let line =
+            json!({"cmd": "merge", "op": "UpdateContainer", "request_b64": encode(&request), "replies": replies});
+        let response: api::UpdateContainerResponse = decode(&driver.ask(&line)["merge"]["response_b64"]);
+        response.update.into_iter().map(|update| update.container_id).collect()
+    };
+    assert_eq!(merged(&["c", "x"]), ["x", "c"]);
+    assert_eq!(merged(&["x"]), ["x"]);
+    assert!(merged(&[]).is_empty());
+}
+
+#[test]
+fn a_merge_that_cannot_be_read_is_told() {
+    let mut driver = Driver::start();
+    let mut error = |line: Value| driver.ask(&line)["error"].take();
+    assert_eq!(error(json!({"cmd": "merge", "op": "StartContainer"})), r#"op "StartContainer" has nothing to merge"#);
+    let reply = |plugin: &str, response: &str| json!({"cmd": "merge", "op": "StopContainer", "replies": [{"plugin": plugin, "response_b64": response}]});
+    assert_eq!(error(reply("10-a", "?")), "plugin 10-a: not base64: Invalid symbol 63, offset 0.");
+    assert!(error(reply("nobody", "")).as_str().unwrap().starts_with("plugin nobody: "));
 }

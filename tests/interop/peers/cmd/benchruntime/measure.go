@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	goruntime "runtime"
-	"slices"
-	"syscall"
 	"time"
+
+	"peers/figures"
 
 	"github.com/containerd/nri/pkg/api"
 	"google.golang.org/protobuf/proto"
@@ -21,7 +21,7 @@ func (r *runtime) run(n, chunk int) (any, error) {
 	for len(took) < n {
 		requests := r.prepare(min(chunk, n-len(took)))
 		goruntime.GC()
-		before, err := used()
+		before, err := figures.Used()
 		if err != nil {
 			return nil, err
 		}
@@ -32,13 +32,13 @@ func (r *runtime) run(n, chunk int) (any, error) {
 			}
 			took = append(took, time.Since(start))
 		}
-		after, err := used()
+		after, err := figures.Used()
 		if err != nil {
 			return nil, err
 		}
 		cpu += after - before
 	}
-	return summary(took, cpu), nil
+	return figures.Summary(took, cpu), nil
 }
 
 // prepare makes requests for containers that are alike in all but their id.
@@ -50,34 +50,4 @@ func (r *runtime) prepare(n int) []*api.StartContainerRequest {
 		r.serial++
 	}
 	return requests
-}
-
-// sample is what one run showed, in microseconds.
-type sample struct {
-	Operations int     `json:"operations"`
-	P50        float64 `json:"p50_us"`
-	P99        float64 `json:"p99_us"`
-	CPU        float64 `json:"cpu_us_per_op"`
-}
-
-func summary(took []time.Duration, cpu time.Duration) sample {
-	slices.Sort(took)
-	n := len(took)
-	return sample{
-		Operations: n,
-		P50:        microseconds(took[n*50/100]),
-		P99:        microseconds(took[n*99/100]),
-		CPU:        microseconds(cpu) / float64(n),
-	}
-}
-
-func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-
-// used is the CPU time of this process so far, user and system.
-func used() (time.Duration, error) {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0, err
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
 }

@@ -1,0 +1,206 @@
+//! Merging the replies to one CreateContainer, in one process: this implementation beside Go's own, in one run.
+//!
+//! Go's side is `tests/interop/peers/cmd/merger`: its adaptation with plugins that are built in and reply at once. Ours is
+//! the merge. On both sides what is measured is the way from a request to the merged response, in the types that a plugin
+//! in the process and the runtime would use: Go's messages, and our words. To make words of messages is measured apart: it
+//! is what replies from the wire cost besides. Requests and replies are made before, and nothing is encoded.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use nri_adaptation::merge::{CreateMerge, MergedCreate};
+use nri_proto::api::{CreateContainerRequest, CreateContainerResponse};
+use nri_proto::{
+    Adjustment, Container, Cpu, CreateReply, Device, EnvVar, LinuxAdjustment, Memory, Mount, PluginId, Resources,
+};
+use protobuf::Message;
+use serde_json::{Value, json};
+
+use crate::options::Options;
+use crate::payload;
+use crate::process::{Process, command};
+use crate::sample::{Sample, cpu_used, median};
+
+/// At most so much of Go's time.
+pub(crate) const BAR: f64 = 0.35;
+/// A plugin among many may cost so much more than one among few.
+pub(crate) const LINEAR_BAR: f64 = 1.5;
+const PLUGINS: [usize; 4] = [1, 3, 10, 30];
+/// Merges that are made before they are measured.
+const CHUNK: usize = 250;
+/// Merges of one turn, all plugins together.
+const TURN: usize = 15_000;
+
+/// One number of plugins.
+pub(crate) struct Row {
+    n_plugins: usize,
+    go_us: f64,
+    rust_us: f64,
+    /// Medians of the ratios within a round.
+    ratio: f64,
+    cpu_ratio: f64,
+    /// What the replies cost to be made words of.
+    words_us: f64,
+}
+
+/// Returns the rows, and whether they meet the bars.
+pub(crate) fn compare(options: &Options) -> Result<(Vec<Row>, bool)> {
+    let mut merger = Process::start(command(&options.peers.join("merger"), options.realtime))?;
+    let rows = PLUGINS.map(|n| compare_with(n, &mut merger, options)).into_iter().collect::<Result<Vec<_>>>()?;
+    let per_plugin: Vec<f64> = rows.iter().map(|row| row.rust_us / row.n_plugins as f64).collect();
+    let is_linear = per_plugin.last() <= per_plugin.iter().rev().nth(1).map(|few| few * LINEAR_BAR).as_ref();
+    let met = is_linear && rows.iter().all(|row| row.ratio <= BAR);
+    Ok((rows, met))
+}
+
+pub(crate) fn table(rows: &[Row]) -> String {
+    let mut table =
+        "| plugins | p50, Go | p50, Rust | ratio | ratio of CPU | bar | Rust, per plugin | replies to words |\n\
+                     |--:|--:|--:|--:|--:|---|--:|--:|\n"
+            .to_owned();
+    for Row { n_plugins, go_us, rust_us, ratio, cpu_ratio, words_us } in rows {
+        let met = if *ratio <= BAR { "met" } else { "missed" };
+        let each = rust_us / *n_plugins as f64;
+        let line = format!(
+            "| {n_plugins} | {go_us:.1} µs | {rust_us:.1} µs | {ratio:.2} | {cpu_ratio:.2} | {met} | {each:.1} µs | {words_us:.1} µs |"
+        );
+        writeln!(table, "{line}").expect("writing to a string does not fail");
+    }
+    table
+}
+
+fn compare_with(n_plugins: usize, merger: &mut Process, options: &Options) -> Result<Row> {
+    let question = Question::new(n_plugins);
+    let repeat = (TURN / n_plugins * options.scale / 100).max(CHUNK);
+    let line = question.line(repeat)?.to_string();
+    let mut go = || merger.ask::<Sample>(&line);
+    go()?;
+    question.run(repeat)?;
+    let mut rounds = vec![];
+    for _ in 0..options.rounds {
+        // What gets slower or faster meanwhile does so for both.
+        let (first, ours, again, last) = (go()?, question.run(repeat)?, question.run(repeat)?, go()?);
+        rounds.push(Round { go: [first, last], rust: [ours, again] });
+    }
+    let mean = |samples: &[Sample; 2], of: fn(&Sample) -> f64| (of(&samples[0]) + of(&samples[1])) / 2.0;
+    let middle = |of: &dyn Fn(&Round) -> f64| median(rounds.iter().map(of).collect());
+    let p50 = |sample: &Sample| sample.p50_us;
+    let cpu = |sample: &Sample| sample.cpu_us_per_op;
+    Ok(Row {
+        n_plugins,
+        go_us: middle(&|round| mean(&round.go, p50)),
+        rust_us: middle(&|round| mean(&round.rust, p50)),
+        ratio: middle(&|round| mean(&round.rust, p50) / mean(&round.go, p50)),
+        cpu_ratio: middle(&|round| mean(&round.rust, cpu) / mean(&round.go, cpu)),
+        words_us: question.words_us(repeat)?,
+    })
+}
+
+/// Both sides, twice each.
+struct Round {
+    go: [Sample; 2],
+    rust: [Sample; 2],
+}
+
+/// A request, and what each plugin replies.
+#[derive(Clone)]
+struct Question {
+    request: CreateContainerRequest,
+    replies: Vec<(PluginId, CreateContainerResponse)>,
+}
+
+impl Question {
+    fn new(n_plugins: usize) -> Self {
+        let start = payload::request();
+        let request = CreateContainerRequest { pod: start.pod, container: start.container, ..Default::default() };
+        let plugin = |n: usize| format!("{n:02}-typical").parse().expect("it is a name");
+        Self { request, replies: (0..n_plugins).map(|n| (plugin(n), reply(n).into())).collect() }
+    }
+
+    fn line(&self, repeat: usize) -> Result<Value> {
+        let mut replies = vec![];
+        for (plugin, reply) in &self.replies {
+            replies.push(json!({"plugin": plugin.as_str(), "reply": STANDARD.encode(reply.write_to_bytes()?)}));
+        }
+        let request = STANDARD.encode(self.request.write_to_bytes()?);
+        Ok(json!({"op": "CreateContainer", "request": request, "replies": replies, "repeat": repeat}))
+    }
+
+    /// Merges so many times.
+    fn run(&self, repeat: usize) -> Result<Sample> {
+        let container = Container::from(self.request.container.clone().unwrap_or_default());
+        let words = || self.replies.iter().map(|(plugin, reply)| (plugin.clone(), reply.clone().into())).collect();
+        let (mut took, mut cpu) = (vec![], Duration::ZERO);
+        while took.len() < repeat {
+            let count = CHUNK.min(repeat - took.len());
+            let questions: Vec<(Container, Vec<_>)> = (0..count).map(|_| (container.clone(), words())).collect();
+            let before = cpu_used()?;
+            for (container, replies) in questions {
+                let start = Instant::now();
+                let merged = merge(container, replies)?;
+                took.push(start.elapsed());
+                ensure!(merged.adjustment.env.len() == self.replies.len(), "a reply is lost");
+            }
+            cpu += cpu_used()? - before;
+        }
+        Sample::new(took, cpu)
+    }
+
+    /// Makes words of the replies so many times.
+    fn words_us(&self, repeat: usize) -> Result<f64> {
+        let mut took = vec![];
+        for _ in 0..repeat {
+            let replies: Vec<_> = self.replies.iter().map(|(_, reply)| reply.clone()).collect();
+            let start = Instant::now();
+            let words: Vec<CreateReply> = replies.into_iter().map(Into::into).collect();
+            took.push(start.elapsed());
+            drop(std::hint::black_box(words));
+        }
+        Ok(Sample::new(took, Duration::ZERO)?.p50_us)
+    }
+}
+
+fn merge(container: Container, replies: Vec<(PluginId, CreateReply)>) -> Result<MergedCreate> {
+    let mut merge = CreateMerge::new(container);
+    for (plugin, reply) in replies {
+        merge.apply(&plugin, reply)?;
+    }
+    Ok(merge.finish())
+}
+
+/// What a plugin typically adjusts: something for its own workload, and one of them the CPUs, one the memory.
+fn reply(n: usize) -> CreateReply {
+    let mut adjustment = Adjustment::default();
+    let mut linux = LinuxAdjustment::default();
+    adjustment.annotations.set(format!("plugin-{n}.example.org/assigned"), "true").expect("it has no dash");
+    adjustment.env.set(EnvVar::new(format!("PLUGIN_{n}_VISIBLE"), "0,1")).expect("it has no dash");
+    let mount = Mount {
+        destination: format!("/opt/plugin-{n}"),
+        kind: "bind".to_owned(),
+        source: format!("/var/lib/plugin-{n}/lib"),
+        options: ["rbind", "rprivate", "ro"].map(str::to_owned).to_vec(),
+        ..Mount::default()
+    };
+    adjustment.mounts.set(mount).expect("it has no dash");
+    let device = Device {
+        path: format!("/dev/plugin{n}"),
+        kind: "c".to_owned(),
+        major: 240,
+        minor: i64::try_from(n).unwrap_or(0),
+        ..Device::default()
+    };
+    linux.devices.set(device).expect("it has no dash");
+    linux.resources = Some(match n {
+        0 => Resources {
+            cpu: Some(Cpu { shares: Some(2048), cpus: "0-3".to_owned(), mems: "0".to_owned(), ..Cpu::default() }),
+            ..Resources::default()
+        },
+        1 => Resources { memory: Some(Memory { limit: Some(1 << 30), ..Memory::default() }), ..Resources::default() },
+        n => Resources { unified: [(format!("misc.plugin-{n}"), "1".to_owned())].into(), ..Resources::default() },
+    });
+    adjustment.linux = Some(linux);
+    CreateReply { adjustment: Some(adjustment), ..CreateReply::default() }
+}

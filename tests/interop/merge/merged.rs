@@ -1,0 +1,129 @@
+use std::fmt;
+
+use nri_adaptation::merge::{Applied, CreateMerge, Dropped, MergeError, StopMerge, UpdateMerge};
+use nri_proto::api::{Container, ContainerAdjustment, ContainerUpdate, LinuxResources, OwningPlugins};
+use nri_proto::{PluginId, Resources};
+use nri_tests::merging::{Case, OWN, PLUGINS};
+use protobuf::text_format::print_to_string_pretty;
+
+/// What came of a case, on either side.
+#[derive(Clone, PartialEq)]
+pub(super) struct Merged {
+    /// What is to be done, or how the conflict is told.
+    pub(super) result: Result<Done, String>,
+    /// What each plugin that was asked has seen.
+    pub(super) seen: Vec<Seen>,
+    /// Updates that were in conflict and may be.
+    pub(super) dropped: usize,
+}
+
+#[derive(Clone, Default, PartialEq)]
+pub(super) struct Done {
+    pub(super) adjustment: Option<ContainerAdjustment>,
+    pub(super) updates: Vec<ContainerUpdate>,
+    /// Go shows those of a new container alone.
+    pub(super) owners: Option<OwningPlugins>,
+}
+
+#[derive(Clone, PartialEq)]
+pub(super) enum Seen {
+    Container(Box<Container>),
+    Resources(Box<LinuxResources>),
+    Nothing,
+}
+
+impl Merged {
+    /// Merges a case as we do.
+    pub(super) fn of(case: &Case) -> Self {
+        match case {
+            Case::Create(request, replies) => {
+                let mut merge = CreateMerge::new(request.container.clone().unwrap_or_default().into());
+                let mut merged = Self::begin();
+                merged.apply(replies, |plugin, reply| {
+                    let seen = Seen::Container(Box::new(merge.view().clone().into()));
+                    (seen, merge.apply(plugin, reply.into()))
+                });
+                let done = merge.finish();
+                merged.end(Done {
+                    adjustment: Some(done.adjustment.into()),
+                    updates: done.updates.into_iter().map(Into::into).collect(),
+                    owners: Some(done.owners.into()),
+                })
+            }
+            Case::Update(request, replies) => {
+                let requested = request.linux_resources.clone().into_option().map(Resources::from);
+                let mut merge = UpdateMerge::new(OWN, requested.unwrap_or_default());
+                let mut merged = Self::begin();
+                merged.apply(replies, |plugin, reply| {
+                    let seen = Seen::Resources(Box::new(merge.view().clone().into()));
+                    (seen, merge.apply(plugin, reply.into()))
+                });
+                let done = merge.finish();
+                // Go's list ends with the container itself, also if nobody has updated it.
+                let own = done.own.unwrap_or_default();
+                let updates = done.others.into_iter().chain([own]).map(Into::into).collect();
+                merged.end(Done { updates, ..Done::default() })
+            }
+            Case::Stop(_, replies) => {
+                let mut merge = StopMerge::new();
+                let mut merged = Self::begin();
+                merged.apply(replies, |plugin, reply| (Seen::Nothing, merge.apply(plugin, reply.into())));
+                let updates = merge.finish().updates.into_iter().map(Into::into).collect();
+                merged.end(Done { updates, ..Done::default() })
+            }
+        }
+    }
+
+    fn begin() -> Self {
+        Self { result: Ok(Done::default()), seen: vec![], dropped: 0 }
+    }
+
+    /// Applies replies in turn, up to the first that is refused.
+    fn apply<M: Clone>(
+        &mut self,
+        replies: &[M],
+        mut apply: impl FnMut(&PluginId, M) -> (Seen, Result<Applied, MergeError>),
+    ) {
+        for (plugin, reply) in PLUGINS.iter().zip(replies) {
+            let (seen, applied) = apply(&plugin.parse().unwrap(), reply.clone());
+            self.seen.push(seen);
+            match applied {
+                Ok(applied) => {
+                    self.dropped += applied.dropped.iter().filter(|one| matches!(one, Dropped::Update(_))).count();
+                }
+                Err(error) => {
+                    self.result = Err(error.to_string());
+                    break;
+                }
+            }
+        }
+    }
+
+    fn end(self, done: Done) -> Self {
+        Self { result: self.result.map(|_| done), ..self }
+    }
+}
+
+/// As text, which leaves out what is not set.
+impl fmt::Debug for Merged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (plugin, seen) in PLUGINS.iter().zip(&self.seen) {
+            let seen = match seen {
+                Seen::Container(container) => print_to_string_pretty(&**container),
+                Seen::Resources(resources) => print_to_string_pretty(&**resources),
+                Seen::Nothing => continue,
+            };
+            writeln!(f, "{plugin} sees\n{seen}")?;
+        }
+        match &self.result {
+            Err(error) => writeln!(f, "{error}"),
+            Ok(Done { adjustment, updates, owners }) => {
+                let adjustment = adjustment.iter().map(|adjustment| print_to_string_pretty(adjustment));
+                let updates = updates.iter().map(|update| print_to_string_pretty(update));
+                let owners = owners.iter().map(|owners| print_to_string_pretty(owners));
+                let parts: Vec<_> = adjustment.chain(updates).chain(owners).collect();
+                writeln!(f, "comes to\n{}", parts.join("\n"))
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use nri_proto::api::{
+    CreateContainerRequest, CreateContainerResponse, StopContainerResponse, UpdateContainerRequest,
+    UpdateContainerResponse,
+};
+use nri_tests::merging::{Case, PLUGINS};
+use protobuf::{Message, MessageDyn};
+use serde_json::{Value, json};
+
+use super::merged::{Done, Merged, Seen};
+
+/// Go's merge: the program `merger`.
+pub(super) struct Merger {
+    child: Child,
+    questions: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Merger {
+    pub(super) fn start(program: &Path) -> Self {
+        let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (questions, answers) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        Self { child, questions, answers }
+    }
+
+    /// Merges a case as Go does.
+    pub(super) fn merge(&mut self, case: &Case) -> Merged {
+        let (request, replies) = case.messages();
+        let replies =
+            PLUGINS.iter().zip(replies).map(|(plugin, reply)| json!({"plugin": plugin, "reply": encode(reply)}));
+        let replies: Vec<_> = replies.collect();
+        let answer = self.ask(&json!({"op": case.op(), "request": encode(request), "replies": replies}));
+
+        let seen = answer["seen"].as_array().into_iter().flatten().map(|seen| shown(case, seen)).collect();
+        let result = match answer["error"].as_str() {
+            Some("") => Ok(done(case, &answer)),
+            error => Err(error.unwrap().to_owned()),
+        };
+        Merged { result, seen, dropped: 0 }
+    }
+
+    fn ask(&mut self, question: &Value) -> Value {
+        writeln!(self.questions, "{question}").unwrap();
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+impl Drop for Merger {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn shown(case: &Case, request: &Value) -> Seen {
+    match case {
+        Case::Create(..) => Seen::Container(Box::new(decode::<CreateContainerRequest>(request).container.unwrap())),
+        Case::Update(..) => {
+            Seen::Resources(Box::new(decode::<UpdateContainerRequest>(request).linux_resources.unwrap()))
+        }
+        Case::Stop(..) => Seen::Nothing,
+    }
+}
+
+/// No response has evictions: Go drops those of the replies.
+fn done(case: &Case, answer: &Value) -> Done {
+    let response = &answer["response"];
+    match case {
+        Case::Create(..) => {
+            let response: CreateContainerResponse = decode(response);
+            let owners = Some(decode(&answer["owners"]));
+            Done { adjustment: response.adjust.into_option(), updates: response.update, owners }
+        }
+        Case::Update(..) => Done { updates: decode::<UpdateContainerResponse>(response).update, ..Done::default() },
+        Case::Stop(..) => Done { updates: decode::<StopContainerResponse>(response).update, ..Done::default() },
+    }
+}
+
+fn encode(message: &dyn MessageDyn) -> String {
+    STANDARD.encode(message.write_to_bytes_dyn().unwrap())
+}
+
+fn decode<M: Message>(encoded: &Value) -> M {
+    M::parse_from_bytes(&STANDARD.decode(encoded.as_str().unwrap_or_default()).unwrap()).unwrap()
+}

@@ -1,0 +1,103 @@
+//! Gives things other names, of a few, so that those of one reply and those of another meet.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use nri_proto::{
+    Adjustment, Change, ChangeList, ChangeMap, Container, Keyed, LinuxAdjustment, LinuxContainer, Resources,
+};
+
+const KEYS: [&str; 6] = ["a", "b", "c", "d", "/e", "f.g"];
+
+/// Returns one of `names`, always the same for a text.
+pub(super) fn name<'a>(text: &str, names: &[&'a str]) -> &'a str {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    names[usize::try_from(hasher.finish() >> 32).unwrap_or(0) % names.len()]
+}
+
+fn key(text: &mut String) {
+    *text = name(text, &KEYS).to_owned();
+}
+
+pub(super) fn adjustment(adjustment: &mut Adjustment) {
+    let Adjustment { annotations, mounts, env, hooks: _, linux, rlimits, cdi_devices, args: _, unknown: _ } =
+        adjustment;
+    changes_by_name(annotations);
+    changes(mounts);
+    changes(env);
+    rlimits.iter_mut().for_each(|rlimit| key(&mut rlimit.kind));
+    cdi_devices.iter_mut().for_each(|device| key(&mut device.name));
+    if let Some(LinuxAdjustment { devices, resources, namespaces, sysctl, net_devices, .. }) = linux {
+        changes(devices);
+        changes(namespaces);
+        changes_by_name(sysctl);
+        changes_by_name(net_devices);
+        resources.iter_mut().for_each(self::resources);
+    }
+}
+
+pub(super) fn resources(resources: &mut Resources) {
+    resources.hugepage_limits.iter_mut().for_each(|limit| key(&mut limit.page_size));
+    by_name(&mut resources.unified);
+}
+
+pub(super) fn container(container: &mut Container) {
+    by_name(&mut container.annotations);
+    container.mounts.iter_mut().for_each(|mount| key(&mut mount.destination));
+    container.rlimits.iter_mut().for_each(|rlimit| key(&mut rlimit.kind));
+    // Some lack the `=`.
+    for variable in &mut container.env {
+        match variable.split_once('=') {
+            Some((before, after)) => *variable = format!("{}={after}", name(before, &KEYS)),
+            None if variable.len() > 2 => *variable = format!("{}={variable}", name(variable, &KEYS)),
+            None => key(variable),
+        }
+    }
+    if let Some(LinuxContainer { devices, namespaces, sysctl, net_devices, resources, .. }) = &mut container.linux {
+        devices.iter_mut().for_each(|device| key(&mut device.path));
+        namespaces.iter_mut().for_each(|namespace| key(&mut namespace.kind));
+        // Nothing is in two namespaces of one kind; Go would show the last once a plugin adjusts any.
+        namespaces.sort_by(|one, other| one.kind.cmp(&other.kind));
+        namespaces.dedup_by(|one, other| one.kind == other.kind);
+        by_name(sysctl);
+        by_name(net_devices);
+        resources.iter_mut().for_each(self::resources);
+    }
+}
+
+fn by_name<T>(map: &mut BTreeMap<String, T>) {
+    *map = std::mem::take(map).into_iter().map(|(text, value)| (name(&text, &KEYS).to_owned(), value)).collect();
+}
+
+// None of the names begins with a dash, so all can be set.
+fn changes<T: Keyed + Clone>(changes: &mut ChangeList<T>) {
+    let mut folded = ChangeList::new();
+    for (text, change) in changes.iter() {
+        let key = name(text, &KEYS).to_owned();
+        let with_key = |value: &T| {
+            let mut value = value.clone();
+            value.set_key(key.clone());
+            value
+        };
+        match change {
+            Change::Set(value) => _ = folded.set(with_key(value)),
+            Change::Replace(value) => _ = folded.replace(with_key(value)),
+            Change::Remove => folded.remove(key),
+        }
+    }
+    *changes = folded;
+}
+
+fn changes_by_name<T: Clone>(changes: &mut ChangeMap<T>) {
+    let mut folded = ChangeMap::new();
+    for (text, change) in changes.iter() {
+        let key = name(text, &KEYS);
+        match change {
+            Change::Set(value) => _ = folded.set(key, value.clone()),
+            Change::Replace(value) => _ = folded.replace(key, value.clone()),
+            Change::Remove => folded.remove(key),
+        }
+    }
+    *changes = folded;
+}

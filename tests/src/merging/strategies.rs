@@ -1,0 +1,188 @@
+use nri_proto::api::{
+    ContainerAdjustment, CreateContainerRequest, CreateContainerResponse, PodSandbox, StopContainerRequest,
+    StopContainerResponse, UpdateContainerRequest, UpdateContainerResponse,
+};
+use nri_proto::{
+    Adjustment, ChangeMap, Container, CreateReply, Resources, StopReply, TakeUnknown, Update, UpdateReply, arbitrary,
+};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use protobuf::MessageField;
+
+use super::sieve::Sieve;
+use super::{Case, OWN, PLUGINS, fold};
+
+/// Makes any question with the replies of one to four plugins. Nothing in it is unknown.
+pub fn case() -> impl Strategy<Value = Case> {
+    let count = 1..=PLUGINS.len();
+    prop_oneof![
+        3 => (container(), vec(create_reply(), count.clone())).prop_map(|(container, replies)| {
+            let container = Some(container.into()).into();
+            Case::Create(CreateContainerRequest { pod: pod(), container, ..Default::default() }, replies)
+        }),
+        2 => (option::of(resources()), vec(update_reply(), count.clone())).prop_map(|(requested, replies)| {
+            let linux_resources = requested.map(Into::into).into();
+            let request = UpdateContainerRequest { pod: pod(), container: own(), linux_resources, ..Default::default() };
+            Case::Update(request, replies)
+        }),
+        1 => vec(stop_reply(), count).prop_map(|replies| {
+            Case::Stop(StopContainerRequest { pod: pod(), container: own(), ..Default::default() }, replies)
+        }),
+    ]
+}
+
+fn pod() -> MessageField<PodSandbox> {
+    Some(PodSandbox { id: "pod".to_owned(), ..Default::default() }).into()
+}
+
+fn own() -> MessageField<nri_proto::api::Container> {
+    Some(Container { id: OWN.to_owned(), ..Container::default() }.into()).into()
+}
+
+/// Makes [`OWN`] as any runtime may have it.
+pub fn container() -> impl Strategy<Value = Container> {
+    arbitrary::container().prop_map(|mut container| {
+        container.take_unknown();
+        fold::container(&mut container);
+        Container { id: OWN.to_owned(), ..container }
+    })
+}
+
+/// Makes any resources, few of which are set.
+pub fn resources() -> impl Strategy<Value = Resources> {
+    (arbitrary::resources(), sieve(), rarely()).prop_map(|(mut resources, mut sieve, pids)| {
+        resources.take_unknown();
+        fold::resources(&mut resources);
+        sieve.resources(&mut resources);
+        keep_pids(&mut resources, pids);
+        resources
+    })
+}
+
+/// Makes any reply to the creation of [`OWN`].
+pub fn create_reply() -> impl Strategy<Value = CreateContainerResponse> {
+    let rare = (rarely(), rarely(), edits());
+    (arbitrary::create_reply(), sieves(), rare).prop_map(|(mut reply, (own, others), (removals, pids, edits))| {
+        reply.take_unknown();
+        let CreateReply { adjustment, updates, .. } = &mut reply;
+        if let Some(adjustment) = adjustment {
+            adjust(adjustment, own, removals);
+        }
+        change(updates, others, pids, &["x", "y", "z", "x", "y", "z", OWN]);
+
+        let mut reply = CreateContainerResponse::from(reply);
+        if let Some(adjustment) = reply.adjust.as_mut() {
+            edits.iter().for_each(|edit| edit.make(adjustment));
+        }
+        reply
+    })
+}
+
+/// Makes any reply to an update of [`OWN`].
+pub fn update_reply() -> impl Strategy<Value = UpdateContainerResponse> {
+    (arbitrary::update_reply(), sieve(), rarely()).prop_map(|(mut reply, sieve, pids): (UpdateReply, _, _)| {
+        reply.take_unknown();
+        change(&mut reply.updates, sieve, pids, &["x", "y", OWN, OWN]);
+        reply.into()
+    })
+}
+
+/// Makes any reply to the end of [`OWN`].
+pub fn stop_reply() -> impl Strategy<Value = StopContainerResponse> {
+    (arbitrary::stop_reply(), sieve(), rarely()).prop_map(|(mut reply, sieve, pids): (StopReply, _, _)| {
+        reply.take_unknown();
+        change(&mut reply.updates, sieve, pids, &["x", "y", OWN]);
+        reply.into()
+    })
+}
+
+/// Go and we differ as soon as a key of a map is removed and not set again, so that is rare.
+fn adjust(adjustment: &mut Adjustment, mut sieve: Sieve, removals: bool) {
+    fold::adjustment(adjustment);
+    sieve.adjustment(adjustment);
+    if !removals {
+        without_lone_removals(&mut adjustment.annotations);
+        if let Some(linux) = &mut adjustment.linux {
+            without_lone_removals(&mut linux.sysctl);
+            without_lone_removals(&mut linux.net_devices);
+        }
+    }
+}
+
+fn without_lone_removals<T: Clone + Default>(changes: &mut ChangeMap<T>) {
+    let removed: Vec<String> =
+        changes.iter().filter(|(_, change)| change.value().is_none()).map(|(key, _)| key.to_owned()).collect();
+    for key in removed {
+        _ = changes.replace(key, T::default());
+    }
+}
+
+/// Turns updates into some that meet. What may fail is rare.
+fn change(updates: &mut [Update], mut sieve: Sieve, pids: bool, containers: &[&str]) {
+    for update in updates {
+        update.container_id = fold::name(&update.container_id, containers).to_owned();
+        update.ignore_failure &= sieve.0 & 1 == 1;
+        if let Some(resources) = update.linux.as_mut().and_then(|linux| linux.resources.as_mut()) {
+            fold::resources(resources);
+            sieve.resources(resources);
+            keep_pids(resources, pids);
+        }
+    }
+}
+
+/// Go and we differ as soon as an update limits processes, so that is rare.
+fn keep_pids(resources: &mut Resources, keep: bool) {
+    resources.pids = resources.pids.take().filter(|_| keep);
+}
+
+fn rarely() -> impl Strategy<Value = bool> {
+    prop::bool::weighted(0.04)
+}
+
+fn sieves() -> impl Strategy<Value = (Sieve, Sieve)> {
+    (sieve(), sieve())
+}
+
+/// Lets a half, a quarter or an eighth through.
+fn sieve() -> impl Strategy<Value = Sieve> {
+    any::<[u64; 3]>().prop_map(|[a, b, c]| {
+        Sieve(match a % 3 {
+            0 => b,
+            1 => b & c,
+            _ => b & c & a,
+        })
+    })
+}
+
+/// Something that no word says: an entry of a list once more, elsewhere.
+#[derive(Clone, Debug)]
+struct Edit {
+    list: u8,
+    from: usize,
+    to: usize,
+}
+
+/// Makes none, most of the time.
+fn edits() -> impl Strategy<Value = Vec<Edit>> {
+    let edit = (any::<u8>(), 0..4usize, 0..5usize).prop_map(|(list, from, to)| Edit { list, from, to });
+    prop_oneof![9 => Just(vec![]), 1 => vec(edit, 1..3)]
+}
+
+impl Edit {
+    fn make(&self, adjustment: &mut ContainerAdjustment) {
+        match (self.list % 4, adjustment.linux.as_mut()) {
+            (0, _) => self.repeat(&mut adjustment.mounts),
+            (1, _) => self.repeat(&mut adjustment.env),
+            (2, Some(linux)) => self.repeat(&mut linux.devices),
+            (3, Some(linux)) => self.repeat(&mut linux.namespaces),
+            _ => {}
+        }
+    }
+
+    fn repeat<T: Clone>(&self, list: &mut Vec<T>) {
+        if let Some(entry) = list.get(self.from).cloned() {
+            list.insert(self.to.min(list.len()), entry);
+        }
+    }
+}
