@@ -9,7 +9,7 @@ use std::time::Duration;
 use nri_proto::{Event, PluginId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use tracing::warn;
+use tracing::{Instrument, Span, info_span, warn};
 
 use crate::cause::{Cause, Failure, RelayError};
 use crate::entry::Entry;
@@ -20,7 +20,7 @@ use crate::plugin::{PluginError, Reply};
 use crate::policy::{Mode, OnTimeout};
 use crate::question::{Outcome, Refusal};
 use crate::records;
-use crate::request::Request;
+use crate::request::{Request, Subject};
 use crate::roster::Roster;
 use crate::shared::Shared;
 use crate::turns::Turn;
@@ -67,6 +67,13 @@ impl Chain {
         Self { shared, participants, request: Arc::new(request), merging, asking: Asking::nobody() }
     }
 
+    /// In which all that is said about the request is said.
+    pub(crate) fn span(&self) -> Span {
+        let request = &self.request;
+        let container = request.container().map(|container| &*container.id);
+        info_span!("request", event = request.event().rpc(), pod = request.pod().id, container)
+    }
+
     /// Asks all of them while someone waits for it, and ends with the first that fails.
     pub(crate) async fn run(mut self) -> Result<Relayed, RelayError> {
         let _turn = self.turn().await;
@@ -92,7 +99,7 @@ impl Chain {
         // The place in the queue is taken now, before another request about the pod is made.
         let mut turn = Box::pin(self.turn());
         let taken = futures_util::poll!(&mut turn);
-        shared.spawn(async move {
+        let telling = async move {
             let _turn = match taken {
                 Poll::Ready(turn) => turn,
                 Poll::Pending => turn.await,
@@ -100,7 +107,8 @@ impl Chain {
             let failed = self.ask_anyway().await;
             // Nobody may be waiting for it.
             let _ = sender.send(Relayed { merging: self.merging, failed });
-        });
+        };
+        shared.spawn(telling.in_current_span());
         // Whatever ends the task before it has told ends the adaptation.
         outcome.await.unwrap_or(Relayed { merging: Merging::Nothing, failed: Some(RelayError::Stopped) })
     }
@@ -154,16 +162,14 @@ impl Chain {
     /// Takes an answer into account.
     fn take(&mut self, entry: &Arc<Entry>, reply: Reply, took: Duration) -> Result<(), RelayError> {
         let event = self.request.event();
-        let Shared { watchers, records, .. } = &*self.shared;
+        let shared = Arc::clone(&self.shared);
+        let Shared { watchers, records, .. } = &*shared;
         watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
         let evictions = records::evictions(&reply).to_vec();
+        let outcome = self.merge(entry, reply);
         let occasion = || records::occasion(entry, &self.request, Some(took));
-        match self.merging.take(&entry.policy, &entry.id, reply) {
-            Some(Outcome::Applied(applied)) => {
-                let next = self.merging.next(&self.request, &applied);
-                records.applied(occasion, applied, &evictions);
-                self.request = next.unwrap_or_else(|| Arc::clone(&self.request));
-            }
+        match outcome {
+            Some(Outcome::Applied(applied)) => records.applied(occasion, applied, &evictions),
             Some(Outcome::Shadow(Ok(applied))) => records.applied(occasion, applied, &evictions),
             Some(Outcome::Shadow(Err(refusal))) => records.refused(&occasion(), &refusal),
             Some(Outcome::Refused(refusal)) => {
@@ -180,6 +186,20 @@ impl Chain {
             }
         }
         Ok(())
+    }
+
+    /// Merges an answer, and shows the next plugin what comes out.
+    fn merge(&mut self, entry: &Entry, reply: Reply) -> Option<Outcome> {
+        if !self.merging.may_change(&reply) {
+            return self.merging.take(&entry.policy, &entry.id, reply);
+        }
+        // What nobody else looks at is changed where it lies, so we do not look at it, either.
+        let before = self.request.made_bytes();
+        self.request = Arc::new(self.request.with(Subject::Pod, None));
+        let outcome = self.merging.take(&entry.policy, &entry.id, reply);
+        let is_same = !matches!(&outcome, Some(Outcome::Applied(applied)) if applied.view_changed());
+        self.request = Arc::new(self.request.with(self.merging.shown(), before.filter(|_| is_same)));
+        outcome
     }
 
     /// Whether a request fails for this cause, as the policy says, or goes on without the plugin.

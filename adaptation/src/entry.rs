@@ -7,6 +7,7 @@ use nri_proto::{Event, EventMask, PluginId};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, info_span};
 use ttrpc::Code;
 
 use crate::asked::{Answer, Asked, tell_missed};
@@ -108,6 +109,11 @@ impl Entry {
     ///
     /// The future may be dropped at any time: the plugin keeps its lane until it has answered.
     pub(crate) async fn ask(self: &Arc<Self>, request: &Arc<Request>) -> Result<Reply, Cause> {
+        let span = info_span!("plugin", plugin = %self.id);
+        self.ask_in_turn(request).instrument(span).await
+    }
+
+    async fn ask_in_turn(self: &Arc<Self>, request: &Arc<Request>) -> Result<Reply, Cause> {
         let queued = Instant::now();
         let (lane, is_trial) = self.enter(request).await?;
         let begun = Instant::now();

@@ -8,7 +8,7 @@ use crate::merge::{Applied, CreateMerge, MergedCreate, MergedStop, MergedUpdate,
 use crate::plugin::Reply;
 use crate::policy::Policy;
 use crate::question::{Outcome, Question};
-use crate::request::{Request, Subject};
+use crate::request::Subject;
 
 /// The merge of one request, whatever it is about.
 pub(crate) enum Merging {
@@ -31,7 +31,7 @@ impl Merging {
     pub(crate) fn update(container: Container, resources: Option<Resources>) -> (Self, Subject) {
         let merge = UpdateMerge::new(container.id.clone(), resources.unwrap_or_default());
         let merging = Self::Update(Box::new(merge), Arc::new(container));
-        let subject = merging.shown().unwrap_or(Subject::Pod);
+        let subject = merging.shown();
         (merging, subject)
     }
 
@@ -63,22 +63,24 @@ impl Merging {
         if let Self::Stop(merge) = self { merge.finish() } else { MergedStop::default() }
     }
 
-    /// The request as the next plugin is shown it, if that is another than before.
-    pub(crate) fn next(&self, request: &Request, applied: &Applied) -> Option<Arc<Request>> {
-        if !applied.view_changed() {
-            return None;
+    /// Whether an answer may be one that changes what the next plugin is shown.
+    pub(crate) fn may_change(&self, reply: &Reply) -> bool {
+        match (self, reply) {
+            (Self::Create(_), Reply::Create(reply)) => reply.adjustment.is_some(),
+            (Self::Update(..), Reply::Update(reply)) => !reply.updates.is_empty(),
+            (Self::Nothing | Self::Create(_) | Self::Update(..) | Self::Stop(_), _) => false,
         }
-        self.shown().map(|subject| Arc::new(request.with(subject)))
     }
 
-    fn shown(&self) -> Option<Subject> {
+    /// What the next plugin is shown, where that changes.
+    pub(crate) fn shown(&self) -> Subject {
         match self {
-            Self::Create(merge) => Some(Subject::Container(merge.shared_view())),
-            Self::Update(merge, container) => Some(Subject::ContainerResources {
+            Self::Create(merge) => Subject::Container(merge.shared_view()),
+            Self::Update(merge, container) => Subject::ContainerResources {
                 container: Arc::clone(container),
                 resources: Some(Box::new(merge.view().clone())),
-            }),
-            Self::Nothing | Self::Stop(_) => None,
+            },
+            Self::Nothing | Self::Stop(_) => Subject::Pod,
         }
     }
 }

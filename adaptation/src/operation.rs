@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use nri_proto::{Container, Event, PluginId, Pod, Resources};
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::cause::{Cause, Failure, RelayError, StopError};
 use crate::chain::{Chain, Relayed, gates};
@@ -112,8 +113,10 @@ impl Operation {
         }
         let (merging, subject) = Merging::create(container);
         let chain = self.chain(participants, event, subject, merging);
-        let asking = chain.asking.clone();
-        self.in_time(chain.create()).await.unwrap_or_else(|| Err(over(asking.who(participants), event)))
+        let (asking, span) = (chain.asking.clone(), chain.span());
+        self.in_time(chain.create().instrument(span))
+            .await
+            .unwrap_or_else(|| Err(over(asking.who(participants), event)))
     }
 
     /// Asks plugins what they make of new limits of a container.
@@ -158,9 +161,12 @@ impl Operation {
             return Ok(Relayed { merging, failed: None });
         }
         let chain = self.chain(participants, event, subject, merging);
-        let asking = chain.asking.clone();
-        let relayed =
-            if gates(event) { self.in_time(chain.run()).await } else { self.in_time(chain.run_anyway()).await.map(Ok) };
+        let (asking, span) = (chain.asking.clone(), chain.span());
+        let relayed = if gates(event) {
+            self.in_time(chain.run().instrument(span)).await
+        } else {
+            self.in_time(chain.run_anyway().instrument(span)).await.map(Ok)
+        };
         relayed.unwrap_or_else(|| Err(over(asking.who(participants), event)))
     }
 

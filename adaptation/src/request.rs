@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use nri_proto::encode::Writer;
+use nri_proto::encode::{Encode, Writer};
 use nri_proto::{Container, Event, Pod, Proposal, Resources, api};
 use protobuf::Message;
 
@@ -51,6 +51,8 @@ impl Subject {
 pub struct Request {
     event: Event,
     pod: Arc<Pod>,
+    /// The pod's encoding, for all requests that were made from this one.
+    pod_bytes: Arc<OnceLock<Vec<u8>>>,
     subject: Subject,
     bytes: OnceLock<Bytes>,
 }
@@ -59,7 +61,7 @@ impl Request {
     /// A request about `pod`.
     #[must_use]
     pub fn new(event: Event, pod: Arc<Pod>, subject: Subject) -> Self {
-        Self { event, pod, subject, bytes: OnceLock::new() }
+        Self { event, pod, pod_bytes: Arc::default(), subject, bytes: OnceLock::new() }
     }
 
     /// The moment.
@@ -96,14 +98,29 @@ impl Request {
         if let Subject::Proposal(proposal) = &self.subject { Some(proposal) } else { None }
     }
 
-    /// The same about another container: as plugins before have changed it.
-    pub(crate) fn with(&self, subject: Subject) -> Self {
-        self.of(self.event, subject)
+    /// The same about another container: as plugins before have changed it. Its encoding, if that is still the same.
+    pub(crate) fn with(&self, subject: Subject, bytes: Option<Bytes>) -> Self {
+        let bytes = bytes.map_or_else(OnceLock::new, OnceLock::from);
+        Self { bytes, ..self.of(self.event, subject) }
+    }
+
+    /// Its encoding, if it has been made.
+    pub(crate) fn made_bytes(&self) -> Option<Bytes> {
+        self.bytes.get().cloned()
     }
 
     /// Another about the same pod.
     pub(crate) fn of(&self, event: Event, subject: Subject) -> Self {
-        Self::new(event, Arc::clone(&self.pod), subject)
+        let (pod, pod_bytes) = (Arc::clone(&self.pod), Arc::clone(&self.pod_bytes));
+        Self { event, pod, pod_bytes, subject, bytes: OnceLock::new() }
+    }
+
+    fn pod_bytes(&self) -> &[u8] {
+        self.pod_bytes.get_or_init(|| {
+            let mut out = Writer::with_capacity(ROOM / 4);
+            self.pod.encode(&mut out);
+            out.into_bytes()
+        })
     }
 
     /// Its encoding, made once.
@@ -117,18 +134,18 @@ impl Request {
     fn encode(&self) -> Bytes {
         let mut out = Writer::with_capacity(ROOM);
         match &self.subject {
-            Subject::Pod => out.word(1, &*self.pod),
+            Subject::Pod => out.encoded(1, self.pod_bytes()),
             Subject::PodResources { overhead, resources } => {
-                out.word(1, &*self.pod);
+                out.encoded(1, self.pod_bytes());
                 overhead.iter().for_each(|overhead| out.word(2, &**overhead));
                 resources.iter().for_each(|resources| out.word(3, &**resources));
             }
             Subject::Container(container) => {
-                out.word(1, &*self.pod);
+                out.encoded(1, self.pod_bytes());
                 out.word(2, &**container);
             }
             Subject::ContainerResources { container, resources } => {
-                out.word(1, &*self.pod);
+                out.encoded(1, self.pod_bytes());
                 out.word(2, &**container);
                 resources.iter().for_each(|resources| out.word(3, &**resources));
             }
@@ -143,7 +160,7 @@ impl Request {
     pub(crate) fn state_change(&self) -> Bytes {
         let mut out = Writer::with_capacity(ROOM);
         out.number(1, self.event.number().unsigned_abs().into());
-        out.word(2, &*self.pod);
+        out.encoded(2, self.pod_bytes());
         if let Some(container) = self.container() {
             out.word(3, container);
         }

@@ -64,6 +64,13 @@ impl Writer {
         self.message(field, |out| word.encode(out));
     }
 
+    /// Writes what is encoded already as a field.
+    pub fn encoded(&mut self, field: u32, word: &[u8]) {
+        self.tag(field, SIZED);
+        self.varint(word.len() as u64);
+        self.0.extend_from_slice(word);
+    }
+
     /// Writes a number as a field, unless it is zero.
     pub fn number(&mut self, field: u32, value: u64) {
         if value != 0 {
@@ -78,9 +85,7 @@ impl Writer {
     }
 
     fn text(&mut self, field: u32, text: &str) {
-        self.tag(field, SIZED);
-        self.varint(text.len() as u64);
-        self.0.extend_from_slice(text.as_bytes());
+        self.encoded(field, text.as_bytes());
     }
 
     /// Writes a message whose length is only known afterwards. Most are shorter than 128 bytes, and one byte says so; for
