@@ -16,6 +16,7 @@ on_every_stub! {
     a_validator_rejects_and_accepts,
     a_validator_that_dies_in_its_handler_fails_the_request,
     a_validator_that_is_killed_in_its_handler_fails_the_request,
+    a_validator_that_the_operator_lists_must_be_there,
     a_validator_that_hangs_fails_each_request,
 }
 
@@ -89,6 +90,23 @@ async fn a_validator_that_is_killed_in_its_handler_fails_the_request(stub: Stub)
     };
     let (created, ()) = tokio::join!(create(&node, pod()), killing);
     assert_eq!(created.unwrap_err().to_string(), "validator plugin 10-stub failed");
+    node.nri.stop().await;
+}
+
+/// U40. In Go one that was killed while it was idle is missed by nobody.
+async fn a_validator_that_the_operator_lists_must_be_there(stub: Stub) {
+    if !stub.can_validate() {
+        return stub.cannot(&["-validate"], CANNOT).await;
+    }
+    let mut node = Node::with_policy("[plugins.stub]\nvalidator = true", 0, 0);
+    for _ in 0..2 {
+        let error = create(&node, pod()).await.unwrap_err();
+        assert_eq!(error.to_string(), "plugin stub failed to handle ValidateContainerAdjustment request");
+        let mut validator = stub.join(&mut node, &["-validate"]).await;
+        create(&node, pod()).await.unwrap();
+        validator.kill().await;
+        node.closed().await;
+    }
     node.nri.stop().await;
 }
 
