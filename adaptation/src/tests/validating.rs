@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, chain, container, pod};
 use crate::health::State;
+use crate::ledger::What;
 use crate::plugin::{Plugin, Reply};
 use crate::{Adaptation, Notice};
 
@@ -302,4 +303,50 @@ async fn a_validator_is_shown_updates_of_others_too() {
     let owners = proposal.owners.as_ref().unwrap();
     assert!(owners.owner("other", Field::RdtClass, "").unwrap().plugins().eq(["10-both"]));
     assert_eq!(both.most_at_a_time(), 1);
+}
+
+/// U33. The error names who was being asked.
+#[tokio::test(start_paused = true)]
+#[ignore = "waits for a caller's deadline to name the validator: it names the last plugin that was asked before"]
+async fn u33_a_callers_deadline_names_the_validator_that_was_being_asked() {
+    let diary = Diary::default();
+    let plugin = FakePlugin::new("10-a", LIFE, at_once(), &diary);
+    let quick = validator("20-quick", at_once(), &diary);
+    let stuck = validator("30-stuck", Manner::Never, &diary);
+    let nri = adaptation("", &[("10-a", &plugin), ("20-quick", &quick), ("30-stuck", &stuck)]).await;
+    let operation = nri.begin(pod("p")).until(Instant::now() + SECOND);
+    let error = chain(&operation.create_container(container("c")).await.unwrap_err());
+    assert!(error.contains("30-stuck") && error.contains("the caller's deadline"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+#[ignore = "waits for the ledger to hear of the default validator"]
+async fn what_the_default_validator_rejects_is_in_the_ledger() {
+    let policy = "[default_validator]\nenable = true\nrequired_plugins = ['nobody']";
+    let nri = adaptation(policy, &[]).await;
+    assert!(create(&nri).await.is_err());
+    let entries = nri.ledger(|ledger| ledger.of("c"));
+    assert_eq!(&*entries[0].occasion.plugin, "00-default-validator");
+    assert!(matches!(&entries[0].what, What::Rejected { reason } if reason.contains("nobody")), "{entries:?}");
+}
+
+#[tokio::test(start_paused = true)]
+#[ignore = "waits for the ledger to hear of plugins that are absent"]
+async fn what_failed_because_a_plugin_is_absent_is_in_the_ledger() {
+    for axis in ["required", "validator"] {
+        let nri = adaptation(&format!("[plugins.guard]\n{axis} = true"), &[]).await;
+        assert!(create(&nri).await.is_err());
+        let entries = nri.ledger(|ledger| ledger.of("c"));
+        assert_eq!(entries.first().map(|entry| &*entry.occasion.plugin), Some("guard"), "{axis}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[ignore = "waits for the absence of a validator to be known before plugins are asked"]
+async fn a_validator_that_is_absent_fails_a_create_before_anyone_is_asked() {
+    let diary = Diary::default();
+    let plugin = FakePlugin::new("10-a", LIFE, at_once(), &diary);
+    let nri = adaptation("[plugins.guard]\nvalidator = true", &[("10-a", &plugin)]).await;
+    assert!(create(&nri).await.is_err());
+    assert!(diary.lines().is_empty(), "{:?}", diary.lines());
 }
