@@ -111,7 +111,7 @@ async fn what_an_earlier_plugin_set_may_be_replaced_if_it_is_removed_first(stub:
     let _second = stub.join(&mut node, &second).await;
     let MergedCreate { adjustment, owners, .. } = create(&node).await;
     assert_eq!(adjustment.env.get("A").unwrap().into_value().unwrap().value, "2");
-    assert_eq!(adjustment.annotations.get("color").unwrap().into_value().unwrap(), "blue");
+    assert_eq!(adjustment.annotations.get("color"), Some(Change::Replace(&"blue".to_owned())));
     assert_eq!(adjustment.mounts.get("/a").unwrap().into_value().unwrap().source, "/else");
     for (field, key) in [(Field::Env, "A"), (Field::Annotations, "color"), (Field::Mounts, "/a")] {
         assert_eq!(owner(&owners, field, key), Some("20-stub"));
