@@ -115,7 +115,7 @@ async fn a_validator_that_hangs_fails_each_request(stub: Stub) {
     if !stub.can_validate() {
         return stub.cannot(&["-validate"], CANNOT).await;
     }
-    let policy = "plugin_defaults = { request_timeout = \"500ms\", strikes = 1000 }";
+    let policy = "plugin_defaults = { request_timeout = \"1s\", strikes = 1000 }";
     let mut node = Node::with_policy(policy, 0, 0);
     let _validator = stub.join(&mut node, &["-validate", "-hang", "ValidateContainerAdjustment"]).await;
     let begun = Instant::now();
