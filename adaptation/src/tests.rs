@@ -1,9 +1,13 @@
 //! A real adaptation with fake plugins, on a clock that stands still.
 
+mod adjusting;
 mod callers;
 mod ends;
+mod failures;
 mod fake;
 mod lanes;
 mod policies;
 mod schedules;
 mod silence;
+mod subscriptions;
+mod validating;

@@ -124,7 +124,9 @@ impl Validation {
         let what = match &failure {
             RelayError::Validator { cause, .. } => cause.into(),
             RelayError::Rejected { reason, .. } => What::Rejected { reason: reason.clone() },
-            _ => What::Failed { reason: failure.to_string() },
+            RelayError::Failed(_) | RelayError::Contrary(_) | RelayError::Deadline | RelayError::Stopped => {
+                What::Failed { reason: failure.to_string() }
+            }
         };
         let occasion = records::occasion(entry, request, Some(begun.elapsed()));
         self.shared.records.ledger().record(&occasion, what);

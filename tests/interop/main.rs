@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "these are tests, and what they share")]
 
 mod adaptation;
+mod adjusting;
 mod call;
 mod envelope;
 mod faults;
@@ -17,3 +18,4 @@ mod serve;
 mod stubs;
 mod stuck;
 mod texts;
+mod validating;

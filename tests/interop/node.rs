@@ -61,6 +61,11 @@ pub(crate) fn container(id: &str) -> Container {
 impl Node {
     /// Starts a runtime with so many containers.
     pub(crate) fn start(n_containers: usize, env_bytes: usize) -> Self {
+        Self::with_policy("", n_containers, env_bytes)
+    }
+
+    /// The same, with what an operator says about plugins.
+    pub(crate) fn with_policy(policy: &str, n_containers: usize, env_bytes: usize) -> Self {
         let env = vec![format!("E={}", "x".repeat(env_bytes.saturating_sub("E=".len())))];
         let containers =
             (0..n_containers).map(|n| Container { env: env.clone(), ..container(&format!("c{n}")) }).collect();
@@ -70,7 +75,7 @@ impl Node {
             runtime_name: "node".to_owned(),
             runtime_version: "v1.2.3".to_owned(),
             socket: Some(directory.path().join("nri.sock")),
-            ..Config::default()
+            ..Config::from_toml(policy).unwrap()
         };
         let nri = Adaptation::new(config, Arc::clone(&store) as Arc<_>);
         let happenings = nri.watch();
@@ -92,11 +97,16 @@ impl Node {
         timeout(PATIENCE, self.happenings.recv()).await.expect("nothing happens").unwrap()
     }
 
-    /// Waits until a plugin has joined, and returns what it subscribed to and the policy that holds for it.
+    /// Waits until a plugin has joined, and returns what it subscribed to and the policy that holds for it. What others
+    /// were asked before does not matter.
     pub(crate) async fn joined(&mut self) -> (nri_proto::EventMask, String) {
-        let happening = self.next().await;
-        let Happening::Joined { events, policy, .. } = happening else { panic!("it did not join: {happening:?}") };
-        (events, policy)
+        loop {
+            let happening = self.next().await;
+            if let Happening::Joined { events, policy, .. } = happening {
+                return (events, policy);
+            }
+            assert!(matches!(happening, Happening::Asked { .. }), "it did not join: {happening:?}");
+        }
     }
 
     /// Waits until a plugin is closed, and returns why. What it was asked before does not matter.

@@ -7,19 +7,21 @@ use nri_adaptation::{Notice, Operation, RelayError};
 use nri_proto::{Event, version};
 use nri_tests::go;
 use serde_json::{Value, json};
+use tokio::process::Command;
 
 use crate::node::{Node, Plugin, container, pod};
 
 /// Makes of each function a test on each version of Go's stub.
 macro_rules! on_every_stub {
     ($($story:ident,)*) => {
-        mod v0_12_5 { $(#[tokio::test] async fn $story() { super::on(super::Version::V0_12_5, super::$story).await; })* }
-        mod v0_10_0 { $(#[tokio::test] async fn $story() { super::on(super::Version::V0_10_0, super::$story).await; })* }
-        mod v0_8_0 { $(#[tokio::test] async fn $story() { super::on(super::Version::V0_8_0, super::$story).await; })* }
-        mod v0_6_1 { $(#[tokio::test] async fn $story() { super::on(super::Version::V0_6_1, super::$story).await; })* }
-        mod v0_3_0 { $(#[tokio::test] async fn $story() { super::on(super::Version::V0_3_0, super::$story).await; })* }
+        mod v0_12_5 { $(#[tokio::test] async fn $story() { crate::stubs::on(crate::stubs::Version::V0_12_5, super::$story).await; })* }
+        mod v0_10_0 { $(#[tokio::test] async fn $story() { crate::stubs::on(crate::stubs::Version::V0_10_0, super::$story).await; })* }
+        mod v0_8_0 { $(#[tokio::test] async fn $story() { crate::stubs::on(crate::stubs::Version::V0_8_0, super::$story).await; })* }
+        mod v0_6_1 { $(#[tokio::test] async fn $story() { crate::stubs::on(crate::stubs::Version::V0_6_1, super::$story).await; })* }
+        mod v0_3_0 { $(#[tokio::test] async fn $story() { crate::stubs::on(crate::stubs::Version::V0_3_0, super::$story).await; })* }
     };
 }
+pub(crate) use on_every_stub;
 
 on_every_stub! {
     a_plugin_is_introduced_to_the_runtime_and_synchronized,
@@ -36,7 +38,7 @@ on_every_stub! {
 
 /// A version of Go's stub.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Version {
+pub(crate) enum Version {
     V0_3_0,
     V0_6_1,
     V0_8_0,
@@ -45,13 +47,13 @@ enum Version {
 }
 
 /// A plugin of ours that was built with one.
-struct Stub {
+pub(crate) struct Stub {
     version: Version,
-    program: PathBuf,
+    pub(crate) program: PathBuf,
 }
 
 /// Tells one story, unless there is no Go.
-async fn on<F: Future<Output = ()>>(version: Version, story: fn(Stub) -> F) {
+pub(crate) async fn on<F: Future<Output = ()>>(version: Version, story: fn(Stub) -> F) {
     let name = match version {
         Version::V0_3_0 => "v0.3.0",
         Version::V0_6_1 => "v0.6.1",
@@ -75,8 +77,28 @@ impl Stub {
     }
 
     /// No stub has a way to do it, but since v0.4 one can add to what it sends.
-    fn can_evict(&self) -> bool {
+    pub(crate) fn can_evict(&self) -> bool {
         self.version >= Version::V0_6_1
+    }
+
+    /// Since v0.4.
+    pub(crate) fn can_set_rlimits(&self) -> bool {
+        self.version >= Version::V0_6_1
+    }
+
+    /// Since v0.4. Before, a plugin is not told which limits a container is to have.
+    pub(crate) fn learns_new_limits(&self) -> bool {
+        self.version >= Version::V0_6_1
+    }
+
+    /// Since v0.10.
+    pub(crate) fn can_set_args(&self) -> bool {
+        self.version >= Version::V0_10_0
+    }
+
+    /// Since v0.10.
+    pub(crate) fn can_validate(&self) -> bool {
+        self.version >= Version::V0_10_0
     }
 
     /// Since v0.12.
@@ -101,12 +123,20 @@ impl Stub {
     }
 
     /// Starts a plugin and waits until it has joined and has written down the two things that everyone hears then.
-    async fn join(&self, node: &mut Node, args: &[&str]) -> Plugin {
+    pub(crate) async fn join(&self, node: &mut Node, args: &[&str]) -> Plugin {
         let mut plugin = node.plugin(&self.program, args);
         node.joined().await;
         assert_eq!(plugin.wrote().await.unwrap()["heard"], "Configure");
         assert_eq!(plugin.wrote().await.unwrap()["heard"], "Synchronize");
         plugin
+    }
+
+    /// Sees that a plugin on this version cannot do what these arguments say, and says so.
+    pub(crate) async fn cannot(&self, args: &[&str], reason: &str) {
+        let ended = Command::new(&self.program).args(args).output().await.unwrap();
+        assert!(!ended.status.success(), "{args:?}");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(said.contains(reason), "{args:?}: {said}");
     }
 }
 

@@ -1,12 +1,18 @@
 //! Plugins and a runtime that do as the test says.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use nri_proto::event::WireEvents;
-use nri_proto::{Container, Event, EventMask, Eviction, FailurePolicy, PluginId, Pod, StopReply, Update, UpdateReply};
+use nri_proto::mux::Closed;
+use nri_proto::{
+    Adjustment, Container, CreateReply, Event, EventMask, Eviction, FailurePolicy, PluginId, Pod, StopReply, Update,
+    UpdateReply, Verdict,
+};
+use tokio_util::sync::CancellationToken;
 use ttrpc::Code;
 
 use crate::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
@@ -46,14 +52,21 @@ pub(super) enum Manner {
     GivesUpAfter(Duration),
     Panics,
     DoesNotTake,
+    /// Its connection breaks while it is asked.
+    Breaks,
 }
 
 pub(super) struct FakePlugin {
     name: String,
     events: EventMask,
-    declared: FailurePolicy,
+    declared: Mutex<FailurePolicy>,
     diary: Diary,
     manner: Mutex<Manner>,
+    replies: Mutex<BTreeMap<Event, Reply>>,
+    /// What it was asked last.
+    asked: Mutex<Option<Arc<Request>>>,
+    introduction: Mutex<Option<Introduction>>,
+    left: CancellationToken,
     now: AtomicUsize,
     most: AtomicUsize,
     pub(super) told_to_go: AtomicUsize,
@@ -64,9 +77,13 @@ impl FakePlugin {
         Arc::new(Self {
             name: name.to_owned(),
             events,
-            declared: FailurePolicy::default(),
+            declared: Mutex::default(),
             diary: diary.clone(),
             manner: Mutex::new(manner),
+            replies: Mutex::default(),
+            asked: Mutex::default(),
+            introduction: Mutex::default(),
+            left: CancellationToken::new(),
             now: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
             told_to_go: AtomicUsize::new(0),
@@ -78,6 +95,45 @@ impl FakePlugin {
         *self.manner.lock().unwrap() = manner;
     }
 
+    /// What it says of its failures when it is configured.
+    pub(super) fn declare(&self, fail_request: bool, keep_connected: bool) {
+        *self.declared.lock().unwrap() = FailurePolicy { fail_request, keep_connected, ..FailurePolicy::default() };
+    }
+
+    /// From now on it answers this to an event, if it answers at all.
+    pub(super) fn reply(&self, event: Event, reply: Reply) {
+        self.replies.lock().unwrap().insert(event, reply);
+    }
+
+    /// From now on it makes this change to containers that are created.
+    pub(super) fn adjust(&self, adjust: impl FnOnce(&mut Adjustment)) {
+        let mut adjustment = Adjustment::default();
+        adjust(&mut adjustment);
+        let reply = CreateReply { adjustment: Some(adjustment), ..CreateReply::default() };
+        self.reply(Event::CreateContainer, Reply::Create(Box::new(reply)));
+    }
+
+    /// From now on it rejects containers, as a validator.
+    pub(super) fn reject(&self, reason: &str) {
+        self.reply(Event::ValidateContainerAdjustment, Reply::Verdict(Verdict::reject(reason)));
+    }
+
+    /// What it was asked last.
+    pub(super) fn asked(&self) -> Arc<Request> {
+        self.asked.lock().unwrap().clone().expect("it was asked nothing")
+    }
+
+    /// What the runtime said of itself.
+    pub(super) fn introduction(&self) -> Introduction {
+        self.introduction.lock().unwrap().clone().expect("it was not configured")
+    }
+
+    /// It goes without a word. The adaptation has seen that when this returns.
+    pub(super) async fn leave(&self) {
+        self.left.cancel();
+        tokio::time::sleep(Duration::from_nanos(1)).await;
+    }
+
     /// The most requests that it had at a time.
     pub(super) fn most_at_a_time(&self) -> usize {
         self.most.load(Ordering::SeqCst)
@@ -86,8 +142,10 @@ impl FakePlugin {
 
 #[async_trait]
 impl Plugin for FakePlugin {
-    async fn configure(&self, _: Introduction) -> Result<Subscription, PluginError> {
-        Ok(Subscription { events: WireEvents { known: self.events, unknown: 0 }, declared: self.declared.clone() })
+    async fn configure(&self, introduction: Introduction) -> Result<Subscription, PluginError> {
+        *self.introduction.lock().unwrap() = Some(introduction);
+        let declared = self.declared.lock().unwrap().clone();
+        Ok(Subscription { events: WireEvents { known: self.events, unknown: 0 }, declared })
     }
 
     async fn ask(self: Arc<Self>, request: Arc<Request>, _: Duration) -> Result<Reply, PluginError> {
@@ -95,14 +153,17 @@ impl Plugin for FakePlugin {
         self.diary.write(format!("{} {} {about}", self.name, request.event().rpc()));
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
+        *self.asked.lock().unwrap() = Some(Arc::clone(&request));
         let manner = *self.manner.lock().unwrap();
         let answer = match manner {
             Manner::After(time) => {
                 tokio::time::sleep(time).await;
-                Ok(reply(request.event()))
+                let said = self.replies.lock().unwrap().get(&request.event()).cloned();
+                Ok(said.unwrap_or_else(|| reply(request.event())))
             }
             Manner::Never => std::future::pending().await,
             Manner::Panics => panic!("on purpose"),
+            Manner::Breaks => Err(PluginError::Gone(Closed::Eof)),
             Manner::DoesNotTake => Err(PluginError::NotTaken),
             Manner::Refuses => Err(PluginError::refused("not today")),
             Manner::GivesUpAfter(time) => {
@@ -120,6 +181,11 @@ impl Plugin for FakePlugin {
     async fn shutdown(&self) {
         self.told_to_go.fetch_add(1, Ordering::SeqCst);
     }
+
+    async fn gone(&self) -> Closed {
+        self.left.cancelled().await;
+        Closed::Eof
+    }
 }
 
 fn reply(event: Event) -> Reply {
@@ -129,6 +195,8 @@ fn reply(event: Event) -> Reply {
         Reply::Update(UpdateReply::default())
     } else if event == Event::StopContainer {
         Reply::Stop(StopReply::default())
+    } else if event == Event::ValidateContainerAdjustment {
+        Reply::Verdict(Verdict::accept())
     } else {
         Reply::Heard
     }
@@ -163,6 +231,17 @@ pub(super) fn pod(id: &str) -> Pod {
 
 pub(super) fn container(id: &str) -> Container {
     Container { id: id.to_owned(), ..Container::default() }
+}
+
+/// An error with its causes.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
 }
 
 /// A time for all.

@@ -2,18 +2,8 @@
 
 use std::time::Duration;
 
-use super::fake::{Diary, FakePlugin, LIFE, Manner, adaptation, at_once, container, pod};
-use crate::{Notice, RelayError};
-
-fn chain(error: &RelayError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
-}
+use super::fake::{Diary, FakePlugin, LIFE, Manner, adaptation, at_once, chain, container, pod};
+use crate::Notice;
 
 #[tokio::test(start_paused = true)]
 async fn a_request_goes_on_without_a_plugin_that_does_not_answer() {

@@ -54,10 +54,18 @@ func (p *plugin) heard(event string, pod *api.PodSandbox, container *api.Contain
 		e["annotations"] = container.GetAnnotations()
 		e["args"] = container.GetArgs()
 		e["env"] = container.GetEnv()
+		e["mounts"] = destinations(container.GetMounts())
 		e["cpu_shares"] = container.GetLinux().GetResources().GetCpu().GetShares().GetValue()
 	}
 	p.write(e)
+	return p.behave(event, container)
+}
+
+// behave does what the flags say about an event.
+func (p *plugin) behave(event string, container *api.Container) error {
 	switch event {
+	case p.hang:
+		select {}
 	case p.die:
 		os.Exit(0)
 	case p.refuse:
@@ -67,6 +75,21 @@ func (p *plugin) heard(event string, pod *api.PodSandbox, container *api.Contain
 		return p.update([]string{container.GetId()})
 	}
 	return nil
+}
+
+// limited writes down the limits that a container is to have.
+func (p *plugin) limited(limits *api.LinuxResources) {
+	if p.shows {
+		p.write(entry{"limits": entry{"cpu_shares": limits.GetCpu().GetShares().GetValue()}})
+	}
+}
+
+func destinations(mounts []*api.Mount) []string {
+	list := []string{}
+	for _, mount := range mounts {
+		list = append(list, mount.GetDestination())
+	}
+	return list
 }
 
 func (p *plugin) shutDown() {

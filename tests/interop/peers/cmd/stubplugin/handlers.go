@@ -60,7 +60,8 @@ func (p *plugin) PostStartContainer(_ context.Context, pod *api.PodSandbox, cont
 	return p.heard("PostStartContainer", pod, container)
 }
 
-func (p *plugin) UpdateContainer(_ context.Context, pod *api.PodSandbox, container *api.Container, _ *api.LinuxResources) ([]*api.ContainerUpdate, error) {
+func (p *plugin) UpdateContainer(_ context.Context, pod *api.PodSandbox, container *api.Container, limits *api.LinuxResources) ([]*api.ContainerUpdate, error) {
+	p.limited(limits)
 	return p.answered("UpdateContainer", pod, container)
 }
 

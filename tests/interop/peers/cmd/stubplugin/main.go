@@ -63,7 +63,9 @@ func (p *plugin) run(socket, index string) error {
 			log.Fatal(err)
 		}
 	}()
-	if err := p.stub.Run(context.Background()); err != nil && !errors.Is(err, ttrpc.ErrServerClosed) {
+	// A stub that stops closes its listener before its server, so either may tell that it is over.
+	err = p.stub.Run(context.Background())
+	if err != nil && !errors.Is(err, ttrpc.ErrServerClosed) && !errors.Is(err, io.EOF) {
 		return err
 	}
 	<-p.gone

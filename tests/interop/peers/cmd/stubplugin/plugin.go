@@ -23,11 +23,11 @@ type plugin struct {
 	gone    chan struct{}
 
 	// Names of events.
-	callBack, refuse, die string
-	declared              policy
-	validates, shows      bool
-	adjust                changes
-	updateIn, evictIn     targets
+	callBack, refuse, die, hang string
+	declared                    policy
+	validates, shows            bool
+	adjust                      changes
+	updateIn, evictIn           targets
 	// Evictions that go with the next update that the plugin asks for by itself.
 	unasked []target
 }
@@ -40,6 +40,7 @@ func newPlugin(flags *flag.FlagSet) *plugin {
 	flags.StringVar(&p.callBack, "call-back", "", "`event` in which to ask for an update of its container")
 	flags.StringVar(&p.refuse, "refuse", "", "`event` to answer with an error")
 	flags.StringVar(&p.die, "die", "", "`event` in which to end without a word")
+	flags.StringVar(&p.hang, "hang", "", "`event` that is never answered")
 	flags.BoolVar(&p.declared.failRequest, "fail-request", false, "declare that requests fail with this plugin")
 	flags.BoolVar(&p.declared.keepConnected, "keep-connected", false, "declare that this plugin is to be kept")
 	flags.BoolVar(&p.validates, "validate", false, "validate, and reject if the pod has the annotation stubplugin/reject")

@@ -33,12 +33,28 @@ func (v validator) ValidateContainerAdjustment(_ context.Context, request *api.V
 		"container": request.GetContainer().GetId(),
 		"plugins":   asked,
 		"env":       environment(request.GetAdjust().GetEnv()),
+		"owners":    owners(request),
 		"updates":   updated,
 	})
+	if err := v.behave("ValidateContainerAdjustment", request.GetContainer()); err != nil {
+		return err
+	}
 	if reason := request.GetPod().GetAnnotations()[rejecting]; reason != "" {
 		return errors.New(reason)
 	}
 	return nil
+}
+
+// owners are those of the environment.
+func owners(request *api.ValidateContainerAdjustmentRequest) map[string]string {
+	list := map[string]string{}
+	for _, variable := range request.GetAdjust().GetEnv() {
+		name := variable.GetKey()
+		if owner, ok := request.GetOwners().EnvOwner(request.GetContainer().GetId(), name); ok {
+			list[name] = owner
+		}
+	}
+	return list
 }
 
 func environment(variables []*api.KeyValue) []string {
