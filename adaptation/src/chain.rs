@@ -41,6 +41,8 @@ pub(crate) struct Chain {
 pub(crate) struct Asking(Arc<AtomicUsize>);
 
 const NOBODY: usize = usize::MAX;
+/// Added to the place of a plugin that is asked to validate.
+const VALIDATES: usize = 1 << 32;
 
 impl Asking {
     fn nobody() -> Self {
@@ -51,8 +53,16 @@ impl Asking {
         self.0.store(place, Ordering::Relaxed);
     }
 
-    pub(crate) fn who<'a>(&self, participants: &'a Roster) -> Option<&'a PluginId> {
-        participants.entries().get(self.0.load(Ordering::Relaxed)).map(|entry| &entry.id)
+    /// The first validator whose verdict is not there yet.
+    pub(crate) fn validates(&self, place: usize) {
+        self.is(VALIDATES + place);
+    }
+
+    /// The plugin that is being asked, and about what if `event` is what all are asked about.
+    pub(crate) fn who<'a>(&self, participants: &'a Roster, event: Event) -> Option<(&'a PluginId, Event)> {
+        let asked = self.0.load(Ordering::Relaxed);
+        let event = if asked >= VALIDATES { Event::ValidateContainerAdjustment } else { event };
+        participants.entries().get(asked % VALIDATES).map(|entry| (&entry.id, event))
     }
 }
 
@@ -89,7 +99,7 @@ impl Chain {
             return Ok(self.merging.created());
         };
         self.ask(|plugin| validation.answered(plugin)).await?;
-        validation.judge(self.merging.created()).await
+        Box::pin(validation.judge(self.merging.created(), &self.asking)).await
     }
 
     /// Asks all of them, whether or not anyone still waits for it, and whether or not one fails.

@@ -1,5 +1,6 @@
 //! One act of the runtime: the only way to reach plugins.
 
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
 use nri_proto::{Container, Event, PluginId, Pod, Resources};
@@ -11,6 +12,7 @@ use crate::chain::{Chain, Relayed, gates};
 use crate::merge::{MergedCreate, MergedStop, MergedUpdate};
 use crate::merging::Merging;
 use crate::policy::PluginKey;
+use crate::records;
 use crate::request::{Request, Subject};
 use crate::roster::Roster;
 use crate::shared::Shared;
@@ -104,7 +106,7 @@ impl Operation {
     /// As [`Operation::notify`]; plugins that want contrary things; a validator that does not accept.
     pub async fn create_container(&self, container: Container) -> Result<MergedCreate, RelayError> {
         let event = Event::CreateContainer;
-        let participants = self.participants(event, Some(&container.name))?;
+        let participants = self.participants(event, Some(&container))?;
         let namespace = &*self.pod.namespace;
         if !participants.has_subscriber(event, namespace)
             && !validation::is_wanted(&self.shared, participants, namespace)
@@ -114,9 +116,9 @@ impl Operation {
         let (merging, subject) = Merging::create(container);
         let chain = self.chain(participants, event, subject, merging);
         let (asking, span) = (chain.asking.clone(), chain.span());
-        self.in_time(chain.create().instrument(span))
+        self.in_time(Box::pin(chain.create().instrument(span)))
             .await
-            .unwrap_or_else(|| Err(over(asking.who(participants), event)))
+            .unwrap_or_else(|| Err(over(asking.who(participants, event))))
     }
 
     /// Asks plugins what they make of new limits of a container.
@@ -155,19 +157,18 @@ impl Operation {
 
     /// The one path of all requests.
     async fn relay(&self, event: Event, subject: Subject, merging: Merging) -> Result<Relayed, RelayError> {
-        let container = subject.container().map(|container| &*container.name);
-        let participants = self.participants(event, container)?;
+        let participants = self.participants(event, subject.container())?;
         if !participants.has_subscriber(event, &self.pod.namespace) {
             return Ok(Relayed { merging, failed: None });
         }
         let chain = self.chain(participants, event, subject, merging);
         let (asking, span) = (chain.asking.clone(), chain.span());
         let relayed = if gates(event) {
-            self.in_time(chain.run().instrument(span)).await
+            self.in_time(Box::pin(chain.run().instrument(span))).await
         } else {
-            self.in_time(chain.run_anyway().instrument(span)).await.map(Ok)
+            self.in_time(Box::pin(chain.run_anyway().instrument(span))).await.map(Ok)
         };
-        relayed.unwrap_or_else(|| Err(over(asking.who(participants), event)))
+        relayed.unwrap_or_else(|| Err(over(asking.who(participants, event))))
     }
 
     fn chain(&self, participants: &Arc<Roster>, event: Event, subject: Subject, merging: Merging) -> Chain {
@@ -175,22 +176,44 @@ impl Operation {
         Chain::new(Arc::clone(&self.shared), Arc::clone(participants), request, merging)
     }
 
-    /// Who takes part. A plugin that the operator requires must be there before the first one is asked.
-    fn participants(&self, event: Event, container: Option<&str>) -> Result<&Arc<Roster>, RelayError> {
+    /// Who takes part. Those that the operator wants must be there before the first one is asked.
+    fn participants(&self, event: Event, container: Option<&Container>) -> Result<&Arc<Roster>, RelayError> {
         self.shared.check_running()?;
         let participants = self.participants.get_or_init(|| self.shared.roster());
-        if !gates(event) {
-            return Ok(participants);
+        let Some((key, event)) = self.missing(participants, event, container) else { return Ok(participants) };
+        let occasion = records::occasion_of(key.as_str().into(), event, &self.pod, container);
+        self.shared.records.ledger().record(&occasion, (&Cause::Absent).into());
+        Err(Failure { plugin: key.as_str().to_owned(), event, cause: Cause::Absent }.into())
+    }
+
+    /// Who is wanted and not there, and what for.
+    fn missing(
+        &self,
+        participants: &Roster,
+        event: Event,
+        container: Option<&Container>,
+    ) -> Option<(&PluginKey, Event)> {
+        let Shared { requirements, .. } = &*self.shared;
+        if !gates(event) || requirements.are_none() {
+            return None;
         }
+        let name = container.map(|container| &*container.name);
         let is_there = |key: &PluginKey| participants.entries().iter().any(|entry| key.matches(&entry.id));
-        match self.shared.requirements.missing(&self.pod, container, is_there) {
-            Some(key) => Err(Failure { plugin: key.as_str().to_owned(), event, cause: Cause::Absent }.into()),
-            None => Ok(participants),
+        if let Some(key) = requirements.missing(&self.pod, name, is_there) {
+            return Some((key, event));
         }
+        let validation = Event::ValidateContainerAdjustment;
+        let validates = |key: &PluginKey| {
+            let mut validators = participants.subscribed(validation, &self.pod.namespace);
+            validators.any(|(_, entry)| key.matches(&entry.id))
+        };
+        let is_validated = event == Event::CreateContainer;
+        let key = is_validated.then(|| requirements.missing_validator(&self.pod, name, validates)).flatten()?;
+        Some((key, validation))
     }
 
     /// What a future yields, unless the caller's deadline is over before.
-    async fn in_time<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+    async fn in_time<T>(&self, future: Pin<Box<impl Future<Output = T>>>) -> Option<T> {
         match self.deadline {
             Some(deadline) => tokio::time::timeout_at(deadline, future).await.ok(),
             None => Some(future.await),
@@ -198,10 +221,10 @@ impl Operation {
     }
 }
 
-/// The caller's deadline was over while this plugin was asked.
-fn over(asked: Option<&PluginId>, event: Event) -> RelayError {
+/// The caller's deadline was over while this plugin was asked about this.
+fn over(asked: Option<(&PluginId, Event)>) -> RelayError {
     match asked {
-        Some(plugin) => Failure::new(plugin, event, Cause::CallerDeadline).into(),
+        Some((plugin, event)) => Failure::new(plugin, event, Cause::CallerDeadline).into(),
         None => RelayError::Deadline,
     }
 }

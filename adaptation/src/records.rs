@@ -1,9 +1,9 @@
 //! What is written into the ledger, and when.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use nri_proto::{Eviction, PluginId, Update};
+use nri_proto::{Container, Event, Eviction, PluginId, Pod, Update};
 
 use crate::cause::Cause;
 use crate::chain::gates;
@@ -86,14 +86,24 @@ impl Records {
 
 /// A plugin that was asked something.
 pub(crate) fn occasion(entry: &Entry, request: &Request, took: Option<Duration>) -> Occasion {
+    let shadow = entry.policy.mode == Mode::Shadow;
+    Occasion {
+        took,
+        shadow,
+        ..occasion_of(entry.id.clone().into(), request.event(), request.pod(), request.container())
+    }
+}
+
+/// One that is no plugin, or not there.
+pub(crate) fn occasion_of(plugin: Arc<str>, event: Event, pod: &Pod, container: Option<&Container>) -> Occasion {
     Occasion {
         when: SystemTime::now(),
-        plugin: entry.id.clone().into(),
-        event: Some(request.event()),
-        pod: Some(request.pod().id.as_str().into()),
-        container: request.container().map(|container| container.id.as_str().into()),
-        took,
-        shadow: entry.policy.mode == Mode::Shadow,
+        plugin,
+        event: Some(event),
+        pod: Some(pod.id.as_str().into()),
+        container: container.map(|container| container.id.as_str().into()),
+        took: None,
+        shadow: false,
     }
 }
 

@@ -28,9 +28,9 @@ impl Requirements {
         }
     }
 
-    /// Whether the operator wants validators that might be absent.
-    pub(crate) fn has_validators(&self) -> bool {
-        !self.validators.is_empty()
+    /// Whether there are none.
+    pub(crate) fn are_none(&self) -> bool {
+        self.required.is_empty() && self.validators.is_empty()
     }
 
     /// The first required plugin that is not there, unless the pod may do without.

@@ -6,6 +6,7 @@ mod ends;
 mod failures;
 mod fake;
 mod lanes;
+mod operators;
 mod policies;
 mod schedules;
 mod silence;

@@ -3,19 +3,21 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesOrdered;
 use nri_proto::{Event, PluginId, PluginInstance, Proposal, Verdict};
 use tokio::time::Instant;
 use tracing::warn;
 
-use crate::cause::{Cause, Failure, RelayError};
+use crate::cause::{Cause, RelayError};
+use crate::chain::Asking;
 use crate::config::DefaultValidator;
 use crate::entry::Entry;
 use crate::health::State;
 use crate::ledger::What;
 use crate::merge::MergedCreate;
 use crate::plugin::{PluginError, Reply};
-use crate::policy::{Mode, PluginKey};
+use crate::policy::Mode;
 use crate::records;
 use crate::request::{Request, Subject};
 use crate::roster::Roster;
@@ -27,9 +29,7 @@ const NO_REASON: &str = "unknown rejection reason";
 
 /// Whether anyone might have something against a new container.
 pub(crate) fn is_wanted(shared: &Shared, participants: &Roster, namespace: &str) -> bool {
-    default_validator(shared).is_some()
-        || shared.requirements.has_validators()
-        || participants.has_subscriber(EVENT, namespace)
+    default_validator(shared).is_some() || participants.has_subscriber(EVENT, namespace)
 }
 
 /// The validation of one container to be created.
@@ -57,34 +57,39 @@ impl Validation {
         self.answered.push(plugin.clone());
     }
 
-    /// Asks all validators at the same time. Each must accept, and those that the operator lists must be there.
-    pub(crate) async fn judge(self, merged: MergedCreate) -> Result<MergedCreate, RelayError> {
-        self.check_presence()?;
+    /// Asks all validators at the same time. Each must accept.
+    pub(crate) async fn judge(self, merged: MergedCreate, asking: &Asking) -> Result<MergedCreate, RelayError> {
         let proposal = Arc::new(self.proposal(&merged));
+        let request = Arc::new(self.original.of(EVENT, Subject::Proposal(Arc::clone(&proposal))));
         if let Some(validator) = default_validator(&self.shared) {
-            accepted(DefaultValidator::ID, &validator.validate(&proposal))?;
+            self.accept_by_default(validator, &proposal, &request)?;
         }
-        let request = Arc::new(self.original.of(EVENT, Subject::Proposal(proposal)));
-        let validators = self.participants.subscribed(EVENT, &self.original.pod().namespace);
-        let verdicts = join_all(validators.map(|(_, entry)| self.verdict(entry, &request))).await;
+        let validators: Vec<_> = self.participants.subscribed(EVENT, &self.original.pod().namespace).collect();
+        let mut verdicts: FuturesOrdered<_> =
+            validators.iter().map(|(_, entry)| self.verdict(entry, &request)).collect();
         let mut failed = None;
-        for failure in verdicts.into_iter().filter_map(Result::err) {
-            warn!(error = &failure as &dyn Error, "a container may not be created");
-            failed.get_or_insert(failure);
+        for (place, _) in &validators {
+            asking.validates(*place);
+            if let Some(Err(failure)) = verdicts.next().await {
+                warn!(error = &failure as &dyn Error, "a container may not be created");
+                failed.get_or_insert(failure);
+            }
         }
         failed.map_or(Ok(merged), Err)
     }
 
-    fn check_presence(&self) -> Result<(), RelayError> {
-        let pod = self.original.pod();
-        let container = self.original.container().map(|container| &*container.name);
-        let validates =
-            |key: &PluginKey, entry: &Entry| key.matches(&entry.id) && entry.is_asked(EVENT, &pod.namespace);
-        let is_there = |key: &PluginKey| self.participants.entries().iter().any(|entry| validates(key, entry));
-        match self.shared.requirements.missing_validator(pod, container, is_there) {
-            Some(key) => Err(Failure { plugin: key.as_str().to_owned(), event: EVENT, cause: Cause::Absent }.into()),
-            None => Ok(()),
+    fn accept_by_default(
+        &self,
+        validator: &DefaultValidator,
+        proposal: &Proposal,
+        request: &Request,
+    ) -> Result<(), RelayError> {
+        let accepted = accepted(DefaultValidator::ID, &validator.validate(proposal));
+        if let Err(RelayError::Rejected { reason, .. }) = &accepted {
+            let occasion = records::occasion_of(DefaultValidator::ID.into(), EVENT, request.pod(), request.container());
+            self.shared.records.ledger().record(&occasion, What::Rejected { reason: reason.clone() });
         }
+        accepted
     }
 
     fn proposal(&self, merged: &MergedCreate) -> Proposal {
@@ -118,6 +123,8 @@ impl Validation {
         let verdict = match entry.ask(request).await {
             Ok(Reply::Verdict(verdict)) => accepted(entry.id.as_str(), &verdict),
             Ok(_) => Err(failed(entry, PluginError::Breach("its answer is not a verdict").into())),
+            // One that is gone is absent, and whether that matters is known before anyone is asked.
+            Err(Cause::PassedOver(State::Closed) | Cause::Plugin(PluginError::Left(_))) if !is_listed(entry) => Ok(()),
             Err(cause) => Err(failed(entry, cause)),
         };
         let Err(failure) = verdict else { return Ok(()) };
@@ -135,6 +142,11 @@ impl Validation {
             Mode::Shadow => Ok(()),
         }
     }
+}
+
+/// The operator wants this one.
+fn is_listed(entry: &Entry) -> bool {
+    entry.policy.validator || entry.policy.required
 }
 
 fn default_validator(shared: &Shared) -> Option<&DefaultValidator> {

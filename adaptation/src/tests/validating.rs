@@ -307,7 +307,6 @@ async fn a_validator_is_shown_updates_of_others_too() {
 
 /// U33. The error names who was being asked.
 #[tokio::test(start_paused = true)]
-#[ignore = "waits for a caller's deadline to name the validator: it names the last plugin that was asked before"]
 async fn u33_a_callers_deadline_names_the_validator_that_was_being_asked() {
     let diary = Diary::default();
     let plugin = FakePlugin::new("10-a", LIFE, at_once(), &diary);
@@ -320,7 +319,6 @@ async fn u33_a_callers_deadline_names_the_validator_that_was_being_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "waits for the ledger to hear of the default validator"]
 async fn what_the_default_validator_rejects_is_in_the_ledger() {
     let policy = "[default_validator]\nenable = true\nrequired_plugins = ['nobody']";
     let nri = adaptation(policy, &[]).await;
@@ -331,7 +329,6 @@ async fn what_the_default_validator_rejects_is_in_the_ledger() {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "waits for the ledger to hear of plugins that are absent"]
 async fn what_failed_because_a_plugin_is_absent_is_in_the_ledger() {
     for axis in ["required", "validator"] {
         let nri = adaptation(&format!("[plugins.guard]\n{axis} = true"), &[]).await;
@@ -342,7 +339,6 @@ async fn what_failed_because_a_plugin_is_absent_is_in_the_ledger() {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "waits for the absence of a validator to be known before plugins are asked"]
 async fn a_validator_that_is_absent_fails_a_create_before_anyone_is_asked() {
     let diary = Diary::default();
     let plugin = FakePlugin::new("10-a", LIFE, at_once(), &diary);
