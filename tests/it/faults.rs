@@ -306,7 +306,10 @@ async fn u35_what_comes_of_a_plugins_death_is_decided_by_policy_at_any_moment() 
 /// Plugins of old know one RPC for most events. Go's server of then, and ttrpc's for Rust, say so in different ways.
 #[tokio::test(start_paused = true)]
 async fn a_plugin_of_old_hears_of_an_event_through_state_change() {
-    for (code, text) in [(Code::UNIMPLEMENTED, "method"), (Code::INVALID_ARGUMENT, "/x/y does not exist")] {
+    for (code, text) in [
+        (Code::UNIMPLEMENTED, "method"),
+        (Code::INVALID_ARGUMENT, "/nri.pkg.api.v1alpha1.Plugin/RunPodSandbox does not exist"),
+    ] {
         let nri = start("", DONE);
         let mut plugin = Raw::join(&nri, "10-a").await;
         let asking = async {

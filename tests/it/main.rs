@@ -13,4 +13,5 @@ mod node;
 mod raw;
 mod sync_plugin;
 mod tidy;
+mod unasked;
 mod workspace;

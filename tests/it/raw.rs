@@ -1,7 +1,7 @@
 //! A plugin made by hand, over a connection in memory: time can stand still.
 
 use nri_adaptation::Adaptation;
-use nri_proto::api;
+use nri_proto::{Event, EventMask, api};
 use nri_tests::wire::{RUNTIME, encode, frame, message, request, response};
 use protobuf::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -22,14 +22,17 @@ impl Raw {
         Self { stream, received: [Vec::new(), Vec::new()], next: 1 }
     }
 
-    /// Registers, and answers Configure and Synchronize with nothing: it subscribes to everything.
+    /// Registers, and is synchronized with nothing. It subscribes to everything but validation.
     pub(crate) async fn join(nri: &Adaptation, id: &str) -> Self {
         let mut raw = Self::connect(nri);
         raw.register(id).await;
-        for _ in ["Configure", "Synchronize"] {
-            let (id, _) = raw.asked().await;
-            raw.answer(id, &api::Empty::new()).await;
-        }
+        let mut events = EventMask::ALL;
+        events.remove(Event::ValidateContainerAdjustment);
+        let (configure, _) = raw.asked().await;
+        let events = events.to_wire().unwrap();
+        raw.answer(configure, &api::ConfigureResponse { events, ..Default::default() }).await;
+        let (synchronize, _) = raw.asked().await;
+        raw.answer(synchronize, &api::SynchronizeResponse::new()).await;
         while nri.plugins().iter().all(|plugin| plugin.id.as_str() != id) {
             tokio::task::yield_now().await;
         }
