@@ -3,6 +3,7 @@
 mod callers;
 mod ends;
 mod fake;
+mod joins;
 mod lanes;
 mod policies;
 mod schedules;
