@@ -32,6 +32,9 @@ use crate::payload::Payload;
 use crate::protocol::{Call, Event, Hello, Outcome, Plugin, Request, Response, Wait};
 use crate::run::{Bench, Serial};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() {
     let driver = Driver::default();
