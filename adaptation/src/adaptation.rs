@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use nri_proto::mux::Mux;
-use nri_proto::{Event, EventMask, PluginId, Pod};
+use nri_proto::{Event, EventMask, PluginId, Pod, StopReply, Update};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::broadcast;
+use tokio::time::Instant;
 use tracing::warn;
 
 use crate::budget;
+use crate::cause::Cause;
 use crate::config::Config;
 use crate::connection::{CHANNELS, take_in};
 use crate::entry::Entry;
@@ -18,12 +20,15 @@ use crate::health::State;
 use crate::ledger::Ledger;
 use crate::listener::listen;
 use crate::operation::Operation;
-use crate::plugin::{Introduction, Plugin, PluginError};
-use crate::policy::Declared;
+use crate::plugin::{Introduction, Plugin, PluginError, Reply};
+use crate::policy::{Declared, Policy};
 use crate::shared::Shared;
 use crate::socket::{BindError, Socket};
-use crate::source::Source;
+use crate::source::{Source, SourceError};
 use crate::unasked::Unasked;
+
+/// The name of the request that tells a plugin what there is.
+const SYNCHRONIZE: &str = "Synchronize";
 
 /// Why a plugin was not let in.
 #[derive(Clone, Debug, Error)]
@@ -51,6 +56,14 @@ pub enum AdmitError {
         plugin: PluginId,
         /// For what.
         step: &'static str,
+    },
+    /// The runtime does not want it.
+    #[error("the runtime failed to synchronize plugin {plugin}")]
+    Source {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why.
+        source: SourceError,
     },
     /// The adaptation was stopped.
     #[error("NRI was stopped")]
@@ -242,21 +255,62 @@ async fn try_admit(
     let (events, effective) = configure(shared, &id, plugin.as_ref(), config).await?;
     let policy = effective.policy.clone();
     let _joining = Joining::begin(shared);
-    let snapshot = shared.source.snapshot().await.seen_by(&policy.namespaces);
-    let updates = match tokio::time::timeout(policy.sync_timeout, plugin.synchronize(snapshot)).await {
-        Ok(synchronized) => synchronized.map_err(|source| AdmitError::Synchronize { plugin: id.clone(), source })?,
-        Err(_) => return Err(AdmitError::TimedOut { plugin: id, step: "synchronized" }),
-    };
-    if !updates.is_empty() {
-        // What fails of it is logged: the wire has no place for it here.
-        let _ = Unasked::updates(updates).apply(shared, &id, &policy).await;
-    }
+    let updates = synchronize(shared, &id, plugin.as_ref(), &policy).await?;
+    settle(shared, &id, &policy, updates).await.map_err(|source| AdmitError::Source { plugin: id.clone(), source })?;
     let entry = Entry::new(id.clone(), events, policy, plugin, Arc::clone(shared));
     if !shared.add(entry) {
         return Err(AdmitError::Stopped);
     }
     shared.watchers.tell(Happening::Joined { plugin: id, events, policy: effective.to_string() });
     Ok(())
+}
+
+/// Tells a plugin what there is. Counted like any other request.
+async fn synchronize(
+    shared: &Shared,
+    id: &PluginId,
+    plugin: &dyn Plugin,
+    policy: &Policy,
+) -> Result<Vec<Update>, AdmitError> {
+    let snapshot = shared.source.snapshot().await.seen_by(&policy.namespaces);
+    let begun = Instant::now();
+    let synchronized = tokio::time::timeout(policy.sync_timeout, plugin.synchronize(snapshot)).await;
+    let failure = match &synchronized {
+        Ok(Ok(_)) => None,
+        Ok(Err(error)) => Some(Cause::Plugin(error.clone())),
+        Err(_) => Some(Cause::TimedOut),
+    };
+    let metrics = shared.watchers.metrics();
+    metrics.latency(id, SYNCHRONIZE, begun.elapsed());
+    metrics.invocation(id, SYNCHRONIZE, failure.as_ref());
+    let updates = match synchronized {
+        Ok(synchronized) => synchronized.map_err(|source| AdmitError::Synchronize { plugin: id.clone(), source })?,
+        Err(_) => return Err(AdmitError::TimedOut { plugin: id.clone(), step: "synchronized" }),
+    };
+    metrics.adjustments(id, SYNCHRONIZE, &Reply::Stop(StopReply { updates: updates.clone(), ..StopReply::default() }));
+    Ok(updates)
+}
+
+/// Has the runtime make the updates that a plugin asked for when it was synchronized, as far as it may. What fails of
+/// them is logged: the wire has no place for it here.
+async fn settle(shared: &Shared, id: &PluginId, policy: &Policy, updates: Vec<Update>) -> Result<(), SourceError> {
+    let mut settled = None;
+    if !updates.is_empty() {
+        let place = &mut settled;
+        let apply = move |updates, _evictions| async move {
+            let (failed, outcome) = match shared.source.synchronized(id, updates).await {
+                Ok(failed) => (failed, Ok(())),
+                Err(error) => (Vec::new(), Err(error)),
+            };
+            *place = Some(outcome);
+            failed
+        };
+        let _ = Unasked::updates(updates).apply_by(shared, id, policy, apply).await;
+    }
+    match settled {
+        Some(outcome) => outcome,
+        None => shared.source.synchronized(id, Vec::new()).await.map(drop),
+    }
 }
 
 async fn configure(

@@ -17,6 +17,9 @@ use crate::request::Request;
 const BEHIND: usize = 1024;
 
 /// Counts what plugins do. Each method has a default that counts nothing, and must not wait.
+///
+/// An operation is the name of the RPC. `Synchronize`, with which a plugin joins, is one too: its answer is that to a stop,
+/// which can ask for the same.
 pub trait Metrics: Send + Sync + 'static {
     /// A plugin was asked, and this is what came of it.
     fn invocation(&self, plugin: &PluginId, operation: &str, failure: Option<&Cause>) {
@@ -143,8 +146,8 @@ impl Watchers {
     /// A plugin was asked: counted always, told if someone listens.
     pub(crate) fn asked(&self, plugin: &PluginId, request: &Request, took: Duration, failure: Option<&Cause>) {
         let operation = request.event().rpc();
-        self.metrics.invocation(plugin, operation, failure);
         self.metrics.latency(plugin, operation, took);
+        self.metrics.invocation(plugin, operation, failure);
         if self.happenings.receiver_count() == 0 {
             return;
         }

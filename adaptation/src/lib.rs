@@ -125,7 +125,7 @@ pub use config::Config;
 pub use events::{Happening, Metrics, NoMetrics};
 pub use operation::{Notice, Operation};
 pub use plugin::Plugin;
-pub use source::Source;
+pub use source::{Source, SourceError};
 
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,14 @@
 
 use async_trait::async_trait;
 use nri_proto::{Eviction, PluginId, Update};
+use thiserror::Error;
 
 use crate::snapshot::Snapshot;
+
+/// Why the runtime does not let a plugin in that it has synchronized.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct SourceError(pub String);
 
 /// Where a joining plugin's snapshot comes from, and where what plugins want by themselves goes to.
 ///
@@ -12,6 +18,16 @@ use crate::snapshot::Snapshot;
 pub trait Source: Send + Sync + 'static {
     /// The pods and containers that there are.
     async fn snapshot(&self) -> Snapshot;
+
+    /// A plugin was told what there is, and asks for these updates, if for any. Returns the updates that failed. By default
+    /// they are [applied](Source::apply).
+    ///
+    /// # Errors
+    ///
+    /// The plugin is not let in.
+    async fn synchronized(&self, plugin: &PluginId, updates: Vec<Update>) -> Result<Vec<Update>, SourceError> {
+        if updates.is_empty() { Ok(updates) } else { Ok(self.apply(plugin, updates, Vec::new()).await) }
+    }
 
     /// Updates and evicts containers because a plugin asks for it. Returns the updates that failed.
     async fn apply(&self, plugin: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update>;

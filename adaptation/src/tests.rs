@@ -5,6 +5,7 @@ mod callers;
 mod ends;
 mod failures;
 mod fake;
+mod joins;
 mod lanes;
 mod operators;
 mod policies;

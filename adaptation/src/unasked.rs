@@ -38,6 +38,18 @@ impl Unasked {
         plugin: &PluginId,
         policy: &Policy,
     ) -> Result<Vec<Update>, Undone> {
+        self.apply_by(shared, plugin, policy, |updates, evictions| shared.source.apply(plugin, updates, evictions))
+            .await
+    }
+
+    /// The same, done in another way.
+    pub(crate) async fn apply_by<F: Future<Output = Vec<Update>>>(
+        self,
+        shared: &Shared,
+        plugin: &PluginId,
+        policy: &Policy,
+        apply: impl FnOnce(Vec<Update>, Vec<Eviction>) -> F,
+    ) -> Result<Vec<Update>, Undone> {
         let Self { updates, evictions } = self;
         let occasion = records::unasked(plugin, policy.mode);
         if let Err(not_allowed) = policy.allow.check_unasked(&updates, &evictions) {
@@ -49,7 +61,7 @@ impl Unasked {
             shared.records.unasked(&occasion, plugin, updates, &evictions, &[]);
             return Ok(Vec::new());
         }
-        let applying = shared.source.apply(plugin, updates.clone(), evictions.clone());
+        let applying = apply(updates.clone(), evictions.clone());
         let Ok(failed) = AssertUnwindSafe(applying).catch_unwind().await else {
             error!(%plugin, "the runtime panicked over what the plugin asked for");
             return Err(Undone::Panicked);
