@@ -8,9 +8,8 @@
 //! - [`health`] is the state machine that judges a plugin which does not answer, [`policy`] what
 //!   the operator says about that, [`Config`] all of it as one TOML table.
 //! - [`Source`] is what the adaptation needs from the runtime.
-//! - [`merge`] decides what comes out when several plugins adjust one container. It is a pure
-//!   function, and not on the way of a request yet. [`dry_run`] tries it by an operator's policies.
-//! - [`ledger`] remembers who changed what. Nothing writes to it yet.
+//! - [`merge`] decides what comes out when several plugins adjust one container, [`ledger`] remembers who changed what
+//!   ([`Adaptation::ledger`]), [`dry_run`] tries replies without any plugin. All three are pure.
 //!
 //! A runtime in one file, with a plugin that is built in:
 //!
@@ -24,7 +23,7 @@
 //! use nri_adaptation::snapshot::Snapshot;
 //! use nri_adaptation::{Adaptation, Config, Notice, Source};
 //! use nri_proto::event::WireEvents;
-//! use nri_proto::{Container, Event, Eviction, FailurePolicy, Pod, PluginId, Update};
+//! use nri_proto::{Adjustment, Container, CreateReply, EnvVar, Event, Eviction, FailurePolicy, Field, Pod, PluginId, Update};
 //!
 //! /// The runtime: it has no containers yet, and makes no updates.
 //! struct Node;
@@ -39,16 +38,22 @@
 //!     }
 //! }
 //!
-//! /// A plugin: it lets no container start whose name is "evil".
+//! /// A plugin: it tells containers how much to log, and lets none start whose name is "evil".
 //! struct Guard;
 //!
 //! #[async_trait]
 //! impl Plugin for Guard {
 //!     async fn configure(&self, _: Introduction) -> Result<Subscription, PluginError> {
-//!         let events = WireEvents { known: Event::StartContainer.into(), unknown: 0 };
-//!         Ok(Subscription { events, declared: FailurePolicy::default() })
+//!         let known = [Event::CreateContainer, Event::StartContainer].into_iter().collect();
+//!         Ok(Subscription { events: WireEvents { known, unknown: 0 }, declared: FailurePolicy::default() })
 //!     }
 //!     async fn ask(self: Arc<Self>, request: Arc<Request>, _: Duration) -> Result<Reply, PluginError> {
+//!         if request.event() == Event::CreateContainer {
+//!             let mut adjustment = Adjustment::default();
+//!             adjustment.env.set(EnvVar::new("LOG_LEVEL", "debug")).expect("it has no dash");
+//!             let reply = CreateReply { adjustment: Some(adjustment), ..CreateReply::default() };
+//!             return Ok(Reply::Create(Box::new(reply)));
+//!         }
 //!         match request.container() {
 //!             Some(container) if container.name == "evil" => Err(PluginError::refused("it is evil")),
 //!             _ => Ok(Reply::Heard),
@@ -63,19 +68,25 @@
 //! nri.admit("10-guard".parse()?, Arc::new(Guard)).await?;
 //!
 //! let operation = nri.begin(Pod { id: "pod0".to_owned(), ..Pod::default() });
-//! let container = |name: &str| Container { name: name.to_owned(), ..Container::default() };
+//! let container = |name: &str| Container { id: format!("{name}0"), name: name.to_owned(), ..Container::default() };
+//! let merged = operation.create_container(container("good")).await?;
+//! assert!(merged.adjustment.env.get("LOG_LEVEL").is_some());
 //! operation.notify(Notice::Start(container("good"))).await?;
 //! let refused = operation.notify(Notice::Start(container("evil"))).await.unwrap_err();
 //! assert_eq!(refused.to_string(), "plugin 10-guard failed to handle StartContainer request");
 //! operation.commit();
+//!
+//! // Who changed what?
+//! let why = nri.ledger(|ledger| ledger.why("good0", Field::Env, Some("LOG_LEVEL")));
+//! assert!(why[0].to_string().starts_with("10-guard set Env LOG_LEVEL: debug"));
 //!
 //! nri.stop().await;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! What is not here yet: the merge on the way of a request, so [`Operation`] returns what each plugin
-//! said; validation; the journal that makes joining exact, and plugins that the runtime launches itself.
+//! What is not here yet: the journal that makes joining exact, the undo of an act that failed, and plugins that the runtime
+//! launches itself.
 //!
 //! # Tasks
 //!
