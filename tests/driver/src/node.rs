@@ -1,16 +1,74 @@
 //! The runtime behind the adaptation: it has what the controller says it has.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use async_trait::async_trait;
-use nri_adaptation::Source;
 use nri_adaptation::snapshot::Snapshot;
+use nri_adaptation::{Source, SourceError};
 use nri_proto::{Eviction, PluginId, Update, api};
+use tokio::task;
 
 use crate::clock::monotonic_ns;
 use crate::lines::Lines;
 use crate::protocol::{Encoded, Event, Objects, Request, Sync};
+
+/// What plugins are synchronized with.
+#[derive(Clone, Default)]
+pub(crate) struct State {
+    pub(crate) snapshot: Snapshot,
+    /// Why the plugin is not let in all the same.
+    pub(crate) failure: Option<String>,
+}
+
+impl State {
+    /// What the controller wants them to be synchronized with.
+    pub(crate) fn decode(objects: &Objects) -> Result<Self> {
+        let pods = objects.pods_b64.iter().map(|pod| Ok(pod.decode::<api::PodSandbox>()?.into()));
+        let containers =
+            objects.containers_b64.iter().map(|container| Ok(container.decode::<api::Container>()?.into()));
+        let snapshot = Snapshot {
+            pods: pods.collect::<Result<_>>().context("pods")?,
+            containers: containers.collect::<Result<_>>().context("containers")?,
+        };
+        let failure = objects.fail_sync.then(|| "synchronization failed on request (fail_sync)".to_owned());
+        Ok(Self { snapshot, failure })
+    }
+}
+
+/// The synchronizations that there were, and those under way. Each of them is made by one task from its beginning to its end.
+#[derive(Default)]
+pub(crate) struct Syncs(Mutex<Course>);
+
+#[derive(Default)]
+struct Course {
+    ended: Vec<Sync>,
+    begun: HashMap<Option<task::Id>, i64>,
+}
+
+impl Syncs {
+    fn begin(&self) {
+        self.course().begun.insert(task::try_id(), monotonic_ns());
+    }
+
+    /// The plugin has answered, or has failed to.
+    pub(crate) fn end(&self, error: &str) {
+        let mut course = self.course();
+        if let Some(t0_ns) = course.begun.remove(&task::try_id()) {
+            course.ended.push(Sync { t0_ns, t1_ns: monotonic_ns(), error: error.to_owned() });
+        }
+    }
+
+    /// Those that ended since the last time.
+    pub(crate) fn take(&self) -> Vec<Sync> {
+        std::mem::take(&mut self.course().ended)
+    }
+
+    fn course(&self) -> MutexGuard<'_, Course> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// What the controller said last.
 pub(crate) struct Node {
@@ -18,54 +76,97 @@ pub(crate) struct Node {
     callbacks: bool,
     sync_events: bool,
     state: Arc<Mutex<State>>,
-}
-
-/// What outlives one start of the runtime.
-#[derive(Default)]
-pub(crate) struct State {
-    pub(crate) snapshot: Snapshot,
-    pub(crate) syncs: Vec<Sync>,
+    syncs: Arc<Syncs>,
+    /// What all plugins are synchronized with that are there when the runtime starts.
+    at_start: Mutex<Option<Snapshot>>,
+    /// Why the plugins that these tasks synchronize are not let in.
+    failures: Mutex<HashMap<Option<task::Id>, String>>,
 }
 
 impl Node {
-    pub(crate) fn new(lines: Lines, request: &Request, state: Arc<Mutex<State>>) -> Self {
-        Self { lines, callbacks: request.callbacks, sync_events: request.sync_events, state }
+    pub(crate) fn new(lines: Lines, request: &Request, state: Arc<Mutex<State>>, syncs: Arc<Syncs>) -> Self {
+        Self {
+            lines,
+            callbacks: request.callbacks,
+            sync_events: request.sync_events,
+            state,
+            syncs,
+            at_start: Mutex::default(),
+            failures: Mutex::default(),
+        }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Begins the one synchronization of all plugins that are there when the runtime starts, also if there are none.
+    /// Returns why it is to fail, if it is.
+    pub(crate) async fn begin_start(&self) -> Option<String> {
+        let State { snapshot, failure } = self.current().await;
+        self.syncs.begin();
+        *lock(&self.at_start) = Some(snapshot);
+        failure
     }
-}
 
-/// Reads what a plugin is to be synchronized with.
-pub(crate) fn decode(objects: &Objects) -> Result<Snapshot> {
-    let pods = objects.pods_b64.iter().map(|pod| Ok(pod.decode::<api::PodSandbox>()?.into()));
-    let containers = objects.containers_b64.iter().map(|container| Ok(container.decode::<api::Container>()?.into()));
-    Ok(Snapshot { pods: pods.collect::<Result<_>>()?, containers: containers.collect::<Result<_>>()? })
+    /// Ends it.
+    pub(crate) fn end_start(&self) {
+        *lock(&self.at_start) = None;
+        self.syncs.end("");
+    }
+
+    /// What there is, as the controller says now or has said.
+    async fn current(&self) -> State {
+        if !self.sync_events {
+            return lock(&self.state).clone();
+        }
+        let reply = self.lines.ask(|seq| Event::Sync { seq }).await.unwrap_or_default();
+        State::decode(&reply.objects)
+            .unwrap_or_else(|error| State { failure: Some(format!("{error:#}")), ..State::default() })
+    }
 }
 
 #[async_trait]
 impl Source for Node {
     async fn snapshot(&self) -> Snapshot {
-        let t0_ns = monotonic_ns();
-        let snapshot = if self.sync_events {
-            let reply = self.lines.ask(|seq| Event::Sync { seq }).await.unwrap_or_default();
-            decode(&reply.objects).unwrap_or_default()
-        } else {
-            self.state().snapshot.clone()
-        };
-        self.state().syncs.push(Sync { t0_ns, t1_ns: monotonic_ns() });
+        let at_start = lock(&self.at_start).clone();
+        if let Some(snapshot) = at_start {
+            return snapshot;
+        }
+        let State { snapshot, failure } = self.current().await;
+        let mut failures = lock(&self.failures);
+        failures.remove(&task::try_id());
+        failures.extend(failure.map(|failure| (task::try_id(), failure)));
+        self.syncs.begin();
         snapshot
+    }
+
+    async fn synchronized(&self, plugin: &PluginId, updates: Vec<Update>) -> Result<Vec<Update>, SourceError> {
+        if self.callbacks {
+            let (plugin, updates_b64) = (plugin.to_string(), encode_all::<_, api::ContainerUpdate>(updates));
+            self.lines.write(&Event::Synced { plugin, updates_b64 });
+        }
+        match lock(&self.failures).remove(&task::try_id()) {
+            None => Ok(Vec::new()),
+            Some(failure) => Err(SourceError(failure)),
+        }
     }
 
     async fn apply(&self, _: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
         if !self.callbacks {
             return Vec::new();
         }
-        let updates_b64 = updates.into_iter().map(|update| Encoded::of(&api::ContainerUpdate::from(update))).collect();
-        let evict_b64 = evictions.into_iter().map(|evict| Encoded::of(&api::ContainerEviction::from(evict))).collect();
+        let updates_b64 = encode_all::<_, api::ContainerUpdate>(updates.clone());
+        let evict_b64 = encode_all::<_, api::ContainerEviction>(evictions);
         let reply = self.lines.ask(|seq| Event::Update { seq, updates_b64, evict_b64 }).await.unwrap_or_default();
+        if !reply.error.is_empty() {
+            return updates;
+        }
         let failed = reply.failed_b64.iter().filter_map(|failed| failed.decode::<api::ContainerUpdate>().ok());
         failed.map(Update::from).collect()
     }
+}
+
+fn encode_all<T, M: From<T> + protobuf::MessageFull>(words: Vec<T>) -> Vec<Encoded> {
+    words.into_iter().map(|word| Encoded::of(&M::from(word))).collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,20 +1,20 @@
 //! The pod and the container that benchmarks use, from the controller's files.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use nri_adaptation::snapshot::Snapshot;
-use nri_proto::{Container, ContainerState, Pod, Resources, api};
+use nri_proto::{Container, ContainerState, CreateReply, Pod, Resources, api};
 use protobuf::Message;
 
 use crate::protocol::Request;
 
 /// The annotation that tells plugins how to answer.
-const MODE: &str = "nribench/mode";
+pub(crate) const MODE: &str = "nribench/mode";
 
-#[derive(Clone)]
 pub(crate) struct Payload {
+    directory: PathBuf,
     pod: Pod,
     container: Container,
     seccomp: Container,
@@ -23,7 +23,9 @@ pub(crate) struct Payload {
 
 impl Payload {
     pub(crate) fn load(directory: &str) -> Result<Self> {
+        let directory = Path::new(directory);
         Ok(Self {
+            directory: directory.to_owned(),
             pod: read::<api::PodSandbox>(directory, "pod.bin")?.into(),
             container: read::<api::Container>(directory, "container.bin")?.into(),
             seccomp: read::<api::Container>(directory, "container_seccomp.bin")?.into(),
@@ -51,6 +53,12 @@ impl Payload {
         self.update.clone()
     }
 
+    /// What the plugin of this number replies to a create.
+    pub(crate) fn adjustment(&self, number: usize) -> Result<CreateReply> {
+        let file = format!("rsp_create_adj_{number:02}.bin");
+        Ok(read::<api::CreateContainerResponse>(&self.directory, &file)?.into())
+    }
+
     /// So many pods and containers, the first container perhaps a big one.
     pub(crate) fn snapshot(&self, request: &Request) -> Snapshot {
         let pods: Vec<Pod> = (0..request.pods).map(|number| Pod { id: id("9d", number), ..self.pod.clone() }).collect();
@@ -68,8 +76,13 @@ impl Payload {
     }
 }
 
-fn read<M: Message>(directory: &str, name: &str) -> Result<M> {
-    let path = Path::new(directory).join(name);
+/// The container that plugins update when another one stops.
+pub(crate) fn other_container() -> String {
+    id("c7", 0xff_ffff)
+}
+
+fn read<M: Message>(directory: &Path, name: &str) -> Result<M> {
+    let path = directory.join(name);
     let bytes = fs::read(&path).with_context(|| format!("could not read {}", path.display()))?;
     M::parse_from_bytes(&bytes).with_context(|| format!("could not parse {}", path.display()))
 }

@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use protobuf::Message;
+use protobuf::{Message, MessageFull};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use crate::sorted;
 
 /// A message in base64.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -14,8 +18,10 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Encoded(String);
 
 impl Encoded {
-    pub(crate) fn of(message: &impl Message) -> Self {
-        Self(STANDARD.encode(message.write_to_bytes().expect("encoding to memory does not fail")))
+    pub(crate) fn of<M: MessageFull>(message: &M) -> Self {
+        let mut bytes = message.write_to_bytes().expect("encoding to memory does not fail");
+        sorted::sort(&mut bytes, &M::descriptor()).expect("it has just been encoded");
+        Self(STANDARD.encode(bytes))
     }
 
     pub(crate) fn decode<M: Message>(&self) -> Result<M> {
@@ -42,11 +48,16 @@ pub(crate) struct Request {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) nri_version: String,
+    pub(crate) plugin_path: String,
+    pub(crate) plugin_config_path: String,
     pub(crate) disable_connections: bool,
+    pub(crate) default_validator: Option<DefaultValidator>,
     pub(crate) callbacks: bool,
     pub(crate) sync_events: bool,
+    pub(crate) record_metrics: bool,
     pub(crate) strikes: u32,
     pub(crate) policy: String,
+    pub(crate) layer: String,
     pub(crate) pods: usize,
     pub(crate) containers: usize,
     pub(crate) big_kb: usize,
@@ -63,14 +74,41 @@ pub(crate) struct Request {
     pub(crate) inline: bool,
     pub(crate) bin_ms: u64,
     pub(crate) slow_ms: u64,
+    pub(crate) sample: bool,
     pub(crate) request_b64: Encoded,
     pub(crate) replies: Vec<Reply>,
     pub(crate) seen: bool,
     pub(crate) tag: String,
     pub(crate) seq: u64,
     pub(crate) failed_b64: Vec<Encoded>,
+    pub(crate) error: String,
     #[serde(flatten)]
     pub(crate) objects: Objects,
+}
+
+impl Request {
+    /// Reads a line. What is null is absent. An error has the id, if that could be read.
+    pub(crate) fn read(line: &[u8]) -> Result<Self, (i64, serde_json::Error)> {
+        let mut fields: serde_json::Map<String, Value> = serde_json::from_slice(line).map_err(|error| (0, error))?;
+        fields.retain(|_, value| !value.is_null());
+        let id = fields.get("id").and_then(Value::as_i64).unwrap_or(0);
+        Self::deserialize(Value::Object(fields)).map_err(|error| (id, error))
+    }
+}
+
+/// The default validator, with upstream's keys.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct DefaultValidator {
+    pub(crate) enable: bool,
+    pub(crate) reject_oci_hook_adjustment: bool,
+    pub(crate) reject_runtime_default_seccomp_adjustment: bool,
+    pub(crate) reject_unconfined_seccomp_adjustment: bool,
+    pub(crate) reject_custom_seccomp_adjustment: bool,
+    pub(crate) reject_namespace_adjustment: bool,
+    pub(crate) reject_sysctl_adjustment: bool,
+    pub(crate) required_plugins: Vec<String>,
+    pub(crate) tolerate_missing_plugins_annotation: String,
 }
 
 /// What a plugin is said to have replied.
@@ -87,6 +125,7 @@ pub(crate) struct Reply {
 pub(crate) struct Objects {
     pub(crate) pods_b64: Vec<Encoded>,
     pub(crate) containers_b64: Vec<Encoded>,
+    pub(crate) fail_sync: bool,
 }
 
 /// One line on our standard output that answers a command.
@@ -111,6 +150,11 @@ pub(crate) struct Response {
     pub(crate) plugins: Option<Vec<Plugin>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) merge: Option<Merge>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) metrics: Option<Vec<Metric>>,
+    /// Dropped when the answer is written.
+    #[serde(skip)]
+    pub(crate) unanswered: Option<oneshot::Sender<()>>,
 }
 
 /// How a command ended.
@@ -142,11 +186,12 @@ pub(crate) struct Wait {
 pub(crate) struct Sync {
     pub(crate) t0_ns: i64,
     pub(crate) t1_ns: i64,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) error: String,
 }
 
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Call {
-    #[serde(skip_serializing_if = "Encoded::is_empty")]
     pub(crate) response_b64: Encoded,
 }
 
@@ -192,6 +237,8 @@ pub(crate) struct Run {
     pub(crate) series: Vec<usize>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) slow: Vec<Slow>,
+    #[serde(skip_serializing_if = "Encoded::is_empty")]
+    pub(crate) sample_b64: Encoded,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) by_op: BTreeMap<String, ByOp>,
 }
@@ -236,6 +283,35 @@ pub(crate) struct Stats {
     pub(crate) tasks: usize,
 }
 
+/// Something that was counted.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub(crate) enum Metric {
+    Invocation {
+        plugin: String,
+        op: String,
+        #[serde(skip_serializing_if = "String::is_empty")]
+        error: String,
+    },
+    Latency {
+        plugin: String,
+        op: String,
+        ns: u64,
+    },
+    Adjustments {
+        plugin: String,
+        op: String,
+        adjusts: bool,
+        #[serde(skip_serializing_if = "Encoded::is_empty")]
+        adjust_b64: Encoded,
+        updates: usize,
+        evicts: usize,
+    },
+    Count {
+        count: usize,
+    },
+}
+
 /// A line that nobody asked for.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
@@ -247,6 +323,10 @@ pub(crate) enum Event {
     },
     Sync {
         seq: u64,
+    },
+    Synced {
+        plugin: String,
+        updates_b64: Vec<Encoded>,
     },
     Plugin {
         plugin: String,

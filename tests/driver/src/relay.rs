@@ -1,8 +1,11 @@
 //! One operation by its name.
 
+use std::any::Any;
 use std::error::Error;
+use std::panic::AssertUnwindSafe;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use futures_util::FutureExt;
 use nri_adaptation::health::State;
 use nri_adaptation::merge::{AskedEviction, MergedCreate, MergedStop, MergedUpdate};
 use nri_adaptation::plugin::PluginError;
@@ -25,13 +28,13 @@ pub(crate) enum Act {
 pub(crate) fn read(op: &str, request: &Encoded) -> Result<(Pod, Act)> {
     macro_rules! about_pod {
         ($message:ident, $notice:expr) => {{
-            let request: api::$message = request.decode()?;
+            let request: api::$message = request.decode().context("request")?;
             (request.pod.unwrap_or_default().into(), Act::Notice($notice))
         }};
     }
     macro_rules! about_container {
         ($message:ident, $act:expr) => {{
-            let request: api::$message = request.decode()?;
+            let request: api::$message = request.decode().context("request")?;
             (request.pod.unwrap_or_default().into(), $act(request.container.unwrap_or_default().into()))
         }};
     }
@@ -42,7 +45,7 @@ pub(crate) fn read(op: &str, request: &Encoded) -> Result<(Pod, Act)> {
         "StopPodSandbox" => about_pod!(StopPodSandboxRequest, Notice::StopPod),
         "RemovePodSandbox" => about_pod!(RemovePodSandboxRequest, Notice::RemovePod),
         "UpdatePodSandbox" => {
-            let request: api::UpdatePodSandboxRequest = request.decode()?;
+            let request: api::UpdatePodSandboxRequest = request.decode().context("request")?;
             let overhead = request.overhead_linux_resources.into_option().map(Into::into);
             let resources = request.linux_resources.into_option().map(Into::into);
             (request.pod.unwrap_or_default().into(), Act::Notice(Notice::UpdatePod { overhead, resources }))
@@ -52,7 +55,7 @@ pub(crate) fn read(op: &str, request: &Encoded) -> Result<(Pod, Act)> {
         "StartContainer" => about_container!(StartContainerRequest, notice(Notice::Start)),
         "PostStartContainer" => about_container!(PostStartContainerRequest, notice(Notice::PostStart)),
         "UpdateContainer" => {
-            let request: api::UpdateContainerRequest = request.decode()?;
+            let request: api::UpdateContainerRequest = request.decode().context("request")?;
             let resources = request.linux_resources.into_option().map(Into::into);
             let container = request.container.unwrap_or_default().into();
             (request.pod.unwrap_or_default().into(), Act::Update(container, resources))
@@ -149,6 +152,31 @@ fn evicted(evictions: Vec<AskedEviction>) -> Vec<api::ContainerEviction> {
     evictions.into_iter().map(|asked| asked.eviction.into()).collect()
 }
 
+/// Reads and relays a request. Also a panic is an outcome.
+pub(crate) async fn call(
+    nri: &Adaptation,
+    op: &str,
+    request: &Encoded,
+    deadline: Option<Instant>,
+) -> Result<Encoded, Outcome> {
+    let called = Box::pin(async {
+        let (pod, act) = read(op, request).map_err(|error| failure(&error))?;
+        Box::pin(relay(nri, pod, act, deadline)).await.map(Answer::encode).map_err(|error| outcome(&error))
+    });
+    AssertUnwindSafe(called).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)))
+}
+
+/// A failure that is none of a plugin's.
+pub(crate) fn failure(error: &anyhow::Error) -> Outcome {
+    Outcome { ok: false, error: format!("{error:#}"), error_code: "" }
+}
+
+/// A panic that we survived.
+pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Outcome {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    Outcome { ok: false, error: format!("panic: {}", text.unwrap_or("without a word")), error_code: "" }
+}
+
 /// How a request's end is told.
 pub(crate) fn outcome(error: &RelayError) -> Outcome {
     Outcome { ok: false, error: chain(error), error_code: code(error) }
@@ -159,9 +187,13 @@ fn code(error: &RelayError) -> &'static str {
         RelayError::Deadline => "deadline",
         RelayError::Failed(Failure { cause, .. }) | RelayError::Validator { cause, .. } => match cause {
             Cause::PassedOver(State::Closed) => "closed",
-            Cause::TimedOut | Cause::CallerDeadline | Cause::Busy | Cause::PassedOver(_) => "deadline",
+            Cause::TimedOut
+            | Cause::CallerDeadline
+            | Cause::Busy
+            | Cause::PassedOver(_)
+            | Cause::Plugin(PluginError::NotTaken) => "deadline",
             Cause::Plugin(PluginError::Left(_) | PluginError::Gone(_) | PluginError::Breach(_)) => "closed",
-            Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. } | PluginError::NotTaken)
+            Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. })
             | Cause::NotAllowed(_)
             | Cause::Absent => "",
         },

@@ -1,5 +1,10 @@
 //! The benchmark: many operations by several callers, timed.
 
+#![allow(
+    clippy::large_futures,
+    reason = "they live in the tasks of callers; to box one for each operation would be timed"
+)]
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,9 +14,10 @@ use nri_adaptation::{Adaptation, Notice};
 use nri_proto::Pod;
 
 use crate::clock::{Used, monotonic_ns};
+use crate::metrics::Counts;
 use crate::payload::Payload;
 use crate::protocol::{ByOp, Latency, Request, Run, Slow};
-use crate::relay::{Act, chain, relay};
+use crate::relay::{Act, Answer, chain, relay};
 
 /// Counts containers over the life of the process.
 #[derive(Clone, Default)]
@@ -29,6 +35,8 @@ struct Done {
     start: Instant,
     took: Duration,
     error: Option<String>,
+    /// What came of it, if that is to be shown.
+    answer: Option<Answer>,
 }
 
 /// Whatever a run needs.
@@ -37,12 +45,15 @@ pub(crate) struct Bench {
     pub(crate) nri: Arc<Adaptation>,
     pub(crate) payload: Arc<Payload>,
     pub(crate) serial: Serial,
+    pub(crate) counts: Arc<Counts>,
 }
 
 impl Bench {
     pub(crate) async fn run(&self, request: &Request) -> Result<Run> {
-        let request = Request { callers: request.callers.max(1), ..request.clone() };
-        self.prepare(&request, 0)?;
+        let mut request = Request { callers: request.callers.max(1), ..request.clone() };
+        if request.mode.is_empty() {
+            "empty".clone_into(&mut request.mode);
+        }
         if request.warmup > 0 {
             let warmup = Request { n: request.warmup, duration_ms: 0, inline: false, ..request.clone() };
             Box::pin(self.chunks(&warmup, &mut Used::default())).await?;
@@ -50,6 +61,8 @@ impl Bench {
         let (t0_ns, t0) = (monotonic_ns(), Instant::now());
         let mut used = Used::default();
         let (done, wall) = if request.duration_ms > 0 || request.inline {
+            // A caller would only end if there were no such operation.
+            self.prepare(&request, 0)?;
             Box::pin(self.inline(&request, &mut used)).await?
         } else {
             Box::pin(self.chunks(&request, &mut used)).await?
@@ -67,13 +80,13 @@ impl Bench {
             let queue = Arc::new(Mutex::new(made.collect::<Result<VecDeque<_>>>()?));
             let (before, begun) = (Used::now(), Instant::now());
             let callers = (0..request.callers).map(|_| {
-                let (bench, queue) = (self.clone(), Arc::clone(&queue));
+                let (bench, queue, sample) = (self.clone(), Arc::clone(&queue), request.sample);
                 async move {
                     let mut done = Vec::new();
                     loop {
                         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                         let Some((op, pod, act)) = next else { return done };
-                        done.push(bench.perform(op, pod, act).await);
+                        done.push(bench.perform(op, pod, act, sample).await);
                     }
                 }
             });
@@ -105,7 +118,7 @@ impl Bench {
                         }
                     };
                     let (true, Ok((op, pod, act))) = (goes_on, bench.prepare(&request, caller)) else { return done };
-                    done.push(bench.perform(op, pod, act).await);
+                    done.push(bench.perform(op, pod, act, request.sample).await);
                 }
             }
         });
@@ -135,11 +148,15 @@ impl Bench {
         Ok((op.clone(), pod, act))
     }
 
-    async fn perform(&self, op: String, pod: Pod, act: Act) -> Done {
+    async fn perform(&self, op: String, pod: Pod, act: Act, sample: bool) -> Done {
         let start = Instant::now();
         let answer = relay(&self.nri, pod, act, None).await;
         let took = start.elapsed();
-        Done { op, start, took, error: answer.err().map(|error| chain(&error)) }
+        self.counts.requested(&self.nri);
+        match answer {
+            Ok(answer) => Done { op, start, took, error: None, answer: sample.then_some(answer) },
+            Err(error) => Done { op, start, took, error: Some(chain(&error)), answer: None },
+        }
     }
 }
 
@@ -169,7 +186,13 @@ fn summary(request: &Request, done: Vec<Done>, wall: Duration, used: Used, t0: I
     };
     let mut by_op: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     let mut all = Vec::with_capacity(done.len());
-    for Done { op, start, took, error } in done {
+    let mut last = None;
+    for Done { op, start, took, error, answer } in done {
+        if let Some(answer) = answer
+            && last.as_ref().is_none_or(|(end, _)| *end <= start + took)
+        {
+            last = Some((start + took, answer));
+        }
         all.push(nanos(took));
         if !request.op2.is_empty() {
             by_op.entry(op).or_default().push(nanos(took));
@@ -193,6 +216,7 @@ fn summary(request: &Request, done: Vec<Done>, wall: Duration, used: Used, t0: I
     run.ops_per_s = count / wall.as_secs_f64().max(1e-9);
     run.cpu_us_per_op = (used.user_us + used.system_us) as f64 / count;
     run.lat_ns = latency(all);
+    run.sample_b64 = last.map(|(_, answer)| answer.encode()).unwrap_or_default();
     run.by_op = by_op.into_iter().map(|(op, took)| (op, ByOp { n: took.len(), lat_ns: latency(took) })).collect();
     run
 }

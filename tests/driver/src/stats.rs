@@ -16,7 +16,8 @@ pub(crate) fn stats(plugins: usize) -> Stats {
         pss_kb: number(&rollup, "Pss:"),
         private_kb: number(&rollup, "Private_Clean:") + number(&rollup, "Private_Dirty:"),
         threads: number(&status, "Threads:"),
-        fds: fs::read_dir("/proc/self/fd").map_or(0, Iterator::count),
+        // The one with which they are listed does not count.
+        fds: fs::read_dir("/proc/self/fd").map_or(0, Iterator::count).saturating_sub(1),
         utime_us: used.user_us,
         stime_us: used.system_us,
         plugins,

@@ -1,0 +1,36 @@
+//! Calls that nobody waits for, by tag.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Result, ensure};
+use tokio_util::sync::CancellationToken;
+
+/// Calls under way.
+#[derive(Clone, Default)]
+pub(crate) struct Calls(Arc<Mutex<HashMap<String, CancellationToken>>>);
+
+impl Calls {
+    /// One more call. The token tells when it is cancelled.
+    pub(crate) fn begin(&self, tag: &str) -> Result<CancellationToken> {
+        let mut calls = self.calls();
+        ensure!(!calls.contains_key(tag), "tag {tag:?} is in use");
+        let token = CancellationToken::new();
+        calls.insert(tag.to_owned(), token.clone());
+        Ok(token)
+    }
+
+    pub(crate) fn end(&self, tag: &str) {
+        self.calls().remove(tag);
+    }
+
+    /// Cancels a call. False if there is none.
+    pub(crate) fn cancel(&self, tag: &str) -> bool {
+        let call = self.calls().remove(tag);
+        call.inspect(CancellationToken::cancel).is_some()
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<String, CancellationToken>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

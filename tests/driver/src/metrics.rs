@@ -1,0 +1,140 @@
+//! What the adaptation counts: for whoever waits for plugins, and for the controller if it wants the records.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nri_adaptation::plugin::Reply;
+use nri_adaptation::{Adaptation, Cause, Metrics};
+use nri_proto::{CreateReply, PluginId, StopReply, UpdateReply, api};
+use tokio::sync::watch;
+
+use crate::clock::monotonic_ns;
+use crate::node::Syncs;
+use crate::protocol::{Encoded, Metric};
+use crate::relay::chain;
+use crate::watch::active;
+
+const SYNCHRONIZE: &str = "Synchronize";
+
+/// Counts for one start of the runtime.
+pub(crate) struct Counts {
+    syncs: Arc<Syncs>,
+    records: bool,
+    /// The number of plugins is counted when those are there that are there at the start.
+    started: AtomicBool,
+    count: watch::Sender<usize>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    metrics: Vec<Metric>,
+    /// When there were so many plugins, last.
+    reached: HashMap<usize, i64>,
+}
+
+impl Counts {
+    pub(crate) fn new(syncs: Arc<Syncs>, records: bool) -> Self {
+        let started = AtomicBool::new(false);
+        Self { syncs, records, started, count: watch::Sender::new(0), kept: Mutex::default() }
+    }
+
+    /// From now on plugins join by themselves.
+    pub(crate) fn started(&self, nri: &Adaptation) {
+        self.started.store(true, Ordering::Relaxed);
+        self.requested(nri);
+    }
+
+    /// The records since the last time, if they are kept at all.
+    pub(crate) fn take(&self) -> Option<Vec<Metric>> {
+        self.records.then(|| std::mem::take(&mut self.kept().metrics))
+    }
+
+    /// Waits until there are so many plugins.
+    pub(crate) async fn reach(&self, n: usize) {
+        // The sender is here.
+        let _ = self.count.subscribe().wait_for(|count| *count == n).await;
+    }
+
+    /// Waits until plugins that were closed are counted as gone: right before that it is told.
+    pub(crate) async fn caught_up(&self, nri: &Adaptation) {
+        let mut count = self.count.subscribe();
+        let catching_up = async {
+            while *count.borrow_and_update() != active(nri).count() {
+                // The sender is here.
+                let _ = count.changed().await;
+            }
+        };
+        // It takes no time, but a controller must not wait for ever if we are wrong about that.
+        let _ = tokio::time::timeout(Duration::from_secs(1), catching_up).await;
+    }
+
+    /// How many plugins there are, and since when.
+    pub(crate) fn now(&self) -> (usize, i64) {
+        let count = *self.count.borrow();
+        (count, self.kept().reached.get(&count).copied().unwrap_or(0))
+    }
+
+    /// Also told after each request, as Go does.
+    pub(crate) fn requested(&self, nri: &Adaptation) {
+        self.record(|| Metric::Count { count: active(nri).count() });
+    }
+
+    fn record(&self, metric: impl FnOnce() -> Metric) {
+        if self.records {
+            let metric = metric();
+            self.kept().metrics.push(metric);
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Metrics for Counts {
+    fn invocation(&self, plugin: &PluginId, operation: &str, failure: Option<&Cause>) {
+        let error = failure.map(|cause| chain(cause)).unwrap_or_default();
+        if operation == SYNCHRONIZE {
+            self.syncs.end(&error);
+        }
+        self.record(|| Metric::Invocation { plugin: plugin.to_string(), op: operation.to_owned(), error });
+    }
+
+    fn latency(&self, plugin: &PluginId, operation: &str, took: Duration) {
+        let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.record(|| Metric::Latency { plugin: plugin.to_string(), op: operation.to_owned(), ns });
+    }
+
+    fn adjustments(&self, plugin: &PluginId, operation: &str, reply: &Reply) {
+        let (adjustment, updates, evicts) = match reply {
+            Reply::Create(reply) => {
+                let CreateReply { adjustment, updates, evictions, unknown: _ } = &**reply;
+                (adjustment.as_ref(), updates.len(), evictions.len())
+            }
+            Reply::Update(UpdateReply { updates, evictions, unknown: _ }) => (None, updates.len(), evictions.len()),
+            Reply::Stop(StopReply { updates, unknown: _ }) => (None, updates.len(), 0),
+            Reply::Heard | Reply::Verdict(_) => return,
+        };
+        self.record(|| Metric::Adjustments {
+            plugin: plugin.to_string(),
+            op: operation.to_owned(),
+            adjusts: adjustment.is_some(),
+            adjust_b64: adjustment
+                .map(|adjustment| Encoded::of(&api::ContainerAdjustment::from(adjustment.clone())))
+                .unwrap_or_default(),
+            updates,
+            evicts,
+        });
+    }
+
+    /// Told when a plugin joins, and when one is gone; Go records the first.
+    fn plugins(&self, count: usize) {
+        self.kept().reached.insert(count, monotonic_ns());
+        if count > self.count.send_replace(count) && self.started.load(Ordering::Relaxed) {
+            self.record(|| Metric::Count { count });
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! One encoding of each message: the entries of its maps are in the order of their keys.
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "these are tests")]
+mod tests;
+
+use protobuf::reflect::{MessageDescriptor, RuntimeFieldType, RuntimeType};
+
+/// Sorts the entries of maps in an encoded message, at any depth. The entries of one map follow each other.
+///
+/// Nothing changes its length by that, so it is done in place. None if it is not an encoded message.
+pub(crate) fn sort(bytes: &mut [u8], kind: &MessageDescriptor) -> Option<()> {
+    let mut map: Option<(u32, usize)> = None;
+    let mut entries = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let Field { number, body, end } = Field::at(bytes, at)?;
+        if let Some((_, start)) = map.take_if(|(open, _)| *open != number) {
+            put(&mut entries, &mut bytes[start..at]);
+        }
+        match (kind.field_by_number(number).map(|field| field.runtime_field_type()), body) {
+            (Some(RuntimeFieldType::Map(_, value)), Some(body)) => {
+                sort_value(&mut bytes[body..end], &value)?;
+                map.get_or_insert((number, at));
+                entries.push(Entry { key: key(&bytes[body..end])?.to_vec(), whole: bytes[at..end].to_vec() });
+            }
+            (Some(RuntimeFieldType::Singular(kind) | RuntimeFieldType::Repeated(kind)), Some(body)) => {
+                if let RuntimeType::Message(kind) = kind {
+                    sort(&mut bytes[body..end], &kind)?;
+                }
+            }
+            (Some(RuntimeFieldType::Map(..)), None) => return None,
+            (None, _) | (Some(_), None) => {}
+        }
+        at = end;
+    }
+    if let Some((_, start)) = map {
+        put(&mut entries, &mut bytes[start..]);
+    }
+    Some(())
+}
+
+/// Sorts what is in the value of a map's entry.
+fn sort_value(entry: &mut [u8], value: &RuntimeType) -> Option<()> {
+    let RuntimeType::Message(kind) = value else { return Some(()) };
+    let mut at = 0;
+    while at < entry.len() {
+        let Field { number, body, end } = Field::at(entry, at)?;
+        if let (2, Some(body)) = (number, body) {
+            sort(&mut entry[body..end], kind)?;
+        }
+        at = end;
+    }
+    Some(())
+}
+
+/// One entry of a map.
+struct Entry {
+    key: Vec<u8>,
+    whole: Vec<u8>,
+}
+
+fn key(entry: &[u8]) -> Option<&[u8]> {
+    let Field { number, body, end } = Field::at(entry, 0)?;
+    Some(if number == 1 { &entry[body.unwrap_or(0)..end] } else { &[] })
+}
+
+/// Puts entries where they were, in order.
+fn put(entries: &mut Vec<Entry>, place: &mut [u8]) {
+    entries.sort_by(|one, other| one.key.cmp(&other.key));
+    let sorted: Vec<u8> = entries.drain(..).flat_map(|entry| entry.whole).collect();
+    place.copy_from_slice(&sorted);
+}
+
+/// One field: where what it has begins, if its length is said, and where it ends.
+struct Field {
+    number: u32,
+    body: Option<usize>,
+    end: usize,
+}
+
+impl Field {
+    fn at(bytes: &[u8], at: usize) -> Option<Self> {
+        let (tag, after) = varint(bytes, at)?;
+        let (body, end) = match tag & 7 {
+            0 => (None, varint(bytes, after)?.1),
+            1 => (None, after.checked_add(8)?),
+            2 => {
+                let (length, body) = varint(bytes, after)?;
+                (Some(body), body.checked_add(usize::try_from(length).ok()?)?)
+            }
+            5 => (None, after.checked_add(4)?),
+            _ => return None,
+        };
+        (end <= bytes.len()).then_some(Self { number: u32::try_from(tag >> 3).ok()?, body, end })
+    }
+}
+
+fn varint(bytes: &[u8], mut at: usize) -> Option<(u64, usize)> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = *bytes.get(at)?;
+        at += 1;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some((value, at));
+        }
+    }
+    None
+}

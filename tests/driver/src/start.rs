@@ -1,0 +1,155 @@
+//! The runtime, from its start to its end.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use nri_adaptation::config::{Config, DefaultValidator};
+use nri_adaptation::{Adaptation, Metrics, Source};
+use nri_proto::PluginId;
+
+use crate::builtin::Builtin;
+use crate::lines::Lines;
+use crate::metrics::Counts;
+use crate::node::{Node, State, Syncs};
+use crate::payload::Payload;
+use crate::protocol::{self, Request};
+use crate::watch::Watcher;
+
+/// A runtime that was started.
+pub(crate) struct Running {
+    pub(crate) nri: Arc<Adaptation>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) watcher: Watcher,
+    pub(crate) callbacks: bool,
+    /// How often synchronizations were blocked, and not unblocked.
+    pub(crate) blocks: usize,
+}
+
+impl Running {
+    /// Starts one. If that fails, nothing of it is left.
+    pub(crate) async fn start(
+        request: &Request,
+        lines: &Lines,
+        state: Arc<Mutex<State>>,
+        syncs: &Arc<Syncs>,
+        payload: Option<&Payload>,
+    ) -> Result<Self> {
+        check(request)?;
+        let builtin = builtin(request.builtin, payload)?;
+        let node = Arc::new(Node::new(lines.clone(), request, state, Arc::clone(syncs)));
+        let counts = Arc::new(Counts::new(Arc::clone(syncs), request.record_metrics));
+        let (source, metrics) = (Arc::clone(&node) as Arc<dyn Source>, Arc::clone(&counts) as Arc<dyn Metrics>);
+        let nri = Arc::new(Adaptation::with_metrics(config(request)?, source, metrics));
+        let happenings = request.callbacks.then(|| nri.watch_plugins());
+        let names: HashSet<PluginId> = builtin.iter().map(|(id, _)| id.clone()).collect();
+        let running = Self {
+            watcher: Watcher::start(happenings, lines.clone(), names),
+            nri,
+            counts,
+            callbacks: request.callbacks,
+            blocks: 0,
+        };
+        let failure = node.begin_start().await;
+        for (id, plugin) in builtin {
+            running.nri.admit(id, Arc::new(plugin)).await?;
+        }
+        node.end_start();
+        if let Some(failure) = failure {
+            bail!("failed to synchronize pre-installed NRI Plugins: {failure}");
+        }
+        running.counts.started(&running.nri);
+        running.nri.listen()?;
+        Ok(running)
+    }
+
+    /// Waits until all that has happened is told.
+    pub(crate) async fn told(&self) {
+        if self.callbacks {
+            self.counts.caught_up(&self.nri).await;
+            self.watcher.told().await;
+        }
+    }
+
+    pub(crate) async fn stop(self) {
+        self.nri.stop().await;
+        self.watcher.told().await;
+    }
+}
+
+/// Refuses what there is not yet.
+fn check(request: &Request) -> Result<()> {
+    match request.layer.as_str() {
+        "" | "adaptation" => {}
+        "api" => bail!("layer \"api\" is not there yet"),
+        other => bail!("unknown layer {other:?}"),
+    }
+    let path = Path::new(&request.plugin_path);
+    if let Some(plugin) = first_program(path) {
+        bail!("plugins cannot be launched yet, and {} has {plugin:?}", path.display());
+    }
+    Ok(())
+}
+
+/// A plugin to launch, in a directory that may not be there.
+fn first_program(directory: &Path) -> Option<String> {
+    let is_program = |entry: &fs::DirEntry| {
+        fs::metadata(entry.path()).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    let program = fs::read_dir(directory).ok()?.filter_map(Result::ok).find(is_program)?;
+    Some(program.file_name().to_string_lossy().into_owned())
+}
+
+fn builtin(count: usize, payload: Option<&Payload>) -> Result<Vec<(PluginId, Builtin)>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    ensure!(count <= 100, "there are indices for 100 plugins");
+    let payload = payload.context("built-in plugins answer with the payloads")?;
+    (0..count).map(|number| Ok((format!("{number:02}-builtin").parse()?, Builtin::new(payload, number)?))).collect()
+}
+
+fn config(request: &Request) -> Result<Config> {
+    let mut config = Config::from_toml(&request.policy).context("policy")?;
+    config.socket = (!request.socket.is_empty() && !request.disable_connections).then(|| request.socket.clone().into());
+    let or = |text: &str, otherwise: &str| if text.is_empty() { otherwise.to_owned() } else { text.to_owned() };
+    config.runtime_name = or(&request.name, "nri-driver");
+    config.runtime_version = or(&request.version, "v0.0.0");
+    if !request.nri_version.is_empty() {
+        config.nri_version.clone_from(&request.nri_version);
+    }
+    if !request.plugin_config_path.is_empty() {
+        config.plugin_config_path = Some(request.plugin_config_path.clone().into());
+    }
+    if request.request_timeout_ms > 0 {
+        config.policies.defaults.request_timeout = Some(Duration::from_millis(request.request_timeout_ms));
+    }
+    if request.registration_timeout_ms > 0 {
+        config.registration_timeout = Duration::from_millis(request.registration_timeout_ms);
+    }
+    if let Some(strikes) = std::num::NonZeroU32::new(request.strikes) {
+        config.policies.defaults.strikes = Some(strikes);
+    }
+    if let Some(validator) = &request.default_validator {
+        config.default_validator = Some(default_validator(validator.clone()));
+    }
+    Ok(config)
+}
+
+fn default_validator(validator: protocol::DefaultValidator) -> DefaultValidator {
+    DefaultValidator {
+        enable: validator.enable,
+        reject_oci_hook_adjustment: validator.reject_oci_hook_adjustment,
+        reject_runtime_default_seccomp_adjustment: validator.reject_runtime_default_seccomp_adjustment,
+        reject_unconfined_seccomp_adjustment: validator.reject_unconfined_seccomp_adjustment,
+        reject_custom_seccomp_adjustment: validator.reject_custom_seccomp_adjustment,
+        reject_namespace_adjustment: validator.reject_namespace_adjustment,
+        reject_sysctl_adjustment: validator.reject_sysctl_adjustment,
+        required_plugins: validator.required_plugins,
+        tolerate_missing_plugins_annotation: validator.tolerate_missing_plugins_annotation,
+    }
+}

@@ -1,0 +1,84 @@
+//! The plugins that there are, and what becomes of them.
+
+use std::collections::HashSet;
+
+use nri_adaptation::health::State;
+use nri_adaptation::{Adaptation, Happening, PluginStatus};
+use nri_proto::PluginId;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::lines::Lines;
+use crate::protocol::{Event, Plugin};
+
+/// The plugins that are asked, in order. One that was closed may be on its way out.
+pub(crate) fn active(nri: &Adaptation) -> impl Iterator<Item = PluginStatus> {
+    nri.plugins().into_iter().filter(|plugin| plugin.state != State::Closed)
+}
+
+/// Tells the controller what becomes of plugins.
+pub(crate) struct Watcher {
+    builtin: HashSet<PluginId>,
+    waiting: mpsc::UnboundedSender<oneshot::Sender<()>>,
+}
+
+impl Watcher {
+    /// Begins, for a controller that wants to know it. Of built-in plugins nothing is told.
+    pub(crate) fn start(happenings: Option<Receiver<Happening>>, lines: Lines, builtin: HashSet<PluginId>) -> Self {
+        let (waiting, waits) = mpsc::unbounded_channel();
+        if let Some(happenings) = happenings {
+            tokio::spawn(tell(happenings, lines, builtin.clone(), waits));
+        }
+        Self { builtin, waiting }
+    }
+
+    /// Waits until all that has happened is told.
+    pub(crate) async fn told(&self) {
+        let (sender, told) = oneshot::channel();
+        if self.waiting.send(sender).is_ok() {
+            // Nobody tells anything any more.
+            let _ = told.await;
+        }
+    }
+
+    /// The plugins that the controller may know of.
+    pub(crate) fn plugins(&self, nri: &Adaptation) -> Vec<Plugin> {
+        let plugin = |status: PluginStatus| Plugin {
+            name: status.id.name().to_owned(),
+            index: status.id.index().to_string(),
+            events: status.events.to_wire().unwrap_or(0),
+            state: status.state.to_string(),
+        };
+        active(nri).filter(|status| !self.builtin.contains(&status.id)).map(plugin).collect()
+    }
+}
+
+async fn tell(
+    mut happenings: Receiver<Happening>,
+    lines: Lines,
+    builtin: HashSet<PluginId>,
+    mut waits: mpsc::UnboundedReceiver<oneshot::Sender<()>>,
+) {
+    loop {
+        let happening = tokio::select! {
+            biased;
+            happening = happenings.recv() => happening,
+            Some(waiting) = waits.recv() => {
+                // Whoever waited may have left.
+                let _ = waiting.send(());
+                continue;
+            }
+        };
+        let (plugin, state, reason) = match happening {
+            Ok(Happening::Joined { plugin, .. }) => (plugin, State::Active.to_string(), String::new()),
+            Ok(Happening::State { plugin, state }) => (plugin, state.to_string(), String::new()),
+            Ok(Happening::Closed { plugin, reason }) => (plugin, State::Closed.to_string(), reason),
+            Ok(Happening::Asked { .. } | Happening::Late { .. }) | Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return,
+        };
+        if !builtin.contains(&plugin) {
+            lines.write(&Event::Plugin { plugin: plugin.to_string(), state, reason });
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The driver, driven: what a controller relies on.
+
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
+mod benchmarks;
+mod driver;
+mod errors;
+mod lines;
+mod plugins;
