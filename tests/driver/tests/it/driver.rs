@@ -1,8 +1,10 @@
 //! The driver and its plugins, as processes.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -62,7 +64,7 @@ impl Driver {
         self.line()
     }
 
-    /// What a plugin's end is told as.
+    /// Calls an operation on a container.
     pub(crate) fn call(&mut self, op: &str) -> Value {
         self.ask(&json!({"id": 2, "cmd": "call", "op": op, "request_b64": about_container()}))
     }
@@ -118,6 +120,16 @@ impl Plugin {
     /// From now on it answers nothing.
     pub(crate) fn freeze(&self) {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), Signal::SIGSTOP).unwrap();
+        while !self.is_frozen() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Whether each of its threads has stopped: another one might still answer.
+    fn is_frozen(&self) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let mut stats = threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")));
+        stats.all(|stat| stat.is_ok_and(|stat| stat.contains(") T ")))
     }
 }
 

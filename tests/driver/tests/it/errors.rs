@@ -30,7 +30,8 @@ fn a_plugin_that_does_not_answer_is_told_from_one_that_is_gone_and_one_that_refu
     let plugin = driver.join(&program, &["-fail-request"]);
     plugin.freeze();
     driver.say(&json!({"id": 2, "cmd": "call", "op": "StartContainer", "request_b64": about_container()}));
-    assert_eq!(driver.line()["state"], "closed", "what has happened is told before the answer");
+    let closed = driver.line();
+    assert_eq!(closed["state"], "closed", "what has happened is told before the answer: {closed}");
     let late = driver.line();
     assert_eq!(code(&late), "deadline");
     assert!(late["error"].as_str().unwrap().starts_with("plugin 10-stub failed to handle StartContainer request"));
