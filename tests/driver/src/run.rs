@@ -1,10 +1,5 @@
 //! The benchmark: many operations by several callers, timed.
 
-#![allow(
-    clippy::large_futures,
-    reason = "they live in the tasks of callers; to box one for each operation would be timed"
-)]
-
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
