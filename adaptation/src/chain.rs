@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use nri_proto::{Event, PluginId};
+use nri_proto::{Adjustment, Event, PluginId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::warn;
@@ -20,7 +20,7 @@ use crate::plugin::{PluginError, Reply};
 use crate::policy::{Mode, OnTimeout};
 use crate::question::{Outcome, Refusal};
 use crate::records;
-use crate::request::Request;
+use crate::request::{Request, Subject};
 use crate::roster::Roster;
 use crate::shared::Shared;
 use crate::turns::Turn;
@@ -157,10 +157,18 @@ impl Chain {
         let Shared { watchers, records, .. } = &*self.shared;
         watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
         let evictions = records::evictions(&reply).to_vec();
-        let occasion = || records::occasion(entry, &self.request, Some(took));
+        let mut told = None;
+        if entry.policy.mode == Mode::Enforce && adjusts(&reply) {
+            told = Some(records::occasion(entry, &self.request, Some(took)));
+            // The container is the merge's alone then, and changed in place instead of copied.
+            self.request = Arc::new(self.request.with(Subject::Pod));
+        }
+        let is_let_go = told.is_some();
+        let occasion = || told.unwrap_or_else(|| records::occasion(entry, &self.request, Some(took)));
         match self.merging.take(&entry.policy, &entry.id, reply) {
             Some(Outcome::Applied(applied)) => {
-                let next = self.merging.next(&self.request, &applied);
+                let is_other = is_let_go || applied.view_changed();
+                let next = is_other.then(|| self.merging.next(&self.request)).flatten();
                 records.applied(occasion, applied, &evictions);
                 self.request = next.unwrap_or_else(|| Arc::clone(&self.request));
             }
@@ -205,6 +213,12 @@ impl Chain {
         let container = self.request.container().map(|container| &*container.name);
         self.shared.requirements.is_exempt(self.request.pod(), container)
     }
+}
+
+/// Whether a container to be created is to be another.
+fn adjusts(reply: &Reply) -> bool {
+    let Reply::Create(reply) = reply else { return false };
+    reply.adjustment.as_ref().is_some_and(|adjustment| *adjustment != Adjustment::default())
 }
 
 /// Whether something happens only if plugins let it. All else has happened already, or must.

@@ -63,11 +63,8 @@ impl Merging {
         if let Self::Stop(merge) = self { merge.finish() } else { MergedStop::default() }
     }
 
-    /// The request as the next plugin is shown it, if that is another than before.
-    pub(crate) fn next(&self, request: &Request, applied: &Applied) -> Option<Arc<Request>> {
-        if !applied.view_changed() {
-            return None;
-        }
+    /// The request as the next plugin is shown it, if there is more to it than that something happened.
+    pub(crate) fn next(&self, request: &Request) -> Option<Arc<Request>> {
         self.shown().map(|subject| Arc::new(request.with(subject)))
     }
 
