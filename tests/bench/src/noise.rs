@@ -2,6 +2,8 @@
 
 use anyhow::{Context, Result};
 
+use crate::sample::median;
+
 /// A look at the machine before something is measured.
 pub(crate) struct Noise {
     pids: Vec<u32>,
@@ -49,4 +51,53 @@ fn process(pid: u32) -> Result<u64> {
     let (_, fields) = stat.rsplit_once(')').context("no command in a stat file")?;
     // The state is first of these; user and system time are the twelfth and thirteenth.
     fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().context("no number of ticks")).sum()
+}
+
+/// A round with more of the machine's CPU time spent on others is made once more, and left out if enough others remain.
+pub(crate) const QUIET: f64 = 0.10;
+
+/// Rounds of a measurement, each with its noise.
+pub(crate) struct Rounds<T>(Vec<(T, f64)>);
+
+impl<T> Rounds<T> {
+    pub(crate) fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Makes a round, and another if it was noisy.
+    pub(crate) fn add(&mut self, mut round: impl FnMut() -> Result<(T, f64)>) -> Result<()> {
+        self.0.push(round()?);
+        if self.0.last().is_some_and(|(_, noise)| *noise > QUIET) {
+            self.0.push(round()?);
+        }
+        Ok(())
+    }
+
+    /// Leaves out what was noisy, but never more than half.
+    pub(crate) fn quiet(mut self) -> Quiet<T> {
+        self.0.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+        let n_rounds = self.0.len();
+        let n_quiet = self.0.iter().filter(|(_, noise)| *noise <= QUIET).count();
+        self.0.truncate(n_quiet.max(n_rounds.div_ceil(2)));
+        Quiet { kept: self.0.into_iter().map(|(round, _)| round).collect(), n_quiet, n_rounds }
+    }
+}
+
+/// The rounds that count.
+pub(crate) struct Quiet<T> {
+    kept: Vec<T>,
+    n_quiet: usize,
+    n_rounds: usize,
+}
+
+impl<T> Quiet<T> {
+    /// The median of something.
+    pub(crate) fn middle(&self, of: impl Fn(&T) -> f64) -> f64 {
+        median(self.kept.iter().map(of).collect())
+    }
+
+    /// How many rounds were quiet, of how many.
+    pub(crate) fn count(&self) -> String {
+        format!("{} of {}", self.n_quiet, self.n_rounds)
+    }
 }

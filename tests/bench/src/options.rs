@@ -11,30 +11,78 @@ usage: relay-bench [merge] [options]
   merge           instead of relaying, merge replies in one process, for 1, 3, 10 and 30 plugins
 
   --peers DIR     where benchruntime, benchplugin and merger are (tests/interop/peers/bin/v0.12.5)
-  --plugins LIST  how many plugins are asked, one comparison each (1,3,10)
-  --rounds N      rounds per comparison; in each, both work twice, and noisy ones are repeated (12)
-  --scale N       how long a turn is, in percent (100)
+  --only LIST     which cases, of those below (all)
+  --plugins LIST  how many plugins are asked in the case `empty`, one comparison each (1,3,10)
+  --rounds N      rounds per comparison of times; in each, both work twice, and noisy ones are repeated (12)
+  --scale N       how long a turn is, and how many containers `memory` creates, in percent (100)
   --realtime PRIO run everything that is measured with this real-time priority (needs root)
   --baseline FILE another build of relay-bench in place of Go's runtime, to compare the two
   --write FILE    also replace the figures in FILE
 
-The exit status is 1 when Rust costs more than 0.35 of the CPU or takes more than 0.75 of the p50; to merge, when it takes
-more than 0.35 of the p50, or when a plugin among thirty costs more than 1.5 of one among ten.
+  empty           StartContainer and CreateContainer, empty answers, one caller
+  adjust          CreateContainer, 3 plugins that adjust as plugins typically do, one caller
+  crowd           16 callers and slow plugins: how many requests get done
+  beside          StartContainer while others wait for a slow subscriber of CreateContainer
+  joining         a plugin that comes behind a silent client, or behind one that stopped to read
+  memory          resident memory with 30 plugins after 5000 creations
+
+The exit status is 1 when a bar is not met; the last lines then say which. To merge, the bars are 0.35 of Go's p50, and that a
+plugin among thirty costs at most 1.5 of one among ten.
 ";
 
 /// What the program is this time.
 #[derive(Debug)]
 pub(crate) enum Face {
     Help,
-    Relay { socket: PathBuf, request: PathBuf },
+    Adaptation(Served),
     Compare(Options),
     CompareMerge(Options),
+}
+
+/// How our runtime is to be.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) socket: PathBuf,
+    /// The file with the encoded request.
+    pub(crate) request: PathBuf,
+    /// How many containers there are already.
+    pub(crate) containers: usize,
+    /// The plugin that is asked about different pods at the same time.
+    pub(crate) per_pod: Option<String>,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Case {
+    Empty,
+    Adjust,
+    Crowd,
+    Beside,
+    Joining,
+    Memory,
+}
+
+impl Case {
+    const ALL: [(&'static str, Self); 6] = [
+        ("empty", Self::Empty),
+        ("adjust", Self::Adjust),
+        ("crowd", Self::Crowd),
+        ("beside", Self::Beside),
+        ("joining", Self::Joining),
+        ("memory", Self::Memory),
+    ];
+
+    fn parse(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|(known, _)| *known == name);
+        found.map(|(_, case)| case).with_context(|| format!("{name:?} is no case\n\n{USAGE}"))
+    }
 }
 
 /// How to compare.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) peers: PathBuf,
+    pub(crate) only: Vec<Case>,
     pub(crate) plugins: Vec<usize>,
     pub(crate) rounds: usize,
     pub(crate) scale: usize,
@@ -47,6 +95,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             peers: "tests/interop/peers/bin/v0.12.5".into(),
+            only: Case::ALL.map(|(_, case)| case).to_vec(),
             plugins: vec![1, 3, 10],
             rounds: 12,
             scale: 100,
@@ -61,27 +110,31 @@ impl Face {
     pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Self> {
         let mut args = args.into_iter().peekable();
         match args.peek().map(String::as_str) {
-            Some("relay") => Self::relay(args.skip(1)),
+            Some("adaptation") => Self::adaptation(args.skip(1)),
             Some("--help" | "-h") => Ok(Self::Help),
             Some("merge") => Ok(Self::CompareMerge(Options::parse(args.skip(1))?)),
             _ => Ok(Self::Compare(Options::parse(args)?)),
         }
     }
 
-    fn relay(args: impl Iterator<Item = String>) -> Result<Self> {
-        let (mut socket, mut request) = (None, None);
+    fn adaptation(args: impl Iterator<Item = String>) -> Result<Self> {
+        let (mut socket, mut request, mut containers, mut per_pod) = (None, None, 0, None);
         for pair in Pairs(args) {
             let (option, value) = pair?;
             match option.as_str() {
                 "-socket" => socket = Some(value.into()),
                 "-request" => request = Some(value.into()),
-                _ => bail!("{option} is no option of relay"),
+                "-containers" => containers = number(&value)?,
+                "-per-pod" => per_pod = Some(value),
+                _ => bail!("{option} is no option of adaptation"),
             }
         }
-        Ok(Self::Relay {
+        Ok(Self::Adaptation(Served {
             socket: socket.context("-socket is missing")?,
             request: request.context("-request is missing")?,
-        })
+            containers,
+            per_pod,
+        }))
     }
 }
 
@@ -92,6 +145,7 @@ impl Options {
             let (option, value) = pair?;
             match option.as_str() {
                 "--peers" => options.peers = value.into(),
+                "--only" => options.only = value.split(',').map(Case::parse).collect::<Result<_>>()?,
                 "--plugins" => options.plugins = value.split(',').map(number).collect::<Result<_>>()?,
                 "--rounds" => options.rounds = number(&value)?,
                 "--scale" => options.scale = number(&value)?,

@@ -6,14 +6,12 @@
 
 use std::collections::HashMap;
 
-use anyhow::Result;
-use bytes::Bytes;
 use nri_proto::api::{
     Container, ContainerState, Image, LinuxCPU, LinuxContainer, LinuxDevice, LinuxDeviceCgroup, LinuxMemory,
     LinuxNamespace, LinuxPodSandbox, LinuxResources, Mount, OptionalFileMode, OptionalInt, OptionalInt64,
     OptionalUInt32, OptionalUInt64, POSIXRlimit, PodSandbox, StartContainerRequest, User,
 };
-use protobuf::{Message, MessageField};
+use protobuf::MessageField;
 
 const POD_UID: &str = "3d1f8a52-97c0-4b7e-8a6d-5f20c91be7a4";
 const N_ENV: usize = 30;
@@ -28,18 +26,8 @@ pub(crate) fn request() -> StartContainerRequest {
     }
 }
 
-/// `n` encoded requests, alike in all but the container's id, which counts up from `serial`.
-pub(crate) fn requests(request: &mut StartContainerRequest, serial: usize, n: usize) -> Result<Vec<Bytes>> {
-    (serial..serial + n)
-        .map(|serial| {
-            request.container.mut_or_insert_default().id = id(0xc7, serial);
-            Ok(request.write_to_bytes()?.into())
-        })
-        .collect()
-}
-
 /// Sixty-four hexadecimal digits, as runtimes make them.
-fn id(kind: u8, serial: usize) -> String {
+pub(crate) fn id(kind: u8, serial: usize) -> String {
     format!("{kind:02x}{serial:062x}")
 }
 

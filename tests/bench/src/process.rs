@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -11,7 +12,13 @@ use tempfile::TempDir;
 
 use crate::noise::Noise;
 use crate::options::Options;
-use crate::sample::Sample;
+use crate::sample::Outcome;
+use crate::work::{Job, Op};
+
+/// How long plugins that nothing hinders have to be let in.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
+/// How many variables a plugin sets that adjusts containers.
+const ENV_EACH: usize = 2;
 
 /// Whose runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,13 +27,35 @@ pub(crate) enum Side {
     Rust,
 }
 
+/// The options of a plugin.
+pub(crate) type Behaviour = &'static [&'static str];
+/// Empty answers, at once.
+pub(crate) const PLAIN: Behaviour = &[];
+/// What plugins typically change in a container.
+pub(crate) const ADJUSTS: Behaviour = &["-adjust"];
+
+/// What a runtime is to have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Setup {
+    pub(crate) plugins: Vec<Behaviour>,
+    /// How many containers there are already.
+    pub(crate) containers: usize,
+    /// The plugin that may be asked about several pods at a time, where a runtime can do that.
+    pub(crate) per_pod: Option<&'static str>,
+}
+
 /// A runtime with its plugins.
 pub(crate) struct Cluster {
     pub(crate) versions: String,
-    runtime: Process,
+    /// Before the runtime, so that those of a cluster that is dropped do not complain that it left.
     plugins: Vec<Process>,
+    runtime: Process,
+    /// How many of them adjust containers.
+    n_adjusting: usize,
     operations: usize,
-    _folder: TempDir,
+    folder: TempDir,
+    benchplugin: PathBuf,
+    realtime: Option<u8>,
 }
 
 #[derive(Deserialize)]
@@ -41,47 +70,96 @@ struct Admitted {
 
 #[derive(Deserialize)]
 struct Farewell {
-    started: usize,
+    asked: usize,
 }
 
 impl Cluster {
-    /// Starts a runtime that relays `request` to `n` plugins.
-    pub(crate) fn start(side: Side, n: usize, request: &Path, options: &Options) -> Result<Self> {
+    /// Starts a runtime that relays `request`, with plugins.
+    pub(crate) fn start(side: Side, setup: &Setup, request: &Path, options: &Options) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let socket = folder.path().join("nri.sock");
-        let (program, face): (PathBuf, &[&str]) = match (side, &options.baseline) {
-            (Side::Go, None) => (options.peers.join("benchruntime"), &[]),
-            (Side::Go, Some(build)) => (build.clone(), &["relay"]),
-            (Side::Rust, _) => (std::env::current_exe()?, &["relay"]),
+        let (program, is_ours) = match (side, &options.baseline) {
+            (Side::Go, None) => (options.peers.join("benchruntime"), false),
+            (Side::Go, Some(build)) => (build.clone(), true),
+            (Side::Rust, _) => (std::env::current_exe()?, true),
         };
         let mut command = command(&program, options.realtime);
-        command.args(face).arg("-socket").arg(&socket).arg("-request").arg(request);
+        if is_ours {
+            command.arg("adaptation");
+        }
+        command.arg("-socket").arg(socket_in(&folder)).arg("-request").arg(request);
+        command.arg("-containers").arg(setup.containers.to_string());
+        if let Some(plugin) = setup.per_pod.filter(|_| is_ours) {
+            command.args(["-per-pod", plugin]);
+        }
         let mut runtime = Process::start(command)?;
         let Greeting { versions } = runtime.hear()?;
-        let mut cluster = Self { versions, runtime, plugins: Vec::new(), operations: 0, _folder: folder };
-        for index in 0..n {
-            cluster.add(&socket, index, options)?;
+        let mut cluster = Self {
+            versions,
+            runtime,
+            plugins: Vec::new(),
+            n_adjusting: setup.plugins.iter().filter(|behaviour| **behaviour == ADJUSTS).count(),
+            operations: 0,
+            folder,
+            benchplugin: options.peers.join("benchplugin"),
+            realtime: options.realtime,
+        };
+        for behaviour in &setup.plugins {
+            cluster.launch(behaviour)?;
+            let wanted = cluster.plugins.len();
+            cluster.wait(wanted, JOIN_TIMEOUT)?;
         }
         Ok(cluster)
     }
 
-    fn add(&mut self, socket: &Path, index: usize, options: &Options) -> Result<()> {
-        let mut command = command(&options.peers.join("benchplugin"), options.realtime);
-        command.arg("-socket").arg(socket).arg("-index").arg(index.to_string());
-        self.plugins.push(Process::start(command)?);
-        let wanted = self.plugins.len();
-        let Admitted { plugins } = self.runtime.ask(&format!("wait {wanted}"))?;
-        ensure!(plugins == wanted, "{plugins} plugins instead of {wanted}");
-        Ok(())
+    /// Where plugins connect.
+    pub(crate) fn socket(&self) -> PathBuf {
+        socket_in(&self.folder)
     }
 
-    /// Relays so many requests, and says how busy the machine was with other things.
-    pub(crate) fn run(&mut self, operations: usize, chunk: usize) -> Result<(Sample, f64)> {
-        let pids = self.plugins.iter().chain([&self.runtime]).map(|process| process.child.id());
-        let noise = Noise::begin(pids.collect())?;
-        let sample: Sample = self.runtime.ask(&format!("run {operations} {chunk}"))?;
-        self.operations += sample.operations;
-        Ok((sample, noise.end()?))
+    /// Starts a plugin.
+    pub(crate) fn launch(&mut self, behaviour: Behaviour) -> Result<&mut Process> {
+        let mut command = command(&self.benchplugin, self.realtime);
+        command.arg("-socket").arg(self.socket()).arg("-index").arg(self.plugins.len().to_string()).args(behaviour);
+        self.plugins.push(Process::start(command)?);
+        Ok(self.plugins.last_mut().expect("it was just added"))
+    }
+
+    /// Waits until there are `n` plugins, and says how long that was.
+    pub(crate) fn wait(&mut self, n: usize, timeout: Duration) -> Result<Duration> {
+        let start = Instant::now();
+        let Admitted { plugins } = self.runtime.ask(&format!("wait {n} {}", timeout.as_secs()))?;
+        ensure!(plugins == n, "{plugins} plugins instead of {n} after {timeout:?}");
+        Ok(start.elapsed())
+    }
+
+    /// Does a job, and says how busy the machine was with other things.
+    pub(crate) fn run(&mut self, job: Job) -> Result<(Outcome, f64)> {
+        let noise = Noise::begin(self.pids().collect())?;
+        let outcome = self.work(job)?;
+        Ok((outcome, noise.end()?))
+    }
+
+    /// Does a job.
+    pub(crate) fn work(&mut self, job: Job) -> Result<Outcome> {
+        let Job { op, n, chunk, callers, beside } = job;
+        let line = format!("run {} {n} {chunk} {callers} {beside}", op.name());
+        let outcome: Outcome = self.runtime.ask(&line)?;
+        self.operations += outcome.sample.operations + outcome.beside;
+        let (wanted, env) = (self.n_adjusting * ENV_EACH, outcome.env);
+        ensure!(op != Op::Create || env == wanted, "{env} variables were set instead of {wanted}");
+        Ok(outcome)
+    }
+
+    /// The processes it is made of.
+    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
+        self.plugins.iter().chain([&self.runtime]).map(|process| process.child.id())
+    }
+
+    /// The resident memory of the runtime, in KiB.
+    pub(crate) fn resident_kib(&self) -> Result<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.runtime.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no resident memory is told")?;
+        Ok(line.trim().trim_end_matches(" kB").parse()?)
     }
 
     /// Ends it, and checks that every plugin was asked every time.
@@ -89,13 +167,17 @@ impl Cluster {
         let _: serde_json::Value = self.runtime.ask("quit")?;
         self.runtime.end()?;
         for plugin in &mut self.plugins {
-            let Farewell { started } = plugin.hear()?;
+            let Farewell { asked } = plugin.hear()?;
             let wanted = self.operations;
-            ensure!(started == wanted, "a plugin was sent {started} requests instead of {wanted}");
+            ensure!(asked == wanted, "a plugin was sent {asked} requests instead of {wanted}");
             plugin.end()?;
         }
         Ok(())
     }
+}
+
+fn socket_in(folder: &TempDir) -> PathBuf {
+    folder.path().join("nri.sock")
 }
 
 pub(crate) fn command(program: &Path, realtime: Option<u8>) -> Command {
@@ -127,7 +209,7 @@ impl Process {
         self.hear().with_context(|| format!("no answer to {line:?}"))
     }
 
-    fn hear<A: DeserializeOwned>(&mut self) -> Result<A> {
+    pub(crate) fn hear<A: DeserializeOwned>(&mut self) -> Result<A> {
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
         serde_json::from_str(&line).with_context(|| format!("{} said {line:?}", self.name))

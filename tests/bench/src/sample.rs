@@ -15,6 +15,18 @@ pub(crate) struct Sample {
     pub(crate) cpu_us_per_op: f64,
 }
 
+/// What a job showed. Go's side prints the same.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) struct Outcome {
+    #[serde(flatten)]
+    pub(crate) sample: Sample,
+    pub(crate) wall_us: f64,
+    /// How many containers others created meanwhile.
+    pub(crate) beside: usize,
+    /// How many variables the plugins set for the last container that was created.
+    pub(crate) env: usize,
+}
+
 impl Sample {
     /// Sums up operations that took so long, and so much CPU all together.
     pub(crate) fn new(mut took: Vec<Duration>, cpu: Duration) -> Result<Self> {
@@ -29,7 +41,7 @@ impl Sample {
     }
 }
 
-fn microseconds(time: Duration) -> f64 {
+pub(crate) fn microseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 

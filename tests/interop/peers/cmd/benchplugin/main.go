@@ -1,6 +1,7 @@
 // benchplugin is the plugin of the benchmarks: Go's stub, subscribed to every lifecycle
-// event, with empty answers. When the runtime leaves, it prints how many StartContainer
-// requests it was sent, so that nobody can win by asking fewer plugins.
+// event. Its answers are empty and come at once, unless it is told otherwise. When the
+// runtime leaves, it prints how many StartContainer and CreateContainer requests it was
+// sent, so that nobody can win by asking fewer plugins.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/containerd/nri/pkg/api"
 	nrilog "github.com/containerd/nri/pkg/log"
@@ -17,36 +19,57 @@ import (
 
 func main() {
 	socket := flag.String("socket", "", "socket of the runtime")
-	index := flag.Int("index", 0, "index of the plugin, 0 to 99")
+	p := &plugin{}
+	flag.IntVar(&p.index, "index", 0, "index of the plugin, 0 to 99")
+	flag.StringVar(&p.events, "events", "", "events to subscribe to, with commas between them (all)")
+	flag.DurationVar(&p.sleep, "sleep", 0, "how long CreateContainer takes")
+	flag.BoolVar(&p.adjusts, "adjust", false, "adjust containers as plugins typically do, see adjust.go")
+	stop := flag.Int64("stop-after", 0, "stop the process when so many bytes were read, see stopping.go")
 	flag.Parse()
 	nrilog.Set(silence{})
-	if err := run(*socket, *index); err != nil {
-		fmt.Fprintf(os.Stderr, "benchplugin %02d: %v\n", *index, err)
+	if err := run(*socket, p, *stop); err != nil {
+		fmt.Fprintf(os.Stderr, "benchplugin %02d: %v\n", p.index, err)
 		os.Exit(1)
 	}
 }
 
-func run(socket string, index int) error {
-	p := &plugin{}
-	s, err := stub.New(p,
+func run(socket string, p *plugin, stop int64) error {
+	options := []stub.Option{
 		stub.WithPluginName("bench"),
-		stub.WithPluginIdx(fmt.Sprintf("%02d", index)),
+		stub.WithPluginIdx(fmt.Sprintf("%02d", p.index)),
 		stub.WithSocketPath(socket),
 		stub.WithOnClose(func() {}),
-	)
+	}
+	if stop > 0 {
+		options = append(options, stub.WithDialer(stopsAfter(stop)))
+	}
+	s, err := stub.New(p, options...)
 	if err != nil {
 		return err
 	}
 	// It ends with an error when the runtime leaves; whether it left too early, the number says.
 	err = s.Run(context.Background())
-	if p.started.Load() == 0 {
+	if p.asked.Load() == 0 {
 		return err
 	}
-	_, err = fmt.Printf("{\"started\":%d}\n", p.started.Load())
+	_, err = fmt.Printf("{\"asked\":%d}\n", p.asked.Load())
 	return err
 }
 
-type plugin struct{ started atomic.Int64 }
+type plugin struct {
+	index   int
+	events  string
+	sleep   time.Duration
+	adjusts bool
+	asked   atomic.Int64
+}
+
+func (p *plugin) Configure(context.Context, string, string, string) (api.EventMask, error) {
+	if p.events == "" {
+		return 0, nil // all that there are methods for
+	}
+	return api.ParseEventMask(p.events)
+}
 
 func (*plugin) RunPodSandbox(context.Context, *api.PodSandbox) error { return nil }
 
@@ -60,8 +83,15 @@ func (*plugin) StopPodSandbox(context.Context, *api.PodSandbox) error { return n
 
 func (*plugin) RemovePodSandbox(context.Context, *api.PodSandbox) error { return nil }
 
-func (*plugin) CreateContainer(context.Context, *api.PodSandbox, *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-	return nil, nil, nil
+func (p *plugin) CreateContainer(context.Context, *api.PodSandbox, *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	p.asked.Add(1)
+	if p.sleep > 0 {
+		time.Sleep(p.sleep)
+	}
+	if !p.adjusts {
+		return nil, nil, nil
+	}
+	return adjustment(p.index), nil, nil
 }
 
 func (*plugin) PostCreateContainer(context.Context, *api.PodSandbox, *api.Container) error {
@@ -69,7 +99,7 @@ func (*plugin) PostCreateContainer(context.Context, *api.PodSandbox, *api.Contai
 }
 
 func (p *plugin) StartContainer(context.Context, *api.PodSandbox, *api.Container) error {
-	p.started.Add(1)
+	p.asked.Add(1)
 	return nil
 }
 

@@ -1,11 +1,12 @@
 // benchruntime is Go's side of the relay benchmark: its adaptation on a socket, driven by
 // lines on stdin, each answered by one line of JSON on stdout. tests/bench has the same
-// program in Rust (relay-bench relay), and the controller of both.
+// program in Rust (relay-bench adaptation), and the controller of both.
 //
-//	              {"versions":"…"} once it listens
-//	wait N        {"plugins":N} once N plugins are registered, configured and synchronized
-//	run N CHUNK   N requests StartContainer by one caller, see measure.go
-//	quit          {}, and the end
+//	                               {"versions":"…"} once it listens
+//	wait N SECONDS                 {"plugins":N} once N plugins are registered, configured and
+//	                               synchronized, or how many there are when the time is over
+//	run OP N CHUNK CALLERS BESIDE  N requests, see measure.go
+//	quit                           {}, and the end
 package main
 
 import (
@@ -26,24 +27,22 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-const (
-	nowhere     = "/nonexistent" // a directory without plugins
-	joinTimeout = 20 * time.Second
-)
+const nowhere = "/nonexistent" // a directory without plugins
 
 func main() {
 	socket := flag.String("socket", "", "socket to listen on")
 	request := flag.String("request", "", "file with the encoded StartContainerRequest")
+	containers := flag.Int("containers", 0, "how many containers there are already")
 	flag.Parse()
 	nrilog.Set(silence{})
-	if err := serve(*socket, *request); err != nil {
+	if err := serve(*socket, *request, *containers); err != nil {
 		fmt.Fprintf(os.Stderr, "benchruntime: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func serve(socket, file string) error {
-	r, err := start(socket, file)
+func serve(socket, file string, containers int) error {
+	r, err := start(socket, file, containers)
 	if err != nil {
 		return err
 	}
@@ -71,11 +70,11 @@ func serve(socket, file string) error {
 type runtime struct {
 	nri     *adaptation.Adaptation
 	request *api.StartContainerRequest
-	serial  int
+	serial  atomic.Int64
 	plugins atomic.Int64 // how many are active
 }
 
-func start(socket, file string) (*runtime, error) {
+func start(socket, file string, containers int) (*runtime, error) {
 	encoded, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -84,7 +83,7 @@ func start(socket, file string) (*runtime, error) {
 	if err := proto.Unmarshal(encoded, r.request); err != nil {
 		return nil, err
 	}
-	r.nri, err = adaptation.New("benchruntime", "v0.0.0", synchronize, update,
+	r.nri, err = adaptation.New("benchruntime", "v0.0.0", r.synchronize(containers), update,
 		adaptation.WithPluginPath(nowhere),
 		adaptation.WithPluginConfigPath(nowhere),
 		adaptation.WithSocketPath(socket),
@@ -109,9 +108,21 @@ func versions() string {
 	return said
 }
 
-func synchronize(ctx context.Context, deliver adaptation.SyncCB) error {
-	_, err := deliver(ctx, nil, nil)
-	return err
+// synchronize tells plugins of so many containers, two to a pod.
+func (r *runtime) synchronize(n int) adaptation.SyncFn {
+	var pods []*api.PodSandbox
+	var containers []*api.Container
+	for i := range n {
+		request := r.prepare(i / 2)
+		containers = append(containers, request.Container)
+		if i%2 == 0 {
+			pods = append(pods, request.Pod)
+		}
+	}
+	return func(ctx context.Context, deliver adaptation.SyncCB) error {
+		_, err := deliver(ctx, pods, containers)
+		return err
+	}
 }
 
 func update(context.Context, []*adaptation.ContainerUpdate) ([]*adaptation.ContainerUpdate, error) {
@@ -119,26 +130,28 @@ func update(context.Context, []*adaptation.ContainerUpdate) ([]*adaptation.Conta
 }
 
 func (r *runtime) obey(line string) (any, error) {
-	var n, chunk int
+	var n, seconds int
+	var j job
 	if line == "quit" {
 		return struct{}{}, nil
 	}
-	if _, err := fmt.Sscanf(line, "wait %d", &n); err == nil {
-		return r.wait(n)
+	if _, err := fmt.Sscanf(line, "wait %d %d", &n, &seconds); err == nil {
+		return r.wait(n, time.Duration(seconds)*time.Second), nil
 	}
-	if _, err := fmt.Sscanf(line, "run %d %d", &n, &chunk); err == nil && chunk > 0 {
-		return r.run(n, chunk)
+	_, err := fmt.Sscanf(line, "run %s %d %d %d %d", &j.op, &j.n, &j.chunk, &j.callers, &j.beside)
+	if err == nil && j.chunk > 0 && j.callers > 0 {
+		return r.run(j)
 	}
 	return nil, fmt.Errorf("not understood")
 }
 
-func (r *runtime) wait(n int) (any, error) {
-	for end := time.Now().Add(joinTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
+func (r *runtime) wait(n int, timeout time.Duration) any {
+	for end := time.Now().Add(timeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if r.plugins.Load() == int64(n) {
-			return map[string]int{"plugins": n}, nil
+			break
 		}
 	}
-	return nil, fmt.Errorf("%d are active after %v", r.plugins.Load(), joinTimeout)
+	return map[string]int64{"plugins": r.plugins.Load()}
 }
 
 // metrics is how the adaptation tells the number of its active plugins; it does so after

@@ -1,0 +1,107 @@
+//! The Rust side of the benchmark: a runtime with the adaptation, on a socket. It obeys the same lines as Go's
+//! (`tests/interop/peers/cmd/benchruntime`).
+
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use async_trait::async_trait;
+use nri_adaptation::policy::{Concurrency, Policies, Rules};
+use nri_adaptation::snapshot::Snapshot;
+use nri_adaptation::{Adaptation, Config, Source};
+use nri_proto::api::StartContainerRequest;
+use nri_proto::{Eviction, PluginId, Update};
+use protobuf::Message;
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use crate::options::Served;
+use crate::work::{Job, Requests, work};
+
+/// Serves until `quit`, or the end of the input.
+pub(crate) fn serve(served: &Served) -> Result<()> {
+    let file = &served.request;
+    let encoded = std::fs::read(file).with_context(|| format!("could not read {}", file.display()))?;
+    let requests = Requests::new(StartContainerRequest::parse_from_bytes(&encoded)?);
+    let workers = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let nri = Arc::new(listen(&workers, served, &requests)?);
+
+    let versions = concat!("Rust ", env!("CARGO_PKG_RUST_VERSION"), ", nri-rs ", env!("CARGO_PKG_VERSION"));
+    answer(&json!({ "versions": versions }))?;
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        match *line.split_whitespace().collect::<Vec<_>>() {
+            ["wait", n, seconds] => {
+                let plugins = wait(&nri, n.parse()?, Duration::from_secs(seconds.parse()?));
+                answer(&json!({ "plugins": plugins }))?;
+            }
+            ["run", op, n, chunk, callers, beside] => {
+                let job = Job {
+                    op: op.parse()?,
+                    n: n.parse()?,
+                    chunk: chunk.parse()?,
+                    callers: callers.parse()?,
+                    beside: beside.parse()?,
+                };
+                answer(&work(&workers, &nri, &requests, job)?)?;
+            }
+            ["quit"] => {
+                workers.block_on(nri.stop());
+                return answer(&json!({}));
+            }
+            _ => bail!("{line:?} is not understood"),
+        }
+    }
+    Ok(())
+}
+
+fn answer(answer: &impl serde::Serialize) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, answer)?;
+    writeln!(out)?;
+    out.flush().context("nobody listens")
+}
+
+fn listen(workers: &Runtime, served: &Served, requests: &Requests) -> Result<Adaptation> {
+    let mut policies = Policies::default();
+    if let Some(plugin) = &served.per_pod {
+        let rules = Rules { concurrency: Some(Concurrency::PerPod), ..Rules::default() };
+        policies.plugins.insert(plugin.parse()?, rules);
+    }
+    let config = Config {
+        runtime_name: "relay-bench".to_owned(),
+        socket: Some(served.socket.clone()),
+        plugin_path: None,
+        plugin_config_path: None,
+        policies,
+        ..Config::default()
+    };
+    let _inside = workers.enter();
+    let nri = Adaptation::new(config, Arc::new(Node(requests.snapshot(served.containers))));
+    nri.listen()?;
+    Ok(nri)
+}
+
+/// Waits until there are `n` plugins. Returns how many there are.
+fn wait(nri: &Adaptation, n: usize, timeout: Duration) -> usize {
+    let start = Instant::now();
+    while nri.plugins().len() != n && start.elapsed() < timeout {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    nri.plugins().len()
+}
+
+/// A runtime that has these containers, whatever happens.
+struct Node(Snapshot);
+
+#[async_trait]
+impl Source for Node {
+    async fn snapshot(&self) -> Snapshot {
+        self.0.clone()
+    }
+
+    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,122 @@
+//! How long one request takes, and how much CPU time of the runtime, for one caller.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::compare::Bench;
+use crate::noise::{Quiet, Rounds};
+use crate::process::{Behaviour, Cluster, Setup, Side};
+use crate::row::{Bar, Found, Row};
+use crate::sample::{Sample, median};
+use crate::work::{Job, Op};
+
+/// How long a turn should take, so that rounds are short beside what disturbs them.
+const TURN: Duration = Duration::from_millis(400);
+/// Requests that are made before they are relayed.
+const CHUNK: usize = 250;
+/// Fresh processes: a process may be lucky or not with where its memory is.
+const STARTS: usize = 3;
+/// At most so much of Go's p50; with many plugins most of the time is theirs.
+const P50_BAR: f64 = 0.70;
+const P50_BAR_OF_MANY: f64 = 0.75;
+const MANY: usize = 10;
+/// At most so much of Go's CPU time.
+const CPU_BAR: f64 = 0.35;
+
+/// So many plugins that all behave so, asked in these ways.
+pub(crate) fn compare(bench: &mut Bench<'_>, n_plugins: usize, behaviour: Behaviour, ops: &[Op]) -> Result<Vec<Row>> {
+    let setup = Setup { plugins: vec![behaviour; n_plugins], ..Setup::default() };
+    let mut rounds: Vec<Rounds<Round>> = ops.iter().map(|_| Rounds::new()).collect();
+    let n_rounds = bench.options.rounds;
+    for start in 0..STARTS.min(n_rounds) {
+        let (go, rust) = (bench.cluster(Side::Go, &setup)?, bench.cluster(Side::Rust, &setup)?);
+        let mut pair = Pair { go, rust };
+        for (op, rounds) in ops.iter().zip(&mut rounds) {
+            let n = pair.warm_up(*op, bench.options.scale)?;
+            for _ in 0..n_rounds / STARTS + usize::from(start < n_rounds % STARTS) {
+                rounds.add(|| pair.round(*op, n))?;
+            }
+        }
+        pair.stop()?;
+    }
+    let answers = if behaviour.is_empty() { "" } else { ", typical adjustments" };
+    let plugins = if n_plugins == 1 { "plugin" } else { "plugins" };
+    let what = |op: Op| format!("{}, {n_plugins} {plugins}{answers}", op.name());
+    Ok(ops.iter().zip(rounds).flat_map(|(op, rounds)| rows(&what(*op), n_plugins, &rounds.quiet())).collect())
+}
+
+fn rows(what: &str, n_plugins: usize, rounds: &Quiet<Round>) -> [Row; 2] {
+    let row = |measure: &str, of: fn(&Figures) -> f64, bar: f64| Row {
+        what: format!("{what}: {measure}"),
+        go: format!("{:.0} µs", rounds.middle(|round| of(&round.go))),
+        rust: format!("{:.0} µs", rounds.middle(|round| of(&round.rust))),
+        found: Found::Ratio(rounds.middle(|round| of(&round.rust) / of(&round.go))),
+        bar: Bar::AtMost(bar),
+        quiet: rounds.count(),
+    };
+    let p50_bar = if n_plugins < MANY { P50_BAR } else { P50_BAR_OF_MANY };
+    [row("p50", |figures| figures.p50_us, p50_bar), row("CPU", |figures| figures.cpu_us, CPU_BAR)]
+}
+
+/// Both runtimes, each with its plugins. One works while the other sleeps.
+struct Pair {
+    go: Cluster,
+    rust: Cluster,
+}
+
+/// What one round showed.
+struct Round {
+    go: Figures,
+    rust: Figures,
+}
+
+/// Medians over the turns of a round.
+struct Figures {
+    p50_us: f64,
+    cpu_us: f64,
+}
+
+impl Pair {
+    /// Runs both until they are warm, and finds out how many operations make a turn.
+    fn warm_up(&mut self, op: Op, scale: usize) -> Result<usize> {
+        self.rust.run(alone(op, CHUNK))?;
+        self.go.run(alone(op, CHUNK))?;
+        let start = Instant::now();
+        self.go.run(alone(op, CHUNK))?;
+        let turns = TURN.as_secs_f64() / start.elapsed().as_secs_f64();
+        let n = ((turns * CHUNK as f64) as usize * scale / 100).max(CHUNK / 5);
+        self.rust.run(alone(op, n))?;
+        Ok(n)
+    }
+
+    /// Go, Rust, Rust, Go: what gets slower or faster meanwhile does so for both.
+    fn round(&mut self, op: Op, n: usize) -> Result<(Round, f64)> {
+        let mut noise = Vec::new();
+        let mut turn = |cluster: &mut Cluster| -> Result<Sample> {
+            let (outcome, others) = cluster.run(alone(op, n))?;
+            noise.push(others);
+            Ok(outcome.sample)
+        };
+        let first = turn(&mut self.go)?;
+        let rust = [turn(&mut self.rust)?, turn(&mut self.rust)?];
+        let go = [first, turn(&mut self.go)?];
+        let worst = noise.into_iter().fold(0.0, f64::max);
+        Ok((Round { go: figures(&go), rust: figures(&rust) }, worst))
+    }
+
+    fn stop(self) -> Result<()> {
+        self.go.stop()?;
+        self.rust.stop()
+    }
+}
+
+/// One caller, and nothing beside it.
+pub(crate) fn alone(op: Op, n: usize) -> Job {
+    Job { op, n, chunk: CHUNK, callers: 1, beside: 0 }
+}
+
+fn figures(samples: &[Sample]) -> Figures {
+    let middle = |of: fn(&Sample) -> f64| median(samples.iter().map(of).collect());
+    Figures { p50_us: middle(|sample| sample.p50_us), cpu_us: middle(|sample| sample.cpu_us_per_op) }
+}

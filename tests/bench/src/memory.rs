@@ -1,0 +1,49 @@
+//! What a runtime keeps in memory after much work.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+
+use crate::compare::Bench;
+use crate::process::{ADJUSTS, Cluster, Setup, Side};
+use crate::row::{Bar, Found, Row};
+use crate::work::{Job, Op};
+
+const PLUGINS: usize = 30;
+const CREATES: usize = 5000;
+/// At most so much of Go's.
+const BAR: f64 = 0.40;
+/// What is about to be given back may be.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// Memory does not depend on how busy the machine is, so both work at the same time.
+pub(crate) fn compare(bench: &mut Bench<'_>) -> Result<Row> {
+    let setup = Setup { plugins: vec![ADJUSTS; PLUGINS], ..Setup::default() };
+    let (go, rust) = (bench.cluster(Side::Go, &setup)?, bench.cluster(Side::Rust, &setup)?);
+    let creates = CREATES * bench.options.scale.min(100) / 100;
+    let (theirs, ours) = thread::scope(|scope| {
+        let theirs = scope.spawn(|| resident_kib(go, creates));
+        let ours = resident_kib(rust, creates);
+        (theirs.join().unwrap_or_else(|_| Err(anyhow!("the thread of Go's side panicked"))), ours)
+    });
+    let (theirs, ours) = (theirs?, ours?);
+    let shown = |kib: f64| format!("{:.1} MiB", kib / 1024.0);
+    Ok(Row {
+        what: format!("resident memory, {PLUGINS} plugins, after {creates} creations with typical adjustments"),
+        go: shown(theirs),
+        rust: shown(ours),
+        found: Found::Ratio(ours / theirs),
+        bar: Bar::AtMost(BAR),
+        quiet: "-".to_owned(),
+    })
+}
+
+fn resident_kib(mut cluster: Cluster, n: usize) -> Result<f64> {
+    // Chunks of one: requests that wait to be relayed are not what is asked about.
+    cluster.work(Job { op: Op::Create, n, chunk: 1, callers: 1, beside: 0 })?;
+    thread::sleep(SETTLE);
+    let resident = cluster.resident_kib()?;
+    cluster.stop()?;
+    Ok(resident)
+}
