@@ -18,8 +18,13 @@ mod sample;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use mimalloc::MiMalloc;
 
 use self::options::Face;
+
+/// The one that our programs use.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> Result<ExitCode> {
     match Face::parse(std::env::args().skip(1))? {
