@@ -95,7 +95,7 @@ impl Default for Config {
             max_unregistered: 64,
             max_plugins: 64,
             shutdown_grace: Duration::from_secs(1),
-            history_bytes: 4 << 20,
+            history_bytes: 1 << 20,
             policies: Policies::default(),
             required_exempt_namespaces: Namespaces::system(),
             default_validator: None,

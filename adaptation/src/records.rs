@@ -62,21 +62,19 @@ impl Records {
         self.ledger().record(&occasion(entry, request, Some(took)), What::late(touches(reply)));
     }
 
-    /// Updates and evictions that a plugin asked for by itself, and what of that failed.
-    pub(crate) fn unasked(
-        &self,
-        occasion: &Occasion,
-        plugin: &PluginId,
-        updates: Vec<Update>,
-        evictions: &[Eviction],
-        failed: &[Update],
-    ) {
+    /// Updates and evictions that a plugin asks for by itself.
+    pub(crate) fn unasked(&self, occasion: &Occasion, plugin: &PluginId, updates: Vec<Update>, evictions: &[Eviction]) {
         let reply = nri_proto::StopReply { updates, ..Default::default() };
         // One that contradicts itself is made as the runtime likes.
         let applied = StopMerge::new().apply(plugin, reply).unwrap_or_default();
         let mut ledger = self.ledger();
         ledger.record_applied(occasion, applied);
         ledger.record_evictions(occasion, evictions);
+    }
+
+    /// What of that the runtime could not do.
+    pub(crate) fn undone(&self, occasion: &Occasion, failed: &[Update]) {
+        let mut ledger = self.ledger();
         for Update { container_id, .. } in failed {
             let reason = "the runtime could not make it".to_owned();
             ledger.record(&occasion.of_container(container_id), What::UpdateFailed { reason });

@@ -168,7 +168,7 @@ fn is_unimplemented(event: Event, error: &PluginError) -> bool {
     match error {
         PluginError::Refused { code: Code::UNIMPLEMENTED, .. } => true,
         PluginError::Refused { code: Code::INVALID_ARGUMENT, message } => {
-            message.contains(event.rpc()) && message.ends_with("does not exist")
+            *message == format!("/{PLUGIN}/{} does not exist", event.rpc())
         }
         PluginError::Refused { .. }
         | PluginError::Left(_)

@@ -7,6 +7,7 @@ use nri_proto::{Eviction, PluginId, Update};
 use thiserror::Error;
 use tracing::{error, warn};
 
+use crate::ledger::What;
 use crate::policy::{Mode, NotAllowed, Policy};
 use crate::records;
 use crate::shared::Shared;
@@ -57,19 +58,21 @@ impl Unasked {
             shared.records.refused(&occasion, &not_allowed.clone().into());
             return Err(not_allowed.into());
         }
+        // Before it is done: the runtime may take its time, and nothing is held twice meanwhile.
+        shared.records.unasked(&occasion, plugin, updates.clone(), &evictions);
         if policy.mode == Mode::Shadow {
-            shared.records.unasked(&occasion, plugin, updates, &evictions, &[]);
             return Ok(Vec::new());
         }
-        let applying = apply(updates.clone(), evictions.clone());
-        let Ok(failed) = AssertUnwindSafe(applying).catch_unwind().await else {
+        let Ok(failed) = AssertUnwindSafe(apply(updates, evictions)).catch_unwind().await else {
             error!(%plugin, "the runtime panicked over what the plugin asked for");
+            let reason = Undone::Panicked.to_string();
+            shared.records.ledger().record(&occasion, What::Failed { reason });
             return Err(Undone::Panicked);
         };
         if !failed.is_empty() {
             warn!(%plugin, count = failed.len(), "updates that the plugin asked for failed");
         }
-        shared.records.unasked(&occasion, plugin, updates, &evictions, &failed);
+        shared.records.undone(&occasion, &failed);
         Ok(failed)
     }
 }

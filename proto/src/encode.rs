@@ -54,8 +54,11 @@ impl Writer {
         Self(Vec::with_capacity(bytes))
     }
 
-    /// Returns what was written.
-    pub fn into_bytes(self) -> Vec<u8> {
+    /// Returns what was written. Room that was not needed is given back, if it is much.
+    pub fn into_bytes(mut self) -> Vec<u8> {
+        if self.0.len() < self.0.capacity() / 2 {
+            self.0.shrink_to_fit();
+        }
         self.0
     }
 

@@ -79,11 +79,13 @@ fn compare(case: &Case, merger: &mut Merger) -> Result<Verdict, TestCaseError> {
     if let Some(known) = Known::of(case, &ours) {
         return Ok(Verdict::Known(known));
     }
-    // Of several conflicts Go tells any, and of those about namespaces another one.
+    // Of several conflicts Go tells any, and of those of a reply that removes and sets a namespace another one.
     let both_refuse = ours.result.is_err() && theirs.result.is_err();
     let is_namespace = |merged: &Merged| merged.result.as_ref().is_err_and(|error| error.contains(" set Namespace "));
     let both_namespaces = is_namespace(&ours) && is_namespace(&theirs) && ours.seen.len() == theirs.seen.len();
-    if both_namespaces || both_refuse && (0..TRIES).any(|_| self::difference(&ours, &merger.merge(case)).is_none()) {
+    if both_namespaces && known::replaces_namespace(case, ours.seen.len())
+        || both_refuse && (0..TRIES).any(|_| self::difference(&ours, &merger.merge(case)).is_none())
+    {
         return Ok(Verdict::Known(Known::WhichConflict));
     }
     Err(TestCaseError::fail(difference))

@@ -34,7 +34,7 @@ impl Config {
     ///         max_unregistered = 64
     ///         max_plugins = 64
     ///         shutdown_grace = "1s"
-    ///         history_bytes = 4194304
+    ///         history_bytes = 1048576
     ///         required_exempt_namespaces = ["kube-system"]
     ///
     ///         ## What holds for all plugins. `plugin_request_timeout` is its `request_timeout`.

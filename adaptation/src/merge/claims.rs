@@ -1,4 +1,4 @@
-use std::collections::btree_map::Entry;
+use std::collections::btree_map::{Entry, OccupiedEntry};
 use std::convert::Infallible;
 
 use nri_proto::{FieldOwners, Owner, Owners, PluginId};
@@ -30,13 +30,15 @@ impl Claims {
         self.0
     }
 
-    /// Leaves no empty table behind, so that nothing is different from before.
-    fn tidy(&mut self, container: &str) {
-        let Some(fields) = self.0.containers.get_mut(container) else { return };
-        fields.compound.retain(|_, owners| !owners.entries.is_empty());
-        if fields.simple.is_empty() && fields.compound.is_empty() {
-            self.0.containers.remove(container);
+    /// Lets `change` change what is claimed of a container. No empty table is left behind: nothing is different from
+    /// before if nothing is claimed.
+    fn of_container<T>(&mut self, container: &str, change: impl FnOnce(&mut FieldOwners) -> T) -> T {
+        let mut fields = occupied(self.0.containers.entry(container.to_owned()));
+        let result = change(fields.get_mut());
+        if fields.get().simple.is_empty() && fields.get().compound.is_empty() {
+            fields.remove();
         }
+        result
     }
 }
 
@@ -66,59 +68,48 @@ impl<'a> Claiming<'_, 'a> {
         if result.is_err() {
             self.give_back_to(start);
         }
-        self.claims.tidy(container);
         result
     }
 
     fn claim_each(&mut self, container: &'a str, touches: &[Touch<'a>]) -> Result<(), Conflict> {
-        let claimer =
-            Claimer { plugin: self.plugin, set: Owner::of(self.plugin), removed: Owner::of_removed(self.plugin) };
-        let fields = self.claims.0.containers.entry(container.to_owned()).or_default();
-        self.made.reserve(touches.len());
-        for &touch in touches.iter().filter(|touch| touch.act != Act::Pass) {
-            match change_owner(fields, touch, |now| claimer.claim(touch.act, now)) {
-                Ok(before) => self.made.push(Made { container, touch, before }),
-                Err(owner) => {
-                    let (container, key) = (container.to_owned(), touch.key.to_owned());
-                    return Err(Conflict { container, field: touch.field, key, claimer: self.plugin.clone(), owner });
+        let Self { claims, plugin, made } = self;
+        made.reserve(touches.len());
+        claims.of_container(container, |fields| {
+            for &touch in touches.iter().filter(|touch| touch.act != Act::Pass) {
+                match change_owner(fields, touch, |now| claim(plugin, touch.act, now)) {
+                    Ok(before) => made.push(Made { container, touch, before }),
+                    Err(owner) => {
+                        let (container, key) = (container.to_owned(), touch.key.to_owned());
+                        return Err(Conflict { container, field: touch.field, key, claimer: plugin.clone(), owner });
+                    }
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn give_back_to(&mut self, start: usize) {
         for Made { container, touch, before } in self.made.drain(start..).rev() {
-            if let Some(fields) = self.claims.0.containers.get_mut(container) {
+            self.claims.of_container(container, |fields| {
                 let Ok(_) = change_owner::<Infallible>(fields, touch, |_| Ok(before));
-            }
-            self.claims.tidy(container);
+            });
         }
     }
 }
 
-/// The plugin that claims, and the owners that it makes.
-struct Claimer<'a> {
-    plugin: &'a PluginId,
-    set: Owner,
-    removed: Owner,
-}
-
-impl Claimer<'_> {
-    /// Returns who owns it after this, or who forbids it.
-    fn claim(&self, act: Act, now: Option<&Owner>) -> Result<Option<Owner>, String> {
-        match (act, now) {
-            (Act::Claim, Some(owner)) => {
-                let first = owner.plugins().next().unwrap_or_default();
-                let may_claim = owner.is_removed() && first == self.plugin.as_str();
-                if may_claim { Ok(Some(self.set.clone())) } else { Err(first.to_owned()) }
-            }
-            (Act::Claim | Act::Share, None) => Ok(Some(self.set.clone())),
-            (Act::Share, Some(owner)) => Ok(Some(owner.and(self.plugin))),
-            (Act::Clear, _) => Ok(Some(self.removed.clone())),
-            (Act::ClearIfSet, Some(owner)) if !owner.is_removed() => Ok(Some(self.removed.clone())),
-            (Act::ClearIfSet | Act::Pass, now) => Ok(now.cloned()),
+/// Returns who owns something after a plugin's claim, or who forbids it.
+fn claim(plugin: &PluginId, act: Act, now: Option<&Owner>) -> Result<Option<Owner>, String> {
+    match (act, now) {
+        (Act::Claim, Some(owner)) => {
+            let first = owner.plugins().next().unwrap_or_default();
+            let may_claim = owner.is_removed() && first == plugin.as_str();
+            if may_claim { Ok(Some(Owner::of(plugin))) } else { Err(first.to_owned()) }
         }
+        (Act::Claim | Act::Share, None) => Ok(Some(Owner::of(plugin))),
+        (Act::Share, Some(owner)) => Ok(Some(owner.and(plugin))),
+        (Act::Clear, _) => Ok(Some(Owner::of_removed(plugin))),
+        (Act::ClearIfSet, Some(owner)) if !owner.is_removed() => Ok(Some(Owner::of_removed(plugin))),
+        (Act::ClearIfSet | Act::Pass, now) => Ok(now.cloned()),
     }
 }
 
@@ -129,10 +120,22 @@ fn change_owner<E>(
     change: impl FnOnce(Option<&Owner>) -> Result<Option<Owner>, E>,
 ) -> Result<Option<Owner>, E> {
     let Touch { field, key, act: _ } = touch;
-    if field.has_entries() {
-        change_entry(fields.compound.entry(field).or_default().entries.entry(key.to_owned()), change)
-    } else {
-        change_entry(fields.simple.entry(field), change)
+    if !field.has_entries() {
+        return change_entry(fields.simple.entry(field), change);
+    }
+    let mut owners = occupied(fields.compound.entry(field));
+    let before = change_entry(owners.get_mut().entries.entry(key.to_owned()), change);
+    if owners.get().entries.is_empty() {
+        owners.remove();
+    }
+    before
+}
+
+/// Returns a table's place, with an empty one if there was none.
+fn occupied<K: Ord, V: Default>(entry: Entry<'_, K, V>) -> OccupiedEntry<'_, K, V> {
+    match entry {
+        Entry::Occupied(entry) => entry,
+        Entry::Vacant(entry) => entry.insert_entry(V::default()),
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn add(result: &mut Adjustment, later: Adjustment) {
     result.env.then(env);
     result.args.then(args);
     if let Some(hooks) = hooks {
-        add_hooks(&hooks, result.hooks.get_or_insert_default());
+        add_hooks(hooks, result.hooks.get_or_insert_default());
     }
     if let Some(linux) = linux {
         add_linux(result.linux.get_or_insert_default(), linux);
@@ -51,7 +51,7 @@ fn add_linux(result: &mut LinuxAdjustment, later: LinuxAdjustment) {
     } = later;
     result.devices.then(devices);
     if let Some(resources) = resources {
-        resources::apply(&resources, result.resources.get_or_insert_default(), &mut Notes::none());
+        resources::apply(resources, result.resources.get_or_insert_default(), &mut Notes::none());
     }
     if !cgroups_path.is_empty() {
         result.cgroups_path = cgroups_path;

@@ -86,23 +86,23 @@ impl CreateMerge {
         &self.view
     }
 
-    /// The same, to be kept.
-    pub(crate) fn shared_view(&self) -> Arc<Container> {
+    /// The same, to be kept: the next reply leaves it as it is.
+    pub fn shared_view(&self) -> Arc<Container> {
         Arc::clone(&self.view)
     }
 
     /// Applies what a plugin replied, or nothing of it.
     pub fn apply(&mut self, plugin: &PluginId, mut reply: CreateReply) -> Result<Applied, MergeError> {
         let unread = reply.take_unknown();
+        let touches = reply.adjustment.as_ref().map(Touch::of_adjustment).unwrap_or_default();
         let conflicts = self.claims.all_or_none(plugin, |claiming| {
-            if let Some(adjustment) = &reply.adjustment {
-                claiming.claim(&self.view.id, &Touch::of_adjustment(adjustment))?;
-            }
+            claiming.claim(&self.view.id, &touches)?;
             updates::claim(claiming, &reply.updates, Some(&self.view.id))
         })?;
 
-        let CreateReply { adjustment, updates, evictions, unknown: _ } = reply;
         let mut applied = Applied::without(unread);
+        applied.changes.reserve(touches.len());
+        let CreateReply { adjustment, updates, evictions, unknown: _ } = reply;
         if let Some(adjustment) = adjustment {
             self.adjust(adjustment, &mut Notes::of_own(&mut applied.changes));
         }

@@ -105,5 +105,5 @@ pub(super) fn apply(
     if !std::mem::take(&mut resources.devices).is_empty() {
         dropped.push(Dropped::DeviceRules { container: container_id.to_owned() });
     }
-    resources::apply(&resources, target, notes);
+    resources::apply(resources, target, notes);
 }

@@ -26,7 +26,7 @@ pub(super) fn adjust(container: &mut Container, adjustment: &Adjustment, notes: 
     change_list(Field::Env, env, &mut container.env, notes);
     change_args(args, &mut container.args, notes);
     if let Some(hooks) = hooks {
-        add_hooks(hooks, container.hooks.get_or_insert_default());
+        add_hooks(hooks.clone(), container.hooks.get_or_insert_default());
         if *hooks != Hooks::default() {
             notes.take(Field::OciHooks, "", None, Some(hooks));
         }
@@ -42,14 +42,14 @@ pub(super) fn adjust(container: &mut Container, adjustment: &Adjustment, notes: 
 }
 
 /// Adds hooks to others.
-pub(super) fn add_hooks(hooks: &Hooks, target: &mut Hooks) {
+pub(super) fn add_hooks(hooks: Hooks, target: &mut Hooks) {
     let Hooks { prestart, create_runtime, create_container, start_container, poststart, poststop, unknown: _ } = hooks;
-    target.prestart.extend_from_slice(prestart);
-    target.create_runtime.extend_from_slice(create_runtime);
-    target.create_container.extend_from_slice(create_container);
-    target.start_container.extend_from_slice(start_container);
-    target.poststart.extend_from_slice(poststart);
-    target.poststop.extend_from_slice(poststop);
+    target.prestart.extend(prestart);
+    target.create_runtime.extend(create_runtime);
+    target.create_container.extend(create_container);
+    target.start_container.extend(start_container);
+    target.poststart.extend(poststart);
+    target.poststop.extend(poststop);
 }
 
 /// Returns what a container shows if it had `original` and `result` comes of all plugins.
@@ -86,18 +86,18 @@ fn adjust_linux(container: &mut LinuxContainer, adjustment: &LinuxAdjustment, no
     } = adjustment;
     change_list(Field::Devices, devices, &mut container.devices, notes);
     if let Some(resources) = resources {
-        resources::apply(resources, container.resources.get_or_insert_default(), notes);
+        resources::apply(resources.clone(), container.resources.get_or_insert_default(), notes);
     }
-    set_text(Field::CgroupsPath, cgroups_path, &mut container.cgroups_path, notes);
-    set(Field::OomScoreAdj, oom_score_adj.as_ref(), &mut container.oom_score_adj, notes);
-    set(Field::IoPriority, io_priority.as_ref(), &mut container.io_priority, notes);
-    set(Field::SeccompPolicy, seccomp_policy.as_ref(), &mut container.seccomp_policy, notes);
+    set_text(Field::CgroupsPath, cgroups_path.clone(), &mut container.cgroups_path, notes);
+    set(Field::OomScoreAdj, *oom_score_adj, &mut container.oom_score_adj, notes);
+    set(Field::IoPriority, io_priority.clone(), &mut container.io_priority, notes);
+    set(Field::SeccompPolicy, seccomp_policy.clone(), &mut container.seccomp_policy, notes);
     change_list(Field::Namespace, namespaces, &mut container.namespaces, notes);
     change_map(Field::Sysctl, sysctl, &mut container.sysctl, notes);
     change_map(Field::LinuxNetDevices, net_devices, &mut container.net_devices, notes);
-    set(Field::LinuxSched, scheduler.as_ref(), &mut container.scheduler, notes);
+    set(Field::LinuxSched, scheduler.clone(), &mut container.scheduler, notes);
     // A container has no place to show it.
-    set(Field::MemoryPolicy, memory_policy.as_ref(), &mut None, notes);
+    set(Field::MemoryPolicy, memory_policy.clone(), &mut None, notes);
 }
 
 fn change_map<T: Clone + Into<Value>>(
@@ -107,12 +107,10 @@ fn change_map<T: Clone + Into<Value>>(
     notes: &mut Notes<'_>,
 ) {
     for (key, change) in changes.iter() {
-        let after = change.into_value();
-        let before = match after {
-            Some(value) => map.insert(key.to_owned(), value.clone()),
-            None => map.remove(key),
-        };
-        notes.take(field, key, before, after);
+        match change.into_value() {
+            Some(value) => resources::insert(field, key.to_owned(), value.clone(), map, notes),
+            None => notes.take(field, key, map.remove(key), None),
+        }
     }
 }
 
@@ -180,17 +178,14 @@ fn change_list<T: Keyed, E: Entry<T>>(field: Field, changes: &ChangeList<T>, lis
         return;
     }
     let keys = changes.keys();
-    let is_changed = |entry: &E| match keys.few() {
-        Some(keys) => keys.iter().any(|key| entry.is(key)),
-        None => keys.contains(entry.key()),
-    };
-    let mut before = HashMap::new();
+    let is_changed = |entry: &E| keys.contain(|key| entry.is(key), || entry.key());
+    let mut before = None;
     if list.iter().any(is_changed) {
         let gone = list.extract_if(.., |entry| is_changed(entry));
-        before = gone.map(|entry| (entry.key().to_owned(), entry)).collect();
+        before = Some(gone.map(|entry| (entry.key().to_owned(), entry)).collect::<HashMap<_, _>>());
     }
     for (key, change) in changes.iter() {
-        let (before, after) = (before.remove(key), change.into_value());
+        let (before, after) = (before.as_mut().and_then(|before| before.remove(key)), change.into_value());
         list.extend(after.map(E::of));
         notes.take_values(field, key, || (before.map(E::into_value), after.map(E::value_of)));
     }

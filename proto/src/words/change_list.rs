@@ -112,8 +112,8 @@ impl<T: Keyed> ChangeList<T> {
     }
 
     /// Returns the keys that change.
-    pub fn keys(&self) -> Keys<'_> {
-        Keys::new(self.0.iter().map(Entry::key))
+    pub fn keys(&self) -> Keys<'_, T> {
+        Keys::of(self)
     }
 
     /// Adds changes that are made after these.
@@ -168,31 +168,30 @@ impl<T> Default for ChangeList<T> {
 
 /// The keys of a [`ChangeList`], to look whether one is among them.
 #[derive(Debug)]
-pub struct Keys<'a> {
-    /// All of them, if they are so few that looking at each is quicker than hashing one.
-    few: Vec<&'a str>,
-    /// All of them otherwise: there may be as many as a peer likes.
-    many: HashSet<&'a str>,
+pub enum Keys<'a, T> {
+    /// They are so few that looking at each is quicker than hashing one.
+    Few(&'a ChangeList<T>),
+    /// There may be as many as a peer likes.
+    Many(HashSet<&'a str>),
 }
 
-impl<'a> Keys<'a> {
+impl<'a, T: Keyed> Keys<'a, T> {
     const FEW: usize = 8;
 
-    fn new(keys: impl ExactSizeIterator<Item = &'a str>) -> Self {
-        if keys.len() <= Self::FEW {
-            Self { few: keys.collect(), many: HashSet::new() }
-        } else {
-            Self { few: Vec::new(), many: keys.collect() }
-        }
+    fn of(list: &'a ChangeList<T>) -> Self {
+        if list.len() <= Self::FEW { Self::Few(list) } else { Self::Many(list.0.iter().map(Entry::key).collect()) }
     }
 
     /// Says whether `key` is one of them.
     pub fn contains(&self, key: &str) -> bool {
-        self.few.contains(&key) || self.many.contains(key)
+        self.contain(|other| other == key, || key)
     }
 
-    /// Returns all of them, if they are so few that looking at each is quick.
-    pub fn few(&self) -> Option<&[&'a str]> {
-        self.many.is_empty().then_some(&self.few)
+    /// Says whether there is one that `is_key`, which is also known in full by `key`. Only one of the two is asked.
+    pub fn contain<'k>(&self, is_key: impl Fn(&str) -> bool, key: impl FnOnce() -> &'k str) -> bool {
+        match self {
+            Self::Few(list) => list.0.iter().any(|entry| is_key(entry.key())),
+            Self::Many(keys) => keys.contains(key()),
+        }
     }
 }

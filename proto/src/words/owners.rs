@@ -78,12 +78,12 @@ pub struct Owner {
 impl Owner {
     /// The plugin that set it.
     pub fn of(plugin: &PluginId) -> Self {
-        Self::new(plugin.as_str(), false)
+        Self { plugins: plugin.clone().into(), removed: false }
     }
 
     /// The plugin that removed it, and may set it.
     pub fn of_removed(plugin: &PluginId) -> Self {
-        Self::new(plugin.as_str(), true)
+        Self { plugins: plugin.clone().into(), removed: true }
     }
 
     /// Adds another plugin, for what several may add to.

@@ -26,12 +26,13 @@ mod work;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use mimalloc::MiMalloc;
 
 use self::options::Face;
 
-/// What programs of ours have: many small pieces that are freed by another thread than the one that made them.
+/// The one that our programs use.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> Result<ExitCode> {
     match Face::parse(std::env::args().skip(1))? {

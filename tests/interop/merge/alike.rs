@@ -19,11 +19,14 @@ pub(super) fn alike(mut merged: Merged) -> Merged {
     merged
 }
 
-/// "rdt adjustments", "namespaces and mount removals".
+/// "rdt adjustments", "namespaces and mount removals", "a container in two namespaces of one kind".
 fn see_alike(container: &mut Container) {
     if let Some(linux) = container.linux.as_mut() {
         linux.rdt.take();
+        // Of those of one kind the last is kept.
+        linux.namespaces.reverse();
         linux.namespaces.sort_by(|one, other| one.type_.cmp(&other.type_));
+        linux.namespaces.dedup_by(|one, other| one.type_ == other.type_);
     }
 }
 

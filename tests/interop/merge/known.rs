@@ -1,5 +1,5 @@
 use nri_proto::api::ContainerUpdate;
-use nri_proto::{Adjustment, ChangeMap, CreateReply};
+use nri_proto::{Adjustment, Change, ChangeMap, CreateReply};
 use nri_tests::merging::{Case, OWN};
 
 use super::merged::Merged;
@@ -50,4 +50,12 @@ fn removes_alone(adjustment: &Adjustment) -> bool {
     }
     let linux = adjustment.linux.as_ref();
     any(&adjustment.annotations) || linux.is_some_and(|linux| any(&linux.sysctl) || any(&linux.net_devices))
+}
+
+/// Says whether the last of so many replies, the one that is refused, removes a namespace and sets it.
+pub(super) fn replaces_namespace(case: &Case, n_asked: usize) -> bool {
+    let Case::Create(_, replies) = case else { return false };
+    let refused = replies.get(n_asked.saturating_sub(1)).cloned().map(CreateReply::from);
+    let linux = refused.and_then(|reply| reply.adjustment).and_then(|adjustment| adjustment.linux);
+    linux.is_some_and(|linux| linux.namespaces.iter().any(|(_, change)| matches!(change, Change::Replace(_))))
 }

@@ -57,9 +57,6 @@ pub(super) fn container(container: &mut Container) {
     if let Some(LinuxContainer { devices, namespaces, sysctl, net_devices, resources, .. }) = &mut container.linux {
         devices.iter_mut().for_each(|device| key(&mut device.path));
         namespaces.iter_mut().for_each(|namespace| key(&mut namespace.kind));
-        // Nothing is in two namespaces of one kind; Go would show the last once a plugin adjusts any.
-        namespaces.sort_by(|one, other| one.kind.cmp(&other.kind));
-        namespaces.dedup_by(|one, other| one.kind == other.kind);
         by_name(sysctl);
         by_name(net_devices);
         resources.iter_mut().for_each(self::resources);

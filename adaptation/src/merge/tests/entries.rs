@@ -271,6 +271,13 @@ fn a_removal_that_several_plugins_ask_for_is_one() {
 }
 
 #[test]
+fn two_namespaces_of_one_kind_stay_until_a_plugin_touches_them() {
+    check(&[Namespaces], "A=0 A=1", &[("10-a", "B=2")], "B=2", "A=0 A=1 B=2");
+    check(&[Namespaces], "A=0 A=1 B=2", &[("10-a", "A=3")], "A=3", "B=2 A=3");
+    check(&[Namespaces], "A=0 A=1 B=2", &[("10-a", "-A")], "-A", "B=2");
+}
+
+#[test]
 fn a_namespace_can_be_touched_once() {
     check_conflict(&[Namespaces], "A=0", &[("10-a", "!A=1")], ["10-a", "10-a"], "A");
     check_conflict(&[Namespaces], "A=0", &[("10-a", "-A"), ("20-b", "-A")], ["20-b", "10-a"], "A");
