@@ -6,6 +6,7 @@ mod adaptation;
 mod call;
 mod envelope;
 mod faults;
+mod graph;
 mod mux;
 mod peer;
 mod rogue;
