@@ -13,12 +13,13 @@ PROGRAMS :=
 DOCUMENTS := README.md CHANGELOG.md LICENSE SECURITY.md
 
 PEERS := tests/interop/peers
+DAEMONS := tests/interop/daemons
 FUZZ := tests/fuzz
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Tools that `scripts/setup` installed come before the machine's own.
 export PATH := $(shell scripts/setup path):$(PATH)
 
-.PHONY: help build run test conformance bench fuzz lint fmt install setup setup-go peers clean
+.PHONY: help build run test conformance bench fuzz lint fmt install setup setup-go peers daemons clean
 .DEFAULT_GOAL := help
 
 help: ## List what there is to make
@@ -38,7 +39,9 @@ test: setup ## Run what a contributor runs: all tests, and those against Go's ow
 	    [ -z "$$NRI_REQUIRE_GO" ] || exit 1; echo 'make: no Go here, tests against Go peers skip themselves'; \
 	fi && echo '$(CARGO) test --workspace' && $(CARGO) test --workspace
 
-conformance: setup peers ## Run what takes longer: more random cases, and each fuzz target for a while
+# Containers take root, so shims run under containerd only where we have it.
+conformance: setup peers daemons ## Run what takes longer: shims under containerd, more random cases, fuzz targets
+	[ "$$(id -u)" != 0 ] || export NRI_REQUIRE_DAEMONS=1; \
 	NRI_LONG=1 PROPTEST_CASES=4096 NRI_REQUIRE_GO=1 $(CARGO) test --workspace --release
 	$(MAKE) --no-print-directory fuzz
 
@@ -56,7 +59,7 @@ lint: setup setup-go ## Check format, lints, documentation, licences and sources
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
 	$(CARGO) deny --locked check bans licenses sources
-	shellcheck .ci/run scripts/* $(PEERS)/build
+	shellcheck .ci/run scripts/* $(PEERS)/build $(DAEMONS)/build
 	cd $(PEERS) && go vet ./... && unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || \
 	    { echo "make: gofmt would change these, see make fmt: $$unformatted"; exit 1; }
 
@@ -84,6 +87,9 @@ setup-go:
 peers: setup-go ## Build the Go programs that the tests talk to
 	$(PEERS)/build
 
+daemons: setup-go ## Build the containerds that shims are tested under
+	$(DAEMONS)/build
+
 clean: ## Remove what was built here; tools of the user stay
 	$(CARGO) clean
-	rm -rf $(PEERS)/bin $(FUZZ)/target $(FUZZ)/artifacts $(FUZZ)/coverage
+	rm -rf $(PEERS)/bin $(DAEMONS)/bin $(FUZZ)/target $(FUZZ)/artifacts $(FUZZ)/coverage
