@@ -19,7 +19,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Tools that `scripts/setup` installed come before the machine's own.
 export PATH := $(shell scripts/setup path):$(PATH)
 
-.PHONY: help build run test conformance bench fuzz lint fmt install setup setup-go peers daemons clean
+.PHONY: help build run test conformance bench bench-shim fuzz lint fmt install setup setup-go peers daemons clean
 .DEFAULT_GOAL := help
 
 help: ## List what there is to make
@@ -48,6 +48,11 @@ conformance: setup peers daemons ## Run what takes longer: shims under container
 bench: setup peers ## Measure us beside Go, in one interleaved run
 	$(CARGO) run --release --bin relay-bench -- --write docs/benchmarks.md $(BENCH)
 
+bench-shim: setup daemons ## Measure a shim of ours beside Go's for runc
+	$(CARGO) build --profile shim --package shim-plugins --example hello_shim
+	sync # Pages of a program that are not on the disk yet would count as written to.
+	$(CARGO) run --release --bin shim-bench -- $(TARGET)/shim/examples/hello_shim $(DAEMONS)/bin/v2.4.2/containerd-shim-runc-v2
+
 fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, from its corpus
 	@scripts/setup fuzz
 	scripts/fuzz $(FUZZ_SECONDS)
@@ -69,10 +74,11 @@ fmt: setup setup-go ## Format Rust and Go
 	gofmt -w $(PEERS)
 
 install: $(if $(PROGRAMS),build) ## Install below DESTDIR and PREFIX
-	install -d '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/decisions'
+	install -d '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/decisions' '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/guides'
 	install -m 644 $(DOCUMENTS) '$(DESTDIR)$(PREFIX)/share/doc/nri-rs'
 	install -m 644 $(wildcard docs/*.*) '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs'
 	install -m 644 $(wildcard docs/decisions/*.md) '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/decisions'
+	install -m 644 $(wildcard docs/guides/*.md) '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/guides'
 ifneq ($(PROGRAMS),)
 	install -d '$(DESTDIR)$(PREFIX)/bin'
 	install -m 755 $(PROGRAMS:%=$(TARGET)/release/%) '$(DESTDIR)$(PREFIX)/bin'

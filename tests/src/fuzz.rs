@@ -4,17 +4,21 @@
 //! in `tests/fuzz`), and in an ordinary test that replays the corpus and some random inputs
 //! (`tests/it/fuzz.rs`). A target panics if a promise is broken.
 
+mod bootstrap;
 mod calls;
 mod faulty;
 mod frames;
+mod graph;
 mod muxes;
 mod script;
 mod serving;
 
 use std::time::Duration;
 
+pub use bootstrap::bootstrap;
 pub use calls::calls;
 pub use frames::frames;
+pub use graph::graph;
 pub use muxes::muxes;
 pub use serving::serving;
 
@@ -22,7 +26,14 @@ pub use serving::serving;
 pub type Target = fn(&[u8]);
 
 /// All targets, by the name that they have in `tests/fuzz`.
-pub const TARGETS: [(&str, Target); 4] = [("frames", frames), ("muxes", muxes), ("calls", calls), ("serving", serving)];
+pub const TARGETS: [(&str, Target); 6] = [
+    ("frames", frames),
+    ("muxes", muxes),
+    ("calls", calls),
+    ("serving", serving),
+    ("bootstrap", bootstrap),
+    ("graph", graph),
+];
 
 /// Runs a story on a clock that only moves when everyone waits, and sees that it ends and leaves no task.
 fn story(story: impl Future<Output = ()>) {
