@@ -6,7 +6,6 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -19,8 +18,6 @@ use crate::site::Site;
 pub(crate) struct Assignment {
     pub(crate) site: Site,
     pub(crate) configuration: Configuration,
-    /// The socket that it listens on, and removes in the end.
-    pub(crate) socket: PathBuf,
 }
 
 /// An assignment holds what containerd said, and hardly more.

@@ -77,11 +77,8 @@ pub(super) async fn serve(
     listener: UnixListener,
     mut signals: mpsc::Receiver<Signal>,
 ) -> Result<(), ServeError> {
-    let assignment = match started.assignment() {
-        Ok(assignment) => assignment,
-        Err(error) => return Err(ServeError::Assignment(error)),
-    };
-    let file = SocketFile::at(&assignment.socket).ok();
+    let file = SocketFile::of(&listener);
+    let assignment = started.assignment().map_err(ServeError::Assignment)?;
     let shutdown = Shutdown::default();
     let (mut loaded, serving) = match prepare(shim, &assignment, listener, &shutdown).await {
         Ok(ready) => ready,

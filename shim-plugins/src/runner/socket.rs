@@ -1,12 +1,14 @@
 //! The socket of a shim: its name, how it is made, and how it goes.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Mode;
+use rustix::fs::{FlockOperation, Mode};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use sha2::{Digest as _, Sha256};
 
@@ -47,6 +49,15 @@ pub enum SocketError {
         uid: u32,
         /// Its permissions.
         mode: u32,
+    },
+
+    /// The directory could not be locked.
+    #[error("could not lock directory {}", dir.display())]
+    Lock {
+        /// The directory.
+        dir: PathBuf,
+        /// Why not.
+        source: io::Error,
     },
 
     /// The socket could not be made.
@@ -98,45 +109,60 @@ pub(crate) fn bind(path: &Path) -> Result<Bound, SocketError> {
     if path.as_os_str().len() > MAX_PATH {
         return Err(SocketError::TooLong { path: path.to_owned() });
     }
-    if let Some(dir) = path.parent() {
-        secure(dir)?;
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    secure(dir)?;
+    // Of two that find a stale socket, the second must not remove what the first put there.
+    let _locked = lock(dir).map_err(|source| SocketError::Lock { dir: dir.to_owned(), source })?;
+    match connect(path).map_err(|source| SocketError::Probe { path: path.to_owned(), source })? {
+        Some(stream) => return Ok(Bound::Existing(stream)),
+        None => drop(fs::remove_file(path)),
     }
-    // The socket of a shim that ended may go, and that of another shim come, while we look.
-    let mut last = None;
-    for _ in 0..3 {
-        match listen(path) {
-            Ok((file, listener)) => return Ok(Bound::New(file, listener)),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = Some(error),
-            Err(source) => return Err(SocketError::Listen { path: path.to_owned(), source }),
-        }
-        match connect(path).map_err(|source| SocketError::Probe { path: path.to_owned(), source })? {
-            Some(stream) => return Ok(Bound::Existing(stream)),
-            None => {
-                let _ = fs::remove_file(path);
-            }
-        }
-    }
-    let source = last.unwrap_or_else(|| io::ErrorKind::AddrInUse.into());
-    Err(SocketError::Listen { path: path.to_owned(), source })
-}
-
-/// Connects to who listens at a path; `None` if nobody does.
-pub(crate) fn connect(path: &Path) -> io::Result<Option<UnixStream>> {
-    match UnixStream::connect(path) {
-        Ok(stream) => Ok(Some(stream)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) => Ok(None),
-        Err(error) => Err(error),
+    match listen(path) {
+        Ok((file, listener)) => Ok(Bound::New(file, listener)),
+        Err(source) => Err(SocketError::Listen { path: path.to_owned(), source }),
     }
 }
 
-/// Removes the socket at a path if nobody listens on it, and says whether nobody does.
-pub(crate) fn remove_stale(path: &Path) -> io::Result<bool> {
-    if connect(path)?.is_some() {
-        return Ok(false);
+/// Keeps others out of a directory until the file is dropped. It is held for a few system calls that do not wait.
+fn lock(dir: &Path) -> io::Result<File> {
+    let file = File::open(dir)?;
+    rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+    Ok(file)
+}
+
+/// Connects to who listens at a path, without waiting for it; `None` if nobody does.
+fn connect(path: &Path) -> io::Result<Option<UnixStream>> {
+    let socket = socket()?;
+    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
+        Ok(()) => {
+            let stream = UnixStream::from(socket);
+            stream.set_nonblocking(false)?;
+            Ok(Some(stream))
+        }
+        Err(Errno::CONNREFUSED | Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
+}
+
+/// Removes the socket at a path, unless somebody listens on it.
+pub(crate) fn remove_stale(path: &Path) -> io::Result<()> {
+    let Some(dir) = path.parent().filter(|dir| dir.exists()) else { return Ok(()) };
+    let _locked = lock(dir)?;
+    match connect(path) {
+        Ok(None) => {}
+        Ok(Some(_)) => return Ok(()),
+        // So many wait to be accepted that there must be somebody.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+        Err(error) => return Err(error),
     }
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(true),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 
@@ -155,8 +181,7 @@ fn secure(dir: &Path) -> Result<(), SocketError> {
 
 fn listen(path: &Path) -> io::Result<(SocketFile, UnixListener)> {
     let address = SocketAddrUnix::new(path)?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let socket = socket()?;
     // Linux gives the file what the socket has, less the umask: it is never open to others.
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, &address)?;
@@ -173,8 +198,13 @@ pub(crate) struct SocketFile {
 }
 
 impl SocketFile {
+    /// The file of a socket that listens, if it has one.
+    pub(crate) fn of(listener: &UnixListener) -> Option<Self> {
+        Self::at(listener.local_addr().ok()?.as_pathname()?).ok()
+    }
+
     /// The socket that is at a path.
-    pub(crate) fn at(path: &Path) -> io::Result<Self> {
+    fn at(path: &Path) -> io::Result<Self> {
         let metadata = fs::symlink_metadata(path)?;
         Ok(Self { path: path.to_owned(), id: (metadata.dev(), metadata.ino()) })
     }

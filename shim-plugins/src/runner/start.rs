@@ -19,6 +19,10 @@ use crate::site::Site;
 /// How long a server has to be ready.
 const READY_LIMIT: Duration = Duration::from_secs(30);
 
+/// How often the shim of a group is asked that closes the connection, and the pause between.
+const GROUP_TRIES: u32 = 50;
+const GROUP_PAUSE: Duration = Duration::from_millis(100);
+
 /// The file in the bundle in which containerd 1.x looks for the address after its restart.
 pub(super) const ADDRESS_FILE: &str = "address";
 
@@ -83,7 +87,7 @@ pub(super) fn start(shim: &Shim, flags: &Flags, environment: &mut Environment) -
     let dir = bootstrap.socket_dir.as_ref().map_or(environment.socket_dir.clone(), PathBuf::from);
     let group = group::group(&site.bundle, &site.id);
     let path = socket::path(&dir, &site.grpc_address, &site.namespace, &group);
-    let assignment = Assignment { site, configuration, socket: path.clone() };
+    let assignment = Assignment { site, configuration };
     let answer = |environment: &mut Environment| {
         let address = socket::address(&path);
         leave_address(&assignment.site.bundle, &address)?;
@@ -91,6 +95,7 @@ pub(super) fn start(shim: &Shim, flags: &Flags, environment: &mut Environment) -
         let output = &mut environment.output;
         output.write_all(&answer).and_then(|()| output.flush()).map_err(StartError::Answer)
     };
+    let mut tries = GROUP_TRIES;
     loop {
         match socket::bind(&path)? {
             Bound::New(file, listener) => {
@@ -106,8 +111,15 @@ pub(super) fn start(shim: &Shim, flags: &Flags, environment: &mut Environment) -
             }
             Bound::Existing(stream) => match probe::is_served(stream, READY_LIMIT) {
                 Ok(true) => return answer(environment),
-                // It was about to end, or to fail: its socket is free now.
-                Ok(false) => {}
+                // It was about to end, or to fail: its socket is free now, or soon.
+                Ok(false) if tries > 0 => {
+                    tries -= 1;
+                    std::thread::sleep(GROUP_PAUSE);
+                }
+                Ok(false) => {
+                    let source = io::ErrorKind::ConnectionReset.into();
+                    return Err(StartError::SilentGroup { path, source });
+                }
                 Err(source) => return Err(StartError::SilentGroup { path, source }),
             },
         }
@@ -138,6 +150,9 @@ fn launch(
     let mut args = Vec::new();
     for (flag, value) in [("-namespace", &flags.namespace), ("-id", &flags.id), ("-address", &flags.address)] {
         args.extend([flag.to_owned(), value.clone()]);
+    }
+    if assignment.site.debug {
+        args.push("-debug".to_owned());
     }
     args.push("serve".to_owned());
     let directory = assignment.site.bundle.clone();

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 /// How long anything may take.
@@ -173,6 +174,13 @@ impl Daemon {
     pub(crate) fn socket(&self, id: &str) -> PathBuf {
         let address = fs::read_to_string(self.bundle(id).join("address")).unwrap();
         PathBuf::from(address.strip_prefix("unix://").unwrap())
+    }
+
+    /// Where the shim of a container would listen: as Go names it.
+    pub(crate) fn socket_to_be(&self, id: &str) -> PathBuf {
+        let text = format!("{}/{}/{id}", self.path("c.sock").display(), self.namespace);
+        let name: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+        Path::new("/run/containerd/s").join(name)
     }
 
     /// The shims of this test that live.

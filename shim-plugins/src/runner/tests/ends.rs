@@ -92,7 +92,7 @@ async fn g05_a_server_whose_starter_dies_before_it_has_answered_ends_and_leaves_
     let (ours, theirs) = UnixStream::pair().unwrap();
     let server = Server { args: Vec::new(), directory: dir.path().to_owned(), listener, started: theirs.into() };
     let starting = tokio::task::spawn_blocking(move || {
-        let assignment = Assignment { site: Default::default(), configuration: Default::default(), socket: path };
+        let assignment = Assignment { site: Default::default(), configuration: Default::default() };
         Starter::new(ours).assign(&assignment, Duration::from_secs(10))
         // Here it dies: containerd is not answered.
     });
@@ -101,4 +101,19 @@ async fn g05_a_server_whose_starter_dies_before_it_has_answered_ends_and_leaves_
     assert!(matches!(error, ServeError::Unknown(_)), "{error}");
     starting.await.unwrap().unwrap();
     assert!(!dir.path().join("s").exists());
+}
+
+#[tokio::test]
+async fn g05_a_server_whose_starter_dies_before_it_has_said_what_to_serve_leaves_no_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let Bound::New(file, listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
+    file.leave();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    drop(ours);
+    let server = Server { args: Vec::new(), directory: dir.path().to_owned(), listener, started: theirs.into() };
+    let (_signals, receive) = mpsc::channel(1);
+    let error = simple().serve(server, receive).await.unwrap_err();
+    assert!(matches!(error, ServeError::Assignment(_)), "{error}");
+    assert!(!path.exists());
 }

@@ -119,6 +119,8 @@ async fn the_containers_of_a_pod_share_a_shim_and_one_that_comes_later_gets_a_ne
 async fn a_pod_whose_containers_start_at_once_has_one_shim() {
     let containerd = FakeContainerd::new(Daemon::V2_0).unwrap();
     let (shim, pod) = (simple(), of_pod());
+    // They find the socket of one that was killed, and must not remove each other's.
+    containerd.start_with(&shim, "c0", &pod).await.unwrap().kill().await;
     let ids: Vec<_> = (0..8).map(|index| format!("c{index}")).collect();
     let starts = futures_util::future::join_all(ids.iter().map(|id| containerd.start_with(&shim, id, &pod))).await;
     let started: Vec<_> = starts.into_iter().map(Result::unwrap).collect();
