@@ -42,6 +42,14 @@ pub(crate) fn lives(pid: u32) -> bool {
         .is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z')))
 }
 
+/// How many children of a process are dead and not collected.
+pub(crate) fn zombies_of(parent: u32) -> usize {
+    let is_one =
+        |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(&format!("Z {parent} ")));
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter(|entry| fs::read_to_string(entry.path().join("stat")).is_ok_and(is_one)).count()
+}
+
 /// The shim: examples are built with the tests.
 pub(crate) fn shim() -> PathBuf {
     let test = env::current_exe().unwrap();

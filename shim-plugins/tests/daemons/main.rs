@@ -23,6 +23,7 @@ macro_rules! under {
                 a_shim_that_is_told_to_end_takes_its_container_with_it
                 g10_a_daemon_that_is_restarted_finds_its_containers_again
                 g08_an_exit_while_the_daemon_is_down_is_reported_after
+                an_orphan_that_dies_is_collected
                 a_start_that_fails_in_any_phase_says_why_and_leaves_nothing
                 twenty_containers_at_once
             }

@@ -9,7 +9,7 @@ use shim_plugins::ttrpc::asynchronous::Client;
 use shim_plugins::ttrpc::asynchronous::transport::Socket;
 use shim_plugins::ttrpc::{Code, Request};
 
-use crate::daemon::{Daemon, lives, until};
+use crate::daemon::{Daemon, lives, until, zombies_of};
 
 fn send(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
@@ -130,6 +130,16 @@ pub(crate) fn g08_an_exit_while_the_daemon_is_down_is_reported_after(daemon: &mu
     let removed = daemon.ctr(&["task", "rm", "c1"]);
     assert!(String::from_utf8_lossy(&removed.stderr).contains("exit code 9"), "{removed:?}");
     daemon.ctr_ok(&["container", "rm", "c1"]);
+}
+
+pub(crate) fn an_orphan_that_dies_is_collected(daemon: &mut Daemon) {
+    daemon.run_detached(&[], "c1", "(sleep 0.3 &); exec sleep 1000");
+    let shim = daemon.shims()[0];
+    until("the orphan dies", || zombies_of(shim) == 1);
+    until("it is collected", || zombies_of(shim) == 0);
+    daemon.ctr_ok(&["task", "kill", "-s", "KILL", "c1"]);
+    until("it ends", || is_stopped(daemon, "c1"));
+    remove(daemon, "c1");
 }
 
 pub(crate) fn a_start_that_fails_in_any_phase_says_why_and_leaves_nothing(daemon: &mut Daemon) {
