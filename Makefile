@@ -13,12 +13,13 @@ PROGRAMS :=
 DOCUMENTS := README.md CHANGELOG.md LICENSE SECURITY.md
 
 PEERS := tests/interop/peers
+DAEMONS := tests/interop/daemons
 FUZZ := tests/fuzz
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Tools that `scripts/setup` installed come before the machine's own.
 export PATH := $(shell scripts/setup path):$(PATH)
 
-.PHONY: help build run test conformance bench fuzz lint fmt install setup setup-go peers clean
+.PHONY: help build run test conformance bench bench-shim fuzz lint fmt install setup setup-go peers daemons clean
 .DEFAULT_GOAL := help
 
 help: ## List what there is to make
@@ -38,7 +39,13 @@ test: setup ## Run what a contributor runs: all tests, and those against Go's ow
 	    [ -z "$$NRI_REQUIRE_GO" ] || exit 1; echo 'make: no Go here, tests against Go peers skip themselves'; \
 	fi && echo '$(CARGO) test --workspace' && $(CARGO) test --workspace
 
-conformance: setup peers ## Run what takes longer: more random cases, and each fuzz target for a while
+# Containers take root, so shims run under containerd only where we have it, and where it could be built.
+conformance: setup peers ## Run what takes longer: shims under containerd, more random cases, fuzz targets
+	@if [ "$$(id -u)" = 0 ] && $(MAKE) --no-print-directory daemons; then \
+	    export NRI_REQUIRE_DAEMONS=1; \
+	else \
+	    echo 'make: not all containerds are here, tests under those that are missing skip themselves'; \
+	fi; \
 	NRI_LONG=1 PROPTEST_CASES=4096 NRI_REQUIRE_GO=1 $(CARGO) test --workspace --release
 	$(MAKE) --no-print-directory fuzz
 
@@ -49,6 +56,11 @@ bench: setup peers ## Measure us beside Go, in one interleaved run
 	    echo "relay-bench $$what"; \
 	    $(TARGET)/release/relay-bench $$what --write docs/benchmarks.md $(BENCH) || missed=1; \
 	done; exit $$missed
+
+bench-shim: setup daemons ## Measure a shim of ours beside Go's for runc
+	$(CARGO) build --profile shim --package shim-plugins --example hello_shim
+	sync # Pages of a program that are not on the disk yet would count as written to.
+	$(CARGO) run --release --bin shim-bench -- $(TARGET)/shim/examples/hello_shim $(DAEMONS)/bin/v2.4.2/containerd-shim-runc-v2
 
 fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, from its corpus
 	@scripts/setup fuzz
@@ -61,7 +73,7 @@ lint: setup setup-go ## Check format, lints, documentation, licences and sources
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
 	$(CARGO) deny --locked check bans licenses sources
-	shellcheck .ci/run scripts/* $(PEERS)/build
+	shellcheck .ci/run scripts/* $(PEERS)/build $(DAEMONS)/build
 	$(PEERS)/build vet
 	cd $(PEERS) && unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || \
 	    { echo "make: gofmt would change these, see make fmt: $$unformatted"; exit 1; }
@@ -72,10 +84,11 @@ fmt: setup setup-go ## Format Rust and Go
 	gofmt -w $(PEERS)
 
 install: $(if $(PROGRAMS),build) ## Install below DESTDIR and PREFIX
-	install -d '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/decisions'
+	install -d '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/decisions' '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/guides'
 	install -m 644 $(DOCUMENTS) '$(DESTDIR)$(PREFIX)/share/doc/nri-rs'
 	install -m 644 $(wildcard docs/*.*) '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs'
 	install -m 644 $(wildcard docs/decisions/*.md) '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/decisions'
+	install -m 644 $(wildcard docs/guides/*.md) '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/guides'
 ifneq ($(PROGRAMS),)
 	install -d '$(DESTDIR)$(PREFIX)/bin'
 	install -m 755 $(PROGRAMS:%=$(TARGET)/release/%) '$(DESTDIR)$(PREFIX)/bin'
@@ -90,6 +103,9 @@ setup-go:
 peers: setup-go ## Build the Go programs that the tests talk to
 	$(PEERS)/build
 
+daemons: setup-go ## Build the containerds that shims are tested under
+	$(DAEMONS)/build
+
 clean: ## Remove what was built here; tools of the user stay
 	$(CARGO) clean
-	rm -rf $(PEERS)/bin $(FUZZ)/target $(FUZZ)/artifacts $(FUZZ)/coverage
+	rm -rf $(PEERS)/bin $(DAEMONS)/bin $(FUZZ)/target $(FUZZ)/artifacts $(FUZZ)/coverage

@@ -7,6 +7,7 @@ mod adjusting;
 mod call;
 mod envelope;
 mod faults;
+mod graph;
 mod merge;
 mod mux;
 mod node;

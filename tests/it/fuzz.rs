@@ -67,6 +67,16 @@ fn a_merge_keeps_its_promises_whatever_plugins_reply() {
 }
 
 #[test]
+fn what_containerd_says_to_a_shim_is_of_one_dialect_at_most() {
+    run("bootstrap", 300);
+}
+
+#[test]
+fn shim_plugins_have_an_order_or_a_reason_why_not() {
+    run("graph", 300);
+}
+
+#[test]
 fn every_target_has_a_binary_for_libfuzzer() {
     let manifest = include_str!("../fuzz/Cargo.toml");
     for (name, _) in TARGETS {

@@ -4,9 +4,11 @@
 //! in `tests/fuzz`), and in an ordinary test that replays the corpus and some random inputs
 //! (`tests/it/fuzz.rs`). A target panics if a promise is broken.
 
+mod bootstrap;
 mod calls;
 mod faulty;
 mod frames;
+mod graph;
 mod merges;
 mod muxes;
 mod peers;
@@ -15,8 +17,10 @@ mod serving;
 
 use std::time::Duration;
 
+pub use bootstrap::bootstrap;
 pub use calls::calls;
 pub use frames::frames;
+pub use graph::graph;
 pub use merges::merges;
 pub use muxes::muxes;
 pub use peers::peers;
@@ -26,13 +30,15 @@ pub use serving::serving;
 pub type Target = fn(&[u8]);
 
 /// All targets, by the name that they have in `tests/fuzz`.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("frames", frames),
     ("muxes", muxes),
     ("calls", calls),
     ("serving", serving),
     ("peers", peers),
     ("merges", merges),
+    ("bootstrap", bootstrap),
+    ("graph", graph),
 ];
 
 /// Runs a story on a clock that only moves when everyone waits, and sees that it ends and leaves no task.

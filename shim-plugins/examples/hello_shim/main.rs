@@ -1,0 +1,27 @@
+//! A shim with a ttrpc service of its own, beside a Task service that runs a process without a container around it.
+//!
+//! It is assembled from plugins, and runs under every containerd from 1.6 to 2.4:
+//!
+//! ```sh
+//! cargo build --release --package shim-plugins --example hello_shim
+//! ctr run --rm --runtime $PWD/target/release/examples/hello_shim --rootfs / hello echo hello
+//! target/release/examples/hello_shim plugins ls
+//! ```
+
+mod bundle;
+mod fault;
+mod greeter;
+mod processes;
+
+use std::process::ExitCode;
+
+use shim_plugins::Shim;
+
+fn main() -> ExitCode {
+    Shim::new("io.containerd.hello.v1", env!("CARGO_PKG_VERSION"))
+        .plugin(fault::plugin())
+        .plugin(greeter::plugin())
+        .plugin(processes::plugin())
+        .on_delete(bundle::clean_up)
+        .run()
+}

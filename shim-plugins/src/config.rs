@@ -1,0 +1,105 @@
+//! What the operator says to plugins.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::slot::Uri;
+
+/// The configuration of a shim's plugins: a table for each, by its name, and a list of those that are switched off.
+///
+/// ```
+/// # use shim_plugins::Configuration;
+/// let text = r#"
+///     disabled_plugins = ["io.containerd.internal.v1.tracing"]
+///
+///     [plugins."io.containerd.ttrpc.v1.hello"]
+///     greeting = "good morning"
+/// "#;
+/// let configuration: Configuration = text.parse()?;
+/// # Ok::<_, toml::de::Error>(())
+/// ```
+///
+/// The same names are used in containerd's own configuration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Configuration {
+    #[serde(default)]
+    disabled_plugins: BTreeSet<String>,
+    #[serde(default)]
+    plugins: BTreeMap<String, toml::Table>,
+}
+
+impl std::str::FromStr for Configuration {
+    type Err = toml::de::Error;
+
+    fn from_str(text: &str) -> Result<Self, toml::de::Error> {
+        toml::from_str(text)
+    }
+}
+
+impl Configuration {
+    /// Configures one plugin, in place of what was said about it before.
+    #[must_use]
+    pub fn with(mut self, plugin: &Uri, table: toml::Table) -> Self {
+        self.plugins.insert(plugin.to_string(), table);
+        self
+    }
+
+    /// Switches a plugin off.
+    #[must_use]
+    pub fn without(mut self, plugin: &Uri) -> Self {
+        self.disabled_plugins.insert(plugin.to_string());
+        self
+    }
+
+    /// Takes what another configuration says beside what this one says. Key by key, the other one wins.
+    #[must_use]
+    pub fn overridden_by(mut self, other: Self) -> Self {
+        let Self { disabled_plugins, plugins } = other;
+        self.disabled_plugins.extend(disabled_plugins);
+        for (uri, table) in plugins {
+            self.plugins.entry(uri).or_default().extend(table);
+        }
+        self
+    }
+
+    /// Whether a plugin is switched off.
+    pub fn is_disabled(&self, plugin: &Uri) -> bool {
+        self.disabled_plugins.contains(&plugin.to_string())
+    }
+
+    pub(crate) fn table(&self, plugin: &Uri) -> Option<toml::Table> {
+        self.plugins.get(&plugin.to_string()).cloned()
+    }
+
+    /// The names in it that are no plugin's.
+    pub(crate) fn unknown<'a>(&'a self, plugins: impl Iterator<Item = &'a Uri>) -> Vec<&'a str> {
+        let known: BTreeSet<_> = plugins.map(Uri::to_string).collect();
+        let named = self.disabled_plugins.iter().chain(self.plugins.keys());
+        named.filter(|name| !known.contains(*name)).map(String::as_str).collect()
+    }
+}
+
+/// A plugin's configuration, and the keys in it that it does not have.
+pub(crate) struct Decoded<C> {
+    pub(crate) config: C,
+    pub(crate) unknown_keys: Vec<String>,
+}
+
+pub(crate) fn decode<C: DeserializeOwned + Default>(table: Option<toml::Table>) -> Result<Decoded<C>, toml::de::Error> {
+    let mut unknown_keys = Vec::new();
+    let config = match table {
+        Some(table) => serde_ignored::deserialize(toml::Value::Table(table), |key| unknown_keys.push(key.to_string()))?,
+        None => C::default(),
+    };
+    Ok(Decoded { config, unknown_keys })
+}
+
+/// For a plugin that takes no configuration: all keys are unknown.
+#[expect(clippy::unnecessary_wraps, reason = "it stands where `decode` does")]
+pub(crate) fn none(table: Option<toml::Table>) -> Result<Decoded<()>, toml::de::Error> {
+    let unknown_keys = table.unwrap_or_default().into_iter().map(|(key, _)| key).collect();
+    Ok(Decoded { config: (), unknown_keys })
+}

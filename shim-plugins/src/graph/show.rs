@@ -1,0 +1,86 @@
+//! A graph for people: as a table, and as a drawing.
+
+use std::fmt::Write as _;
+
+use super::{Graph, Need, Node, Strength, Target};
+
+/// The head of the table.
+const HEAD: [&str; 4] = ["TYPE", "ID", "REQUIRES", "STATUS"];
+
+impl Graph {
+    /// The plugins as a table: those to be initialised in their order, then those that are disabled.
+    ///
+    /// `status` says what became of the plugin of an index.
+    pub fn table(&self, status: impl Fn(usize) -> String) -> String {
+        let disabled = (0..self.nodes.len()).filter(|&index| !self.enabled[index]);
+        let row = |index: usize| {
+            let Node { uri, needs, .. } = &self.nodes[index];
+            let needs: Vec<_> = needs.iter().map(need).collect();
+            let needs = if needs.is_empty() { "-".to_owned() } else { needs.join(",") };
+            [uri.kind.clone(), uri.id.clone(), needs, status(index)]
+        };
+        let rows: Vec<_> = self.order.iter().copied().chain(disabled).map(row).collect();
+        aligned(&rows)
+    }
+
+    /// The plugins as a drawing in the language of Graphviz: an arrow leads to what is needed, a dashed one to what is
+    /// optional, a dotted one to what only comes before.
+    pub fn dot(&self) -> String {
+        let mut dot = String::from("digraph plugins {\n  rankdir=BT;\n  node [shape=box];\n");
+        for (node, enabled) in self.nodes.iter().zip(&self.enabled) {
+            let style = if *enabled { "" } else { " [style=dotted]" };
+            let _ = writeln!(dot, "  {}{style};", quoted(&node.uri.to_string()));
+        }
+        for (node, enabled) in self.nodes.iter().zip(&self.enabled) {
+            for need in node.needs.iter().filter(|_| *enabled) {
+                self.arrows(&mut dot, node, need);
+            }
+        }
+        dot.push_str("}\n");
+        dot
+    }
+
+    fn arrows(&self, dot: &mut String, node: &Node, need: &Need) {
+        let style = match need.strength {
+            Strength::Required => "",
+            Strength::Optional => " [style=dashed]",
+            Strength::Order => " [style=dotted]",
+        };
+        for (other, enabled) in self.nodes.iter().zip(&self.enabled) {
+            if *enabled && other.uri != node.uri && need.target.includes(&other.uri) {
+                let (from, to) = (quoted(&node.uri.to_string()), quoted(&other.uri.to_string()));
+                let _ = writeln!(dot, "  {from} -> {to}{style};");
+            }
+        }
+    }
+}
+
+/// A need in one word: `?` for one that is optional, `<` for one that only comes before.
+fn need(need: &Need) -> String {
+    let target = match &need.target {
+        Target::Slot(uri) => uri.to_string(),
+        Target::Kind(kind) => kind.clone(),
+        Target::Everything => "*".to_owned(),
+    };
+    match need.strength {
+        Strength::Required => target,
+        Strength::Optional => format!("{target}?"),
+        Strength::Order => format!("<{target}"),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn aligned(rows: &[[String; 4]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths = [0, 1, 2].map(|column| width(column).max(HEAD[column].len()));
+    let mut table = String::new();
+    let head = HEAD.map(str::to_owned);
+    for [kind, id, needs, status] in std::iter::once(&head).chain(rows) {
+        let [kinds, ids, all_needs] = widths;
+        let _ = writeln!(table, "{kind:kinds$}  {id:ids$}  {needs:all_needs$}  {status}");
+    }
+    table
+}

@@ -1,0 +1,96 @@
+//! What a containerd shim is assembled from: plugins that ask for each other, and a runner that serves them under every
+//! containerd from 1.6 to 2.4.
+//!
+//! - [`Plugin`] is a piece of a shim. It stands at a [`Slot`], which ties its name to the Rust type that it provides, asks for
+//!   others by their slots ([`Request`]), and returns what it contributes ([`Provided`]): ttrpc services, interceptors, what
+//!   to do at the end.
+//! - [`graph`] puts plugins in order, or says everything that is wrong with them. It is pure.
+//! - [`Shim`] is the program: `start`, `delete`, `serve`, `-info`, `-v`, `plugins ls` and `plugins graph`. What it is run with
+//!   is an [`Environment`](runner::Environment), so all of it can be tested in one process, with the containerd of `testing`.
+//! - Every shim has three plugins: the [`Publisher`] of events, the [`Shutdown`] service and the [`Reaper`] of processes.
+//!
+//! The whole of a shim, though one that runs nothing:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use shim_plugins::task::{Task, api};
+//! use shim_plugins::{Configuration, Plugin, Provided, Registry, SHUTDOWN, Shim, Shutdown, Slot, TASK};
+//! use shim_plugins::ttrpc::{self, r#async::TtrpcContext};
+//!
+//! /// Containerd's Task service. What it does not have is answered with "unimplemented".
+//! struct Nothing(Arc<Shutdown>);
+//!
+//! #[async_trait::async_trait]
+//! impl Task for Nothing {
+//!     async fn shutdown(&self, _: &TtrpcContext, _: api::ShutdownRequest) -> ttrpc::Result<api::Empty> {
+//!         self.0.request();
+//!         Ok(api::Empty::new())
+//!     }
+//! }
+//!
+//! fn shim() -> Shim {
+//!     let task = Plugin::at(TASK).asks(SHUTDOWN).init(|_, shutdown| async {
+//!         let task: Arc<dyn Task + Send + Sync> = Arc::new(Nothing(shutdown));
+//!         Ok(Provided::new(Arc::clone(&task)).task(task))
+//!     });
+//!     Shim::new("io.containerd.nothing.v1", "0.1.0").plugin(task)
+//! }
+//! // fn main() -> std::process::ExitCode { shim().run() }
+//!
+//! // Plugins need no shim: they can be loaded, looked at and ended alone.
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! const CLOCK: Slot<str> = Slot::new("io.example.clock.v1", "wall");
+//! let clock = Plugin::at(CLOCK).init(|_, ()| async { Ok(Provided::new(Arc::from("noon"))) });
+//! let mut loaded = Registry::new().with(clock).load(&Configuration::default(), Arc::default()).await.unwrap();
+//! assert_eq!(loaded.outcome(&CLOCK.uri()).unwrap().to_string(), "ok");
+//! loaded.end().await;
+//! # }
+//! ```
+//!
+//! What is not here: services over gRPC or TCP; a debug socket; anything about runc.
+//!
+//! # Tasks
+//!
+//! In the server: one that sends events, one that collects orphans, one for each process that is waited for, one for each call,
+//! and those of the ttrpc server. All end with the server, or are given up when their time is over.
+
+mod call;
+pub mod config;
+pub mod graph;
+mod load;
+mod outcome;
+mod plugin;
+mod provided;
+pub mod publisher;
+pub mod reaper;
+mod registry;
+mod request;
+pub mod runner;
+mod shutdown;
+mod site;
+mod slot;
+pub mod task;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+pub use call::{Call, Interceptor, Next};
+pub use config::Configuration;
+pub use load::{Ended, LoadError, Loaded};
+pub use outcome::{FailedInit, InitError, Outcome};
+pub use plugin::{DEFAULT_INIT_LIMIT, Draft, Init, Plugin, Policy};
+pub use provided::{DEFAULT_HOOK_LIMIT, Provided};
+pub use publisher::{PUBLISHER, Publisher};
+pub use reaper::{REAPER, Reaper};
+pub use registry::Registry;
+pub use request::{After, All, One, Optional, Request, Shelf, Unmet};
+pub use runner::Shim;
+pub use shutdown::{SHUTDOWN, Shutdown};
+pub use site::Site;
+pub use slot::{Interface, Kind, Slot, Uri};
+pub use task::TASK;
+pub use {containerd_shim_protos as protos, protobuf, ttrpc};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! What a plugin gives the shim: its interface for other plugins, and what it contributes to the server.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use ttrpc::r#async::Service;
+
+use crate::call::Interceptor;
+use crate::task::{self, Task};
+
+/// How long a plugin has to end, unless it says otherwise.
+pub const DEFAULT_HOOK_LIMIT: Duration = Duration::from_secs(5);
+
+/// What a plugin's initialisation returns.
+pub struct Provided<T: ?Sized> {
+    pub(crate) value: Arc<T>,
+    pub(crate) contributions: Contributions,
+}
+
+/// What a plugin contributes to the shim.
+#[derive(Default)]
+pub(crate) struct Contributions {
+    pub(crate) services: Vec<(String, Service)>,
+    pub(crate) interceptors: Vec<Arc<dyn Interceptor>>,
+    pub(crate) debug: Vec<DebugEndpoint>,
+    pub(crate) hooks: Vec<Hook>,
+    pub(crate) exports: BTreeMap<String, String>,
+}
+
+/// Something that says how a plugin is.
+pub(crate) struct DebugEndpoint {
+    pub(crate) name: String,
+    pub(crate) say: Box<dyn Fn() -> String + Send + Sync>,
+}
+
+/// What a plugin does when the shim ends.
+pub(crate) struct Hook {
+    pub(crate) limit: Duration,
+    pub(crate) run: Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send + Sync>,
+}
+
+impl<T: ?Sized> Provided<T> {
+    /// What other plugins get.
+    pub fn new(value: Arc<T>) -> Self {
+        Self { value, contributions: Contributions::default() }
+    }
+
+    /// Serves ttrpc services: what a generated `create_…` function returns.
+    #[must_use]
+    pub fn service(mut self, services: HashMap<String, Service>) -> Self {
+        self.contributions.services.extend(services);
+        self
+    }
+
+    /// Serves containerd's Task service, under the names of versions 2 and 3.
+    #[must_use]
+    pub fn task(self, task: Arc<dyn Task + Send + Sync>) -> Self {
+        self.service(task::services(task))
+    }
+
+    /// Stands between the server and all its unary methods. The plugin that is loaded first is the outermost.
+    #[must_use]
+    pub fn interceptor(mut self, interceptor: Arc<dyn Interceptor>) -> Self {
+        self.contributions.interceptors.push(interceptor);
+        self
+    }
+
+    /// Says how the plugin is, when somebody asks with SIGUSR1.
+    #[must_use]
+    pub fn debug(mut self, name: impl Into<String>, say: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.contributions.debug.push(DebugEndpoint { name: name.into(), say: Box::new(say) });
+        self
+    }
+
+    /// Does something when the shim ends, within [`DEFAULT_HOOK_LIMIT`]. Plugins end in the reverse of the order in
+    /// which they were loaded, and the hooks of one in the reverse of the order in which they were given.
+    #[must_use]
+    pub fn on_shutdown<F>(self, hook: impl FnOnce() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.on_shutdown_within(DEFAULT_HOOK_LIMIT, hook)
+    }
+
+    /// Does something when the shim ends, within a limit of its own.
+    #[must_use]
+    pub fn on_shutdown_within<F>(mut self, limit: Duration, hook: impl FnOnce() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.contributions.hooks.push(Hook { limit, run: Box::new(move || Box::pin(hook())) });
+        self
+    }
+
+    /// Says something about the plugin to whoever looks at the shim.
+    #[must_use]
+    pub fn export(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.contributions.exports.insert(key.into(), value.into());
+        self
+    }
+}

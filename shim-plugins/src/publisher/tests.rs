@@ -1,0 +1,40 @@
+use std::time::Duration;
+
+use containerd_shim_protos::events::task::TaskExit;
+use tokio::time::Instant;
+
+use super::*;
+
+fn exit(status: u32) -> TaskExit {
+    TaskExit { exit_status: status, ..Default::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_containerd_does_not_hear_is_tried_for_five_seconds_at_the_end_and_no_longer() {
+    let (publisher, sender) = Publisher::start("/nowhere/at/all", "ns");
+    for status in 0..3 {
+        publisher.publish(&exit(status)).unwrap();
+    }
+    let before = Instant::now();
+    assert_eq!(sender.flush(Duration::from_secs(5)).await, 3);
+    assert_eq!(before.elapsed(), Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn an_end_without_events_takes_no_time() {
+    let (_publisher, sender) = Publisher::start("/nowhere/at/all", "ns");
+    assert_eq!(sender.flush(Duration::from_secs(5)).await, 0);
+}
+
+#[tokio::test]
+async fn what_waits_is_bounded_in_bytes_and_what_is_lost_is_counted() {
+    let (publisher, _sender) = Publisher::start("/nowhere/at/all", "ns");
+    let large = TaskExit { id: "x".repeat(1 << 20), ..Default::default() };
+    for _ in 0..3 {
+        publisher.publish(&large).unwrap();
+    }
+    let full = publisher.publish(&large).unwrap_err();
+    assert!(full.waiting < MAX_BYTES && full.waiting > 3 << 20, "{full}");
+    publisher.publish(&exit(1)).unwrap();
+    assert_eq!(publisher.counts(), (4, 1));
+}

@@ -1,0 +1,245 @@
+//! Waits for processes, and loses no exit.
+//!
+//! Each process has its own descriptor to wait on, and whoever started a process is the only one that collects it. There is
+//! no wait for *any* child: that would take the exits of children that a library started, as tokio does, from their owner.
+//! What remains are orphans: processes that were started by somebody who is gone, and that Linux gave to the shim since it
+//! is a subreaper. They are collected when they have been dead for so long that nobody can be about to ask.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::process::Command;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+
+use crate::slot::Slot;
+
+/// The slot of the [`Reaper`]. The runner fills it.
+pub const REAPER: Slot<Reaper> = Slot::new("io.containerd.internal.v1", "reaper");
+
+/// A process that has been dead for so long, and that nobody waits for here, is an orphan.
+const ORPHAN_AGE: Duration = Duration::from_secs(10);
+
+/// How often orphans are looked for.
+const ORPHAN_PAUSE: Duration = Duration::from_secs(5);
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// What it returned; 128 and the signal if one ended it, as containerd has it.
+    pub status: u32,
+    /// When that was noticed.
+    pub at: SystemTime,
+}
+
+/// A process that is waited for. Clones wait for the same one.
+#[derive(Clone, Debug)]
+pub struct Process {
+    pid: Pid,
+    handle: Arc<OwnedFd>,
+    exit: watch::Receiver<Option<Exit>>,
+}
+
+/// Waits for processes: see the module.
+#[derive(Debug, Default)]
+pub struct Reaper {
+    waits: TaskTracker,
+    /// Those that are waited for here. The number is how often.
+    known: Arc<Mutex<HashMap<Pid, usize>>>,
+}
+
+impl Reaper {
+    /// No processes yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Starts a process and waits for it.
+    pub fn spawn(&self, command: &mut Command) -> io::Result<Process> {
+        let mut child = command.spawn()?;
+        let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let pid = pid.expect("a child that was not waited for has a pid");
+        let handle = Arc::new(rustix::process::pidfd_open(pid, PidfdFlags::empty())?);
+        let (tell, exit) = watch::channel(None);
+        let known = Known::new(&self.known, pid);
+        self.waits.spawn(async move {
+            let status = child.wait().await;
+            drop(known);
+            let status = match status {
+                Ok(status) => code(status),
+                Err(error) => {
+                    warn!(%pid, %error, "could not wait for a process");
+                    u32::MAX
+                }
+            };
+            tell.send_replace(Some(Exit { status, at: SystemTime::now() }));
+        });
+        Ok(Process { pid, handle, exit })
+    }
+
+    /// Waits for a process that somebody else started, and that is or becomes our child: the first process of a
+    /// container, whose runtime leaves it to the shim.
+    pub fn adopt(&self, pid: Pid) -> io::Result<Process> {
+        let handle = Arc::new(rustix::process::pidfd_open(pid, PidfdFlags::NONBLOCK)?);
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe, for the sake of descriptors that change; an OwnedFd does not"
+        )]
+        let polled = AsyncFd::with_interest(Arc::clone(&handle), Interest::READABLE)?;
+        let (tell, exit) = watch::channel(None);
+        let known = Known::new(&self.known, pid);
+        self.waits.spawn(async move {
+            let status = adopted(&polled).await.unwrap_or_else(|error| {
+                warn!(%pid, %error, "could not wait for a process");
+                u32::MAX
+            });
+            drop(known);
+            tell.send_replace(Some(Exit { status, at: SystemTime::now() }));
+        });
+        Ok(Process { pid, handle, exit })
+    }
+
+    /// Collects orphans for ever.
+    pub async fn collect_orphans(&self) {
+        let mut dead = HashMap::new();
+        loop {
+            tokio::time::sleep(ORPHAN_PAUSE).await;
+            self.collect(&mut dead, Instant::now());
+        }
+    }
+
+    /// Collects those that have been dead for long, and remembers since when the others are.
+    fn collect(&self, dead: &mut HashMap<Pid, Instant>, now: Instant) {
+        let zombies = zombies();
+        dead.retain(|pid, _| zombies.contains(pid));
+        for pid in zombies {
+            let since = *dead.entry(pid).or_insert(now);
+            if self.known().contains_key(&pid) || now.duration_since(since) < ORPHAN_AGE {
+                continue;
+            }
+            let collected = rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+            debug!(%pid, ok = collected.is_ok(), "collected an orphan");
+            dead.remove(&pid);
+        }
+    }
+
+    /// How many processes are waited for.
+    pub fn n_processes(&self) -> usize {
+        self.known().len()
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<Pid, usize>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps a process from being an orphan, as long as it is waited for.
+struct Known {
+    all: Arc<Mutex<HashMap<Pid, usize>>>,
+    pid: Pid,
+}
+
+impl Known {
+    fn new(all: &Arc<Mutex<HashMap<Pid, usize>>>, pid: Pid) -> Self {
+        *all.lock().unwrap_or_else(PoisonError::into_inner).entry(pid).or_default() += 1;
+        Self { all: Arc::clone(all), pid }
+    }
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waits) = all.get_mut(&self.pid) {
+            *waits -= 1;
+            if *waits == 0 {
+                all.remove(&self.pid);
+            }
+        }
+    }
+}
+
+/// The dead children of this process.
+fn zombies() -> Vec<Pid> {
+    let mut found = Vec::new();
+    let own = rustix::process::getpid();
+    let Ok(entries) = std::fs::read_dir("/proc") else { return found };
+    for entry in entries.flatten() {
+        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+        let Some(pid) = pid else { continue };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        // The name in parentheses may hold anything, parentheses too.
+        let Some((_, rest)) = stat.rsplit_once(") ") else { continue };
+        let mut fields = rest.split(' ');
+        let (state, parent) = (fields.next(), fields.next().and_then(|pid| pid.parse().ok()));
+        if state == Some("Z") && parent == Some(own.as_raw_nonzero().get()) {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+/// Waits for a process by its descriptor, and collects it.
+///
+/// It may die before its parent has left it to us. Then there is nobody to collect yet, and it is tried again.
+async fn adopted(handle: &AsyncFd<Arc<OwnedFd>>) -> io::Result<u32> {
+    drop(handle.readable().await?);
+    let mut pause = Duration::from_millis(1);
+    loop {
+        let id = WaitId::PidFd(std::os::fd::AsFd::as_fd(&**handle.get_ref()));
+        match rustix::process::waitid(id, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
+            Ok(Some(status)) => return Ok(status_code(&status)),
+            Ok(None) => {}
+            Err(rustix::io::Errno::CHILD) if pause < Duration::from_secs(2) => {}
+            Err(error) => return Err(error.into()),
+        }
+        tokio::time::sleep(pause).await;
+        pause *= 2;
+    }
+}
+
+fn status_code(status: &WaitIdStatus) -> u32 {
+    let exited = status.exit_status().map(i32::cast_unsigned);
+    let killed = status.terminating_signal().map(|signal| 128 + signal.cast_unsigned());
+    exited.or(killed).unwrap_or(u32::MAX)
+}
+
+fn code(status: std::process::ExitStatus) -> u32 {
+    use std::os::unix::process::ExitStatusExt as _;
+    let killed = status.signal().map(|signal| 128 + signal.cast_unsigned());
+    status.code().map(i32::cast_unsigned).or(killed).unwrap_or(u32::MAX)
+}
+
+impl Process {
+    /// Its number. Another process may have it once this one has ended.
+    pub fn pid(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().cast_unsigned()
+    }
+
+    /// How it ended, if it did.
+    pub fn exit(&self) -> Option<Exit> {
+        *self.exit.borrow()
+    }
+
+    /// Waits for its end. It may have come before.
+    pub async fn wait(&mut self) -> Exit {
+        let exit = self.exit.wait_for(Option::is_some).await.map(|exit| *exit);
+        match exit {
+            Ok(Some(exit)) => exit,
+            // Whoever waits for it ends with the shim.
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Sends it a signal: to it, and to no other process that got its number.
+    pub fn kill(&self, signal: rustix::process::Signal) -> io::Result<()> {
+        Ok(rustix::process::pidfd_send_signal(&*self.handle, signal)?)
+    }
+}

@@ -1,0 +1,106 @@
+//! The action `delete`: containerd asks a new process to clean up after a container, also if the server is dead.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use std::{error, fs};
+
+use containerd_shim_protos::api::DeleteResponse;
+use futures_util::future::BoxFuture;
+use protobuf::Message as _;
+use protobuf::well_known_types::timestamp::Timestamp;
+
+use super::environment::Environment;
+use super::flags::Flags;
+use super::start::ADDRESS_FILE;
+use super::{Shim, group, socket};
+use crate::reaper::Exit;
+
+/// Containerd waits for 5 seconds.
+const CLEANUP_LIMIT: Duration = Duration::from_secs(4);
+
+/// The status of a container whose end nobody saw: as if it had been killed.
+const KILLED: u32 = 137;
+
+/// A container to clean up after.
+#[derive(Clone, Debug)]
+pub struct Deleting {
+    /// Its id.
+    pub id: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its bundle. Much of it may be gone.
+    pub bundle: PathBuf,
+}
+
+/// How a container ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Deleted {
+    /// Its first process, 0 if there was none.
+    pub pid: u32,
+    /// How it ended; `None` if nobody saw it.
+    pub exit: Option<Exit>,
+}
+
+/// What a shim does to clean up after a container.
+pub(super) type Cleanup =
+    dyn Fn(Deleting) -> BoxFuture<'static, Result<Deleted, Box<dyn error::Error + Send + Sync>>> + Send + Sync;
+
+/// Why `delete` failed.
+#[derive(Debug, thiserror::Error)]
+pub enum DeleteError {
+    /// The socket could not be removed.
+    #[error("could not remove the socket {}", path.display())]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+
+    /// The shim could not clean up.
+    #[error("could not clean up")]
+    Cleanup(#[source] Box<dyn error::Error + Send + Sync>),
+
+    /// The shim took too long.
+    #[error("could not clean up within {0:?}")]
+    TooSlow(Duration),
+
+    /// Containerd could not be answered.
+    #[error("could not answer containerd")]
+    Answer(#[source] io::Error),
+}
+
+pub(super) fn delete(shim: &Shim, flags: &Flags, environment: &mut Environment) -> Result<(), DeleteError> {
+    let bundle = if flags.bundle.is_empty() { &environment.directory } else { Path::new(&flags.bundle) };
+    let deleting = Deleting { id: flags.id.clone(), namespace: flags.namespace.clone(), bundle: bundle.to_owned() };
+    let path = socket_of(flags, environment, bundle);
+    let deleted = clean_up(shim, deleting);
+    socket::remove_stale(&path).map_err(|source| DeleteError::Socket { path, source })?;
+    let Deleted { pid, exit } = deleted?;
+    let exit = exit.unwrap_or(Exit { status: KILLED, at: SystemTime::now() });
+    let mut response = DeleteResponse::new();
+    response.pid = pid;
+    response.exit_status = exit.status;
+    response.exited_at = Some(Timestamp::from(exit.at)).into();
+    let answer = response.write_to_bytes().expect("an answer is encoded into memory");
+    environment.output.write_all(&answer).and_then(|()| environment.output.flush()).map_err(DeleteError::Answer)
+}
+
+/// Where the container's shim listened: what `start` wrote down, or what it would do again.
+fn socket_of(flags: &Flags, environment: &Environment, bundle: &Path) -> PathBuf {
+    let written = fs::read_to_string(bundle.join(ADDRESS_FILE)).ok().and_then(|text| socket::path_of(&text));
+    written.unwrap_or_else(|| {
+        let group = group::group(bundle, &flags.id);
+        socket::path(&environment.socket_dir, &flags.address, &flags.namespace, &group)
+    })
+}
+
+fn clean_up(shim: &Shim, deleting: Deleting) -> Result<Deleted, DeleteError> {
+    let Some(cleanup) = &shim.cleanup else { return Ok(Deleted::default()) };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| DeleteError::Cleanup(error.into()))?;
+    let cleaned = runtime.block_on(async { tokio::time::timeout(CLEANUP_LIMIT, cleanup(deleting)).await });
+    runtime.shutdown_background();
+    cleaned.map_err(|_| DeleteError::TooSlow(CLEANUP_LIMIT))?.map_err(DeleteError::Cleanup)
+}

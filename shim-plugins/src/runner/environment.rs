@@ -1,0 +1,58 @@
+//! What a shim is run with. Everything comes from here, so that a test can run a shim in its own process.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+
+/// What a shim is run with.
+pub struct Environment {
+    /// The command line, without the program.
+    pub args: Vec<String>,
+    /// The environment variables.
+    pub vars: BTreeMap<String, String>,
+    /// The working directory: the bundle, when containerd runs a shim.
+    pub directory: PathBuf,
+    /// What containerd says.
+    pub input: Box<dyn Read + Send>,
+    /// What containerd hears.
+    pub output: Box<dyn Write + Send>,
+    /// Where sockets go, unless containerd says otherwise.
+    pub socket_dir: PathBuf,
+    /// How `start` starts the server.
+    pub launcher: Box<dyn Launch>,
+}
+
+/// Starts the server of a shim.
+pub trait Launch: Send {
+    /// Starts it. It outlives whoever started it.
+    fn launch(&self, server: Server) -> io::Result<Box<dyn Launched>>;
+}
+
+/// A server that was started.
+pub trait Launched: Send {
+    /// Ends it at once, and waits until it has.
+    fn kill(&mut self);
+}
+
+/// What the server of a shim is started with.
+pub struct Server {
+    /// The command line, without the program.
+    pub args: Vec<String>,
+    /// The working directory.
+    pub directory: PathBuf,
+    /// What it listens on.
+    pub listener: UnixListener,
+    /// Its end of what it and `start` talk over.
+    pub started: OwnedFd,
+}
+
+/// A signal that a shim knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGTERM or SIGINT: end in order.
+    End,
+    /// SIGUSR1: say how you are.
+    Diagnose,
+}

@@ -1,0 +1,50 @@
+//! What a shim says about itself: the flags `-v` and `-info`, and the action `plugins`.
+
+use std::io::{self, Write as _};
+
+use containerd_shim_protos::types::introspection::{RuntimeInfo, RuntimeVersion};
+use protobuf::Message as _;
+
+use super::Shim;
+use super::environment::Environment;
+use super::serve::own_plugins;
+use crate::graph::{Graph, Problems};
+use crate::outcome::Outcome;
+use crate::shutdown::Shutdown;
+
+/// The annotation in which daemons before 2.4 look for the mounts that a shim performs itself.
+const ALLOW_MOUNTS: &str = "containerd.io/runtime-allow-mounts";
+
+pub(super) fn version(shim: &Shim, environment: &mut Environment) -> io::Result<()> {
+    let Shim { name, version, revision, .. } = shim;
+    let program = name.as_str();
+    write!(environment.output, "{program}:\n  Version:  {version}\n  Revision: {revision}\n")?;
+    environment.output.flush()
+}
+
+pub(super) fn info(shim: &Shim, environment: &mut Environment) -> io::Result<()> {
+    let mut version = RuntimeVersion::new();
+    shim.version.clone_into(&mut version.version);
+    shim.revision.clone_into(&mut version.revision);
+    let mut info = RuntimeInfo::new();
+    shim.name.clone_into(&mut info.name);
+    info.version = Some(version).into();
+    if !shim.mounts.types.is_empty() {
+        info.annotations.insert(ALLOW_MOUNTS.to_owned(), shim.mounts.types.join(","));
+    }
+    let answer = info.write_to_bytes().map_err(io::Error::other)?;
+    environment.output.write_all(&answer)?;
+    environment.output.flush()
+}
+
+pub(super) fn graph(shim: &Shim) -> Result<Graph, Problems> {
+    let mut registry = own_plugins(&Shutdown::default());
+    registry.extend(shim.registry.plugins.iter().cloned());
+    registry.graph(&shim.configuration)
+}
+
+/// The table of plugins before any is loaded.
+pub(super) fn table(graph: &Graph) -> String {
+    let status = |index| if graph.is_enabled(index) { "registered".to_owned() } else { Outcome::Disabled.to_string() };
+    graph.table(status)
+}

@@ -1,0 +1,131 @@
+//! The process that a shim is when it is not tested: its arguments, descriptors and signals.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::{env, fs};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tracing::debug;
+
+use super::assignment::Started;
+use super::environment::{Environment, Launch, Launched, Server, Signal};
+use super::flags::Flags;
+use super::serve::{self, ServeError};
+use super::{Shim, log, socket};
+
+/// What this process was run with.
+pub(super) fn environment() -> io::Result<Environment> {
+    Ok(Environment {
+        args: env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect(),
+        vars: env::vars_os()
+            .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
+            .collect(),
+        directory: env::current_dir()?,
+        input: Box::new(io::stdin()),
+        output: Box::new(io::stdout()),
+        socket_dir: PathBuf::from(socket::DEFAULT_DIR),
+        launcher: Box::new(OwnProgram),
+    })
+}
+
+/// Runs this very program again.
+///
+/// The socket that it listens on is its standard input, and what it and `start` talk over its standard output: these are
+/// the descriptors that a new process may have without `unsafe`.
+struct OwnProgram;
+
+impl Launch for OwnProgram {
+    fn launch(&self, server: Server) -> io::Result<Box<dyn Launched>> {
+        let Server { args, directory, listener, started } = server;
+        // Errors of a server go to its log; what has none goes nowhere. The descriptors of `start` must not stay open.
+        let errors = match log::open(&directory) {
+            Ok(fifo) => fifo,
+            Err(_) => fs::File::options().write(true).open("/dev/null")?,
+        };
+        let child = Command::new("/proc/self/exe")
+            .arg0(env::args_os().next().unwrap_or_default())
+            .args(args)
+            .current_dir(directory)
+            .stdin(OwnedFd::from(listener))
+            .stdout(started)
+            .stderr(errors)
+            .process_group(0)
+            .spawn()?;
+        Ok(Box::new(Running(child)))
+    }
+}
+
+struct Running(Child);
+
+impl Launched for Running {
+    fn kill(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Serves as the process that [`OwnProgram`] runs.
+pub(super) fn serve(shim: &Shim, flags: &Flags) -> Result<(), ServeError> {
+    let (listener, started) = take_descriptors().map_err(|_| ServeError::NotStarted)?;
+    let directory = env::current_dir().map_err(ServeError::Assignment)?;
+    if shim.log_to_containerd
+        && let Ok(fifo) = log::open(&directory)
+    {
+        log::install(fifo, flags.debug);
+    }
+    give_way();
+    if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
+        debug!(%error, "could not become a subreaper");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ServeError::Listen)?;
+    let served = runtime.block_on(async {
+        let signals = signals().map_err(ServeError::Listen)?;
+        serve::serve(shim, started, listener, signals).await
+    });
+    // What still runs was given its time.
+    runtime.shutdown_background();
+    served
+}
+
+/// Takes what `start` left in place of standard input and output, and puts `/dev/null` there.
+fn take_descriptors() -> io::Result<(UnixListener, Started)> {
+    let (input, output) = (io::stdin(), io::stdout());
+    if !rustix::net::sockopt::socket_acceptconn(input.as_fd())? {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let listener = UnixListener::from(input.as_fd().try_clone_to_owned()?);
+    let started = UnixStream::from(output.as_fd().try_clone_to_owned()?);
+    let null = fs::File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok((listener, Started::new(started)))
+}
+
+/// Lets the kernel kill a shim before the daemon, as Go's shim does. Where that is not allowed, it is no harm.
+fn give_way() {
+    const FILE: &str = "/proc/self/oom_score_adj";
+    const MOST: i32 = 1000;
+    let score = fs::read_to_string(FILE).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    if let Some(score) = score.filter(|score| *score < MOST) {
+        let _ = fs::write(FILE, (score + 1).to_string());
+    }
+}
+
+fn signals() -> io::Result<mpsc::Receiver<Signal>> {
+    let (send, receive) = mpsc::channel(1);
+    let kinds = [
+        (SignalKind::terminate(), Signal::End),
+        (SignalKind::interrupt(), Signal::End),
+        (SignalKind::user_defined1(), Signal::Diagnose),
+    ];
+    for (kind, meaning) in kinds {
+        let (mut stream, send) = (signal(kind)?, send.clone());
+        tokio::spawn(async move { while stream.recv().await.is_some() && send.send(meaning).await.is_ok() {} });
+    }
+    Ok(receive)
+}

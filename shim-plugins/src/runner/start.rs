@@ -1,0 +1,179 @@
+//! The action `start`: makes the server of a container, or finds that of its group, and tells containerd where it listens.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::assignment::{Assignment, ServerError, Starter};
+use super::bootstrap::{Bootstrap, BootstrapError, MAX_INPUT};
+use super::environment::{Environment, Server};
+use super::flags::Flags;
+use super::options::{self, OptionsError};
+use super::probe;
+use super::socket::{self, Bound, SocketError};
+use super::{Shim, group};
+use crate::site::Site;
+
+/// How long a server has to be ready.
+const READY_LIMIT: Duration = Duration::from_secs(30);
+
+/// How often the shim of a group is asked that closes the connection, and the pause between.
+const GROUP_TRIES: u32 = 50;
+const GROUP_PAUSE: Duration = Duration::from_millis(100);
+
+/// The file in the bundle in which containerd 1.x looks for the address after its restart.
+pub(super) const ADDRESS_FILE: &str = "address";
+
+/// Why `start` failed. It leaves no process and no socket behind.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// What containerd says cannot be read.
+    #[error("could not read standard input")]
+    Read(#[source] io::Error),
+
+    /// What containerd says cannot be understood.
+    #[error("could not understand containerd")]
+    Bootstrap(#[from] BootstrapError),
+
+    /// What it says about plugins cannot be used.
+    #[error("could not get the configuration of the plugins")]
+    Options(#[from] OptionsError),
+
+    /// There is no socket.
+    #[error("could not make the socket of the shim")]
+    Socket(#[from] SocketError),
+
+    /// The server could not be started.
+    #[error("could not start the server")]
+    Launch(#[source] io::Error),
+
+    /// The server does not serve.
+    #[error("could not serve")]
+    Server(#[from] ServerError),
+
+    /// Who listens on the socket of the group does not answer.
+    #[error("the shim of the group does not answer on {}", path.display())]
+    SilentGroup {
+        /// The socket.
+        path: PathBuf,
+        /// What was heard of it.
+        source: io::Error,
+    },
+
+    /// The address could not be left in the bundle.
+    #[error("could not write {}", path.display())]
+    WriteAddress {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+
+    /// Containerd could not be answered.
+    #[error("could not answer containerd")]
+    Answer(#[source] io::Error),
+}
+
+pub(super) fn start(shim: &Shim, flags: &Flags, environment: &mut Environment) -> Result<(), StartError> {
+    let mut input = Vec::new();
+    let limit = u64::try_from(MAX_INPUT).unwrap_or(u64::MAX) + 1;
+    environment.input.by_ref().take(limit).read_to_end(&mut input).map_err(StartError::Read)?;
+    let bootstrap = Bootstrap::parse(&input, &flags.id, &flags.namespace)?;
+    let configuration = options::configuration(&bootstrap.extensions)?;
+
+    let site = site(flags, environment, &bootstrap);
+    let dir = bootstrap.socket_dir.as_ref().map_or(environment.socket_dir.clone(), PathBuf::from);
+    let group = group::group(&site.bundle, &site.id);
+    let path = socket::path(&dir, &site.grpc_address, &site.namespace, &group);
+    let assignment = Assignment { site, configuration };
+    let answer = |environment: &mut Environment| {
+        let address = socket::address(&path);
+        leave_address(&assignment.site.bundle, &address)?;
+        let answer = bootstrap.dialect.answer(&address, &shim.mounts);
+        let output = &mut environment.output;
+        output.write_all(&answer).and_then(|()| output.flush()).map_err(StartError::Answer)
+    };
+    let mut tries = GROUP_TRIES;
+    loop {
+        match socket::bind(&path)? {
+            Bound::New(file, listener) => {
+                // Dropping the file on the way out removes it.
+                let (mut server, starter) = launch(flags, environment, &assignment, listener)?;
+                let answered = serve(starter, &assignment, || answer(environment));
+                if answered.is_err() {
+                    server.kill();
+                }
+                answered?;
+                file.leave();
+                return Ok(());
+            }
+            Bound::Existing(stream) => match probe::is_served(stream, READY_LIMIT) {
+                Ok(true) => return answer(environment),
+                // It was about to end, or to fail: its socket is free now, or soon.
+                Ok(false) if tries > 0 => {
+                    tries -= 1;
+                    std::thread::sleep(GROUP_PAUSE);
+                }
+                Ok(false) => {
+                    let source = io::ErrorKind::ConnectionReset.into();
+                    return Err(StartError::SilentGroup { path, source });
+                }
+                Err(source) => return Err(StartError::SilentGroup { path, source }),
+            },
+        }
+    }
+}
+
+fn site(flags: &Flags, environment: &Environment, bootstrap: &Bootstrap) -> Site {
+    let var = |name: &str| environment.vars.get(name).cloned().unwrap_or_default();
+    Site {
+        id: flags.id.clone(),
+        namespace: flags.namespace.clone(),
+        bundle: environment.directory.clone(),
+        grpc_address: bootstrap.grpc_address.clone().unwrap_or_else(|| flags.address.clone()),
+        ttrpc_address: bootstrap.ttrpc_address.clone().unwrap_or_else(|| var("TTRPC_ADDRESS")),
+        containerd_version: bootstrap.containerd_version.clone(),
+        debug: flags.debug || bootstrap.debug,
+    }
+}
+
+fn launch(
+    flags: &Flags,
+    environment: &Environment,
+    assignment: &Assignment,
+    listener: std::os::unix::net::UnixListener,
+) -> Result<(Box<dyn super::environment::Launched>, Starter), StartError> {
+    let (ours, theirs) = UnixStream::pair().map_err(StartError::Launch)?;
+    // The server is told all it needs; this is for who looks at the list of processes.
+    let mut args = Vec::new();
+    for (flag, value) in [("-namespace", &flags.namespace), ("-id", &flags.id), ("-address", &flags.address)] {
+        args.extend([flag.to_owned(), value.clone()]);
+    }
+    if assignment.site.debug {
+        args.push("-debug".to_owned());
+    }
+    args.push("serve".to_owned());
+    let directory = assignment.site.bundle.clone();
+    let server = Server { args, directory, listener, started: theirs.into() };
+    let launched = environment.launcher.launch(server).map_err(StartError::Launch)?;
+    Ok((launched, Starter::new(ours)))
+}
+
+fn serve(
+    mut starter: Starter,
+    assignment: &Assignment,
+    answer: impl FnOnce() -> Result<(), StartError>,
+) -> Result<(), StartError> {
+    starter.assign(assignment, READY_LIMIT)?;
+    answer()?;
+    starter.answered().map_err(|error| StartError::Server(ServerError::Talk(error)))
+}
+
+fn leave_address(bundle: &Path, address: &str) -> Result<(), StartError> {
+    let path = bundle.join(ADDRESS_FILE);
+    let temporary = bundle.join(".address");
+    let written = fs::write(&temporary, address).and_then(|()| fs::rename(&temporary, &path));
+    written.map_err(|source| StartError::WriteAddress { path, source })
+}

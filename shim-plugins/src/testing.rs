@@ -1,0 +1,320 @@
+//! A containerd that is none: runs a shim in this process as any containerd would, without root.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use shim_plugins::{Plugin, Provided, Shim, TASK};
+//! # use shim_plugins::task::{Task, api};
+//! # use shim_plugins::testing::{Daemon, FakeContainerd};
+//! # struct Empty;
+//! # impl Task for Empty {}
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let shim = Arc::new(Shim::new("io.containerd.empty.v1", "0.1").plugin(Plugin::at(TASK).init(|_, ()| async {
+//!     let task: Arc<dyn Task + Send + Sync> = Arc::new(Empty);
+//!     Ok(Provided::new(Arc::clone(&task)).task(task))
+//! })));
+//! for daemon in Daemon::ALL {
+//!     let containerd = FakeContainerd::new(daemon)?;
+//!     let running = containerd.start(&shim, "c1").await?;
+//!     let refusal = running.task::<_, api::Empty>("Pause", &api::PauseRequest::new()).await.unwrap_err();
+//!     assert!(refusal.to_string().contains("UNIMPLEMENTED"));
+//!     running.terminate().await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod events;
+mod launcher;
+mod output;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{env, fs};
+
+use containerd_shim_protos::api::DeleteResponse;
+use containerd_shim_protos::bootstrap_api::{BootstrapParams, BootstrapResult, Extension};
+use protobuf::Message;
+use protobuf::well_known_types::any::Any;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use ttrpc::asynchronous::Client;
+use ttrpc::asynchronous::transport::Socket;
+use ttrpc::{Code, Request};
+
+use crate::runner::{Environment, RunError, ServeError, Shim, Signal};
+use crate::task;
+use events::Listening;
+pub use events::Seen;
+use launcher::InProcess;
+use output::Output;
+
+/// How long a call may take.
+const CALL_LIMIT: Duration = Duration::from_secs(20);
+
+/// The namespace that containers are in.
+pub const NAMESPACE: &str = "testing";
+
+/// A containerd, by the way in which it talks to shims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Daemon {
+    /// 1.6: sets few variables, and takes text.
+    V1_6,
+    /// 1.7: takes JSON of version 2 at most, or text.
+    V1_7,
+    /// 2.0 to 2.2: take JSON of version 3 at most, or text.
+    V2_0,
+    /// 2.3 and later: say and take messages.
+    V2_3,
+}
+
+impl Daemon {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::V1_6, Self::V1_7, Self::V2_0, Self::V2_3];
+}
+
+/// A containerd that is none.
+pub struct FakeContainerd {
+    daemon: Daemon,
+    dir: TempDir,
+    listening: Option<Listening>,
+    seen: events::Record,
+}
+
+/// What a container is created with.
+#[derive(Clone, Debug, Default)]
+pub struct Bundle {
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The options of the runtime.
+    pub options: Option<Any>,
+}
+
+/// A shim that was started, and a connection to it.
+pub struct Running {
+    /// The address that it gave.
+    pub address: String,
+    /// The version that it gave.
+    pub version: i32,
+    client: Client,
+    server: Option<launcher::Server>,
+}
+
+impl FakeContainerd {
+    /// A containerd that talks as that one, with a directory of its own.
+    pub fn new(daemon: Daemon) -> io::Result<Self> {
+        // A short path: a socket's must fit.
+        let dir = tempfile::Builder::new().prefix("s").tempdir_in(env::temp_dir())?;
+        let seen = events::Record::default();
+        let mut containerd = Self { daemon, dir, listening: None, seen };
+        containerd.come_back()?;
+        Ok(containerd)
+    }
+
+    fn ttrpc_address(&self) -> PathBuf {
+        self.dir.path().join("c.sock.ttrpc")
+    }
+
+    fn grpc_address(&self) -> String {
+        self.dir.path().join("c.sock").display().to_string()
+    }
+
+    /// Where the sockets of shims are.
+    pub fn socket_dir(&self) -> PathBuf {
+        self.dir.path().join("s")
+    }
+
+    /// The bundle of a container.
+    pub fn bundle(&self, id: &str) -> PathBuf {
+        self.dir.path().join(id)
+    }
+
+    /// The events that it heard, in order.
+    pub fn events(&self) -> Vec<Seen> {
+        self.seen.all()
+    }
+
+    /// Waits until it has heard so many events.
+    pub async fn heard(&self, n: usize) -> Vec<Seen> {
+        loop {
+            let events = self.events();
+            if events.len() >= n {
+                return events;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Stops listening, as a daemon that is restarted.
+    pub fn go_away(&mut self) {
+        self.listening = None;
+        let _ = fs::remove_file(self.ttrpc_address());
+    }
+
+    /// Listens again.
+    pub fn come_back(&mut self) -> io::Result<()> {
+        self.listening = Some(Listening::start(&self.ttrpc_address(), self.seen.clone())?);
+        Ok(())
+    }
+
+    /// Starts a shim for a container, as `start` does.
+    pub async fn start(&self, shim: &Arc<Shim>, id: &str) -> Result<Running, RunError> {
+        self.start_with(shim, id, &Bundle::default()).await
+    }
+
+    /// Starts a shim for a container of a certain kind.
+    pub async fn start_with(&self, shim: &Arc<Shim>, id: &str, bundle: &Bundle) -> Result<Running, RunError> {
+        self.make_bundle(id, bundle).map_err(RunError::Answer)?;
+        let launcher = InProcess::new(shim);
+        let output = Output::default();
+        let environment = self.environment(id, "start", self.input(id, bundle), &output, launcher.clone());
+        self.run(shim, environment).await?;
+        let (version, address) = self.understand(&output.taken()).map_err(RunError::Answer)?;
+        let socket = Socket::connect(&address).await.map_err(RunError::Answer)?;
+        Ok(Running { address, version, client: Client::new(socket), server: launcher.server() })
+    }
+
+    /// Cleans up after a container, as `delete` does.
+    pub async fn delete(&self, shim: &Arc<Shim>, id: &str) -> Result<DeleteResponse, RunError> {
+        let output = Output::default();
+        let mut environment = self.environment(id, "delete", Vec::new(), &output, InProcess::new(shim));
+        let bundle = ["-bundle".to_owned(), self.bundle(id).display().to_string()];
+        environment.args.splice(0..0, bundle);
+        self.run(shim, environment).await?;
+        let broken = |error: protobuf::Error| RunError::Answer(io::Error::other(error));
+        DeleteResponse::parse_from_bytes(&output.taken()).map_err(broken)
+    }
+
+    /// Runs a shim with any words, and returns what it says.
+    pub async fn ask(&self, shim: &Arc<Shim>, words: &[&str]) -> Result<Vec<u8>, RunError> {
+        let output = Output::default();
+        let mut environment = self.environment("", "", Vec::new(), &output, InProcess::new(shim));
+        environment.args = words.iter().map(|&word| word.to_owned()).collect();
+        self.run(shim, environment).await?;
+        Ok(output.taken())
+    }
+
+    async fn run(&self, shim: &Arc<Shim>, environment: Environment) -> Result<(), RunError> {
+        let shim = Arc::clone(shim);
+        let running = tokio::task::spawn_blocking(move || shim.run_in(environment));
+        running.await.map_err(|error| RunError::Answer(io::Error::other(error)))?
+    }
+
+    fn make_bundle(&self, id: &str, bundle: &Bundle) -> io::Result<()> {
+        let dir = self.bundle(id);
+        fs::create_dir_all(&dir)?;
+        let spec = json!({ "annotations": bundle.annotations, "process": { "args": ["/bin/true"] } });
+        fs::write(dir.join("config.json"), spec.to_string())
+    }
+
+    /// What this containerd says on standard input.
+    fn input(&self, id: &str, bundle: &Bundle) -> Vec<u8> {
+        let message: Box<dyn protobuf::MessageDyn> = match (self.daemon, &bundle.options) {
+            (Daemon::V2_3, options) => {
+                let mut params = BootstrapParams::new();
+                id.clone_into(&mut params.instance_id);
+                NAMESPACE.clone_into(&mut params.namespace);
+                "2.3.7".clone_into(&mut params.containerd_version);
+                params.containerd_ttrpc_address = self.ttrpc_address().display().to_string();
+                params.containerd_grpc_address = self.grpc_address();
+                params.socket_dir = Some(self.socket_dir().display().to_string());
+                let extension = |value| Extension { value: Some(value).into(), ..Default::default() };
+                params.extensions.extend(options.clone().map(extension));
+                Box::new(params)
+            }
+            (_, Some(options)) => Box::new(options.clone()),
+            (_, None) => return Vec::new(),
+        };
+        message.write_to_bytes_dyn().expect("a message is encoded into memory")
+    }
+
+    fn environment(&self, id: &str, action: &str, input: Vec<u8>, output: &Output, launcher: InProcess) -> Environment {
+        let address = self.grpc_address();
+        let args = ["-namespace", NAMESPACE, "-address", &address, "-publish-binary", "/bin/false", "-id", id, action];
+        let mut vars = vec![("TTRPC_ADDRESS", self.ttrpc_address().display().to_string())];
+        if self.daemon != Daemon::V1_6 {
+            vars.push(("MAX_SHIM_VERSION", "2".to_owned()));
+            vars.push(("GRPC_ADDRESS", address.clone()));
+            vars.push(("NAMESPACE", NAMESPACE.to_owned()));
+        }
+        Environment {
+            args: args.map(str::to_owned).into(),
+            vars: vars.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            directory: self.bundle(id),
+            input: Box::new(io::Cursor::new(input)),
+            output: Box::new(output.clone()),
+            socket_dir: self.socket_dir(),
+            launcher: Box::new(launcher),
+        }
+    }
+
+    /// Reads an answer as this containerd does: the version, and the address.
+    fn understand(&self, answer: &[u8]) -> io::Result<(i32, String)> {
+        if self.daemon == Daemon::V2_3
+            && let Ok(result) = BootstrapResult::parse_from_bytes(answer)
+        {
+            return Ok((result.version, result.address));
+        }
+        let text = std::str::from_utf8(answer).map_err(io::Error::other)?.trim();
+        Ok((2, text.to_owned()))
+    }
+}
+
+impl Running {
+    /// Calls a method of Task, in the version that was agreed on.
+    pub async fn task<Q: Message, A: Message>(&self, method: &str, request: &Q) -> ttrpc::Result<A> {
+        let service = if self.version == 3 { task::V3 } else { task::V2 };
+        self.call(service, method, request).await
+    }
+
+    /// Calls a method of any service.
+    pub async fn call<Q: Message, A: Message>(&self, service: &str, method: &str, request: &Q) -> ttrpc::Result<A> {
+        let mut call = Request::new();
+        service.clone_into(&mut call.service);
+        method.clone_into(&mut call.method);
+        call.timeout_nano = i64::try_from(CALL_LIMIT.as_nanos()).unwrap_or(i64::MAX);
+        call.payload = request.write_to_bytes().map_err(|error| ttrpc::Error::Others(error.to_string()))?;
+        let response = self.client.request(call).await?;
+        match response.status.as_ref() {
+            Some(status) if status.code() != Code::OK => Err(ttrpc::Error::RpcStatus(status.clone())),
+            Some(_) | None => {
+                A::parse_from_bytes(&response.payload).map_err(|error| ttrpc::Error::Others(error.to_string()))
+            }
+        }
+    }
+
+    /// Sends a signal to the server, if it is this one that was started for it.
+    pub async fn signal(&self, signal: Signal) {
+        if let Some(server) = &self.server {
+            let _ = server.signals.send(signal).await;
+        }
+    }
+
+    /// Waits for the end of the server.
+    pub async fn ended(self) -> Result<(), ServeError> {
+        match self.server {
+            Some(server) => server.ended().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the server in order, and waits for it.
+    pub async fn terminate(self) -> Result<(), ServeError> {
+        self.signal(Signal::End).await;
+        self.ended().await
+    }
+
+    /// Ends the server as `kill -9` does.
+    pub async fn kill(self) {
+        if let Some(server) = self.server {
+            server.kill().await;
+        }
+    }
+}
+
+/// What sends signals to a server that is tested.
+type Signals = mpsc::Sender<Signal>;

@@ -1,0 +1,95 @@
+//! Containerd's side of events.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use containerd_shim_protos::api::{Empty, ForwardRequest};
+use containerd_shim_protos::shim_async::{Events, create_events};
+use protobuf::Message;
+use tokio_util::sync::CancellationToken;
+use ttrpc::r#async::{Server, TtrpcContext};
+
+/// An event that containerd heard.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Where it was published.
+    pub topic: String,
+    /// The namespace that it is about.
+    pub namespace: String,
+    /// The name of its type.
+    pub type_name: String,
+    bytes: Vec<u8>,
+}
+
+impl Seen {
+    /// The event.
+    pub fn event<E: Message>(&self) -> protobuf::Result<E> {
+        E::parse_from_bytes(&self.bytes)
+    }
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Record(Arc<Mutex<Vec<Seen>>>);
+
+impl Record {
+    pub(super) fn all(&self) -> Vec<Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[async_trait]
+impl Events for Record {
+    async fn forward(&self, _: &TtrpcContext, request: ForwardRequest) -> ttrpc::Result<Empty> {
+        let envelope = request.envelope.unwrap_or_default();
+        let event = envelope.event.unwrap_or_default();
+        let seen = Seen {
+            topic: envelope.topic,
+            namespace: envelope.namespace,
+            type_name: event.type_url,
+            bytes: event.value,
+        };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
+        Ok(Empty::new())
+    }
+}
+
+/// A server on a thread of its own, until it is dropped.
+pub(super) struct Listening {
+    over: CancellationToken,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Listening {
+    pub(super) fn start(path: &Path, record: Record) -> io::Result<Self> {
+        let over = CancellationToken::new();
+        let token = over.clone();
+        let address = format!("unix://{}", path.display());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (tell, bound) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            runtime.block_on(async {
+                let server = match Server::new().bind(&address) {
+                    Ok(server) => server,
+                    Err(error) => return drop(tell.send(Err(io::Error::other(error)))),
+                };
+                let mut server = server.register_service(create_events(Arc::new(record)));
+                let _ = tell.send(server.start().await.map_err(io::Error::other));
+                token.cancelled().await;
+            });
+            runtime.shutdown_background();
+        });
+        bound.recv().map_err(io::Error::other)??;
+        Ok(Self { over, thread: Some(thread) })
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.over.cancel();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Servers that run in this process, each on a thread of its own.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::Signals;
+use crate::runner::{Launch, Launched, ServeError, Shim};
+
+/// Starts servers on threads, and keeps the last one.
+#[derive(Clone)]
+pub(super) struct InProcess {
+    shim: Arc<Shim>,
+    last: Arc<Mutex<Option<Server>>>,
+}
+
+/// A server on a thread.
+pub(super) struct Server {
+    pub(super) signals: Signals,
+    killed: CancellationToken,
+    ended: oneshot::Receiver<Result<(), ServeError>>,
+}
+
+impl InProcess {
+    pub(super) fn new(shim: &Arc<Shim>) -> Self {
+        Self { shim: Arc::clone(shim), last: Arc::default() }
+    }
+
+    /// The server that was started, if one was.
+    pub(super) fn server(&self) -> Option<Server> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Launch for InProcess {
+    fn launch(&self, server: crate::runner::Server) -> io::Result<Box<dyn Launched>> {
+        let (signals, receive) = mpsc::channel(1);
+        let (tell, ended) = oneshot::channel();
+        let killed = CancellationToken::new();
+        let (shim, token) = (Arc::clone(&self.shim), killed.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name("shim".to_owned()).spawn(move || {
+            let served = runtime.block_on(async {
+                // Boxed, so that it can be forgotten: nothing of a process that is killed is tidied up.
+                let mut serving = Box::pin(async move { shim.serve(server, receive).await });
+                tokio::select! {
+                    served = &mut serving => Some(served),
+                    () = token.cancelled() => {
+                        std::mem::forget(serving);
+                        None
+                    }
+                }
+            });
+            runtime.shutdown_background();
+            if let Some(served) = served {
+                let _ = tell.send(served);
+            }
+        })?;
+        let launched = Killed(killed.clone());
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Server { signals, killed, ended });
+        Ok(Box::new(launched))
+    }
+}
+
+struct Killed(CancellationToken);
+
+impl Launched for Killed {
+    fn kill(&mut self) {
+        self.0.cancel();
+    }
+}
+
+impl Server {
+    /// Waits for its end. One that was killed says nothing.
+    pub(super) async fn ended(self) -> Result<(), ServeError> {
+        self.ended.await.unwrap_or(Ok(()))
+    }
+
+    pub(super) async fn kill(self) {
+        self.killed.cancel();
+        let _ = self.ended.await;
+    }
+}

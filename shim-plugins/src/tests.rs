@@ -1,0 +1,4 @@
+//! Plugins that are loaded and ended.
+
+mod loading;
+mod reaping;

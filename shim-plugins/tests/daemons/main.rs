@@ -1,0 +1,49 @@
+//! `hello_shim` under real containerds: those of `tests/interop/daemons`, which `make conformance` builds.
+//!
+//! It takes root and a minute, so it is done with `NRI_LONG` only. Where it cannot be done it says so and passes, unless
+//! `NRI_REQUIRE_DAEMONS` is set.
+//! After each story nothing may be left: no process, no mount, no socket, no cgroup.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests, and what they share")]
+
+mod daemon;
+mod stories;
+
+use daemon::Daemon;
+
+/// Each story under each daemon.
+macro_rules! under {
+    ($($name:ident $version:literal)*) => {$(
+        mod $name {
+            under! { @stories $version
+                a_container_runs_and_its_output_code_and_events_arrive
+                its_own_service_is_served_beside_task
+                containers_of_a_group_share_a_shim
+                g06_a_shim_that_is_killed_is_cleaned_up_after
+                a_shim_that_is_told_to_end_takes_its_container_with_it
+                g10_a_daemon_that_is_restarted_finds_its_containers_again
+                g08_an_exit_while_the_daemon_is_down_is_reported_after
+                an_orphan_that_dies_is_collected
+                a_start_that_fails_in_any_phase_says_why_and_leaves_nothing
+                twenty_containers_at_once
+            }
+        }
+    )*};
+    (@stories $version:literal $($story:ident)*) => {$(
+        #[test]
+        fn $story() {
+            if let Some(mut daemon) = crate::Daemon::start($version) {
+                crate::stories::$story(&mut daemon);
+                daemon.nothing_is_left();
+            }
+        }
+    )*};
+}
+
+under! {
+    containerd_1_6 "debian-1.6"
+    containerd_1_7 "v1.7.35"
+    containerd_2_0 "v2.0.14"
+    containerd_2_3 "v2.3.7"
+    containerd_2_4 "v2.4.2"
+}
