@@ -29,7 +29,7 @@ build: setup ## Build everything, optimised
 	$(CARGO) build --release --workspace --lib --bins --examples
 
 run: setup ## See the protocol work: two ends register, configure and relay an event
-	$(CARGO) run --release --package nri-proto --example handshake
+	$(CARGO) run --package nri-proto --example handshake
 
 # Go is found or fetched; where it cannot be had, the tests that need it say so and pass, unless NRI_REQUIRE_GO is set.
 test: setup ## Run what a contributor runs: all tests, and those against Go's own NRI
@@ -46,7 +46,7 @@ conformance: setup peers ## Run what takes longer: shims under containerd, more 
 	else \
 	    echo 'make: not all containerds are here, tests under those that are missing skip themselves'; \
 	fi; \
-	NRI_LONG=1 PROPTEST_CASES=4096 NRI_REQUIRE_GO=1 $(CARGO) test --workspace --release
+	NRI_LONG=1 PROPTEST_CASES=4096 NRI_REQUIRE_GO=1 $(CARGO) test --workspace --profile conformance
 	$(MAKE) --no-print-directory fuzz
 
 bench: setup peers ## Measure us beside Go, in one interleaved run
