@@ -135,7 +135,9 @@ impl Owed {
             Err(error @ (PluginError::Left(_) | PluginError::Gone(_) | PluginError::Breach(_))) => {
                 entry.close(&error.to_string())
             }
-            Err(PluginError::Refused { .. } | PluginError::TooLarge { .. } | PluginError::NotTaken) => {}
+            // It is owed an end that it has not even taken.
+            Err(PluginError::NotTaken) => entry.keep(request),
+            Err(PluginError::Refused { .. } | PluginError::TooLarge { .. }) => {}
         }
         entry.settled();
     }

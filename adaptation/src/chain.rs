@@ -19,7 +19,7 @@ use crate::merging::Merging;
 use crate::plugin::{PluginError, Reply};
 use crate::policy::{Mode, OnTimeout};
 use crate::question::{Outcome, Refusal};
-use crate::records;
+use crate::records::{self, Notes};
 use crate::request::{Request, Subject};
 use crate::roster::Roster;
 use crate::shared::Shared;
@@ -33,6 +33,7 @@ pub(crate) struct Chain {
     /// As the next plugin is shown it.
     request: Arc<Request>,
     merging: Merging,
+    notes: Notes,
     pub(crate) asking: Asking,
 }
 
@@ -74,7 +75,8 @@ pub(crate) struct Relayed {
 
 impl Chain {
     pub(crate) fn new(shared: Arc<Shared>, participants: Arc<Roster>, request: Request, merging: Merging) -> Self {
-        Self { shared, participants, request: Arc::new(request), merging, asking: Asking::nobody() }
+        let notes = Notes::new(Arc::clone(&shared));
+        Self { shared, participants, request: Arc::new(request), merging, notes, asking: Asking::nobody() }
     }
 
     /// In which all that is said about the request is said.
@@ -88,6 +90,7 @@ impl Chain {
     pub(crate) async fn run(mut self) -> Result<Relayed, RelayError> {
         let _turn = self.turn().await;
         self.ask(|_| ()).await?;
+        self.notes.came_true();
         Ok(Relayed { merging: self.merging, failed: None })
     }
 
@@ -96,10 +99,13 @@ impl Chain {
         let _turn = self.turn().await;
         let Some(mut validation) = Validation::of(&self.shared, &self.participants, &self.request) else {
             self.ask(|_| ()).await?;
+            self.notes.came_true();
             return Ok(self.merging.created());
         };
         self.ask(|plugin| validation.answered(plugin)).await?;
-        Box::pin(validation.judge(self.merging.created(), &self.asking)).await
+        let merged = Box::pin(validation.judge(self.merging.created(), &self.asking)).await?;
+        self.notes.came_true();
+        Ok(merged)
     }
 
     /// Asks all of them, whether or not anyone still waits for it, and whether or not one fails.
@@ -115,8 +121,10 @@ impl Chain {
                 Poll::Pending => turn.await,
             };
             let failed = self.ask_anyway().await;
-            // Nobody may be waiting for it.
-            let _ = sender.send(Relayed { merging: self.merging, failed });
+            // Nobody may be waiting for it any more: then nobody does what they want.
+            if sender.send(Relayed { merging: self.merging, failed }).is_ok() {
+                self.notes.came_true();
+            }
         };
         shared.spawn(telling.in_current_span());
         // Whatever ends the task before it has told ends the adaptation.
@@ -160,7 +168,7 @@ impl Chain {
         match entry.ask(&self.request).await {
             Ok(reply) => self.take(entry, reply, begun.elapsed()).map(|()| true),
             Err(cause) => {
-                self.shared.records.failed(entry, &self.request, begun.elapsed(), &cause);
+                self.notes.failed(entry, &self.request, begun.elapsed(), &cause);
                 match self.decide(entry, cause) {
                     Some(failure) => Err(failure.into()),
                     None => Ok(false),
@@ -172,18 +180,17 @@ impl Chain {
     /// Takes an answer into account.
     fn take(&mut self, entry: &Arc<Entry>, reply: Reply, took: Duration) -> Result<(), RelayError> {
         let event = self.request.event();
-        let shared = Arc::clone(&self.shared);
-        let Shared { watchers, records, .. } = &*shared;
-        watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
+        self.shared.watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
         let evictions = records::evictions(&reply).to_vec();
         let outcome = self.merge(entry, reply);
         let occasion = || records::occasion(entry, &self.request, Some(took));
         match outcome {
-            Some(Outcome::Applied(applied)) => records.applied(occasion, applied, &evictions),
-            Some(Outcome::Shadow(Ok(applied))) => records.applied(occasion, applied, &evictions),
-            Some(Outcome::Shadow(Err(refusal))) => records.refused(&occasion(), &refusal),
+            Some(Outcome::Applied(applied) | Outcome::Shadow(Ok(applied))) => {
+                self.notes.reply(occasion, applied, evictions);
+            }
+            Some(Outcome::Shadow(Err(refusal))) => self.notes.refused(occasion(), &refusal),
             Some(Outcome::Refused(refusal)) => {
-                records.refused(&occasion(), &refusal);
+                self.notes.refused(occasion(), &refusal);
                 return Err(match refusal {
                     Refusal::Conflict(conflict) => conflict.into(),
                     Refusal::NotAllowed(cause) => Failure::new(&entry.id, event, cause.into()).into(),

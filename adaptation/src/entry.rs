@@ -222,7 +222,7 @@ impl Entry {
     }
 
     /// Keeps an end for later. A plugin that missed more than can be kept is closed.
-    fn keep(self: &Arc<Self>, request: &Arc<Request>) {
+    pub(crate) fn keep(self: &Arc<Self>, request: &Arc<Request>) {
         let kept = self.update(|standing| (standing.missed.push(request), Effect::None), "");
         if !kept {
             self.close("it missed more than is kept for it");

@@ -169,7 +169,10 @@ impl Watchers {
     /// Tells, logs and counts what does not happen with each request.
     pub(crate) fn tell(&self, happening: Happening) {
         match &happening {
-            Happening::Joined { plugin, events, policy } => info!(%plugin, %events, policy, "plugin joined"),
+            Happening::Joined { plugin, events, policy } => {
+                info!(%plugin, %events, policy, "plugin joined");
+                self.metrics.state(plugin, State::Active);
+            }
             Happening::Late { plugin, event, took } => {
                 warn!(%plugin, event = event.rpc(), ?took, "plugin answered too late, its answer is not applied");
             }

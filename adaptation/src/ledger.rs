@@ -53,6 +53,7 @@ const SHARE: usize = 16;
 ///     container: Some("9a27".into()),
 ///     took: Some(Duration::from_micros(1200)),
 ///     shadow: false,
+///     in_vain: false,
 /// };
 /// ledger.record_applied(&occasion, applied);
 /// ledger.record(&occasion, What::TimedOut);
@@ -138,7 +139,7 @@ impl Ledger {
         self.select(|entry| {
             let What::Changed(change) = &entry.what else { return false };
             let is_meant = change.field == field && key.is_none_or(|key| key == change.key);
-            is_meant && entry.is_about(container) && !entry.occasion.shadow
+            is_meant && entry.is_about(container) && !entry.occasion.shadow && !entry.occasion.in_vain
         })
     }
 

@@ -140,7 +140,7 @@ impl Operation {
     /// # Errors
     ///
     /// As [`Operation::notify`]; plugins that want contrary things. Every plugin is told in any case, and what the
-    /// others want is in the error.
+    /// others want is in the error, unless the caller's own deadline was over before they had said it.
     pub async fn stop_container(&self, container: Container) -> Result<MergedStop, StopError> {
         let (merged, failed) = match self.relay(Event::StopContainer, subject(container), Merging::stop()).await {
             Ok(Relayed { merging, failed }) => (merging.stopped(), failed),

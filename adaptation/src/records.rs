@@ -14,6 +14,7 @@ use crate::plugin::Reply;
 use crate::policy::Mode;
 use crate::question::Refusal;
 use crate::request::Request;
+use crate::shared::Shared;
 
 /// The ledger of one adaptation.
 pub(crate) struct Records(Mutex<Ledger>);
@@ -27,34 +28,9 @@ impl Records {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A reply that counts, or would count if its plugin were not on trial.
-    pub(crate) fn applied(&self, occasion: impl FnOnce() -> Occasion, applied: Applied, evictions: &[Eviction]) {
-        if applied == Applied::default() && evictions.is_empty() {
-            return;
-        }
-        let occasion = occasion();
-        let mut ledger = self.ledger();
-        ledger.record_applied(&occasion, applied);
-        ledger.record_evictions(&occasion, evictions);
-    }
-
-    /// A reply that does not count.
+    /// What a plugin wants by itself, and may not have.
     pub(crate) fn refused(&self, occasion: &Occasion, refusal: &Refusal) {
-        let what = match refusal {
-            Refusal::NotAllowed(not_allowed) => What::NotAllowed(not_allowed.clone()),
-            Refusal::Conflict(conflict) => What::Conflict(conflict.clone()),
-        };
-        self.ledger().record(occasion, what);
-    }
-
-    /// A plugin without a say. Of ends and of what has happened a plugin that is silent misses many: those would only
-    /// push out what counts.
-    pub(crate) fn failed(&self, entry: &Entry, request: &Request, took: Duration, cause: &Cause) {
-        if matches!(cause, Cause::PassedOver(_)) && !gates(request.event()) {
-            return;
-        }
-        let took = (!matches!(cause, Cause::PassedOver(_))).then_some(took);
-        self.ledger().record(&occasion(entry, request, took), cause.into());
+        self.ledger().record(occasion, refusal.into());
     }
 
     /// An answer that came when nobody waited for it any more.
@@ -64,11 +40,13 @@ impl Records {
 
     /// Updates and evictions that a plugin asks for by itself.
     pub(crate) fn unasked(&self, occasion: &Occasion, plugin: &PluginId, updates: Vec<Update>, evictions: &[Eviction]) {
-        let reply = nri_proto::StopReply { updates, ..Default::default() };
-        // One that contradicts itself is made as the runtime likes.
-        let applied = StopMerge::new().apply(plugin, reply).unwrap_or_default();
         let mut ledger = self.ledger();
-        ledger.record_applied(occasion, applied);
+        for update in updates {
+            let reply = nri_proto::StopReply { updates: vec![update], ..Default::default() };
+            // One that says a thing twice is made as the runtime likes.
+            let applied = StopMerge::new().apply(plugin, reply).unwrap_or_default();
+            ledger.record_applied(occasion, applied);
+        }
         ledger.record_evictions(occasion, evictions);
     }
 
@@ -78,6 +56,86 @@ impl Records {
         for Update { container_id, .. } in failed {
             let reason = "the runtime could not make it".to_owned();
             ledger.record(&occasion.of_container(container_id), What::UpdateFailed { reason });
+        }
+    }
+}
+
+/// Something that is written down when it is known what the request comes to.
+enum Note {
+    /// What a reply comes to.
+    Reply { occasion: Occasion, applied: Applied, evictions: Vec<Eviction> },
+    /// What is so in any case.
+    Fact { occasion: Occasion, what: What },
+}
+
+/// What came of the replies to one request, in order. Unless it [came true](Notes::came_true), all that they want was in vain.
+pub(crate) struct Notes {
+    shared: Arc<Shared>,
+    notes: Vec<Note>,
+}
+
+impl Notes {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, notes: Vec::new() }
+    }
+
+    /// A reply that counts, or would count if its plugin were not on trial.
+    pub(crate) fn reply(&mut self, occasion: impl FnOnce() -> Occasion, applied: Applied, evictions: Vec<Eviction>) {
+        if applied != Applied::default() || !evictions.is_empty() {
+            self.notes.push(Note::Reply { occasion: occasion(), applied, evictions });
+        }
+    }
+
+    /// A reply that does not count.
+    pub(crate) fn refused(&mut self, occasion: Occasion, refusal: &Refusal) {
+        self.notes.push(Note::Fact { occasion, what: refusal.into() });
+    }
+
+    /// A plugin without a say. Of ends and of what has happened a plugin that is silent misses many: those would only
+    /// push out what counts.
+    pub(crate) fn failed(&mut self, entry: &Entry, request: &Request, took: Duration, cause: &Cause) {
+        let is_passed_over = matches!(cause, Cause::PassedOver(_));
+        if is_passed_over && !gates(request.event()) {
+            return;
+        }
+        let occasion = occasion(entry, request, (!is_passed_over).then_some(took));
+        self.notes.push(Note::Fact { occasion, what: cause.into() });
+    }
+
+    /// The request came to something.
+    pub(crate) fn came_true(&mut self) {
+        self.write(false);
+    }
+
+    fn write(&mut self, in_vain: bool) {
+        if self.notes.is_empty() {
+            return;
+        }
+        let mut ledger = self.shared.records.ledger();
+        for note in self.notes.drain(..) {
+            match note {
+                Note::Reply { mut occasion, applied, evictions } => {
+                    occasion.in_vain = in_vain;
+                    ledger.record_applied(&occasion, applied);
+                    ledger.record_evictions(&occasion, &evictions);
+                }
+                Note::Fact { occasion, what } => ledger.record(&occasion, what),
+            }
+        }
+    }
+}
+
+impl Drop for Notes {
+    fn drop(&mut self) {
+        self.write(true);
+    }
+}
+
+impl From<&Refusal> for What {
+    fn from(refusal: &Refusal) -> Self {
+        match refusal {
+            Refusal::NotAllowed(not_allowed) => Self::NotAllowed(not_allowed.clone()),
+            Refusal::Conflict(conflict) => Self::Conflict(conflict.clone()),
         }
     }
 }
@@ -102,6 +160,7 @@ pub(crate) fn occasion_of(plugin: Arc<str>, event: Event, pod: &Pod, container: 
         container: container.map(|container| container.id.as_str().into()),
         took: None,
         shadow: false,
+        in_vain: false,
     }
 }
 
@@ -115,6 +174,7 @@ pub(crate) fn unasked(plugin: &PluginId, mode: Mode) -> Occasion {
         container: None,
         took: None,
         shadow: mode == Mode::Shadow,
+        in_vain: false,
     }
 }
 

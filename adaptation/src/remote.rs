@@ -10,7 +10,7 @@ use nri_proto::bounded::{self, BoundedError};
 use nri_proto::call::{CallError, Client, Method};
 use nri_proto::event::EventMask;
 use nri_proto::mux::{Closed, Mux};
-use nri_proto::{Event, Update, api};
+use nri_proto::{Event, Update, Verdict, api};
 use protobuf::MessageFull;
 use tokio::time::Instant;
 use tracing::warn;
@@ -186,7 +186,9 @@ fn reply(event: Event, answer: &Bytes) -> Result<Reply, PluginError> {
         Event::UpdateContainer => Reply::Update(parse::<api::UpdateContainerResponse>(answer)?.into()),
         Event::StopContainer => Reply::Stop(parse::<api::StopContainerResponse>(answer)?.into()),
         Event::ValidateContainerAdjustment => {
-            Reply::Verdict(parse::<api::ValidateContainerAdjustmentResponse>(answer)?.into())
+            let mut verdict = Verdict::from(parse::<api::ValidateContainerAdjustmentResponse>(answer)?);
+            verdict.reason.truncate(verdict.reason.floor_char_boundary(MAX_TEXT));
+            Reply::Verdict(verdict)
         }
         Event::RunPodSandbox
         | Event::UpdatePodSandbox

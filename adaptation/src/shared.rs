@@ -85,6 +85,8 @@ impl Shared {
         self.order_changed();
         if let Some(replaced) = replaced {
             replaced.close("another plugin of the same name took its place");
+            // Now, and not when its task notices: the other one is there already.
+            self.tell_closed(&replaced);
         }
         self.spawn(Arc::clone(self).look_after(entry));
         true
@@ -119,10 +121,14 @@ impl Shared {
                 None => false,
             }
         };
-        self.watchers.tell(Happening::Closed { plugin: entry.id.clone(), reason: entry.reason().to_owned() });
         if is_removed {
+            self.tell_closed(&entry);
             self.order_changed();
         }
+    }
+
+    fn tell_closed(&self, entry: &Entry) {
+        self.watchers.tell(Happening::Closed { plugin: entry.id.clone(), reason: entry.reason().to_owned() });
     }
 
     fn order_changed(&self) {

@@ -3,11 +3,12 @@
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
-use nri_proto::{Eviction, PluginId, Update};
+use nri_proto::{Eviction, PluginId, TakeUnknown, Update};
 use thiserror::Error;
 use tracing::{error, warn};
 
 use crate::ledger::What;
+use crate::merge::{Applied, Dropped};
 use crate::policy::{Mode, NotAllowed, Policy};
 use crate::records;
 use crate::shared::Shared;
@@ -51,8 +52,13 @@ impl Unasked {
         policy: &Policy,
         apply: impl FnOnce(Vec<Update>, Vec<Eviction>) -> F,
     ) -> Result<Vec<Update>, Undone> {
-        let Self { updates, evictions } = self;
+        let Self { mut updates, evictions } = self;
         let occasion = records::unasked(plugin, policy.mode);
+        let dropped: Vec<_> = updates.iter_mut().flat_map(dropped_of).collect();
+        if !dropped.is_empty() {
+            warn!(%plugin, count = dropped.len(), "a plugin wants what no update can have");
+            shared.records.ledger().record_applied(&occasion, Applied { changes: Vec::new(), dropped });
+        }
         if let Err(not_allowed) = policy.allow.check_unasked(&updates, &evictions) {
             warn!(%plugin, error = &not_allowed as &dyn std::error::Error, "a plugin wants what it may not do");
             shared.records.refused(&occasion, &not_allowed.clone().into());
@@ -75,4 +81,14 @@ impl Unasked {
         shared.records.undone(&occasion, &failed);
         Ok(failed)
     }
+}
+
+/// Takes out of an update what nobody could claim or forbid, and what only a new container can have.
+fn dropped_of(update: &mut Update) -> Vec<Dropped> {
+    let mut dropped: Vec<_> = update.take_unknown().into_iter().map(Dropped::Unread).collect();
+    let resources = update.linux.as_mut().and_then(|linux| linux.resources.as_mut());
+    if resources.is_some_and(|resources| !std::mem::take(&mut resources.devices).is_empty()) {
+        dropped.push(Dropped::DeviceRules { container: update.container_id.clone() });
+    }
+    dropped
 }

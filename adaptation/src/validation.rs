@@ -117,6 +117,11 @@ impl Validation {
         self.participants.entries().iter().filter(is_consulted).map(|entry| &entry.id)
     }
 
+    fn is_exempt(&self) -> bool {
+        let container = self.original.container().map(|container| &*container.name);
+        self.shared.requirements.is_exempt(self.original.pod(), container)
+    }
+
     /// Asks one validator. Without its word nothing may be, unless it is on trial.
     async fn verdict(&self, entry: &Arc<Entry>, request: &Arc<Request>) -> Result<(), RelayError> {
         let begun = Instant::now();
@@ -125,6 +130,8 @@ impl Validation {
             Ok(_) => Err(failed(entry, PluginError::Breach("its answer is not a verdict").into())),
             // One that is gone is absent, and whether that matters is known before anyone is asked.
             Err(Cause::PassedOver(State::Closed) | Cause::Plugin(PluginError::Left(_))) if !is_listed(entry) => Ok(()),
+            // One that the operator wants holds nobody up who may do without it.
+            Err(cause) if is_listed(entry) && is_silence(&cause) && self.is_exempt() => Ok(()),
             Err(cause) => Err(failed(entry, cause)),
         };
         let Err(failure) = verdict else { return Ok(()) };
@@ -141,6 +148,17 @@ impl Validation {
             Mode::Enforce => Err(failure),
             Mode::Shadow => Ok(()),
         }
+    }
+}
+
+/// It has not said anything.
+fn is_silence(cause: &Cause) -> bool {
+    match cause {
+        Cause::TimedOut | Cause::PassedOver(_) | Cause::Busy | Cause::Absent => true,
+        Cause::Plugin(PluginError::Left(_) | PluginError::Gone(_) | PluginError::NotTaken) => true,
+        Cause::Plugin(PluginError::Refused { .. } | PluginError::Breach(_) | PluginError::TooLarge { .. })
+        | Cause::NotAllowed(_)
+        | Cause::CallerDeadline => false,
     }
 }
 

@@ -111,6 +111,8 @@ impl MethodHandler for Guarded {
         let running = AssertUnwindSafe(async move { next.run(Call { context, request }).await }).catch_unwind();
         let running = self.guard.calls.spawn(running);
         let answer = tokio::select! {
+            // What is done is done, also at the end.
+            biased;
             answer = running => answer,
             () = self.guard.over.cancelled() => return Ok(status(Code::UNAVAILABLE, "the shim is shutting down")),
         };

@@ -67,9 +67,20 @@ impl Reaper {
         let mut child = command.spawn()?;
         let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
         let pid = pid.expect("a child that was not waited for has a pid");
-        let handle = Arc::new(rustix::process::pidfd_open(pid, PidfdFlags::empty())?);
-        let (tell, exit) = watch::channel(None);
         let known = Known::new(&self.known, pid);
+        let handle = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(handle) => Arc::new(handle),
+            Err(error) => {
+                // Nobody would know of it.
+                self.waits.spawn(async move {
+                    let ended = child.kill().await;
+                    debug!(%pid, ok = ended.is_ok(), "ended a process that could not be watched");
+                    drop(known);
+                });
+                return Err(error.into());
+            }
+        };
+        let (tell, exit) = watch::channel(None);
         self.waits.spawn(async move {
             let status = child.wait().await;
             drop(known);
@@ -169,6 +180,11 @@ impl Drop for Known {
 /// The dead children of this process.
 fn zombies() -> Vec<Pid> {
     let mut found = Vec::new();
+    // To look at all processes of a node is dear, and most of the time no child is dead. This one takes nothing.
+    let looked = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    if !matches!(rustix::process::waitid(WaitId::All, looked), Ok(Some(_))) {
+        return found;
+    }
     let own = rustix::process::getpid();
     let Ok(entries) = std::fs::read_dir("/proc") else { return found };
     for entry in entries.flatten() {

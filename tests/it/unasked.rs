@@ -38,6 +38,52 @@ async fn what_a_plugin_wants_by_itself_is_in_the_ledger_with_what_failed() {
     nri.stop().await;
 }
 
+/// What cannot be claimed or forbidden does not reach the runtime, whatever the plugin may do.
+#[tokio::test(start_paused = true)]
+async fn rules_for_devices_and_unknown_fields_do_not_reach_the_runtime() {
+    let nri = start(
+        "",
+        Node {
+            apply: |updates| {
+                let resources = updates[0].resources().unwrap();
+                assert!(resources.devices.is_empty() && updates[0].unknown.is_empty(), "{updates:?}");
+                Vec::new()
+            },
+            ..DONE
+        },
+    );
+    let mut plugin = Raw::join(&nri, "10-a").await;
+    plugin.answered().await;
+    let mut wanted = wanted();
+    let update = &mut wanted.update[0];
+    update.special_fields.mut_unknown_fields().add_varint(99, 7);
+    let rule = api::LinuxDeviceCgroup { allow: true, access: "rwm".to_owned(), ..Default::default() };
+    update.linux.mut_or_insert_default().resources.mut_or_insert_default().devices.push(rule);
+    plugin.call("UpdateContainers", &wanted).await;
+    assert!(plugin.answered().await.status.is_none(), "it was refused");
+    let entries = nri.ledger(|ledger| ledger.all());
+    let dropped = entries.iter().filter(|entry| matches!(entry.what, What::Dropped(_))).count();
+    assert_eq!(dropped, 2, "{entries:?}");
+    drop(plugin);
+    nri.stop().await;
+}
+
+/// Also where it says the same thing twice, which a merge would refuse.
+#[tokio::test(start_paused = true)]
+async fn each_update_that_a_plugin_wants_by_itself_is_recorded() {
+    let nri = start("", DONE);
+    let mut plugin = Raw::join(&nri, "10-a").await;
+    plugin.answered().await;
+    let mut wanted = wanted();
+    let again = wanted.update[0].clone();
+    wanted.update.push(again);
+    plugin.call("UpdateContainers", &wanted).await;
+    plugin.answered().await;
+    assert_eq!(nri.ledger(|ledger| ledger.why("c", Field::CPUShares, None)).len(), 2);
+    drop(plugin);
+    nri.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_may_not_update_others_is_told_so() {
     let nri = start("[plugins.a]\nallow.changes = ['Env']", Node { apply: |_| panic!("applied"), ..DONE });

@@ -36,6 +36,7 @@ fn occasion(n: usize) -> Occasion {
         container: Some(Arc::from(format!("container-{n}"))),
         took: None,
         shadow: false,
+        in_vain: false,
     }
 }
 

@@ -111,7 +111,7 @@ heaps! {
     Rlimit { kind; hard, soft, unknown }
     Unread { numbers; message }
     Conflict { container, key, claimer, owner; field }
-    Occasion { plugin, pod, container; when, event, took, shadow }
+    Occasion { plugin, pod, container; when, event, took, shadow, in_vain }
     Change { key, before, after; field }
 }
 

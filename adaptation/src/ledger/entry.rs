@@ -40,6 +40,8 @@ pub struct Occasion {
     pub took: Option<Duration>,
     /// Whether nothing came of it, as the plugin is on trial.
     pub shadow: bool,
+    /// Whether nothing came of it, as the request failed for another reason.
+    pub in_vain: bool,
 }
 
 /// What a plugin did, or did not do.

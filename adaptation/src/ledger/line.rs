@@ -27,8 +27,12 @@ impl Display for Line<'_> {
 impl Display for Entry {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let occasion = &self.occasion;
-        let shadow = if occasion.shadow { " (shadow)" } else { "" };
-        write!(f, "{}{shadow} ", Line(&occasion.plugin))?;
+        let mark = match (occasion.shadow, occasion.in_vain) {
+            (true, _) => " (shadow)",
+            (false, true) => " (in vain)",
+            (false, false) => "",
+        };
+        write!(f, "{}{mark} ", Line(&occasion.plugin))?;
         self.write_what(f)?;
         if let Some(took) = occasion.took {
             write!(f, " ({:.1} ms)", milliseconds(took))?;

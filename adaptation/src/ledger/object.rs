@@ -39,14 +39,15 @@ impl Serialize for Entry {
 
 impl Occasion {
     fn write<M: SerializeMap>(&self, object: &mut M) -> Result<(), M::Error> {
-        let Self { when, plugin, event, pod, container, took, shadow } = self;
+        let Self { when, plugin, event, pod, container, took, shadow, in_vain } = self;
         object.serialize_entry("when", &instant(*when))?;
         object.serialize_entry("plugin", &**plugin)?;
         entry(object, "event", event.map(|event| event.rpc()))?;
         entry(object, "pod", pod.as_deref())?;
         entry(object, "container", container.as_deref())?;
         entry(object, "took_ms", took.map(|took| (milliseconds(took) * 1000.0).round() / 1000.0))?;
-        entry(object, "shadow", shadow.then_some(true))
+        entry(object, "shadow", shadow.then_some(true))?;
+        entry(object, "in_vain", in_vain.then_some(true))
     }
 }
 

@@ -19,6 +19,7 @@ fn occasion(plugin: &str, container: &str) -> Occasion {
         container: Some(container.into()),
         took: None,
         shadow: false,
+        in_vain: false,
     }
 }
 

@@ -43,7 +43,7 @@ pub enum PluginKeyError {
 
 impl PluginKey {
     /// All plugins that have the name of this one.
-    pub(super) fn of_name(id: &PluginId) -> Self {
+    pub(crate) fn of_name(id: &PluginId) -> Self {
         Self(Kind::Name(id.name().to_owned()))
     }
 

@@ -173,3 +173,39 @@ async fn what_nobody_changed_is_not_recorded() {
     life.stop_container(container("c")).await.unwrap();
     assert_eq!(nri.ledger(|ledger| ledger.all()).len(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_wanted_in_a_request_that_failed_is_told_apart() {
+    let diary = Diary::default();
+    let [first, second] = ["10-a", "20-b"].map(|name| FakePlugin::new(name, LIFE, at_once(), &diary));
+    first.adjust(|adjustment| adjustment.env.set(EnvVar::new("LEVEL", "info")).unwrap());
+    second.behave(Manner::Refuses);
+    let nri = adaptation("", &[("10-a", &first), ("20-b", &second)]).await;
+    nri.begin(pod("p")).create_container(container("c")).await.unwrap_err();
+    assert!(nri.ledger(|ledger| ledger.why("c", Field::Env, None)).is_empty(), "nothing was changed");
+    let entries = nri.ledger(|ledger| ledger.of("c"));
+    assert!(entries[0].to_string().starts_with("10-a (in vain) set Env LEVEL: info"), "{entries:?}");
+    assert!(entries[1].to_string().starts_with("20-b refused CreateContainer: not today"), "{entries:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_required_plugin_on_trial_holds_nobody_up() {
+    let nri = adaptation("[plugins.guard]\nrequired = true\nvalidator = true\nmode = 'shadow'", &[]).await;
+    nri.begin(pod("p")).create_container(container("c")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_about_a_name_holds_for_a_required_plugin_of_that_name() {
+    let nri = adaptation("[plugins.10-guard]\nrequired = true\n[plugins.guard]\nnamespaces = ['bank']", &[]).await;
+    nri.begin(in_namespace("shop")).notify(Notice::RunPod).await.unwrap();
+    nri.begin(in_namespace("bank")).notify(Notice::RunPod).await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_the_node_itself_runs_without_a_listed_validator_that_is_silent() {
+    let diary = Diary::default();
+    let stuck = FakePlugin::new("10-judge", Event::ValidateContainerAdjustment.into(), Manner::Never, &diary);
+    let nri = adaptation("[plugins.judge]\nvalidator = true", &[("10-judge", &stuck)]).await;
+    nri.begin(in_namespace("shop")).create_container(container("c")).await.unwrap_err();
+    nri.begin(in_namespace("kube-system")).create_container(container("c")).await.unwrap();
+}
