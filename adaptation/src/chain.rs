@@ -43,7 +43,7 @@ pub(crate) struct Asking(Arc<AtomicUsize>);
 
 const NOBODY: usize = usize::MAX;
 /// Added to the place of a plugin that is asked to validate.
-const VALIDATES: usize = 1 << 32;
+const VALIDATES: usize = 1 << (usize::BITS / 2);
 
 impl Asking {
     fn nobody() -> Self {
@@ -167,14 +167,14 @@ impl Chain {
         let begun = Instant::now();
         match entry.ask(&self.request).await {
             Ok(reply) => self.take(entry, reply, begun.elapsed()).map(|()| true),
-            Err(cause) => {
-                self.notes.failed(entry, &self.request, begun.elapsed(), &cause);
-                match self.decide(entry, cause) {
-                    Some(failure) => Err(failure.into()),
-                    None => Ok(false),
-                }
-            }
+            Err(cause) => self.go_without(entry, begun.elapsed(), cause).map(|()| false),
         }
+    }
+
+    /// Goes on without a plugin's answer, unless the request fails for that.
+    fn go_without(&mut self, entry: &Entry, took: Duration, cause: Cause) -> Result<(), RelayError> {
+        self.notes.failed(entry, &self.request, took, &cause);
+        self.decide(entry, cause).map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     /// Takes an answer into account.
@@ -199,7 +199,7 @@ impl Chain {
             Some(Outcome::NotAsked) => {}
             None => {
                 let cause = PluginError::Breach("its answer is one to something else");
-                return Err(Failure::new(&entry.id, event, cause.into()).into());
+                return self.go_without(entry, took, cause.into());
             }
         }
         Ok(())

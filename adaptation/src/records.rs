@@ -40,14 +40,14 @@ impl Records {
 
     /// Updates and evictions that a plugin asks for by itself.
     pub(crate) fn unasked(&self, occasion: &Occasion, plugin: &PluginId, updates: Vec<Update>, evictions: &[Eviction]) {
-        let mut ledger = self.ledger();
         for update in updates {
             let reply = nri_proto::StopReply { updates: vec![update], ..Default::default() };
             // One that says a thing twice is made as the runtime likes.
             let applied = StopMerge::new().apply(plugin, reply).unwrap_or_default();
-            ledger.record_applied(occasion, applied);
+            // There may be many of them: others are let in between.
+            self.ledger().record_applied(occasion, applied);
         }
-        ledger.record_evictions(occasion, evictions);
+        self.ledger().record_evictions(occasion, evictions);
     }
 
     /// What of that the runtime could not do.

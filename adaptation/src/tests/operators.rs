@@ -209,3 +209,17 @@ async fn a_pod_of_the_node_itself_runs_without_a_listed_validator_that_is_silent
     nri.begin(in_namespace("shop")).create_container(container("c")).await.unwrap_err();
     nri.begin(in_namespace("kube-system")).create_container(container("c")).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_something_else_counts_as_none() {
+    let diary = Diary::default();
+    let plugin = FakePlugin::new("10-a", LIFE, at_once(), &diary);
+    plugin.reply(Event::CreateContainer, Reply::Update(UpdateReply::default()));
+    let nri = adaptation("", &[("10-a", &plugin)]).await;
+    nri.begin(pod("p")).create_container(container("c")).await.unwrap();
+    assert_eq!(told(&nri, "c").len(), 1, "it is known");
+
+    let nri = adaptation("[plugins.a]\non_timeout = 'fail'", &[("10-a", &plugin)]).await;
+    let error = nri.begin(pod("p")).create_container(container("c")).await.unwrap_err();
+    assert!(chain(&error).ends_with("its answer is one to something else"), "{}", chain(&error));
+}
