@@ -133,20 +133,31 @@ impl CreateMerge {
     }
 
     /// Shows what the result makes of what was there at first: a removal is forgotten once something is set.
+    /// One with nothing in it and none say the same, so that is no change.
     fn show_rdt(&mut self, notes: &mut Notes<'_>) {
         let result = self.adjustment.linux.as_ref().and_then(|linux| linux.rdt.clone()).unwrap_or_default();
         let shown = &mut Arc::make_mut(&mut self.view).linux.get_or_insert_default().rdt;
         let after = view::rdt(self.rdt.as_ref(), result);
-        let before = std::mem::replace(shown, after.clone()).unwrap_or_default();
-        let after = after.unwrap_or_default();
-        note(Field::RdtClosID, before.clos_id, after.clos_id, notes);
-        note(Field::RdtSchemata, before.schemata, after.schemata, notes);
-        note(Field::RdtEnableMonitoring, before.enable_monitoring, after.enable_monitoring, notes);
+        let (old, new) = (shown.clone().unwrap_or_default(), after.clone().unwrap_or_default());
+        let changed = note(Field::RdtClosID, old.clos_id, new.clos_id, notes)
+            | note(Field::RdtSchemata, old.schemata, new.schemata, notes)
+            | note(Field::RdtEnableMonitoring, old.enable_monitoring, new.enable_monitoring, notes);
+        if changed {
+            *shown = after;
+        }
     }
 }
 
-fn note<T: PartialEq + Clone + Into<Value>>(field: Field, before: Option<T>, after: Option<T>, notes: &mut Notes<'_>) {
-    if before != after {
+/// Notes a change, and says whether it is one.
+fn note<T: PartialEq + Clone + Into<Value>>(
+    field: Field,
+    before: Option<T>,
+    after: Option<T>,
+    notes: &mut Notes<'_>,
+) -> bool {
+    let changed = before != after;
+    if changed {
         notes.take(field, "", before, after.as_ref());
     }
+    changed
 }

@@ -53,6 +53,11 @@ fn two_plugins_cannot_set_the_same_part() {
 }
 
 #[test]
+fn removing_an_empty_one_shows_nothing_new() {
+    check(Some(""), &[("10-a", "remove")], "remove", Some(""));
+}
+
+#[test]
 fn a_removal_drops_all_parts_that_others_set() {
     check(None, &[("10-a", "clos=x monitor"), ("20-b", "remove")], "remove", None);
     check(Some("clos=o"), &[("10-a", "remove")], "remove", None);
