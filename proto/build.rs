@@ -1,9 +1,12 @@
-//! Generates the messages and services of `nri.proto`. No protoc is involved.
+//! Generates the messages and services of `nri.proto`, and a table of what its fields hold. No protoc is involved.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-use ttrpc_codegen::{Codegen, Customize};
+use protobuf::descriptor::field_descriptor_proto::Type;
+use protobuf::descriptor::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto};
+use ttrpc_codegen::{Codegen, Customize, ProtobufCustomize};
 
 /// The generator's own list of modules cannot be included: it has inner attributes, and no messages.
 const MODULES: &str = "pub mod nri;\npub mod nri_ttrpc;\n";
@@ -12,19 +15,70 @@ fn main() -> io::Result<()> {
     println!("cargo:rerun-if-changed=nri.proto");
 
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts"));
+    // Descriptors would be in each program, and are wanted by tests alone.
+    generate(&out_dir, ProtobufCustomize::default().lite_runtime(true))?;
+    stay_safe(&out_dir.join("nri_ttrpc.rs"))?;
+    fs::write(out_dir.join("m.rs"), MODULES)?;
+
+    let described = out_dir.join("described");
+    fs::create_dir_all(&described)?;
+    generate(&described, ProtobufCustomize::default())?;
+    fs::write(described.join("m.rs"), "pub mod nri;\n")?;
+
+    fs::write(out_dir.join("shapes.rs"), shapes(&parse()?))
+}
+
+fn generate(out_dir: &Path, messages: ProtobufCustomize) -> io::Result<()> {
     Codegen::new()
-        .out_dir(&out_dir)
+        .out_dir(out_dir)
         .include(".")
         .input("nri.proto")
         .rust_protobuf()
+        .rust_protobuf_customize(messages)
         .customize(Customize { async_all: true, ..Customize::default() })
-        .run()?;
-    stay_safe(&out_dir.join("nri_ttrpc.rs"))?;
-    fs::write(out_dir.join("m.rs"), MODULES)
+        .run()
 }
 
 /// Takes back the leave to be unsafe that the generator gives its code, which does not use it: a
 /// workspace that forbids `unsafe` would not compile it.
 fn stay_safe(file: &Path) -> io::Result<()> {
     fs::write(file, fs::read_to_string(file)?.replace("#![allow(unsafe_code)]\n", ""))
+}
+
+fn parse() -> io::Result<FileDescriptorProto> {
+    let parsed = protobuf_parse::Parser::new().pure().include(".").input("nri.proto").file_descriptor_set();
+    let set = parsed.map_err(|error| io::Error::other(format!("{error:#}")))?;
+    set.file.into_iter().next().ok_or_else(|| io::Error::other("nri.proto was not parsed"))
+}
+
+/// Writes a row for each message: its name, and each of its fields that holds messages or is a map.
+fn shapes(file: &FileDescriptorProto) -> String {
+    let messages = &file.message_type;
+    let mut table = "&[\n".to_owned();
+    for message in messages {
+        write!(table, "    (\"{}\", &[", message.name()).expect("a string takes it");
+        for field in message.field.iter().filter(|field| field.type_() == Type::TYPE_MESSAGE) {
+            write!(table, "({}, {}), ", field.number(), holds(messages, message, field)).expect("a string takes it");
+        }
+        table.push_str("]),\n");
+    }
+    table.push(']');
+    table
+}
+
+fn holds(messages: &[DescriptorProto], message: &DescriptorProto, field: &FieldDescriptorProto) -> String {
+    let index = |field: &FieldDescriptorProto| {
+        let name = field.type_name().rsplit('.').next().unwrap_or_default();
+        messages.iter().position(|message| message.name() == name)
+    };
+    let is_entry =
+        |nested: &&DescriptorProto| field.type_name().ends_with(&format!(".{}.{}", message.name(), nested.name()));
+    match message.nested_type.iter().find(is_entry) {
+        Some(entry) => {
+            let value = entry.field.iter().find(|field| field.number() == 2);
+            let value = value.filter(|value| value.type_() == Type::TYPE_MESSAGE).and_then(index);
+            format!("Holds::Map({value:?})")
+        }
+        None => format!("Holds::Message({})", index(field).expect("messages are not nested, but for entries of maps")),
+    }
 }

@@ -11,7 +11,7 @@ use nri_proto::bounded::{self, BoundedError};
 use nri_proto::call::{Client, ServeLimits, Services, serve};
 use nri_proto::mux::{Channel, ChannelId, Mux};
 use nri_proto::{Eviction, PluginId, Update, api};
-use protobuf::{Message, MessageFull};
+use protobuf::Message;
 use thiserror::Error;
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -251,8 +251,8 @@ impl UpdateContainers {
         request: ttrpc::Request,
     ) -> Result<(api::UpdateContainersRequest, OwnedSemaphorePermit), ttrpc::Error> {
         let payload = Bytes::from(request.payload);
-        let kind = api::UpdateContainersRequest::descriptor();
-        let weight = bounded::weigh(&kind, &payload, UPDATE_WEIGHT, budget::ENTRIES).map_err(|error| unread(&error))?;
+        let weight = bounded::weigh::<api::UpdateContainersRequest>(&payload, UPDATE_WEIGHT, budget::ENTRIES)
+            .map_err(|error| unread(&error))?;
         let weight = u32::try_from(weight).unwrap_or(u32::MAX);
         let permit = Arc::clone(&self.0.entries)
             .try_acquire_many_owned(weight)

@@ -11,7 +11,7 @@ use nri_proto::call::{CallError, Client, Method};
 use nri_proto::event::EventMask;
 use nri_proto::mux::{Closed, Mux};
 use nri_proto::{Event, Update, Verdict, api};
-use protobuf::MessageFull;
+use protobuf::Message;
 use tokio::time::Instant;
 use tracing::warn;
 use ttrpc::Code;
@@ -203,7 +203,7 @@ fn reply(event: Event, answer: &Bytes) -> Result<Reply, PluginError> {
     })
 }
 
-fn parse<M: MessageFull>(answer: &Bytes) -> Result<M, PluginError> {
+fn parse<M: Message>(answer: &Bytes) -> Result<M, PluginError> {
     bounded::parse(answer, MAX_ENTRIES).map_err(|error| match error {
         BoundedError::TooMany(_) => PluginError::Breach("its answer has more entries than anyone needs"),
         BoundedError::Malformed(_) => PluginError::Breach("its answer cannot be read"),

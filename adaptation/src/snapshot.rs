@@ -200,18 +200,11 @@ impl Object {
 
     fn write_to(&self, chunk: &mut Vec<u8>, size: usize) {
         chunk.reserve(size + MORE.len());
-        let (number, message, length): (_, &dyn protobuf::MessageDyn, _) = match self {
-            Self::Pod(pod, length) => (field::PODS, pod, length),
-            Self::Container(container, length) => (field::CONTAINERS, container, length),
-        };
-        let mut out = CodedOutputStream::vec(chunk);
-        let written = (|| {
-            out.write_tag(number, WireType::LengthDelimited)?;
-            out.write_raw_varint64(*length)?;
-            message.write_to_with_cached_sizes_dyn(&mut out)?;
-            out.flush()
-        })();
-        written.expect("writing to a vector does not fail");
+        match self {
+            Self::Pod(pod, length) => write_field(field::PODS, pod, *length, chunk),
+            Self::Container(container, length) => write_field(field::CONTAINERS, container, *length, chunk),
+        }
+        .expect("writing to a vector does not fail");
     }
 
     fn into_oversized(self) -> Oversized {
@@ -220,6 +213,15 @@ impl Object {
             Self::Container(container, size) => Oversized { kind: Kind::Container, id: container.id, size },
         }
     }
+}
+
+/// Writes a message of this size, which it has counted itself before.
+fn write_field(number: u32, message: &impl Message, size: u64, chunk: &mut Vec<u8>) -> protobuf::Result<()> {
+    let mut out = CodedOutputStream::vec(chunk);
+    out.write_tag(number, WireType::LengthDelimited)?;
+    out.write_raw_varint64(size)?;
+    message.write_to_with_cached_sizes(&mut out)?;
+    out.flush()
 }
 
 impl Display for Oversized {

@@ -4,10 +4,11 @@
 //! of a message are counted before it is read.
 
 use bytes::Bytes;
-use protobuf::reflect::{MessageDescriptor, RuntimeFieldType, RuntimeType};
 use protobuf::rt::{WireType, skip_field_for_tag};
-use protobuf::{CodedInputStream, MessageFull};
+use protobuf::{CodedInputStream, Message};
 use thiserror::Error;
+
+use crate::shape::{Inner, Shape};
 
 /// Why a message was not read.
 #[derive(Debug, Error)]
@@ -33,8 +34,8 @@ pub enum BoundedError {
 /// assert!(bounded::parse::<api::StopContainerResponse>(&flood, 1000).is_ok());
 /// assert!(bounded::parse::<api::StopContainerResponse>(&flood, 999).is_err());
 /// ```
-pub fn parse<M: MessageFull>(message: &Bytes, limit: usize) -> Result<M, BoundedError> {
-    check(&M::descriptor(), message, limit)?;
+pub fn parse<M: Message>(message: &Bytes, limit: usize) -> Result<M, BoundedError> {
+    check::<M>(message, limit)?;
     Ok(M::parse_from_tokio_bytes(message)?)
 }
 
@@ -43,13 +44,13 @@ pub fn parse<M: MessageFull>(message: &Bytes, limit: usize) -> Result<M, Bounded
 /// # Errors
 ///
 /// As [`parse`].
-pub fn check(kind: &MessageDescriptor, message: &Bytes, limit: usize) -> Result<(), BoundedError> {
+pub fn check<M: Message>(message: &Bytes, limit: usize) -> Result<(), BoundedError> {
     // Each takes two bytes at least.
     if message.len() / 2 <= limit {
         return Ok(());
     }
     let mut left = limit;
-    count(kind, message, &mut left)?.then_some(()).ok_or(BoundedError::TooMany(limit))
+    count(Shape::of::<M>(), message, &mut left)?.then_some(()).ok_or(BoundedError::TooMany(limit))
 }
 
 /// Weighs the entries of a message of this kind: `own` for each of its own, one for each that lies deeper. Of a list of
@@ -58,9 +59,9 @@ pub fn check(kind: &MessageDescriptor, message: &Bytes, limit: usize) -> Result<
 /// # Errors
 ///
 /// It weighs more than `limit`, or is not the message that it should be.
-pub fn weigh(kind: &MessageDescriptor, message: &Bytes, own: usize, limit: usize) -> Result<usize, BoundedError> {
+pub fn weigh<M: Message>(message: &Bytes, own: usize, limit: usize) -> Result<usize, BoundedError> {
     let mut left = limit;
-    let is_within = count(kind, message, &mut left)? && {
+    let is_within = count(Shape::of::<M>(), message, &mut left)? && {
         let mut input = CodedInputStream::from_tokio_bytes(message);
         let mut n_own = 0;
         while let Some(tag) = input.read_raw_tag_or_eof()? {
@@ -74,7 +75,7 @@ pub fn weigh(kind: &MessageDescriptor, message: &Bytes, own: usize, limit: usize
 }
 
 /// False if there are more entries than are left. Messages of NRI do not contain themselves, so this ends.
-fn count(kind: &MessageDescriptor, message: &Bytes, left: &mut usize) -> Result<bool, protobuf::Error> {
+fn count(shape: Shape, message: &Bytes, left: &mut usize) -> Result<bool, protobuf::Error> {
     let mut input = CodedInputStream::from_tokio_bytes(message);
     while let Some(tag) = input.read_raw_tag_or_eof()? {
         if tag & 7 != WireType::LengthDelimited as u32 {
@@ -84,8 +85,8 @@ fn count(kind: &MessageDescriptor, message: &Bytes, left: &mut usize) -> Result<
         let entry = input.read_tokio_bytes()?;
         let Some(fewer) = left.checked_sub(1) else { return Ok(false) };
         *left = fewer;
-        if let Some(kind) = entry_kind(kind, tag >> 3)
-            && !count(&kind, &entry, left)?
+        if let Some(Inner::Message(shape)) = shape.inner(tag >> 3)
+            && !count(shape, &entry, left)?
         {
             return Ok(false);
         }
@@ -93,20 +94,11 @@ fn count(kind: &MessageDescriptor, message: &Bytes, left: &mut usize) -> Result<
     Ok(true)
 }
 
-/// The kind of message that a field holds, if it holds messages.
-fn entry_kind(kind: &MessageDescriptor, field: u32) -> Option<MessageDescriptor> {
-    match kind.field_by_number(field)?.runtime_field_type() {
-        RuntimeFieldType::Singular(RuntimeType::Message(kind))
-        | RuntimeFieldType::Repeated(RuntimeType::Message(kind)) => Some(kind),
-        RuntimeFieldType::Singular(_) | RuntimeFieldType::Repeated(_) | RuntimeFieldType::Map(..) => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
     use proptest::prelude::*;
-    use protobuf::{Message, MessageFull};
+    use protobuf::Message;
 
     use super::{BoundedError, parse, weigh};
     use crate::{api, words};
@@ -128,9 +120,8 @@ mod tests {
             api::ContainerUpdate { container_id: "c".to_owned(), linux: Some(linux).into(), ..Default::default() };
         let request = api::UpdateContainersRequest { update: vec![update; 3], ..Default::default() };
         let bytes = Bytes::from(request.write_to_bytes().unwrap());
-        let kind = api::UpdateContainersRequest::descriptor();
-        assert_eq!(weigh(&kind, &bytes, 8, 30).unwrap(), 3 * (8 + 2));
-        assert!(matches!(weigh(&kind, &bytes, 8, 29), Err(BoundedError::TooMany(29))));
+        assert_eq!(weigh::<api::UpdateContainersRequest>(&bytes, 8, 30).unwrap(), 3 * (8 + 2));
+        assert!(matches!(weigh::<api::UpdateContainersRequest>(&bytes, 8, 29), Err(BoundedError::TooMany(29))));
     }
 
     proptest! {

@@ -12,6 +12,8 @@
 pub mod bounded;
 pub mod call;
 pub mod defaults;
+#[cfg(test)]
+mod described;
 pub mod encode;
 pub mod event;
 mod generated;
@@ -20,6 +22,7 @@ pub mod plugin_id;
 pub mod quote;
 #[cfg(test)]
 mod raw;
+pub mod shape;
 pub mod version;
 mod wire;
 pub mod words;

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use nri_proto::api;
-use nri_tests::go;
+use nri_tests::{described, go};
 use protobuf::descriptor::field_descriptor_proto::Label;
 use protobuf::descriptor::{
     DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto, MethodDescriptorProto,
@@ -18,7 +17,7 @@ fn our_schema_is_that_of_the_go_module_field_by_field() {
     assert!(output.status.success(), "{output:?}");
     let theirs = String::from_utf8(output.stdout).unwrap();
 
-    check(&lines(api::file_descriptor()), &theirs.lines().map(str::to_owned).collect());
+    check(&lines(&described::file()), &theirs.lines().map(str::to_owned).collect());
 }
 
 fn check(ours: &BTreeSet<String>, theirs: &BTreeSet<String>) {
@@ -30,8 +29,7 @@ fn check(ours: &BTreeSet<String>, theirs: &BTreeSet<String>) {
 }
 
 /// The lines that the Go program `descriptors` prints, of our own descriptors.
-fn lines(file: &protobuf::reflect::FileDescriptor) -> BTreeSet<String> {
-    let file: &FileDescriptorProto = file.proto();
+fn lines(file: &FileDescriptorProto) -> BTreeSet<String> {
     let scope = file.package();
     let mut lines = BTreeSet::new();
     lines.extend(file.message_type.iter().flat_map(|message| message_lines(scope, message)));

@@ -1,5 +1,6 @@
 //! What the tests of this workspace share.
 
+pub mod described;
 pub mod fuzz;
 pub mod go;
 pub mod merging;

@@ -10,7 +10,9 @@ use nri_proto::api::{
     CreateContainerRequest, CreateContainerResponse, StopContainerRequest, StopContainerResponse,
     UpdateContainerRequest, UpdateContainerResponse,
 };
-use protobuf::{MessageDyn, text_format};
+use protobuf::Message;
+
+use crate::described::text;
 
 pub use strategies::{case, container, create_reply, resources, stop_reply, update_reply};
 
@@ -39,15 +41,23 @@ impl Case {
         }
     }
 
-    /// Returns the request and the replies.
-    pub fn messages(&self) -> (&dyn MessageDyn, Vec<&dyn MessageDyn>) {
-        fn all<M: MessageDyn>(replies: &[M]) -> Vec<&dyn MessageDyn> {
-            replies.iter().map(|reply| reply as &dyn MessageDyn).collect()
+    /// Returns the request and the replies, encoded.
+    pub fn encoded(&self) -> (Vec<u8>, Vec<Vec<u8>>) {
+        fn each<M: Message>(message: &M) -> Vec<u8> {
+            message.write_to_bytes().expect("encoding to memory does not fail")
         }
         match self {
-            Self::Create(request, replies) => (request, all(replies)),
-            Self::Update(request, replies) => (request, all(replies)),
-            Self::Stop(request, replies) => (request, all(replies)),
+            Self::Create(request, replies) => (each(request), replies.iter().map(each).collect()),
+            Self::Update(request, replies) => (each(request), replies.iter().map(each).collect()),
+            Self::Stop(request, replies) => (each(request), replies.iter().map(each).collect()),
+        }
+    }
+
+    fn texts(&self) -> (String, Vec<String>) {
+        match self {
+            Self::Create(request, replies) => (text(request), replies.iter().map(text).collect()),
+            Self::Update(request, replies) => (text(request), replies.iter().map(text).collect()),
+            Self::Stop(request, replies) => (text(request), replies.iter().map(text).collect()),
         }
     }
 }
@@ -55,10 +65,10 @@ impl Case {
 /// As text, which leaves out what is not set.
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (request, replies) = self.messages();
-        writeln!(f, "{}\n{}", self.op(), text_format::print_to_string_pretty(request))?;
+        let (request, replies) = self.texts();
+        writeln!(f, "{}\n{request}", self.op())?;
         for (plugin, reply) in PLUGINS.iter().zip(replies) {
-            writeln!(f, "{plugin} replies\n{}", text_format::print_to_string_pretty(reply))?;
+            writeln!(f, "{plugin} replies\n{reply}")?;
         }
         Ok(())
     }

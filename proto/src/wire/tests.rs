@@ -1,11 +1,11 @@
 use std::fmt::Debug;
 
 use proptest::prelude::*;
-use protobuf::{EnumFull, EnumOrUnknown, MessageFull};
+use protobuf::{Enum, EnumFull as _, EnumOrUnknown, Message};
 
 use super::Translate;
-use crate::api;
 use crate::words::*;
+use crate::{api, described};
 
 mod fill;
 mod marker;
@@ -95,7 +95,7 @@ each_word! {
 }
 
 /// Sends `message` over the wire, makes a word of it and a message again.
-fn check_message<M: MessageFull + From<W>, W: From<M>>(message: M) {
+fn check_message<M: Message + Debug + From<W>, W: From<M>>(message: M) {
     let bytes = message.write_to_bytes().unwrap();
     let received = M::parse_from_bytes(&bytes).unwrap();
     assert_eq!(received, message, "the wire changed it");
@@ -167,7 +167,7 @@ fn each_variant_has_the_number_of_the_protocol() {
 /// Compares `variants`, in the order of their numbers, with those numbers and with the default.
 fn check_numbers<E, W>(variants: &[W])
 where
-    E: EnumFull,
+    E: Enum,
     W: Translate<EnumOrUnknown<E>> + Default + Copy + PartialEq + Debug,
     EnumOrUnknown<E>: Translate<W>,
 {
@@ -183,7 +183,7 @@ where
 fn a_field_has_the_name_of_the_protocol() {
     for field in Field::all() {
         let number: EnumOrUnknown<api::Field> = field.translate();
-        let descriptor = api::Field::enum_descriptor().value_by_number(number.value()).unwrap();
+        let descriptor = described::nri::Field::enum_descriptor().value_by_number(number.value()).unwrap();
         assert_eq!(field.to_string(), descriptor.name());
         assert_eq!(Field::named(descriptor.name()), Some(field));
     }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use nri_adaptation::merge::{Applied, AskedEviction, CreateMerge, MergeError, StopMerge, UpdateMerge};
 use nri_proto::{PluginId, Resources, Update, api};
-use protobuf::{Message, MessageFull};
+use protobuf::Message;
 
 use crate::protocol::{Encoded, Merge, Reply, Request};
 
@@ -89,12 +89,7 @@ fn read<M: Message>(reply: &Reply) -> Result<(PluginId, M)> {
     Ok((plugin.parse().with_context(about)?, response_b64.decode().with_context(about)?))
 }
 
-fn end(
-    outcome: Result<(), MergeError>,
-    response: &impl MessageFull,
-    owners_b64: Encoded,
-    seen_b64: Vec<Encoded>,
-) -> Merge {
+fn end(outcome: Result<(), MergeError>, response: &impl Message, owners_b64: Encoded, seen_b64: Vec<Encoded>) -> Merge {
     match outcome {
         Ok(()) => Merge { response_b64: Encoded::of(response), owners_b64, error: String::new(), seen_b64 },
         Err(error) => Merge { error: error.to_string(), seen_b64, ..Merge::default() },

@@ -163,7 +163,7 @@ impl Source for Node {
     }
 }
 
-fn encode_all<T, M: From<T> + protobuf::MessageFull>(words: Vec<T>) -> Vec<Encoded> {
+fn encode_all<T, M: From<T> + protobuf::Message>(words: Vec<T>) -> Vec<Encoded> {
     words.into_iter().map(|word| Encoded::of(&M::from(word))).collect()
 }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use protobuf::{Message, MessageFull};
+use nri_proto::shape::Shape;
+use protobuf::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -18,9 +19,9 @@ use crate::sorted;
 pub(crate) struct Encoded(String);
 
 impl Encoded {
-    pub(crate) fn of<M: MessageFull>(message: &M) -> Self {
+    pub(crate) fn of<M: Message>(message: &M) -> Self {
         let mut bytes = message.write_to_bytes().expect("encoding to memory does not fail");
-        sorted::sort(&mut bytes, &M::descriptor()).expect("it has just been encoded");
+        sorted::sort(&mut bytes, Shape::of::<M>()).expect("it has just been encoded");
         Self(STANDARD.encode(bytes))
     }
 

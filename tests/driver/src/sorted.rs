@@ -4,12 +4,12 @@
 #[allow(clippy::unwrap_used, reason = "these are tests")]
 mod tests;
 
-use protobuf::reflect::{MessageDescriptor, RuntimeFieldType, RuntimeType};
+use nri_proto::shape::{Inner, Shape};
 
 /// Sorts the entries of maps in an encoded message, at any depth. The entries of one map follow each other.
 ///
 /// Nothing changes its length by that, so it is done in place. None if it is not an encoded message.
-pub(crate) fn sort(bytes: &mut [u8], kind: &MessageDescriptor) -> Option<()> {
+pub(crate) fn sort(bytes: &mut [u8], shape: Shape) -> Option<()> {
     let mut map: Option<(u32, usize)> = None;
     let mut entries = Vec::new();
     let mut at = 0;
@@ -18,19 +18,15 @@ pub(crate) fn sort(bytes: &mut [u8], kind: &MessageDescriptor) -> Option<()> {
         if let Some((_, start)) = map.take_if(|(open, _)| *open != number) {
             put(&mut entries, &mut bytes[start..at]);
         }
-        match (kind.field_by_number(number).map(|field| field.runtime_field_type()), body) {
-            (Some(RuntimeFieldType::Map(_, value)), Some(body)) => {
-                sort_value(&mut bytes[body..end], &value)?;
+        match (shape.inner(number), body) {
+            (Some(Inner::Map(value)), Some(body)) => {
+                sort_value(&mut bytes[body..end], value)?;
                 map.get_or_insert((number, at));
                 entries.push(Entry { key: key(&bytes[body..end])?.to_vec(), whole: bytes[at..end].to_vec() });
             }
-            (Some(RuntimeFieldType::Singular(kind) | RuntimeFieldType::Repeated(kind)), Some(body)) => {
-                if let RuntimeType::Message(kind) = kind {
-                    sort(&mut bytes[body..end], &kind)?;
-                }
-            }
-            (Some(RuntimeFieldType::Map(..)), None) => return None,
-            (None, _) | (Some(_), None) => {}
+            (Some(Inner::Message(shape)), Some(body)) => sort(&mut bytes[body..end], shape)?,
+            (Some(Inner::Map(_)), None) => return None,
+            (None, _) | (Some(Inner::Message(_)), None) => {}
         }
         at = end;
     }
@@ -41,13 +37,13 @@ pub(crate) fn sort(bytes: &mut [u8], kind: &MessageDescriptor) -> Option<()> {
 }
 
 /// Sorts what is in the value of a map's entry.
-fn sort_value(entry: &mut [u8], value: &RuntimeType) -> Option<()> {
-    let RuntimeType::Message(kind) = value else { return Some(()) };
+fn sort_value(entry: &mut [u8], value: Option<Shape>) -> Option<()> {
+    let Some(shape) = value else { return Some(()) };
     let mut at = 0;
     while at < entry.len() {
         let Field { number, body, end } = Field::at(entry, at)?;
         if let (2, Some(body)) = (number, body) {
-            sort(&mut entry[body..end], kind)?;
+            sort(&mut entry[body..end], shape)?;
         }
         at = end;
     }

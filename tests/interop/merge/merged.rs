@@ -3,8 +3,8 @@ use std::fmt;
 use nri_adaptation::merge::{Applied, CreateMerge, Dropped, MergeError, StopMerge, UpdateMerge};
 use nri_proto::api::{Container, ContainerAdjustment, ContainerUpdate, LinuxResources, OwningPlugins};
 use nri_proto::{PluginId, Resources};
+use nri_tests::described::text;
 use nri_tests::merging::{Case, OWN, PLUGINS};
-use protobuf::text_format::print_to_string_pretty;
 
 /// What came of a case, on either side.
 #[derive(Clone, PartialEq)]
@@ -109,8 +109,8 @@ impl fmt::Debug for Merged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (plugin, seen) in PLUGINS.iter().zip(&self.seen) {
             let seen = match seen {
-                Seen::Container(container) => print_to_string_pretty(&**container),
-                Seen::Resources(resources) => print_to_string_pretty(&**resources),
+                Seen::Container(container) => text(&**container),
+                Seen::Resources(resources) => text(&**resources),
                 Seen::Nothing => continue,
             };
             writeln!(f, "{plugin} sees\n{seen}")?;
@@ -118,9 +118,9 @@ impl fmt::Debug for Merged {
         match &self.result {
             Err(error) => writeln!(f, "{error}"),
             Ok(Done { adjustment, updates, owners }) => {
-                let adjustment = adjustment.iter().map(|adjustment| print_to_string_pretty(adjustment));
-                let updates = updates.iter().map(|update| print_to_string_pretty(update));
-                let owners = owners.iter().map(|owners| print_to_string_pretty(owners));
+                let adjustment = adjustment.iter().map(text);
+                let updates = updates.iter().map(text);
+                let owners = owners.iter().map(text);
                 let parts: Vec<_> = adjustment.chain(updates).chain(owners).collect();
                 writeln!(f, "comes to\n{}", parts.join("\n"))
             }

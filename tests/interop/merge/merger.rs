@@ -9,7 +9,7 @@ use nri_proto::api::{
     UpdateContainerResponse,
 };
 use nri_tests::merging::{Case, PLUGINS};
-use protobuf::{Message, MessageDyn};
+use protobuf::Message;
 use serde_json::{Value, json};
 
 use super::merged::{Done, Merged, Seen};
@@ -30,11 +30,13 @@ impl Merger {
 
     /// Merges a case as Go does.
     pub(super) fn merge(&mut self, case: &Case) -> Merged {
-        let (request, replies) = case.messages();
-        let replies =
-            PLUGINS.iter().zip(replies).map(|(plugin, reply)| json!({"plugin": plugin, "reply": encode(reply)}));
+        let (request, replies) = case.encoded();
+        let replies = PLUGINS
+            .iter()
+            .zip(replies)
+            .map(|(plugin, reply)| json!({"plugin": plugin, "reply": STANDARD.encode(reply)}));
         let replies: Vec<_> = replies.collect();
-        let answer = self.ask(&json!({"op": case.op(), "request": encode(request), "replies": replies}));
+        let answer = self.ask(&json!({"op": case.op(), "request": STANDARD.encode(request), "replies": replies}));
 
         let seen = answer["seen"].as_array().into_iter().flatten().map(|seen| shown(case, seen)).collect();
         let result = match answer["error"].as_str() {
@@ -81,10 +83,6 @@ fn done(case: &Case, answer: &Value) -> Done {
         Case::Update(..) => Done { updates: decode::<UpdateContainerResponse>(response).update, ..Done::default() },
         Case::Stop(..) => Done { updates: decode::<StopContainerResponse>(response).update, ..Done::default() },
     }
-}
-
-fn encode(message: &dyn MessageDyn) -> String {
-    STANDARD.encode(message.write_to_bytes_dyn().unwrap())
 }
 
 fn decode<M: Message>(encoded: &Value) -> M {

@@ -1,26 +1,28 @@
 //! Fills messages by looking at their descriptors, so that no field can be forgotten.
 
 use protobuf::reflect::{EnumDescriptor, MessageDescriptor, ReflectValueBox, RuntimeFieldType, RuntimeType};
-use protobuf::{MessageDyn, MessageFull, UnknownFields};
+use protobuf::{Message, MessageDyn, UnknownFields};
+
+use crate::described;
 
 /// Returns a message in which every field is set, and no two to the same value where values can differ.
-pub(super) fn full<M: MessageFull>() -> M {
-    downcast(message(&M::descriptor(), &mut Full { last: 0, unknown: true }))
+pub(super) fn full<M: Message>() -> M {
+    make(&mut Full { last: 0, unknown: true })
 }
 
 /// Returns the same without fields that nobody knows.
-pub(super) fn full_of_known<M: MessageFull>() -> M {
-    downcast(message(&M::descriptor(), &mut Full { last: 0, unknown: false }))
+pub(super) fn full_of_known<M: Message>() -> M {
+    make(&mut Full { last: 0, unknown: false })
 }
 
 /// Returns the message that `bytes` stand for. Fewer and smaller ones make a simpler message.
-pub(super) fn random<M: MessageFull>(bytes: Vec<u8>) -> M {
-    downcast(message(&M::descriptor(), &mut Random(bytes.into_iter())))
+pub(super) fn random<M: Message>(bytes: Vec<u8>) -> M {
+    make(&mut Random(bytes.into_iter()))
 }
 
 /// As [`random`], but texts are few and often begin with the marker of a removal.
-pub(super) fn dashed<M: MessageFull>(bytes: Vec<u8>) -> M {
-    downcast(message(&M::descriptor(), &mut Dashed(Random(bytes.into_iter()))))
+pub(super) fn dashed<M: Message>(bytes: Vec<u8>) -> M {
+    make(&mut Dashed(Random(bytes.into_iter())))
 }
 
 /// Decides what goes into a message.
@@ -185,8 +187,14 @@ fn add_unknown(fields: &mut UnknownFields) {
     fields.add_length_delimited(1004, b"4".to_vec());
 }
 
-fn downcast<M: MessageFull>(message: Box<dyn MessageDyn>) -> M {
-    *message.downcast_box().expect("it was made from the descriptor of M")
+/// Makes a message that has descriptors, and of its bytes the one that has none.
+fn make<M: Message>(choices: &mut dyn Choices) -> M {
+    let bytes = message(&descriptor::<M>(), choices).write_to_bytes_dyn().expect("encoding to memory does not fail");
+    M::parse_from_bytes(&bytes).expect("it has just been encoded")
+}
+
+fn descriptor<M: Message>() -> MessageDescriptor {
+    described::nri::file_descriptor().message_by_package_relative_name(M::NAME).expect("it is a message of NRI")
 }
 
 #[test]
@@ -200,6 +208,7 @@ fn a_full_message_has_every_field() {
         }
     }
 
-    check(&full::<crate::api::PodSandbox>());
-    check(&full::<crate::api::Container>());
+    for kind in [descriptor::<crate::api::PodSandbox>(), descriptor::<crate::api::Container>()] {
+        check(&*message(&kind, &mut Full { last: 0, unknown: true }));
+    }
 }

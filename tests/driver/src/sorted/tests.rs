@@ -1,7 +1,8 @@
 use std::collections::HashMap;
 
 use nri_proto::api;
-use protobuf::{Message, MessageFull};
+use nri_proto::shape::Shape;
+use protobuf::Message;
 
 use super::sort;
 
@@ -12,7 +13,7 @@ fn entries_of_maps_are_in_the_order_of_their_keys_at_any_depth() {
     let pod = api::PodSandbox { id: "p".to_owned(), annotations, labels: HashMap::new(), ..Default::default() };
     let request = api::RunPodSandboxRequest { pod: Some(pod).into(), ..Default::default() };
     let mut bytes = request.write_to_bytes().unwrap();
-    sort(&mut bytes, &api::RunPodSandboxRequest::descriptor()).unwrap();
+    sort(&mut bytes, Shape::of::<api::RunPodSandboxRequest>()).unwrap();
     let places = ["", "a", "aa", "ab", "b", "c"].map(|key| {
         let entry = [&[0x0a, u8::try_from(key.len()).unwrap()], key.as_bytes(), &[0x12, 1, b'1']].concat();
         bytes.windows(entry.len()).position(|window| window == entry).unwrap()
@@ -23,6 +24,6 @@ fn entries_of_maps_are_in_the_order_of_their_keys_at_any_depth() {
 
 #[test]
 fn what_is_no_message_is_left_alone() {
-    assert_eq!(sort(&mut [0xff], &api::PodSandbox::descriptor()), None);
-    assert_eq!(sort(&mut [0x0a, 9, b'p'], &api::PodSandbox::descriptor()), None);
+    assert_eq!(sort(&mut [0xff], Shape::of::<api::PodSandbox>()), None);
+    assert_eq!(sort(&mut [0x0a, 9, b'p'], Shape::of::<api::PodSandbox>()), None);
 }

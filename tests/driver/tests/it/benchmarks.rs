@@ -4,20 +4,22 @@ use std::fs;
 use std::path::Path;
 
 use nri_proto::{Adjustment, Container, CreateReply, EnvVar, LinuxAdjustment, Memory, Pod, Resources, Update, api};
+use protobuf::Message;
 use serde_json::{Value, json};
 
 use crate::driver::{Driver, decode};
 
+fn write<M: Message>(directory: &Path, name: &str, message: &M) {
+    fs::write(directory.join(name), message.write_to_bytes().unwrap()).unwrap();
+}
+
 /// Payloads with the replies of two plugins.
 fn payloads(directory: &Path) -> String {
-    let write = |name: &str, message: &dyn protobuf::MessageDyn| {
-        fs::write(directory.join(name), message.write_to_bytes_dyn().unwrap()).unwrap();
-    };
     let container = Container { name: "c".to_owned(), ..Container::default() };
-    write("pod.bin", &api::PodSandbox::from(Pod { name: "p".to_owned(), ..Pod::default() }));
-    write("container.bin", &api::Container::from(container.clone()));
-    write("container_seccomp.bin", &api::Container::from(container));
-    write("update_resources.bin", &api::LinuxResources::from(Resources::default()));
+    write(directory, "pod.bin", &api::PodSandbox::from(Pod { name: "p".to_owned(), ..Pod::default() }));
+    write(directory, "container.bin", &api::Container::from(container.clone()));
+    write(directory, "container_seccomp.bin", &api::Container::from(container));
+    write(directory, "update_resources.bin", &api::LinuxResources::from(Resources::default()));
     for number in 0..2_i64 {
         let mut adjustment = Adjustment::default();
         adjustment.env.set(EnvVar::new(format!("A{number}"), "1")).unwrap();
@@ -31,7 +33,7 @@ fn payloads(directory: &Path) -> String {
         let resources = Some(Resources { memory: Some(memory), ..Resources::default() });
         adjustment.linux = Some(LinuxAdjustment { resources, ..LinuxAdjustment::default() });
         let reply = CreateReply { adjustment: Some(adjustment), ..CreateReply::default() };
-        write(&format!("rsp_create_adj_{number:02}.bin"), &api::CreateContainerResponse::from(reply));
+        write(directory, &format!("rsp_create_adj_{number:02}.bin"), &api::CreateContainerResponse::from(reply));
     }
     directory.to_str().unwrap().to_owned()
 }

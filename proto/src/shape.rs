@@ -1,0 +1,90 @@
+//! Which fields of a message hold messages: as much of its descriptor as is needed to walk over its bytes.
+
+use protobuf::Message;
+
+/// What a field holds, if not one value or several plain ones. Messages are said by their place in the table.
+#[derive(Clone, Copy, Debug)]
+enum Holds {
+    Message(usize),
+    /// Entries, each a message with a key and a value, which may be a message.
+    Map(Option<usize>),
+}
+
+/// Each message by name, with those of its fields that are not plain.
+static SHAPES: &[(&str, &[(u32, Holds)])] = include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
+
+/// A kind of message.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape(&'static [(u32, Holds)]);
+
+/// What a field that is not plain has in it.
+#[derive(Clone, Copy, Debug)]
+pub enum Inner {
+    /// A message, or several of this kind.
+    Message(Shape),
+    /// A map; if its values are messages, then of this kind.
+    Map(Option<Shape>),
+}
+
+impl Shape {
+    /// The shape of a message of this protocol. One of another has nothing in it that we know.
+    #[must_use]
+    pub fn of<M: Message>() -> Self {
+        Self(SHAPES.iter().find(|(name, _)| *name == M::NAME).map_or(&[], |(_, fields)| fields))
+    }
+
+    /// What is in the field of this number. None if it is plain, or nobody knows it.
+    #[must_use]
+    pub fn inner(self, field: u32) -> Option<Inner> {
+        let (_, holds) = self.0.iter().find(|(number, _)| *number == field)?;
+        Some(match *holds {
+            Holds::Message(index) => Inner::Message(Self::at(index)),
+            Holds::Map(value) => Inner::Map(value.map(Self::at)),
+        })
+    }
+
+    fn at(index: usize) -> Self {
+        Self(SHAPES[index].1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protobuf::reflect::{MessageDescriptor, RuntimeFieldType, RuntimeType};
+
+    use super::{Inner, SHAPES, Shape};
+    use crate::described;
+
+    #[test]
+    fn the_table_says_what_the_descriptors_say() {
+        let messages: Vec<_> = described::nri::file_descriptor().messages().collect();
+        assert_eq!(messages.len(), SHAPES.len());
+        for (message, (name, fields)) in messages.iter().zip(SHAPES) {
+            assert_eq!(message.name(), *name);
+            for field in message.fields() {
+                let inner = Shape(fields).inner(u32::try_from(field.number()).unwrap());
+                let (of_message, of_map) = match inner {
+                    None => (None, None),
+                    Some(Inner::Message(shape)) => (Some(shape), None),
+                    Some(Inner::Map(value)) => (None, Some(value)),
+                };
+                match field.runtime_field_type() {
+                    RuntimeFieldType::Singular(kind) | RuntimeFieldType::Repeated(kind) => {
+                        assert!(of_map.is_none(), "{field}");
+                        check(of_message, &kind);
+                    }
+                    RuntimeFieldType::Map(_, kind) => check(of_map.expect("it is a map"), &kind),
+                }
+            }
+        }
+    }
+
+    fn check(shape: Option<Shape>, kind: &RuntimeType) {
+        let message: Option<&MessageDescriptor> = if let RuntimeType::Message(kind) = kind { Some(kind) } else { None };
+        assert_eq!(shape.map(|shape| shape.0.as_ptr()), message.map(|kind| of(kind.name()).as_ptr()));
+    }
+
+    fn of(name: &str) -> &'static [(u32, super::Holds)] {
+        SHAPES.iter().find(|(other, _)| *other == name).expect("it has a row").1
+    }
+}
