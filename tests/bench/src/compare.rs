@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use protobuf::Message;
 
+use crate::awake::Awake;
 use crate::options::{Case, Options};
 use crate::process::{ADJUSTS, Cluster, PLAIN, Setup, Side};
 use crate::row::Row;
@@ -29,6 +30,7 @@ pub(crate) struct Comparison {
 pub(crate) struct Bench<'a> {
     pub(crate) options: &'a Options,
     request: &'a Path,
+    awake: Awake,
     rows: Vec<Row>,
     go: String,
     rust: String,
@@ -36,7 +38,7 @@ pub(crate) struct Bench<'a> {
 
 impl Bench<'_> {
     pub(crate) fn cluster(&mut self, side: Side, setup: &Setup) -> Result<Cluster> {
-        let cluster = Cluster::start(side, setup, self.request, self.options)?;
+        let cluster = Cluster::start(side, setup, self.request, self.options, self.awake.pid())?;
         match side {
             Side::Go => self.go.clone_from(&cluster.versions),
             Side::Rust => self.rust.clone_from(&cluster.versions),
@@ -100,11 +102,13 @@ pub(crate) fn compare(options: &Options) -> Result<Comparison> {
     let file = tempfile::NamedTempFile::new()?;
     std::fs::write(file.path(), &encoded)?;
     let baseline = if options.baseline.is_some() { "baseline" } else { GO };
-    let mut bench = Bench { options, request: file.path(), rows: vec![], go: String::new(), rust: String::new() };
+    let awake = Awake::start()?;
+    let mut bench =
+        Bench { options, request: file.path(), awake, rows: vec![], go: String::new(), rust: String::new() };
     report::say(&report::heading(baseline))?;
     for case in &options.only {
         bench.compare(*case)?;
     }
-    let Bench { options: _, request: _, rows, go, rust } = bench;
+    let Bench { options: _, request: _, awake: _, rows, go, rust } = bench;
     Ok(Comparison { rows, request_bytes: encoded.len(), baseline, go, rust })
 }

@@ -7,6 +7,7 @@
 //! for [`merge`].
 
 mod adaptation;
+mod awake;
 mod beside;
 mod compare;
 mod crowd;
@@ -42,6 +43,10 @@ fn main() -> Result<ExitCode> {
         }
         Face::Adaptation(served) => {
             adaptation::serve(&served)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Face::Awake => {
+            awake::stay()?;
             Ok(ExitCode::SUCCESS)
         }
         Face::CompareMerge(options) => {

@@ -19,7 +19,9 @@ struct Machine {
 }
 
 impl Noise {
-    pub(crate) fn begin(pids: Vec<u32>) -> Result<Self> {
+    pub(crate) fn begin(mut pids: Vec<u32>) -> Result<Self> {
+        pids.sort_unstable();
+        pids.dedup();
         Ok(Self { machine: machine()?, own: used_by(&pids)?, pids })
     }
 

@@ -35,6 +35,7 @@ plugin among thirty costs at most 1.5 of one among ten.
 pub(crate) enum Face {
     Help,
     Adaptation(Served),
+    Awake,
     Compare(Options),
     CompareMerge(Options),
 }
@@ -111,6 +112,7 @@ impl Face {
         let mut args = args.into_iter().peekable();
         match args.peek().map(String::as_str) {
             Some("adaptation") => Self::adaptation(args.skip(1)),
+            Some("awake") => Ok(Self::Awake),
             Some("--help" | "-h") => Ok(Self::Help),
             Some("merge") => Ok(Self::CompareMerge(Options::parse(args.skip(1))?)),
             _ => Ok(Self::Compare(Options::parse(args)?)),

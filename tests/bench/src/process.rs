@@ -56,6 +56,8 @@ pub(crate) struct Cluster {
     folder: TempDir,
     benchplugin: PathBuf,
     realtime: Option<u8>,
+    /// What keeps processors awake.
+    awake: u32,
 }
 
 #[derive(Deserialize)]
@@ -74,8 +76,8 @@ struct Farewell {
 }
 
 impl Cluster {
-    /// Starts a runtime that relays `request`, with plugins.
-    pub(crate) fn start(side: Side, setup: &Setup, request: &Path, options: &Options) -> Result<Self> {
+    /// Starts a runtime that relays `request`, with plugins, beside what keeps processors awake.
+    pub(crate) fn start(side: Side, setup: &Setup, request: &Path, options: &Options, awake: u32) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let (program, is_ours) = match (side, &options.baseline) {
             (Side::Go, None) => (options.peers.join("benchruntime"), false),
@@ -102,6 +104,7 @@ impl Cluster {
             folder,
             benchplugin: options.peers.join("benchplugin"),
             realtime: options.realtime,
+            awake,
         };
         for behaviour in &setup.plugins {
             cluster.launch(behaviour)?;
@@ -150,9 +153,9 @@ impl Cluster {
         Ok(outcome)
     }
 
-    /// The processes it is made of.
+    /// The processes that belong to the measurement.
     pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
-        self.plugins.iter().chain([&self.runtime]).map(|process| process.child.id())
+        self.plugins.iter().chain([&self.runtime]).map(|process| process.child.id()).chain([self.awake])
     }
 
     /// The resident memory of the runtime, in KiB.
