@@ -49,7 +49,7 @@
 //! # }
 //! ```
 //!
-//! What is not here: services over gRPC or TCP; a debug socket; anything about runc.
+//! What is not here: services over gRPC or TCP; anything about runc.
 //!
 //! # Tasks
 //!
@@ -57,7 +57,9 @@
 //! and those of the ttrpc server. All end with the server, or are given up when their time is over.
 
 mod call;
+mod clock;
 pub mod config;
+mod exit_record;
 pub mod graph;
 mod load;
 mod outcome;
@@ -76,7 +78,9 @@ pub mod task;
 pub mod testing;
 
 pub use call::{Call, Interceptor, Next};
+pub use clock::Clock;
 pub use config::Configuration;
+pub use exit_record::ExitRecord;
 pub use load::{Ended, LoadError, Loaded};
 pub use outcome::{FailedInit, InitError, Outcome};
 pub use plugin::{DEFAULT_INIT_LIMIT, Draft, Init, Plugin, Policy};
