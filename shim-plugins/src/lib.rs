@@ -96,5 +96,10 @@ pub use slot::{Interface, Kind, Slot, Uri};
 pub use task::TASK;
 pub use {containerd_shim_protos as protos, protobuf, ttrpc};
 
+/// The code of the guide, which must compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guides/shim-author.md")]
+mod guide {}
+
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
-use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus};
+pub use rustix::process::{Pid, Signal};
+use rustix::process::{PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::process::Command;
@@ -299,7 +300,7 @@ impl Process {
     }
 
     /// Sends it a signal: to it, and to no other process that got its number.
-    pub fn kill(&self, signal: rustix::process::Signal) -> io::Result<()> {
+    pub fn kill(&self, signal: Signal) -> io::Result<()> {
         Ok(rustix::process::pidfd_send_signal(&*self.handle, signal)?)
     }
 }
