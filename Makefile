@@ -60,7 +60,7 @@ bench: setup peers ## Measure us beside Go, in one interleaved run
 bench-shim: setup daemons ## Measure a shim of ours beside Go's for runc
 	$(CARGO) build --profile shim --package shim-plugins --example hello_shim
 	sync # Pages of a program that are not on the disk yet would count as written to.
-	$(CARGO) run --release --bin shim-bench -- $(TARGET)/shim/examples/hello_shim $(DAEMONS)/bin/v2.4.2/containerd-shim-runc-v2
+	$(CARGO) run --release --bin shim-bench -- $(TARGET)/shim/examples/hello_shim $(DAEMONS)/bin/v2.4.2
 
 fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, from its corpus
 	@scripts/setup fuzz

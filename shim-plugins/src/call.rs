@@ -1,6 +1,6 @@
 //! What stands between the server and the methods of plugins.
 
-use std::collections::HashMap;
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::error;
-use ttrpc::r#async::{MethodHandler, Service, TtrpcContext};
+use ttrpc::r#async::{MethodHandler, Service, StreamHandler, StreamInner, TtrpcContext};
 use ttrpc::{Code, Request, Response, Status};
 
 use crate::load::said;
+use crate::task;
 
 /// One call of a unary method.
 pub struct Call {
@@ -37,6 +38,7 @@ pub struct Next {
 }
 
 type Method = dyn MethodHandler + Send + Sync;
+type Stream = dyn StreamHandler + Send + Sync;
 
 impl Next {
     /// Hands the call on.
@@ -53,42 +55,67 @@ impl Next {
 #[derive(Clone)]
 pub(crate) struct Guard {
     interceptors: Arc<[Arc<dyn Interceptor>]>,
-    /// The calls that are being answered.
+    /// The calls that are being answered, but for those that wait.
     calls: TaskTracker,
+    /// The calls that are answered when something ends, and the streams.
+    waits: TaskTracker,
+    /// The shim ends: nothing is made any more.
+    ends: CancellationToken,
     /// No answer is waited for any longer.
     over: CancellationToken,
 }
 
 impl Guard {
-    pub(crate) fn new(interceptors: Arc<[Arc<dyn Interceptor>]>) -> Self {
-        Self { interceptors, calls: TaskTracker::new(), over: CancellationToken::new() }
+    pub(crate) fn new(interceptors: Arc<[Arc<dyn Interceptor>]>, ends: CancellationToken) -> Self {
+        let (calls, waits) = (TaskTracker::new(), TaskTracker::new());
+        Self { interceptors, calls, waits, ends, over: CancellationToken::new() }
     }
 
-    /// Wraps the unary methods of a service.
-    pub(crate) fn wrap(&self, service: Service) -> Service {
+    /// Wraps the methods and the streams of a service.
+    pub(crate) fn wrap(&self, name: &str, service: Service) -> Service {
         let Service { methods, streams } = service;
-        let wrap = |(name, method): (String, Box<Method>)| {
+        let method = |(key, method): (String, Box<Method>)| {
             let guarded: Box<Method> = Box::new(Guarded { guard: self.clone(), method: Arc::from(method) });
-            (name, guarded)
+            (key, guarded)
         };
-        let methods: HashMap<_, _> = methods.into_iter().map(wrap).collect();
-        Service { methods, streams }
+        let stream = |(key, stream): (String, Arc<Stream>)| {
+            let path = format!("/{name}/{key}");
+            let guarded: Arc<Stream> = Arc::new(GuardedStream { guard: self.clone(), path, stream });
+            (key, guarded)
+        };
+        Service {
+            methods: methods.into_iter().map(method).collect(),
+            streams: streams.into_iter().map(stream).collect(),
+        }
     }
 
     /// How many calls are being answered.
     pub(crate) fn n_calls(&self) -> usize {
-        self.calls.len()
+        self.calls.len() + self.waits.len()
     }
 
-    /// Waits until all calls are answered.
-    pub(crate) async fn idle(&self) {
+    /// Waits until all calls are answered but those that wait themselves.
+    pub(crate) async fn settled(&self) {
         self.calls.close();
         self.calls.wait().await;
     }
 
-    /// Tells all callers that wait that there will be no answer.
+    /// Waits until all calls are answered.
+    pub(crate) async fn idle(&self) {
+        self.settled().await;
+        self.waits.close();
+        self.waits.wait().await;
+    }
+
+    /// Tells all callers, those that wait and those that come, that there will be no answer.
     pub(crate) fn give_up(&self) {
         self.over.cancel();
+    }
+
+    /// Whether a call comes too late.
+    fn refuses(&self, request: &Request) -> bool {
+        let makes = || task::makes(&request.service, &request.method);
+        self.over.is_cancelled() || self.ends.is_cancelled() && makes()
     }
 }
 
@@ -104,31 +131,75 @@ struct Guarded {
 #[async_trait]
 impl MethodHandler for Guarded {
     async fn handler(&self, context: TtrpcContext, request: Request) -> ttrpc::Result<Response> {
+        if self.guard.refuses(&request) {
+            return Ok(shutting_down());
+        }
         let path = format!("/{}/{}", request.service, request.method);
         let unwritten = format!("/{} is not supported", request.method);
+        let waits = task::waits(&request.service, &request.method);
+        let tracker = if waits { &self.guard.waits } else { &self.guard.calls };
         let next =
             Next { interceptors: Arc::clone(&self.guard.interceptors), index: 0, method: Arc::clone(&self.method) };
         let running = AssertUnwindSafe(async move { next.run(Call { context, request }).await }).catch_unwind();
-        let running = self.guard.calls.spawn(running);
+        let running = tracker.spawn(running);
         let answer = tokio::select! {
             // What is done is done, also at the end.
             biased;
             answer = running => answer,
-            () = self.guard.over.cancelled() => return Ok(status(Code::UNAVAILABLE, "the shim is shutting down")),
+            () = self.guard.over.cancelled() => return Ok(shutting_down()),
         };
         match answer {
             Ok(Ok(Ok(response))) => Ok(said_plainly(&unwritten, response)),
-            Ok(Ok(Err(ttrpc::Error::RpcStatus(refusal)))) => Ok(refused(refusal)),
-            Ok(Ok(Err(error))) => Ok(status(Code::UNKNOWN, &error.to_string())),
-            Ok(Err(panic)) => {
-                let text = said(&*panic);
-                error!(method = path, text, "a method panicked");
-                Ok(status(Code::INTERNAL, &format!("{path} panicked: {text}")))
-            }
+            Ok(Ok(Err(error))) => Ok(refusal(error)),
+            Ok(Err(panic)) => Ok(panicked(&path, &*panic)),
             // The runtime ends.
-            Err(_) => Ok(status(Code::UNAVAILABLE, "the shim is shutting down")),
+            Err(_) => Ok(shutting_down()),
         }
     }
+}
+
+/// A stream that cannot take the server with it. It runs in a task of its own already.
+struct GuardedStream {
+    guard: Guard,
+    path: String,
+    stream: Arc<Stream>,
+}
+
+#[async_trait]
+impl StreamHandler for GuardedStream {
+    async fn handler(&self, context: TtrpcContext, stream: StreamInner) -> ttrpc::Result<Option<Response>> {
+        if self.guard.over.is_cancelled() {
+            return Ok(Some(shutting_down()));
+        }
+        let running = AssertUnwindSafe(self.stream.handler(context, stream)).catch_unwind();
+        let answer = tokio::select! {
+            biased;
+            answer = self.guard.waits.track_future(running) => answer,
+            () = self.guard.over.cancelled() => return Ok(Some(shutting_down())),
+        };
+        match answer {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => Ok(Some(refusal(error))),
+            Err(panic) => Ok(Some(panicked(&self.path, &*panic))),
+        }
+    }
+}
+
+fn shutting_down() -> Response {
+    status(Code::UNAVAILABLE, "the shim is shutting down")
+}
+
+fn refusal(error: ttrpc::Error) -> Response {
+    if let ttrpc::Error::RpcStatus(status) = error {
+        return refused(status);
+    }
+    status(Code::UNKNOWN, &error.to_string())
+}
+
+fn panicked(path: &str, panic: &(dyn Any + Send)) -> Response {
+    let text = said(panic);
+    error!(method = path, text, "a method panicked");
+    status(Code::INTERNAL, &format!("{path} panicked: {text}"))
 }
 
 /// A generated service answers `NOT_FOUND` for a method that nobody wrote. Containerd wants to know that it is not there.

@@ -49,15 +49,18 @@
 //! # }
 //! ```
 //!
-//! What is not here: services over gRPC or TCP; a debug socket; anything about runc.
+//! What is not here: services over gRPC or TCP; anything about runc.
 //!
 //! # Tasks
 //!
 //! In the server: one that sends events, one that collects orphans, one for each process that is waited for, one for each call,
-//! and those of the ttrpc server. All end with the server, or are given up when their time is over.
+//! one at the debug socket, and those of the ttrpc server. All end with the server, or are given up when their time is over. All
+//! run on one thread, which is not the first: that one gets the orphans (see [`reaper`]) and only waits.
 
 mod call;
+mod clock;
 pub mod config;
+mod exit_record;
 pub mod graph;
 mod load;
 mod outcome;
@@ -76,7 +79,9 @@ pub mod task;
 pub mod testing;
 
 pub use call::{Call, Interceptor, Next};
+pub use clock::Clock;
 pub use config::Configuration;
+pub use exit_record::ExitRecord;
 pub use load::{Ended, LoadError, Loaded};
 pub use outcome::{FailedInit, InitError, Outcome};
 pub use plugin::{DEFAULT_INIT_LIMIT, Draft, Init, Plugin, Policy};
@@ -91,6 +96,11 @@ pub use site::Site;
 pub use slot::{Interface, Kind, Slot, Uri};
 pub use task::TASK;
 pub use {containerd_shim_protos as protos, protobuf, ttrpc};
+
+/// The code of the guide, which must compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guides/shim-author.md")]
+mod guide {}
 
 #[cfg(test)]
 mod tests;

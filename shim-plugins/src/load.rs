@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use ttrpc::r#async::Service;
 
@@ -35,6 +36,13 @@ pub enum LoadError {
         plugin: Uri,
         /// Why.
         source: Arc<FailedInit>,
+    },
+
+    /// The shim was told to end before they were.
+    #[error("told to end while plugin {plugin} was being loaded")]
+    ToldToEnd {
+        /// The plugin.
+        plugin: Uri,
     },
 }
 
@@ -85,6 +93,16 @@ impl Registry {
     ///
     /// If one that is required fails, those that were loaded are ended in reverse.
     pub async fn load(&self, configuration: &Configuration, site: Arc<Site>) -> Result<Loaded, LoadError> {
+        self.load_until(configuration, site, &CancellationToken::new()).await
+    }
+
+    /// As `load`, but stops when it is told to: one that is being initialised is not waited for.
+    pub(crate) async fn load_until(
+        &self,
+        configuration: &Configuration,
+        site: Arc<Site>,
+        over: &CancellationToken,
+    ) -> Result<Loaded, LoadError> {
         let graph = self.graph(configuration)?;
         for name in configuration.unknown(self.plugins.iter().map(Plugin::uri)) {
             warn!(plugin = name, "the configuration names a plugin that is not there");
@@ -98,7 +116,10 @@ impl Registry {
         let mut shelf = Shelf::default();
         for index in loaded.graph.order().to_vec() {
             let plugin = &self.plugins[index];
-            let held = init(plugin, configuration, &site, &shelf).await;
+            let Some(held) = over.run_until_cancelled(init(plugin, configuration, &site, &shelf)).await else {
+                loaded.end().await;
+                return Err(LoadError::ToldToEnd { plugin: plugin.uri().clone() });
+            };
             let (outcome, value) = loaded.keep(plugin.uri(), held);
             loaded.outcomes[index] = outcome.clone();
             shelf.put(plugin.uri().clone(), value.ok_or(outcome.clone()));
@@ -239,8 +260,13 @@ impl Loaded {
 
     /// Ends the plugins in reverse, each within its limit, and says how it went.
     pub async fn end(&mut self) -> Vec<(Uri, Ended)> {
+        self.end_down_to(&[]).await
+    }
+
+    /// Ends the plugins in reverse, down to the first that is to stay.
+    pub(crate) async fn end_down_to(&mut self, stay: &[Uri]) -> Vec<(Uri, Ended)> {
         let mut ends = Vec::new();
-        while let Some(Entry { uri, mut hooks, .. }) = self.entries.pop() {
+        while let Some(Entry { uri, mut hooks, .. }) = self.entries.pop_if(|entry| !stay.contains(&entry.uri)) {
             while let Some(hook) = hooks.pop() {
                 let ended = end(hook).await;
                 if ended != Ended::InTime {

@@ -67,7 +67,7 @@ impl<T: ?Sized> Provided<T> {
         self
     }
 
-    /// Says how the plugin is, when somebody asks with SIGUSR1.
+    /// Says how the plugin is, when somebody asks with SIGUSR1 or connects to the debug socket.
     #[must_use]
     pub fn debug(mut self, name: impl Into<String>, say: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.contributions.debug.push(DebugEndpoint { name: name.into(), say: Box::new(say) });

@@ -11,7 +11,7 @@ mod queue;
 mod tests;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use containerd_shim_protos::api::ForwardRequest;
 use containerd_shim_protos::shim::event::Envelope;
@@ -24,9 +24,10 @@ use ttrpc::Code;
 use ttrpc::asynchronous::transport::Socket;
 
 use event::Event;
+pub use queue::PublishError;
 use queue::Queue;
-pub use queue::QueueFull;
 
+use crate::clock::Clock;
 use crate::slot::Slot;
 
 /// The slot of the [`Publisher`]. The runner fills it.
@@ -49,6 +50,7 @@ const MAX_REFUSALS: u32 = 5;
 pub struct Publisher {
     queue: Arc<Queue>,
     namespace: String,
+    clock: Clock,
 }
 
 /// The task that sends what a publisher queues.
@@ -64,18 +66,18 @@ fn address(ttrpc_address: &str) -> String {
 
 impl Publisher {
     /// Publishes to the containerd at an address, for a namespace. Nothing is connected before there is an event.
-    pub(crate) fn start(ttrpc_address: &str, namespace: &str) -> (Self, Sender) {
+    pub(crate) fn start(ttrpc_address: &str, namespace: &str, clock: Clock) -> (Self, Sender) {
         let queue = Arc::new(Queue::new(MAX_BYTES));
         let sending = Sending { queue: Arc::clone(&queue), address: address(ttrpc_address), client: None };
         let task = tokio::spawn(sending.run());
-        let publisher = Self { queue: Arc::clone(&queue), namespace: namespace.to_owned() };
+        let publisher = Self { queue: Arc::clone(&queue), namespace: namespace.to_owned(), clock };
         (publisher, Sender { queue, task })
     }
 
     /// Queues an event. It does not wait for containerd.
     ///
     /// Those who publish one after the other are heard in that order.
-    pub fn publish<E: Event>(&self, event: &E) -> Result<(), QueueFull> {
+    pub fn publish<E: Event>(&self, event: &E) -> Result<(), PublishError> {
         let value = event.write_to_bytes().expect("an event is encoded into memory");
         let mut any = Any::new();
         E::TYPE.clone_into(&mut any.type_url);
@@ -84,13 +86,13 @@ impl Publisher {
     }
 
     /// Queues an event of another type than those of a task.
-    pub fn publish_raw(&self, topic: &str, event: Any) -> Result<(), QueueFull> {
+    pub fn publish_raw(&self, topic: &str, event: Any) -> Result<(), PublishError> {
         let mut envelope = Envelope::new();
-        envelope.timestamp = Some(Timestamp::from(SystemTime::now())).into();
+        envelope.timestamp = Some(Timestamp::from(self.clock.now())).into();
         self.namespace.clone_into(&mut envelope.namespace);
         topic.clone_into(&mut envelope.topic);
         envelope.event = Some(event).into();
-        self.queue.push(envelope).inspect_err(|full| warn!(topic, error = %full, "an event is lost"))
+        self.queue.push(envelope).inspect_err(|error| warn!(topic, %error, "an event is lost"))
     }
 
     /// How many events wait, and how many were lost.

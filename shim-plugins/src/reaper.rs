@@ -3,15 +3,22 @@
 //! Each process has its own descriptor to wait on, and whoever started a process is the only one that collects it. There is
 //! no wait for *any* child: that would take the exits of children that a library started, as tokio does, from their owner.
 //! What remains are orphans: processes that were started by somebody who is gone, and that Linux gave to the shim since it
-//! is a subreaper. They are collected when they have been dead for so long that nobody can be about to ask.
+//! is a subreaper. It gives them to the first thread of the process. The runner serves on another one, so what is started
+//! there is never taken for an orphan; nor is a process that somebody here has a descriptor of, as tokio has of each child.
+//! The rest is collected when it has been dead for a while.
+//!
+//! One hole is left: a [`std::process::Child`] whose thread has ended, or is the first one, and who waits for it later than
+//! that. Let tokio or the [`Reaper`] start it.
 
-use std::collections::HashMap;
-use std::io;
-use std::os::fd::OwnedFd;
+use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
+use std::{fs, io};
 
-use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus};
+pub use rustix::process::{Pid, Signal};
+use rustix::process::{PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::process::Command;
@@ -20,16 +27,20 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
+use crate::clock::Clock;
 use crate::slot::Slot;
 
 /// The slot of the [`Reaper`]. The runner fills it.
 pub const REAPER: Slot<Reaper> = Slot::new("io.containerd.internal.v1", "reaper");
 
-/// A process that has been dead for so long, and that nobody waits for here, is an orphan.
+/// An orphan that has been dead for so long is collected.
 const ORPHAN_AGE: Duration = Duration::from_secs(10);
 
 /// How often orphans are looked for.
 const ORPHAN_PAUSE: Duration = Duration::from_secs(5);
+
+/// How often a process is looked at that is dead, but not ours yet, at least.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,12 +65,18 @@ pub struct Reaper {
     waits: TaskTracker,
     /// Those that are waited for here. The number is how often.
     known: Arc<Mutex<HashMap<Pid, usize>>>,
+    clock: Clock,
 }
 
 impl Reaper {
     /// No processes yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// No processes yet, and another clock to tell when they end.
+    pub fn with_clock(clock: Clock) -> Self {
+        Self { clock, ..Self::default() }
     }
 
     /// Starts a process and waits for it.
@@ -81,6 +98,7 @@ impl Reaper {
             }
         };
         let (tell, exit) = watch::channel(None);
+        let clock = self.clock.clone();
         self.waits.spawn(async move {
             let status = child.wait().await;
             drop(known);
@@ -91,7 +109,7 @@ impl Reaper {
                     u32::MAX
                 }
             };
-            tell.send_replace(Some(Exit { status, at: SystemTime::now() }));
+            tell.send_replace(Some(Exit { status, at: clock.now() }));
         });
         Ok(Process { pid, handle, exit })
     }
@@ -106,14 +124,14 @@ impl Reaper {
         )]
         let polled = AsyncFd::with_interest(Arc::clone(&handle), Interest::READABLE)?;
         let (tell, exit) = watch::channel(None);
-        let known = Known::new(&self.known, pid);
+        let (known, clock) = (Known::new(&self.known, pid), self.clock.clone());
         self.waits.spawn(async move {
             let status = adopted(&polled).await.unwrap_or_else(|error| {
                 warn!(%pid, %error, "could not wait for a process");
                 u32::MAX
             });
             drop(known);
-            tell.send_replace(Some(Exit { status, at: SystemTime::now() }));
+            tell.send_replace(Some(Exit { status, at: clock.now() }));
         });
         Ok(Process { pid, handle, exit })
     }
@@ -128,10 +146,10 @@ impl Reaper {
     }
 
     /// Collects those that have been dead for long, and remembers since when the others are.
-    fn collect(&self, dead: &mut HashMap<Pid, Instant>, now: Instant) {
-        let zombies = zombies();
-        dead.retain(|pid, _| zombies.contains(pid));
-        for pid in zombies {
+    pub(crate) fn collect(&self, dead: &mut HashMap<Pid, Instant>, now: Instant) {
+        let orphans = dead_orphans();
+        dead.retain(|pid, _| orphans.contains(pid));
+        for pid in orphans {
             let since = *dead.entry(pid).or_insert(now);
             if self.known().contains_key(&pid) || now.duration_since(since) < ORPHAN_AGE {
                 continue;
@@ -177,47 +195,74 @@ impl Drop for Known {
     }
 }
 
-/// The dead children of this process.
-fn zombies() -> Vec<Pid> {
-    let mut found = Vec::new();
-    // To look at all processes of a node is dear, and most of the time no child is dead. This one takes nothing.
+/// The dead children of this process that nobody here started, as far as can be told.
+fn dead_orphans() -> Vec<Pid> {
+    // To look at processes is dear, and most of the time no child is dead. This one takes nothing.
     let looked = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     if !matches!(rustix::process::waitid(WaitId::All, looked), Ok(Some(_))) {
-        return found;
+        return Vec::new();
     }
     let own = rustix::process::getpid();
-    let Ok(entries) = std::fs::read_dir("/proc") else { return found };
-    for entry in entries.flatten() {
-        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
-        let Some(pid) = pid else { continue };
-        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The name in parentheses may hold anything, parentheses too.
-        let Some((_, rest)) = stat.rsplit_once(") ") else { continue };
-        let mut fields = rest.split(' ');
-        let (state, parent) = (fields.next(), fields.next().and_then(|pid| pid.parse().ok()));
-        if state == Some("Z") && parent == Some(own.as_raw_nonzero().get()) {
-            found.push(pid);
-        }
+    let mut dead: Vec<_> = given_to_us(own).into_iter().filter(|&pid| parent_of_dead(pid) == Some(own)).collect();
+    if !dead.is_empty() {
+        let watched = watched();
+        dead.retain(|pid| !watched.contains(pid));
     }
-    found
+    dead
+}
+
+/// The children of the first thread, or all processes where Linux does not tell.
+fn given_to_us(own: Pid) -> Vec<Pid> {
+    let parse = |text: &str| text.parse().ok().and_then(Pid::from_raw);
+    if let Ok(children) = fs::read_to_string(format!("/proc/self/task/{own}/children")) {
+        return children.split_whitespace().filter_map(parse).collect();
+    }
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str().and_then(parse)).collect()
+}
+
+/// The parent of a process that is dead and was not collected.
+fn parent_of_dead(pid: Pid) -> Option<Pid> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything, parentheses too.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    let state = fields.next();
+    let parent = fields.next().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
+    parent.filter(|_| state == Some("Z"))
+}
+
+/// The processes that this one has descriptors of.
+fn watched() -> HashSet<Pid> {
+    let entries = fs::read_dir("/proc/self/fdinfo").into_iter().flatten().flatten();
+    entries.filter_map(|entry| process_of(&entry.path())).collect()
+}
+
+/// The process that a descriptor is of; `None` if it is of something else, or of a process that was collected.
+fn process_of(fdinfo: &Path) -> Option<Pid> {
+    let info = fs::read_to_string(fdinfo).ok()?;
+    let pid = info.lines().find_map(|line| line.strip_prefix("Pid:"))?;
+    pid.trim().parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw)
 }
 
 /// Waits for a process by its descriptor, and collects it.
 ///
-/// It may die before its parent has left it to us. Then there is nobody to collect yet, and it is tried again.
+/// It may die before its parent has left it to us. Then there is nobody to collect yet, and it is tried again until somebody
+/// else has collected it.
 async fn adopted(handle: &AsyncFd<Arc<OwnedFd>>) -> io::Result<u32> {
     drop(handle.readable().await?);
+    let fdinfo = format!("/proc/self/fdinfo/{}", handle.get_ref().as_raw_fd());
     let mut pause = Duration::from_millis(1);
     loop {
-        let id = WaitId::PidFd(std::os::fd::AsFd::as_fd(&**handle.get_ref()));
+        let id = WaitId::PidFd(handle.get_ref().as_fd());
         match rustix::process::waitid(id, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
             Ok(Some(status)) => return Ok(status_code(&status)),
             Ok(None) => {}
-            Err(rustix::io::Errno::CHILD) if pause < Duration::from_secs(2) => {}
+            Err(rustix::io::Errno::CHILD) if process_of(Path::new(&fdinfo)).is_some() => {}
             Err(error) => return Err(error.into()),
         }
         tokio::time::sleep(pause).await;
-        pause *= 2;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
@@ -255,7 +300,7 @@ impl Process {
     }
 
     /// Sends it a signal: to it, and to no other process that got its number.
-    pub fn kill(&self, signal: rustix::process::Signal) -> io::Result<()> {
+    pub fn kill(&self, signal: Signal) -> io::Result<()> {
         Ok(rustix::process::pidfd_send_signal(&*self.handle, signal)?)
     }
 }

@@ -2,11 +2,12 @@
 
 mod assignment;
 mod bootstrap;
+mod debug;
 mod delete;
 mod environment;
 mod flags;
 mod group;
-mod info;
+pub(crate) mod info;
 mod log;
 mod mounts;
 mod options;
@@ -30,7 +31,7 @@ pub use assignment::ServerError;
 pub use bootstrap::{Bootstrap, BootstrapError, Dialect};
 use delete::Cleanup;
 pub use delete::{DeleteError, Deleted, Deleting};
-pub use environment::{Environment, Launch, Launched, Server, Signal};
+pub use environment::{DEFAULT_READY_LIMIT, Environment, Launch, Launched, Server, Signal};
 pub use flags::FlagError;
 use flags::Flags;
 pub use mounts::Mounts;
@@ -39,6 +40,7 @@ pub use serve::ServeError;
 pub use socket::SocketError;
 pub use start::StartError;
 
+use crate::clock::Clock;
 use crate::config::Configuration;
 use crate::graph::Problems;
 use crate::outcome::Chain;
@@ -55,6 +57,7 @@ pub struct Shim {
     mounts: Mounts,
     cleanup: Option<Box<Cleanup>>,
     log_to_containerd: bool,
+    clock: Clock,
 }
 
 /// Why a shim did not do what it was asked for.
@@ -105,6 +108,7 @@ impl Shim {
             mounts: Mounts::default(),
             cleanup: None,
             log_to_containerd: true,
+            clock: Clock::default(),
         }
     }
 
@@ -141,6 +145,12 @@ impl Shim {
     {
         self.cleanup = Some(Box::new(move |deleting| Box::pin(cleanup(deleting))));
         self
+    }
+
+    /// Tells the time by another clock: in events, and in answers about ends.
+    #[must_use]
+    pub fn clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
     }
 
     /// Leaves the log to the author: what is logged with `tracing` does not go to containerd.
@@ -194,8 +204,7 @@ impl Shim {
     /// Serves what a [`Launch`] was given, until the end. A test calls it where a process would run.
     pub async fn serve(&self, server: Server, signals: mpsc::Receiver<Signal>) -> Result<(), ServeError> {
         let Server { args: _, directory: _, listener, started } = server;
-        let started = assignment::Started::new(UnixStream::from(started));
-        serve::serve(self, started, listener, signals).await
+        serve::serve(self, UnixStream::from(started), listener, signals).await
     }
 }
 

@@ -15,7 +15,8 @@ pub struct Site {
     pub bundle: PathBuf,
     /// Where containerd serves gRPC.
     pub grpc_address: String,
-    /// Where containerd serves ttrpc, and takes events; empty if it does not.
+    /// Where containerd serves ttrpc, and takes events. Every containerd says so; if one does not, it is empty, and events
+    /// wait until the shim ends.
     pub ttrpc_address: String,
     /// The version of containerd, if it says so.
     pub containerd_version: Option<String>,

@@ -27,13 +27,33 @@ pub const V3: &str = "containerd.task.v3.Task";
 pub(crate) const ASKED_FOR: [&str; 8] = [
     V2,
     V3,
-    "containerd.runtime.sandbox.v1.Sandbox",
+    SANDBOX,
     "containerd.services.streaming.v1.Streaming",
     "containerd.services.transfer.v1.Transfer",
     "containerd.services.transfer.v1.TTRPCTransfer",
     "containerd.services.content.v1.Content",
     "containerd.services.events.ttrpc.v1.Events",
 ];
+
+const SANDBOX: &str = "containerd.runtime.sandbox.v1.Sandbox";
+
+/// Whether a method makes something: a shim that ends refuses it.
+pub(crate) fn makes(service: &str, method: &str) -> bool {
+    match service {
+        V2 | V3 => ["Create", "Start", "Exec"].contains(&method),
+        SANDBOX => ["CreateSandbox", "StartSandbox"].contains(&method),
+        _ => false,
+    }
+}
+
+/// Whether a method is answered when something ends: the end of a shim cannot come after it.
+pub(crate) fn waits(service: &str, method: &str) -> bool {
+    match service {
+        V2 | V3 => method == "Wait",
+        SANDBOX => method == "WaitSandbox",
+        _ => false,
+    }
+}
 
 /// One implementation, under both names.
 pub fn services(task: Arc<dyn Task + Send + Sync>) -> HashMap<String, Service> {

@@ -37,6 +37,7 @@ use std::{env, fs};
 
 use containerd_shim_protos::api::DeleteResponse;
 use containerd_shim_protos::bootstrap_api::{BootstrapParams, BootstrapResult, Extension};
+use containerd_shim_protos::types::introspection::RuntimeInfo;
 use protobuf::Message;
 use protobuf::well_known_types::any::Any;
 use serde_json::json;
@@ -46,7 +47,8 @@ use ttrpc::asynchronous::Client;
 use ttrpc::asynchronous::transport::Socket;
 use ttrpc::{Code, Request};
 
-use crate::runner::{Environment, RunError, ServeError, Shim, Signal};
+use crate::runner::info::ALLOW_MOUNTS;
+use crate::runner::{DEFAULT_READY_LIMIT, Environment, Mounts, RunError, ServeError, Shim, Signal};
 use crate::task;
 use events::Listening;
 pub use events::Seen;
@@ -55,6 +57,9 @@ use output::Output;
 
 /// How long a call may take.
 const CALL_LIMIT: Duration = Duration::from_secs(20);
+
+/// What "debug" is among the levels of a log.
+const DEBUG_LEVEL: i32 = -4;
 
 /// The namespace that containers are in.
 pub const NAMESPACE: &str = "testing";
@@ -68,13 +73,24 @@ pub enum Daemon {
     V1_7,
     /// 2.0 to 2.2: take JSON of version 3 at most, or text.
     V2_0,
-    /// 2.3 and later: say and take messages.
+    /// 2.3: says and takes messages, and asks which mounts the shim performs.
     V2_3,
+    /// 2.4: takes from the answer which mounts these are.
+    V2_4,
 }
 
 impl Daemon {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::V1_6, Self::V1_7, Self::V2_0, Self::V2_3];
+    pub const ALL: [Self; 5] = [Self::V1_6, Self::V1_7, Self::V2_0, Self::V2_3, Self::V2_4];
+
+    /// The version that it says it is, if it says so.
+    fn version(self) -> Option<&'static str> {
+        match self {
+            Self::V1_6 | Self::V1_7 | Self::V2_0 => None,
+            Self::V2_3 => Some("2.3.7"),
+            Self::V2_4 => Some("2.4.2"),
+        }
+    }
 }
 
 /// A containerd that is none.
@@ -92,6 +108,15 @@ pub struct Bundle {
     pub annotations: BTreeMap<String, String>,
     /// The options of the runtime.
     pub options: Option<Any>,
+    /// Whether containerd wants to hear more than usual.
+    pub debug: bool,
+}
+
+/// What `start` answered.
+struct Answer {
+    version: i32,
+    address: String,
+    mounts: Option<Mounts>,
 }
 
 /// A shim that was started, and a connection to it.
@@ -100,6 +125,8 @@ pub struct Running {
     pub address: String,
     /// The version that it gave.
     pub version: i32,
+    /// The mounts that containerd knows the shim to perform itself; `None` before 2.3, and where nothing is said.
+    pub mounts: Option<Mounts>,
     client: Client,
     server: Option<launcher::Server>,
 }
@@ -168,14 +195,36 @@ impl FakeContainerd {
 
     /// Starts a shim for a container of a certain kind.
     pub async fn start_with(&self, shim: &Arc<Shim>, id: &str, bundle: &Bundle) -> Result<Running, RunError> {
+        self.try_start(shim, id, bundle, DEFAULT_READY_LIMIT).await
+    }
+
+    /// Starts a shim that has to be ready within a limit.
+    pub async fn start_within(&self, shim: &Arc<Shim>, id: &str, limit: Duration) -> Result<Running, RunError> {
+        self.try_start(shim, id, &Bundle::default(), limit).await
+    }
+
+    async fn try_start(
+        &self,
+        shim: &Arc<Shim>,
+        id: &str,
+        bundle: &Bundle,
+        limit: Duration,
+    ) -> Result<Running, RunError> {
         self.make_bundle(id, bundle).map_err(RunError::Answer)?;
         let launcher = InProcess::new(shim);
         let output = Output::default();
-        let environment = self.environment(id, "start", self.input(id, bundle), &output, launcher.clone());
+        let mut environment = self.environment(id, "start", self.input(id, bundle), &output, launcher.clone());
+        environment.ready_limit = limit;
+        if bundle.debug {
+            environment.args.insert(0, "-debug".to_owned());
+        }
         self.run(shim, environment).await?;
-        let (version, address) = self.understand(&output.taken()).map_err(RunError::Answer)?;
+        let Answer { version, address, mut mounts } = self.understand(&output.taken()).map_err(RunError::Answer)?;
+        if self.daemon.version().is_some() && mounts.is_none() {
+            mounts = self.ask_for_mounts(shim).await?;
+        }
         let socket = Socket::connect(&address).await.map_err(RunError::Answer)?;
-        Ok(Running { address, version, client: Client::new(socket), server: launcher.server() })
+        Ok(Running { address, version, mounts, client: Client::new(socket), server: launcher.server() })
     }
 
     /// Cleans up after a container, as `delete` does.
@@ -213,21 +262,22 @@ impl FakeContainerd {
 
     /// What this containerd says on standard input.
     fn input(&self, id: &str, bundle: &Bundle) -> Vec<u8> {
-        let message: Box<dyn protobuf::MessageDyn> = match (self.daemon, &bundle.options) {
-            (Daemon::V2_3, options) => {
+        let message: Box<dyn protobuf::MessageDyn> = match (self.daemon.version(), &bundle.options) {
+            (Some(version), options) => {
                 let mut params = BootstrapParams::new();
                 id.clone_into(&mut params.instance_id);
                 NAMESPACE.clone_into(&mut params.namespace);
-                "2.3.7".clone_into(&mut params.containerd_version);
+                version.clone_into(&mut params.containerd_version);
                 params.containerd_ttrpc_address = self.ttrpc_address().display().to_string();
                 params.containerd_grpc_address = self.grpc_address();
+                params.log_level = protobuf::EnumOrUnknown::from_i32(if bundle.debug { DEBUG_LEVEL } else { 0 });
                 params.socket_dir = Some(self.socket_dir().display().to_string());
                 let extension = |value| Extension { value: Some(value).into(), ..Default::default() };
                 params.extensions.extend(options.clone().map(extension));
                 Box::new(params)
             }
-            (_, Some(options)) => Box::new(options.clone()),
-            (_, None) => return Vec::new(),
+            (None, Some(options)) => Box::new(options.clone()),
+            (None, None) => return Vec::new(),
         };
         message.write_to_bytes_dyn().expect("a message is encoded into memory")
     }
@@ -248,19 +298,29 @@ impl FakeContainerd {
             input: Box::new(io::Cursor::new(input)),
             output: Box::new(output.clone()),
             socket_dir: self.socket_dir(),
+            ready_limit: DEFAULT_READY_LIMIT,
             launcher: Box::new(launcher),
         }
     }
 
-    /// Reads an answer as this containerd does: the version, and the address.
-    fn understand(&self, answer: &[u8]) -> io::Result<(i32, String)> {
-        if self.daemon == Daemon::V2_3
+    /// Reads an answer as this containerd does.
+    fn understand(&self, answer: &[u8]) -> io::Result<Answer> {
+        if self.daemon.version().is_some()
             && let Ok(result) = BootstrapResult::parse_from_bytes(answer)
         {
-            return Ok((result.version, result.address));
+            let mounts = Mounts::in_answer(&result).filter(|_| self.daemon == Daemon::V2_4);
+            return Ok(Answer { version: result.version, address: result.address, mounts });
         }
         let text = std::str::from_utf8(answer).map_err(io::Error::other)?.trim();
-        Ok((2, text.to_owned()))
+        Ok(Answer { version: 2, address: text.to_owned(), mounts: None })
+    }
+
+    /// Asks for the mounts that a shim performs itself, as a containerd does that was not told.
+    async fn ask_for_mounts(&self, shim: &Arc<Shim>) -> Result<Option<Mounts>, RunError> {
+        let info = RuntimeInfo::parse_from_bytes(&self.ask(shim, &["-info"]).await?);
+        let info = info.map_err(|error| RunError::Answer(io::Error::other(error)))?;
+        let types = info.annotations.get(ALLOW_MOUNTS);
+        Ok(types.map(|types| Mounts { types: types.split(',').map(str::to_owned).collect(), transforms: Vec::new() }))
     }
 }
 

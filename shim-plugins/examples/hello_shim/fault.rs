@@ -1,9 +1,11 @@
-//! A plugin that fails when it is told to, so that tests can see what becomes of it.
+//! Plugins that fail when they are told to, so that tests can see what becomes of it.
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use serde::Deserialize;
-use shim_plugins::{InitError, Plugin, Provided, Slot};
+use shim_plugins::ttrpc::{self, Response};
+use shim_plugins::{Call, InitError, Interceptor, Next, Plugin, Provided, Slot};
 
 const FAULT: Slot<()> = Slot::new("io.containerd.internal.v1", "fault");
 
@@ -22,6 +24,8 @@ enum Fault {
     Exit,
     /// The process is killed.
     Kill,
+    /// No container is ever created.
+    HoldCreate,
 }
 
 #[derive(Default, Deserialize)]
@@ -41,6 +45,39 @@ pub(crate) fn plugin() -> Plugin {
             Fault::Hang => std::future::pending().await,
             Fault::Exit => std::process::exit(3),
             Fault::Kill => std::process::abort(),
+            Fault::HoldCreate => return Ok(Provided::new(Arc::new(())).interceptor(Arc::new(Hold))),
+        }
+        Ok(Provided::new(Arc::new(())))
+    })
+}
+
+/// Lets no Create come through.
+struct Hold;
+
+#[async_trait]
+impl Interceptor for Hold {
+    async fn call(&self, call: Call, next: Next) -> ttrpc::Result<Response> {
+        if call.request.method == "Create" {
+            std::future::pending().await
+        }
+        next.run(call).await
+    }
+}
+
+const STALL: Slot<()> = Slot::new("io.containerd.internal.v1", "stall");
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Stall {
+    stall: bool,
+}
+
+/// A plugin that takes longer than anybody waits, if it is told to.
+pub(crate) fn stall() -> Plugin {
+    let limit = std::time::Duration::from_secs(600);
+    Plugin::at(STALL).configured::<Stall>().limit(limit).init(|init, ()| async move {
+        if init.config.stall {
+            std::future::pending().await
         }
         Ok(Provided::new(Arc::new(())))
     })

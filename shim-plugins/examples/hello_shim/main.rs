@@ -11,6 +11,7 @@
 mod bundle;
 mod fault;
 mod greeter;
+mod group;
 mod processes;
 
 use std::process::ExitCode;
@@ -20,6 +21,7 @@ use shim_plugins::Shim;
 fn main() -> ExitCode {
     Shim::new("io.containerd.hello.v1", env!("CARGO_PKG_VERSION"))
         .plugin(fault::plugin())
+        .plugin(fault::stall())
         .plugin(greeter::plugin())
         .plugin(processes::plugin())
         .on_delete(bundle::clean_up)

@@ -17,12 +17,14 @@ use shim_plugins::reaper::{Exit, Process};
 use shim_plugins::task::{TASK, Task, api};
 use shim_plugins::ttrpc::r#async::TtrpcContext;
 use shim_plugins::ttrpc::{self, Code};
-use shim_plugins::{PUBLISHER, Plugin, Provided, Publisher, REAPER, Reaper, SHUTDOWN, Shutdown};
+use shim_plugins::{ExitRecord, PUBLISHER, Plugin, Provided, Publisher, REAPER, Reaper, SHUTDOWN, Shutdown};
 use tokio::process::Command;
+use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use crate::bundle;
 use crate::greeter::{GREETER, Greeter};
+use crate::group::Group;
 
 /// Waits, stopped, until it is told to go on; then it is the program.
 const GATE: &str = "kill -STOP $$; exec \"$@\"";
@@ -31,7 +33,8 @@ const GATE: &str = "kill -STOP $$; exec \"$@\"";
 pub(crate) fn plugin() -> Plugin {
     let asks = (PUBLISHER, SHUTDOWN, REAPER, GREETER.optional());
     Plugin::at(TASK).asks(asks).init(|_, (publisher, shutdown, reaper, greeter)| async move {
-        let processes = Arc::new(Processes { publisher, shutdown, reaper, greeter, containers: Arc::default() });
+        let (containers, watches) = (Arc::default(), TaskTracker::new());
+        let processes = Arc::new(Processes { publisher, shutdown, reaper, greeter, containers, watches });
         let ended = Arc::clone(&processes);
         let provided = Provided::new(Arc::clone(&processes) as Arc<dyn Task + Send + Sync>);
         Ok(provided.task(processes).on_shutdown(move || async move { ended.kill_all().await }))
@@ -44,6 +47,8 @@ struct Processes {
     reaper: Arc<Reaper>,
     greeter: Option<Arc<Greeter>>,
     containers: Containers,
+    /// Those who tell of ends.
+    watches: TaskTracker,
 }
 
 type Containers = Arc<Mutex<BTreeMap<String, Container>>>;
@@ -56,6 +61,7 @@ struct Container {
     stderr: String,
     terminal: bool,
     process: Process,
+    group: Group,
     is_started: bool,
 }
 
@@ -111,9 +117,10 @@ impl Processes {
     /// Tells of the end of a container's process, when it comes.
     fn watch(&self, id: String, bundle: PathBuf, mut process: Process) {
         let (containers, publisher) = (Arc::clone(&self.containers), Arc::clone(&self.publisher));
-        tokio::spawn(async move {
+        self.watches.spawn(async move {
             let exit = process.wait().await;
-            if let Err(error) = bundle::write_exit(&bundle, exit) {
+            let record = ExitRecord { pid: process.pid(), exit };
+            if let Err(error) = record.write(&bundle) {
                 warn!(%error, id, "could not write down an exit");
             }
             let mut event = TaskExit::new();
@@ -129,9 +136,12 @@ impl Processes {
     async fn kill_all(&self) {
         let containers: Vec<_> = locked(&self.containers).values().cloned().collect();
         for mut container in containers {
-            let _ = container.process.kill(Signal::KILL);
+            container.group.kill().await;
             container.process.wait().await;
         }
+        // Containerd may ask how they ended as soon as the connection is closed.
+        self.watches.close();
+        self.watches.wait().await;
     }
 }
 
@@ -163,7 +173,11 @@ impl Task for Processes {
         let process = self.start_stopped(&request).await.map_err(internal("start the process"))?;
         let pid = process.pid();
         let bundle = PathBuf::from(&request.bundle);
-        bundle::write_running(&bundle, pid).map_err(internal("write down the process"))?;
+        let group = Group::of(pid);
+        if let Err(error) = bundle::write_group(&bundle, group) {
+            group.kill().await;
+            return Err(internal("write down the process")(error));
+        }
         let mut event = TaskCreate::new();
         (event.container_id, event.bundle, event.pid) = (request.id.clone(), request.bundle, pid);
         event.rootfs = request.rootfs;
@@ -174,6 +188,7 @@ impl Task for Processes {
             stderr: request.stderr,
             terminal: request.terminal,
             process: process.clone(),
+            group,
             is_started: false,
         };
         locked(&self.containers).insert(request.id.clone(), container);
@@ -226,7 +241,11 @@ impl Task for Processes {
         let Some(signal) = Signal::from_named_raw(request.signal.cast_signed()) else {
             return refuse(Code::INVALID_ARGUMENT, format!("there is no signal {}", request.signal));
         };
-        container.process.kill(signal).map_err(internal("send the signal"))?;
+        if request.all {
+            container.group.signal(signal);
+        } else {
+            container.process.kill(signal).map_err(internal("send the signal"))?;
+        }
         Ok(api::Empty::new())
     }
 
@@ -242,8 +261,12 @@ impl Task for Processes {
         let Some(exit) = container.process.exit() else {
             return refuse(Code::FAILED_PRECONDITION, format!("the process of {} runs", request.id));
         };
+        // Those whom its first process left behind go with it.
+        container.group.kill().await;
         let pid = container.process.pid();
-        locked(&self.containers).remove(&request.id);
+        if locked(&self.containers).remove(&request.id).is_none() {
+            return refuse(Code::NOT_FOUND, format!("there is no container {}", request.id));
+        }
         let mut event = TaskDelete::new();
         (event.container_id, event.pid, event.exit_status) = (request.id, pid, exit.status);
         event.exited_at = exited_at(exit).into();

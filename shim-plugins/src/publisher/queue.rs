@@ -7,12 +7,19 @@ use containerd_shim_protos::shim::event::Envelope;
 use protobuf::Message as _;
 use tokio::sync::Notify;
 
-/// So much waits already that an event is not taken.
+/// Why an event is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("events of {waiting} bytes wait for containerd, and no more are taken")]
-pub struct QueueFull {
-    /// How much waits.
-    pub waiting: usize,
+pub enum PublishError {
+    /// So much waits already.
+    #[error("events of {waiting} bytes wait for containerd, and no more are taken")]
+    Full {
+        /// How much waits.
+        waiting: usize,
+    },
+
+    /// The shim ends, and sends only what it has.
+    #[error("the shim ends, and no more events are taken")]
+    Closed,
 }
 
 pub(super) struct Queue {
@@ -38,12 +45,16 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn push(&self, envelope: Envelope) -> Result<(), QueueFull> {
+    pub(super) fn push(&self, envelope: Envelope) -> Result<(), PublishError> {
         let size = usize::try_from(envelope.compute_size()).unwrap_or(usize::MAX);
         let mut state = self.state();
+        if state.is_closed {
+            state.n_lost += 1;
+            return Err(PublishError::Closed);
+        }
         if size > self.max_bytes - state.bytes {
             state.n_lost += 1;
-            return Err(QueueFull { waiting: state.bytes });
+            return Err(PublishError::Full { waiting: state.bytes });
         }
         state.bytes += size;
         state.waiting.push_back((envelope, size));

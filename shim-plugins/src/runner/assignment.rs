@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::config::Configuration;
 use crate::site::Site;
@@ -25,6 +26,9 @@ const MAX_ASSIGNMENT: u64 = 16 << 20;
 
 /// How much of a reason is passed on.
 const MAX_REASON: u64 = 64 << 10;
+
+/// How long a server tries to say why it does not serve.
+const REASON_LIMIT: Duration = Duration::from_secs(2);
 
 const READY: u8 = b'r';
 const FAILED: u8 = b'f';
@@ -97,51 +101,64 @@ impl Starter {
 }
 
 /// The server's end.
-pub(crate) struct Started(UnixStream);
+pub(crate) struct Started(tokio::net::UnixStream);
 
 impl Started {
-    pub(crate) fn new(stream: UnixStream) -> Self {
-        Self(stream)
+    /// Takes it over for the runtime that this is called in.
+    pub(crate) fn new(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self(tokio::net::UnixStream::from_std(stream)?))
     }
 
     /// Waits for what to serve.
-    pub(crate) fn assignment(&mut self) -> io::Result<Assignment> {
-        let mut length = [0; 8];
-        self.0.read_exact(&mut length)?;
-        let length = u64::from_be_bytes(length);
-        if length > MAX_ASSIGNMENT {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the assignment is too long"));
+    pub(crate) async fn assignment(&mut self, limit: Duration) -> io::Result<Assignment> {
+        let reading = async {
+            let length = self.0.read_u64().await?;
+            if length > MAX_ASSIGNMENT {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the assignment is too long"));
+            }
+            let mut text = Vec::new();
+            (&mut self.0).take(length).read_to_end(&mut text).await?;
+            Ok(serde_json::from_slice(&text)?)
+        };
+        within(limit, reading).await
+    }
+
+    /// Waits until nobody wants to know any more: `start` was cancelled.
+    pub(crate) async fn gone(&self) {
+        loop {
+            match self.0.readable().await.and_then(|()| self.0.try_read(&mut [0])) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(_) | Err(_) => return,
+            }
         }
-        let mut text = Vec::new();
-        (&self.0).take(length).read_to_end(&mut text)?;
-        Ok(serde_json::from_slice(&text)?)
     }
 
     /// Says that it is served, and waits until containerd knows. `Err` means that it never will.
     pub(crate) async fn ready(mut self, limit: Duration) -> io::Result<()> {
-        self.0.write_all(&[READY])?;
-        self.0.set_nonblocking(true)?;
-        let stream = tokio::net::UnixStream::from_std(self.0)?;
         let answered = async {
-            loop {
-                stream.readable().await?;
-                let mut answer = [0];
-                match stream.try_read(&mut answer) {
-                    Ok(1) if answer == [ANSWERED] => return Ok(()),
-                    Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) => return Err(error),
-                }
+            self.0.write_u8(READY).await?;
+            match self.0.read_u8().await? {
+                ANSWERED => Ok(()),
+                _ => Err(io::ErrorKind::InvalidData.into()),
             }
         };
-        tokio::time::timeout(limit, answered).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        within(limit, answered).await
     }
 
     /// Says why it will not be served.
-    pub(crate) fn failed(mut self, reason: &str) {
+    pub(crate) async fn failed(mut self, reason: &str) {
+        let saying = async {
+            self.0.write_u8(FAILED).await?;
+            self.0.write_all(reason.as_bytes()).await
+        };
         // Whoever started the server may be gone; then nobody wants to know.
-        let _ = self.0.write_all(&[FAILED]).and_then(|()| self.0.write_all(reason.as_bytes()));
+        let _ = within(REASON_LIMIT, saying).await;
     }
+}
+
+async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// Whether the other end is gone.

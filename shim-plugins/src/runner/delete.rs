@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use std::{error, fs};
 
 use containerd_shim_protos::api::DeleteResponse;
@@ -13,7 +13,8 @@ use protobuf::well_known_types::timestamp::Timestamp;
 use super::environment::Environment;
 use super::flags::Flags;
 use super::start::ADDRESS_FILE;
-use super::{Shim, group, socket};
+use super::{Shim, debug, group, socket};
+use crate::exit_record::ExitRecord;
 use crate::reaper::Exit;
 
 /// Containerd waits for 5 seconds.
@@ -36,9 +37,9 @@ pub struct Deleting {
 /// How a container ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deleted {
-    /// Its first process, 0 if there was none.
+    /// Its first process; 0 means the one of its [`ExitRecord`], if it has one.
     pub pid: u32,
-    /// How it ended; `None` if nobody saw it.
+    /// How it ended; `None` means as its [`ExitRecord`] says, or, without one, as if it had been killed just now.
     pub exit: Option<Exit>,
 }
 
@@ -74,11 +75,18 @@ pub enum DeleteError {
 pub(super) fn delete(shim: &Shim, flags: &Flags, environment: &mut Environment) -> Result<(), DeleteError> {
     let bundle = if flags.bundle.is_empty() { &environment.directory } else { Path::new(&flags.bundle) };
     let deleting = Deleting { id: flags.id.clone(), namespace: flags.namespace.clone(), bundle: bundle.to_owned() };
-    let path = socket_of(flags, environment, bundle);
+    // Before the bundle is cleaned up, in which this is found.
+    let group = group::group(bundle, &flags.id);
+    let path = socket_of(flags, environment, bundle, &group);
     let deleted = clean_up(shim, deleting);
-    socket::remove_stale(&path).map_err(|source| DeleteError::Socket { path, source })?;
+    let record = ExitRecord::read(bundle);
+    let debug = debug::path(&path, &flags.address, &flags.namespace, &group);
+    for path in [path, debug] {
+        socket::remove_stale(&path).map_err(|source| DeleteError::Socket { path, source })?;
+    }
     let Deleted { pid, exit } = deleted?;
-    let exit = exit.unwrap_or(Exit { status: KILLED, at: SystemTime::now() });
+    let exit = exit.or(record.map(|record| record.exit)).unwrap_or(Exit { status: KILLED, at: shim.clock.now() });
+    let pid = if pid == 0 { record.map_or(0, |record| record.pid) } else { pid };
     let mut response = DeleteResponse::new();
     response.pid = pid;
     response.exit_status = exit.status;
@@ -88,12 +96,9 @@ pub(super) fn delete(shim: &Shim, flags: &Flags, environment: &mut Environment) 
 }
 
 /// Where the container's shim listened: what `start` wrote down, or what it would do again.
-fn socket_of(flags: &Flags, environment: &Environment, bundle: &Path) -> PathBuf {
+fn socket_of(flags: &Flags, environment: &Environment, bundle: &Path, group: &str) -> PathBuf {
     let written = fs::read_to_string(bundle.join(ADDRESS_FILE)).ok().and_then(|text| socket::path_of(&text));
-    written.unwrap_or_else(|| {
-        let group = group::group(bundle, &flags.id);
-        socket::path(&environment.socket_dir, &flags.address, &flags.namespace, &group)
-    })
+    written.unwrap_or_else(|| socket::path(&environment.socket_dir, &flags.address, &flags.namespace, group))
 }
 
 fn clean_up(shim: &Shim, deleting: Deleting) -> Result<Deleted, DeleteError> {

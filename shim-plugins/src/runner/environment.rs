@@ -5,6 +5,10 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a server has to be ready, unless somebody says otherwise.
+pub const DEFAULT_READY_LIMIT: Duration = Duration::from_secs(30);
 
 /// What a shim is run with.
 pub struct Environment {
@@ -20,6 +24,8 @@ pub struct Environment {
     pub output: Box<dyn Write + Send>,
     /// Where sockets go, unless containerd says otherwise.
     pub socket_dir: PathBuf,
+    /// How long a server has to be ready, or that of a group to answer.
+    pub ready_limit: Duration,
     /// How `start` starts the server.
     pub launcher: Box<dyn Launch>,
 }
@@ -32,8 +38,8 @@ pub trait Launch: Send {
 
 /// A server that was started.
 pub trait Launched: Send {
-    /// Ends it at once, and waits until it has.
-    fn kill(&mut self);
+    /// Asks it to end in order, and waits until it has; if it has not after so long, it is killed.
+    fn end(&mut self, grace: Duration);
 }
 
 /// What the server of a shim is started with.

@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 use crate::shutdown::Shutdown;
 
 /// The annotation in which daemons before 2.4 look for the mounts that a shim performs itself.
-const ALLOW_MOUNTS: &str = "containerd.io/runtime-allow-mounts";
+pub(crate) const ALLOW_MOUNTS: &str = "containerd.io/runtime-allow-mounts";
 
 pub(super) fn version(shim: &Shim, environment: &mut Environment) -> io::Result<()> {
     let Shim { name, version, revision, .. } = shim;
@@ -38,7 +38,7 @@ pub(super) fn info(shim: &Shim, environment: &mut Environment) -> io::Result<()>
 }
 
 pub(super) fn graph(shim: &Shim) -> Result<Graph, Problems> {
-    let mut registry = own_plugins(&Shutdown::default());
+    let mut registry = own_plugins(&Shutdown::default(), &shim.clock);
     registry.extend(shim.registry.plugins.iter().cloned());
     registry.graph(&shim.configuration)
 }

@@ -1,5 +1,6 @@
 //! Where a shim's log goes: containerd makes a FIFO in the bundle, and copies what it reads there into its own log.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -30,6 +31,21 @@ pub(crate) fn install(file: File, debug: bool) {
     let _ = tracing_subscriber::fmt().with_writer(lines).with_max_level(level).with_ansi(false).try_init();
 }
 
+/// A line that is too long to be written at once loses its end.
+fn cut(line: &[u8]) -> Cow<'_, [u8]> {
+    if line.len() <= rustix::pipe::PIPE_BUF {
+        return Cow::Borrowed(line);
+    }
+    const MARK: &[u8] = b" [cut]\n";
+    let mut cut = line[..rustix::pipe::PIPE_BUF - MARK.len()].to_vec();
+    // No half of a character.
+    while std::str::from_utf8(&cut).is_err_and(|error| error.error_len().is_none()) {
+        cut.pop();
+    }
+    cut.extend(MARK);
+    Cow::Owned(cut)
+}
+
 #[derive(Clone)]
 struct Lines(Arc<File>);
 
@@ -43,12 +59,51 @@ impl<'a> MakeWriter<'a> for Lines {
 
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // A line that does not fit is lost as a whole.
-        let _ = (&*self.0).write(line);
+        // A line that does not fit is lost as a whole: Linux writes so much at once, or nothing.
+        let _ = (&*self.0).write(&cut(line));
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    fn fifo() -> (tempfile::TempDir, File) {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, dir.path().join(FIFO), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let file = open(dir.path()).unwrap();
+        (dir, file)
+    }
+
+    #[test]
+    fn g17_a_log_that_nobody_reads_holds_nobody_up() {
+        let (_dir, file) = fifo();
+        let mut lines = Lines(Arc::new(file));
+        for _ in 0..1000 {
+            lines.write_all(&[b'x'; 1000]).unwrap();
+        }
+    }
+
+    #[test]
+    fn g17_a_line_is_written_whole_or_not_at_all_and_one_that_is_too_long_says_so() {
+        let (_dir, file) = fifo();
+        let mut lines = Lines(Arc::new(file.try_clone().unwrap()));
+        let long = format!("{}\n", "ä".repeat(5000));
+        for _ in 0..100 {
+            lines.write_all(long.as_bytes()).unwrap();
+        }
+        let mut read = vec![0; 1 << 20];
+        let n = (&file).read(&mut read).unwrap();
+        let text = std::str::from_utf8(&read[..n]).unwrap();
+        assert!(text.lines().count() > 10);
+        assert!(text.lines().all(|line| line.ends_with("ä [cut]")), "a line was torn");
     }
 }

@@ -37,6 +37,39 @@ impl Mounts {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
+impl Mounts {
+    /// What an answer says, as containerd 2.4 reads it; `None` if it says nothing.
+    pub(crate) fn in_answer(result: &BootstrapResult) -> Option<Self> {
+        let extensions = texts(result.special_fields.unknown_fields(), EXTENSIONS);
+        let anys = extensions.iter().flat_map(|extension| texts(&fields(extension), 1)).map(|any| fields(&any));
+        let any = anys.into_iter().find(|any| texts(any, 1) == [TYPE_NAME.as_bytes()])?;
+        let capabilities = fields(texts(&any, 2).first()?);
+        let names = |number| {
+            let texts = texts(&capabilities, number).into_iter();
+            texts.map(|text| String::from_utf8_lossy(&text).into_owned()).collect()
+        };
+        Some(Self { types: names(1), transforms: names(2) })
+    }
+}
+
+/// The fields of a message.
+#[cfg(any(test, feature = "testing"))]
+fn fields(message: &[u8]) -> UnknownFields {
+    let message = protobuf::well_known_types::empty::Empty::parse_from_bytes(message).unwrap_or_default();
+    message.special_fields.unknown_fields().clone()
+}
+
+/// The values of a field.
+#[cfg(any(test, feature = "testing"))]
+fn texts(fields: &UnknownFields, number: u32) -> Vec<Vec<u8>> {
+    let value = |(field, value)| {
+        let protobuf::UnknownValueRef::LengthDelimited(bytes) = value else { return None };
+        (field == number).then(|| bytes.to_vec())
+    };
+    fields.iter().filter_map(value).collect()
+}
+
 /// A message that has only these fields.
 fn encoded(fields: UnknownFields) -> Vec<u8> {
     let mut message = protobuf::well_known_types::empty::Empty::new();

@@ -6,17 +6,21 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command};
-use std::{env, fs};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
 
+use rustix::process::Pid;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::debug;
 
-use super::assignment::Started;
-use super::environment::{Environment, Launch, Launched, Server, Signal};
+use super::environment::{DEFAULT_READY_LIMIT, Environment, Launch, Launched, Server, Signal};
 use super::flags::Flags;
 use super::serve::{self, ServeError};
 use super::{Shim, log, socket};
+
+/// How often a server is looked at that is to end.
+const END_PAUSE: Duration = Duration::from_millis(5);
 
 /// What this process was run with.
 pub(super) fn environment() -> io::Result<Environment> {
@@ -27,10 +31,28 @@ pub(super) fn environment() -> io::Result<Environment> {
             .collect(),
         directory: env::current_dir()?,
         input: Box::new(io::stdin()),
-        output: Box::new(io::stdout()),
+        output: keep_output()?,
         socket_dir: PathBuf::from(socket::DEFAULT_DIR),
+        ready_limit: DEFAULT_READY_LIMIT,
         launcher: Box::new(OwnProgram),
     })
+}
+
+/// Keeps standard output for the answer. What the code of a shim prints from here on goes to standard error: containerd logs
+/// it, and takes it for no answer.
+fn keep_output() -> io::Result<Box<dyn io::Write + Send>> {
+    // That of a server is what it and `start` talk over, which it takes itself.
+    if is_listening().unwrap_or(false) {
+        return Ok(Box::new(io::sink()));
+    }
+    let kept = io::stdout().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdout(io::stderr())?;
+    Ok(Box::new(fs::File::from(kept)))
+}
+
+/// Whether standard input is what [`OwnProgram`] makes of it.
+fn is_listening() -> io::Result<bool> {
+    Ok(rustix::net::sockopt::socket_acceptconn(io::stdin().as_fd())?)
 }
 
 /// Runs this very program again.
@@ -63,9 +85,15 @@ impl Launch for OwnProgram {
 struct Running(Child);
 
 impl Launched for Running {
-    fn kill(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+    fn end(&mut self, grace: Duration) {
+        let Self(child) = self;
+        let _ = rustix::process::kill_process(Pid::from_child(child), rustix::process::Signal::TERM);
+        let over = Instant::now() + grace;
+        while matches!(child.try_wait(), Ok(None)) && Instant::now() < over {
+            thread::sleep(END_PAUSE);
+        }
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 
@@ -82,7 +110,17 @@ pub(super) fn serve(shim: &Shim, flags: &Flags) -> Result<(), ServeError> {
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
         debug!(%error, "could not become a subreaper");
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ServeError::Listen)?;
+    // This thread gets the orphans, and starts nothing itself: see the reaper.
+    thread::scope(|scope| {
+        let serving = || on_this_thread(shim, listener, started);
+        let served = thread::Builder::new().name("server".to_owned()).spawn_scoped(scope, serving);
+        let served = served.map_err(ServeError::Thread)?;
+        served.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn on_this_thread(shim: &Shim, listener: UnixListener, started: UnixStream) -> Result<(), ServeError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ServeError::Thread)?;
     let served = runtime.block_on(async {
         let signals = signals().map_err(ServeError::Listen)?;
         serve::serve(shim, started, listener, signals).await
@@ -93,9 +131,9 @@ pub(super) fn serve(shim: &Shim, flags: &Flags) -> Result<(), ServeError> {
 }
 
 /// Takes what `start` left in place of standard input and output, and puts `/dev/null` there.
-fn take_descriptors() -> io::Result<(UnixListener, Started)> {
+fn take_descriptors() -> io::Result<(UnixListener, UnixStream)> {
     let (input, output) = (io::stdin(), io::stdout());
-    if !rustix::net::sockopt::socket_acceptconn(input.as_fd())? {
+    if !is_listening()? {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let listener = UnixListener::from(input.as_fd().try_clone_to_owned()?);
@@ -103,7 +141,7 @@ fn take_descriptors() -> io::Result<(UnixListener, Started)> {
     let null = fs::File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
-    Ok((listener, Started::new(started)))
+    Ok((listener, started))
 }
 
 /// Lets the kernel kill a shim before the daemon, as Go's shim does. Where that is not allowed, it is no harm.

@@ -1,30 +1,40 @@
 //! The server of a shim: loads the plugins, serves what they contribute, and ends in order.
 
 use std::collections::HashMap;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{io, mem};
 
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use ttrpc::r#async::{Server, Service};
 use ttrpc::asynchronous::transport::Listener;
 
 use super::Shim;
 use super::assignment::{Assignment, Started};
+use super::debug::{self, DebugSocket};
 use super::environment::Signal;
 use super::socket::SocketFile;
 use crate::call::Guard;
+use crate::clock::Clock;
 use crate::load::{LoadError, Loaded};
+use crate::outcome::Chain;
 use crate::plugin::Plugin;
 use crate::provided::Provided;
-use crate::publisher::{PUBLISHER, Publisher};
+use crate::publisher::{PUBLISHER, Publisher, Sender};
 use crate::reaper::{REAPER, Reaper};
 use crate::registry::Registry;
 use crate::shutdown::{SHUTDOWN, Shutdown};
+use crate::site::Site;
+use crate::slot::Uri;
 use crate::task::ASKED_FOR;
+
+/// How long to wait for what to serve.
+const ASSIGNMENT_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long to wait until containerd knows the address.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -68,66 +78,135 @@ pub enum ServeError {
     /// Whoever started it did not tell containerd about it.
     #[error("containerd was not told the address")]
     Unknown(#[source] io::Error),
+
+    /// There is nothing to run on.
+    #[error("could not start the thread that serves")]
+    Thread(#[source] io::Error),
+
+    /// It had to end before it began.
+    #[error("told to end before it served")]
+    ToldToEnd,
 }
 
 /// Serves until the end. Whatever happens, the socket goes, the plugins are ended and the events are sent.
 pub(super) async fn serve(
     shim: &Shim,
-    mut started: Started,
+    started: UnixStream,
     listener: UnixListener,
     mut signals: mpsc::Receiver<Signal>,
 ) -> Result<(), ServeError> {
     let file = SocketFile::of(&listener);
-    let assignment = started.assignment().map_err(ServeError::Assignment)?;
+    let mut started = Started::new(started).map_err(ServeError::Assignment)?;
     let shutdown = Shutdown::default();
-    let (mut loaded, serving) = match prepare(shim, &assignment, listener, &shutdown).await {
-        Ok(ready) => ready,
+    let (site, loaded, serving) = match begin(shim, &mut started, listener, &shutdown, &mut signals).await {
+        Ok(begun) => begun,
         Err(error) => {
             drop(file);
-            started.failed(&crate::outcome::Chain(&error).to_string());
+            started.failed(&Chain(&error).to_string()).await;
             return Err(error);
         }
     };
-    let answered = started.ready(ANSWER_LIMIT).await.map_err(ServeError::Unknown);
+    let answered = tokio::select! {
+        answered = started.ready(ANSWER_LIMIT) => answered.map_err(ServeError::Unknown),
+        // Containerd may know of it already: it ends like one that has served.
+        () = told_to_end(&mut signals) => {
+            shutdown.request();
+            Ok(())
+        }
+    };
     if answered.is_ok() {
         info!(plugins = loaded.uris().count(), "serving");
-        until_end(&shutdown, &mut signals, &loaded, &serving.guard).await;
+        let mut debug = DebugSocket::open(&site, file.as_ref().map(SocketFile::path));
+        until_end(&shutdown, &mut signals, &mut debug, || diagnostics(&loaded, &serving.guard)).await;
     }
-    shutdown.request();
-    // First of all nobody may find this shim any more: a new container of its group needs a new one.
-    drop(file);
-    serving.end().await;
-    loaded.end().await;
+    end(file, &shutdown, serving, loaded).await;
     answered
 }
 
-/// Waits for the end: a plugin, a signal.
-async fn until_end(shutdown: &Shutdown, signals: &mut mpsc::Receiver<Signal>, loaded: &Loaded, guard: &Guard) {
+/// Loads the plugins and begins to listen, unless it is told to end before, or nobody waits for it any more.
+async fn begin(
+    shim: &Shim,
+    started: &mut Started,
+    listener: UnixListener,
+    shutdown: &Shutdown,
+    signals: &mut mpsc::Receiver<Signal>,
+) -> Result<(Site, Loaded, Serving), ServeError> {
+    let assignment = tokio::select! {
+        assignment = started.assignment(ASSIGNMENT_LIMIT) => assignment.map_err(ServeError::Assignment)?,
+        () = told_to_end(signals) => return Err(ServeError::ToldToEnd),
+    };
+    let mut preparing = pin!(prepare(shim, &assignment, listener, shutdown));
+    tokio::select! {
+        prepared = &mut preparing => return prepared.map(|(loaded, serving)| (assignment.site.clone(), loaded, serving)),
+        () = told_to_end(signals) => debug!("told to end"),
+        () = started.gone() => debug!("start is gone"),
+    }
+    shutdown.request();
+    let (loaded, serving) = preparing.await?;
+    end(None, shutdown, serving, loaded).await;
+    Err(ServeError::ToldToEnd)
+}
+
+/// Waits for a signal to end, while there is nothing yet to diagnose.
+async fn told_to_end(signals: &mut mpsc::Receiver<Signal>) {
     loop {
-        let signal = tokio::select! {
-            () = shutdown.requested() => return,
-            signal = signals.recv() => signal,
-        };
-        match signal {
+        match signals.recv().await {
             Some(Signal::End) => return,
-            Some(Signal::Diagnose) => diagnose(loaded, guard),
-            // Nobody sends signals any more.
-            None => return shutdown.requested().await,
+            Some(Signal::Diagnose) => info!("diagnostics: the plugins are being loaded"),
+            None => std::future::pending().await,
         }
     }
 }
 
-fn diagnose(loaded: &Loaded, guard: &Guard) {
-    let calls = guard.n_calls();
-    for line in loaded.diagnostics().lines().chain([format!("{calls} calls are being answered").as_str()]) {
-        info!("diagnostics: {line}");
+/// Ends in order: callers are answered as long as there is somebody who can, and containerd sees the connection go when all
+/// is said.
+async fn end(file: Option<SocketFile>, shutdown: &Shutdown, serving: Serving, mut loaded: Loaded) {
+    // First of all nobody may find this shim any more: a new container of its group needs a new one.
+    drop(file);
+    shutdown.request();
+    serving.accepting.cancel();
+    serving.settle().await;
+    loaded.end_down_to(&OWN.map(|uri| uri())).await;
+    serving.give_up().await;
+    loaded.end().await;
+    serving.close().await;
+}
+
+/// Waits for the end: a plugin, a signal. Meanwhile it says how it is.
+async fn until_end(
+    shutdown: &Shutdown,
+    signals: &mut mpsc::Receiver<Signal>,
+    debug: &mut DebugSocket,
+    diagnostics: impl Fn() -> String,
+) {
+    loop {
+        tokio::select! {
+            () = shutdown.requested() => return,
+            stream = debug.asked() => debug::tell(stream, &diagnostics()).await,
+            signal = signals.recv() => match signal {
+                Some(Signal::End) => return,
+                Some(Signal::Diagnose) => {
+                    for line in diagnostics().lines() {
+                        info!("diagnostics: {line}");
+                    }
+                }
+                // Nobody sends signals any more.
+                None => return shutdown.requested().await,
+            },
+        }
     }
+}
+
+fn diagnostics(loaded: &Loaded, guard: &Guard) -> String {
+    format!("{}{} calls are being answered\n", loaded.diagnostics(), guard.n_calls())
 }
 
 /// What listens and answers.
 struct Serving {
     server: Server,
     guard: Guard,
+    /// Cancelled when nothing is accepted any more.
+    accepting: CancellationToken,
 }
 
 async fn prepare(
@@ -136,70 +215,88 @@ async fn prepare(
     listener: UnixListener,
     shutdown: &Shutdown,
 ) -> Result<(Loaded, Serving), ServeError> {
-    let mut registry = own_plugins(shutdown);
+    let mut registry = own_plugins(shutdown, &shim.clock);
     registry.extend(shim.registry.plugins.iter().cloned());
     let configuration = shim.configuration.clone().overridden_by(assignment.configuration.clone());
-    let mut loaded = registry.load(&configuration, Arc::new(assignment.site.clone())).await?;
-    let serving = listen(&mut loaded, listener).await;
+    let site = Arc::new(assignment.site.clone());
+    let mut loaded = registry.load_until(&configuration, site, &shutdown.token()).await?;
+    let serving = listen(&mut loaded, listener, shutdown).await;
     if serving.is_err() {
         loaded.end().await;
     }
     Ok((loaded, serving?))
 }
 
+/// The names of the plugins that every shim has.
+const OWN: [fn() -> Uri; 3] = [|| SHUTDOWN.uri(), || PUBLISHER.uri(), || REAPER.uri()];
+
 /// The plugins that every shim has. They are loaded first, and so they end last.
-pub(super) fn own_plugins(shutdown: &Shutdown) -> Registry {
-    let shutdown = shutdown.clone();
+pub(super) fn own_plugins(shutdown: &Shutdown, clock: &Clock) -> Registry {
+    let (shutdown, to_publish, to_reap) = (shutdown.clone(), clock.clone(), clock.clone());
     let shutdown = Plugin::at(SHUTDOWN).init(move |_, ()| {
         let shutdown = shutdown.clone();
         async move { Ok(Provided::new(Arc::new(shutdown))) }
     });
-    let publisher = Plugin::at(PUBLISHER).init(|init, ()| async move {
-        let (publisher, sender) = Publisher::start(&init.site.ttrpc_address, &init.site.namespace);
-        let publisher = Arc::new(publisher);
-        let counted = Arc::clone(&publisher);
-        let limit = FLUSH_LIMIT + Duration::from_millis(100);
-        let provided = Provided::new(publisher).debug("events", move || {
-            let (n_waiting, n_lost) = counted.counts();
-            format!("{n_waiting} wait, {n_lost} were lost")
-        });
-        Ok(provided.on_shutdown_within(limit, move || async move {
-            let left = sender.flush(FLUSH_LIMIT).await;
-            if left > 0 {
-                warn!(left, "events were not sent");
-            }
-        }))
+    let publisher = Plugin::at(PUBLISHER).init(move |init, ()| {
+        let started = Publisher::start(&init.site.ttrpc_address, &init.site.namespace, to_publish.clone());
+        async move { Ok(publisher(started)) }
     });
-    let reaper = Plugin::at(REAPER).init(|_, ()| async {
-        let reaper = Arc::new(Reaper::new());
-        let (collector, counted) = (Arc::clone(&reaper), Arc::clone(&reaper));
-        let orphans = tokio::spawn(async move { collector.collect_orphans().await });
-        let provided = Provided::new(reaper).debug("processes", move || counted.n_processes().to_string());
-        Ok(provided.on_shutdown(move || async move { orphans.abort() }))
+    let reaper = Plugin::at(REAPER).init(move |_, ()| {
+        let reaper = Arc::new(Reaper::with_clock(to_reap.clone()));
+        async move { Ok(collecting(reaper)) }
     });
     Registry::new().with(shutdown).with(publisher).with(reaper)
 }
 
-async fn listen(loaded: &mut Loaded, listener: UnixListener) -> Result<Serving, ServeError> {
+/// The publisher, which sends what it has when the shim ends.
+fn publisher((publisher, sender): (Publisher, Sender)) -> Provided<Publisher> {
+    let publisher = Arc::new(publisher);
+    let counted = Arc::clone(&publisher);
+    let limit = FLUSH_LIMIT + Duration::from_millis(100);
+    let provided = Provided::new(publisher).debug("events", move || {
+        let (n_waiting, n_lost) = counted.counts();
+        format!("{n_waiting} wait, {n_lost} were lost")
+    });
+    provided.on_shutdown_within(limit, move || async move {
+        let left = sender.flush(FLUSH_LIMIT).await;
+        if left > 0 {
+            warn!(left, "events were not sent");
+        }
+    })
+}
+
+/// The reaper, which collects orphans until the shim ends.
+fn collecting(reaper: Arc<Reaper>) -> Provided<Reaper> {
+    let (collector, counted) = (Arc::clone(&reaper), Arc::clone(&reaper));
+    let orphans = tokio::spawn(async move { collector.collect_orphans().await });
+    let provided = Provided::new(reaper).debug("processes", move || counted.n_processes().to_string());
+    provided.on_shutdown(move || async move { orphans.abort() })
+}
+
+async fn listen(loaded: &mut Loaded, listener: UnixListener, shutdown: &Shutdown) -> Result<Serving, ServeError> {
     if loaded.services.is_empty() {
         return Err(ServeError::NoService);
     }
-    let guard = Guard::new(loaded.interceptors());
-    let offered = mem::take(&mut loaded.services).into_iter();
-    let mut services: HashMap<_, _> = offered.map(|(name, offered)| (name, guard.wrap(offered.service))).collect();
+    let guard = Guard::new(loaded.interceptors(), shutdown.token());
+    let mut services = HashMap::new();
+    for (name, offered) in mem::take(&mut loaded.services) {
+        let service = guard.wrap(&name, offered.service);
+        services.insert(name, service);
+    }
     for name in ASKED_FOR {
         services.entry(name.to_owned()).or_insert_with(|| Service { methods: HashMap::new(), streams: HashMap::new() });
     }
     listener.set_nonblocking(true).map_err(ServeError::Listen)?;
     let listener = tokio::net::UnixListener::from_std(listener).map_err(ServeError::Listen)?;
-    let mut server = Server::new().add_listener(accepting(listener)).register_service(services);
+    let over = CancellationToken::new();
+    let mut server = Server::new().add_listener(accepting(listener, over.clone())).register_service(services);
     server.start().await.map_err(ServeError::Server)?;
-    Ok(Serving { server, guard })
+    Ok(Serving { server, guard, accepting: over })
 }
 
-/// Accepts connections of our own user, for ever.
-fn accepting(listener: tokio::net::UnixListener) -> Listener {
-    Listener::new(stream::unfold(listener, |listener| async {
+/// Accepts connections of our own user until it is over.
+fn accepting(listener: tokio::net::UnixListener, over: CancellationToken) -> Listener {
+    let accepted = stream::unfold(listener, |listener| async {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) if is_ours(&stream) => return Some((Ok(stream), listener)),
@@ -211,25 +308,34 @@ fn accepting(listener: tokio::net::UnixListener) -> Listener {
                 }
             }
         }
-    }))
+    });
+    Listener::new(accepted.take_until(over.cancelled_owned()))
 }
 
-fn is_ours(stream: &tokio::net::UnixStream) -> bool {
+pub(super) fn is_ours(stream: &tokio::net::UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| {
         peer.uid() == rustix::process::geteuid().as_raw() && peer.gid() == rustix::process::getegid().as_raw()
     })
 }
 
 impl Serving {
-    /// Accepts nothing more, and lets the calls come to their end.
-    async fn end(mut self) {
-        self.server.stop_listen().await;
+    /// Lets the calls come to their end that do not wait for an end themselves.
+    async fn settle(&self) {
+        if tokio::time::timeout(CALL_LIMIT, self.guard.settled()).await.is_err() {
+            debug!(calls = self.guard.n_calls(), "not waiting for calls any longer");
+        }
+    }
+
+    /// Lets the others come to their end too, and answers nothing more.
+    async fn give_up(&self) {
         if tokio::time::timeout(CALL_LIMIT, self.guard.idle()).await.is_err() {
             debug!(calls = self.guard.n_calls(), "not waiting for calls any longer");
         }
         self.guard.give_up();
-        if self.server.shutdown().await.is_err() {
-            debug!("the server did not end well");
-        }
+    }
+
+    /// Closes the connections, when what was said on them has left.
+    async fn close(mut self) {
+        self.server.disconnect().await;
     }
 }

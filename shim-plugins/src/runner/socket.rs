@@ -185,8 +185,9 @@ fn listen(path: &Path) -> io::Result<(SocketFile, UnixListener)> {
     // Linux gives the file what the socket has, less the umask: it is never open to others.
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, &address)?;
-    let file = SocketFile::at(path)?;
-    rustix::net::listen(&socket, BACKLOG)?;
+    let listening = rustix::net::listen(&socket, BACKLOG).map_err(io::Error::from);
+    // The directory is locked here, so what fails is not left to `drop`.
+    let file = listening.and_then(|()| SocketFile::at(path)).inspect_err(|_| drop(fs::remove_file(path)))?;
     Ok((file, socket.into()))
 }
 
@@ -209,6 +210,11 @@ impl SocketFile {
         Ok(Self { path: path.to_owned(), id: (metadata.dev(), metadata.ino()) })
     }
 
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Leaves the file to somebody else.
     pub(crate) fn leave(self) {
         std::mem::forget(self);
@@ -217,6 +223,8 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
+        // Another may be about to put its own there. Where there is no lock to be had, there is no directory either.
+        let _locked = self.path.parent().and_then(|dir| lock(dir).ok());
         let is_ours = |metadata: fs::Metadata| self.id == (metadata.dev(), metadata.ino());
         if fs::symlink_metadata(&self.path).is_ok_and(is_ours) {
             let _ = fs::remove_file(&self.path);

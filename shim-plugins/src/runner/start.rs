@@ -16,8 +16,8 @@ use super::socket::{self, Bound, SocketError};
 use super::{Shim, group};
 use crate::site::Site;
 
-/// How long a server has to be ready.
-const READY_LIMIT: Duration = Duration::from_secs(30);
+/// How long a server that is not wanted any more has to end.
+const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// How often the shim of a group is asked that closes the connection, and the pause between.
 const GROUP_TRIES: u32 = 50;
@@ -101,15 +101,16 @@ pub(super) fn start(shim: &Shim, flags: &Flags, environment: &mut Environment) -
             Bound::New(file, listener) => {
                 // Dropping the file on the way out removes it.
                 let (mut server, starter) = launch(flags, environment, &assignment, listener)?;
-                let answered = serve(starter, &assignment, || answer(environment));
+                let limit = environment.ready_limit;
+                let answered = serve(starter, &assignment, limit, || answer(environment));
                 if answered.is_err() {
-                    server.kill();
+                    server.end(END_LIMIT);
                 }
                 answered?;
                 file.leave();
                 return Ok(());
             }
-            Bound::Existing(stream) => match probe::is_served(stream, READY_LIMIT) {
+            Bound::Existing(stream) => match probe::is_served(stream, environment.ready_limit) {
                 Ok(true) => return answer(environment),
                 // It was about to end, or to fail: its socket is free now, or soon.
                 Ok(false) if tries > 0 => {
@@ -164,9 +165,10 @@ fn launch(
 fn serve(
     mut starter: Starter,
     assignment: &Assignment,
+    limit: Duration,
     answer: impl FnOnce() -> Result<(), StartError>,
 ) -> Result<(), StartError> {
-    starter.assign(assignment, READY_LIMIT)?;
+    starter.assign(assignment, limit)?;
     answer()?;
     starter.answered().map_err(|error| StartError::Server(ServerError::Talk(error)))
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use containerd_shim_protos::events::task::{TaskCreate, TaskExit};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use ttrpc::r#async::TtrpcContext;
 
 use super::*;
@@ -23,6 +23,7 @@ pub(super) struct Told {
     publisher: Arc<Publisher>,
     shutdown: Arc<Shutdown>,
     created: Arc<Semaphore>,
+    ended: Arc<watch::Sender<u32>>,
 }
 
 #[async_trait]
@@ -51,8 +52,13 @@ impl Task for Told {
         Ok(api::ConnectResponse { version: request.id, ..Default::default() })
     }
 
+    /// Waits until something says how it ended, if that ever comes.
     async fn wait(&self, _: &TtrpcContext, _: api::WaitRequest) -> ttrpc::Result<api::WaitResponse> {
-        std::future::pending().await
+        let mut ended = self.ended.subscribe();
+        let Ok(exit_status) = ended.wait_for(|status| *status != 0).await.map(|status| *status) else {
+            return std::future::pending().await;
+        };
+        Ok(api::WaitResponse { exit_status, ..Default::default() })
     }
 
     async fn shutdown(&self, _: &TtrpcContext, _: api::ShutdownRequest) -> ttrpc::Result<api::Empty> {
@@ -66,11 +72,26 @@ pub(super) fn shim(created: &Arc<Semaphore>) -> Shim {
     let created = Arc::clone(created);
     Shim::new("io.containerd.test.v1", "1.2.3").plugin(Plugin::at(TASK).asks((PUBLISHER, SHUTDOWN)).init(
         move |_, (publisher, shutdown)| {
-            let task: Arc<dyn Task + Send + Sync> =
-                Arc::new(Told { publisher, shutdown, created: Arc::clone(&created) });
+            let (created, ended) = (Arc::clone(&created), Arc::default());
+            let task: Arc<dyn Task + Send + Sync> = Arc::new(Told { publisher, shutdown, created, ended });
             async move { Ok(Provided::new(Arc::clone(&task)).task(task)) }
         },
     ))
+}
+
+/// A shim whose containers are killed when it ends, and which tells of that.
+pub(super) fn killing() -> Arc<Shim> {
+    let task = Plugin::at(TASK).asks((PUBLISHER, SHUTDOWN)).init(|_, (publisher, shutdown)| async {
+        let ended: Arc<watch::Sender<u32>> = Arc::default();
+        let (tell, told) = (Arc::clone(&publisher), Arc::clone(&ended));
+        let created = Arc::new(Semaphore::new(0));
+        let task: Arc<dyn Task + Send + Sync> = Arc::new(Told { publisher, shutdown, created, ended });
+        Ok(Provided::new(Arc::clone(&task)).task(task).on_shutdown(move || async move {
+            tell.publish(&TaskExit { exit_status: 137, ..Default::default() }).unwrap();
+            told.send_replace(137);
+        }))
+    });
+    Arc::new(Shim::new("io.containerd.test.v1", "1.2.3").plugin(task))
 }
 
 pub(super) fn simple() -> Arc<Shim> {

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::Signals;
-use crate::runner::{Launch, Launched, ServeError, Shim};
+use crate::runner::{Launch, Launched, ServeError, Shim, Signal};
 
 /// Starts servers on threads, and keeps the last one.
 #[derive(Clone)]
@@ -41,7 +43,7 @@ impl Launch for InProcess {
         let killed = CancellationToken::new();
         let (shim, token) = (Arc::clone(&self.shim), killed.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        std::thread::Builder::new().name("shim".to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name("shim".to_owned()).spawn(move || {
             let served = runtime.block_on(async {
                 // Boxed, so that it can be forgotten: nothing of a process that is killed is tidied up.
                 let mut serving = Box::pin(async move { shim.serve(server, receive).await });
@@ -58,17 +60,29 @@ impl Launch for InProcess {
                 let _ = tell.send(served);
             }
         })?;
-        let launched = Killed(killed.clone());
+        let launched = Unwanted { signals: signals.clone(), killed: killed.clone(), thread };
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Server { signals, killed, ended });
         Ok(Box::new(launched))
     }
 }
 
-struct Killed(CancellationToken);
+/// A server that nobody wants any more.
+struct Unwanted {
+    signals: Signals,
+    killed: CancellationToken,
+    thread: JoinHandle<()>,
+}
 
-impl Launched for Killed {
-    fn kill(&mut self) {
-        self.0.cancel();
+impl Launched for Unwanted {
+    fn end(&mut self, grace: Duration) {
+        let _ = self.signals.try_send(Signal::End);
+        let over = Instant::now() + grace;
+        while !self.thread.is_finished() {
+            if Instant::now() >= over {
+                self.killed.cancel();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 

@@ -1,6 +1,10 @@
+use std::collections::HashMap;
+use std::fs;
 use std::time::Duration;
 
+use rustix::process::Pid;
 use tokio::process::Command;
+use tokio::time::Instant;
 
 use crate::Reaper;
 
@@ -51,8 +55,75 @@ async fn a_signal_that_ends_a_process_is_told_as_containerd_does() {
 async fn a_child_that_another_library_started_can_be_adopted() {
     let reaper = Reaper::new();
     let child = std::process::Command::new("/bin/sh").args(["-c", "exit 9"]).spawn().unwrap();
-    let pid = rustix::process::Pid::from_child(&child);
+    let pid = Pid::from_child(&child);
     let mut process = reaper.adopt(pid).unwrap();
     let exit = tokio::time::timeout(Duration::from_secs(10), process.wait()).await.unwrap();
+    assert_eq!(exit.status, 9);
+}
+
+fn is_dead(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
+}
+
+async fn until(mut is_true: impl FnMut() -> bool) {
+    let waiting = async {
+        while !is_true() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), waiting).await.unwrap();
+}
+
+/// Runs something where the runner would: not on the first thread, to which Linux gives orphans.
+fn on_a_thread(work: impl Future<Output = ()> + Send + 'static) {
+    let run = move || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work);
+    std::thread::spawn(run).join().unwrap();
+}
+
+/// Looks for orphans, now and in an hour.
+fn collect(reaper: &Reaper) {
+    let (mut dead, now) = (HashMap::new(), Instant::now());
+    reaper.collect(&mut dead, now);
+    reaper.collect(&mut dead, now + Duration::from_secs(3600));
+}
+
+#[test]
+fn g13_a_status_is_its_owners_however_late_it_is_asked_for() {
+    on_a_thread(async {
+        let mut of_tokio = sh("exit 5").spawn().unwrap();
+        let mut of_std = std::process::Command::new("/bin/sh").args(["-c", "exit 6"]).spawn().unwrap();
+        let pids = [of_tokio.id().unwrap(), of_std.id()];
+        until(|| pids.iter().all(|&pid| is_dead(pid))).await;
+        collect(&Reaper::new());
+        assert_eq!(of_tokio.wait().await.unwrap().code(), Some(5));
+        assert_eq!(of_std.wait().unwrap().code(), Some(6));
+    });
+}
+
+#[test]
+fn g13_an_orphan_that_nobody_asks_for_is_collected() {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
+    on_a_thread(async {
+        let said = sh("sleep 0.01 >/dev/null & echo $!").output().await.unwrap().stdout;
+        let orphan: u32 = String::from_utf8(said).unwrap().trim().parse().unwrap();
+        until(|| is_dead(orphan)).await;
+        collect(&Reaper::new());
+        assert!(!is_dead(orphan));
+    });
+}
+
+#[tokio::test]
+async fn one_that_dies_long_before_its_parent_leaves_it_can_be_adopted() {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
+    let reaper = Reaper::new();
+    // The parent does not collect it, being no shell any more when it dies, and goes after three seconds.
+    let mut parent = sh("(sleep 0.3; exit 9) & echo $!; exec sleep 3");
+    let mut parent = parent.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    let mut output = tokio::io::BufReader::new(parent.stdout.take().unwrap());
+    tokio::io::AsyncBufReadExt::read_line(&mut output, &mut said).await.unwrap();
+    let mut process = reaper.adopt(Pid::from_raw(said.trim().parse().unwrap()).unwrap()).unwrap();
+    let (exit, _) = tokio::join!(process.wait(), parent.wait());
     assert_eq!(exit.status, 9);
 }

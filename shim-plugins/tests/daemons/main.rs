@@ -20,7 +20,12 @@ macro_rules! under {
                 its_own_service_is_served_beside_task
                 containers_of_a_group_share_a_shim
                 g06_a_shim_that_is_killed_is_cleaned_up_after
-                a_shim_that_is_told_to_end_takes_its_container_with_it
+                a_shim_that_is_told_to_end_takes_its_container_with_it_and_tells_how_it_ended
+                a_start_that_is_cancelled_leaves_nothing
+                processes_whose_first_one_is_gone_are_ended_too
+                g07_a_daemon_that_is_killed_before_create_finds_nothing_left
+                g11_calls_that_come_twice_at_once_and_out_of_order_are_answered
+                g15_what_happens_while_the_daemon_is_away_is_told_after
                 g10_a_daemon_that_is_restarted_finds_its_containers_again
                 g08_an_exit_while_the_daemon_is_down_is_reported_after
                 an_orphan_that_dies_is_collected

@@ -1,13 +1,16 @@
 //! What happens under each daemon.
 
 use std::fs;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use shim_plugins::protobuf::Message as _;
 use shim_plugins::protobuf::well_known_types::wrappers::StringValue;
+use shim_plugins::protos::shim_async::TaskClient;
+use shim_plugins::task::api::{DeleteRequest, KillRequest, ShutdownRequest};
 use shim_plugins::ttrpc::asynchronous::Client;
 use shim_plugins::ttrpc::asynchronous::transport::Socket;
-use shim_plugins::ttrpc::{Code, Request};
+use shim_plugins::ttrpc::{self, Code, Request, context};
 
 use crate::daemon::{Daemon, lives, until, zombies_of};
 
@@ -88,15 +91,153 @@ pub(crate) fn g06_a_shim_that_is_killed_is_cleaned_up_after(daemon: &mut Daemon)
     daemon.ctr_ok(&["container", "rm", "c1"]);
 }
 
-pub(crate) fn a_shim_that_is_told_to_end_takes_its_container_with_it(daemon: &mut Daemon) {
+pub(crate) fn a_shim_that_is_told_to_end_takes_its_container_with_it_and_tells_how_it_ended(daemon: &mut Daemon) {
+    let events = daemon.events();
     let pid = daemon.run_detached(&[], "c1", "trap '' TERM; while :; do sleep 1; done");
+    let mut waiting = daemon.wait_for("c1");
     send(daemon.shims()[0], Signal::USR1);
     until("it says how it is", || daemon.log().contains("diagnostics: io.containerd.ttrpc.v1"));
     send(daemon.shims()[0], Signal::TERM);
     until("the shim ends", || daemon.shims().is_empty());
     until("the process ends", || !lives(pid));
+    assert_eq!(waiting.wait().unwrap().code(), Some(137), "who waits hears how it ended");
+    until("the daemon cleans up", || daemon.task("c1").is_none_or(|(_, state)| state == "STOPPED"));
+    until("the exit is told", || !events.told("/tasks/exit").is_empty());
+    let _ = daemon.ctr(&["task", "rm", "c1"]);
+    daemon.ctr_ok(&["container", "rm", "c1"]);
+    // The daemon tells it once more when it has cleaned up: it must be the same.
+    let exits = events.told("/tasks/exit");
+    for exit in &exits {
+        assert_eq!((exit["pid"].as_u64(), exit["exit_status"].as_u64()), (Some(pid.into()), Some(137)), "{exits:?}");
+        assert_eq!(exit["exited_at"], exits[0]["exited_at"]);
+    }
+}
+
+pub(crate) fn a_start_that_is_cancelled_leaves_nothing(daemon: &mut Daemon) {
+    let config = daemon.path("stall.toml");
+    fs::write(&config, "[plugins.\"io.containerd.internal.v1.stall\"]\nstall = true\n").unwrap();
+    let mut ctr = daemon.begin(&["--runtime-config-path", config.to_str().unwrap()], "c1", &["true"]);
+    let is_server = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).ends_with("serve\0")
+    };
+    until("the server starts", || daemon.shims().iter().any(is_server));
+    ctr.kill().unwrap();
+    ctr.wait().unwrap();
+    until("the shims end", || daemon.shims().is_empty());
+    let socket = daemon.socket_to_be("c1");
+    assert!(!socket.exists(), "{} is left", socket.display());
+    until("the container can be removed", || daemon.ctr(&["container", "rm", "c1"]).status.success());
+}
+
+pub(crate) fn processes_whose_first_one_is_gone_are_ended_too(daemon: &mut Daemon) {
+    for is_killed in [false, true] {
+        let file = daemon.path("left");
+        let _ = fs::remove_file(&file);
+        let script = format!("sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; exit 3", file.display());
+        daemon.run_detached(&[], "c1", &script);
+        until("the first one ends", || is_stopped(daemon, "c1"));
+        let left = fs::read_to_string(file).unwrap().trim().parse().unwrap();
+        assert!(lives(left));
+        if is_killed {
+            send(daemon.shims()[0], Signal::KILL);
+            until("the daemon cleans up", || !lives(left));
+            let _ = daemon.ctr(&["task", "rm", "c1"]);
+        } else {
+            let removed = daemon.ctr(&["task", "rm", "c1"]);
+            assert!(String::from_utf8_lossy(&removed.stderr).contains("exit code 3"), "{removed:?}");
+        }
+        until("the one that is left ends", || !lives(left));
+        daemon.ctr_ok(&["container", "rm", "c1"]);
+    }
+}
+
+pub(crate) fn g07_a_daemon_that_is_killed_before_create_finds_nothing_left(daemon: &mut Daemon) {
+    let config = daemon.path("hold.toml");
+    fs::write(&config, "[plugins.\"io.containerd.internal.v1.fault\"]\nfault = \"hold-create\"\n").unwrap();
+    let mut ctr = daemon.begin(&["--runtime-config-path", config.to_str().unwrap()], "c1", &["true"]);
+    until("the shim is ready", || daemon.bundle("c1").join("address").exists() && daemon.shims().len() == 1);
+    daemon.kill();
+    let _ = ctr.kill();
+    ctr.wait().unwrap();
+    assert_eq!(daemon.shims().len(), 1, "it lives on");
+    daemon.start_again();
+    if daemon.keeps_shims_without_containers() {
+        send(daemon.shims()[0], Signal::TERM);
+    }
+    until("the shim ends", || daemon.shims().is_empty());
+    let socket = daemon.socket_to_be("c1");
+    assert!(!socket.exists(), "{} is left", socket.display());
+    until("the bundle goes", || !daemon.bundle("c1").exists());
+    daemon.ctr_ok(&["container", "rm", "c1"]);
+}
+
+/// One of the calls that may come at any time; `true` means that it deleted the container.
+async fn any_call(task: TaskClient, index: usize) -> ttrpc::Result<bool> {
+    let limit = || context::with_duration(Duration::from_secs(20));
+    let id = "c1".to_owned();
+    match index % 4 {
+        0 => task.kill(limit(), &KillRequest { id, signal: 9, ..Default::default() }).await.map(|_| false),
+        1 | 2 => task.delete(limit(), &DeleteRequest { id, ..Default::default() }).await.map(|_| true),
+        // It does nothing as long as there is a container.
+        _ => task.shutdown(limit(), &ShutdownRequest { id, ..Default::default() }).await.map(|_| false),
+    }
+}
+
+pub(crate) fn g11_calls_that_come_twice_at_once_and_out_of_order_are_answered(daemon: &mut Daemon) {
+    daemon.run_detached(&[], "c1", "exec sleep 1000");
+    let address = format!("unix://{}", daemon.socket("c1").display());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let answers = runtime.block_on(async {
+        let task = TaskClient::new(Client::new(Socket::connect(&address).await.unwrap()));
+        let mut answers = Vec::new();
+        for _ in 0..25 {
+            let calls = (0..8).map(|index| any_call(task.clone(), index));
+            answers.extend(futures_util::future::join_all(calls).await);
+        }
+        answers
+    });
+    let deleted = answers.iter().filter(|answer| matches!(answer, Ok(true))).count();
+    assert_eq!(deleted, 1, "it was deleted {deleted} times");
+    for refusal in answers.iter().filter_map(|answer| answer.as_ref().err().map(ToString::to_string)) {
+        // When it is deleted, Shutdown ends the shim, and there is nobody to answer.
+        let known = ["NOT_FOUND", "FAILED_PRECONDITION", "UNAVAILABLE", "closed", "Connection reset", "Broken pipe"];
+        assert!(known.iter().any(|known| refusal.contains(known)), "{refusal}");
+    }
+    until("the shim ends", || daemon.shims().is_empty());
     until("the daemon cleans up", || daemon.task("c1").is_none_or(|(_, state)| state == "STOPPED"));
     let _ = daemon.ctr(&["task", "rm", "c1"]);
+    daemon.ctr_ok(&["container", "rm", "c1"]);
+}
+
+/// How long the daemon is away: longer than Go's shims keep an event.
+fn outage() -> Duration {
+    let seconds = std::env::var("NRI_OUTAGE_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(20))
+}
+
+pub(crate) fn g15_what_happens_while_the_daemon_is_away_is_told_after(daemon: &mut Daemon) {
+    let go = daemon.path("go");
+    let script = format!("while ! [ -e {} ]; do sleep 0.05; done; exit 9", go.display());
+    let pid = daemon.run_detached(&[], "c1", &script);
+    let shim = daemon.shims()[0];
+    // A shim says in its log how many events wait, and the daemon reads that when it is back.
+    let says = |daemon: &Daemon, words: &str| {
+        send(shim, Signal::USR1);
+        std::thread::sleep(Duration::from_millis(100));
+        daemon.log().contains(&format!("publisher events: {words}"))
+    };
+    daemon.stop();
+    fs::write(go, "").unwrap();
+    until("the process ends", || !lives(pid));
+    std::thread::sleep(outage());
+    send(shim, Signal::USR1);
+    std::thread::sleep(Duration::from_millis(500));
+    daemon.start_again();
+    until("it waited", || daemon.log().contains("publisher events: 1 wait, 0 were lost"));
+    until("it is told", || says(daemon, "0 wait, 0 were lost"));
+    let removed = daemon.ctr(&["task", "rm", "c1"]);
+    assert!(String::from_utf8_lossy(&removed.stderr).contains("exit code 9"), "{removed:?}");
     daemon.ctr_ok(&["container", "rm", "c1"]);
 }
 

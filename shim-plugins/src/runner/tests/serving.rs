@@ -1,4 +1,7 @@
+use std::collections::HashMap;
+
 use ttrpc::Code;
+use ttrpc::r#async::{Service, StreamHandler, StreamInner};
 
 use super::*;
 use crate::testing::{Daemon, FakeContainerd, Running};
@@ -28,6 +31,33 @@ async fn what_is_not_there_is_unimplemented_and_a_panic_is_internal() {
     }
     let (panicked, text) = ask(&running, crate::task::V3, "Pause").await;
     assert_eq!((panicked, text.as_str()), (Code::INTERNAL, "/containerd.task.v3.Task/Pause panicked: not today"));
+    running.terminate().await.unwrap();
+}
+
+/// A stream that panics, or refuses.
+struct Broken(bool);
+
+#[async_trait]
+impl StreamHandler for Broken {
+    async fn handler(&self, _: TtrpcContext, _: StreamInner) -> ttrpc::Result<Option<ttrpc::Response>> {
+        assert!(!self.0, "not here");
+        Err(ttrpc::Error::RpcStatus(ttrpc::get_status(Code::PERMISSION_DENIED, "no")))
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_panics_is_internal_and_one_that_refuses_is_heard() {
+    let plugin = Plugin::at(PROBLEM).init(|_, ()| async {
+        let stream = |panics| -> Arc<dyn StreamHandler + Send + Sync> { Arc::new(Broken(panics)) };
+        let streams = HashMap::from([("Panic".to_owned(), stream(true)), ("Refuse".to_owned(), stream(false))]);
+        let service = Service { methods: HashMap::new(), streams };
+        Ok(Provided::new(Arc::new(())).service(HashMap::from([("s".to_owned(), service)])))
+    });
+    let shim = Arc::new(shim(&Arc::new(Semaphore::new(0))).plugin(plugin));
+    let containerd = FakeContainerd::new(Daemon::V2_3).unwrap();
+    let running = containerd.start(&shim, "c1").await.unwrap();
+    assert_eq!(ask(&running, "s", "Panic").await, (Code::INTERNAL, "/s/Panic panicked: not here".to_owned()));
+    assert_eq!(ask(&running, "s", "Refuse").await, (Code::PERMISSION_DENIED, "no".to_owned()));
     running.terminate().await.unwrap();
 }
 

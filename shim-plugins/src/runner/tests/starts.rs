@@ -16,7 +16,8 @@ async fn every_daemon_starts_it_calls_it_hears_its_events_in_order_and_ends_it()
     for daemon in Daemon::ALL {
         let containerd = FakeContainerd::new(daemon).unwrap();
         let running = containerd.start(&simple(), "c1").await.unwrap();
-        assert_eq!(running.version, if daemon == Daemon::V2_3 { 3 } else { 2 });
+        let speaks_messages = [Daemon::V2_3, Daemon::V2_4].contains(&daemon);
+        assert_eq!(running.version, if speaks_messages { 3 } else { 2 });
         let address = fs::read_to_string(containerd.bundle("c1").join("address")).unwrap();
         assert_eq!(address, running.address);
 
@@ -36,6 +37,29 @@ async fn every_daemon_starts_it_calls_it_hears_its_events_in_order_and_ends_it()
         running.ended().await.unwrap();
         assert_eq!(sockets(&containerd), 0, "{daemon:?}");
     }
+}
+
+#[tokio::test]
+async fn each_daemon_that_wants_to_know_learns_which_mounts_the_shim_performs() {
+    let both = Mounts { types: vec!["ext4".to_owned(), "erofs".to_owned()], transforms: vec!["format".to_owned()] };
+    let types = Mounts { transforms: Vec::new(), ..both.clone() };
+    let shim = Arc::new(shim(&Arc::new(Semaphore::new(0))).mounts(both.clone()));
+    for daemon in Daemon::ALL {
+        let containerd = FakeContainerd::new(daemon).unwrap();
+        let running = containerd.start(&shim, "c1").await.unwrap();
+        let expected = match daemon {
+            Daemon::V1_6 | Daemon::V1_7 | Daemon::V2_0 => None,
+            Daemon::V2_3 => Some(&types),
+            Daemon::V2_4 => Some(&both),
+        };
+        assert_eq!(running.mounts.as_ref(), expected);
+        running.terminate().await.unwrap();
+    }
+    // One that mounts nothing says so: 2.4 need not ask.
+    let containerd = FakeContainerd::new(Daemon::V2_4).unwrap();
+    let running = containerd.start(&simple(), "c1").await.unwrap();
+    assert_eq!(running.mounts, Some(Mounts::default()));
+    running.terminate().await.unwrap();
 }
 
 #[tokio::test]
@@ -94,7 +118,7 @@ fn a_socket_whose_path_is_too_long_or_whose_directory_is_everyones_is_refused() 
 
 fn of_pod() -> Bundle {
     let annotations = BTreeMap::from([("io.kubernetes.cri.sandbox-id".to_owned(), "pod1".to_owned())]);
-    Bundle { annotations, options: None }
+    Bundle { annotations, ..Bundle::default() }
 }
 
 #[tokio::test]

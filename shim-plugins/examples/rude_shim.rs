@@ -1,0 +1,27 @@
+//! A shim that prints wherever it can, so that tests can see that no answer is spoilt by it.
+
+#![allow(clippy::print_stdout, reason = "this is what it is for")]
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use shim_plugins::runner::Deleted;
+use shim_plugins::task::{TASK, Task};
+use shim_plugins::{Plugin, Provided, Shim};
+
+struct Nothing;
+
+impl Task for Nothing {}
+
+fn main() -> ExitCode {
+    let task = Plugin::at(TASK).init(|_, ()| async {
+        println!("loading");
+        let task: Arc<dyn Task + Send + Sync> = Arc::new(Nothing);
+        Ok(Provided::new(Arc::clone(&task)).task(task).on_shutdown(|| async { println!("ending") }))
+    });
+    let cleanup = |_| async {
+        println!("cleaning up");
+        Ok(Deleted::default())
+    };
+    Shim::new("io.containerd.rude.v1", "0.1.0").plugin(task).on_delete(cleanup).run()
+}

@@ -1,0 +1,50 @@
+//! How a container ended, written down in its bundle.
+//!
+//! The server may be gone when containerd asks: after a restart of the daemon, or after kill -9. `delete` finds the record, and
+//! tells the truth in place of "137, just now".
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use crate::reaper::Exit;
+
+const FILE: &str = "exit.json";
+const UNFINISHED: &str = ".exit.json";
+
+/// How the first process of a container ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExitRecord {
+    /// The process.
+    pub pid: u32,
+    /// How it ended.
+    pub exit: Exit,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Written {
+    pid: u32,
+    status: u32,
+    at: SystemTime,
+}
+
+impl ExitRecord {
+    /// Writes it into a bundle, all of it or nothing.
+    pub fn write(&self, bundle: &Path) -> io::Result<()> {
+        let Self { pid, exit: Exit { status, at } } = *self;
+        let unfinished = bundle.join(UNFINISHED);
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        file.write_all(&serde_json::to_vec(&Written { pid, status, at })?)?;
+        fs::rename(unfinished, bundle.join(FILE))
+    }
+
+    /// Reads it from a bundle; `None` if it is not there, or is none.
+    pub fn read(bundle: &Path) -> Option<Self> {
+        let Written { pid, status, at } = serde_json::from_slice(&fs::read(bundle.join(FILE)).ok()?).ok()?;
+        Some(Self { pid, exit: Exit { status, at } })
+    }
+}
