@@ -75,13 +75,14 @@ lint: setup setup-go ## Check format, lints, documentation, licences and sources
 	$(CARGO) deny --locked check bans licenses sources
 	shellcheck .ci/run scripts/* $(PEERS)/build $(DAEMONS)/build
 	$(PEERS)/build vet
-	cd $(PEERS) && unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || \
+	cd $(DAEMONS)/v2.4.2 && go vet ./...
+	unformatted=$$(gofmt -l $(PEERS) $(DAEMONS)) && [ -z "$$unformatted" ] || \
 	    { echo "make: gofmt would change these, see make fmt: $$unformatted"; exit 1; }
 
 fmt: setup setup-go ## Format Rust and Go
 	$(CARGO) fmt --all
 	$(CARGO) fmt --manifest-path $(FUZZ)/Cargo.toml
-	gofmt -w $(PEERS)
+	gofmt -w $(PEERS) $(DAEMONS)
 
 install: $(if $(PROGRAMS),build) ## Install below DESTDIR and PREFIX
 	install -d '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/decisions' '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/guides'
@@ -103,7 +104,7 @@ setup-go:
 peers: setup-go ## Build the Go programs that the tests talk to
 	$(PEERS)/build
 
-daemons: setup-go ## Build the containerds that shims are tested under
+daemons: setup-go ## Build the containerds that shims and plugins are tested under
 	$(DAEMONS)/build
 
 clean: ## Remove what was built here; tools of the user stay
