@@ -21,11 +21,16 @@ pub enum Connection {
     },
     /// The socket at this path, whatever the environment says.
     Path(PathBuf),
-    /// A connection that is there already.
+    /// A connection that is there already: [`Stream::over`], [`Stream::on_unix`].
     Stream(Stream),
+    /// What this returns, any number of times.
+    Dial(Dialer),
 }
 
-/// A connection that is there already. See [`Connection::over`].
+/// Makes a connection.
+pub type Dialer = Box<dyn FnMut() -> io::Result<Stream> + Send>;
+
+/// A connection that is there already.
 pub struct Stream(Box<dyn FnOnce() -> io::Result<Opened> + Send>);
 
 /// Why there is no connection to a runtime.
@@ -54,19 +59,19 @@ pub enum ConnectError {
     Unusable(#[source] io::Error),
 }
 
-impl Connection {
-    /// A connection that is there already, given as its two halves: of a pipe in a test, or of any stream.
+impl Stream {
+    /// A connection given as its two halves: of a pipe in a test, or of any stream.
     pub fn over<R, W>(reader: R, writer: W) -> Self
     where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        Self::Stream(Stream(Box::new(move || Ok(Mux::over(reader, writer, CHANNELS, LIMITS)))))
+        Self(Box::new(move || Ok(Mux::over(reader, writer, CHANNELS, LIMITS))))
     }
 
     /// A connected unix socket.
     pub fn on_unix(stream: UnixStream) -> Self {
-        Self::Stream(Stream(Box::new(move || Mux::on_unix(stream, CHANNELS, LIMITS))))
+        Self(Box::new(move || Mux::on_unix(stream, CHANNELS, LIMITS)))
     }
 }
 
@@ -85,10 +90,11 @@ const LIMITS: Limits = Limits {
 pub(crate) type Opened = (Mux, [Channel; 2]);
 
 /// Where the next connection comes from.
-#[derive(Debug)]
 pub(crate) enum Road {
     /// From there, any number of times.
     Path(PathBuf),
+    /// From whoever knows, any number of times.
+    Dial(Dialer),
     /// From nowhere, after this one.
     Once(Option<Stream>),
     /// The same, and it is the environment's.
@@ -100,18 +106,20 @@ impl Road {
         match (connection, launched) {
             (Connection::Stream(stream), _) => Self::Once(Some(stream)),
             (Connection::Path(path), _) => Self::Path(path),
+            (Connection::Dial(dial), _) => Self::Dial(dial),
             (Connection::Found { path: _ }, Some(descriptor)) => Self::Inherited(descriptor),
             (Connection::Found { path }, None) => Self::Path(path.unwrap_or_else(|| SOCKET_PATH.into())),
         }
     }
 
     pub(crate) fn leads_back(&self) -> bool {
-        matches!(self, Self::Path(_))
+        matches!(self, Self::Path(_) | Self::Dial(_))
     }
 
     pub(crate) async fn open(&mut self, timeout: Duration) -> Result<Opened, ConnectError> {
         match self {
             Self::Path(path) => dial(path, timeout).await,
+            Self::Dial(dial) => dial().and_then(|Stream(open)| open()).map_err(ConnectError::Unusable),
             Self::Once(stream) => {
                 let gone = || io::Error::new(io::ErrorKind::NotConnected, "it was used before");
                 let Stream(open) = stream.take().ok_or_else(|| ConnectError::Unusable(gone()))?;
@@ -146,6 +154,7 @@ impl Debug for Connection {
             Self::Found { path } => f.debug_struct("Found").field("path", path).finish(),
             Self::Path(path) => f.debug_tuple("Path").field(path).finish(),
             Self::Stream(_) => f.write_str("Stream"),
+            Self::Dial(_) => f.write_str("Dial"),
         }
     }
 }

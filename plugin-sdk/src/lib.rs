@@ -17,13 +17,15 @@ mod service;
 mod session;
 mod signal;
 mod sync;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use async_trait::async_trait;
 pub use nri_proto as proto;
 pub use nri_proto::words::*;
 pub use nri_proto::{Event, EventMask, PluginId};
 
-pub use connection::{ConnectError, Connection, Stream};
+pub use connection::{ConnectError, Connection, Dialer, Stream};
 pub use context::Context;
 pub use error::{OptionsError, RunError};
 pub use identity::IdentityError;
@@ -35,3 +37,6 @@ pub use refusal::{Refusal, chain};
 pub use runner::{Runner, run};
 pub use runtime::{Runtime, UpdateError};
 pub use signal::stop_signal;
+
+#[cfg(test)]
+mod tests;

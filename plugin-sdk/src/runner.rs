@@ -81,6 +81,13 @@ impl Runner {
         })
     }
 
+    /// A subscription without a handler fails what it is for.
+    #[cfg(feature = "testing")]
+    pub(crate) fn strict(mut self) -> Self {
+        self.terms.is_strict = true;
+        self
+    }
+
     /// What the plugin is called.
     pub fn id(&self) -> &PluginId {
         &self.id
