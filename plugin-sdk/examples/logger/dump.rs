@@ -106,17 +106,23 @@ fn write_message(text: &mut String, message: &dyn MessageDyn, depth: usize, is_e
     }
     let indent = 2 * depth;
     match (text.len() == start, is_entry) {
-        (true, _) => write_line(text, depth, format_args!("{}{{}}", if is_entry { "- " } else { "" })),
+        (true, true) => write_line(text, depth, format_args!("- {{}}")),
         (false, true) => text.replace_range(start + indent..start + indent + 2, "- "),
-        (false, false) => {}
+        (_, false) => {}
     }
 }
 
 fn write_value(text: &mut String, name: &str, value: &ReflectValueRef<'_>, depth: usize) {
     match value {
         ReflectValueRef::Message(message) => {
-            write_line(text, depth, format_args!("{name}:"));
-            write_message(text, &**message, depth + 1, false);
+            let mut inner = String::new();
+            write_message(&mut inner, &**message, depth + 1, false);
+            if inner.is_empty() {
+                write_line(text, depth, format_args!("{name}: {{}}"));
+            } else {
+                write_line(text, depth, format_args!("{name}:"));
+                text.push_str(&inner);
+            }
         }
         scalar => write_line(text, depth, format_args!("{name}: {}", plain(scalar))),
     }
