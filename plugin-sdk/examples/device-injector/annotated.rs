@@ -59,7 +59,7 @@ impl Annotated<'_> {
         let options = serde_saphyr::options! { legacy_octal_numbers: true };
         serde_saphyr::from_str_with_options(text, options)
             .map(Some)
-            .map_err(|error| Refusal::new(format_args!("invalid annotation {key}: {error}")))
+            .map_err(|error| Refusal::new(format_args!("invalid annotation {key}: {}", error.without_snippet())))
     }
 }
 

@@ -40,8 +40,9 @@ impl Settings {
     }
 
     pub(crate) fn changed_by(self, config: &str) -> Result<Self, Refusal> {
-        let config: Config = serde_saphyr::from_str(config)
-            .map_err(|error| Refusal::new(format_args!("failed to parse provided configuration: {error}")))?;
+        let config: Config = serde_saphyr::from_str(config).map_err(|error| {
+            Refusal::new(format_args!("failed to parse provided configuration: {}", error.without_snippet()))
+        })?;
         let subscribed = config.events.filter(|list| !list.is_empty()).map(|list| events(&list.join(",")));
         Ok(Self {
             events: subscribed.transpose()?.unwrap_or(self.events),

@@ -64,8 +64,9 @@ impl Plugin for UlimitAdjuster {
             debug!(pod = pod.name, container = container.name, "no limits are annotated");
             return Ok(CreateReply::default());
         };
-        let limits: Vec<Ulimit> = serde_saphyr::from_str(text)
-            .map_err(|error| Refusal::new(format_args!("invalid ulimits annotation {text:?}: {error}")))?;
+        let limits: Vec<Ulimit> = serde_saphyr::from_str(text).map_err(|error| {
+            Refusal::new(format_args!("invalid ulimits annotation {text:?}: {}", error.without_snippet()))
+        })?;
         let mut adjustment = Adjustment::default();
         for limit in limits {
             let limit = limit.rlimit()?;
