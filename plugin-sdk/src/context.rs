@@ -19,12 +19,14 @@ impl Context {
         Self { runtime, deadline, has_no_handler: AtomicBool::new(false) }
     }
 
-    /// The runtime, to ask it for something while it waits for this handler: within the time that is left.
+    /// The runtime, to ask it for something while it waits for this handler: within three quarters of the time that is left, so that
+    /// the handler can still answer if it gets none.
     ///
-    /// Runtimes on Go's NRI before 0.6 hold a lock while they wait. There, update from another task.
+    /// Runtimes on Go's NRI up to 0.12.0 hold a lock while they wait: they make an update when the handler has answered, and
+    /// one that it waits for has failed by then. There, update from another task.
     pub fn runtime(&self) -> Runtime {
         match self.deadline {
-            Some(deadline) => self.runtime.within(deadline.saturating_duration_since(Instant::now())),
+            Some(deadline) => self.runtime.within(deadline.saturating_duration_since(Instant::now()) / 4 * 3),
             None => self.runtime.clone(),
         }
     }
