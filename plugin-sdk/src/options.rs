@@ -27,7 +27,8 @@ pub struct Options {
     pub config: Option<String>,
     /// How long each step of being let in may take: to connect, to register, and to be configured.
     pub registration_timeout: Duration,
-    /// How long it may take to be told what there is, once configured.
+    /// How long it may take to be told what there is, once configured. A plugin that was launched waits for as long as it
+    /// takes: runtimes on Go's NRI before 0.7 tell it of events alone.
     pub sync_timeout: Duration,
     /// How long an update that the plugin asks for may take.
     pub update_timeout: Duration,

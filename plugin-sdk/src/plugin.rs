@@ -32,6 +32,8 @@ pub trait Plugin: Send + Sync + 'static {
     }
 
     /// Tells what there is: once after each connection, before any event. Returns what is to change in it.
+    ///
+    /// A plugin that was launched by a runtime on Go's NRI before 0.7 is not told.
     async fn synchronize(
         &self,
         context: &Context,

@@ -70,13 +70,16 @@ impl Runner {
         if plugin.events().is_empty() {
             return Err(OptionsError::NoEvents);
         }
+        let road = Road::of(connection, launched());
+        // Go's runtimes before 0.7 do not synchronize what they launch.
+        let sync = (!matches!(road, Road::Inherited(_))).then_some(sync_timeout);
         Ok(Self {
             id,
             plugin,
             runtime: Runtime::new(update_timeout),
-            road: Road::of(connection, launched()),
+            road,
             terms: Terms { config, max_sync, is_strict: false },
-            times: Times { registration: registration_timeout, sync: sync_timeout, grace },
+            times: Times { registration: registration_timeout, sync, grace },
             reconnect,
         })
     }

@@ -22,7 +22,8 @@ const FROM_A_RUNTIME: ServeLimits = ServeLimits { requests: 64, bytes: 8 << 20 }
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) registration: Duration,
-    pub(crate) sync: Duration,
+    /// None: it may not happen at all.
+    pub(crate) sync: Option<Duration>,
     pub(crate) grace: Duration,
 }
 
@@ -93,9 +94,11 @@ async fn live(
         Some(_) => {}
         None => return Err(RunError::NotConfigured),
     }
-    let is_synchronized = |step: &Step| matches!(step, Step::Synchronized | Step::ShutDown);
-    if reach(mux, &mut steps, is_synchronized, times.sync, "synchronized").await?.is_none() {
-        return Err(RunError::NotSynchronized);
+    if let Some(timeout) = times.sync {
+        let is_synchronized = |step: &Step| matches!(step, Step::Synchronized | Step::ShutDown);
+        if reach(mux, &mut steps, is_synchronized, timeout, "synchronized").await?.is_none() {
+            return Err(RunError::NotSynchronized);
+        }
     }
     let reason = mux.closed().await;
     let was_told = *steps.borrow() == Step::ShutDown;
