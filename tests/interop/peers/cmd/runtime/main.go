@@ -1,5 +1,5 @@
 // Command runtime is a runtime on Go's own adaptation, for plugins of ours: it listens, launches what is in a directory, and
-// has one pod, `p`, with containers `c0` and so on. It obeys a line of JSON on its standard input at a time, and ends with it:
+// has pods `p0` and so on, with containers `c0` and so on in the first. It obeys a line of JSON on its standard input at a time, and ends with it:
 //
 //	{"do":"CreateContainer","request":{…}}    relays a request to the plugins, messages as JSON, and answers
 //	    {"did":"CreateContainer","reply":{…}} or {"did":"CreateContainer","error":"…"}
@@ -38,6 +38,9 @@ func main() {
 	socket := flag.String("socket", "", "`path` to listen on; nowhere without it")
 	plugins := flag.String("plugins", nowhere, "`directory` of plugins to launch")
 	configs := flag.String("configs", nowhere, "`directory` of their configurations")
+	name := flag.String("name", "go", "what the runtime is called")
+	version := flag.String("version", "v1.2.3", "its version")
+	pods := flag.Int("pods", 1, "how many pods there are")
 	containers := flag.Int("containers", 0, "how many containers there are")
 	envBytes := flag.Int("env-bytes", 0, "how much of an environment each of them has")
 	request := flag.Duration("request-timeout", 2*time.Second, "how long a plugin may take to answer")
@@ -51,17 +54,17 @@ func main() {
 	} else {
 		options = append(options, adaptation.WithSocketPath(*socket))
 	}
-	if err := serve(newStore(*containers, *envBytes), options); err != nil {
+	if err := serve(newStore(*pods, *containers, *envBytes), *name, *version, options); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func serve(s *store, options []adaptation.Option) error {
+func serve(s *store, name, version string, options []adaptation.Option) error {
 	nrilog.Set(&s.diary)
 	if evictions != nil {
 		options = append(options, evictions(&s.diary))
 	}
-	nri, err := adaptation.New("go", "v1.2.3", s.synchronize, s.update, options...)
+	nri, err := adaptation.New(name, version, s.synchronize, s.update, options...)
 	if err != nil {
 		return err
 	}

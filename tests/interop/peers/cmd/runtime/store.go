@@ -16,12 +16,16 @@ type store struct {
 	containers []*api.Container
 }
 
-func newStore(containers, envBytes int) *store {
-	s := &store{pods: []*api.PodSandbox{{Id: "p", Name: "p"}}}
+func newStore(pods, containers, envBytes int) *store {
+	s := &store{}
+	for n := range pods {
+		id := fmt.Sprint("p", n)
+		s.pods = append(s.pods, &api.PodSandbox{Id: id, Name: id})
+	}
 	env := []string{"E=" + strings.Repeat("x", max(envBytes-len("E="), 0))}
 	for n := range containers {
 		id := fmt.Sprint("c", n)
-		s.containers = append(s.containers, &api.Container{Id: id, Name: id, PodSandboxId: "p", Env: env})
+		s.containers = append(s.containers, &api.Container{Id: id, Name: id, PodSandboxId: "p0", Env: env})
 	}
 	return s
 }
