@@ -5,6 +5,7 @@
 mod adaptation;
 mod adjusting;
 mod call;
+mod containerd;
 mod envelope;
 mod faults;
 mod graph;
