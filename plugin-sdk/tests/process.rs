@@ -1,5 +1,7 @@
 //! The examples as processes: what a user sees, and what a runtime that launches them does.
 
+#![allow(clippy::unwrap_used, reason = "these are tests, and what they share")]
+
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
