@@ -19,7 +19,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Tools that `scripts/setup` installed come before the machine's own.
 export PATH := $(shell scripts/setup path):$(PATH)
 
-.PHONY: help build run test conformance bench bench-shim fuzz lint fmt install setup setup-go peers daemons clean
+.PHONY: help build run test conformance bench bench-sdk bench-shim fuzz lint fmt install setup setup-go peers daemons clean
 .DEFAULT_GOAL := help
 
 help: ## List what there is to make
@@ -56,6 +56,13 @@ bench: setup peers ## Measure us beside Go, in one interleaved run
 	    echo "relay-bench $$what"; \
 	    $(TARGET)/release/relay-bench $$what --write docs/benchmarks.md $(BENCH) || missed=1; \
 	done; exit $$missed
+
+# As small as a program that every node runs should be.
+bench-sdk: setup peers ## Measure a plugin of ours beside one on Go's stub
+	$(CARGO) build --profile shim --package nri-plugin --example logger
+	sync # Pages of a program that are not on the disk yet would count as written to.
+	$(CARGO) run --bin sdk-bench -- $(TARGET)/shim/examples/logger $(PEERS)/bin/v0.12.5/logger \
+	    $(PEERS)/bin/v0.12.5/runtime --write docs/benchmarks.md
 
 bench-shim: setup daemons ## Measure a shim of ours beside Go's for runc
 	$(CARGO) build --profile shim --package shim-plugins --example hello_shim

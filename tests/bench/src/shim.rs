@@ -4,6 +4,9 @@
 //! the answer, and calls Connect. The time is from the beginning to the answer of Connect, since Go's `start` returns before
 //! its server is ready. Then the shim is left alone for a moment, and its memory is read.
 
+mod middle;
+mod resident;
+
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -56,19 +59,14 @@ fn report([ours, gos]: &[Vec<[f64; 3]>; 2], rounds: usize) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "Medians of {rounds} rounds.\n\n| | Go | Rust | ratio | bar | |\n|---|--:|--:|--:|--:|---|")?;
     for index in 0..3 {
-        let (go, rust) = (median(gos, index), median(ours, index));
+        let median = |samples: &[[f64; 3]]| middle::median(samples.iter().map(|sample| sample[index]));
+        let (go, rust) = (median(gos), median(ours));
         let (ratio, bar) = (rust / go, BARS[index]);
         let verdict = if ratio <= bar { "met" } else { "missed" };
         let (name, unit) = (NAMES[index], UNITS[index]);
         writeln!(out, "| {name} | {go:.2} {unit} | {rust:.2} {unit} | {ratio:.2} | {bar} | {verdict} |")?;
     }
     Ok(())
-}
-
-fn median(samples: &[[f64; 3]], index: usize) -> f64 {
-    let mut values: Vec<_> = samples.iter().map(|sample| sample[index]).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Milliseconds until it is ready; private and resident memory in MiB.
@@ -87,7 +85,7 @@ async fn measure(program: &Path) -> Result<[f64; 3]> {
     let ready = begun.elapsed();
 
     tokio::time::sleep(REST).await;
-    let [private, resident] = memory(connected.shim_pid)?;
+    let [private, resident] = resident::memory(connected.shim_pid)?;
     task.shutdown(context::with_duration(LIMIT), &ShutdownRequest::new()).await?;
     let gone = PathBuf::from(format!("/proc/{}/cwd", connected.shim_pid));
     let over = Instant::now() + LIMIT;
@@ -122,14 +120,4 @@ fn start(program: &Path, bundle: &Path) -> Result<String> {
     let output = child.wait_with_output()?;
     ensure!(output.status.success(), "{} ended with {}", program.display(), output.status);
     Ok(BootstrapResult::parse_from_bytes(&output.stdout)?.address)
-}
-
-/// What a process has of memory, in MiB: what it wrote to, which no other shim shares with it, and all that it touched.
-fn memory(pid: u32) -> Result<[f64; 2]> {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
-    let of = |key: &str| -> f64 {
-        let line = text.lines().find_map(|line| line.strip_prefix(key)?.split_whitespace().next()?.parse::<f64>().ok());
-        line.unwrap_or(f64::NAN) / 1024.0
-    };
-    Ok([of("Private_Dirty:"), of("Rss:")])
 }
