@@ -80,7 +80,7 @@ async fn is_in(version: Version, plugin: &mut Program) {
     assert_eq!(plugin.wrote().await.unwrap()["heard"], "Synchronize");
 }
 
-/// The update that a runtime has of a container with so many shares of a processor.
+/// How many shares of a processor a container is to have, by the updates in what a runtime told.
 fn updated(line: &Value, id: &str) -> Option<String> {
     let of = |list: &Vec<Value>| list.iter().find(|update| update["container_id"] == id).cloned();
     let update = line["updates"].as_array().or(line["update"].as_array()).and_then(of)?;

@@ -1,6 +1,7 @@
 //! A runtime on Go's own adaptation.
 
 use std::collections::VecDeque;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use nri_proto::Event;
@@ -10,6 +11,9 @@ use tokio::process::Command;
 
 use crate::program::Program;
 use crate::stubs::Version;
+
+/// Where plugins complain.
+const COMPLAINTS: &str = "complaints";
 
 /// A machine with a version of Go's NRI: a runtime on it can be started and started again.
 pub(crate) struct Host {
@@ -39,11 +43,20 @@ impl Host {
         runtime
     }
 
-    /// Starts a plugin that connects to the socket of this host.
+    /// Starts a plugin that connects to the socket of this host. What it complains about is told if the test fails.
     pub(crate) fn plugin(&self, program: &Path, args: &[&str]) -> Program {
+        let complaints = File::options().create(true).append(true).open(self.path(COMPLAINTS)).unwrap();
         let mut command = Command::new(program);
-        command.arg("--socket").arg(self.path("nri.sock")).args(args);
+        command.arg("--socket").arg(self.path("nri.sock")).args(args).stderr(complaints);
         Program::start(command)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the plugins said:\n{}", fs::read_to_string(self.path(COMPLAINTS)).unwrap_or_default());
+        }
     }
 }
 
@@ -70,9 +83,8 @@ impl GoRuntime {
     }
 
     /// Waits until this is in its log.
-    pub(crate) async fn logs(&mut self, text: &str) -> String {
-        let line = self.until(|line| line["log"].as_str().is_some_and(|log| log.contains(text))).await;
-        line["log"].as_str().unwrap().to_owned()
+    pub(crate) async fn logs(&mut self, text: &str) {
+        self.until(|line| line["log"].as_str().is_some_and(|log| log.contains(text))).await;
     }
 
     /// Waits until a plugin has joined, and returns what it was told of and wants to be updated.
