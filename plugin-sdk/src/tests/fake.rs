@@ -9,6 +9,7 @@ use nri_proto::call::{CallError, Client, Method, ServeLimits, serve};
 use nri_proto::mux::{ChannelId, Limits, Mux};
 use nri_proto::{Container, Event, EventMask, Pod, api, service};
 use protobuf::{Message, MessageFull};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use ttrpc::r#async::TtrpcContext;
@@ -39,7 +40,7 @@ pub(super) struct FakeRuntime {
 
 /// What a runtime was told and asked for.
 #[derive(Clone, Default)]
-pub(super) struct Heard(Arc<Mutex<Said>>);
+pub(super) struct Heard(Arc<Mutex<Said>>, watch::Sender<bool>);
 
 #[derive(Default)]
 struct Said {
@@ -94,9 +95,7 @@ impl FakeRuntime {
 
     /// Waits until the plugin has registered.
     pub(super) async fn registered(&self) {
-        while self.heard.registered().is_empty() {
-            tokio::task::yield_now().await;
-        }
+        self.heard.1.subscribe().wait_for(|is_registered| *is_registered).await.unwrap();
     }
 
     /// Lets the plugin in.
@@ -138,6 +137,7 @@ struct Front {
 impl service::Runtime for Front {
     async fn register_plugin(&self, _: &TtrpcContext, plugin: api::RegisterPluginRequest) -> ttrpc::Result<api::Empty> {
         self.heard.0.lock().unwrap().registered.push(plugin);
+        self.heard.1.send_replace(true);
         match self.manner {
             Manner::Accepts => {}
             Manner::Refuses => {

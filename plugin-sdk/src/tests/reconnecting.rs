@@ -50,6 +50,36 @@ async fn after_a_restart_of_the_runtime_the_plugin_is_synchronized_anew() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_handler_whose_runtime_leaves_runs_to_its_end() {
+    let ((first, one), (second, other)) = (FakeRuntime::new(Manner::Accepts), FakeRuntime::new(Manner::Accepts));
+    let (running, _) = among(vec![one, other], FakePlugin { takes: SECOND, ..starts() });
+    first.admit().await;
+    let leaving = async {
+        tokio::time::sleep(SECOND / 2).await;
+        first.mux.close();
+    };
+    let (answer, ()) = tokio::join!(first.start("c1"), leaving);
+    assert!(answer.is_err());
+    second.admit().await;
+    assert_eq!(running.plugin.lines(), ["Synchronize 0 0", "StartContainer c1", "started c1", "Synchronize 0 0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_restarts_are_a_hundred_synchronizations() {
+    let (runtimes, streams): (Vec<_>, Vec<_>) = (0..100).map(|_| FakeRuntime::new(Manner::Accepts)).unzip();
+    let (running, _) = among(streams, starts());
+    for runtime in &runtimes {
+        runtime.admit().await;
+        runtime.start("c").await.unwrap();
+        runtime.mux.close();
+        tokio::time::sleep(SECOND).await;
+    }
+    let expected = ["Synchronize 0 0", "StartContainer c", "started c"].repeat(100);
+    assert_eq!(running.plugin.lines(), expected);
+    assert_eq!(Arc::strong_count(&running.plugin), 2, "the test's and the runner's");
+}
+
+#[tokio::test(start_paused = true)]
 async fn half_a_synchronization_is_not_continued_by_the_next_runtime() {
     let ((first, one), (second, other)) = (FakeRuntime::new(Manner::Accepts), FakeRuntime::new(Manner::Accepts));
     let ((third, another), mut streams) = (FakeRuntime::new(Manner::Accepts), vec![one, other]);
