@@ -73,12 +73,13 @@ impl Runner {
         let road = Road::of(connection, launched());
         // Go's runtimes before 0.7 do not synchronize what they launch.
         let sync = (!matches!(road, Road::Inherited(_))).then_some(sync_timeout);
+        let may_come_back = road.leads_back();
         Ok(Self {
             id,
             plugin,
             runtime: Runtime::new(update_timeout),
             road,
-            terms: Terms { config, max_sync, is_strict: false },
+            terms: Terms { config, max_sync, is_strict: false, may_come_back },
             times: Times { registration: registration_timeout, sync, grace },
             reconnect,
         })

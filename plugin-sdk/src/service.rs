@@ -51,6 +51,8 @@ pub(crate) struct Terms {
     pub(crate) max_sync: usize,
     /// A subscription without a handler is an error, not a warning.
     pub(crate) is_strict: bool,
+    /// Whether a runtime that refuses a subscription can be tried with less.
+    pub(crate) may_come_back: bool,
 }
 
 /// A plugin as a runtime sees it, for one connection.
@@ -135,8 +137,11 @@ impl Service {
         let Some(mask) = events.to_wire() else {
             return Err(Refusal::new(format_args!("the runtime is too old for all of {wanted}")));
         };
+        let is_risky = understood.may_refuse(events);
+        // Nothing means all that the runtime knows, which it cannot refuse. What was not wanted is then answered for the plugin.
+        let mask = if is_risky && !self.terms.may_come_back { 0 } else { mask };
         tracing::info!(runtime, version, nri, %events, "configured");
-        self.step.send_replace(Step::Configured { may_be_refused: understood.may_refuse(events) });
+        self.step.send_replace(Step::Configured { may_be_refused: is_risky });
         let failure_policy = Some(self.plugin.failure_policy().into()).into();
         let answer = api::ConfigureResponse { events: mask, failure_policy, ..Default::default() };
         Ok(Subscribed { events, answer })
