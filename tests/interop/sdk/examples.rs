@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use nri_proto::Event;
 use serde_json::{Value, json};
 
-use super::launched::known;
 use super::under_every_runtime;
 use crate::program::Program;
 use crate::sdk::host::{GoRuntime, Host};
@@ -111,7 +110,7 @@ async fn the_examples_can_be_launched(host: Host) {
     }
     fs::write(configs.join("10-logger.conf"), format!("logFile: {}\naddEnv: SEEN\n", log.display())).unwrap();
     let args = ["-plugins", plugins.to_str().unwrap(), "-configs", configs.to_str().unwrap()];
-    let mut runtime = host.start(&[&args, known(host.version)].concat()).await;
+    let mut runtime = host.start(&args).await;
     let annotations = json!({"devices.noderesource.dev/container.app": DEVICE});
     let reply = runtime.ask(Event::CreateContainer, request(annotations)).await.unwrap();
     assert_eq!(reply["adjust"]["env"][0]["key"], "SEEN");

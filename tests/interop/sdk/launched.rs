@@ -30,14 +30,8 @@ async fn launch(host: &Host, settings: &str) -> (GoRuntime, Diary) {
     fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
     let diary = host.path("diary");
     fs::write(configs.join("storyteller.conf"), format!("--diary {} {settings}", diary.display())).unwrap();
-    let dirs = ["-plugins", plugins.to_str().unwrap(), "-configs", configs.to_str().unwrap(), "-containers", "2"];
-    (host.start(&[&dirs, known(host.version)].concat()).await, Diary { text: diary, read: 0 })
-}
-
-/// Flags for a runtime whose version of NRI can be told from its name. Between 0.7 and 0.10 it cannot be told otherwise, so that a plugin asks
-/// for events that such a runtime does not know, and one that is launched has no second chance.
-pub(super) fn known(version: Version) -> &'static [&'static str] {
-    if version == Version::V0_8_0 { &["-name", "containerd", "-version", "v2.0.14"] } else { &[] }
+    let args = ["-plugins", plugins.to_str().unwrap(), "-configs", configs.to_str().unwrap(), "-containers", "2"];
+    (host.start(&args).await, Diary { text: diary, read: 0 })
 }
 
 /// What a plugin writes to a file: it has no output of its own.
