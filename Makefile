@@ -19,7 +19,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Tools that `scripts/setup` installed come before the machine's own.
 export PATH := $(shell scripts/setup path):$(PATH)
 
-.PHONY: help build run test conformance bench bench-shim fuzz lint fmt install setup setup-go peers daemons clean
+.PHONY: help build run test conformance bench bench-sdk bench-shim fuzz lint fmt install setup setup-go peers daemons clean
 .DEFAULT_GOAL := help
 
 help: ## List what there is to make
@@ -57,6 +57,13 @@ bench: setup peers ## Measure us beside Go, in one interleaved run
 	    $(TARGET)/release/relay-bench $$what --write docs/benchmarks.md $(BENCH) || missed=1; \
 	done; exit $$missed
 
+# As small as a program that every node runs should be.
+bench-sdk: setup peers ## Measure a plugin of ours beside one on Go's stub
+	$(CARGO) build --profile shim --package nri-plugin --example logger
+	sync # Pages of a program that are not on the disk yet would count as written to.
+	$(CARGO) run --bin sdk-bench -- $(TARGET)/shim/examples/logger $(PEERS)/bin/v0.12.5/logger \
+	    $(PEERS)/bin/v0.12.5/runtime --write docs/benchmarks.md
+
 bench-shim: setup daemons ## Measure a shim of ours beside Go's for runc
 	$(CARGO) build --profile shim --package shim-plugins --example hello_shim
 	sync # Pages of a program that are not on the disk yet would count as written to.
@@ -75,13 +82,14 @@ lint: setup setup-go ## Check format, lints, documentation, licences and sources
 	$(CARGO) deny --locked check bans licenses sources
 	shellcheck .ci/run scripts/* $(PEERS)/build $(DAEMONS)/build
 	$(PEERS)/build vet
-	cd $(PEERS) && unformatted=$$(gofmt -l .) && [ -z "$$unformatted" ] || \
+	cd $(DAEMONS)/v2.4.2 && go vet ./...
+	unformatted=$$(gofmt -l $(PEERS) $(DAEMONS)) && [ -z "$$unformatted" ] || \
 	    { echo "make: gofmt would change these, see make fmt: $$unformatted"; exit 1; }
 
 fmt: setup setup-go ## Format Rust and Go
 	$(CARGO) fmt --all
 	$(CARGO) fmt --manifest-path $(FUZZ)/Cargo.toml
-	gofmt -w $(PEERS)
+	gofmt -w $(PEERS) $(DAEMONS)
 
 install: $(if $(PROGRAMS),build) ## Install below DESTDIR and PREFIX
 	install -d '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/decisions' '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/guides'
@@ -103,7 +111,7 @@ setup-go:
 peers: setup-go ## Build the Go programs that the tests talk to
 	$(PEERS)/build
 
-daemons: setup-go ## Build the containerds that shims are tested under
+daemons: setup-go ## Build the containerds that shims and plugins are tested under
 	$(DAEMONS)/build
 
 clean: ## Remove what was built here; tools of the user stay

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+use protobuf::Message;
 use protobuf::descriptor::field_descriptor_proto::Type;
 use protobuf::descriptor::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto};
 use ttrpc_codegen::{Codegen, Customize, ProtobufCustomize};
@@ -15,20 +16,18 @@ fn main() -> io::Result<()> {
     println!("cargo:rerun-if-changed=nri.proto");
 
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts"));
-    // Descriptors would be in each program, and are wanted by tests alone.
-    generate(&out_dir, ProtobufCustomize::default().lite_runtime(true))?;
+    generate(&out_dir)?;
     stay_safe(&out_dir.join("nri_ttrpc.rs"))?;
     fs::write(out_dir.join("m.rs"), MODULES)?;
 
-    let described = out_dir.join("described");
-    fs::create_dir_all(&described)?;
-    generate(&described, ProtobufCustomize::default())?;
-    fs::write(described.join("m.rs"), "pub mod nri;\n")?;
-
-    fs::write(out_dir.join("shapes.rs"), shapes(&parse()?))
+    let file = parse()?;
+    fs::write(out_dir.join("nri.bin"), file.write_to_bytes()?)?;
+    fs::write(out_dir.join("shapes.rs"), shapes(&file))
 }
 
-fn generate(out_dir: &Path, messages: ProtobufCustomize) -> io::Result<()> {
+fn generate(out_dir: &Path) -> io::Result<()> {
+    // Without descriptors, which would be in each program; see `src/descriptor.rs`.
+    let messages = ProtobufCustomize::default().lite_runtime(true);
     Codegen::new()
         .out_dir(out_dir)
         .include(".")

@@ -12,8 +12,7 @@
 pub mod bounded;
 pub mod call;
 pub mod defaults;
-#[cfg(test)]
-mod described;
+pub mod descriptor;
 pub mod encode;
 pub mod event;
 mod generated;

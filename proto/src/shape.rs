@@ -53,11 +53,11 @@ mod tests {
     use protobuf::reflect::{MessageDescriptor, RuntimeFieldType, RuntimeType};
 
     use super::{Inner, SHAPES, Shape};
-    use crate::described;
+    use crate::descriptor;
 
     #[test]
     fn the_table_says_what_the_descriptors_say() {
-        let messages: Vec<_> = described::nri::file_descriptor().messages().collect();
+        let messages: Vec<_> = descriptor::file().messages().collect();
         assert_eq!(messages.len(), SHAPES.len());
         for (message, (name, fields)) in messages.iter().zip(SHAPES) {
             assert_eq!(message.name(), *name);

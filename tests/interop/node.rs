@@ -1,21 +1,18 @@
 //! A runtime of ours, and plugins that are processes of their own.
 
-use std::io;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use nri_adaptation::snapshot::Snapshot;
 use nri_adaptation::{Adaptation, Config, Happening, Source};
 use nri_proto::{Container, Eviction, PluginId, Pod, Update};
-use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::Command;
 use tokio::sync::broadcast::Receiver;
 use tokio::time::timeout;
 
 use crate::peer::PATIENCE;
+pub(crate) use crate::program::Program as Plugin;
 
 /// A runtime with one pod, `p`, and plugins.
 pub(crate) struct Node {
@@ -87,9 +84,7 @@ impl Node {
     pub(crate) fn plugin(&self, program: &Path, args: &[&str]) -> Plugin {
         let mut command = Command::new(program);
         command.arg("-socket").arg(self.directory.path().join("nri.sock")).args(args);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
-        let wrote = BufReader::new(child.stdout.take().unwrap()).lines();
-        Plugin { commands: child.stdin.take(), wrote, child }
+        Plugin::start(command)
     }
 
     /// What happens next.
@@ -135,43 +130,5 @@ impl Node {
             (plugin.to_string(), container_id.clone(), reason.clone())
         };
         evicted.iter().map(eviction).collect()
-    }
-}
-
-/// A plugin that runs. It is killed when this is dropped.
-pub(crate) struct Plugin {
-    child: Child,
-    commands: Option<ChildStdin>,
-    wrote: Lines<BufReader<ChildStdout>>,
-}
-
-impl Plugin {
-    /// What it writes down next; nothing more once it has ended.
-    pub(crate) async fn wrote(&mut self) -> Option<Value> {
-        let line = timeout(PATIENCE, self.wrote.next_line()).await.expect("it writes nothing").unwrap()?;
-        Some(serde_json::from_str(&line).unwrap())
-    }
-
-    /// The same, until it has ended.
-    pub(crate) async fn wrote_last(&mut self) -> Vec<Value> {
-        let mut all = Vec::new();
-        while let Some(line) = self.wrote().await {
-            all.push(line);
-        }
-        all
-    }
-
-    pub(crate) async fn obey(&mut self, command: &str) {
-        let commands = self.commands.as_mut().unwrap();
-        commands.write_all(format!("{command}\n").as_bytes()).await.unwrap();
-    }
-
-    pub(crate) async fn kill(&mut self) {
-        self.child.kill().await.unwrap();
-    }
-
-    /// Waits until it has ended by itself.
-    pub(crate) async fn ended(mut self) -> io::Result<ExitStatus> {
-        timeout(PATIENCE, self.child.wait()).await.expect("it does not end")
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use nri_tests::{described, go};
+use nri_proto::descriptor;
+use nri_tests::go;
 use protobuf::descriptor::field_descriptor_proto::Label;
 use protobuf::descriptor::{
     DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto, MethodDescriptorProto,
@@ -17,7 +18,7 @@ fn our_schema_is_that_of_the_go_module_field_by_field() {
     assert!(output.status.success(), "{output:?}");
     let theirs = String::from_utf8(output.stdout).unwrap();
 
-    check(&lines(&described::file()), &theirs.lines().map(str::to_owned).collect());
+    check(&lines(&descriptor::proto()), &theirs.lines().map(str::to_owned).collect());
 }
 
 fn check(ours: &BTreeSet<String>, theirs: &BTreeSet<String>) {

@@ -46,6 +46,25 @@ pub(crate) enum Version {
     V0_12_5,
 }
 
+impl Version {
+    /// As its tag is called.
+    pub(crate) fn tag(self) -> &'static str {
+        match self {
+            Self::V0_3_0 => "v0.3.0",
+            Self::V0_6_1 => "v0.6.1",
+            Self::V0_8_0 => "v0.8.0",
+            Self::V0_10_0 => "v0.10.0",
+            Self::V0_12_5 => "v0.12.5",
+        }
+    }
+
+    /// What it can tell of in a whole life, in this order.
+    pub(crate) fn life(self) -> impl Iterator<Item = Event> {
+        let is_new = |event: &Event| matches!(event, Event::UpdatePodSandbox | Event::PostUpdatePodSandbox);
+        LIFE.into_iter().filter(move |event| self >= Self::V0_10_0 || !is_new(event))
+    }
+}
+
 /// A plugin of ours that was built with one.
 pub(crate) struct Stub {
     version: Version,
@@ -54,14 +73,7 @@ pub(crate) struct Stub {
 
 /// Tells one story, unless there is no Go.
 pub(crate) async fn on<F: Future<Output = ()>>(version: Version, story: fn(Stub) -> F) {
-    let name = match version {
-        Version::V0_3_0 => "v0.3.0",
-        Version::V0_6_1 => "v0.6.1",
-        Version::V0_8_0 => "v0.8.0",
-        Version::V0_10_0 => "v0.10.0",
-        Version::V0_12_5 => "v0.12.5",
-    };
-    let Ok(program) = go::peer(name, "stubplugin") else { return };
+    let Ok(program) = go::peer(version.tag(), "stubplugin") else { return };
     story(Stub { version, program }).await;
 }
 
@@ -106,10 +118,6 @@ impl Stub {
         self.version >= Version::V0_12_5
     }
 
-    fn knows_of_pods_with_new_limits(&self) -> bool {
-        self.version >= Version::V0_10_0
-    }
-
     /// Since v0.12.4.
     fn declares(&self) -> bool {
         self.version >= Version::V0_12_5
@@ -117,9 +125,7 @@ impl Stub {
 
     /// What it is told of in a whole life, in this order.
     fn life(&self) -> impl Iterator<Item = Event> {
-        let is_new = |event: &Event| matches!(event, Event::UpdatePodSandbox | Event::PostUpdatePodSandbox);
-        let knows = self.knows_of_pods_with_new_limits();
-        LIFE.into_iter().filter(move |event| knows || !is_new(event))
+        self.version.life()
     }
 
     /// Starts a plugin and waits until it has joined and has written down the two things that everyone hears then.
@@ -301,7 +307,7 @@ async fn a_plugin_that_is_killed_is_gone_and_may_join_again(stub: Stub) {
 }
 
 /// What a pod and its container go through, in this order.
-const LIFE: [Event; 13] = [
+pub(crate) const LIFE: [Event; 13] = [
     Event::RunPodSandbox,
     Event::UpdatePodSandbox,
     Event::PostUpdatePodSandbox,
@@ -345,7 +351,7 @@ async fn tell(operation: &Operation, event: Event) -> Result<(), RelayError> {
 }
 
 /// What a plugin writes down then.
-fn heard(event: Event) -> Value {
+pub(crate) fn heard(event: Event) -> Value {
     let mut line = json!({"heard": event.rpc(), "pod": "p"});
     if event.rpc().ends_with("Container") {
         line["container"] = "c0".into();

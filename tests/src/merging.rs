@@ -12,7 +12,7 @@ use nri_proto::api::{
 };
 use protobuf::Message;
 
-use crate::described::text;
+use crate::text::text;
 
 pub use strategies::{case, container, create_reply, resources, stop_reply, update_reply};
 

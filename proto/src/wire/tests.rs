@@ -1,11 +1,11 @@
 use std::fmt::Debug;
 
 use proptest::prelude::*;
-use protobuf::{Enum, EnumFull as _, EnumOrUnknown, Message};
+use protobuf::{Enum, EnumOrUnknown, Message};
 
 use super::Translate;
 use crate::words::*;
-use crate::{api, described};
+use crate::{api, descriptor};
 
 mod fill;
 mod marker;
@@ -181,9 +181,10 @@ where
 
 #[test]
 fn a_field_has_the_name_of_the_protocol() {
+    let fields = descriptor::file().enum_by_package_relative_name("Field").unwrap();
     for field in Field::all() {
         let number: EnumOrUnknown<api::Field> = field.translate();
-        let descriptor = described::nri::Field::enum_descriptor().value_by_number(number.value()).unwrap();
+        let descriptor = fields.value_by_number(number.value()).unwrap();
         assert_eq!(field.to_string(), descriptor.name());
         assert_eq!(Field::named(descriptor.name()), Some(field));
     }

@@ -10,7 +10,7 @@ use crate::options::{Case, Options};
 use crate::process::{ADJUSTS, Cluster, PLAIN, Setup, Side};
 use crate::row::Row;
 use crate::work::Op;
-use crate::{beside, crowd, joining, latency, memory, payload, report};
+use crate::{beside, crowd, joining, latency, memory, page, payload, report};
 
 /// How many plugins adjust containers.
 const ADJUSTING: usize = 3;
@@ -82,7 +82,7 @@ impl Bench<'_> {
 
     fn found(&mut self, rows: impl IntoIterator<Item = Row>) -> Result<()> {
         for row in rows {
-            report::say(&format!("{row}\n"))?;
+            page::say(&format!("{row}\n"))?;
             self.rows.push(row);
         }
         Ok(())
@@ -105,7 +105,7 @@ pub(crate) fn compare(options: &Options) -> Result<Comparison> {
     let awake = Awake::start()?;
     let mut bench =
         Bench { options, request: file.path(), awake, rows: vec![], go: String::new(), rust: String::new() };
-    report::say(&report::heading(baseline))?;
+    page::say(&report::heading(baseline))?;
     for case in &options.only {
         bench.compare(*case)?;
     }

@@ -17,6 +17,7 @@ mod memory;
 mod merge;
 mod noise;
 mod options;
+mod page;
 mod payload;
 mod process;
 mod report;
@@ -38,7 +39,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 fn main() -> Result<ExitCode> {
     match Face::parse(std::env::args().skip(1))? {
         Face::Help => {
-            report::say(options::USAGE)?;
+            page::say(options::USAGE)?;
             Ok(ExitCode::SUCCESS)
         }
         Face::Adaptation(served) => {

@@ -7,6 +7,9 @@
 //!
 //! It takes root, `runc` and a static `busybox`.
 
+mod middle;
+mod resident;
+
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -23,6 +26,8 @@ use shim_plugins::ttrpc::asynchronous::Client;
 use shim_plugins::ttrpc::asynchronous::transport::Socket;
 use shim_plugins::ttrpc::context;
 use tempfile::TempDir;
+
+use self::middle::median;
 
 const NAMESPACE: &str = "bench";
 const ROUNDS: usize = 15;
@@ -67,19 +72,13 @@ fn report([ours, gos]: &[Vec<[f64; 3]>; 2], rounds: usize) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "Medians of {rounds} rounds.\n\n| | Go | Rust | ratio | bar | |\n|---|--:|--:|--:|--:|---|")?;
     for index in 0..3 {
-        let (go, rust) = (median(gos, index), median(ours, index));
+        let (go, rust) = (median(gos.iter().map(|of| of[index])), median(ours.iter().map(|of| of[index])));
         let (ratio, bar) = (rust / go, BARS[index]);
         let verdict = if ratio <= bar { "met" } else { "missed" };
         let (name, unit) = (NAMES[index], UNITS[index]);
         writeln!(out, "| {name} | {go:.2} {unit} | {rust:.2} {unit} | {ratio:.2} | {bar} | {verdict} |")?;
     }
     Ok(())
-}
-
-fn median(samples: &[[f64; 3]], index: usize) -> f64 {
-    let mut values: Vec<_> = samples.iter().map(|sample| sample[index]).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Milliseconds until it is ready.
@@ -163,7 +162,7 @@ impl Containerd {
         let run = ["run", "-d", "--runtime", &program, "--rootfs", &rootfs, &id, "/bin/sleep", "1000"];
         ensure!(self.ctr(&run)?.success(), "containerd could not run a container with {program}");
         std::thread::sleep(REST);
-        let memory = memory(shim_of(&id)?)?;
+        let memory = resident::memory(shim_of(&id)?)?;
         ensure!(self.ctr(&["task", "kill", "-s", "KILL", &id])?.success(), "could not kill the container");
         // It complains about the code of a container that was killed.
         until("the container can be removed", || {
@@ -217,14 +216,4 @@ fn start(program: &Path, bundle: &Path, containerd: &Path) -> Result<String> {
     let output = child.wait_with_output()?;
     ensure!(output.status.success(), "{} ended with {}", program.display(), output.status);
     Ok(BootstrapResult::parse_from_bytes(&output.stdout)?.address)
-}
-
-/// What a process has of memory, in MiB: what it wrote to, which no other shim shares with it, and all that it touched.
-fn memory(pid: u32) -> Result<[f64; 2]> {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
-    let of = |key: &str| -> f64 {
-        let line = text.lines().find_map(|line| line.strip_prefix(key)?.split_whitespace().next()?.parse::<f64>().ok());
-        line.unwrap_or(f64::NAN) / 1024.0
-    };
-    Ok([of("Private_Dirty:"), of("Rss:")])
 }

@@ -3,8 +3,8 @@ use std::fmt;
 use nri_adaptation::merge::{Applied, CreateMerge, Dropped, MergeError, StopMerge, UpdateMerge};
 use nri_proto::api::{Container, ContainerAdjustment, ContainerUpdate, LinuxResources, OwningPlugins};
 use nri_proto::{PluginId, Resources};
-use nri_tests::described::text;
 use nri_tests::merging::{Case, OWN, PLUGINS};
+use nri_tests::text::text;
 
 /// What came of a case, on either side.
 #[derive(Clone, PartialEq)]

@@ -1,9 +1,13 @@
 //! Fills messages by looking at their descriptors, so that no field can be forgotten.
 
-use protobuf::reflect::{EnumDescriptor, MessageDescriptor, ReflectValueBox, RuntimeFieldType, RuntimeType};
+use std::sync::LazyLock;
+
+use protobuf::reflect::{
+    EnumDescriptor, FileDescriptor, MessageDescriptor, ReflectValueBox, RuntimeFieldType, RuntimeType,
+};
 use protobuf::{Message, MessageDyn, UnknownFields};
 
-use crate::described;
+use crate::descriptor;
 
 /// Returns a message in which every field is set, and no two to the same value where values can differ.
 pub(super) fn full<M: Message>() -> M {
@@ -189,12 +193,13 @@ fn add_unknown(fields: &mut UnknownFields) {
 
 /// Makes a message that has descriptors, and of its bytes the one that has none.
 fn make<M: Message>(choices: &mut dyn Choices) -> M {
-    let bytes = message(&descriptor::<M>(), choices).write_to_bytes_dyn().expect("encoding to memory does not fail");
+    let bytes = message(&kind::<M>(), choices).write_to_bytes_dyn().expect("encoding to memory does not fail");
     M::parse_from_bytes(&bytes).expect("it has just been encoded")
 }
 
-fn descriptor<M: Message>() -> MessageDescriptor {
-    described::nri::file_descriptor().message_by_package_relative_name(M::NAME).expect("it is a message of NRI")
+fn kind<M: Message>() -> MessageDescriptor {
+    static FILE: LazyLock<FileDescriptor> = LazyLock::new(descriptor::file);
+    descriptor::kind::<M>(&FILE)
 }
 
 #[test]
@@ -208,7 +213,7 @@ fn a_full_message_has_every_field() {
         }
     }
 
-    for kind in [descriptor::<crate::api::PodSandbox>(), descriptor::<crate::api::Container>()] {
+    for kind in [kind::<crate::api::PodSandbox>(), kind::<crate::api::Container>()] {
         check(&*message(&kind, &mut Full { last: 0, unknown: true }));
     }
 }
