@@ -40,11 +40,11 @@ pub(crate) enum Understood {
 }
 
 impl Understood {
-    /// What is left of a subscription, for a runtime that may have refused it before.
-    pub(crate) fn of(self, wanted: EventMask, was_refused: bool) -> EventMask {
+    /// What is left of a subscription. Who is careful asks a runtime of which nothing is known for no more than any knows.
+    pub(crate) fn of(self, wanted: EventMask, is_careful: bool) -> EventMask {
         let understood = match self {
             Self::Only(events) => events,
-            Self::Unknown if was_refused => FIRST,
+            Self::Unknown if is_careful => FIRST,
             Self::Unknown => EventMask::ALL,
         };
         wanted.iter().filter(|event| understood.contains(*event)).collect()

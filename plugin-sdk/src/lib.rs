@@ -59,8 +59,8 @@
 //! - [`Plugin`]: all that a plugin can hear and say. [`Context`] and [`Runtime`]: to ask the runtime for something, in a handler or at any time.
 //! - [`Options`]: who the plugin is and how it reaches its runtime. By default that is as with Go's plugins: `NRI_PLUGIN_NAME`, `NRI_PLUGIN_IDX` and
 //!   `NRI_PLUGIN_SOCKET` of a runtime that launches it, or the program's name, such as `10-cache`, and `/var/run/nri/nri.sock`.
-//! - [`cli`] (feature `cli`): the flags that every plugin has, a log, and a `main`.
-//! - [`testing`] (feature `testing`): a runtime in the same process, for tests.
+//! - `cli` (feature `cli`): the flags that every plugin has, a log, and a `main`.
+//! - `testing` (feature `testing`): a runtime in the same process, for tests.
 //! - `examples/`: `logger`, `ulimit-adjuster`, `device-injector` and `hook-injector`, in the place of upstream's plugins of these names.
 //!
 //! What the crate does by itself:

@@ -8,7 +8,7 @@ use crate::{Context, Introduction, Refusal};
 /// A plugin: what it wants to hear of, and what it does then.
 ///
 /// Only [`events`](Plugin::events) must be written. Each handler has a default that changes nothing; one that is subscribed to and
-/// not written is told in the log, and is an error in [`testing`](crate::testing).
+/// not written is told in the log, and is an error in `testing`.
 ///
 /// A runtime asks one thing at a time, as a rule. After an answer that was late it may ask the next while the handler of
 /// the last still runs. A handler that panics is an answer that says no.

@@ -60,8 +60,8 @@ pub(crate) struct Service {
     plugin: Arc<dyn Plugin>,
     runtime: Runtime,
     terms: Terms,
-    /// The last runtime left when it was told what the plugin wants to hear of.
-    was_refused: bool,
+    /// A runtime that does not say what it knows is not asked for more than any knows.
+    is_careful: bool,
     state: Mutex<State>,
     step: watch::Sender<Step>,
 }
@@ -81,9 +81,9 @@ struct Subscribed {
 }
 
 impl Service {
-    pub(crate) fn new(plugin: Arc<dyn Plugin>, runtime: Runtime, terms: Terms, was_refused: bool) -> Self {
+    pub(crate) fn new(plugin: Arc<dyn Plugin>, runtime: Runtime, terms: Terms, is_careful: bool) -> Self {
         let (state, step) = (Mutex::default(), watch::Sender::new(Step::New));
-        Self { plugin, runtime, terms, was_refused, state, step }
+        Self { plugin, runtime, terms, is_careful, state, step }
     }
 
     /// How far the runtime has let the plugin in.
@@ -129,7 +129,7 @@ impl Service {
         if wanted.is_empty() {
             return Err(Refusal::new("it subscribes to no event, which to the protocol means all of them"));
         }
-        let events = understood.of(wanted, self.was_refused);
+        let events = understood.of(wanted, self.is_careful);
         let missing: EventMask = wanted.iter().filter(|event| !events.contains(*event)).collect();
         if !missing.is_empty() {
             warn!(runtime, version, nri, events = %missing, "the runtime is too old for some events");

@@ -34,7 +34,6 @@ impl HookInjector {
     fn new(given: &Given) -> Result<Self, Refusal> {
         let directories = given.value("hooks-dir").map_or_else(Directories::default, Directories::from_list);
         let read = directories.read()?;
-        info!(hooks = read.len(), "read the directories of hooks");
         Ok(Self { directories, read: given.is_set("disableWatch").then_some(read) })
     }
 }
