@@ -135,9 +135,7 @@ impl Runner {
         let opening = shutdown.run_until_cancelled(self.road.open(self.times.registration));
         let Some(opened) = opening.await else { return Ok(End::Stopped) };
         let (plugin, runtime) = (Arc::clone(&self.plugin), self.runtime.clone());
-        // A runtime that cannot be reached a second time is not asked for more than any knows.
-        let is_to_be_careful = progress.was_refused || !self.road.leads_back();
-        let service = Arc::new(Service::new(plugin, runtime, self.terms.clone(), is_to_be_careful));
+        let service = Arc::new(Service::new(plugin, runtime, self.terms.clone(), progress.was_refused));
         let outcome = session::run(opened?, &self.id, &service, &self.runtime, self.times, shutdown).await;
         progress.note(&service.steps().borrow(), &outcome);
         outcome
