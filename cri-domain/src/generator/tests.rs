@@ -1,11 +1,12 @@
 //! What holds whatever the field is.
 
-use nri_proto::arbitrary;
 use nri_proto::{
     Adjustment, Args, ChangeMap, Cpu, Device, EnvVar, Hook, Hooks, HugepageLimit, LinuxAdjustment, Mount, Namespace,
     NetDevice, Pids, Resources, Rlimit,
 };
+use nri_proto::{api, arbitrary};
 use proptest::prelude::*;
+use protobuf::EnumOrUnknown;
 use serde_json::{Value, json};
 
 use super::{Host, SpecError, adjust, adjust_json};
@@ -159,6 +160,29 @@ fn an_error_leaves_the_spec_as_it_is() {
     let mut adjusted = spec();
     adjust(&mut adjusted, &adjustment, &Host::default()).unwrap_err();
     assert_eq!(adjusted.to_string(), spec().to_string());
+}
+
+#[test]
+fn numbers_without_a_name_are_refused() {
+    let check = |linux: api::LinuxContainerAdjustment, expected: &str| {
+        let message = api::ContainerAdjustment { linux: Some(linux).into(), ..Default::default() };
+        let error = adjust(&mut spec(), &message.into(), &Host::default()).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    };
+    let mut linux = api::LinuxContainerAdjustment::default();
+    linux.io_priority.mut_or_insert_default().class = EnumOrUnknown::from_i32(99);
+    check(linux, "cannot adjust IoPriority: the class is unknown");
+    let mut linux = api::LinuxContainerAdjustment::default();
+    linux.scheduler.mut_or_insert_default().policy = EnumOrUnknown::from_i32(99);
+    check(linux, "cannot adjust LinuxSched: the policy is unknown");
+    let mut linux = api::LinuxContainerAdjustment::default();
+    let scheduler = linux.scheduler.mut_or_insert_default();
+    scheduler.policy = EnumOrUnknown::from_i32(1);
+    scheduler.flags.push(EnumOrUnknown::from_i32(99));
+    check(linux, "cannot adjust LinuxSched: a flag is unknown");
+    let mut linux = api::LinuxContainerAdjustment::default();
+    linux.memory_policy.mut_or_insert_default().mode = EnumOrUnknown::from_i32(99);
+    check(linux, "cannot adjust MemoryPolicy: the mode is unknown");
 }
 
 #[test]

@@ -28,7 +28,8 @@ impl Propagation {
 /// Returns how changes propagate from the mount that `path` lies on, in our mount namespace.
 pub fn mount_propagation(path: &Path) -> io::Result<Propagation> {
     let mounts = fs::read("/proc/self/mountinfo")?;
-    let missing = || io::Error::new(io::ErrorKind::NotFound, format!("no mount is known for {}", path.display()));
+    let quoted = nri_proto::quote::quoted;
+    let missing = || io::Error::other(format!("failed to get mount info for {}", quoted(&path.to_string_lossy())));
     find(&mounts, &cleaned(path)).ok_or_else(missing)
 }
 
