@@ -27,7 +27,7 @@
 //! ```
 //!
 //! [`adjust_json`] does the same from text to text. [`Host`] has what the generator asks the machine and the operator;
-//! what is ready for a real machine is in [`host`].
+//! what is ready for a real machine is in [`host`]. [`diff`] says in words how two specs differ.
 //!
 //! # Order
 //!
@@ -39,6 +39,7 @@ mod annotations;
 mod check;
 mod cpu;
 mod devices;
+pub mod diff;
 mod document;
 mod env;
 mod error;
