@@ -1,3 +1,5 @@
+use std::collections::{HashMap, HashSet};
+
 use nri_proto::{ChangeList, Device, DeviceRule, Field};
 use serde_json::Value;
 
@@ -7,40 +9,54 @@ use super::{SpecError, check};
 const NODES: [&str; 2] = ["linux", "devices"];
 pub(super) const RULES: [&str; 3] = ["linux", "resources", "devices"];
 
-/// Each device that is there may be used, and one that goes takes its rule along.
+/// Each device that is there may be used, and one that goes takes its rule along. Of two at one path the last counts.
 pub(super) fn adjust(spec: &mut Object, changes: &ChangeList<Device>) -> Result<(), SpecError> {
-    for (path, change) in changes.iter() {
-        if let Some(device) = change.value() {
-            check_device(device)?;
-        }
-        remove(spec, path)?;
-        if let Some(device) = change.into_value() {
-            document::list(spec, &NODES)?.push(node(device));
-            if let Some(rule) = rule_for(device) {
-                document::list(spec, &RULES)?.push(rule);
-            }
+    let mut last: HashMap<&str, usize> = HashMap::new();
+    for (at, (path, change)) in changes.iter().enumerate() {
+        change.value().map_or(Ok(()), |device| check_device(device))?;
+        last.insert(path, at);
+    }
+    remove(spec, |path| last.contains_key(path))?;
+    for (at, (path, change)) in changes.iter().enumerate() {
+        if let Some(device) = change.into_value().filter(|_| last.get(path) == Some(&at)) {
+            add(spec, device, &access(device))?;
         }
     }
     Ok(())
 }
 
-fn remove(spec: &mut Object, path: &str) -> Result<(), SpecError> {
+/// Puts a device at its path, where it may be accessed like this.
+pub(super) fn put(spec: &mut Object, device: &Device, access: &str) -> Result<(), SpecError> {
+    check_device(device)?;
+    remove(spec, |path| path == device.path)?;
+    add(spec, device, access)
+}
+
+fn add(spec: &mut Object, device: &Device, access: &str) -> Result<(), SpecError> {
+    document::list(spec, &NODES)?.push(node(device));
+    if let Some(rule) = rule_for(device, access) {
+        document::list(spec, &RULES)?.push(rule);
+    }
+    Ok(())
+}
+
+fn remove(spec: &mut Object, goes: impl Fn(&str) -> bool) -> Result<(), SpecError> {
     let Some(nodes) = document::find_list(spec, &NODES)? else { return Ok(()) };
-    let gone: Vec<Number> =
-        nodes.extract_if(.., |node| text(node, "path") == Some(path)).filter_map(|node| Number::of(&node)).collect();
-    let kept: Vec<Number> = nodes.iter().filter_map(Number::of).collect();
-    if let Some(rules) = document::find_list(spec, &RULES)? {
-        rules.retain(|rule| {
-            let allows = rule.get("allow") == Some(&Value::Bool(true));
-            let number = Number::of(rule).filter(|number| gone.contains(number) && !kept.contains(number));
-            !(allows && number.is_some())
-        });
+    let gone = nodes.extract_if(.., |node| text(node, "path").is_some_and(&goes));
+    let mut gone: HashSet<Number> = gone.filter_map(|node| Number::of(&node)).collect();
+    // Others may have the same number.
+    nodes.iter().filter_map(Number::of).for_each(|kept| _ = gone.remove(&kept));
+    if !gone.is_empty()
+        && let Some(rules) = document::find_list(spec, &RULES)?
+    {
+        let allows = |rule: &Value| rule.get("allow") == Some(&Value::Bool(true));
+        rules.retain(|rule| !(allows(rule) && Number::of(rule).is_some_and(|number| gone.contains(&number))));
     }
     Ok(())
 }
 
 /// Which device it is, for the kernel: a node's, or the only one that a rule is about.
-#[derive(PartialEq)]
+#[derive(PartialEq, Eq, Hash)]
 struct Number {
     is_block: bool,
     major: i64,
@@ -73,19 +89,22 @@ fn node(device: &Device) -> Value {
 }
 
 /// Who may open the node is decided by its mode; the rule lets whoever may do so read and write as far as anyone may, and
-/// the runtime make the node. There are no rules for pipes.
-fn rule_for(device: &Device) -> Option<Value> {
+/// the runtime make the node.
+fn access(device: &Device) -> String {
+    let mode = device.file_mode.unwrap_or(0o666);
+    [(mode & 0o444 != 0, 'r'), (mode & 0o222 != 0, 'w'), (true, 'm')]
+        .into_iter()
+        .filter_map(|(may, letter)| may.then_some(letter))
+        .collect()
+}
+
+/// There are no rules for pipes.
+fn rule_for(device: &Device, access: &str) -> Option<Value> {
     let kind = match device.kind.as_str() {
         "b" => "b",
         "c" | "u" => "c",
         _ => return None,
     };
-    let mode = device.file_mode.unwrap_or(0o666);
-    let access: String = [(0o444, "r"), (0o222, "w"), (u32::MAX, "m")]
-        .into_iter()
-        .filter(|&(bits, _)| mode & bits != 0 || bits == u32::MAX)
-        .map(|(_, letter)| letter)
-        .collect();
     Some(made([
         ("allow", true.into()),
         ("type", kind.into()),
@@ -177,12 +196,11 @@ mod tests {
         for (mode, access) in
             [(None, "rwm"), (Some(0o666), "rwm"), (Some(0o400), "rm"), (Some(0o20), "wm"), (Some(0), "m")]
         {
-            let made = rule_for(&Device { file_mode: mode, ..device("/dev/x", "c", 1, 3) });
-            assert_eq!(made, Some(rule(3, access)), "{mode:?}");
+            assert_eq!(super::access(&Device { file_mode: mode, ..device("/dev/x", "c", 1, 3) }), access, "{mode:?}");
         }
         // An unbuffered one is a character device to the kernel, and a pipe is none at all.
-        assert_eq!(rule_for(&device("/dev/x", "u", 1, 3)), Some(rule(3, "rwm")));
-        assert_eq!(rule_for(&device("/dev/x", "p", 0, 0)), None);
+        assert_eq!(rule_for(&device("/dev/x", "u", 1, 3), "rwm"), Some(rule(3, "rwm")));
+        assert_eq!(rule_for(&device("/dev/x", "p", 0, 0), "rwm"), None);
     }
 
     #[test]

@@ -67,7 +67,9 @@ fn short(value: &Value) -> Option<String> {
     match value {
         Value::Object(_) => None,
         Value::Array(list) if list.iter().any(|entry| entry.is_object() || entry.is_array()) => None,
-        value => Some(value.to_string()).filter(|text| text.len() <= LONGEST),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Some(value.to_string()).filter(|text| text.len() <= LONGEST)
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod annotations;
 mod blockio;
+mod cdi;
 mod hugetlb;
 mod propagation;
 mod rdt;
@@ -20,6 +21,7 @@ use serde_json::Value;
 
 pub use self::annotations::refuse_settings_of_runtimes;
 pub use self::blockio::{BlockIoClasses, BlockIoError};
+pub use self::cdi::{CdiDevices, CdiError};
 pub use self::hugetlb::has_hugetlb;
 pub use self::propagation::{Propagation, mount_propagation};
 pub use self::rdt::{clos, existing_clos};
@@ -39,6 +41,7 @@ type Function<F> = Option<Box<F>>;
 /// let host = Host { annotations: Some(Box::new(host::refuse_settings_of_runtimes)), ..Host::of_this_machine() };
 /// assert!(host.propagation.is_some() && host.blockio.is_none());
 /// ```
+#[expect(clippy::type_complexity, reason = "each is one function, and is best read as such")]
 pub struct Host {
     /// How changes propagate from the mount that a path lies on. Without it, no mount is refused for that.
     pub propagation: Function<dyn Fn(&Path) -> Result<Propagation, HostError> + Send + Sync>,

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use nri_proto::{Field, HugepageLimit};
 
 use super::document::{self, Object, made, text};
@@ -10,12 +12,20 @@ pub(super) fn adjust(
     host: &Host,
     adjusted: &mut Adjusted,
 ) -> Result<(), SpecError> {
+    let mut places: Option<HashMap<String, usize>> = None;
     for HugepageLimit { page_size, limit, unknown: _ } in limits {
         check::of(Field::HugepageLimits, page_size).holds(is_size(page_size), "this is not a size such as 2MB")?;
         let list = document::list(spec, &["linux", "resources", "hugepageLimits"])?;
-        match list.iter_mut().find(|known| text(known, "pageSize") == Some(page_size)) {
-            Some(known) => known["limit"] = (*limit).into(),
-            None => list.push(made([("pageSize", page_size.as_str().into()), ("limit", (*limit).into())])),
+        let places = places.get_or_insert_with(|| {
+            let sizes = list.iter().enumerate().rev();
+            sizes.filter_map(|(at, known)| Some((text(known, "pageSize")?.to_owned(), at))).collect()
+        });
+        match places.get(page_size) {
+            Some(&at) => list[at]["limit"] = (*limit).into(),
+            None => {
+                places.insert(page_size.clone(), list.len());
+                list.push(made([("pageSize", page_size.as_str().into()), ("limit", (*limit).into())]));
+            }
         }
     }
     if !host.hugetlb {

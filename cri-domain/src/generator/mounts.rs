@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::path::Path;
 
 use nri_proto::quote::quoted;
@@ -10,23 +11,28 @@ use super::{SpecError, check};
 
 const PATH: [&str; 1] = ["mounts"];
 
-/// If anything changes, all mounts are sorted: what is nearer to the root comes first.
+/// If anything changes, all mounts are sorted: what is nearer to the root comes first. Of two at one place the last counts.
 pub(super) fn adjust(spec: &mut Object, changes: &ChangeList<Mount>, host: &Host) -> Result<(), SpecError> {
-    for (destination, change) in changes.iter() {
-        if let Some(mount) = change.value() {
-            check_mount(mount)?;
-        }
-        if let Some(mounts) = document::find_list(spec, &PATH)? {
-            mounts.retain(|mount| text(mount, "destination") != Some(destination));
-        }
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let mut last: HashMap<&str, usize> = HashMap::new();
+    for (at, (destination, change)) in changes.iter().enumerate() {
         if let Some(mount) = change.into_value() {
+            check_mount(mount)?;
             propagate(spec, mount, host)?;
+        }
+        last.insert(destination, at);
+    }
+    if let Some(mounts) = document::find_list(spec, &PATH)? {
+        mounts.retain(|mount| text(mount, "destination").is_none_or(|destination| !last.contains_key(destination)));
+    }
+    for (at, (destination, change)) in changes.iter().enumerate() {
+        if let Some(mount) = change.into_value().filter(|_| last.get(destination) == Some(&at)) {
             document::list(spec, &PATH)?.push(entry(mount));
         }
     }
-    if !changes.is_empty()
-        && let Some(mounts) = document::find_list(spec, &PATH)?
-    {
+    if let Some(mounts) = document::find_list(spec, &PATH)? {
         mounts.sort_by_cached_key(|mount| {
             let destination = text(mount, "destination").unwrap_or_default();
             (depth(destination), destination.to_owned())
@@ -87,9 +93,9 @@ fn propagate(spec: &mut Object, mount: &Mount, host: &Host) -> Result<(), SpecEr
         }
     }
     let root = document::object(spec, &["linux"])?.entry("rootfsPropagation").or_insert(Value::Null);
-    match wanted {
-        Propagation::Slave if matches!(root.as_str(), Some("rshared" | "rslave")) => {}
-        wanted => *root = wanted.as_str().into(),
+    let suffices = wanted == Propagation::Slave && matches!(root.as_str(), Some("rshared" | "rslave"));
+    if !suffices {
+        *root = wanted.as_str().into();
     }
     Ok(())
 }
@@ -191,8 +197,8 @@ mod tests {
     fn what_is_to_propagate_reaches_the_root_and_comes_from_somewhere() {
         let shared = bind("/a", "/shared", &["rbind", "rshared"]);
         let slave = bind("/b", "/slave", &["rslave"]);
-        assert_eq!(propagated(json!({}), &[shared.clone()]).unwrap(), "rshared");
-        assert_eq!(propagated(json!({}), &[slave.clone()]).unwrap(), "rslave");
+        assert_eq!(propagated(json!({}), std::slice::from_ref(&shared)).unwrap(), "rshared");
+        assert_eq!(propagated(json!({}), std::slice::from_ref(&slave)).unwrap(), "rslave");
         assert_eq!(propagated(json!({}), &[shared, slave.clone()]).unwrap(), "rshared");
         let root = json!({"linux": {"rootfsPropagation": "private"}});
         assert_eq!(propagated(root, &[slave]).unwrap(), "rslave");

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use nri_proto::{Hook, Hooks};
+use cri_domain::generator::host::CdiDevices;
+use nri_proto::{CdiDevice, Hook, Hooks};
 use serde_json::json;
 
 use crate::bundle::Bundle;
@@ -43,4 +44,31 @@ fn every_hook_is_run() {
     let expected =
         ["prestart", "createRuntime", "createContainer", "poststart", "poststop"].map(|it| format!("{it} ran"));
     assert_eq!(said.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_cdi_device_brings_what_it_needs() {
+    let Some(mut bundle) = Bundle::new() else { return };
+    let device = json!({"cdiVersion": "0.5.0", "kind": "vendor.com/null", "devices": [{
+        "name": "a",
+        "containerEdits": {
+            "env": ["VENDOR=yes"],
+            "deviceNodes": [{"path": "/dev/vendor", "hostPath": "/dev/null"}, {"path": "/dev/gone-too", "hostPath": "/dev/full"}],
+            "mounts": [{"hostPath": "/proc/sys", "containerPath": "/data", "options": ["rbind", "ro"]}],
+        },
+    }]});
+    let directory = bundle.path().join("cdi");
+    fs::create_dir(&directory).unwrap();
+    fs::write(directory.join("vendor.json"), device.to_string()).unwrap();
+    let (devices, problems) = CdiDevices::read(&[directory]);
+    assert!(problems.is_empty(), "{problems:?}");
+    bundle.host.cdi = Some(Box::new(move |spec, names| devices.inject(spec, names)));
+    let name = "vendor.com/null=a".to_owned();
+    bundle.adjustment.cdi_devices.push(CdiDevice { name, ..CdiDevice::default() });
+    // What plugins say comes after what devices bring.
+    bundle.linux().devices.remove("/dev/gone-too");
+    let said = bundle.run(
+        "echo $VENDOR; echo x > /dev/vendor && echo written; ls -d /data/kernel; [ ! -e /dev/gone-too ] && echo gone",
+    );
+    assert_eq!(said, "yes\nwritten\n/data/kernel\ngone\n");
 }

@@ -143,10 +143,10 @@ fn collapse(rlimits: &mut Vec<Value>) {
 }
 
 /// Sections that Go makes on its way are empty; only a network device may be.
-fn without_empty(value: Value, key: &str) -> Value {
-    match value {
+fn without_empty(mut value: Value, key: &str) -> Value {
+    match &mut value {
         Value::Object(map) => {
-            let kept = map.into_iter().map(|(key, value)| {
+            let kept = std::mem::take(map).into_iter().map(|(key, value)| {
                 let value = without_empty(value, &key);
                 (key, value)
             });
@@ -161,7 +161,7 @@ fn without_empty(value: Value, key: &str) -> Value {
             kept.sort_by(|(one, _), (other, _)| one.cmp(other));
             Value::Object(Map::from_iter(kept))
         }
-        Value::Array(list) => list.into_iter().map(|value| without_empty(value, "")).collect(),
-        other => other,
+        Value::Array(list) => std::mem::take(list).into_iter().map(|value| without_empty(value, "")).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
     }
 }

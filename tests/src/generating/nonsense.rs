@@ -3,8 +3,11 @@ use nri_proto::{
     NetDevice, Pids, Resources, Rlimit, Seccomp,
 };
 
+/// A field, and what puts something in it that cannot be meant.
+type Nonsense = (Field, fn(&mut Adjustment));
+
 /// What cannot be meant, by the field that it is in.
-pub(super) const NONSENSE: [(Field, fn(&mut Adjustment)); 20] = [
+pub(super) const NONSENSE: [Nonsense; 20] = [
     (Field::Annotations, |it| _ = it.annotations.replace("", "1")),
     (Field::Env, |it| _ = it.env.replace(EnvVar::new("A=B", "c"))),
     (Field::Env, |it| _ = it.env.replace(EnvVar::new("a", "c\0d"))),
