@@ -55,7 +55,7 @@ conformance: setup peers ## Run what takes longer: shims under containerd, more 
 bench: setup peers ## Measure us beside Go, in one interleaved run
 	$(CARGO) build --release --bin relay-bench
 	@# All of it is measured, even if a bar is missed early.
-	@missed=0; for what in '' merge; do \
+	@missed=0; for what in '' merge generate; do \
 	    echo "relay-bench $$what"; \
 	    $(TARGET)/release/relay-bench $$what --write docs/benchmarks.md $(BENCH) || missed=1; \
 	done; exit $$missed

@@ -24,6 +24,12 @@ pub(crate) fn publish_merge(table: &str, file: Option<&Path>) -> Result<()> {
     write(file, "merge-bench", table)
 }
 
+/// Prints the comparison of the spec generators, and puts it between its markers in `file`.
+pub(crate) fn publish_generate(table: &str, file: Option<&Path>) -> Result<()> {
+    say(table)?;
+    write(file, "generate-bench", table)
+}
+
 fn write(file: Option<&Path>, name: &str, section: &str) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
     let page = std::fs::read_to_string(file).with_context(|| format!("could not read {}", file.display()))?;
