@@ -32,7 +32,9 @@ run: setup ## See the protocol work: two ends register, configure and relay an e
 	$(CARGO) run --package nri-proto --example handshake
 
 # Go is found or fetched; where it cannot be had, the tests that need it say so and pass, unless NRI_REQUIRE_GO is set.
+# The same goes for runc, which takes root, and NRI_REQUIRE_RUNC.
 test: setup ## Run what a contributor runs: all tests, and those against Go's own NRI
+	@[ "$$(id -u)" != 0 ] || scripts/setup runc || [ -z "$$NRI_REQUIRE_RUNC" ]
 	@if scripts/setup go; then \
 	    export NRI_REQUIRE_GO=1; $(MAKE) --no-print-directory peers; \
 	else \
@@ -41,7 +43,8 @@ test: setup ## Run what a contributor runs: all tests, and those against Go's ow
 
 # Containers take root, so shims run under containerd only where we have it, and where it could be built.
 conformance: setup peers ## Run what takes longer: shims under containerd, more random cases, fuzz targets
-	@if [ "$$(id -u)" = 0 ] && $(MAKE) --no-print-directory daemons; then \
+	@if [ "$$(id -u)" = 0 ] && scripts/setup runc; then export NRI_REQUIRE_RUNC=1; fi; \
+	if [ "$$(id -u)" = 0 ] && $(MAKE) --no-print-directory daemons; then \
 	    export NRI_REQUIRE_DAEMONS=1; \
 	else \
 	    echo 'make: not all containerds are here, tests under those that are missing skip themselves'; \
@@ -52,7 +55,7 @@ conformance: setup peers ## Run what takes longer: shims under containerd, more 
 bench: setup peers ## Measure us beside Go, in one interleaved run
 	$(CARGO) build --release --bin relay-bench
 	@# All of it is measured, even if a bar is missed early.
-	@missed=0; for what in '' merge; do \
+	@missed=0; for what in '' merge generate; do \
 	    echo "relay-bench $$what"; \
 	    $(TARGET)/release/relay-bench $$what --write docs/benchmarks.md $(BENCH) || missed=1; \
 	done; exit $$missed

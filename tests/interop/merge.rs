@@ -26,12 +26,12 @@ use self::merger::Merger;
 const TRIES: usize = 100;
 
 /// How many cases there are. A longer run is asked for with `NRI_LONG`.
-fn cases() -> u32 {
+pub(crate) fn cases() -> u32 {
     if env::var_os("NRI_LONG").is_some() { 30_000 } else { 2_000 }
 }
 
 /// `NRI_SEED` repeats a run.
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     match env::var("NRI_SEED") {
         Ok(seed) => seed.parse().expect("NRI_SEED is a number"),
         Err(_) => std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() ^ u64::from(process::id()) << 32),

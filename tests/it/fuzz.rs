@@ -67,6 +67,11 @@ fn a_merge_keeps_its_promises_whatever_plugins_reply() {
 }
 
 #[test]
+fn a_spec_is_adjusted_as_a_whole_or_not_at_all_whatever_is_asked() {
+    run("generates", 2000);
+}
+
+#[test]
 fn what_containerd_says_to_a_shim_is_of_one_dialect_at_most() {
     run("bootstrap", 300);
 }

@@ -8,6 +8,7 @@ mod bootstrap;
 mod calls;
 mod faulty;
 mod frames;
+mod generates;
 mod graph;
 mod merges;
 mod muxes;
@@ -20,6 +21,7 @@ use std::time::Duration;
 pub use bootstrap::bootstrap;
 pub use calls::calls;
 pub use frames::frames;
+pub use generates::generates;
 pub use graph::graph;
 pub use merges::merges;
 pub use muxes::muxes;
@@ -30,13 +32,14 @@ pub use serving::serving;
 pub type Target = fn(&[u8]);
 
 /// All targets, by the name that they have in `tests/fuzz`.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("frames", frames),
     ("muxes", muxes),
     ("calls", calls),
     ("serving", serving),
     ("peers", peers),
     ("merges", merges),
+    ("generates", generates),
     ("bootstrap", bootstrap),
     ("graph", graph),
 ];

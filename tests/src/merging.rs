@@ -1,6 +1,6 @@
 //! Questions that several plugins answer with changes, made at random: few names and few keys, so that the answers meet.
 
-mod fold;
+pub(crate) mod fold;
 mod sieve;
 mod strategies;
 

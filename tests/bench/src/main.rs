@@ -4,13 +4,14 @@
 //! (`tests/interop/peers/cmd/benchruntime`) and ours (`relay-bench adaptation`), each with as many Go plugins
 //! of its own, and lets them work by turns, so that whatever else the machine does hits both.
 //! Start reading in [`compare`], which has the cases; [`adaptation`] is what is measured. `relay-bench merge` does the same
-//! for [`merge`].
+//! for [`merge`], and `relay-bench generate` for the spec generator ([`generate`]).
 
 mod adaptation;
 mod awake;
 mod beside;
 mod compare;
 mod crowd;
+mod generate;
 mod joining;
 mod latency;
 mod memory;
@@ -21,6 +22,7 @@ mod page;
 mod payload;
 mod process;
 mod report;
+mod rounds;
 mod row;
 mod sample;
 mod work;
@@ -53,6 +55,11 @@ fn main() -> Result<ExitCode> {
         Face::CompareMerge(options) => {
             let (rows, met) = merge::compare(&options)?;
             report::publish_merge(&merge::table(&rows), options.write.as_deref())?;
+            Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Face::CompareGenerate(options) => {
+            let (rows, bytes, met) = generate::compare(&options)?;
+            report::publish_generate(&generate::table(&rows, bytes), options.write.as_deref())?;
             Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Face::Compare(options) => {

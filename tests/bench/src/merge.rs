@@ -27,7 +27,8 @@ use serde_json::{Value, json};
 use crate::options::Options;
 use crate::payload;
 use crate::process::{Process, command};
-use crate::sample::{Sample, cpu_used, median};
+use crate::rounds::Rounds;
+use crate::sample::{Sample, cpu_used};
 
 /// At most so much of Go's time.
 pub(crate) const BAR: f64 = 0.35;
@@ -42,11 +43,7 @@ const TURN: usize = 15_000;
 /// One number of plugins.
 pub(crate) struct Row {
     n_plugins: usize,
-    go_us: f64,
-    rust_us: f64,
-    /// Medians of the ratios within a round.
-    ratio: f64,
-    cpu_ratio: f64,
+    rounds: Rounds,
     /// What the replies cost to be made words of.
     words_us: f64,
 }
@@ -55,9 +52,9 @@ pub(crate) struct Row {
 pub(crate) fn compare(options: &Options) -> Result<(Vec<Row>, bool)> {
     let mut merger = Process::start(command(&options.peers.join("merger"), options.realtime))?;
     let rows = PLUGINS.map(|n| compare_with(n, &mut merger, options)).into_iter().collect::<Result<Vec<_>>>()?;
-    let per_plugin: Vec<f64> = rows.iter().map(|row| row.rust_us / row.n_plugins as f64).collect();
+    let per_plugin: Vec<f64> = rows.iter().map(|row| row.rounds.rust_us / row.n_plugins as f64).collect();
     let is_linear = per_plugin.last() <= per_plugin.iter().rev().nth(1).map(|few| few * LINEAR_BAR).as_ref();
-    let met = is_linear && rows.iter().all(|row| row.ratio <= BAR);
+    let met = is_linear && rows.iter().all(|row| row.rounds.ratio <= BAR);
     Ok((rows, met))
 }
 
@@ -66,7 +63,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
         "| plugins | p50, Go | p50, Rust | ratio | ratio of CPU | bar | Rust, per plugin | replies to words |\n\
                      |--:|--:|--:|--:|--:|---|--:|--:|\n"
             .to_owned();
-    for Row { n_plugins, go_us, rust_us, ratio, cpu_ratio, words_us } in rows {
+    for Row { n_plugins, rounds: Rounds { go_us, rust_us, ratio, cpu_ratio }, words_us } in rows {
         let met = if *ratio <= BAR { "met" } else { "missed" };
         let each = rust_us / *n_plugins as f64;
         let line = format!(
@@ -81,33 +78,8 @@ fn compare_with(n_plugins: usize, merger: &mut Process, options: &Options) -> Re
     let question = Question::new(n_plugins);
     let repeat = (TURN / n_plugins * options.scale / 100).max(CHUNK);
     let line = question.line(repeat)?.to_string();
-    let mut go = || merger.ask::<Sample>(&line);
-    go()?;
-    question.run(repeat)?;
-    let mut rounds = vec![];
-    for _ in 0..options.rounds {
-        // What gets slower or faster meanwhile does so for both.
-        let (first, ours, again, last) = (go()?, question.run(repeat)?, question.run(repeat)?, go()?);
-        rounds.push(Round { go: [first, last], rust: [ours, again] });
-    }
-    let mean = |samples: &[Sample; 2], of: fn(&Sample) -> f64| (of(&samples[0]) + of(&samples[1])) / 2.0;
-    let middle = |of: &dyn Fn(&Round) -> f64| median(rounds.iter().map(of).collect());
-    let p50 = |sample: &Sample| sample.p50_us;
-    let cpu = |sample: &Sample| sample.cpu_us_per_op;
-    Ok(Row {
-        n_plugins,
-        go_us: middle(&|round| mean(&round.go, p50)),
-        rust_us: middle(&|round| mean(&round.rust, p50)),
-        ratio: middle(&|round| mean(&round.rust, p50) / mean(&round.go, p50)),
-        cpu_ratio: middle(&|round| mean(&round.rust, cpu) / mean(&round.go, cpu)),
-        words_us: question.words_us(repeat)?,
-    })
-}
-
-/// Both sides, twice each.
-struct Round {
-    go: [Sample; 2],
-    rust: [Sample; 2],
+    let rounds = Rounds::measure(options.rounds, || merger.ask::<Sample>(&line), || question.run(repeat))?;
+    Ok(Row { n_plugins, rounds, words_us: question.words_us(repeat)? })
 }
 
 /// A request, and what each plugin replies.
@@ -178,7 +150,7 @@ fn merge(container: Container, replies: Vec<(PluginId, CreateReply)>) -> Result<
 }
 
 /// What a plugin typically adjusts: something for its own workload, and one of them the CPUs, one the memory.
-fn reply(n: usize) -> CreateReply {
+pub(crate) fn reply(n: usize) -> CreateReply {
     let mut adjustment = Adjustment::default();
     let mut linux = LinuxAdjustment::default();
     adjustment.annotations.set(format!("plugin-{n}.example.org/assigned"), "true").expect("it has no dash");

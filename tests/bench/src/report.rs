@@ -23,6 +23,12 @@ pub(crate) fn publish_merge(table: &str, file: Option<&Path>) -> Result<()> {
     write(file, "merge-bench", table)
 }
 
+/// Prints the comparison of the spec generators, and puts it between its markers in `file`.
+pub(crate) fn publish_generate(table: &str, file: Option<&Path>) -> Result<()> {
+    say(table)?;
+    write(file, "generate-bench", table)
+}
+
 fn table(comparison: &Comparison) -> String {
     let mut table = heading(comparison.baseline);
     for row in &comparison.rows {

@@ -6,6 +6,7 @@
 mod builtin;
 mod calls;
 mod clock;
+mod generate;
 mod lines;
 mod merge;
 mod metrics;
@@ -107,10 +108,8 @@ impl Driver {
     async fn handle(&mut self, request: &Request, response: &mut Response) -> Result<(), Outcome> {
         match request.cmd.as_str() {
             "call" => self.call(request, response).await,
-            "merge" => match catch_unwind(AssertUnwindSafe(|| merge::merge(request))) {
-                Ok(merged) => merged.map(|merge| response.merge = Some(merge)).map_err(|error| relay::failure(&error)),
-                Err(panic) => Err(relay::panicked(&*panic)),
-            },
+            "merge" => caught(|| merge::merge(request)).map(|merge| response.merge = Some(merge)),
+            "generate" => caught(|| generate::generate(request)).map(|spec| response.generate = Some(spec)),
             _ => self.obey(request, response).await.map_err(|error| relay::failure(&error)),
         }
     }
@@ -260,6 +259,14 @@ impl Driver {
             lines.write(&Event::Done { tag, outcome, response_b64 });
         });
         Ok(())
+    }
+}
+
+/// Does something pure, and survives it.
+fn caught<T>(act: impl FnOnce() -> Result<T>) -> Result<T, Outcome> {
+    match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(done) => done.map_err(|error| relay::failure(&error)),
+        Err(panic) => Err(relay::panicked(&*panic)),
     }
 }
 

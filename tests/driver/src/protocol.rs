@@ -79,6 +79,8 @@ pub(crate) struct Request {
     pub(crate) request_b64: Encoded,
     pub(crate) replies: Vec<Reply>,
     pub(crate) seen: bool,
+    pub(crate) spec: Value,
+    pub(crate) adjust_b64: Encoded,
     pub(crate) tag: String,
     pub(crate) seq: u64,
     pub(crate) failed_b64: Vec<Encoded>,
@@ -152,6 +154,8 @@ pub(crate) struct Response {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) merge: Option<Merge>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) generate: Option<Generate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metrics: Option<Vec<Metric>>,
     /// Dropped when the answer is written.
     #[serde(skip)]
@@ -205,6 +209,12 @@ pub(crate) struct Merge {
     pub(crate) error: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) seen_b64: Vec<Encoded>,
+}
+
+/// A spec with an adjustment made.
+#[derive(Debug, Serialize)]
+pub(crate) struct Generate {
+    pub(crate) spec: Value,
 }
 
 #[derive(Debug, Serialize)]

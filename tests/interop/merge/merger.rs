@@ -1,6 +1,4 @@
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,19 +11,14 @@ use protobuf::Message;
 use serde_json::{Value, json};
 
 use super::merged::{Done, Merged, Seen};
+use crate::lines::Lines;
 
 /// Go's merge: the program `merger`.
-pub(super) struct Merger {
-    child: Child,
-    questions: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
+pub(super) struct Merger(Lines);
 
 impl Merger {
     pub(super) fn start(program: &Path) -> Self {
-        let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (questions, answers) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
-        Self { child, questions, answers }
+        Self(Lines::start(program))
     }
 
     /// Merges a case as Go does.
@@ -36,7 +29,7 @@ impl Merger {
             .zip(replies)
             .map(|(plugin, reply)| json!({"plugin": plugin, "reply": STANDARD.encode(reply)}));
         let replies: Vec<_> = replies.collect();
-        let answer = self.ask(&json!({"op": case.op(), "request": STANDARD.encode(request), "replies": replies}));
+        let answer = self.0.ask(&json!({"op": case.op(), "request": STANDARD.encode(request), "replies": replies}));
 
         let seen = answer["seen"].as_array().into_iter().flatten().map(|seen| shown(case, seen)).collect();
         let result = match answer["error"].as_str() {
@@ -44,20 +37,6 @@ impl Merger {
             error => Err(error.unwrap().to_owned()),
         };
         Merged { result, seen, dropped: 0 }
-    }
-
-    fn ask(&mut self, question: &Value) -> Value {
-        writeln!(self.questions, "{question}").unwrap();
-        let mut line = String::new();
-        self.answers.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap()
-    }
-}
-
-impl Drop for Merger {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -40,7 +40,7 @@ pub fn merges(input: &[u8]) {
 }
 
 /// Reads a message, as far as there is one.
-fn message<M: Message>(script: &mut Script<'_>) -> Option<M> {
+pub(super) fn message<M: Message>(script: &mut Script<'_>) -> Option<M> {
     let length = script.number();
     M::parse_from_bytes(script.bytes(length)).ok()
 }
@@ -54,7 +54,7 @@ fn replies<M: Message, R: From<M>>(script: &mut Script<'_>) -> Vec<R> {
 }
 
 /// Lets the input choose one of what `strategy` makes.
-fn likely<S: Strategy>(strategy: &S, script: &mut Script<'_>) -> S::Value {
+pub(super) fn likely<S: Strategy>(strategy: &S, script: &mut Script<'_>) -> S::Value {
     let mut seed = [0; 32];
     seed[..4].copy_from_slice(&[(); 4].map(|()| script.byte()));
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);

@@ -10,7 +10,7 @@ use nri_proto::{
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "/e", "f.g"];
 
 /// Returns one of `names`, always the same for a text.
-pub(super) fn name<'a>(text: &str, names: &[&'a str]) -> &'a str {
+pub(crate) fn name<'a>(text: &str, names: &[&'a str]) -> &'a str {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     names[usize::try_from(hasher.finish() >> 32).unwrap_or(0) % names.len()]
@@ -67,11 +67,19 @@ fn by_name<T>(map: &mut BTreeMap<String, T>) {
     *map = std::mem::take(map).into_iter().map(|(text, value)| (name(&text, &KEYS).to_owned(), value)).collect();
 }
 
-// None of the names begins with a dash, so all can be set.
 fn changes<T: Keyed + Clone>(changes: &mut ChangeList<T>) {
+    rename(changes, &KEYS);
+}
+
+fn changes_by_name<T: Clone>(changes: &mut ChangeMap<T>) {
+    rename_keys(changes, &KEYS);
+}
+
+/// Gives each entry one of these names. None of them begins with a dash, so all can be set.
+pub(crate) fn rename<T: Keyed + Clone>(changes: &mut ChangeList<T>, names: &[&str]) {
     let mut folded = ChangeList::new();
     for (text, change) in changes.iter() {
-        let key = name(text, &KEYS).to_owned();
+        let key = name(text, names).to_owned();
         let with_key = |value: &T| {
             let mut value = value.clone();
             value.set_key(key.clone());
@@ -86,10 +94,11 @@ fn changes<T: Keyed + Clone>(changes: &mut ChangeList<T>) {
     *changes = folded;
 }
 
-fn changes_by_name<T: Clone>(changes: &mut ChangeMap<T>) {
+/// As [`rename`], for a map.
+pub(crate) fn rename_keys<T: Clone>(changes: &mut ChangeMap<T>, names: &[&str]) {
     let mut folded = ChangeMap::new();
     for (text, change) in changes.iter() {
-        let key = name(text, &KEYS);
+        let key = name(text, names);
         match change {
             Change::Set(value) => _ = folded.set(key, value.clone()),
             Change::Replace(value) => _ = folded.replace(key, value.clone()),

@@ -2,7 +2,9 @@
 
 use std::process::{Command, Stdio};
 
-use nri_proto::{Adjustment, Container, CreateReply, EnvVar, Owners, Pids, Resources, Update, UpdateReply, api};
+use nri_proto::{
+    Adjustment, CdiDevice, Container, CreateReply, EnvVar, Owners, Pids, Resources, Update, UpdateReply, api,
+};
 use nri_tests::go;
 use serde_json::{Value, json};
 
@@ -131,4 +133,23 @@ fn a_merge_that_cannot_be_read_is_told() {
     let reply = |plugin: &str, response: &str| json!({"cmd": "merge", "op": "StopContainer", "replies": [{"plugin": plugin, "response_b64": response}]});
     assert_eq!(error(reply("10-a", "?")), "plugin 10-a: not base64: Invalid symbol 63, offset 0.");
     assert!(error(reply("nobody", "")).as_str().unwrap().starts_with("plugin nobody: "));
+}
+
+#[test]
+fn a_spec_is_adjusted_or_the_field_is_named() {
+    let mut driver = Driver::start();
+    let mut adjustment = Adjustment::default();
+    adjustment.env.set(EnvVar::new("A", "1")).unwrap();
+    adjustment.cdi_devices.push(CdiDevice { name: "vendor.com/class=a".to_owned(), ..CdiDevice::default() });
+    let mut line = |id: i64, adjustment: &Adjustment| {
+        let encoded = encode(&api::ContainerAdjustment::from(adjustment.clone()));
+        let spec = json!({"z": 1, "a": {"unknown": null}});
+        driver.ask(&json!({"id": id, "cmd": "generate", "spec": spec, "adjust_b64": encoded}))
+    };
+    let expected = r#"{"spec":{"z":1,"a":{"unknown":null},"process":{"env":["A=1"]}}}"#;
+    assert_eq!(line(1, &adjustment)["generate"].to_string(), expected);
+
+    adjustment.env.set(EnvVar::new("A=B", "1")).unwrap();
+    let error = r#"cannot adjust Env "A=B": the name has an equals sign"#;
+    assert_eq!(line(2, &adjustment), json!({"id": 2, "ok": false, "error": error}));
 }

@@ -1,0 +1,110 @@
+use nri_proto::{Cpu, Field};
+
+use super::SpecError;
+use super::check::{self, Checked};
+use super::document::{self, Object};
+
+/// A period is a second at most, for the kernel.
+const LONGEST_PERIOD: u64 = 1_000_000;
+
+pub(super) fn adjust(spec: &mut Object, cpu: &Cpu) -> Result<(), SpecError> {
+    let Cpu { shares, quota, period, realtime_runtime, realtime_period, cpus, mems, unknown: _ } = cpu;
+    for (field, time) in [(Field::CPUQuota, quota), (Field::CPURealtimeRuntime, realtime_runtime)] {
+        check::of(field, "").holds(time.is_none_or(|time| time >= -1), "it is less than -1")?;
+    }
+    for (field, period) in [(Field::CPUPeriod, period), (Field::CPURealtimePeriod, realtime_period)] {
+        let is_short = period.is_none_or(|period| period <= LONGEST_PERIOD);
+        check::of(field, "").holds(is_short, "it is longer than a second")?;
+    }
+    for (field, list) in [(Field::CPUSetCPUs, cpus), (Field::CPUSetMems, mems)] {
+        check_list(check::of(field, ""), list)?;
+    }
+    let members = [
+        ("shares", (*shares).into()),
+        ("quota", (*quota).into()),
+        ("period", (*period).into()),
+        ("realtimeRuntime", (*realtime_runtime).into()),
+        ("realtimePeriod", (*realtime_period).into()),
+        ("cpus", cpus.as_str().into()),
+        ("mems", mems.as_str().into()),
+    ];
+    document::set_those(spec, &["linux", "resources", "cpu"], members)
+}
+
+/// A list of numbers as the kernel reads it: `0-3,7`, also `0-31:2/4`, or nothing.
+pub(super) fn check_list(checked: Checked<'_>, list: &str) -> Result<(), SpecError> {
+    let is_list = list.is_empty() || list.split(',').all(is_range);
+    checked.holds(is_list, "this is not a list of numbers such as 0-3,7")
+}
+
+fn is_range(range: &str) -> bool {
+    let number =
+        |text: &str| text.bytes().all(|digit| digit.is_ascii_digit()).then(|| text.parse::<u32>().ok()).flatten();
+    let (range, is_grouped) = match range.split_once(':') {
+        Some((range, group)) => (
+            range,
+            group.split_once('/').is_some_and(|(used, of)| {
+                number(used).zip(number(of)).is_some_and(|(used, of)| 0 < used && used <= of)
+            }),
+        ),
+        None => (range, true),
+    };
+    is_grouped
+        && match range.split_once('-') {
+            Some((first, last)) => number(first).zip(number(last)).is_some_and(|(first, last)| first <= last),
+            None => number(range).is_some(),
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use nri_proto::{LinuxAdjustment, Resources};
+    use serde_json::json;
+
+    use super::super::testing::{check_linux, check_linux_refused};
+    use super::*;
+
+    fn with(cpu: Cpu) -> impl FnOnce(&mut LinuxAdjustment) {
+        |it| it.resources = Some(Resources { cpu: Some(cpu), ..Resources::default() })
+    }
+
+    #[test]
+    fn what_is_set_changes_and_the_rest_stays() {
+        let cpu = Cpu {
+            shares: Some(2),
+            quota: Some(-1),
+            period: Some(100_000),
+            realtime_runtime: Some(0),
+            realtime_period: Some(1000),
+            cpus: "0-3,7".to_owned(),
+            mems: "0".to_owned(),
+            ..Cpu::default()
+        };
+        check_linux(
+            json!({"linux": {"resources": {"cpu": {"burst": 9, "quota": 5, "idle": 1}}}}),
+            with(cpu),
+            json!({"linux": {"resources": {"cpu": {
+                "burst": 9, "quota": -1, "idle": 1, "shares": 2, "period": 100_000,
+                "realtimeRuntime": 0, "realtimePeriod": 1000, "cpus": "0-3,7", "mems": "0",
+            }}}}),
+        );
+        check_linux(json!({}), with(Cpu::default()), json!({}));
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused() {
+        check_linux_refused(with(Cpu { quota: Some(-2), ..Cpu::default() }), "CPUQuota: it is less than -1");
+        let period = Cpu { period: Some(1_000_001), ..Cpu::default() };
+        check_linux_refused(with(period), "CPUPeriod: it is longer than a second");
+    }
+
+    #[test]
+    fn a_list_is_what_the_kernel_reads() {
+        for list in ["", "0", "0-3,7", "0,0", "0-31:2/4", "4294967295"] {
+            assert!(check_list(check::of(Field::CPUSetCPUs, ""), list).is_ok(), "{list}");
+        }
+        for list in ["a", "0-", "-1", "3-0", "0,,1", "0;1", "+1", "0-31:0/4", "0-31:5/4", "0\n", "99999999999"] {
+            assert!(check_list(check::of(Field::CPUSetCPUs, ""), list).is_err(), "{list}");
+        }
+    }
+}

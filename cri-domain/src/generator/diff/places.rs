@@ -1,0 +1,100 @@
+//! What the places in a spec are called, and which field of the protocol they are.
+
+use nri_proto::Field;
+use serde_json::Value;
+
+/// Takes an entry of a list apart into its name and the rest.
+type Name = fn(&Value) -> Option<(&str, Value)>;
+
+/// A place in a spec that plugins can change.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'p> {
+    pub(super) field: Option<Field>,
+    /// The entry, if it is one.
+    pub(super) key: &'p str,
+    /// What people call such an entry.
+    pub(super) word: Option<&'static str>,
+    /// For a list whose entries have names: what the name of one is.
+    pub(super) named: Option<Name>,
+    /// Whether it is told in one, with all that is in it.
+    pub(super) whole: bool,
+}
+
+/// Returns what is known about a path.
+pub(super) fn place<'p>(path: &'p [String]) -> Option<Place<'p>> {
+    let path: Vec<&'p str> = path.iter().map(String::as_str).collect();
+    if let Some(field) = simple(&path) {
+        return Some(Place { whole: true, ..Place::of(field) });
+    }
+    let entry = |field, word, key| Some(Place { key, word: Some(word), whole: true, ..Place::of(field) });
+    let list = |named: Name| Some(Place { field: None, key: "", word: None, named: Some(named), whole: false });
+    match path[..] {
+        ["annotations", key] => entry(Field::Annotations, "annotation", key),
+        ["mounts"] => list(|mount| by("destination", mount)),
+        ["mounts", key] => entry(Field::Mounts, "mount", key),
+        ["process", "env"] => list(variable),
+        ["process", "env", key] => entry(Field::Env, "env", key),
+        ["process", "rlimits"] => list(|rlimit| by("type", rlimit)),
+        ["process", "rlimits", key] => entry(Field::Rlimits, "rlimit", key),
+        ["linux", "devices"] => list(|device| by("path", device)),
+        ["linux", "devices", key] => entry(Field::Devices, "device", key),
+        ["linux", "namespaces"] => list(|namespace| by("type", namespace)),
+        ["linux", "namespaces", key] => entry(Field::Namespace, "namespace", key),
+        ["linux", "sysctl", key] => entry(Field::Sysctl, "sysctl", key),
+        ["linux", "netDevices", key] => entry(Field::LinuxNetDevices, "network device", key),
+        ["linux", "resources", "hugepageLimits"] => list(|limit| by("pageSize", limit)),
+        ["linux", "resources", "hugepageLimits", key] => entry(Field::HugepageLimits, "hugepage limit", key),
+        ["linux", "resources", "unified", key] => entry(Field::CgroupsUnified, "unified", key),
+        _ => None,
+    }
+}
+
+/// The fields that are one thing.
+fn simple(path: &[&str]) -> Option<Field> {
+    Some(match path {
+        ["hooks", _] => Field::OciHooks,
+        ["process", "args"] => Field::Args,
+        ["process", "oomScoreAdj"] => Field::OomScoreAdj,
+        ["process", "ioPriority"] => Field::IoPriority,
+        ["process", "scheduler"] => Field::LinuxSched,
+        ["linux", "cgroupsPath"] => Field::CgroupsPath,
+        ["linux", "seccomp"] => Field::SeccompPolicy,
+        ["linux", "memoryPolicy"] => Field::MemoryPolicy,
+        ["linux", "intelRdt", "closID"] => Field::RdtClosID,
+        ["linux", "intelRdt", "schemata"] => Field::RdtSchemata,
+        ["linux", "intelRdt", "enableMonitoring"] => Field::RdtEnableMonitoring,
+        ["linux", "resources", "blockIO"] => Field::BlockioClass,
+        ["linux", "resources", "pids", "limit"] => Field::PidsLimit,
+        ["linux", "resources", "cpu", key] => match *key {
+            "shares" => Field::CPUShares,
+            "quota" => Field::CPUQuota,
+            "period" => Field::CPUPeriod,
+            "realtimeRuntime" => Field::CPURealtimeRuntime,
+            "realtimePeriod" => Field::CPURealtimePeriod,
+            "cpus" => Field::CPUSetCPUs,
+            "mems" => Field::CPUSetMems,
+            _ => return None,
+        },
+        ["linux", "resources", "memory", key] => match *key {
+            "limit" => Field::MemLimit,
+            "reservation" => Field::MemReservation,
+            "swap" => Field::MemSwapLimit,
+            "kernel" => Field::MemKernelLimit,
+            "kernelTCP" => Field::MemTCPLimit,
+            "swappiness" => Field::MemSwappiness,
+            "disableOOMKiller" => Field::MemDisableOomKiller,
+            "useHierarchy" => Field::MemUseHierarchy,
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+fn by<'v>(key: &str, entry: &'v Value) -> Option<(&'v str, Value)> {
+    Some((entry.get(key)?.as_str()?, entry.clone()))
+}
+
+fn variable(entry: &Value) -> Option<(&str, Value)> {
+    let (name, value) = entry.as_str()?.split_once('=')?;
+    Some((name, value.into()))
+}

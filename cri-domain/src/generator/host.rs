@@ -1,0 +1,137 @@
+//! What the generator asks the machine and the operator, and functions that are ready for a real one.
+//!
+//! Everything else it does is decided by the spec and the adjustment alone.
+
+mod annotations;
+mod blockio;
+mod cdi;
+mod hugetlb;
+mod propagation;
+mod rdt;
+mod resources;
+mod sysctl;
+mod yaml;
+
+use std::fmt;
+use std::path::Path;
+
+use nri_proto::{CdiDevice, Change, Field};
+use oci_spec::runtime::{LinuxBlockIo, LinuxIntelRdt, LinuxResources};
+use serde_json::Value;
+
+pub use self::annotations::refuse_settings_of_runtimes;
+pub use self::blockio::{BlockIoClasses, BlockIoError};
+pub use self::cdi::{CdiDevices, CdiError};
+pub use self::hugetlb::has_hugetlb;
+pub use self::propagation::{Propagation, mount_propagation};
+pub use self::rdt::{clos, existing_clos};
+pub use self::resources::refuse_contradictions;
+pub use self::sysctl::refuse_the_hosts;
+pub use self::yaml::YamlError;
+use super::{Adjusted, HostError, SpecError, check};
+
+/// A function that the generator calls.
+type Function<F> = Option<Box<F>>;
+
+/// What the generator asks, as functions. Those that are `None` are not asked.
+///
+/// ```
+/// use cri_domain::generator::{Host, host};
+///
+/// let host = Host { annotations: Some(Box::new(host::refuse_settings_of_runtimes)), ..Host::of_this_machine() };
+/// assert!(host.propagation.is_some() && host.blockio.is_none());
+/// ```
+#[expect(clippy::type_complexity, reason = "each is one function, and is best read as such")]
+pub struct Host {
+    /// How changes propagate from the mount that a path lies on. Without it, no mount is refused for that.
+    pub propagation: Function<dyn Fn(&Path) -> Result<Propagation, HostError> + Send + Sync>,
+    /// The settings of a class of block I/O. Without it classes are ignored.
+    pub blockio: Function<dyn Fn(&str) -> Result<LinuxBlockIo, HostError> + Send + Sync>,
+    /// The settings of a class of caches and memory bandwidth. Without it classes are ignored.
+    pub rdt: Function<dyn Fn(&str) -> Result<LinuxIntelRdt, HostError> + Send + Sync>,
+    /// Whether huge pages can be limited. Where they cannot, limits are taken out of a spec whose resources change.
+    pub hugetlb: bool,
+    /// Looks at the resources that an adjustment leads to, and may refuse them.
+    pub resources: Function<dyn Fn(&LinuxResources) -> Result<(), HostError> + Send + Sync>,
+    /// Decides about a change of an annotation.
+    pub annotations: Function<dyn Fn(&str, Change<&str>) -> Result<Filtered, HostError> + Send + Sync>,
+    /// Decides about a change of a kernel parameter of a container that has these kinds of namespaces.
+    pub sysctl: Function<dyn Fn(&str, &[&str]) -> Result<Filtered, HostError> + Send + Sync>,
+    /// Makes the edits of CDI devices in a spec; one that fails may have made some. Without it they are ignored.
+    pub cdi: Function<dyn Fn(&mut Value, &[&str]) -> Result<(), HostError> + Send + Sync>,
+}
+
+/// What becomes of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filtered {
+    /// It is made.
+    Kept,
+    /// It is not made.
+    Dropped,
+}
+
+impl Host {
+    /// Asks this machine what containerd asks by default: the propagation of mounts, whether there is a controller of
+    /// huge pages, and classes of caches by their names. Nothing is filtered.
+    pub fn of_this_machine() -> Self {
+        Self {
+            propagation: Some(Box::new(|path| Ok(mount_propagation(path)?))),
+            rdt: Some(Box::new(|class| Ok(clos(class)))),
+            hugetlb: has_hugetlb(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Asks nobody.
+impl Default for Host {
+    fn default() -> Self {
+        Self {
+            propagation: None,
+            blockio: None,
+            rdt: None,
+            hugetlb: true,
+            resources: None,
+            annotations: None,
+            sysctl: None,
+            cdi: None,
+        }
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { propagation, blockio, rdt, hugetlb, resources, annotations, sysctl, cdi } = self;
+        f.debug_struct("Host")
+            .field("propagation", &propagation.is_some())
+            .field("blockio", &blockio.is_some())
+            .field("rdt", &rdt.is_some())
+            .field("hugetlb", hugetlb)
+            .field("resources", &resources.is_some())
+            .field("annotations", &annotations.is_some())
+            .field("sysctl", &sysctl.is_some())
+            .field("cdi", &cdi.is_some())
+            .finish()
+    }
+}
+
+pub(super) fn inject(
+    spec: &mut Value,
+    devices: &[CdiDevice],
+    host: &Host,
+    adjusted: &mut Adjusted,
+) -> Result<(), SpecError> {
+    let names: Vec<&str> = devices.iter().map(|CdiDevice { name, unknown: _ }| name.as_str()).collect();
+    for name in &names {
+        let parts = name.split_once('/').and_then(|(vendor, rest)| Some((vendor, rest.split_once('=')?)));
+        let is_name = parts.is_some_and(|(vendor, (class, device))| ![vendor, class, device].contains(&""));
+        let checked = check::of(Field::CdiDevices, name);
+        checked.holds(is_name, "this is not a name such as vendor.com/class=name")?;
+        checked.text(name)?;
+    }
+    let Some(inject) = &host.cdi else {
+        adjusted.ignored.push(Field::CdiDevices);
+        return Ok(());
+    };
+    inject(spec, &names).map_err(|source| SpecError::host(Field::CdiDevices, &names.join(","), source))
+}

@@ -1,0 +1,260 @@
+//! CDI devices: files in which vendors say what a container needs to use their devices.
+//!
+//! The library for it brings a hundred and eighty crates along, an HTTP client and TLS among them, for a check of the
+//! files' schema. What is needed is to read them, and to make edits that the generator can make anyway.
+
+mod edits;
+mod file;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fs, io};
+
+use serde_json::Value;
+
+use self::edits::Edits;
+use self::file::File;
+use super::yaml::{self, YamlError};
+use crate::generator::HostError;
+
+/// The CDI devices of a machine.
+///
+/// ```
+/// use cri_domain::generator::Host;
+/// use cri_domain::generator::host::CdiDevices;
+///
+/// let (devices, problems) = CdiDevices::read(&CdiDevices::DIRECTORIES);
+/// for problem in problems {
+///     println!("{problem}");
+/// }
+/// let host = Host { cdi: Some(Box::new(move |spec, names| devices.inject(spec, names))), ..Host::default() };
+/// ```
+#[derive(Debug, Default)]
+pub struct CdiDevices {
+    /// By their qualified names. Two files of one directory that have the same one leave nothing.
+    devices: BTreeMap<String, Option<Device>>,
+}
+
+#[derive(Debug)]
+struct Device {
+    edits: Edits,
+    /// What the file wants for any of its devices.
+    of_file: Arc<Edits>,
+    directory: usize,
+}
+
+/// Why a file has no devices for us.
+#[derive(Debug, thiserror::Error)]
+pub enum CdiError {
+    /// A file or directory cannot be read.
+    #[error("could not read {}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What happened.
+        source: io::Error,
+    },
+    /// A file is neither YAML nor JSON.
+    #[error("could not read {}", path.display())]
+    Yaml {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: YamlError,
+    },
+    /// A file is not what CDI wants it to be.
+    #[error("could not read {}", path.display())]
+    Shape {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// Two files of one directory have the same device, so nobody has it.
+    #[error("{device} is also in another file than {}", path.display())]
+    Twice {
+        /// The file.
+        path: PathBuf,
+        /// The device.
+        device: String,
+    },
+}
+
+impl CdiDevices {
+    /// Where the files are, the later ones before the earlier ones.
+    pub const DIRECTORIES: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
+
+    /// Reads the files of some directories; what is in a later one counts more. A directory need not be there, and a file
+    /// that cannot be read keeps no other from being read.
+    pub fn read(directories: &[impl AsRef<Path>]) -> (Self, Vec<CdiError>) {
+        let (mut devices, mut problems) = (Self::default(), vec![]);
+        for (directory, path) in directories.iter().map(AsRef::as_ref).enumerate() {
+            for path in files(path, &mut problems) {
+                match read(&path) {
+                    Ok(file) => problems.extend(devices.add(file, directory, &path)),
+                    Err(error) => problems.push(error),
+                }
+            }
+        }
+        (devices, problems)
+    }
+
+    fn add(&mut self, file: File, directory: usize, path: &Path) -> Vec<CdiError> {
+        let of_file = Arc::new(file.container_edits);
+        let mut problems = vec![];
+        for file::Device { name, container_edits: edits } in file.devices {
+            let name = format!("{}={name}", file.kind);
+            let known = self.devices.get(&name);
+            let is_twice = known.is_some_and(|known| known.as_ref().is_none_or(|known| known.directory == directory));
+            let device = Device { edits, of_file: Arc::clone(&of_file), directory };
+            if is_twice {
+                problems.push(CdiError::Twice { path: path.to_owned(), device: name.clone() });
+            }
+            self.devices.insert(name, (!is_twice).then_some(device));
+        }
+        problems
+    }
+
+    /// Makes what devices need in a spec. If one of them is not known, nothing is made.
+    pub fn inject(&self, spec: &mut Value, names: &[&str]) -> Result<(), HostError> {
+        let find = |name: &&str| self.devices.get(*name).and_then(Option::as_ref);
+        let unknown: Vec<&str> = names.iter().filter(|name| find(name).is_none()).copied().collect();
+        if !unknown.is_empty() {
+            return Err(format!("unresolvable CDI devices {}", unknown.join(", ")).into());
+        }
+        let mut seen = BTreeSet::new();
+        for device in names.iter().filter_map(find) {
+            if seen.insert(Arc::as_ptr(&device.of_file)) {
+                device.of_file.make(spec)?;
+            }
+            device.edits.make(spec)?;
+        }
+        Ok(())
+    }
+}
+
+fn files(directory: &Path, problems: &mut Vec<CdiError>) -> Vec<PathBuf> {
+    let mut found = match fs::read_dir(directory) {
+        Ok(entries) => entries.filter_map(Result::ok).map(|entry| entry.path()).collect::<Vec<_>>(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => vec![],
+        Err(source) => {
+            problems.push(CdiError::Io { path: directory.to_owned(), source });
+            vec![]
+        }
+    };
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "json" || extension == "yaml"));
+    found.sort_unstable();
+    found
+}
+
+fn read(path: &Path) -> Result<File, CdiError> {
+    let text = fs::read_to_string(path).map_err(|source| CdiError::Io { path: path.to_owned(), source })?;
+    let document = yaml::read(&text).map_err(|source| CdiError::Yaml { path: path.to_owned(), source })?;
+    serde_json::from_value(document).map_err(|source| CdiError::Shape { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const FILE: &str = r#"
+cdiVersion: 0.8.0
+kind: vendor.com/gpu
+annotations: {whatever: x}
+devices:
+- name: "0"
+  containerEdits:
+    env: [GPU=0]
+    deviceNodes:
+    - {path: /dev/gpu0, type: c, major: 195, minor: 0, permissions: rw}
+    - {path: /dev/nothing, hostPath: /dev/null}
+- name: one
+  containerEdits:
+    env: [GPU=1]
+    mounts: [{hostPath: /lib, containerPath: /vendor/lib, options: [ro, rbind]}]
+    hooks: [{hookName: createContainer, path: /bin/hook, args: [hook, x], timeout: 3}]
+    intelRdt: {closID: gpu, enableMBM: true}
+    netDevices: [{hostInterfaceName: eth1, name: lan}]
+    additionalGids: [0, 44]
+containerEdits:
+  env: [VENDOR=yes]
+"#;
+
+    fn devices(files: &[(&str, &str)]) -> (CdiDevices, Vec<CdiError>, tempfile::TempDir) {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let (devices, problems) = CdiDevices::read(&[root.path().join("etc"), root.path().join("run")]);
+        (devices, problems, root)
+    }
+
+    #[test]
+    fn a_device_brings_what_its_file_says() {
+        let (devices, problems, _) =
+            devices(&[("etc/vendor.yaml", FILE), ("etc/README", "no"), ("run/empty.json", "{}")]);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        let mut spec = json!({"process": {"user": {"uid": 7, "gid": 0, "additionalGids": [44]}}});
+        devices.inject(&mut spec, &["vendor.com/gpu=0", "vendor.com/gpu=one"]).unwrap();
+        let nodes = &spec["linux"]["devices"];
+        assert_eq!(nodes[0], json!({"path": "/dev/gpu0", "type": "c", "major": 195, "minor": 0, "uid": 7}));
+        assert_eq!((&nodes[1]["major"], &nodes[1]["minor"], &nodes[1]["type"]), (&json!(1), &json!(3), &json!("c")));
+        assert_eq!(
+            spec["linux"]["resources"]["devices"],
+            json!([
+                {"allow": true, "type": "c", "major": 195, "minor": 0, "access": "rw"},
+                {"allow": true, "type": "c", "major": 1, "minor": 3, "access": "rwm"},
+            ]),
+        );
+        assert_eq!(spec["process"]["env"], json!(["VENDOR=yes", "GPU=1"]));
+        assert_eq!(spec["process"]["user"]["additionalGids"], json!([44]));
+        let mount = json!([{"destination": "/vendor/lib", "source": "/lib", "options": ["ro", "rbind"]}]);
+        assert_eq!(spec["mounts"], mount);
+        let hook = json!([{"path": "/bin/hook", "args": ["hook", "x"], "timeout": 3}]);
+        assert_eq!(spec["hooks"]["createContainer"], hook);
+        assert_eq!(spec["linux"]["intelRdt"], json!({"closID": "gpu", "enableMBM": true}));
+        assert_eq!(spec["linux"]["netDevices"], json!({"eth1": {"name": "lan"}}));
+    }
+
+    #[test]
+    fn d13_an_unknown_device_is_refused_before_anything_is_made() {
+        let (devices, ..) = devices(&[("etc/vendor.yaml", FILE)]);
+        let mut spec = json!({});
+        let error = devices.inject(&mut spec, &["vendor.com/gpu=0", "vendor.com/gpu=9", "x/y=z"]).unwrap_err();
+        assert_eq!(error.to_string(), "unresolvable CDI devices vendor.com/gpu=9, x/y=z");
+        assert_eq!(spec, json!({}));
+    }
+
+    #[test]
+    fn a_later_directory_counts_more_and_two_files_of_one_cancel_out() {
+        let file = |value: &str| {
+            format!(
+                "{{\"cdiVersion\": \"0.5.0\", \"kind\": \"v.com/c\", \"devices\": [{{\"name\": \"a\", \"containerEdits\": {{\"env\": [\"A={value}\"]}}}}]}}"
+            )
+        };
+        let (etc, run) = (file("etc"), file("run"));
+        let (overridden, problems, _) = devices(&[("etc/a.json", &etc), ("run/b.json", &run)]);
+        assert!(problems.is_empty(), "{problems:?}");
+        let mut spec = json!({});
+        overridden.inject(&mut spec, &["v.com/c=a"]).unwrap();
+        assert_eq!(spec, json!({"process": {"env": ["A=run"]}}));
+
+        let (cancelled, problems, _) = devices(&[("run/a.json", &etc), ("run/b.json", &run)]);
+        assert!(matches!(problems[..], [CdiError::Twice { .. }]), "{problems:?}");
+        cancelled.inject(&mut spec, &["v.com/c=a"]).unwrap_err();
+    }
+
+    #[test]
+    fn what_a_file_wants_is_checked_as_what_a_plugin_wants() {
+        let bad = FILE.replace("GPU=0", "no variable").replace("/vendor/lib", "../lib");
+        let (devices, ..) = devices(&[("etc/vendor.yaml", &bad)]);
+        for name in ["vendor.com/gpu=0", "vendor.com/gpu=one"] {
+            assert!(devices.inject(&mut json!({}), &[name]).is_err(), "{name}");
+        }
+    }
+}

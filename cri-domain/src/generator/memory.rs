@@ -1,0 +1,106 @@
+use nri_proto::{Field, Memory};
+
+use super::document::{self, Object};
+use super::{SpecError, check};
+
+/// A limit of nothing is no limit: CRI servers show it where none is set. Otherwise, a limit without one for swap is that
+/// for both, as in Go: a container does not get to swap because a plugin gave it memory.
+pub(super) fn adjust(spec: &mut Object, memory: &Memory) -> Result<(), SpecError> {
+    let Memory {
+        limit,
+        reservation,
+        swap,
+        kernel,
+        kernel_tcp,
+        swappiness,
+        disable_oom_killer,
+        use_hierarchy,
+        unknown: _,
+    } = memory;
+    let amounts = [
+        (Field::MemLimit, limit),
+        (Field::MemReservation, reservation),
+        (Field::MemSwapLimit, swap),
+        (Field::MemKernelLimit, kernel),
+        (Field::MemTCPLimit, kernel_tcp),
+    ];
+    for (field, amount) in amounts {
+        check::of(field, "").holds(amount.is_none_or(|amount| amount >= -1), "it is less than -1")?;
+    }
+    let swappiness_fits = swappiness.is_none_or(|swappiness| swappiness <= 100);
+    check::of(Field::MemSwappiness, "").holds(swappiness_fits, "it is more than 100")?;
+    let limit = limit.filter(|limit| *limit != 0);
+    let members = [
+        ("limit", limit.into()),
+        ("reservation", (*reservation).into()),
+        ("swap", swap.or(limit).into()),
+        ("kernel", (*kernel).into()),
+        ("kernelTCP", (*kernel_tcp).into()),
+        ("swappiness", (*swappiness).into()),
+        ("disableOOMKiller", (*disable_oom_killer).into()),
+        ("useHierarchy", (*use_hierarchy).into()),
+    ];
+    document::set_those(spec, &["linux", "resources", "memory"], members)
+}
+
+#[cfg(test)]
+mod tests {
+    use nri_proto::{LinuxAdjustment, Resources};
+    use serde_json::json;
+
+    use super::super::testing::{check_linux, check_linux_refused};
+    use super::*;
+
+    fn with(memory: Memory) -> impl FnOnce(&mut LinuxAdjustment) {
+        |it| it.resources = Some(Resources { memory: Some(memory), ..Resources::default() })
+    }
+
+    #[test]
+    fn all_eight_fields_are_applied() {
+        let memory = Memory {
+            limit: Some(100),
+            reservation: Some(50),
+            swap: Some(200),
+            kernel: Some(-1),
+            kernel_tcp: Some(7),
+            swappiness: Some(0),
+            disable_oom_killer: Some(false),
+            use_hierarchy: Some(true),
+            ..Memory::default()
+        };
+        check_linux(
+            json!({"linux": {"resources": {"memory": {"checkBeforeUpdate": true, "swap": 1}}}}),
+            with(memory),
+            json!({"linux": {"resources": {"memory": {
+                "checkBeforeUpdate": true, "swap": 200, "limit": 100, "reservation": 50, "kernel": -1, "kernelTCP": 7,
+                "swappiness": 0, "disableOOMKiller": false, "useHierarchy": true,
+            }}}}),
+        );
+    }
+
+    #[test]
+    fn a_limit_is_that_of_memory_and_swap_unless_swap_has_its_own() {
+        let limit = Memory { limit: Some(100), ..Memory::default() };
+        check_linux(json!({}), with(limit), json!({"linux": {"resources": {"memory": {"limit": 100, "swap": 100}}}}));
+        let swap = Memory { swap: Some(-1), ..Memory::default() };
+        check_linux(json!({}), with(swap), json!({"linux": {"resources": {"memory": {"swap": -1}}}}));
+    }
+
+    #[test]
+    fn a_limit_of_nothing_is_none() {
+        check_linux(json!({}), with(Memory { limit: Some(0), ..Memory::default() }), json!({}));
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused() {
+        check_linux_refused(with(Memory { limit: Some(-2), ..Memory::default() }), "MemLimit: it is less than -1");
+        check_linux_refused(
+            with(Memory { swap: Some(i64::MIN), ..Memory::default() }),
+            "MemSwapLimit: it is less than -1",
+        );
+        check_linux_refused(
+            with(Memory { swappiness: Some(101), ..Memory::default() }),
+            "MemSwappiness: it is more than 100",
+        );
+    }
+}

@@ -1,0 +1,98 @@
+use nri_proto::{Change, ChangeMap, Field};
+use serde_json::Value;
+
+use super::document::Object;
+use super::host::{Filtered, Host};
+use super::{SpecError, check, document};
+
+const PATH: [&str; 2] = ["linux", "sysctl"];
+
+/// Namespaces have been adjusted before.
+pub(super) fn adjust(spec: &mut Object, changes: &ChangeMap<String>, host: &Host) -> Result<(), SpecError> {
+    for (key, change) in changes.iter() {
+        check_name(key)?;
+        if let Some(value) = change.value() {
+            let is_line = !value.contains(['\0', '\n', '\r']);
+            check::of(Field::Sysctl, key).holds(is_line, "the value is more than one line")?;
+        }
+        let filtered = match &host.sysctl {
+            Some(filter) => filter(key, &namespaces(spec)?),
+            None => Ok(Filtered::Kept),
+        };
+        match (filtered.map_err(|error| SpecError::host(Field::Sysctl, key, error))?, change) {
+            (Filtered::Dropped, _) => {}
+            (Filtered::Kept, Change::Set(value) | Change::Replace(value)) => {
+                document::object(spec, &PATH)?.insert(key.to_owned(), value.clone().into());
+            }
+            (Filtered::Kept, Change::Remove) => document::unset(spec, &PATH, key)?,
+        }
+    }
+    Ok(())
+}
+
+/// A name becomes a path below `/proc/sys`, and must not lead out of it.
+fn check_name(name: &str) -> Result<(), SpecError> {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || "_-./:@".contains(c);
+    let is_name = name.chars().all(is_letter) && name.split(['.', '/']).all(|part| !part.is_empty());
+    check::of(Field::Sysctl, name).holds(is_name, "this is not the name of a kernel parameter")
+}
+
+/// The kinds of namespaces that the container does not share with the host.
+fn namespaces(spec: &mut Object) -> Result<Vec<&str>, SpecError> {
+    let found = document::find_list(spec, &["linux", "namespaces"])?;
+    Ok(found.into_iter().flatten().filter_map(|namespace| namespace.get("type").and_then(Value::as_str)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use nri_proto::{Adjustment, LinuxAdjustment, Namespace};
+    use serde_json::json;
+
+    use super::super::adjust;
+    use super::super::host::refuse_the_hosts;
+    use super::super::testing::{check_linux, check_linux_refused};
+    use super::*;
+
+    #[test]
+    fn kernel_parameters_are_set_and_removed() {
+        check_linux(
+            json!({"linux": {"sysctl": {"net.a": "1", "net.b": "1"}}}),
+            |linux| {
+                linux.sysctl.remove("net.a");
+                linux.sysctl.set("net.c", "32768 60999").unwrap();
+            },
+            json!({"linux": {"sysctl": {"net.b": "1", "net.c": "32768 60999"}}}),
+        );
+    }
+
+    #[test]
+    fn d09_a_name_does_not_lead_elsewhere_and_a_value_is_one_line() {
+        for name in ["a+b", "a=b", "../x", "a..b", "", "a b", "/a", "a\0"] {
+            let expected = match name {
+                "" => "Sysctl: this is not the name of a kernel parameter".to_owned(),
+                name => {
+                    let quoted = nri_proto::quote::quoted(name);
+                    format!("Sysctl {quoted}: this is not the name of a kernel parameter")
+                }
+            };
+            check_linux_refused(|linux| linux.sysctl.set(name, "1").unwrap(), &expected);
+        }
+        check_linux_refused(
+            |linux| linux.sysctl.set("net.a", "1\nnet.b=1").unwrap(),
+            r#"Sysctl "net.a": the value is more than one line"#,
+        );
+    }
+
+    #[test]
+    fn a_filter_knows_the_namespaces_that_the_adjustment_leads_to() {
+        let host = Host { sysctl: Some(Box::new(refuse_the_hosts)), ..Host::default() };
+        let mut linux = LinuxAdjustment::default();
+        linux.sysctl.set("net.ipv4.ip_forward", "1").unwrap();
+        let mut adjustment = Adjustment { linux: Some(linux), ..Adjustment::default() };
+        adjust(&mut json!({}), &adjustment, &host).unwrap_err();
+
+        let own = Namespace { kind: "network".to_owned(), ..Namespace::default() };
+        adjustment.linux.as_mut().unwrap().namespaces.set(own).unwrap();
+        adjust(&mut json!({}), &adjustment, &host).unwrap();
+    }
+}

@@ -1,0 +1,203 @@
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs, io, thread};
+
+use cri_domain::generator::{Host, adjust};
+use nri_proto::{Adjustment, LinuxAdjustment};
+use serde_json::{Value, json};
+
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// A directory with a root file system, for one container at a time.
+pub(crate) struct Bundle {
+    dir: tempfile::TempDir,
+    busybox: PathBuf,
+    /// The container, and its cgroup.
+    pub(crate) id: String,
+    pub(crate) spec: Value,
+    pub(crate) adjustment: Adjustment,
+    pub(crate) host: Host,
+}
+
+impl Bundle {
+    /// Reports why there cannot be one.
+    pub(crate) fn new() -> Option<Self> {
+        let reason = match program("busybox") {
+            _ if !rustix::process::geteuid().is_root() => "it takes root",
+            _ if program("runc").is_none() => "there is no runc, see scripts/setup",
+            Some(busybox) if is_static(&busybox) => return Some(Self::with(busybox)),
+            _ => "there is no static busybox, see scripts/setup",
+        };
+        skip(reason)
+    }
+
+    /// As [`Bundle::new`], for what is seen in the first version of cgroups alone.
+    pub(crate) fn on_cgroup_v1() -> Option<Self> {
+        if Path::new(CGROUPS).join("cgroup.controllers").exists() {
+            return skip("it looks into cgroups of version 1");
+        }
+        Self::new()
+    }
+
+    fn with(busybox: PathBuf) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let id = format!("nri-generator-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let dir = tempfile::Builder::new().prefix("nri-generator").tempdir().unwrap();
+        let rootfs = dir.path().join("rootfs");
+        for folder in ["bin", "proc", "dev", "tmp", "data"] {
+            fs::create_dir_all(rootfs.join(folder)).unwrap();
+        }
+        fs::copy(&busybox, rootfs.join("bin/busybox")).unwrap();
+        for applet in ["sh", "cat", "ls", "env", "mkdir", "readlink", "stat", "true"] {
+            symlink("busybox", rootfs.join("bin").join(applet)).unwrap();
+        }
+        let spec = spec(&id);
+        Self { dir, busybox, id, spec, adjustment: Adjustment::default(), host: Host::of_this_machine() }
+    }
+
+    pub(crate) fn linux(&mut self) -> &mut LinuxAdjustment {
+        self.adjustment.linux.get_or_insert_default()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The program on the host that hooks are.
+    pub(crate) fn busybox(&self) -> &str {
+        self.busybox.to_str().unwrap()
+    }
+
+    /// Runs a script in a container that is adjusted, and returns what it says.
+    pub(crate) fn run(&mut self, script: &str) -> String {
+        self.spec["process"]["args"] = json!(["sh", "-c", script]);
+        self.write();
+        let output = self.runc(&["run", "--bundle", self.path().to_str().unwrap(), &self.id]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    }
+
+    /// Makes a container that is adjusted, and returns what each file in its cgroup says; `None` if there is none.
+    pub(crate) fn cgroup<const N: usize>(&mut self, files: [&str; N]) -> [Option<String>; N] {
+        self.create();
+        let place = self.place();
+        let read = |file: &str| {
+            let (controller, file) = file.split_once('/').unwrap();
+            let path = format!("{CGROUPS}/{controller}{place}/{file}");
+            fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+        };
+        files.map(read)
+    }
+
+    /// Makes a container that is adjusted, and returns what runc says about it.
+    pub(crate) fn state(&mut self) -> Value {
+        self.create();
+        let output = self.runc(&["state", &self.id]);
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn create(&mut self) {
+        self.write();
+        // What it inherits is its output, and nobody waits for the end of that.
+        let bundle = self.path().to_str().unwrap().to_owned();
+        let log = self.path().join("log");
+        let mut command = self.command(&["--log", log.to_str().unwrap(), "create", "--bundle", &bundle, &self.id]);
+        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+        assert!(status.success(), "{}", fs::read_to_string(log).unwrap_or_default());
+    }
+
+    fn write(&self) {
+        let mut spec = self.spec.clone();
+        adjust(&mut spec, &self.adjustment, &self.host).unwrap();
+        fs::write(self.path().join("config.json"), spec.to_string()).unwrap();
+    }
+
+    fn place(&self) -> String {
+        let adjusted = self.adjustment.linux.as_ref().map(|linux| linux.cgroups_path.clone());
+        adjusted.filter(|path| !path.is_empty()).unwrap_or_else(|| format!("/{}", self.id))
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("runc");
+        command.arg("--root").arg(self.path().join("state")).args(args);
+        command
+    }
+
+    fn runc(&self, args: &[&str]) -> Output {
+        self.command(args).stdin(Stdio::null()).output().unwrap()
+    }
+}
+
+/// No container is left, and with it no cgroup and no mount.
+impl Drop for Bundle {
+    fn drop(&mut self) {
+        let _ = self.runc(&["delete", "--force", &self.id]);
+        let left: Vec<PathBuf> = fs::read_dir(CGROUPS)
+            .into_iter()
+            .flatten()
+            .filter_map(|controller| {
+                Some(PathBuf::from(format!("{}{}", controller.ok()?.path().display(), self.place())))
+            })
+            .filter(|cgroup| cgroup.exists())
+            .collect();
+        if !thread::panicking() {
+            assert!(left.is_empty(), "cgroups are left: {left:?}");
+        }
+    }
+}
+
+fn skip<T>(reason: &str) -> Option<T> {
+    assert!(env::var_os("NRI_REQUIRE_RUNC").is_none(), "{reason}");
+    let _ = writeln!(io::stderr(), "skipped: {}: {reason}", thread::current().name().unwrap_or("a test"));
+    None
+}
+
+fn program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|dir| dir.join(name)).find(|program| program.is_file())
+}
+
+/// A dynamic program names the one that loads it.
+fn is_static(program: &Path) -> bool {
+    let Ok(bytes) = fs::read(program) else { return false };
+    !bytes[..bytes.len().min(4096)].windows(8).any(|window| window == b"ld-linux" || window == b"/ld-musl")
+}
+
+/// What containers have everywhere, and an unknown member. Network and IPC are the container's own.
+fn spec(id: &str) -> Value {
+    let capabilities = json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE"]);
+    json!({
+        "ociVersion": "1.0.2",
+        "org.example.future": true,
+        "process": {
+            "user": {"uid": 0, "gid": 0},
+            "args": ["true"],
+            "env": ["PATH=/bin", "HTTP_PROXY=http://proxy"],
+            "cwd": "/",
+            "capabilities": {"bounding": capabilities, "effective": capabilities, "permitted": capabilities},
+            "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 1000, "soft": 1000}],
+        },
+        "root": {"path": "rootfs"},
+        "hostname": "container",
+        "mounts": [
+            {"destination": "/proc", "type": "proc", "source": "proc"},
+            {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["mode=755"]},
+            {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs"},
+        ],
+        "linux": {
+            "cgroupsPath": format!("/{id}"),
+            "devices": [{"path": "/dev/gone", "type": "c", "major": 1, "minor": 11}],
+            "resources": {"devices": [
+                {"allow": false, "access": "rwm"},
+                {"allow": true, "type": "c", "major": 1, "minor": 11, "access": "rwm"},
+            ]},
+            "namespaces": [
+                {"type": "pid"}, {"type": "mount"}, {"type": "ipc"}, {"type": "uts"}, {"type": "network"},
+            ],
+        },
+    })
+}

@@ -1,0 +1,106 @@
+//! The generator beside Go's: the same specs and adjustments through both.
+//!
+//! What comes out is the same, but for what `docs/differences.md` lists under "The spec generator". Each of these is
+//! either undone on both sides ([`alike`]) or known by what a case has in it.
+
+mod alike;
+mod generator;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::path::Path;
+
+use cri_domain::generator::host::mount_propagation;
+use cri_domain::generator::{Host, SpecError, adjust};
+use nri_proto::Field;
+use nri_tests::generating::{self, Case};
+use nri_tests::go;
+use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
+use serde_json::Value;
+
+use self::alike::Alike;
+use self::generator::Generator;
+use crate::merge::{cases, seed};
+
+#[test]
+fn specs_are_adjusted_as_go_adjusts_them() {
+    let Ok(program) = go::program("generator") else { return };
+    let generator = RefCell::new(Generator::start(&program));
+    let tally = RefCell::new(BTreeMap::<Verdict, u32>::new());
+    let seed = seed();
+    let config =
+        Config { cases: cases(), rng_seed: RngSeed::Fixed(seed), failure_persistence: None, ..Config::default() };
+    let compared = TestRunner::new(config).run(&generating::case(), |case| {
+        let verdict = compare(&case, &mut generator.borrow_mut())?;
+        *tally.borrow_mut().entry(verdict).or_default() += 1;
+        Ok(())
+    });
+    if let Err(error) = compared {
+        panic!("NRI_SEED={seed} repeats this: {error}");
+    }
+    let tally = tally.into_inner();
+    eprintln!("seed {seed}: {tally:?}");
+    let of = |verdict| tally.get(&verdict).copied().unwrap_or_default();
+    assert!(of(Verdict::SameResult) >= cases() / 2, "too few come to the same: {tally:?}");
+    assert!(of(Verdict::Nonsense) >= cases() / 20, "hardly anything is refused: {tally:?}");
+}
+
+/// What became of a case on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    SameResult,
+    /// Both refuse it: the source of a mount does not propagate.
+    SameRefusal,
+    /// "nonsense": we name the field, and Go takes it, or not.
+    Nonsense,
+    /// "a spec without a process or a Linux section".
+    GoPanics,
+}
+
+/// Fails if there is a difference that is not known.
+fn compare(case: &Case, generator: &mut Generator) -> Result<Verdict, TestCaseError> {
+    let (ours, theirs) = (adjusted(case), generator.adjusted(case));
+    match (ours, theirs) {
+        (Err(error), theirs) if case.nonsense.is_some() => {
+            let named = error.field().map(|(field, _)| field);
+            // What was there before it may be refused, too: nobody's mounts propagate here.
+            if named == case.nonsense || named == Some(Field::Mounts) && theirs.is_err() {
+                return Ok(Verdict::Nonsense);
+            }
+            Err(TestCaseError::fail(format!("the error names something else: {error}")))
+        }
+        (Ok(_), _) if case.nonsense.is_some() => Err(TestCaseError::fail("nonsense is taken")),
+        (Ok(ours), Ok(theirs)) => {
+            let alike = Alike::of(case);
+            let (ours, theirs) = (alike.spec(generator.read_and_written(&ours)), alike.spec(theirs));
+            if ours == theirs {
+                return Ok(Verdict::SameResult);
+            }
+            Err(TestCaseError::fail(format!("ours:\n{ours:#}\nGo's:\n{theirs:#}")))
+        }
+        (ours, Err(error)) if error.starts_with("panic: ") && lacks_a_section(&case.spec) => match ours {
+            Ok(_) | Err(SpecError::Host { field: Field::Mounts, .. }) => Ok(Verdict::GoPanics),
+            Err(error) => Err(TestCaseError::fail(format!("ours: {error}"))),
+        },
+        (Err(error), Err(theirs)) => {
+            let cause = error.source().map(ToString::to_string).unwrap_or_default();
+            if !cause.is_empty() && theirs.ends_with(&cause) {
+                return Ok(Verdict::SameRefusal);
+            }
+            Err(TestCaseError::fail(format!("ours: {error}: {cause}\nGo's: {theirs}")))
+        }
+        (ours, theirs) => Err(TestCaseError::fail(format!("ours: {ours:?}\nGo's: {theirs:?}"))),
+    }
+}
+
+fn adjusted(case: &Case) -> Result<Value, SpecError> {
+    let host = Host { propagation: Some(Box::new(|path: &Path| Ok(mount_propagation(path)?))), ..Host::default() };
+    let mut spec = case.spec.clone();
+    adjust(&mut spec, &case.adjustment, &host)?;
+    Ok(spec)
+}
+
+fn lacks_a_section(spec: &Value) -> bool {
+    spec.get("process").is_none() || spec.get("linux").is_none()
+}

@@ -1,0 +1,98 @@
+//! The generator, with specs and adjustments that are whatever the input says: any bytes that can be read, or what is
+//! likely to meet.
+
+use std::collections::BTreeSet;
+
+use cri_domain::generator::{Host, adjust, adjust_json};
+use nri_proto::{Adjustment, Change, LinuxAdjustment, api};
+use serde_json::Value;
+
+use super::merges::{likely, message};
+use super::script::Script;
+use crate::generating;
+
+/// Applies an adjustment. It is made as a whole or not at all, and made again it is the same; what is not its business stays,
+/// and what it asks for is there.
+pub fn generates(input: &[u8]) {
+    let mut script = Script(input);
+    let choice = script.byte();
+    let adjustment = if choice & 1 == 0 {
+        message::<api::ContainerAdjustment>(&mut script).unwrap_or_default().into()
+    } else {
+        likely(&generating::adjustment(), &mut script)
+    };
+    let spec = if choice & 2 == 0 {
+        serde_json::from_slice(script.0).unwrap_or_default()
+    } else {
+        likely(&generating::spec(), &mut script)
+    };
+    check(&spec, &adjustment);
+}
+
+fn check(before: &Value, adjustment: &Adjustment) {
+    let mut spec = before.clone();
+    let outcome = adjust(&mut spec, adjustment, &Host::default());
+    let text = adjust_json(&before.to_string(), adjustment, &Host::default());
+    let Ok(_) = outcome else {
+        assert_eq!(spec, *before, "a refused adjustment left something behind");
+        // Nothing to do is no reason to look at the spec.
+        assert!(text.is_err(), "it is refused once and taken once");
+        return;
+    };
+    if let Ok((text, _)) = text {
+        assert_eq!(text, spec.to_string(), "it is not the same again");
+    } else {
+        assert_eq!(*adjustment, Adjustment::default(), "it is taken once and refused once");
+    }
+    check_what_stays(before, &spec);
+    check_what_is_there(&spec, adjustment);
+}
+
+/// The members that are nobody's to adjust.
+fn check_what_stays(before: &Value, after: &Value) {
+    let adjustable = ["annotations", "process", "hooks", "mounts", "linux"];
+    let others = |spec: &Value| -> Vec<(String, Value)> {
+        let members = spec.as_object().into_iter().flatten();
+        let others = members.filter(|(key, _)| !adjustable.contains(&key.as_str()));
+        others.map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    assert_eq!(others(before), others(after), "something else changed");
+    for key in ["user", "cwd", "capabilities", "terminal"] {
+        assert_eq!(before["process"][key], after["process"][key], "process.{key} changed");
+    }
+    for key in ["maskedPaths", "uidMappings", "personality"] {
+        assert_eq!(before["linux"][key], after["linux"][key], "linux.{key} changed");
+    }
+}
+
+/// What is set is there, once; what is removed is not.
+fn check_what_is_there(spec: &Value, adjustment: &Adjustment) {
+    let Adjustment { annotations, mounts, env, linux, rlimits, .. } = adjustment;
+    for (key, change) in annotations.iter() {
+        assert_eq!(spec["annotations"].get(key).and_then(Value::as_str), change.value().map(|value| value.as_str()));
+    }
+    let destinations = keys(&spec["mounts"], |mount| mount["destination"].as_str());
+    check_keys(&destinations, mounts.iter().map(|(key, change)| (key, change.map(|_| ()))));
+    let names = keys(&spec["process"]["env"], |entry| entry.as_str()?.split_once('=').map(|(name, _)| name));
+    check_keys(&names, env.iter().map(|(key, change)| (key, change.map(|_| ()))));
+    let kinds = keys(&spec["process"]["rlimits"], |rlimit| rlimit["type"].as_str());
+    check_keys(&kinds, rlimits.iter().map(|rlimit| (rlimit.kind.as_str(), Change::Set(()))));
+    if let Some(LinuxAdjustment { devices, namespaces, .. }) = linux {
+        let paths = keys(&spec["linux"]["devices"], |device| device["path"].as_str());
+        check_keys(&paths, devices.iter().map(|(key, change)| (key, change.map(|_| ()))));
+        let kinds = keys(&spec["linux"]["namespaces"], |namespace| namespace["type"].as_str());
+        check_keys(&kinds, namespaces.iter().map(|(key, change)| (key, change.map(|_| ()))));
+    }
+}
+
+fn keys<'v>(list: &'v Value, key: impl Fn(&'v Value) -> Option<&'v str>) -> Vec<&'v str> {
+    list.as_array().into_iter().flatten().filter_map(key).collect()
+}
+
+fn check_keys<'k>(there: &[&str], changes: impl Iterator<Item = (&'k str, Change<()>)>) {
+    let mut seen = BTreeSet::new();
+    for (key, change) in changes.filter(|(key, _)| seen.insert(key.to_owned())) {
+        let count = there.iter().filter(|known| **known == key).count();
+        assert_eq!(count, usize::from(change.value().is_some()), "{key:?} is there {count} times after {change:?}");
+    }
+}
