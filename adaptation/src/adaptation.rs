@@ -7,7 +7,7 @@ use nri_proto::{Event, EventMask, PluginId, Pod, StopReply, Update};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::broadcast;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use crate::budget;
@@ -17,12 +17,14 @@ use crate::connection::{CHANNELS, take_in};
 use crate::entry::Entry;
 use crate::events::{Happening, Metrics, NoMetrics, Watchers};
 use crate::health::State;
+use crate::join::{ATTEMPTS, Arrival, Join, Newcomer};
 use crate::ledger::Ledger;
 use crate::listener::listen;
 use crate::operation::Operation;
 use crate::plugin::{Introduction, Plugin, PluginError, Reply};
 use crate::policy::{Declared, Policy};
-use crate::shared::Shared;
+use crate::shared::{GOES_AWAY, Shared};
+use crate::snapshot::Snapshot;
 use crate::socket::{BindError, Socket};
 use crate::source::{Source, SourceError};
 use crate::unasked::Unasked;
@@ -65,6 +67,28 @@ pub enum AdmitError {
         /// Why.
         source: SourceError,
     },
+    /// It was closed while it was told what had happened since it was synchronized.
+    #[error("plugin {plugin} was closed before it had heard what happened meanwhile: {reason}")]
+    Closed {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why.
+        reason: String,
+    },
+    /// However often it was synchronized, more happened meanwhile than is kept for it.
+    #[error("more happened than is kept for plugin {plugin} while it was synchronized")]
+    Overtaken {
+        /// The plugin.
+        plugin: PluginId,
+    },
+    /// There are as many plugins as there may be.
+    #[error("there are {limit} plugins already, {plugin} would be one more")]
+    Full {
+        /// The plugin.
+        plugin: PluginId,
+        /// How many there may be.
+        limit: usize,
+    },
     /// The adaptation was stopped.
     #[error("NRI was stopped")]
     Stopped,
@@ -83,7 +107,7 @@ pub struct PluginStatus {
 
 /// The runtime side of NRI. Dropping it leaves plugins without a word; [`Adaptation::stop`] tells them.
 pub struct Adaptation {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Adaptation {
@@ -104,7 +128,9 @@ impl Adaptation {
     /// Outside a Tokio runtime.
     #[must_use]
     pub fn with_metrics(config: Config, source: Arc<dyn Source>, metrics: Arc<dyn Metrics>) -> Self {
-        Self { shared: Shared::new(config, source, Watchers::new(metrics)) }
+        let shared = Shared::new(config, source, Watchers::new(metrics));
+        shared.spawn(Arc::clone(&shared).watch_operations());
+        Self { shared }
     }
 
     /// Lets plugins connect to the configured socket. Without one there is nothing to do.
@@ -208,11 +234,11 @@ impl Adaptation {
         let roster = self.shared.stop();
         let telling = roster.entries().iter().map(|entry| entry.plugin.shutdown());
         let grace = self.shared.config.shutdown_grace;
-        if tokio::time::timeout(grace, futures_util::future::join_all(telling)).await.is_err() {
+        if timeout(grace, futures_util::future::join_all(telling)).await.is_err() {
             warn!("not every plugin heard in time that the runtime goes away");
         }
         for entry in roster.entries() {
-            entry.close("the runtime goes away");
+            entry.close(GOES_AWAY);
         }
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
@@ -222,7 +248,7 @@ impl Adaptation {
 impl Drop for Adaptation {
     fn drop(&mut self) {
         for entry in self.shared.stop().entries() {
-            entry.close("the runtime goes away");
+            entry.close(GOES_AWAY);
         }
     }
 }
@@ -234,13 +260,18 @@ pub(crate) async fn admit(
     plugin: Arc<dyn Plugin>,
     config: String,
 ) -> Result<(), AdmitError> {
+    let _arrival = Arrival::begin(shared, &id);
     let admitted = try_admit(shared, id.clone(), plugin, config).await;
     if let Err(error) = &admitted {
         let reason = match std::error::Error::source(error) {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
         };
-        shared.watchers.tell(Happening::Closed { plugin: id, reason });
+        let happening = match shared.roster().has(&id) {
+            true => Happening::Refused { plugin: id, reason },
+            false => Happening::Closed { plugin: id, reason },
+        };
+        shared.watchers.tell(happening);
     }
     admitted
 }
@@ -253,16 +284,32 @@ async fn try_admit(
     config: String,
 ) -> Result<(), AdmitError> {
     let (events, effective) = configure(shared, &id, plugin.as_ref(), config).await?;
-    let policy = effective.policy.clone();
     let _joining = Joining::begin(shared);
-    let updates = synchronize(shared, &id, plugin.as_ref(), &policy).await?;
-    settle(shared, &id, &policy, updates).await.map_err(|source| AdmitError::Source { plugin: id.clone(), source })?;
-    let entry = Entry::new(id.clone(), events, policy, plugin, Arc::clone(shared));
-    if !shared.add(entry) {
-        return Err(AdmitError::Stopped);
+    let newcomer = Newcomer(Entry::new(id.clone(), events, effective.policy.clone(), plugin, Arc::clone(shared)));
+    for _ in 0..ATTEMPTS {
+        if join(shared, &newcomer.0).await? {
+            shared.watchers.tell(Happening::Joined { plugin: id, events, policy: effective.to_string() });
+            return Ok(());
+        }
+        warn!(plugin = %id, "more happened than is kept for a plugin that joins: it begins anew");
     }
-    shared.watchers.tell(Happening::Joined { plugin: id, events, policy: effective.to_string() });
-    Ok(())
+    Err(AdmitError::Overtaken { plugin: id })
+}
+
+/// Tells a plugin what there is and what has happened since, and adds it. False if more happened meanwhile than was kept for it.
+async fn join(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Result<bool, AdmitError> {
+    let Entry { id, policy, plugin, .. } = &**entry;
+    let joining = Join::begin(shared, entry)?;
+    let updates = synchronize(shared, id, plugin.as_ref(), policy, joining.snapshot().await?).await?;
+    if entry.is_deaf() {
+        return Ok(false);
+    }
+    settle(shared, id, policy, updates).await.map_err(|source| AdmitError::Source { plugin: id.clone(), source })?;
+    if !joining.catch_up().await? {
+        return Ok(false);
+    }
+    shared.add(entry)?;
+    Ok(true)
 }
 
 /// Tells a plugin what there is. Counted like any other request.
@@ -271,10 +318,10 @@ async fn synchronize(
     id: &PluginId,
     plugin: &dyn Plugin,
     policy: &Policy,
+    snapshot: Snapshot,
 ) -> Result<Vec<Update>, AdmitError> {
-    let snapshot = shared.source.snapshot().await.seen_by(&policy.namespaces);
     let begun = Instant::now();
-    let synchronized = tokio::time::timeout(policy.sync_timeout, plugin.synchronize(snapshot)).await;
+    let synchronized = timeout(policy.sync_timeout, plugin.synchronize(snapshot)).await;
     let failure = match &synchronized {
         Ok(Ok(_)) => None,
         Ok(Err(error)) => Some(Cause::Plugin(error.clone())),
@@ -307,9 +354,12 @@ async fn settle(shared: &Shared, id: &PluginId, policy: &Policy, updates: Vec<Up
         };
         let _ = Unasked::updates(updates).apply_by(shared, id, policy, apply).await;
     }
-    match settled {
-        Some(outcome) => outcome,
-        None => shared.source.synchronized(id, Vec::new()).await.map(drop),
+    if let Some(outcome) = settled {
+        return outcome;
+    }
+    match timeout(shared.config.source_timeout, shared.source.synchronized(id, Vec::new())).await {
+        Ok(outcome) => outcome.map(drop),
+        Err(_) => Err(SourceError("it did not say in time whether it wants the plugin".to_owned())),
     }
 }
 
@@ -328,7 +378,7 @@ async fn configure(
         registration_timeout: shared.config.registration_timeout,
         request_timeout: before.request_timeout,
     };
-    let subscription = match tokio::time::timeout(before.request_timeout, plugin.configure(introduction)).await {
+    let subscription = match timeout(before.request_timeout, plugin.configure(introduction)).await {
         Ok(configured) => configured.map_err(|source| AdmitError::Configure { plugin: id.clone(), source })?,
         Err(_) => return Err(AdmitError::TimedOut { plugin: id.clone(), step: "configured" }),
     };

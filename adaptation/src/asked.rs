@@ -5,15 +5,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use nri_proto::StopReply;
 use tokio::time::{Instant, timeout_at};
 
+use crate::act::Act;
 use crate::entry::{Entry, Lane};
 use crate::events::Happening;
 use crate::health::State;
+use crate::journal::End;
+use crate::late;
 use crate::plugin::{PluginError, Reply};
 use crate::request::Request;
-use crate::unasked::Unasked;
 
 /// What a plugin says.
 pub(crate) type Answer = Result<Reply, PluginError>;
@@ -29,6 +30,8 @@ pub(crate) struct Asked(Option<Owed>);
 struct Owed {
     entry: Arc<Entry>,
     request: Arc<Request>,
+    /// The operation that it is asked in, unless it is told what it missed.
+    act: Option<Arc<Act>>,
     answering: Answering,
     begun: Instant,
     is_trial: bool,
@@ -37,9 +40,15 @@ struct Owed {
 
 impl Asked {
     /// Begins to ask.
-    pub(crate) fn begin(entry: Arc<Entry>, request: Arc<Request>, lane: Lane, is_trial: bool) -> Self {
+    pub(crate) fn begin(
+        entry: Arc<Entry>,
+        request: Arc<Request>,
+        act: Option<Arc<Act>>,
+        lane: Lane,
+        is_trial: bool,
+    ) -> Self {
         let answering = answering(&entry, &request);
-        Self(Some(Owed { entry, request, answering, begun: Instant::now(), is_trial, _lane: lane }))
+        Self(Some(Owed { entry, request, act, answering, begun: Instant::now(), is_trial, _lane: lane }))
     }
 
     /// When the answer is late.
@@ -103,9 +112,9 @@ impl Owed {
         match self.in_time().await {
             None => {}
             Some(Some(answer)) => {
-                let Self { entry, request, begun, is_trial, .. } = &self;
+                let Self { entry, request, act, begun, is_trial, .. } = &self;
                 // Nobody is there to be told but whoever reads the ledger.
-                if let Ok(reply) = entry.judge_asked(request, *begun, *is_trial, answer) {
+                if let Ok(reply) = entry.judge_asked(request, act.as_ref(), *begun, *is_trial, answer) {
                     entry.shared.records.late(entry, request, begun.elapsed(), &reply);
                 }
             }
@@ -128,15 +137,15 @@ impl Owed {
             }
         };
         let took = self.begun.elapsed();
-        let Self { entry, request, .. } = &self;
+        let Self { entry, request, act, .. } = &self;
         entry.shared.watchers.tell(Happening::Late { plugin: entry.id.clone(), event: request.event(), took });
         match answer {
             Ok(reply) => entry.shared.records.late(entry, request, took, &reply),
             Err(error @ (PluginError::Left(_) | PluginError::Gone(_) | PluginError::Breach(_))) => {
                 entry.close(&error.to_string())
             }
-            // It is owed an end that it has not even taken.
-            Err(PluginError::NotTaken) => entry.keep(request),
+            // It has not even taken it.
+            Err(PluginError::NotTaken) => entry.keep(request, act.as_ref(), End::Front),
             Err(PluginError::Refused { .. } | PluginError::TooLarge { .. }) => {}
         }
         entry.settled();
@@ -153,25 +162,28 @@ pub(crate) async fn tell_missed(entry: Arc<Entry>, mut is_trial: bool) {
     while let Some(request) = entry.next_missed(is_trial) {
         let answering = answering(&entry, &request);
         let begun = Instant::now();
-        let mut owed = Owed { entry: Arc::clone(&entry), request, answering, begun, is_trial, _lane: lanes };
+        let mut owed = Owed { entry: Arc::clone(&entry), request, act: None, answering, begun, is_trial, _lane: lanes };
         let Some(answer) = owed.in_time().await else { return };
         let Some(answer) = answer else {
             entry.timed_out(&owed.request, begun, is_trial);
-            entry.stop_telling(None);
+            entry.stop_telling();
             owed.late().await;
             return;
         };
-        let not_taken = matches!(answer, Err(PluginError::NotTaken)).then(|| Arc::clone(&owed.request));
+        let is_taken = !matches!(answer, Err(PluginError::NotTaken));
+        if !is_taken {
+            entry.keep(&owed.request, None, End::Front);
+        }
         let outcome = entry.judge(&owed.request, begun, is_trial, answer);
-        if not_taken.is_some() || !matches!(entry.state(), State::Active | State::Silent) {
-            entry.stop_telling(not_taken);
+        if !matches!(entry.state(), State::Active | State::Silent) {
+            entry.stop_telling();
             return;
         }
-        if let Ok(Reply::Stop(StopReply { updates, unknown: _ })) = outcome
-            && !updates.is_empty()
-        {
-            // What fails of it is logged and recorded.
-            let _ = Unasked::updates(updates).apply(&entry.shared, &entry.id, &entry.policy).await;
+        if !is_taken && !entry.pause().await {
+            return;
+        }
+        if let Ok(reply) = outcome {
+            late::take(&entry, &owed.request, reply).await;
         }
         is_trial = false;
         lanes = owed._lane;

@@ -4,7 +4,7 @@ use nri_proto::mux::{Limits, MAX_FRAME};
 
 const MIB: usize = 1 << 20;
 
-/// All of it, once the plugin has registered.
+/// All of what it sends and what it is sent, once the plugin has registered.
 const ALL: usize = 16 * MIB;
 
 /// What it sends and what is sent to it.
@@ -17,8 +17,8 @@ pub(crate) const CONNECTION: Limits = Limits {
     unknown_frames: 1000,
 };
 
-/// The ends that it missed.
-pub(crate) const MISSED: usize = 2 * MIB;
+/// What happens while it cannot be asked, beside that. Plugins share most of it: each request is there once for all of them.
+pub(crate) const JOURNAL: usize = 8 * MIB;
 
 /// How many entries its requests to us may have at a time, of [`ENTRY`] bytes each.
 pub(crate) const ENTRIES: usize = 20 << 10;
@@ -29,4 +29,4 @@ const ENTRY: usize = 64;
 const UNSENT: usize = if CONNECTION.unsent > MAX_FRAME { CONNECTION.unsent } else { MAX_FRAME };
 
 // A buffer may be larger than what it holds by a sixteenth.
-const _: () = assert!(CONNECTION.received / 16 * 17 + UNSENT + MISSED + ENTRIES * ENTRY <= ALL);
+const _: () = assert!(CONNECTION.received / 16 * 17 + UNSENT + ENTRIES * ENTRY <= ALL);

@@ -26,6 +26,9 @@ pub enum Cause {
     /// Others were asked of it for so long that its turn did not come.
     #[error("its turn did not come in time")]
     Busy,
+    /// It has yet to hear what was before, as it has just joined or was silent, and that waits for an operation to end.
+    #[error("it has yet to hear what was before")]
+    Behind,
     /// It wants what it may not do.
     #[error(transparent)]
     NotAllowed(#[from] NotAllowed),

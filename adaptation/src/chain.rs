@@ -1,8 +1,8 @@
 //! The plugins that are asked about one request, one after the other.
 
 use std::error::Error;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -11,8 +11,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, info_span, warn};
 
+use crate::act::{Act, Kept};
+use crate::before::Before;
 use crate::cause::{Cause, Failure, RelayError};
-use crate::entry::Entry;
+use crate::entry::{Entry, Part};
 use crate::health::State;
 use crate::merge::MergedCreate;
 use crate::merging::Merging;
@@ -29,17 +31,40 @@ use crate::validation::Validation;
 /// One request on its way.
 pub(crate) struct Chain {
     shared: Arc<Shared>,
-    participants: Arc<Roster>,
-    /// As the next plugin is shown it.
-    request: Arc<Request>,
+    act: Arc<Act>,
+    shown: Shown,
     merging: Merging,
     notes: Notes,
     pub(crate) asking: Asking,
 }
 
-/// Which plugin is being asked.
+/// The request as the next plugin is shown it. As it is in the end, it is kept for those who hear of it later.
+struct Shown {
+    request: Arc<Request>,
+    act: Arc<Act>,
+    /// Where in the operation, if plugins may change it.
+    place: Option<usize>,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            self.act.keep(place, Arc::clone(&self.request));
+        }
+    }
+}
+
+/// Which plugin is being asked, and which ones have seen the request.
 #[derive(Clone)]
-pub(crate) struct Asking(Arc<AtomicUsize>);
+pub(crate) struct Asking(Arc<Progress>);
+
+struct Progress {
+    place: AtomicUsize,
+    /// A bit for each of the first places.
+    seen: AtomicU64,
+    /// The places behind them.
+    seen_behind: Mutex<Vec<usize>>,
+}
 
 const NOBODY: usize = usize::MAX;
 /// Added to the place of a plugin that is asked to validate.
@@ -47,11 +72,32 @@ const VALIDATES: usize = 1 << (usize::BITS / 2);
 
 impl Asking {
     fn nobody() -> Self {
-        Self(Arc::new(AtomicUsize::new(NOBODY)))
+        let (seen, seen_behind) = (AtomicU64::new(0), Mutex::default());
+        Self(Arc::new(Progress { place: AtomicUsize::new(NOBODY), seen, seen_behind }))
     }
 
     fn is(&self, place: usize) {
-        self.0.store(place, Ordering::Relaxed);
+        self.0.place.store(place, Ordering::Relaxed);
+    }
+
+    /// The plugin at this place has seen the request.
+    pub(crate) fn sees(&self, place: usize) {
+        match u32::try_from(place).ok().and_then(|place| 1_u64.checked_shl(place)) {
+            Some(bit) => _ = self.0.seen.fetch_or(bit, Ordering::Relaxed),
+            None => self.0.seen_behind.lock().unwrap_or_else(PoisonError::into_inner).push(place),
+        }
+    }
+
+    /// Those who have seen it.
+    pub(crate) fn seen(&self, participants: &Roster) -> Vec<Arc<Entry>> {
+        let seen = self.0.seen.load(Ordering::Relaxed);
+        let behind = self.0.seen_behind.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_seen = |place: usize| {
+            let bit = u32::try_from(place).ok().and_then(|place| 1_u64.checked_shl(place));
+            bit.map_or_else(|| behind.contains(&place), |bit| seen & bit != 0)
+        };
+        let entries = participants.entries().iter().enumerate();
+        entries.filter(|(place, _)| has_seen(*place)).map(|(_, entry)| Arc::clone(entry)).collect()
     }
 
     /// The first validator whose verdict is not there yet.
@@ -61,7 +107,7 @@ impl Asking {
 
     /// The plugin that is being asked, and about what if `event` is what all are asked about.
     pub(crate) fn who<'a>(&self, participants: &'a Roster, event: Event) -> Option<(&'a PluginId, Event)> {
-        let asked = self.0.load(Ordering::Relaxed);
+        let asked = self.0.place.load(Ordering::Relaxed);
         let event = if asked >= VALIDATES { Event::ValidateContainerAdjustment } else { event };
         participants.entries().get(asked % VALIDATES).map(|entry| (&entry.id, event))
     }
@@ -74,14 +120,22 @@ pub(crate) struct Relayed {
 }
 
 impl Chain {
-    pub(crate) fn new(shared: Arc<Shared>, participants: Arc<Roster>, request: Request, merging: Merging) -> Self {
+    /// One that is made now.
+    pub(crate) fn new(shared: Arc<Shared>, act: Arc<Act>, event: Event, subject: Subject, merging: Merging) -> Self {
         let notes = Notes::new(Arc::clone(&shared));
-        Self { shared, participants, request: Arc::new(request), merging, notes, asking: Asking::nobody() }
+        let asking = Asking::nobody();
+        let before = Before::of(event, &act.pod, &subject);
+        let request = Arc::new(Request::new(event, Arc::clone(&act.pod), subject));
+        let changes = merging.changes_the_request();
+        let kept = if changes { Kept::InFlight } else { Kept::Request(Arc::clone(&request)) };
+        let place = shared.asks(&act, event, before, kept, Some(asking.clone()));
+        let shown = Shown { request, act: Arc::clone(&act), place: changes.then_some(place) };
+        Self { shared, act, shown, merging, notes, asking }
     }
 
     /// In which all that is said about the request is said.
     pub(crate) fn span(&self) -> Span {
-        let request = &self.request;
+        let request = &self.shown.request;
         let container = request.container().map(|container| &*container.id);
         info_span!("request", event = request.event().rpc(), pod = request.pod().id, container)
     }
@@ -97,7 +151,7 @@ impl Chain {
     /// The same for a container to be created: what comes out is shown to validators.
     pub(crate) async fn create(mut self) -> Result<MergedCreate, RelayError> {
         let _turn = self.turn().await;
-        let Some(mut validation) = Validation::of(&self.shared, &self.participants, &self.request) else {
+        let Some(mut validation) = Validation::of(&self.shared, &self.act.participants, &self.shown.request) else {
             self.ask(|_| ()).await?;
             self.notes.came_true();
             return Ok(self.merging.created());
@@ -132,16 +186,16 @@ impl Chain {
     }
 
     fn turn(&self) -> impl Future<Output = Turn> + use<> {
-        let (turns, pod) = (self.shared.turns.clone(), self.request.pod().id.as_str().into());
+        let (turns, pod) = (self.shared.turns.clone(), Arc::clone(&self.act.pod_id));
         async move { turns.take(pod).await }
     }
 
     async fn ask(&mut self, mut answered: impl FnMut(&PluginId)) -> Result<(), RelayError> {
-        let participants = Arc::clone(&self.participants);
-        let pod = self.request.pod_shared();
-        for (place, entry) in participants.subscribed(self.request.event(), &pod.namespace) {
+        let participants = Arc::clone(&self.act.participants);
+        let pod = self.shown.request.pod_shared();
+        for (place, entry) in participants.subscribed(self.shown.request.event(), &pod.namespace) {
             self.asking.is(place);
-            if self.ask_one(entry).await? {
+            if self.ask_one(place, entry).await? {
                 answered(&entry.id);
             }
         }
@@ -149,12 +203,12 @@ impl Chain {
     }
 
     async fn ask_anyway(&mut self) -> Option<RelayError> {
-        let participants = Arc::clone(&self.participants);
-        let pod = self.request.pod_shared();
+        let participants = Arc::clone(&self.act.participants);
+        let pod = self.shown.request.pod_shared();
         let mut failed = None;
-        for (place, entry) in participants.subscribed(self.request.event(), &pod.namespace) {
+        for (place, entry) in participants.subscribed(self.shown.request.event(), &pod.namespace) {
             self.asking.is(place);
-            if let Err(failure) = self.ask_one(entry).await {
+            if let Err(failure) = self.ask_one(place, entry).await {
                 warn!(error = &failure as &dyn Error, "a plugin failed, the others are told all the same");
                 failed.get_or_insert(failure);
             }
@@ -163,9 +217,10 @@ impl Chain {
     }
 
     /// Asks one of them. Says whether it answered.
-    async fn ask_one(&mut self, entry: &Arc<Entry>) -> Result<bool, RelayError> {
+    async fn ask_one(&mut self, place: usize, entry: &Arc<Entry>) -> Result<bool, RelayError> {
         let begun = Instant::now();
-        match entry.ask(&self.request).await {
+        let part = Part { act: Some(&self.act), asking: Some((&self.asking, place)) };
+        match entry.ask(&self.shown.request, part).await {
             Ok(reply) => self.take(entry, reply, begun.elapsed()).map(|()| true),
             Err(cause) => self.go_without(entry, begun.elapsed(), cause).map(|()| false),
         }
@@ -173,17 +228,17 @@ impl Chain {
 
     /// Goes on without a plugin's answer, unless the request fails for that.
     fn go_without(&mut self, entry: &Entry, took: Duration, cause: Cause) -> Result<(), RelayError> {
-        self.notes.failed(entry, &self.request, took, &cause);
+        self.notes.failed(entry, &self.shown.request, took, &cause);
         self.decide(entry, cause).map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     /// Takes an answer into account.
     fn take(&mut self, entry: &Arc<Entry>, reply: Reply, took: Duration) -> Result<(), RelayError> {
-        let event = self.request.event();
+        let event = self.shown.request.event();
         self.shared.watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
         let evictions = records::evictions(&reply).to_vec();
         let outcome = self.merge(entry, reply);
-        let occasion = || records::occasion(entry, &self.request, Some(took));
+        let occasion = || records::occasion(entry, &self.shown.request, Some(took));
         match outcome {
             Some(Outcome::Applied(applied) | Outcome::Shadow(Ok(applied))) => {
                 self.notes.reply(occasion, applied, evictions);
@@ -211,11 +266,11 @@ impl Chain {
             return self.merging.take(&entry.policy, &entry.id, reply);
         }
         // What nobody else looks at is changed where it lies, so we do not look at it, either.
-        let before = self.request.made_bytes();
-        self.request = Arc::new(self.request.with(Subject::Pod, None));
+        let before = self.shown.request.made_bytes();
+        self.shown.request = Arc::new(self.shown.request.with(Subject::Pod, None));
         let outcome = self.merging.take(&entry.policy, &entry.id, reply);
         let is_same = !matches!(&outcome, Some(Outcome::Applied(applied)) if applied.view_changed());
-        self.request = Arc::new(self.request.with(self.merging.shown(), before.filter(|_| is_same)));
+        self.shown.request = Arc::new(self.shown.request.with(self.merging.shown(), before.filter(|_| is_same)));
         outcome
     }
 
@@ -226,7 +281,7 @@ impl Chain {
             Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. })
             | Cause::NotAllowed(_)
             | Cause::CallerDeadline => true,
-            Cause::PassedOver(State::Closed) | Cause::Absent | Cause::Plugin(PluginError::Left(_)) => {
+            Cause::PassedOver(State::Closed) | Cause::Absent | Cause::Behind | Cause::Plugin(PluginError::Left(_)) => {
                 policy.required && !self.is_exempt()
             }
             Cause::Plugin(PluginError::Gone(_) | PluginError::Breach(_) | PluginError::NotTaken)
@@ -235,12 +290,12 @@ impl Chain {
             | Cause::Busy => policy.on_timeout == OnTimeout::Fail && !(policy.required && self.is_exempt()),
         };
         let fails = fails && policy.mode == Mode::Enforce;
-        fails.then(|| Failure::new(&entry.id, self.request.event(), cause))
+        fails.then(|| Failure::new(&entry.id, self.shown.request.event(), cause))
     }
 
     fn is_exempt(&self) -> bool {
-        let container = self.request.container().map(|container| &*container.name);
-        self.shared.requirements.is_exempt(self.request.pod(), container)
+        let container = self.shown.request.container().map(|container| &*container.name);
+        self.shared.requirements.is_exempt(self.shown.request.pod(), container)
     }
 }
 

@@ -67,6 +67,10 @@ pub struct Config {
     pub max_plugins: usize,
     /// How long plugins may take to end when the runtime does.
     pub shutdown_grace: Duration,
+    /// How long the runtime's own [`Source`](crate::Source) may take. What it has not done by then is given up.
+    pub source_timeout: Duration,
+    /// How long an [operation](crate::Operation) may be open. One that still is then is reported, and nobody waits for it any more.
+    pub operation_timeout: Duration,
     /// How many bytes the [ledger](crate::ledger) may take.
     pub history_bytes: usize,
     /// What becomes of plugins that are slow, silent or absent.
@@ -95,6 +99,8 @@ impl Default for Config {
             max_unregistered: 64,
             max_plugins: 64,
             shutdown_grace: Duration::from_secs(1),
+            source_timeout: Duration::from_secs(30),
+            operation_timeout: Duration::from_secs(300),
             history_bytes: 1 << 20,
             policies: Policies::default(),
             required_exempt_namespaces: Namespaces::system(),

@@ -134,7 +134,7 @@ async fn become_plugin(
         reason = mux.closed() => return Err(ConnectError::Left(reason)),
         () = tokio::time::sleep(shared.config.registration_timeout) => return Err(ConnectError::NotRegistered),
     };
-    if shared.roster().entries().len() >= shared.config.max_plugins {
+    if !shared.has_room_for(&id) {
         return Err(ConnectError::Full(shared.config.max_plugins));
     }
     let policy = shared.config.policies.effective(&id, Declared::default()).policy;
@@ -267,6 +267,7 @@ fn undone_refusal(undone: &Undone) -> ttrpc::Error {
     let code = match undone {
         Undone::NotAllowed(_) => Code::PERMISSION_DENIED,
         Undone::Panicked => Code::INTERNAL,
+        Undone::TimedOut => Code::DEADLINE_EXCEEDED,
     };
     refusal(code, &undone.to_string())
 }

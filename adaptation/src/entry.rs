@@ -1,5 +1,7 @@
 //! A plugin that was let in, and how it is asked.
 
+mod missing;
+
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -10,11 +12,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info_span};
 use ttrpc::Code;
 
+use crate::act::Act;
 use crate::asked::{Answer, Asked, tell_missed};
+use crate::budget;
 use crate::cause::Cause;
+use crate::chain::{Asking, gates};
 use crate::events::Happening;
 use crate::health::{Effect, Gate, Health, Rules, State};
-use crate::missed::Missed;
+use crate::journal::{End, Journal};
 use crate::plugin::{Plugin, PluginError, Reply};
 use crate::policy::{Concurrency, Policy};
 use crate::request::Request;
@@ -53,16 +58,40 @@ pub(crate) struct Lane {
 /// How it is doing, and what it is owed. One lock, so that what was missed is never overtaken.
 struct Standing {
     health: Health,
-    missed: Missed,
-    /// Someone tells it what it missed. Until that is done nobody asks it anything else.
+    journal: Journal,
+    /// Someone tells it what is in its journal. Until that is done nobody asks it anything else.
     telling: bool,
+    /// It has joined: requests ask it.
+    joined: bool,
+    /// Nothing is kept for it: more happened than there is room for, or it is gone.
+    deaf: bool,
 }
 
 /// Whether a request may ask a plugin.
 enum Pass {
-    Ask { is_trial: bool },
+    Ask {
+        is_trial: bool,
+    },
     Wait,
+    /// What was asked about the pod before has to be told first.
+    Behind,
     Over(State),
+}
+
+/// What a request is a part of.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
+    /// The operation that it is made in.
+    pub(crate) act: Option<&'a Arc<Act>>,
+    /// Where it is noted that the plugin at this place has seen it.
+    pub(crate) asking: Option<(&'a Asking, usize)>,
+}
+
+impl Part<'_> {
+    /// It stands for itself.
+    pub(crate) fn alone() -> Self {
+        Self { act: None, asking: None }
+    }
 }
 
 impl Entry {
@@ -78,7 +107,9 @@ impl Entry {
             keep_connected: policy.keep_connected,
             interval: policy.request_timeout,
         };
-        let standing = Standing { health: Health::new(rules), missed: Missed::default(), telling: false };
+        let journal = Journal::new(budget::JOURNAL);
+        let health = Health::new(rules);
+        let standing = Standing { health, journal, telling: true, joined: false, deaf: true };
         let lanes = Arc::new(Semaphore::new(n_lanes(policy.concurrency) as usize));
         Arc::new(Self {
             id,
@@ -108,21 +139,25 @@ impl Entry {
     /// Asks it, waits for at most its request timeout, and judges it.
     ///
     /// The future may be dropped at any time: the plugin keeps its lane until it has answered.
-    pub(crate) async fn ask(self: &Arc<Self>, request: &Arc<Request>) -> Result<Reply, Cause> {
+    pub(crate) async fn ask(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) -> Result<Reply, Cause> {
         let span = info_span!("plugin", plugin = %self.id);
-        self.ask_in_turn(request).instrument(span).await
+        self.ask_in_turn(request, part).instrument(span).await
     }
 
-    async fn ask_in_turn(self: &Arc<Self>, request: &Arc<Request>) -> Result<Reply, Cause> {
+    async fn ask_in_turn(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) -> Result<Reply, Cause> {
         let queued = Instant::now();
-        let (lane, is_trial) = self.enter(request).await?;
+        let (lane, is_trial) = self.enter(request, part.act).await?;
         let begun = Instant::now();
         self.shared.watchers.metrics().queued(&self.id, request.event(), begun - queued);
-        let mut asked = Asked::begin(Arc::clone(self), Arc::clone(request), lane, is_trial);
+        if let Some((asking, place)) = part.asking {
+            asking.sees(place);
+        }
+        let act = part.act.cloned();
+        let mut asked = Asked::begin(Arc::clone(self), Arc::clone(request), act, lane, is_trial);
         match timeout_at(asked.deadline(), asked.answer()).await {
             Ok(answer) => {
                 // Judged while the lane is held: what it missed comes before the next request.
-                let outcome = self.judge_asked(request, begun, is_trial, answer);
+                let outcome = self.judge_asked(request, part.act, begun, is_trial, answer);
                 asked.finish();
                 outcome
             }
@@ -135,15 +170,25 @@ impl Entry {
     }
 
     /// Waits for the lane. Whoever may not ask now, or any more, is told at once.
-    async fn enter(self: &Arc<Self>, request: &Arc<Request>) -> Result<(Lane, bool), Cause> {
-        let limit = Instant::now() + self.policy.lane_timeout;
+    async fn enter(self: &Arc<Self>, request: &Arc<Request>, act: Option<&Arc<Act>>) -> Result<(Lane, bool), Cause> {
+        let begun = Instant::now();
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let is_trial = match self.pass(request) {
+            let mut limit = begun + self.policy.lane_timeout;
+            let mut busy = Cause::Busy;
+            let is_trial = match self.pass(request, act) {
                 Pass::Ask { is_trial } => Some(is_trial),
                 Pass::Wait => None,
+                Pass::Behind if self.is_waited_for(request) => {
+                    (limit, busy) = (begun + self.policy.join_timeout, Cause::Behind);
+                    None
+                }
+                Pass::Behind => {
+                    self.keep(request, act, End::Back);
+                    return Err(Cause::Behind);
+                }
                 Pass::Over(state) => return Err(Cause::PassedOver(state)),
             };
             let trial = Trial { entry: self, is_trial: is_trial == Some(true) };
@@ -158,11 +203,16 @@ impl Entry {
                 }
                 () = tokio::time::sleep_until(limit) => {
                     drop(trial);
-                    self.keep(request);
-                    return Err(Cause::Busy);
+                    self.keep(request, act, End::Back);
+                    return Err(busy);
                 }
             }
         }
+    }
+
+    /// Whether a request waits until it has heard what was before.
+    fn is_waited_for(&self, request: &Request) -> bool {
+        self.policy.required && gates(request.event()) && self.standing().joined
     }
 
     async fn lane(&self, request: &Request) -> Lane {
@@ -182,25 +232,28 @@ impl Entry {
     }
 
     /// Whether it may be asked. If it is passed over, what it must not miss is kept for it.
-    fn pass(self: &Arc<Self>, request: &Arc<Request>) -> Pass {
+    fn pass(self: &Arc<Self>, request: &Arc<Request>, act: Option<&Arc<Act>>) -> Pass {
         let (pass, caught_up) = {
             let mut standing = self.standing();
             let caught_up = self.catch_up(&mut standing);
-            (self.gate(&mut standing), caught_up)
+            (self.gate(&mut standing, request), caught_up)
         };
         self.apply(caught_up, "");
         if let Pass::Over(State::Silent | State::Suspended) = pass {
-            self.keep(request);
+            self.keep(request, act, End::Back);
         }
         pass
     }
 
-    fn gate(self: &Arc<Self>, standing: &mut Standing) -> Pass {
+    fn gate(self: &Arc<Self>, standing: &mut Standing, request: &Request) -> Pass {
         let now = Instant::now();
+        let is_held = !standing.journal.is_empty() && standing.journal.holds(&request.pod().id);
         match standing.health.state() {
+            State::Active if is_held || !standing.joined => Pass::Behind,
             State::Active if standing.telling => Pass::Wait,
             // The trial of a plugin that missed something begins with that.
-            State::Suspended if !standing.missed.is_empty() => {
+            State::Suspended if is_held && !standing.journal.has_ready() => Pass::Over(State::Suspended),
+            State::Suspended if standing.journal.has_ready() => {
                 if !standing.telling && standing.health.gate(now) == Gate::Ask {
                     standing.telling = true;
                     self.spawn_telling(true);
@@ -221,18 +274,11 @@ impl Entry {
         standing.health.state() == State::Active && !standing.telling
     }
 
-    /// Keeps an end for later. A plugin that missed more than can be kept is closed.
-    pub(crate) fn keep(self: &Arc<Self>, request: &Arc<Request>) {
-        let kept = self.update(|standing| (standing.missed.push(request), Effect::None), "");
-        if !kept {
-            self.close("it missed more than is kept for it");
-        }
-    }
-
-    /// Judges an answer. An end that the plugin has not even taken is kept for it.
+    /// Judges an answer. What the plugin has not even taken is kept for it.
     pub(crate) fn judge_asked(
         self: &Arc<Self>,
         request: &Arc<Request>,
+        act: Option<&Arc<Act>>,
         begun: Instant,
         is_trial: bool,
         answer: Answer,
@@ -240,7 +286,7 @@ impl Entry {
         let not_taken = matches!(answer, Err(PluginError::NotTaken));
         let outcome = self.judge(request, begun, is_trial, answer);
         if not_taken {
-            self.keep(request);
+            self.keep(request, act, End::Front);
         }
         outcome
     }
@@ -299,38 +345,6 @@ impl Entry {
         );
     }
 
-    /// What it is to be told next of what it missed. With none left, others may ask it again.
-    pub(crate) fn next_missed(self: &Arc<Self>, is_trial: bool) -> Option<Arc<Request>> {
-        let next = self.update(
-            |standing| {
-                let next = standing.missed.pop();
-                if next.is_none() {
-                    standing.telling = false;
-                    if is_trial {
-                        standing.health.not_asked();
-                    }
-                }
-                (next, Effect::None)
-            },
-            "",
-        );
-        if next.is_none() {
-            self.changed.notify_waiters();
-        }
-        next
-    }
-
-    /// Telling it what it missed ends before all is told: it failed, or has not taken this one.
-    pub(crate) fn stop_telling(self: &Arc<Self>, not_taken: Option<Arc<Request>>) {
-        let mut standing = self.standing();
-        standing.telling = false;
-        if let Some(request) = not_taken {
-            standing.missed.put_back(request);
-        }
-        drop(standing);
-        self.changed.notify_waiters();
-    }
-
     /// Closes it, unless it is closed already. The first reason counts.
     pub(crate) fn close(self: &Arc<Self>, reason: &str) {
         self.update(|standing| ((), standing.health.close()), reason);
@@ -347,11 +361,16 @@ impl Entry {
 
     /// Changes how it stands, and does what follows from that.
     fn update<T>(self: &Arc<Self>, change: impl FnOnce(&mut Standing) -> (T, Effect), reason: &str) -> T {
-        let (value, effect, caught_up) = {
+        let (value, effect, caught_up, is_strike) = {
             let mut standing = self.standing();
+            let struck = standing.health.struck();
             let (value, effect) = change(&mut standing);
-            (value, effect, self.catch_up(&mut standing))
+            let is_strike = standing.health.struck() != struck;
+            (value, effect, self.catch_up(&mut standing), is_strike)
         };
+        if is_strike {
+            self.shared.watchers.strike(&self.id);
+        }
         self.apply(effect, reason);
         self.apply(caught_up, "");
         value
@@ -362,7 +381,7 @@ impl Entry {
         if standing.telling || !standing.health.owes_nothing() {
             return Effect::None;
         }
-        if standing.missed.is_empty() {
+        if !standing.journal.has_ready() {
             return standing.health.caught_up();
         }
         standing.telling = true;
@@ -378,14 +397,9 @@ impl Entry {
         let watchers = &self.shared.watchers;
         match effect {
             Effect::None => return,
-            Effect::Strike => watchers.strike(&self.id),
+            Effect::Strike => {}
             Effect::Became(State::Closed) => self.cut_off(reason),
-            Effect::Became(state) => {
-                if state != State::Active {
-                    watchers.strike(&self.id);
-                }
-                watchers.tell(Happening::State { plugin: self.id.clone(), state });
-            }
+            Effect::Became(state) => watchers.tell(Happening::State { plugin: self.id.clone(), state }),
         }
         self.changed.notify_waiters();
     }
@@ -393,6 +407,7 @@ impl Entry {
     fn cut_off(&self, reason: &str) {
         // Another reason may have been first.
         let _ = self.reason.set(reason.to_owned());
+        self.stops_listening();
         self.plugin.close();
         self.closed.cancel();
     }

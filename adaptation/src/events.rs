@@ -100,6 +100,21 @@ pub enum Happening {
         /// Its state.
         state: State,
     },
+    /// A plugin was not let in. One of the same id is there, and stays.
+    Refused {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why.
+        reason: String,
+    },
+    /// An operation about this pod has been open for so long that nobody waits for its end any more. A runtime that neither commits nor
+    /// drops it has forgotten it.
+    Overdue {
+        /// The pod.
+        pod: String,
+        /// How long at least.
+        open: Duration,
+    },
     /// A plugin was closed, or has left.
     Closed {
         /// The plugin.
@@ -183,6 +198,10 @@ impl Watchers {
             Happening::Closed { plugin, reason } => {
                 warn!(%plugin, reason, "plugin is closed");
                 self.metrics.state(plugin, State::Closed);
+            }
+            Happening::Refused { plugin, reason } => warn!(%plugin, reason, "a second plugin of this id is not let in"),
+            Happening::Overdue { pod, open } => {
+                warn!(pod, ?open, "an operation is still open, nobody waits for it any more");
             }
             Happening::Asked { .. } => {}
         }

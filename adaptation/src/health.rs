@@ -79,6 +79,8 @@ pub struct Health {
     resumes: Option<Instant>,
     /// One request tries a suspended plugin.
     trying: bool,
+    /// All strikes that it ever had.
+    struck: u64,
 }
 
 impl Health {
@@ -95,6 +97,7 @@ impl Health {
             pause,
             resumes: None,
             trying: false,
+            struck: 0,
         }
     }
 
@@ -108,6 +111,12 @@ impl Health {
     #[must_use]
     pub fn strikes(&self) -> u32 {
         self.strikes
+    }
+
+    /// How many strikes it ever had, those too that were cleared or ended its time.
+    #[must_use]
+    pub fn struck(&self) -> u64 {
+        self.struck
     }
 
     /// Whether a request may ask it now. One that may ask a suspended plugin is its trial.
@@ -153,7 +162,7 @@ impl Health {
     /// It answered that its own deadline had passed: a strike, but nothing is owed.
     pub fn gave_up(&mut self, now: Instant, is_trial: bool) -> Effect {
         if is_trial {
-            return self.suspend(now);
+            return self.fail_trial(now);
         }
         self.strike(now)
     }
@@ -162,7 +171,7 @@ impl Health {
     pub fn timed_out(&mut self, now: Instant, is_trial: bool) -> Effect {
         self.overdue += 1;
         if is_trial {
-            return self.suspend(now);
+            return self.fail_trial(now);
         }
         let strike = self.strike(now);
         match (self.state, strike) {
@@ -214,6 +223,7 @@ impl Health {
         }
         self.last_strike = Some(now);
         self.strikes += 1;
+        self.struck += 1;
         if self.strikes < self.rules.strikes {
             return Effect::Strike;
         }
@@ -221,6 +231,11 @@ impl Health {
             true => self.suspend(now),
             false => self.become_state(State::Closed),
         }
+    }
+
+    fn fail_trial(&mut self, now: Instant) -> Effect {
+        self.struck += 1;
+        self.suspend(now)
     }
 
     fn suspend(&mut self, now: Instant) -> Effect {

@@ -7,7 +7,8 @@
 //!   pod go one after the other; different pods overlap, since each plugin has a *lane* of its own.
 //! - [`health`] is the state machine that judges a plugin which does not answer, [`policy`] what
 //!   the operator says about that, [`Config`] all of it as one TOML table.
-//! - [`Source`] is what the adaptation needs from the runtime.
+//! - [`Source`] is what the adaptation needs from the runtime. A plugin may join at any moment: it is shown what there is, and told what
+//!   happens meanwhile.
 //! - [`merge`] decides what comes out when several plugins adjust one container, [`ledger`] remembers who changed what
 //!   ([`Adaptation::ledger`]), [`dry_run`] tries replies without any plugin. All three are pure.
 //!
@@ -85,18 +86,19 @@
 //! # }
 //! ```
 //!
-//! What is not here yet: the journal that makes joining exact, the undo of an act that failed, and plugins that the runtime
-//! launches itself.
+//! What is not here yet: plugins that the runtime launches itself.
 //!
 //! # Tasks
 //!
 //! All of them are waited for by [`Adaptation::stop`]: one that accepts connections; for each
 //! connection one that lets it in, and then one that serves what the plugin calls; for each plugin
-//! one that waits until it is gone; and for each answer that is late, or that nobody waits for any
-//! more, one that waits for it.
+//! one that waits until it is gone, and at times one that tells it what it missed; for each answer that is late, or that nobody waits for any
+//! more, one that waits for it; for each operation that failed one that undoes it; and one that looks for operations that nobody ends.
 
+mod act;
 mod adaptation;
 mod asked;
+mod before;
 mod budget;
 mod cause;
 mod chain;
@@ -107,11 +109,13 @@ pub mod dry_run;
 mod entry;
 mod events;
 pub mod health;
+mod join;
+mod journal;
+mod late;
 pub mod ledger;
 mod listener;
 pub mod merge;
 mod merging;
-mod missed;
 mod operation;
 pub mod plugin;
 pub mod policy;
@@ -128,6 +132,7 @@ pub mod socket;
 mod source;
 mod turns;
 mod unasked;
+mod undo;
 mod validation;
 
 pub use adaptation::{Adaptation, AdmitError, PluginStatus};

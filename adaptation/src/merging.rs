@@ -72,6 +72,14 @@ impl Merging {
         }
     }
 
+    /// Whether answers may change what the next plugin is shown.
+    pub(crate) fn changes_the_request(&self) -> bool {
+        match self {
+            Self::Create(_) | Self::Update(..) => true,
+            Self::Nothing | Self::Stop(_) => false,
+        }
+    }
+
     /// What the next plugin is shown, where that changes.
     pub(crate) fn shown(&self) -> Subject {
         match self {

@@ -7,13 +7,16 @@ use nri_proto::{Container, Event, PluginId, Pod, Resources};
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use crate::act::{Act, Kept};
+use crate::before::Before;
 use crate::cause::{Cause, Failure, RelayError, StopError};
 use crate::chain::{Chain, Relayed, gates};
+use crate::journal::Outcome;
 use crate::merge::{MergedCreate, MergedStop, MergedUpdate};
 use crate::merging::Merging;
 use crate::policy::PluginKey;
 use crate::records;
-use crate::request::{Request, Subject};
+use crate::request::Subject;
 use crate::roster::Roster;
 use crate::shared::Shared;
 use crate::validation;
@@ -52,17 +55,26 @@ pub enum Notice {
 /// plugins take part in all of them.
 ///
 /// Requests about one pod go one after the other, in the order in which they were made.
+///
+/// It ends in one of two ways. [`Operation::commit`] says that what the runtime's [`Source`](crate::Source) shows includes what came of it, which
+/// it must not before the first request was made. To drop it without that is to say that the act failed: then all is as it was before. Plugins that were
+/// told of a pod that was to run, or asked about a container that was to be created, are told that it is stopped and removed, as
+/// far as the runtime has not told them so itself. All other requests have nothing that could be undone: a container that was told to start and did not is the
+/// runtime's to stop.
+///
+/// A plugin that could not be asked, because it was just joining or silent, hears of it when it has ended. So do not leave it open: after
+/// [`operation_timeout`](crate::Config::operation_timeout) that is reported, and nobody waits for it any more.
 pub struct Operation {
     shared: Arc<Shared>,
     pod: Arc<Pod>,
-    /// Who takes part: fixed at the first request.
-    participants: OnceLock<Arc<Roster>>,
+    /// What is known of it since the first request, which also fixes who takes part.
+    act: OnceLock<Arc<Act>>,
     deadline: Option<Instant>,
 }
 
 impl Operation {
     pub(crate) fn new(shared: Arc<Shared>, pod: Pod) -> Self {
-        Self { shared, pod: Arc::new(pod), participants: OnceLock::new(), deadline: None }
+        Self { shared, pod: Arc::new(pod), act: OnceLock::new(), deadline: None }
     }
 
     /// With a deadline of the caller's own. It costs a plugin nothing that is asked when it is over, unless
@@ -106,15 +118,16 @@ impl Operation {
     /// As [`Operation::notify`]; plugins that want contrary things; a validator that does not accept.
     pub async fn create_container(&self, container: Container) -> Result<MergedCreate, RelayError> {
         let event = Event::CreateContainer;
-        let participants = self.participants(event, Some(&container))?;
-        let namespace = &*self.pod.namespace;
+        let act = self.act(event, Some(&container)).await?;
+        let (participants, namespace) = (&act.participants, &*self.pod.namespace);
         if !participants.has_subscriber(event, namespace)
             && !validation::is_wanted(&self.shared, participants, namespace)
         {
+            self.nobody_asks(act, event, subject(container));
             return Ok(MergedCreate::unchanged());
         }
         let (merging, subject) = Merging::create(container);
-        let chain = self.chain(participants, event, subject, merging);
+        let chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), event, subject, merging);
         let (asking, span) = (chain.asking.clone(), chain.span());
         self.in_time(Box::pin(chain.create().instrument(span)))
             .await
@@ -153,37 +166,71 @@ impl Operation {
     }
 
     /// The runtime's store shows the outcome.
-    pub fn commit(self) {}
+    pub fn commit(mut self) {
+        self.end(Outcome::Committed);
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        if let Some(act) = self.act.take() {
+            self.shared.end(&act, outcome);
+        }
+    }
 
     /// The one path of all requests.
     async fn relay(&self, event: Event, subject: Subject, merging: Merging) -> Result<Relayed, RelayError> {
-        let participants = self.participants(event, subject.container())?;
-        if !participants.has_subscriber(event, &self.pod.namespace) {
+        let act = self.act(event, subject.container()).await?;
+        if !act.participants.has_subscriber(event, &self.pod.namespace) {
+            self.nobody_asks(act, event, subject);
             return Ok(Relayed { merging, failed: None });
         }
-        let chain = self.chain(participants, event, subject, merging);
+        let chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), event, subject, merging);
         let (asking, span) = (chain.asking.clone(), chain.span());
         let relayed = if gates(event) {
             self.in_time(Box::pin(chain.run().instrument(span))).await
         } else {
             self.in_time(Box::pin(chain.run_anyway().instrument(span))).await.map(Ok)
         };
-        relayed.unwrap_or_else(|| Err(over(asking.who(participants, event))))
+        relayed.unwrap_or_else(|| Err(over(asking.who(&act.participants, event))))
     }
 
-    fn chain(&self, participants: &Arc<Roster>, event: Event, subject: Subject, merging: Merging) -> Chain {
-        let request = Request::new(event, Arc::clone(&self.pod), subject);
-        Chain::new(Arc::clone(&self.shared), Arc::clone(participants), request, merging)
+    /// Nobody is asked, but someone may join and want to hear of it.
+    fn nobody_asks(&self, act: &Act, event: Event, subject: Subject) {
+        let before = Before::of(event, &self.pod, &subject);
+        self.shared.asks(act, event, before, Kept::Bare(subject), None);
     }
 
-    /// Who takes part. Those that the operator wants must be there before the first one is asked.
-    fn participants(&self, event: Event, container: Option<&Container>) -> Result<&Arc<Roster>, RelayError> {
+    /// What is known of it, and who takes part. Those that the operator wants must be there before the first one is asked.
+    async fn act(&self, event: Event, container: Option<&Container>) -> Result<&Arc<Act>, RelayError> {
         self.shared.check_running()?;
-        let participants = self.participants.get_or_init(|| self.shared.roster());
-        let Some((key, event)) = self.missing(participants, event, container) else { return Ok(participants) };
+        if self.act.get().is_none() && self.is_anyone_wanted(event) {
+            let waiting = Box::pin(self.wait_for_the_wanted(event, container));
+            self.in_time(waiting).await.ok_or(RelayError::Deadline)?;
+            self.shared.check_running()?;
+        }
+        let act = self.act.get_or_init(|| self.shared.begin(&self.pod));
+        let Some((key, event)) = self.missing(&act.participants, event, container) else { return Ok(act) };
         let occasion = records::occasion_of(key.as_str().into(), event, &self.pod, container);
         self.shared.records.ledger().record(&occasion, (&Cause::Absent).into());
         Err(Failure { plugin: key.as_str().to_owned(), event, cause: Cause::Absent }.into())
+    }
+
+    /// Waits while one of those is joining, each up to its own limit.
+    async fn wait_for_the_wanted(&self, event: Event, container: Option<&Container>) {
+        let begun = Instant::now();
+        loop {
+            let arrived = self.shared.arrived.notified();
+            tokio::pin!(arrived);
+            arrived.as_mut().enable();
+            let Some((key, _)) = self.missing(&self.shared.roster(), event, container) else { return };
+            let Some(limit) = self.shared.join_timeout(key) else { return };
+            if tokio::time::timeout_at(begun + limit, arrived).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn is_anyone_wanted(&self, event: Event) -> bool {
+        gates(event) && !self.shared.requirements.are_none()
     }
 
     /// Who is wanted and not there, and what for.
@@ -194,7 +241,7 @@ impl Operation {
         container: Option<&Container>,
     ) -> Option<(&PluginKey, Event)> {
         let Shared { requirements, .. } = &*self.shared;
-        if !gates(event) || requirements.are_none() {
+        if !self.is_anyone_wanted(event) {
             return None;
         }
         let name = container.map(|container| &*container.name);
@@ -218,6 +265,12 @@ impl Operation {
             Some(deadline) => tokio::time::timeout_at(deadline, future).await.ok(),
             None => Some(future.await),
         }
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        self.end(Outcome::Failed);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nri_proto::Event;
+use nri_proto::{Event, PluginId};
 
 use crate::entry::Entry;
 
@@ -30,6 +30,16 @@ impl Roster {
     /// Whether there are any of them.
     pub(crate) fn has_subscriber(&self, event: Event, namespace: &str) -> bool {
         self.subscribed(event, namespace).next().is_some()
+    }
+
+    /// Whether there is a plugin of this id.
+    pub(crate) fn has(&self, id: &PluginId) -> bool {
+        self.entries.binary_search_by(|entry| entry.id.cmp(id)).is_ok()
+    }
+
+    /// Whether one of this id may be added, if there may be so many.
+    pub(crate) fn has_room_for(&self, id: &PluginId, limit: usize) -> bool {
+        self.entries.len() < limit || self.has(id)
     }
 
     /// With one more. One that has the same id gives way, and is returned.

@@ -1,18 +1,27 @@
 //! What everything in one adaptation shares.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use nri_proto::PluginId;
+use nri_proto::{Event, PluginId, Pod};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
 
+use crate::act::{Act, Kept};
+use crate::adaptation::AdmitError;
+use crate::before::{Before, Touched};
 use crate::cause::RelayError;
+use crate::chain::Asking;
 use crate::config::Config;
 use crate::entry::Entry;
 use crate::events::{Happening, Watchers};
+use crate::journal::{ActId, Outcome};
+use crate::policy::{Declared, PluginKey};
 use crate::records::Records;
 use crate::requirements::Requirements;
 use crate::roster::Roster;
@@ -30,16 +39,55 @@ pub(crate) struct Shared {
     pub(crate) stopping: CancellationToken,
     /// How many plugins are being synchronized.
     pub(crate) joining: watch::Sender<usize>,
+    /// Rung when a plugin was let in, or was not.
+    pub(crate) arrived: Notify,
     plugins: Mutex<Plugins>,
+    /// How many snapshots are being taken.
+    snapshots: AtomicUsize,
     handle: Handle,
+    /// What a test has us do wrong, to see whether it would notice.
+    #[cfg(test)]
+    pub(crate) mistake: std::sync::OnceLock<Mistake>,
 }
 
-/// The plugins, and whether there may be more. One lock: a plugin is in the roster that is closed at the end, or not at all.
+/// What could be done wrong.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mistake {
+    JournalNotKept,
+    SnapshotAfterTheFact,
+    UndoLost,
+    StopDoubled,
+    RemoveForgotten,
+}
+
+/// The plugins, and whether there may be more. One lock: a plugin is in the roster that is closed at the end, or not at all; and an
+/// operation has it among its participants, or among those who will hear of it.
 #[derive(Default)]
 struct Plugins {
     roster: Arc<Roster>,
     stopped: bool,
+    /// Those who have registered and are not let in yet.
+    arriving: Vec<PluginId>,
+    /// Those for whom all that happens is kept.
+    joining: Vec<Joiner>,
+    /// The operations that something was asked in.
+    open: HashMap<u64, Arc<Act>>,
+    n_acts: u64,
 }
+
+/// A plugin that joins.
+struct Joiner {
+    entry: Arc<Entry>,
+    /// What is touched while its snapshot is taken.
+    touched: Option<Touched>,
+}
+
+/// Why plugins are closed at the end.
+pub(crate) const GOES_AWAY: &str = "the runtime goes away";
+
+/// How many times it is looked at an operation until it has been open for too long.
+const LOOKS: u32 = 4;
 
 impl Shared {
     pub(crate) fn new(config: Config, source: Arc<dyn Source>, watchers: Watchers) -> Arc<Self> {
@@ -53,9 +101,18 @@ impl Shared {
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             joining: watch::Sender::new(0),
+            arrived: Notify::new(),
             plugins: Mutex::default(),
+            snapshots: AtomicUsize::new(0),
+            #[cfg(test)]
+            mistake: std::sync::OnceLock::new(),
             handle: Handle::current(),
         })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn makes(&self, mistake: Mistake) -> bool {
+        self.mistake.get() == Some(&mistake)
     }
 
     pub(crate) fn check_running(&self) -> Result<(), RelayError> {
@@ -67,18 +124,153 @@ impl Shared {
         Arc::clone(&self.lock().roster)
     }
 
+    /// Begins an operation: fixes who takes part. Those who join hear of it when it has ended.
+    pub(crate) fn begin(&self, pod: &Arc<Pod>) -> Arc<Act> {
+        let mut plugins = self.lock();
+        plugins.n_acts += 1;
+        let id = plugins.n_acts;
+        let act = Arc::new(Act::new(ActId(id), Arc::clone(pod), Arc::clone(&plugins.roster)));
+        for joiner in &plugins.joining {
+            act.wait_for(&joiner.entry);
+        }
+        plugins.open.insert(id, Arc::clone(&act));
+        act
+    }
+
+    /// A request is made in an operation. Returns its place there.
+    pub(crate) fn asks(
+        &self,
+        act: &Act,
+        event: Event,
+        before: Option<Before>,
+        kept: Kept,
+        asking: Option<Asking>,
+    ) -> usize {
+        let place = act.ask(event, before, kept, asking);
+        // Whoever takes a snapshot says so first and then looks at the operations, so one of us sees the other.
+        if self.snapshots.load(Ordering::SeqCst) != 0 {
+            let mut plugins = self.lock();
+            plugins.joining.iter_mut().filter_map(|joiner| joiner.touched.as_mut()).for_each(|all| act.touched(all));
+        }
+        place
+    }
+
+    /// An operation has ended. From now on a snapshot shows what came of it.
+    pub(crate) fn end(self: &Arc<Self>, act: &Arc<Act>, outcome: Outcome) {
+        self.lock().open.remove(&act.id().0);
+        let undo = act.end(outcome).filter(|_| !self.stopping.is_cancelled());
+        #[cfg(test)]
+        let undo = undo.filter(|_| !self.makes(Mistake::UndoLost));
+        if let Some(undo) = undo {
+            undo.start(self, Arc::clone(act));
+        }
+    }
+
+    /// Reports operations that are open for too long.
+    pub(crate) async fn watch_operations(self: Arc<Self>) {
+        let limit = self.config.operation_timeout;
+        let interval = (limit / LOOKS).max(Duration::from_millis(1));
+        while self.stopping.run_until_cancelled(tokio::time::sleep(interval)).await.is_some() {
+            let open: Vec<_> = self.lock().open.values().cloned().collect();
+            // One look more than it takes: the first may come at once.
+            for act in open.iter().filter(|act| act.grow_older(LOOKS + 1)) {
+                self.watchers.tell(Happening::Overdue { pod: act.pod_id.to_string(), open: limit });
+            }
+        }
+    }
+
+    /// A plugin has registered.
+    pub(crate) fn arrives(&self, id: &PluginId) {
+        self.lock().arriving.push(id.clone());
+    }
+
+    /// It was let in, or was not.
+    pub(crate) fn has_arrived(&self, id: &PluginId) {
+        let mut plugins = self.lock();
+        if let Some(at) = plugins.arriving.iter().position(|other| other == id) {
+            plugins.arriving.swap_remove(at);
+        }
+        drop(plugins);
+        self.arrived.notify_waiters();
+    }
+
+    /// How long a request waits for such a plugin, if one is arriving.
+    pub(crate) fn join_timeout(&self, key: &PluginKey) -> Option<Duration> {
+        let id = self.lock().arriving.iter().find(|id| key.matches(id)).cloned()?;
+        Some(self.config.policies.effective(&id, Declared::default()).policy.join_timeout)
+    }
+
+    /// A plugin joins: from now on all that happens is kept for it, and its snapshot is taken. False if the adaptation was stopped.
+    pub(crate) fn begin_join(&self, entry: &Arc<Entry>) -> bool {
+        let mut plugins = self.lock();
+        if plugins.stopped {
+            return false;
+        }
+        entry.listens();
+        self.snapshots.fetch_add(1, Ordering::SeqCst);
+        let mut open: Vec<_> = plugins.open.values().cloned().collect();
+        open.sort_unstable_by_key(|act| act.id());
+        let mut touched = Touched::default();
+        for act in &open {
+            act.wait_for(entry);
+            act.touched(&mut touched);
+        }
+        plugins.joining.push(Joiner { entry: Arc::clone(entry), touched: Some(touched) });
+        true
+    }
+
+    /// Its snapshot is there. Returns what was touched meanwhile.
+    pub(crate) fn end_snapshot(&self, entry: &Arc<Entry>) -> Touched {
+        let mut plugins = self.lock();
+        let joiner = plugins.joining.iter_mut().find(|joiner| Arc::ptr_eq(&joiner.entry, entry));
+        let touched = joiner.and_then(|joiner| joiner.touched.take());
+        if touched.is_some() {
+            self.snapshots.fetch_sub(1, Ordering::SeqCst);
+        }
+        touched.unwrap_or_default()
+    }
+
+    /// It has joined, or does not.
+    pub(crate) fn end_join(&self, entry: &Arc<Entry>) {
+        self.end_snapshot(entry);
+        let mut plugins = self.lock();
+        let before = plugins.joining.len();
+        plugins.joining.retain(|joiner| !Arc::ptr_eq(&joiner.entry, entry));
+        let was_joining = plugins.joining.len() < before;
+        drop(plugins);
+        if was_joining {
+            entry.stops_listening();
+        }
+    }
+
+    /// Whether a plugin may be added: there is room, or it takes another one's place.
+    pub(crate) fn has_room_for(&self, id: &PluginId) -> bool {
+        self.lock().roster.has_room_for(id, self.config.max_plugins)
+    }
+
     /// Adds a plugin that is ready to be asked, and looks after it until it is gone.
     ///
     /// One of the same id gives way to it.
     ///
-    /// False if the adaptation was stopped: it is not added.
-    pub(crate) fn add(self: &Arc<Self>, entry: Arc<Entry>) -> bool {
+    /// # Errors
+    ///
+    /// The adaptation was stopped, or there are too many.
+    pub(crate) fn add(self: &Arc<Self>, entry: &Arc<Entry>) -> Result<(), AdmitError> {
+        let limit = self.config.max_plugins;
         let replaced = {
             let mut plugins = self.lock();
             if plugins.stopped {
-                return false;
+                return Err(AdmitError::Stopped);
             }
-            let (with, replaced) = plugins.roster.with(&entry);
+            if !plugins.roster.has_room_for(&entry.id, limit) {
+                return Err(AdmitError::Full { plugin: entry.id.clone(), limit });
+            }
+            if !entry.joins() {
+                return Err(AdmitError::Overtaken { plugin: entry.id.clone() });
+            }
+            // An operation that begins now asks it, one that began before does not.
+            plugins.joining.retain(|joiner| !Arc::ptr_eq(&joiner.entry, entry));
+            let (with, replaced) = plugins.roster.with(entry);
             plugins.roster = Arc::new(with);
             replaced
         };
@@ -88,16 +280,23 @@ impl Shared {
             // Now, and not when its task notices: the other one is there already.
             self.tell_closed(&replaced);
         }
-        self.spawn(Arc::clone(self).look_after(entry));
-        true
+        self.spawn(Arc::clone(self).look_after(Arc::clone(entry)));
+        Ok(())
     }
 
     /// Stops: no request is relayed and no plugin added any more. Returns those that there are.
     pub(crate) fn stop(&self) -> Arc<Roster> {
         self.stopping.cancel();
-        let mut plugins = self.lock();
-        plugins.stopped = true;
-        Arc::clone(&plugins.roster)
+        let (roster, joining) = {
+            let mut plugins = self.lock();
+            plugins.stopped = true;
+            let joining: Vec<_> = plugins.joining.iter().map(|joiner| Arc::clone(&joiner.entry)).collect();
+            (Arc::clone(&plugins.roster), joining)
+        };
+        for entry in joining {
+            entry.close(GOES_AWAY);
+        }
+        roster
     }
 
     /// Runs a task that [`crate::Adaptation::stop`] waits for, from wherever it is called.

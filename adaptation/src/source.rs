@@ -13,10 +13,15 @@ pub struct SourceError(pub String);
 
 /// Where a joining plugin's snapshot comes from, and where what plugins want by themselves goes to.
 ///
-/// Neither may wait for a lock under which plugins are asked: a plugin may call back while it is.
+/// Neither may wait for a lock under which plugins are asked: a plugin may call back while it is. What takes longer than
+/// [`source_timeout`](crate::Config::source_timeout) is given up, and its future dropped.
 #[async_trait]
 pub trait Source: Send + Sync + 'static {
-    /// The pods and containers that there are.
+    /// The pods and containers that there are. Those that have stopped need not be among them: plugins are told all the same when they are
+    /// removed.
+    ///
+    /// It shows what was [committed](crate::Operation::commit), and nothing of an operation in which nothing was asked yet. Of others it may show
+    /// what is already so, or not.
     async fn snapshot(&self) -> Snapshot;
 
     /// A plugin was told what there is, and asks for these updates, if for any. Returns the updates that failed. By default

@@ -5,11 +5,12 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt;
 use nri_proto::{Eviction, PluginId, TakeUnknown, Update};
 use thiserror::Error;
+use tokio::time::timeout;
 use tracing::{error, warn};
 
-use crate::ledger::What;
+use crate::ledger::{Occasion, What};
 use crate::merge::{Applied, Dropped};
-use crate::policy::{Mode, NotAllowed, Policy};
+use crate::policy::{NotAllowed, Policy};
 use crate::records;
 use crate::shared::Shared;
 
@@ -26,6 +27,8 @@ pub(crate) enum Undone {
     NotAllowed(#[from] NotAllowed),
     #[error("the runtime panicked over it")]
     Panicked,
+    #[error("the runtime did not do it in time")]
+    TimedOut,
 }
 
 impl Unasked {
@@ -46,40 +49,72 @@ impl Unasked {
 
     /// The same, done in another way.
     pub(crate) async fn apply_by<F: Future<Output = Vec<Update>>>(
-        self,
+        mut self,
         shared: &Shared,
         plugin: &PluginId,
         policy: &Policy,
         apply: impl FnOnce(Vec<Update>, Vec<Eviction>) -> F,
     ) -> Result<Vec<Update>, Undone> {
-        let Self { mut updates, evictions } = self;
         let occasion = records::unasked(plugin, policy.mode);
-        let dropped: Vec<_> = updates.iter_mut().flat_map(dropped_of).collect();
-        if !dropped.is_empty() {
-            warn!(%plugin, count = dropped.len(), "a plugin wants what no update can have");
-            shared.records.ledger().record_applied(&occasion, Applied { changes: Vec::new(), dropped });
-        }
-        if let Err(not_allowed) = policy.allow.check_unasked(&updates, &evictions) {
+        self.drop_unusable(shared, plugin, &occasion);
+        if let Err(not_allowed) = policy.allow.check_unasked(&self.updates, &self.evictions) {
             warn!(%plugin, error = &not_allowed as &dyn std::error::Error, "a plugin wants what it may not do");
             shared.records.refused(&occasion, &not_allowed.clone().into());
             return Err(not_allowed.into());
         }
+        self.make(shared, plugin, &occasion, apply).await
+    }
+
+    /// The same for what is known to be allowed.
+    pub(crate) async fn apply_allowed(
+        mut self,
+        shared: &Shared,
+        plugin: &PluginId,
+        policy: &Policy,
+    ) -> Result<Vec<Update>, Undone> {
+        let occasion = records::unasked(plugin, policy.mode);
+        self.drop_unusable(shared, plugin, &occasion);
+        let apply = |updates, evictions| shared.source.apply(plugin, updates, evictions);
+        self.make(shared, plugin, &occasion, apply).await
+    }
+
+    fn drop_unusable(&mut self, shared: &Shared, plugin: &PluginId, occasion: &Occasion) {
+        let dropped: Vec<_> = self.updates.iter_mut().flat_map(dropped_of).collect();
+        if !dropped.is_empty() {
+            warn!(%plugin, count = dropped.len(), "a plugin wants what no update can have");
+            shared.records.ledger().record_applied(occasion, Applied { changes: Vec::new(), dropped });
+        }
+    }
+
+    /// Has it done, in time.
+    async fn make<F: Future<Output = Vec<Update>>>(
+        self,
+        shared: &Shared,
+        plugin: &PluginId,
+        occasion: &Occasion,
+        apply: impl FnOnce(Vec<Update>, Vec<Eviction>) -> F,
+    ) -> Result<Vec<Update>, Undone> {
+        let Self { updates, evictions } = self;
         // Before it is done: the runtime may take its time, and nothing is held twice meanwhile.
-        shared.records.unasked(&occasion, plugin, updates.clone(), &evictions);
-        if policy.mode == Mode::Shadow {
+        shared.records.unasked(occasion, plugin, updates.clone(), &evictions);
+        if occasion.shadow {
             return Ok(Vec::new());
         }
-        let Ok(failed) = AssertUnwindSafe(apply(updates, evictions)).catch_unwind().await else {
-            error!(%plugin, "the runtime panicked over what the plugin asked for");
-            let reason = Undone::Panicked.to_string();
-            shared.records.ledger().record(&occasion, What::Failed { reason });
-            return Err(Undone::Panicked);
+        let applying = AssertUnwindSafe(apply(updates, evictions)).catch_unwind();
+        let undone = match timeout(shared.config.source_timeout, applying).await {
+            Ok(Ok(failed)) => {
+                if !failed.is_empty() {
+                    warn!(%plugin, count = failed.len(), "updates that the plugin asked for failed");
+                }
+                shared.records.undone(occasion, &failed);
+                return Ok(failed);
+            }
+            Ok(Err(_panic)) => Undone::Panicked,
+            Err(_elapsed) => Undone::TimedOut,
         };
-        if !failed.is_empty() {
-            warn!(%plugin, count = failed.len(), "updates that the plugin asked for failed");
-        }
-        shared.records.undone(&occasion, &failed);
-        Ok(failed)
+        error!(%plugin, error = &undone as &dyn std::error::Error, "what the plugin asked for was not done");
+        shared.records.ledger().record(occasion, What::Failed { reason: undone.to_string() });
+        Err(undone)
     }
 }
 

@@ -12,7 +12,7 @@ use tracing::warn;
 use crate::cause::{Cause, RelayError};
 use crate::chain::Asking;
 use crate::config::DefaultValidator;
-use crate::entry::Entry;
+use crate::entry::{Entry, Part};
 use crate::health::State;
 use crate::ledger::What;
 use crate::merge::MergedCreate;
@@ -125,7 +125,7 @@ impl Validation {
     /// Asks one validator. Without its word nothing may be, unless it is on trial.
     async fn verdict(&self, entry: &Arc<Entry>, request: &Arc<Request>) -> Result<(), RelayError> {
         let begun = Instant::now();
-        let verdict = match entry.ask(request).await {
+        let verdict = match entry.ask(request, Part::alone()).await {
             Ok(Reply::Verdict(verdict)) => accepted(entry.id.as_str(), &verdict),
             Ok(_) => Err(failed(entry, PluginError::Breach("its answer is not a verdict").into())),
             // One that is gone is absent, and whether that matters is known before anyone is asked.
@@ -154,7 +154,7 @@ impl Validation {
 /// It has not said anything.
 fn is_silence(cause: &Cause) -> bool {
     match cause {
-        Cause::TimedOut | Cause::PassedOver(_) | Cause::Busy | Cause::Absent => true,
+        Cause::TimedOut | Cause::PassedOver(_) | Cause::Busy | Cause::Behind | Cause::Absent => true,
         Cause::Plugin(PluginError::Left(_) | PluginError::Gone(_) | PluginError::NotTaken) => true,
         Cause::Plugin(PluginError::Refused { .. } | PluginError::Breach(_) | PluginError::TooLarge { .. })
         | Cause::NotAllowed(_)

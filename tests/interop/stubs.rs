@@ -239,7 +239,9 @@ async fn a_refusal_reaches_the_caller_in_the_plugins_words(stub: Stub) {
     for event in [Event::CreateContainer, Event::StartContainer] {
         let mut node = Node::start(0, 0);
         let mut plugin = stub.join(&mut node, &["-refuse", event.rpc()]).await;
-        let error = tell(&node.nri.begin(pod()), event).await.unwrap_err();
+        let operation = node.nri.begin(pod());
+        let error = tell(&operation, event).await.unwrap_err();
+        operation.commit();
         assert_eq!(error.to_string(), format!("plugin 10-stub failed to handle {event} request"));
         let cause = error.source().unwrap().to_string();
         assert!(cause.contains(&format!("{event} is refused")), "{cause}");

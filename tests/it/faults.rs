@@ -18,7 +18,7 @@ use crate::raw::Raw;
 /// All that a plugin can be asked, one by one.
 async fn ask(nri: &Adaptation, number: usize) -> Result<(), RelayError> {
     let (life, c) = (nri.begin(pod("p")), container("c"));
-    match number {
+    let outcome = match number {
         0 => life.notify(Notice::RunPod).await,
         1 => life.notify(Notice::UpdatePod { overhead: None, resources: None }).await,
         2 => life.create_container(c).await.map(drop),
@@ -32,7 +32,9 @@ async fn ask(nri: &Adaptation, number: usize) -> Result<(), RelayError> {
         10 => life.notify(Notice::Remove(c)).await,
         11 => life.notify(Notice::StopPod).await,
         _ => life.notify(Notice::RemovePod).await,
-    }
+    };
+    life.commit();
+    outcome
 }
 const ALL: usize = 13;
 /// The first ones happen only if plugins let them.
@@ -144,10 +146,16 @@ async fn a35_a_plugin_that_joins_during_an_operation_takes_part_in_the_next() {
     run.unwrap();
     let old = tokio::spawn(answer_all(old));
     operation.notify(Notice::PostUpdatePod).await.unwrap();
+    operation.commit();
     let answering = async {
-        let (id, request) = new.asked().await;
-        assert_eq!(request.method, "StopPodSandbox", "it was asked in an operation that was begun without it");
-        new.answer(id, &api::Empty::new()).await;
+        for method in ["RunPodSandbox", "PostUpdatePodSandbox", "StopPodSandbox"] {
+            let (id, request) = new.asked().await;
+            assert_eq!(
+                request.method, method,
+                "it hears of an operation that was begun without it when that has ended"
+            );
+            new.answer(id, &api::Empty::new()).await;
+        }
         new
     };
     let next = nri.begin(pod("p"));
@@ -314,7 +322,9 @@ async fn a_plugin_of_old_hears_of_an_event_through_state_change() {
         let mut plugin = Raw::join(&nri, "10-a").await;
         let asking = async {
             for _ in 0..2 {
-                nri.begin(pod("p")).notify(Notice::RunPod).await.unwrap();
+                let operation = nri.begin(pod("p"));
+                operation.notify(Notice::RunPod).await.unwrap();
+                operation.commit();
             }
         };
         let answering = async {

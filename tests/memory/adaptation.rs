@@ -87,7 +87,7 @@ async fn most_held(wire: &[u8]) -> usize {
         if !matches!(writing.await, Ok(Ok(()))) {
             break;
         }
-        // Fifteen of them fit into what is kept of what it missed; with more it would be closed.
+        // Fifteen of them are kept as what it missed.
         if number % 16 == 0 && number / 16 < 15 {
             nri.begin(pod.clone()).notify(Notice::StopPod).await.unwrap();
         }

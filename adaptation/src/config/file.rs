@@ -34,6 +34,8 @@ impl Config {
     ///         max_unregistered = 64
     ///         max_plugins = 64
     ///         shutdown_grace = "1s"
+    ///         source_timeout = "30s"
+    ///         operation_timeout = "5m"
     ///         history_bytes = 1048576
     ///         required_exempt_namespaces = ["kube-system"]
     ///
@@ -139,6 +141,8 @@ impl Config {
             max_unregistered: section.take_with("max_unregistered", count).unwrap_or(default.max_unregistered),
             max_plugins: section.take_with("max_plugins", count).unwrap_or(default.max_plugins),
             shutdown_grace: section.take("shutdown_grace").map_or(default.shutdown_grace, Option::unwrap_or_default),
+            source_timeout: section.take_set("source_timeout").unwrap_or(default.source_timeout),
+            operation_timeout: section.take_set("operation_timeout").unwrap_or(default.operation_timeout),
             required_exempt_namespaces: section
                 .take("required_exempt_namespaces")
                 .unwrap_or(default.required_exempt_namespaces),

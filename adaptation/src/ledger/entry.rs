@@ -138,7 +138,7 @@ impl From<&Cause> for What {
             Cause::TimedOut => Self::TimedOut,
             Cause::PassedOver(state) => Self::PassedOver(*state),
             Cause::NotAllowed(not_allowed) => Self::NotAllowed(not_allowed.clone()),
-            Cause::Plugin(_) | Cause::Busy | Cause::Absent | Cause::CallerDeadline => {
+            Cause::Plugin(_) | Cause::Busy | Cause::Behind | Cause::Absent | Cause::CallerDeadline => {
                 Self::Failed { reason: chain(cause) }
             }
         }

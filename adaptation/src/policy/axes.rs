@@ -93,8 +93,7 @@ axes! {
     request_timeout: Duration = defaults::REQUEST_TIMEOUT;
     /// How long the plugin may take to be synchronized, in all.
     sync_timeout: Duration = Duration::from_secs(30);
-    /// How long requests wait for the plugin while it joins. Nobody waits for one that is not required. Not in use yet: until
-    /// then one that joins counts as absent.
+    /// How long requests wait for the plugin while it joins. Nobody waits for one that is not required.
     join_timeout: Duration = Duration::from_secs(10);
     /// How long a request waits until the plugin is free to be asked.
     lane_timeout: Duration = Duration::from_secs(10);

@@ -6,8 +6,14 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, container, pod};
-use crate::Notice;
 use crate::health::State;
+use crate::{Adaptation, Notice};
+
+async fn run(nri: &Adaptation, id: &str) {
+    let operation = nri.begin(pod(id));
+    operation.notify(Notice::RunPod).await.unwrap();
+    operation.commit();
+}
 
 #[tokio::test(start_paused = true)]
 async fn an_end_that_comes_during_a_trial_is_told_before_anything_else() {
@@ -15,14 +21,14 @@ async fn an_end_that_comes_during_a_trial_is_told_before_anything_else() {
     let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &diary);
     let policy = "[plugins.slow]\nkeep_connected = true\nstrikes = 1";
     let nri = Arc::new(adaptation(policy, &[("10-slow", &slow)]).await);
-    nri.begin(pod("p1")).notify(Notice::RunPod).await.unwrap();
+    run(&nri, "p1").await;
     sleep(SECOND * 30).await;
     slow.behave(Manner::After(SECOND));
     let trying = Arc::clone(&nri);
-    let trial = tokio::spawn(async move { trying.begin(pod("p2")).notify(Notice::RunPod).await });
+    let trial = tokio::spawn(async move { run(&trying, "p2").await });
     sleep(Duration::from_millis(500)).await;
     nri.begin(pod("p1")).notify(Notice::StopPod).await.unwrap();
-    trial.await.unwrap().unwrap();
+    trial.await.unwrap();
     nri.begin(pod("p1")).notify(Notice::RemovePod).await.unwrap();
     let events = ["RunPodSandbox p1", "RunPodSandbox p2", "StopPodSandbox p1", "RemovePodSandbox p1"];
     assert_eq!(diary.lines(), events.map(|event| format!("10-slow {event}")));
@@ -89,18 +95,18 @@ async fn a_per_pod_plugin_is_told_what_it_missed_one_by_one() {
     let nri = Arc::new(adaptation("[plugins.slow]\nconcurrency = \"per-pod\"", &[("10-slow", &slow)]).await);
     let run = |id: &'static str| {
         let nri = Arc::clone(&nri);
-        tokio::spawn(async move { nri.begin(pod(id)).notify(Notice::RunPod).await })
+        tokio::spawn(async move { run(&nri, id).await })
     };
     let a = run("a");
     sleep(Duration::from_millis(500)).await;
     slow.behave(Manner::After(Duration::from_millis(2050)));
     let b = run("b");
-    a.await.unwrap().unwrap();
+    a.await.unwrap();
     slow.behave(Manner::After(SECOND));
     let ending = nri.begin(pod("x"));
     ending.stop_container(container("x")).await.unwrap();
     ending.notify(Notice::Remove(container("x"))).await.unwrap();
-    b.await.unwrap().unwrap();
+    b.await.unwrap();
     sleep(Duration::from_millis(800)).await;
     assert_eq!(diary.lines().last().unwrap(), "10-slow StopContainer x", "the next one waits for it");
     sleep(SECOND * 2).await;
@@ -114,7 +120,7 @@ async fn a_plugin_that_fails_its_trial_is_left_in_peace() {
     let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &diary);
     let policy = "[plugins.slow]\nkeep_connected = true\nstrikes = 1";
     let nri = adaptation(policy, &[("10-slow", &slow)]).await;
-    nri.begin(pod("p")).notify(Notice::RunPod).await.unwrap();
+    run(&nri, "p").await;
     for number in 0..5 {
         nri.begin(pod(&format!("p{number}"))).notify(Notice::StopPod).await.unwrap();
     }

@@ -66,6 +66,9 @@ pub(super) struct FakePlugin {
     /// What it was asked last.
     asked: Mutex<Option<Arc<Request>>>,
     introduction: Mutex<Option<Introduction>>,
+    /// How long it takes to be synchronized, and what it was shown each time.
+    synchronizes: Mutex<Duration>,
+    shown: Mutex<Vec<Snapshot>>,
     left: CancellationToken,
     now: AtomicUsize,
     most: AtomicUsize,
@@ -83,6 +86,8 @@ impl FakePlugin {
             replies: Mutex::default(),
             asked: Mutex::default(),
             introduction: Mutex::default(),
+            synchronizes: Mutex::default(),
+            shown: Mutex::default(),
             left: CancellationToken::new(),
             now: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
@@ -118,6 +123,16 @@ impl FakePlugin {
         self.reply(Event::ValidateContainerAdjustment, Reply::Verdict(Verdict::reject(reason)));
     }
 
+    /// It takes so long to be synchronized.
+    pub(super) fn synchronizes_for(&self, time: Duration) {
+        *self.synchronizes.lock().unwrap() = time;
+    }
+
+    /// What it was shown, each time that it was synchronized.
+    pub(super) fn shown(&self) -> Vec<Snapshot> {
+        self.shown.lock().unwrap().clone()
+    }
+
     /// What it was asked last.
     pub(super) fn asked(&self) -> Arc<Request> {
         self.asked.lock().unwrap().clone().expect("it was asked nothing")
@@ -146,6 +161,15 @@ impl Plugin for FakePlugin {
         *self.introduction.lock().unwrap() = Some(introduction);
         let declared = self.declared.lock().unwrap().clone();
         Ok(Subscription { events: WireEvents { known: self.events, unknown: 0 }, declared })
+    }
+
+    async fn synchronize(&self, snapshot: Snapshot) -> Result<Vec<Update>, PluginError> {
+        self.shown.lock().unwrap().push(snapshot);
+        let time = *self.synchronizes.lock().unwrap();
+        if !time.is_zero() {
+            tokio::time::sleep(time).await;
+        }
+        Ok(Vec::new())
     }
 
     async fn ask(self: Arc<Self>, request: Arc<Request>, _: Duration) -> Result<Reply, PluginError> {
@@ -188,7 +212,8 @@ impl Plugin for FakePlugin {
     }
 }
 
-fn reply(event: Event) -> Reply {
+/// What a plugin answers that wants nothing.
+pub(super) fn reply(event: Event) -> Reply {
     if event == Event::CreateContainer {
         Reply::Create(Box::default())
     } else if event == Event::UpdateContainer {

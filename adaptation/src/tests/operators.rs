@@ -102,9 +102,10 @@ async fn a_plugin_on_trial_fails_nothing() {
     let diary = Diary::default();
     let trial = FakePlugin::new("10-trial", LIFE, Manner::Refuses, &diary);
     let nri = adaptation("[plugins.trial]\nmode = 'shadow'\non_timeout = 'fail'", &[("10-trial", &trial)]).await;
-    nri.begin(pod("p")).create_container(container("c")).await.unwrap();
+    let operation = nri.begin(pod("p"));
+    operation.create_container(container("c")).await.unwrap();
     trial.behave(Manner::Never);
-    nri.begin(pod("p")).create_container(container("c")).await.unwrap();
+    operation.create_container(container("c")).await.unwrap();
     assert_eq!(diary.lines().len(), 2);
     assert_eq!(told(&nri, "c").len(), 2, "what it would have done is known");
 }

@@ -10,17 +10,21 @@ use super::fake::{Diary, FakePlugin, LIFE as EVENTS, Manner, SECOND, adaptation,
 use crate::{Adaptation, Notice, Operation};
 
 /// A small generator: the seed is all that is needed to see a failure again.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(super) fn of(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0 % limit
     }
 
-    fn millis(&mut self, most: u64) -> Duration {
+    pub(super) fn millis(&mut self, most: u64) -> Duration {
         Duration::from_millis(self.below(most + 1))
     }
 
@@ -73,11 +77,16 @@ async fn live(nri: Arc<Adaptation>, id: String, mut random: Random, bound: Durat
             0 => {
                 let operation = operation.until(Instant::now() + random.millis(3000));
                 step(&operation, &id, number).await;
+                operation.commit();
             }
             1 => {
                 let _ = timeout(random.millis(3000), step(&operation, &id, number)).await;
+                operation.commit();
             }
-            _ => step(&operation, &id, number).await,
+            _ => {
+                step(&operation, &id, number).await;
+                operation.commit();
+            }
         }
         assert!(before.elapsed() <= bound, "{name} of {id} took {:?}", before.elapsed());
     }
@@ -95,7 +104,7 @@ fn seen(diary: &Diary, plugin: &str, pod: &str) -> Vec<usize> {
 }
 
 async fn schedule(seed: u64) {
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random::of(seed);
     let diary = Diary::default();
     let names = ["10-a", "20-b", "30-c"];
     let plugins = names.map(|name| FakePlugin::new(name, EVENTS, random.manner(), &diary));

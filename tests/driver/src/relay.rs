@@ -195,6 +195,7 @@ fn code(error: &RelayError) -> &'static str {
             Cause::Plugin(PluginError::Left(_) | PluginError::Gone(_) | PluginError::Breach(_)) => "closed",
             Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. })
             | Cause::NotAllowed(_)
+            | Cause::Behind
             | Cause::Absent => "",
         },
         RelayError::Contrary(_) | RelayError::Rejected { .. } | RelayError::Stopped => "",

@@ -74,7 +74,13 @@ async fn tell(
             Ok(Happening::Joined { plugin, .. }) => (plugin, State::Active.to_string(), String::new()),
             Ok(Happening::State { plugin, state }) => (plugin, state.to_string(), String::new()),
             Ok(Happening::Closed { plugin, reason }) => (plugin, State::Closed.to_string(), reason),
-            Ok(Happening::Asked { .. } | Happening::Late { .. }) | Err(RecvError::Lagged(_)) => continue,
+            Ok(
+                Happening::Asked { .. }
+                | Happening::Late { .. }
+                | Happening::Refused { .. }
+                | Happening::Overdue { .. },
+            )
+            | Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return,
         };
         if !builtin.contains(&plugin) {

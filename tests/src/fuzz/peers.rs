@@ -74,6 +74,7 @@ async fn requests(nri: &Adaptation) {
         // To create a container is two questions: what a plugin wants, and whether what all want may be.
         let questions = if number % 4 == 1 { 2 } else { 1 };
         assert!(begun.elapsed() <= TIMEOUT * questions, "a request took {:?}", begun.elapsed());
+        operation.commit();
         tokio::time::sleep(Duration::from_millis(700)).await;
     }
 }

@@ -1,0 +1,254 @@
+//! One act of the runtime, as plugins that could not be asked will hear of it: what was asked in it, who took part, and who
+//! waits for its end.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nri_proto::{Event, Pod};
+use smallvec::SmallVec;
+
+use crate::before::{Before, Touched};
+use crate::chain::{Asking, gates};
+use crate::entry::Entry;
+use crate::journal::{ActId, End, Outcome};
+use crate::request::{Request, Subject};
+use crate::roster::Roster;
+#[cfg(test)]
+use crate::shared::Mistake;
+use crate::undo::{Begun, Undo};
+
+/// One act of the runtime, from its first request until it ends.
+pub(crate) struct Act {
+    id: ActId,
+    pub(crate) pod: Arc<Pod>,
+    pub(crate) pod_id: Arc<str>,
+    /// Who takes part.
+    pub(crate) participants: Arc<Roster>,
+    said: Mutex<Said>,
+}
+
+/// What has been said in it so far.
+#[derive(Default)]
+struct Said {
+    asked: SmallVec<[Asked; 2]>,
+    holders: Vec<Holder>,
+    phase: Phase,
+    /// Those who turned out, after its end, not to have taken what began in it.
+    unseen: Vec<Arc<Entry>>,
+    /// How many times someone looked whether it is still open.
+    age: u32,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Open,
+    /// It has been open for too long: nothing waits for it any more.
+    Overdue,
+    Ended(Outcome),
+}
+
+/// A request that was made in it.
+struct Asked {
+    event: Event,
+    before: Option<Before>,
+    kept: Kept,
+    /// Who of the participants has seen it.
+    asking: Option<Asking>,
+}
+
+/// A request as it is kept for those who hear of it later.
+pub(crate) enum Kept {
+    /// Plugins are being asked, and may still change it.
+    InFlight,
+    /// Nobody was asked.
+    Bare(Subject),
+    Request(Arc<Request>),
+}
+
+/// A plugin that waits for the end.
+struct Holder {
+    entry: Arc<Entry>,
+    /// How much of what was asked it has been given, if it is given all of it. Others hold on to what they missed themselves.
+    given: Option<usize>,
+    /// What of it the plugin was told, or will be, although the act had not ended.
+    told: Vec<Arc<Request>>,
+}
+
+impl Act {
+    pub(crate) fn new(id: ActId, pod: Arc<Pod>, participants: Arc<Roster>) -> Self {
+        let pod_id = pod.id.as_str().into();
+        Self { id, pod, pod_id, participants, said: Mutex::default() }
+    }
+
+    pub(crate) fn id(&self) -> ActId {
+        self.id
+    }
+
+    /// A request is made. Returns its place.
+    pub(crate) fn ask(&self, event: Event, before: Option<Before>, kept: Kept, asking: Option<Asking>) -> usize {
+        let mut said = self.said();
+        said.asked.push(Asked { event, before, kept, asking });
+        said.asked.len() - 1
+    }
+
+    /// The request at this place, as it is when all were asked.
+    pub(crate) fn keep(&self, place: usize, request: Arc<Request>) {
+        if let Some(asked) = self.said().asked.get_mut(place) {
+            asked.kept = Kept::Request(request);
+        }
+    }
+
+    /// A plugin that joins, and sees nothing of this before it ends.
+    pub(crate) fn wait_for(&self, entry: &Arc<Entry>) {
+        #[cfg(test)]
+        if entry.shared.makes(Mistake::JournalNotKept) {
+            return;
+        }
+        let mut said = self.said();
+        said.holders.retain(|holder| !Arc::ptr_eq(&holder.entry, entry));
+        let mut holder = Holder { entry: Arc::clone(entry), given: Some(0), told: Vec::new() };
+        if said.phase == Phase::Overdue {
+            let requests = self.requests(&mut said);
+            holder.given = Some(requests.len());
+            holder.told = asked_of(entry, &requests);
+            add_all(entry, &holder.told);
+        } else {
+            entry.note(|journal| journal.open(self.id, Arc::clone(&self.pod_id)));
+        }
+        said.holders.push(holder);
+    }
+
+    /// Keeps a request for a participant that cannot be asked now.
+    pub(crate) fn hold(&self, entry: &Arc<Entry>, request: &Arc<Request>, end: End) {
+        let mut said = self.said();
+        match said.phase {
+            Phase::Open => {
+                if !said.holders.iter().any(|holder| Arc::ptr_eq(&holder.entry, entry)) {
+                    said.holders.push(Holder { entry: Arc::clone(entry), given: None, told: Vec::new() });
+                }
+                entry.note(|journal| journal.hold(self.id, Arc::clone(request), end));
+                #[cfg(test)]
+                if request.event() == Event::StopContainer && entry.shared.makes(Mistake::StopDoubled) {
+                    entry.note(|journal| journal.hold(self.id, Arc::clone(request), end));
+                }
+            }
+            Phase::Ended(Outcome::Failed) if gates(request.event()) => {
+                // So it has not seen what is being undone.
+                if Begun::is_begin(request.event()) {
+                    said.unseen.push(Arc::clone(entry));
+                    entry.note(|journal| {
+                        journal.forget_ends_of(request);
+                        Ok(())
+                    });
+                }
+            }
+            Phase::Overdue | Phase::Ended(_) => {
+                entry.note(|journal| journal.add(Arc::clone(request), end));
+            }
+        }
+    }
+
+    /// Whether a plugin that was asked has not taken it.
+    pub(crate) fn is_unseen_by(&self, entry: &Arc<Entry>) -> bool {
+        self.said().unseen.iter().any(|other| Arc::ptr_eq(other, entry))
+    }
+
+    /// Adds how what is touched in this was before.
+    pub(crate) fn touched(&self, touched: &mut Touched) {
+        self.said().asked.iter().filter_map(|asked| asked.before.as_ref()).for_each(|before| touched.add(before));
+    }
+
+    /// Someone looks whether it is still open. True if that is for the `limit`th time: nothing waits for it from now on.
+    pub(crate) fn grow_older(&self, limit: u32) -> bool {
+        let mut said = self.said();
+        said.age += 1;
+        if said.phase != Phase::Open || said.age < limit {
+            return false;
+        }
+        said.phase = Phase::Overdue;
+        let requests = self.requests(&mut said);
+        for holder in &mut said.holders {
+            let asked = holder.given.map_or(&[][..], |_| &requests);
+            holder.given = holder.given.map(|_| asked.len());
+            let asked = asked_of(&holder.entry, asked);
+            holder.told = holder.entry.hears_of(self.id, &asked, Outcome::Committed).told;
+        }
+        true
+    }
+
+    /// It has ended. Whoever waited for that is told; what is to be undone is returned.
+    pub(crate) fn end(&self, outcome: Outcome) -> Option<Undo> {
+        let mut said = self.said();
+        if let Phase::Ended(_) = said.phase {
+            return None;
+        }
+        let was_overdue = std::mem::replace(&mut said.phase, Phase::Ended(outcome)) == Phase::Overdue;
+        let holders = std::mem::take(&mut said.holders);
+        let mut begun = if outcome == Outcome::Failed { self.begun(&mut said) } else { Vec::new() };
+        let requests = if holders.is_empty() { Vec::new() } else { self.requests(&mut said) };
+        for Holder { entry, given, told } in &holders {
+            let rest = given.map_or(&[][..], |given| &requests[given.min(requests.len())..]);
+            let rest = asked_of(entry, rest);
+            if was_overdue {
+                let is_told = |request: &Arc<Request>| outcome == Outcome::Committed || !gates(request.event());
+                add_all(entry, &rest.into_iter().filter(is_told).collect::<Vec<_>>());
+                let has_heard = |begun: &&mut Begun| told.iter().any(|request| begun.is_begun_by(request));
+                begun.iter_mut().filter(has_heard).for_each(|begun| begun.seen.push(Arc::clone(entry)));
+            } else {
+                let dropped = entry.hears_of(self.id, &rest, outcome).dropped;
+                let has_not = |begun: &&mut Begun| dropped.iter().any(|request| begun.is_begun_by(request));
+                let others = |begun: &mut Begun| begun.seen.retain(|other| !Arc::ptr_eq(other, entry));
+                begun.iter_mut().filter(has_not).for_each(others);
+            }
+        }
+        Undo::of(self, begun)
+    }
+
+    /// What was asked so far, up to what is still being asked.
+    fn requests(&self, said: &mut Said) -> Vec<Arc<Request>> {
+        said.asked.iter_mut().map_while(|asked| asked.request(&self.pod)).collect()
+    }
+
+    /// What was begun in it, and by whom it was seen.
+    fn begun(&self, said: &mut Said) -> Vec<Begun> {
+        let mut begun: Vec<Begun> = Vec::new();
+        for asked in &mut said.asked {
+            let Some(request) = asked.request(&self.pod) else { continue };
+            begun.iter_mut().for_each(|begun| begun.ends_with(&request));
+            if Begun::is_begin(asked.event) {
+                let seen = asked.asking.as_ref().map(|asking| asking.seen(&self.participants));
+                begun.push(Begun::new(request, seen.unwrap_or_default()));
+            }
+        }
+        begun
+    }
+
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Asked {
+    fn request(&mut self, pod: &Arc<Pod>) -> Option<Arc<Request>> {
+        let request = match &self.kept {
+            Kept::InFlight => return None,
+            Kept::Request(request) => return Some(Arc::clone(request)),
+            Kept::Bare(subject) => Arc::new(Request::new(self.event, Arc::clone(pod), subject.clone())),
+        };
+        self.kept = Kept::Request(Arc::clone(&request));
+        Some(request)
+    }
+}
+
+/// All of this is so, for a plugin.
+fn add_all(entry: &Arc<Entry>, requests: &[Arc<Request>]) {
+    for request in requests {
+        entry.note(|journal| journal.add(Arc::clone(request), End::Back));
+    }
+}
+
+/// What of it a plugin sees.
+fn asked_of(entry: &Entry, requests: &[Arc<Request>]) -> Vec<Arc<Request>> {
+    let is_seen = |request: &&Arc<Request>| entry.is_asked(request.event(), &request.pod().namespace);
+    requests.iter().filter(is_seen).cloned().collect()
+}

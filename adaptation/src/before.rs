@@ -1,0 +1,107 @@
+//! How things were before the operations that are open while a snapshot is taken.
+//!
+//! A snapshot is taken while the runtime goes on. Whether it shows what an operation does depends on chance, and a plugin hears of that
+//! operation afterwards. So all that is touched meanwhile is put back to how it was before.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use nri_proto::{Container, ContainerState, Event, Pod};
+
+use crate::request::Subject;
+use crate::snapshot::Snapshot;
+
+/// How something was before it was asked about.
+#[derive(Clone, Debug)]
+pub(crate) enum Before {
+    /// There was no such pod.
+    NoPod(Arc<Pod>),
+    /// There was no such container.
+    NoContainer(Box<str>),
+    /// The pod was like this.
+    Pod(Arc<Pod>),
+    /// The container was like this.
+    Container(Arc<Container>),
+}
+
+impl Before {
+    /// How what a request is about was before, as the request says. `None` if the request is about what has happened already.
+    pub(crate) fn of(event: Event, pod: &Arc<Pod>, subject: &Subject) -> Option<Self> {
+        let container = || match subject {
+            Subject::Container(container) | Subject::ContainerResources { container, .. } => Some(container),
+            Subject::Pod | Subject::PodResources { .. } | Subject::Proposal(_) => None,
+        };
+        match event {
+            Event::RunPodSandbox => Some(Self::NoPod(Arc::clone(pod))),
+            Event::UpdatePodSandbox | Event::StopPodSandbox | Event::RemovePodSandbox => {
+                Some(Self::Pod(Arc::clone(pod)))
+            }
+            Event::CreateContainer => container().map(|container| Self::NoContainer(container.id.as_str().into())),
+            Event::StartContainer | Event::UpdateContainer | Event::StopContainer | Event::RemoveContainer => {
+                container().map(|container| Self::Container(Arc::clone(container)))
+            }
+            Event::PostUpdatePodSandbox
+            | Event::PostCreateContainer
+            | Event::PostStartContainer
+            | Event::PostUpdateContainer
+            | Event::ValidateContainerAdjustment => None,
+        }
+    }
+}
+
+/// How all that was touched since a moment was at that moment.
+#[derive(Debug, Default)]
+pub(crate) struct Touched {
+    pods: HashMap<String, Option<Arc<Pod>>>,
+    containers: HashMap<String, Option<Arc<Container>>>,
+}
+
+impl Touched {
+    /// Something is touched. How it was is what the first one says who touches it.
+    pub(crate) fn add(&mut self, before: &Before) {
+        match before {
+            Before::NoPod(pod) => _ = self.pods.entry(pod.id.clone()).or_insert(None),
+            Before::Pod(pod) => _ = self.pods.entry(pod.id.clone()).or_insert_with(|| Some(Arc::clone(pod))),
+            Before::NoContainer(id) => _ = self.containers.entry(id.to_string()).or_insert(None),
+            Before::Container(container) => {
+                self.containers.entry(container.id.clone()).or_insert_with(|| Some(Arc::clone(container)));
+            }
+        }
+    }
+
+    /// A snapshot as it was at that moment.
+    ///
+    /// Of containers that have stopped a snapshot need not say anything: one is left out if it was.
+    pub(crate) fn put_back(self, snapshot: Snapshot) -> Snapshot {
+        let Snapshot { mut pods, mut containers } = snapshot;
+        let Self { pods: were, containers: were_in_them } = self;
+        let is_hidden = |id: &str| matches!(were.get(id), Some(None));
+        pods.retain(|pod| !is_hidden(&pod.id));
+        containers.retain(|container| {
+            !is_hidden(&container.pod_id) && !matches!(were_in_them.get(&container.id), Some(None))
+        });
+        let mut missing = restore(&mut pods, &were, |pod| &pod.id);
+        missing.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+        pods.extend(missing);
+        let mut missing = restore(&mut containers, &were_in_them, |container| &container.id);
+        missing.retain(|container| container.state != ContainerState::Stopped);
+        missing.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+        containers.extend(missing);
+        Snapshot { pods, containers }
+    }
+}
+
+/// Makes all of them what they were. Returns those that are not there.
+fn restore<T: Clone>(now: &mut [T], were: &HashMap<String, Option<Arc<T>>>, id: impl Fn(&T) -> &String) -> Vec<T> {
+    let mut missing: HashMap<&String, &Arc<T>> =
+        were.iter().filter_map(|(id, was)| Some((id, was.as_ref()?))).collect();
+    for object in now {
+        if let Some(was) = missing.remove(id(object)) {
+            *object = T::clone(was);
+        }
+    }
+    missing.into_values().map(|was| T::clone(was)).collect()
+}

@@ -1,0 +1,82 @@
+use std::sync::Arc;
+
+use nri_proto::{Container, ContainerState, Event, Pod};
+
+use super::{Before, Touched};
+use crate::request::Subject;
+use crate::snapshot::Snapshot;
+
+fn pod(id: &str) -> Pod {
+    Pod { id: id.to_owned(), ..Pod::default() }
+}
+
+/// In pod `p`, with a name that says which of several it is.
+fn container(id: &str, name: &str) -> Container {
+    Container { id: id.to_owned(), pod_id: "p".to_owned(), name: name.to_owned(), ..Container::default() }
+}
+
+/// What a snapshot of pods and containers is as a plugin is shown it, after these requests, as `p c/name`.
+fn check(shown: (&[&str], &[(&str, &str)]), touched: &[(Event, &str, &str)], expected: &str) {
+    let snapshot = Snapshot {
+        pods: shown.0.iter().map(|id| pod(id)).collect(),
+        containers: shown.1.iter().map(|(id, name)| container(id, name)).collect(),
+    };
+    let mut all = Touched::default();
+    for (event, id, name) in touched {
+        let subject = match name.is_empty() {
+            true => Subject::Pod,
+            false => Subject::Container(Arc::new(container(id, name))),
+        };
+        let about = if name.is_empty() { pod(id) } else { pod("p") };
+        if let Some(before) = Before::of(*event, &Arc::new(about), &subject) {
+            all.add(&before);
+        }
+    }
+    let Snapshot { pods, containers } = all.put_back(snapshot);
+    let pods = pods.into_iter().map(|pod| pod.id);
+    let containers = containers.into_iter().map(|container| format!("{}/{}", container.id, container.name));
+    assert_eq!(pods.chain(containers).collect::<Vec<_>>().join(" "), expected, "{touched:?}");
+}
+
+#[test]
+fn what_nobody_touches_is_shown_as_it_is() {
+    check((&["p"], &[("c", "now")]), &[], "p c/now");
+    check((&["p"], &[("c", "now")]), &[(Event::PostStartContainer, "c", "then")], "p c/now");
+}
+
+#[test]
+fn what_is_being_made_is_not_shown() {
+    check((&["p"], &[("c", "now"), ("d", "now")]), &[(Event::CreateContainer, "c", "then")], "p d/now");
+    check((&["p", "q"], &[("c", "now")]), &[(Event::RunPodSandbox, "p", "")], "q");
+    check((&["q"], &[]), &[(Event::RunPodSandbox, "p", "")], "q");
+}
+
+#[test]
+fn what_changes_is_shown_as_it_was() {
+    for event in [Event::StartContainer, Event::UpdateContainer, Event::StopContainer] {
+        check((&["p"], &[("c", "now")]), &[(event, "c", "then")], "p c/then");
+    }
+}
+
+#[test]
+fn what_has_ended_meanwhile_is_shown_as_it_was() {
+    check((&["p"], &[]), &[(Event::StopContainer, "c", "then")], "p c/then");
+    check((&[], &[]), &[(Event::StopPodSandbox, "p", ""), (Event::RemovePodSandbox, "p", "")], "p");
+}
+
+#[test]
+fn how_it_was_is_what_the_first_request_says() {
+    let life =
+        [(Event::CreateContainer, "c", "1"), (Event::StartContainer, "c", "2"), (Event::StopContainer, "c", "3")];
+    check((&["p"], &[("c", "now")]), &life, "p");
+    check((&["p"], &[("c", "now")]), &life[1..], "p c/2");
+}
+
+#[test]
+fn a_container_that_had_stopped_is_not_brought_back() {
+    let stopped = Container { state: ContainerState::Stopped, ..container("c", "") };
+    let before = Before::of(Event::RemoveContainer, &Arc::new(pod("p")), &Subject::Container(Arc::new(stopped)));
+    let mut touched = Touched::default();
+    touched.add(&before.unwrap());
+    assert_eq!(touched.put_back(Snapshot::default()), Snapshot::default());
+}

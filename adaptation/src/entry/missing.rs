@@ -1,0 +1,152 @@
+//! What a plugin misses while it joins, is silent or is suspended, and how it hears of that.
+
+use std::sync::Arc;
+
+use nri_proto::Event;
+
+use super::{Entry, Standing};
+use crate::act::Act;
+use crate::health::{Effect, State};
+use crate::journal::{ActId, End, Ended, Full, Journal, Outcome};
+use crate::request::Request;
+
+impl Entry {
+    /// Keeps a request for later. What is to be judged now is of no use later.
+    pub(crate) fn keep(self: &Arc<Self>, request: &Arc<Request>, act: Option<&Arc<Act>>, end: End) {
+        if request.event() == Event::ValidateContainerAdjustment {
+            return;
+        }
+        #[cfg(test)]
+        if matches!(request.event(), Event::RemoveContainer | Event::RemovePodSandbox)
+            && self.shared.makes(crate::shared::Mistake::RemoveForgotten)
+        {
+            return;
+        }
+        match act {
+            Some(act) => act.hold(self, request, end),
+            None => _ = self.note(|journal| journal.add(Arc::clone(request), end)),
+        }
+    }
+
+    /// An operation that it waited for has ended.
+    pub(crate) fn hears_of(self: &Arc<Self>, act: ActId, asked: &[Arc<Request>], outcome: Outcome) -> Ended {
+        let ended = self.note(|journal| journal.end(act, asked, outcome));
+        // Someone may wait behind it.
+        self.changed.notify_waiters();
+        ended.unwrap_or_default()
+    }
+
+    /// Writes into its journal. One that missed more than can be kept is closed; one that joins has to begin again.
+    pub(crate) fn note<T>(self: &Arc<Self>, write: impl FnOnce(&mut Journal) -> Result<T, Full>) -> Option<T> {
+        let write = |standing: &mut Standing| {
+            if standing.deaf {
+                return (Ok(None), Effect::None);
+            }
+            let written = write(&mut standing.journal);
+            if written.is_err() {
+                standing.deaf = true;
+                standing.journal.clear();
+            }
+            (written.map(Some).map_err(|full| (full, standing.joined)), Effect::None)
+        };
+        match self.update(write, "") {
+            Ok(written) => written,
+            Err((_full, joined)) => {
+                if joined {
+                    self.close("it missed more than is kept for it");
+                }
+                None
+            }
+        }
+    }
+
+    /// It joins from now on: all that happens is kept for it.
+    pub(crate) fn listens(&self) {
+        let mut standing = self.standing();
+        standing.journal.clear();
+        (standing.telling, standing.deaf) = (true, standing.health.state() == State::Closed);
+    }
+
+    /// It does not join after all.
+    pub(crate) fn stops_listening(&self) {
+        let mut standing = self.standing();
+        standing.deaf = true;
+        standing.journal.clear();
+    }
+
+    /// Whether more happened than is kept for it.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.standing().deaf
+    }
+
+    /// Whether it is still being told something, or owes an answer.
+    pub(crate) fn is_being_told(&self) -> bool {
+        let standing = self.standing();
+        standing.telling || standing.health.state() != State::Active
+    }
+
+    pub(crate) fn has_joined(&self) -> bool {
+        self.standing().joined
+    }
+
+    /// It has joined: requests ask it. False if more happened than is kept for it.
+    pub(crate) fn joins(self: &Arc<Self>) -> bool {
+        let join = |standing: &mut Standing| {
+            standing.joined = !standing.deaf;
+            (standing.joined, Effect::None)
+        };
+        self.update(join, "")
+    }
+
+    /// Tells it what is in its journal. Returns when it has heard all that it can hear now, or fails to.
+    pub(crate) async fn catches_up(self: &Arc<Self>) {
+        self.spawn_telling(false);
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if !self.standing().telling || self.closed.is_cancelled() {
+                return;
+            }
+            tokio::select! {
+                () = &mut changed => {}
+                () = self.closed.cancelled() => return,
+            }
+        }
+    }
+
+    /// What it is to be told next of what it missed. With none left, others may ask it again.
+    pub(crate) fn next_missed(self: &Arc<Self>, is_trial: bool) -> Option<Arc<Request>> {
+        let next = self.update(
+            |standing| {
+                let next = standing.journal.pop();
+                if next.is_none() {
+                    standing.telling = false;
+                    if is_trial {
+                        standing.health.not_asked();
+                    }
+                }
+                (next, Effect::None)
+            },
+            "",
+        );
+        if next.is_none() {
+            self.changed.notify_waiters();
+        }
+        next
+    }
+
+    /// A while until it is tried again. False if it is closed meanwhile.
+    pub(crate) async fn pause(&self) -> bool {
+        tokio::select! {
+            () = self.closed.cancelled() => false,
+            () = tokio::time::sleep(self.request_timeout()) => true,
+        }
+    }
+
+    /// Telling it what it missed ends before all is told: it failed.
+    pub(crate) fn stop_telling(self: &Arc<Self>) {
+        self.standing().telling = false;
+        self.changed.notify_waiters();
+    }
+}

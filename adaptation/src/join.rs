@@ -1,0 +1,94 @@
+//! A plugin on its way in: what it is shown, and what happens meanwhile.
+
+use std::sync::Arc;
+
+use nri_proto::PluginId;
+use tokio::time::timeout;
+
+use crate::adaptation::AdmitError;
+use crate::entry::Entry;
+use crate::shared::Shared;
+use crate::snapshot::Snapshot;
+use crate::source::SourceError;
+
+/// How often a plugin is synchronized anew because more happened than is kept for it.
+pub(crate) const ATTEMPTS: usize = 4;
+
+/// A plugin that has registered and is not let in yet. Who needs it may wait for it.
+pub(crate) struct Arrival<'a> {
+    shared: &'a Shared,
+    id: PluginId,
+}
+
+impl<'a> Arrival<'a> {
+    pub(crate) fn begin(shared: &'a Shared, id: &PluginId) -> Self {
+        shared.arrives(id);
+        Self { shared, id: id.clone() }
+    }
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        self.shared.has_arrived(&self.id);
+    }
+}
+
+/// A plugin that is to join. Unless it does, whatever still waits for its answers ends with this.
+pub(crate) struct Newcomer(pub(crate) Arc<Entry>);
+
+impl Drop for Newcomer {
+    fn drop(&mut self) {
+        if !self.0.has_joined() {
+            self.0.close("it did not join");
+        }
+    }
+}
+
+/// A plugin that joins. From its beginning on, all that happens is kept for it.
+pub(crate) struct Join<'a> {
+    shared: &'a Shared,
+    entry: &'a Arc<Entry>,
+}
+
+impl<'a> Join<'a> {
+    /// Begins, or begins anew.
+    pub(crate) fn begin(shared: &'a Shared, entry: &'a Arc<Entry>) -> Result<Self, AdmitError> {
+        if shared.begin_join(entry) { Ok(Self { shared, entry }) } else { Err(AdmitError::Stopped) }
+    }
+
+    /// What there was when it began: all that has happened since will be told.
+    pub(crate) async fn snapshot(&self) -> Result<Snapshot, AdmitError> {
+        let Self { shared, entry } = self;
+        let Ok(snapshot) = timeout(shared.config.source_timeout, shared.source.snapshot()).await else {
+            let source = SourceError("it did not say in time what there is".to_owned());
+            return Err(AdmitError::Source { plugin: entry.id.clone(), source });
+        };
+        let touched = shared.end_snapshot(entry);
+        #[cfg(test)]
+        let touched = match shared.makes(crate::shared::Mistake::SnapshotAfterTheFact) {
+            true => Default::default(),
+            false => touched,
+        };
+        Ok(touched.put_back(snapshot).seen_by(&entry.policy.namespaces))
+    }
+
+    /// Tells it what has happened since. False if that is more than was kept.
+    pub(crate) async fn catch_up(&self) -> Result<bool, AdmitError> {
+        let Self { shared: _, entry } = self;
+        // What is left after that is told as to one that was silent.
+        let _ = timeout(entry.policy.sync_timeout, entry.catches_up()).await;
+        if entry.closed.is_cancelled() {
+            return Err(AdmitError::Closed { plugin: entry.id.clone(), reason: entry.reason().to_owned() });
+        }
+        if entry.is_deaf() && entry.is_being_told() {
+            return Err(AdmitError::Overtaken { plugin: entry.id.clone() });
+        }
+        Ok(!entry.is_deaf())
+    }
+}
+
+impl Drop for Join<'_> {
+    fn drop(&mut self) {
+        self.shared.end_join(self.entry);
+    }
+}

@@ -1,0 +1,130 @@
+//! Whether what plugins saw is what happened: a pure function of both.
+
+use std::collections::BTreeMap;
+
+/// Of one pod or container, what was done to it in one act.
+#[derive(Clone, Debug)]
+pub(super) struct Act {
+    pub(super) events: Vec<&'static str>,
+    pub(super) failed: bool,
+    /// When it had ended, and nothing of it was to come.
+    pub(super) ended: u64,
+}
+
+/// What one plugin saw, from its joining until it left.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) plugin: String,
+    /// When it was let in.
+    pub(super) begun: u64,
+    /// When the runtime was asked for what there is, the last time.
+    pub(super) asked: u64,
+    /// What it was shown: the state of each.
+    pub(super) shown: BTreeMap<String, &'static str>,
+    /// What it was told: what, about which.
+    pub(super) told: Vec<(&'static str, String)>,
+    /// It was there until the end, and owed nothing.
+    pub(super) whole: bool,
+}
+
+/// All that was done to each pod and container, in order.
+pub(super) type History = BTreeMap<String, Vec<Act>>;
+
+/// What is wrong, if anything is.
+pub(super) fn check(history: &History, session: &Session) -> Option<String> {
+    if let Some((event, id)) = session.told.iter().find(|(_, id)| !history.contains_key(id)) {
+        return Some(format!("{} was told {event} of {id}, which never was", session.plugin));
+    }
+    if let Some(id) = session.shown.keys().find(|id| !history.contains_key(*id)) {
+        return Some(format!("{} was shown {id}, which never was", session.plugin));
+    }
+    history.iter().find_map(|(id, acts)| check_one(id, acts, session))
+}
+
+fn check_one(id: &str, acts: &[Act], session: &Session) -> Option<String> {
+    let told: Vec<_> = session.told.iter().filter(|(_, about)| about == id).map(|(event, _)| *event).collect();
+    let shown = session.shown.get(id).copied();
+    let is_possible = |place: &usize| {
+        let before = acts[..*place].iter().all(|act| act.ended <= session.asked);
+        let after = acts[*place..].iter().all(|act| act.ended > session.begun);
+        before && after && state(&acts[..*place]) == shown && is_told(&acts[*place..], &told, session.whole)
+    };
+    if (0..=acts.len()).any(|place| is_possible(&place)) {
+        return None;
+    }
+    let Session { plugin, begun, asked, whole, .. } = session;
+    Some(format!(
+        "{plugin} (whole: {whole}, since {begun} to {asked}) was shown {id} as {shown:?} and told {told:?}, but what happened is {acts:?}"
+    ))
+}
+
+/// What a snapshot shows of it after these acts.
+fn state(acts: &[Act]) -> Option<&'static str> {
+    let last = acts.iter().rev().find(|act| !act.failed)?;
+    match last.events[0] {
+        "RunPodSandbox" | "StopPodSandbox" => Some("pod"),
+        "CreateContainer" => Some("created"),
+        "StartContainer" => Some("running"),
+        _ => None,
+    }
+}
+
+/// Whether these acts are what was told: all of them, or the first ones.
+fn is_told(acts: &[Act], told: &[&str], whole: bool) -> bool {
+    let Some((act, rest)) = acts.split_first() else { return told.is_empty() };
+    let is_prefix = |events: &[&str]| {
+        if told.len() >= events.len() {
+            told.starts_with(events) && is_told(rest, &told[events.len()..], whole)
+        } else {
+            !whole && events.starts_with(told)
+        }
+    };
+    if !act.failed {
+        return is_prefix(&act.events);
+    }
+    let undone: &[&str] = match act.events[0] {
+        "RunPodSandbox" => &["StopPodSandbox", "RemovePodSandbox"],
+        "CreateContainer" => &["StopContainer", "RemoveContainer"],
+        _ => &[],
+    };
+    // It saw nothing of it, or as much as there was and the undo.
+    let seen = |n: usize| [&act.events[..n], undone].concat();
+    is_told(rest, told, whole) || (1..=act.events.len()).any(|n| is_prefix(&seen(n)))
+}
+
+#[test]
+fn the_checker_tells_right_from_wrong() {
+    let act = |events: &[&'static str], failed, ended| Act { events: events.to_vec(), failed, ended };
+    let life = vec![
+        act(&["CreateContainer", "PostCreateContainer"], false, 10),
+        act(&["StartContainer"], true, 20),
+        act(&["StopContainer"], false, 30),
+        act(&["RemoveContainer"], false, 40),
+    ];
+    let tell = |life: &[Act], shown: Option<&'static str>, asked: u64, told: &[&'static str]| {
+        let history = History::from([("c".to_owned(), life.to_vec())]);
+        let session = Session {
+            plugin: "10-a".to_owned(),
+            begun: asked,
+            asked,
+            shown: shown.map(|state| ("c".to_owned(), state)).into_iter().collect(),
+            told: told.iter().map(|event| (*event, "c".to_owned())).collect(),
+            whole: true,
+        };
+        check(&history, &session).is_none()
+    };
+    assert!(tell(&life, Some("created"), 15, &["StopContainer", "RemoveContainer"]));
+    assert!(tell(&life, Some("created"), 15, &["StartContainer", "StopContainer", "RemoveContainer"]));
+    assert!(tell(&life, None, 35, &["RemoveContainer"]));
+    assert!(tell(&life, None, 45, &[]));
+    assert!(!tell(&life, Some("created"), 15, &["RemoveContainer", "StopContainer"]), "out of order");
+    assert!(!tell(&life, Some("created"), 15, &["StopContainer", "StopContainer", "RemoveContainer"]), "twice");
+    assert!(!tell(&life, Some("created"), 15, &["StopContainer"]), "lost");
+    assert!(!tell(&life, None, 15, &["StopContainer", "RemoveContainer"]), "not shown");
+    assert!(!tell(&life, None, 25, &["RemoveContainer"]), "neither shown nor told");
+    let failed = [act(&["CreateContainer"], true, 10)];
+    assert!(tell(&failed, None, 5, &[]));
+    assert!(tell(&failed, None, 5, &["CreateContainer", "StopContainer", "RemoveContainer"]));
+    assert!(!tell(&failed, None, 5, &["CreateContainer"]), "not undone");
+    assert!(!tell(&failed, None, 5, &["StopContainer", "RemoveContainer"]), "undone for one who had not seen it");
+}

@@ -1,0 +1,172 @@
+//! An act that failed is undone for those who saw it, and for no others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nri_proto::{Event, EventMask};
+use tokio::time::{sleep, timeout};
+
+use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, container, pod};
+use crate::{Adaptation, Notice};
+
+fn lines(diary: &Diary, plugin: &str) -> Vec<String> {
+    let of_plugin = |line: String| line.strip_prefix(plugin).map(|rest| rest.trim().to_owned());
+    diary.lines().into_iter().filter_map(of_plugin).collect()
+}
+
+const UNDONE: [&str; 3] = ["CreateContainer c", "StopContainer c", "RemoveContainer c"];
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_failed_is_undone_for_exactly_those_who_saw_it() {
+    let diary = Diary::default();
+    let first = FakePlugin::new("10-first", LIFE, at_once(), &diary);
+    let other = FakePlugin::new("15-other", Event::RemoveContainer.into(), at_once(), &diary);
+    let refuses = FakePlugin::new("20-refuses", LIFE, Manner::Refuses, &diary);
+    let last = FakePlugin::new("30-last", LIFE, at_once(), &diary);
+    let plugins = [("10-first", &first), ("15-other", &other), ("20-refuses", &refuses), ("30-last", &last)];
+    let nri = adaptation("", &plugins).await;
+    let operation = nri.begin(pod("p"));
+    operation.create_container(container("c")).await.unwrap_err();
+    drop(operation);
+    sleep(SECOND).await;
+    assert_eq!(lines(&diary, "10-first"), UNDONE);
+    assert_eq!(lines(&diary, "20-refuses"), UNDONE, "it saw it, too");
+    assert!(lines(&diary, "15-other").is_empty(), "it never heard of it");
+    assert!(lines(&diary, "30-last").is_empty(), "it never heard of it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_act_that_the_runtime_itself_failed_is_undone() {
+    let diary = Diary::default();
+    let plugin = FakePlugin::new("10-a", LIFE, at_once(), &diary);
+    let nri = adaptation("", &[("10-a", &plugin)]).await;
+    let operation = nri.begin(pod("p"));
+    operation.notify(Notice::RunPod).await.unwrap();
+    drop(operation);
+    let operation = nri.begin(pod("p"));
+    operation.create_container(container("c")).await.unwrap();
+    operation.notify(Notice::PostCreate(container("c"))).await.unwrap();
+    drop(operation);
+    // Whatever is asked about the pod next waits behind it.
+    nri.begin(pod("p")).notify(Notice::StopPod).await.unwrap();
+    let told = [
+        "RunPodSandbox p",
+        "StopPodSandbox p",
+        "RemovePodSandbox p",
+        "CreateContainer c",
+        "PostCreateContainer c",
+        "StopContainer c",
+        "RemoveContainer c",
+        "StopPodSandbox p",
+    ];
+    assert_eq!(lines(&diary, "10-a"), told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_begins_is_undone_and_only_if_it_is_not_committed() {
+    let diary = Diary::default();
+    let plugin = FakePlugin::new("10-a", LIFE, at_once(), &diary);
+    let nri = adaptation("", &[("10-a", &plugin)]).await;
+    let operation = nri.begin(pod("p"));
+    operation.create_container(container("c")).await.unwrap();
+    operation.commit();
+    nri.begin(pod("p")).notify(Notice::Start(container("c"))).await.unwrap();
+    nri.begin(pod("p")).update_container(container("c"), None).await.unwrap();
+    drop(nri.begin(pod("p")));
+    sleep(SECOND).await;
+    assert_eq!(lines(&diary, "10-a"), ["CreateContainer c", "StartContainer c", "UpdateContainer c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_runtime_has_told_itself_is_not_told_again() {
+    let diary = Diary::default();
+    let plugin = FakePlugin::new("10-a", LIFE, at_once(), &diary);
+    let nri = adaptation("", &[("10-a", &plugin)]).await;
+    let operation = nri.begin(pod("p"));
+    operation.create_container(container("c")).await.unwrap();
+    operation.stop_container(container("c")).await.unwrap();
+    drop(operation);
+    let operation = nri.begin(pod("p"));
+    operation.create_container(container("d")).await.unwrap();
+    operation.stop_container(container("d")).await.unwrap();
+    operation.notify(Notice::Remove(container("d"))).await.unwrap();
+    drop(operation);
+    sleep(SECOND).await;
+    let of_d = ["CreateContainer d", "StopContainer d", "RemoveContainer d"];
+    assert_eq!(lines(&diary, "10-a"), [UNDONE, of_d].concat());
+}
+
+/// U36.
+#[tokio::test(start_paused = true)]
+async fn u36_the_undo_comes_after_the_plugin_has_answered_to_the_create() {
+    for concurrency in ["serial", "per-pod"] {
+        let diary = Diary::default();
+        let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &diary);
+        let policy = format!("[plugins.slow]\non_timeout = 'fail'\nconcurrency = '{concurrency}'");
+        let nri = adaptation(&policy, &[("10-slow", &slow)]).await;
+        let operation = nri.begin(pod("p"));
+        operation.create_container(container("c")).await.unwrap_err();
+        drop(operation);
+        slow.behave(at_once());
+        sleep(Duration::from_millis(900)).await;
+        assert_eq!(lines(&diary, "10-slow"), ["CreateContainer c"], "it still thinks");
+        sleep(SECOND).await;
+        assert_eq!(lines(&diary, "10-slow"), UNDONE);
+        assert_eq!(slow.most_at_a_time(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_leaves_has_what_it_asked_for_undone() {
+    let diary = Diary::default();
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND), &diary);
+    let never = FakePlugin::new("20-never", LIFE, at_once(), &diary);
+    let nri = adaptation("", &[("10-slow", &slow), ("20-never", &never)]).await;
+    let impatient = async { nri.begin(pod("p")).create_container(container("c")).await };
+    assert!(timeout(SECOND / 2, impatient).await.is_err());
+    sleep(SECOND * 5).await;
+    assert_eq!(lines(&diary, "10-slow"), UNDONE);
+    assert!(lines(&diary, "20-never").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_plugin_hears_nothing_of_what_it_was_passed_over_for_and_failed() {
+    let diary = Diary::default();
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 4), &diary);
+    let nri = adaptation("", &[("10-slow", &slow)]).await;
+    nri.begin(pod("p")).notify(Notice::Start(container("x"))).await.unwrap();
+    slow.behave(at_once());
+    let operation = nri.begin(pod("p"));
+    operation.create_container(container("c")).await.unwrap();
+    operation.notify(Notice::PostCreate(container("c"))).await.unwrap();
+    sleep(SECOND * 4).await;
+    drop(operation);
+    sleep(SECOND).await;
+    assert_eq!(lines(&diary, "10-slow"), ["StartContainer x"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undo_is_waited_for_when_the_runtime_stops() {
+    let diary = Diary::default();
+    let plugin = FakePlugin::new("10-a", LIFE, at_once(), &diary);
+    let nri: Adaptation = adaptation("", &[("10-a", &plugin)]).await;
+    let operation = nri.begin(pod("p"));
+    operation.create_container(container("c")).await.unwrap();
+    nri.stop().await;
+    drop(operation);
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_plugins_than_a_word_has_bits_are_all_told() {
+    let diary = Diary::default();
+    let nri = adaptation("max_plugins = 100", &[]).await;
+    for number in 0..70 {
+        let events: EventMask = [Event::CreateContainer, Event::RemoveContainer].into_iter().collect();
+        let plugin = FakePlugin::new("x", events, at_once(), &diary);
+        nri.admit(format!("10-p{number}").parse().unwrap(), plugin as Arc<_>).await.unwrap();
+    }
+    nri.begin(pod("p")).create_container(container("c")).await.unwrap();
+    sleep(SECOND).await;
+    assert_eq!(diary.lines().len(), 140);
+}

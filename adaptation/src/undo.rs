@@ -1,0 +1,153 @@
+//! What plugins are told of a pod or container that did not come to be after all.
+//!
+//! As containerd does it: of a pod that it stops and is removed, of a container likewise. But only plugins hear it that have seen the
+//! beginning, each after it has answered to that.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::task::noop_waker_ref;
+use nri_proto::{Event, StopReply, Update};
+use tokio::time::Instant;
+use tracing::{Instrument, info_span, warn};
+
+use crate::act::Act;
+use crate::cause::Cause;
+use crate::entry::{Entry, Part};
+use crate::plugin::Reply;
+use crate::records;
+use crate::request::{Request, Subject};
+use crate::shared::Shared;
+use crate::unasked::Unasked;
+
+/// Something that was begun, and who has seen it.
+pub(crate) struct Begun {
+    request: Arc<Request>,
+    pub(crate) seen: Vec<Arc<Entry>>,
+    stopped: bool,
+    removed: bool,
+}
+
+impl Begun {
+    pub(crate) fn new(request: Arc<Request>, seen: Vec<Arc<Entry>>) -> Self {
+        Self { request, seen, stopped: false, removed: false }
+    }
+
+    /// Whether something is begun with this event.
+    pub(crate) fn is_begin(event: Event) -> bool {
+        matches!(event, Event::RunPodSandbox | Event::CreateContainer)
+    }
+
+    /// Whether this is the request that it was begun with, perhaps before others changed it.
+    pub(crate) fn is_begun_by(&self, other: &Request) -> bool {
+        self.request.event() == other.event() && self.container() == id(other)
+    }
+
+    /// The runtime itself may have told its end.
+    pub(crate) fn ends_with(&mut self, request: &Request) {
+        if self.container() != id(request) {
+            return;
+        }
+        let (stop, remove) = self.ends();
+        self.stopped |= request.event() == stop;
+        self.removed |= request.event() == remove;
+    }
+
+    fn container(&self) -> Option<&str> {
+        id(&self.request)
+    }
+
+    fn ends(&self) -> (Event, Event) {
+        if self.request.event() == Event::RunPodSandbox {
+            return (Event::StopPodSandbox, Event::RemovePodSandbox);
+        }
+        (Event::StopContainer, Event::RemoveContainer)
+    }
+
+    /// What is still to be told.
+    fn undone(&self) -> impl Iterator<Item = Arc<Request>> {
+        let (stop, remove) = self.ends();
+        let events = match (self.stopped, self.removed) {
+            (_, true) => [None, None],
+            (true, false) => [None, Some(remove)],
+            (false, false) => [Some(stop), Some(remove)],
+        };
+        let subject = match self.request.subject() {
+            Subject::Container(container) => Subject::Container(Arc::clone(container)),
+            Subject::Pod | Subject::PodResources { .. } | Subject::ContainerResources { .. } | Subject::Proposal(_) => {
+                Subject::Pod
+            }
+        };
+        events.into_iter().flatten().map(move |event| Arc::new(self.request.of(event, subject.clone())))
+    }
+}
+
+fn id(request: &Request) -> Option<&str> {
+    request.container().map(|container| &*container.id)
+}
+
+/// What is to be told, and to whom.
+pub(crate) struct Undo {
+    pod: Arc<str>,
+    steps: Vec<(Arc<Request>, Vec<Arc<Entry>>)>,
+}
+
+impl Undo {
+    /// The last that was begun is undone first.
+    pub(crate) fn of(act: &Act, begun: Vec<Begun>) -> Option<Self> {
+        let steps: Vec<_> = begun
+            .iter()
+            .rev()
+            .filter(|begun| !begun.seen.is_empty())
+            .flat_map(|begun| begun.undone().map(|request| (request, begun.seen.clone())))
+            .collect();
+        (!steps.is_empty()).then(|| Self { pod: Arc::clone(&act.pod_id), steps })
+    }
+
+    /// Tells them in a task. Whatever is asked about the pod from now on waits behind it.
+    pub(crate) fn start(self, shared: &Arc<Shared>, act: Arc<Act>) {
+        let Self { pod, steps } = self;
+        let span = info_span!("undo", pod = &*pod);
+        let turns = shared.turns.clone();
+        let mut turn: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async move { turns.take(pod).await });
+        let taken = turn.as_mut().poll(&mut Context::from_waker(noop_waker_ref()));
+        let to = Arc::clone(shared);
+        let telling = async move {
+            let turn = match taken {
+                Poll::Ready(turn) => turn,
+                Poll::Pending => turn.await,
+            };
+            let mut wanted = Vec::new();
+            for (request, seen) in steps {
+                let (event, namespace) = (request.event(), &request.pod().namespace);
+                for entry in seen.iter().filter(|entry| entry.is_asked(event, namespace) && !act.is_unseen_by(entry)) {
+                    wanted.extend(tell(entry, &request).await.map(|updates| (Arc::clone(entry), updates)));
+                }
+            }
+            drop(turn);
+            for (entry, updates) in wanted {
+                // What fails of it is logged and recorded.
+                let _ = Unasked::updates(updates).apply(&to, &entry.id, &entry.policy).await;
+            }
+        };
+        shared.spawn(telling.instrument(span));
+    }
+}
+
+/// Tells one of them. Returns what it wants for others now that there is more room.
+async fn tell(entry: &Arc<Entry>, request: &Arc<Request>) -> Option<Vec<Update>> {
+    let begun = Instant::now();
+    match entry.ask(request, Part::alone()).await {
+        Ok(Reply::Stop(StopReply { updates, unknown: _ })) => Some(updates).filter(|updates| !updates.is_empty()),
+        Ok(_) => None,
+        Err(cause) => {
+            if !matches!(cause, Cause::PassedOver(_) | Cause::Behind) {
+                warn!(plugin = %entry.id, error = &cause as &dyn std::error::Error, "a plugin failed to undo");
+                let occasion = records::occasion(entry, request, Some(begun.elapsed()));
+                entry.shared.records.ledger().record(&occasion, (&cause).into());
+            }
+            None
+        }
+    }
+}
