@@ -10,11 +10,11 @@ use nri_proto::api::ContainerAdjustment;
 use nri_proto::{Adjustment, CreateReply, Field};
 use proptest::prelude::*;
 use proptest::sample::select;
-use protobuf::text_format;
 use serde_json::{Value, json};
 
 use self::nonsense::NONSENSE;
 use crate::merging;
+use crate::text::text;
 
 /// A spec, and what is to change in it.
 #[derive(Clone)]
@@ -76,7 +76,7 @@ impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { spec, adjustment, nonsense } = self;
         let message = ContainerAdjustment::from(adjustment.clone());
-        let text = text_format::print_to_string_pretty(&message);
+        let text = text(&message);
         write!(f, "spec {spec}\nadjustment, of which {nonsense:?} is nonsense\n{text}")
     }
 }

@@ -27,12 +27,12 @@ fn what_is_no_text_is_an_object() {
     let mount = Mount { destination: "/a".to_owned(), kind: "bind".to_owned(), ..Mount::default() };
     check(
         change(Field::Mounts, "/a", None, Some(mount.into())),
-        r#"10-a set Mounts /a: {"destination":"/a","options":[],"source":"","type":"bind"}"#,
+        r#"10-a set Mounts /a: {"destination":"/a","type":"bind","source":"","options":[]}"#,
     );
     let hooks = Hooks { poststop: vec![Hook { path: "/h".to_owned(), ..Hook::default() }], ..Hooks::default() };
     check(
         change(Field::OciHooks, "", None, Some(hooks.into())),
-        r#"10-a set OciHooks: {"poststop":[{"args":[],"env":[],"path":"/h"}]}"#,
+        r#"10-a set OciHooks: {"poststop":[{"path":"/h","args":[],"env":[]}]}"#,
     );
 }
 
