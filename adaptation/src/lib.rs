@@ -107,6 +107,7 @@ pub mod dry_run;
 mod entry;
 mod events;
 pub mod health;
+mod leaving;
 pub mod ledger;
 mod listener;
 pub mod merge;
