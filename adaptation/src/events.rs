@@ -49,6 +49,14 @@ pub trait Metrics: Send + Sync + 'static {
     fn queued(&self, plugin: &PluginId, event: Event, waited: Duration) {
         let _ = (plugin, event, waited);
     }
+    /// The process of a plugin was started.
+    fn launched(&self, plugin: &PluginId) {
+        let _ = plugin;
+    }
+    /// The process of a plugin has ended, or could not be started. If `again_in` is there it is started again.
+    fn exited(&self, plugin: &PluginId, again_in: Option<Duration>) {
+        let _ = (plugin, again_in);
+    }
 }
 
 /// Counts nothing.
@@ -106,6 +114,31 @@ pub enum Happening {
         plugin: PluginId,
         /// Why.
         reason: String,
+    },
+    /// The process of a plugin was started. It has not joined yet.
+    Launched {
+        /// The plugin.
+        plugin: PluginId,
+        /// The process.
+        pid: u32,
+    },
+    /// The process of a plugin could not be started.
+    NotLaunched {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why not.
+        reason: String,
+        /// When it is tried again, if it is.
+        again_in: Option<Duration>,
+    },
+    /// The process of a plugin that was launched has ended.
+    Exited {
+        /// The plugin.
+        plugin: PluginId,
+        /// How it ended: `exit status: 1`, `signal: 9 (SIGKILL)`.
+        status: String,
+        /// When it is started again, if it is.
+        again_in: Option<Duration>,
     },
 }
 
@@ -183,6 +216,18 @@ impl Watchers {
             Happening::Closed { plugin, reason } => {
                 warn!(%plugin, reason, "plugin is closed");
                 self.metrics.state(plugin, State::Closed);
+            }
+            Happening::Launched { plugin, pid } => {
+                info!(%plugin, pid, "plugin was launched");
+                self.metrics.launched(plugin);
+            }
+            Happening::NotLaunched { plugin, reason, again_in } => {
+                warn!(%plugin, reason, ?again_in, "plugin could not be launched");
+                self.metrics.exited(plugin, *again_in);
+            }
+            Happening::Exited { plugin, status, again_in } => {
+                info!(%plugin, status, ?again_in, "process of a plugin has ended");
+                self.metrics.exited(plugin, *again_in);
             }
             Happening::Asked { .. } => {}
         }

@@ -1,8 +1,8 @@
 //! The runtime side of the Node Resource Interface: what a runtime links to relay what happens to
 //! its pods and containers to plugins.
 //!
-//! - [`Adaptation`] lets plugins in: through a socket ([`Adaptation::listen`]), or built in
-//!   ([`Adaptation::admit`], [`Plugin`]).
+//! - [`Adaptation`] lets plugins in: programs that it starts itself ([`Adaptation::launch`]), through a socket
+//!   ([`Adaptation::listen`]), or built in ([`Adaptation::admit`], [`Plugin`]).
 //! - [`Operation`] is one act of the runtime, and the only way to reach plugins. Requests about one
 //!   pod go one after the other; different pods overlap, since each plugin has a *lane* of its own.
 //! - [`health`] is the state machine that judges a plugin which does not answer, [`policy`] what
@@ -85,15 +85,15 @@
 //! # }
 //! ```
 //!
-//! What is not here yet: the journal that makes joining exact, the undo of an act that failed, and plugins that the runtime
-//! launches itself.
+//! What is not here yet: the journal that makes joining exact, and the undo of an act that failed.
 //!
 //! # Tasks
 //!
 //! All of them are waited for by [`Adaptation::stop`]: one that accepts connections; for each
 //! connection one that lets it in, and then one that serves what the plugin calls; for each plugin
 //! one that waits until it is gone; and for each answer that is late, or that nobody waits for any
-//! more, one that waits for it.
+//! more, one that waits for it. One looks at the directory of plugins to launch, and each of those has one that keeps it
+//! running and two that read what it writes.
 
 mod adaptation;
 mod asked;
@@ -107,6 +107,7 @@ pub mod dry_run;
 mod entry;
 mod events;
 pub mod health;
+mod launch;
 mod leaving;
 pub mod ledger;
 mod listener;
@@ -135,6 +136,7 @@ pub use adaptation::{Adaptation, AdmitError, PluginStatus};
 pub use cause::{Cause, Failure, RelayError, StopError};
 pub use config::Config;
 pub use events::{Happening, Metrics, NoMetrics};
+pub use launch::LaunchError;
 pub use operation::{Notice, Operation};
 pub use plugin::Plugin;
 pub use source::{Source, SourceError};
