@@ -45,6 +45,50 @@ pub struct Adjustment {
     pub unknown: Unknown,
 }
 
+impl Adjustment {
+    /// The part that only Linux has, made if there is none.
+    ///
+    /// ```
+    /// use nri_proto::{Adjustment, Device, NetDevice};
+    ///
+    /// let mut adjustment = Adjustment::default();
+    /// adjustment.linux_mut().devices.set(Device::new("/dev/fuse", "c", 10, 229))?;
+    /// adjustment.linux_mut().sysctl.set("net.core.somaxconn", "4096")?;
+    /// adjustment.linux_mut().net_devices.set("ens2.100", NetDevice::named("eth1"))?;
+    /// adjustment.linux_mut().namespaces.remove("network");
+    /// # Ok::<(), nri_proto::DashedKey>(())
+    /// ```
+    pub fn linux_mut(&mut self) -> &mut LinuxAdjustment {
+        self.linux.get_or_insert_default()
+    }
+
+    /// What the container may use, made if there is nothing said of it.
+    ///
+    /// ```
+    /// use nri_proto::Adjustment;
+    ///
+    /// let mut adjustment = Adjustment::default();
+    /// adjustment.resources_mut().memory_mut().limit = Some(64 << 20);
+    /// adjustment.resources_mut().cpu_mut().cpus = "0-3".to_owned();
+    /// adjustment.resources_mut().limit_pids(100);
+    /// ```
+    pub fn resources_mut(&mut self) -> &mut Resources {
+        self.linux_mut().resources.get_or_insert_default()
+    }
+
+    /// The OCI hooks, made if there are none.
+    ///
+    /// ```
+    /// use nri_proto::{Adjustment, Hook};
+    ///
+    /// let mut adjustment = Adjustment::default();
+    /// adjustment.hooks_mut().create_runtime.push(Hook::new("/usr/bin/hook", ["hook", "create"]));
+    /// ```
+    pub fn hooks_mut(&mut self) -> &mut Hooks {
+        self.hooks.get_or_insert_default()
+    }
+}
+
 /// The part of an [`Adjustment`] that only Linux has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinuxAdjustment {

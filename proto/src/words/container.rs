@@ -148,6 +148,13 @@ pub struct Rlimit {
     pub unknown: Unknown,
 }
 
+impl Rlimit {
+    /// A limit that holds (`soft`), and up to where the process may raise it (`hard`).
+    pub fn new(kind: impl Into<String>, soft: u64, hard: u64) -> Self {
+        Self { kind: kind.into(), hard, soft, unknown: Unknown::default() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

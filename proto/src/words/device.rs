@@ -21,6 +21,13 @@ pub struct Device {
     pub unknown: Unknown,
 }
 
+impl Device {
+    /// Makes a device node of this kind and number, with the runtime's own choice of permissions.
+    pub fn new(path: impl Into<String>, kind: impl Into<String>, major: i64, minor: i64) -> Self {
+        Self { path: path.into(), kind: kind.into(), major, minor, ..Self::default() }
+    }
+}
+
 impl Keyed for Device {
     fn key(&self) -> &str {
         &self.path
@@ -57,6 +64,13 @@ pub struct CdiDevice {
     pub unknown: Unknown,
 }
 
+impl CdiDevice {
+    /// The device of this qualified name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), unknown: Unknown::default() }
+    }
+}
+
 /// A network device that is moved into a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetDevice {
@@ -64,4 +78,11 @@ pub struct NetDevice {
     pub name: String,
     /// Fields that we do not know yet.
     pub unknown: Unknown,
+}
+
+impl NetDevice {
+    /// A device with this name in the container.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), unknown: Unknown::default() }
+    }
 }

@@ -33,3 +33,10 @@ pub struct Hook {
     /// Fields that we do not know yet.
     pub unknown: Unknown,
 }
+
+impl Hook {
+    /// A hook that runs this program. The first argument is its name.
+    pub fn new(path: impl Into<String>, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { path: path.into(), args: args.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+}

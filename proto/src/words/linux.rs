@@ -44,6 +44,13 @@ pub struct Namespace {
     pub unknown: Unknown,
 }
 
+impl Namespace {
+    /// The existing namespace of that file; a new one if `path` is empty.
+    pub fn new(kind: impl Into<String>, path: impl Into<String>) -> Self {
+        Self { kind: kind.into(), path: path.into(), unknown: Unknown::default() }
+    }
+}
+
 impl Keyed for Namespace {
     fn key(&self) -> &str {
         &self.kind
@@ -63,6 +70,13 @@ pub struct IoPriority {
     pub priority: i32,
     /// Fields that we do not know yet.
     pub unknown: Unknown,
+}
+
+impl IoPriority {
+    /// A priority within a class.
+    pub fn new(class: IoPriorityClass, priority: i32) -> Self {
+        Self { class, priority, unknown: Unknown::default() }
+    }
 }
 
 /// The class of an [`IoPriority`].
@@ -94,4 +108,11 @@ pub struct Rdt {
     pub remove: bool,
     /// Fields that we do not know yet.
     pub unknown: Unknown,
+}
+
+impl Rdt {
+    /// Drops what was set before.
+    pub fn removal() -> Self {
+        Self { remove: true, ..Self::default() }
+    }
 }

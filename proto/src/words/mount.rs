@@ -15,6 +15,25 @@ pub struct Mount {
     pub unknown: Unknown,
 }
 
+impl Mount {
+    /// Makes a part of the node visible in the container. `options` are those beside `bind`, such as `ro`.
+    pub fn bind(
+        source: impl Into<String>,
+        destination: impl Into<String>,
+        options: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        let mut all = vec!["bind".to_owned()];
+        all.extend(options.into_iter().map(Into::into));
+        Self {
+            destination: destination.into(),
+            kind: "bind".to_owned(),
+            source: source.into(),
+            options: all,
+            unknown: Unknown::default(),
+        }
+    }
+}
+
 impl Keyed for Mount {
     fn key(&self) -> &str {
         &self.destination

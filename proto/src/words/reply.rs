@@ -23,6 +23,12 @@ pub struct CreateReply {
     pub unknown: Unknown,
 }
 
+impl From<Adjustment> for CreateReply {
+    fn from(adjustment: Adjustment) -> Self {
+        Self { adjustment: Some(adjustment), ..Self::default() }
+    }
+}
+
 /// What a plugin answers when a container is updated (`UpdateContainerResponse` on the wire).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpdateReply {
@@ -34,6 +40,12 @@ pub struct UpdateReply {
     pub unknown: Unknown,
 }
 
+impl From<Vec<Update>> for UpdateReply {
+    fn from(updates: Vec<Update>) -> Self {
+        Self { updates, ..Self::default() }
+    }
+}
+
 /// What a plugin answers when a container is stopped (`StopContainerResponse` on the wire).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StopReply {
@@ -41,4 +53,10 @@ pub struct StopReply {
     pub updates: Vec<Update>,
     /// Fields that we do not know yet.
     pub unknown: Unknown,
+}
+
+impl From<Vec<Update>> for StopReply {
+    fn from(updates: Vec<Update>) -> Self {
+        Self { updates, ..Self::default() }
+    }
 }

@@ -41,6 +41,30 @@ pub struct Resources {
     pub unknown: Unknown,
 }
 
+impl Resources {
+    /// Memory, made if there is nothing said of it.
+    pub fn memory_mut(&mut self) -> &mut Memory {
+        self.memory.get_or_insert_default()
+    }
+
+    /// CPU time and which CPUs, made if there is nothing said of it.
+    pub fn cpu_mut(&mut self) -> &mut Cpu {
+        self.cpu.get_or_insert_default()
+    }
+
+    /// Limits processes and threads; -1 for no limit.
+    pub fn limit_pids(&mut self, limit: i64) {
+        self.pids.get_or_insert_default().limit = limit;
+    }
+
+    /// Limits huge pages of one size, such as `2MB`, to so many bytes.
+    pub fn limit_hugepages(&mut self, page_size: impl Into<String>, limit: u64) {
+        let page_size = page_size.into();
+        self.hugepage_limits.retain(|other| other.page_size != page_size);
+        self.hugepage_limits.push(HugepageLimit { page_size, limit, unknown: Unknown::default() });
+    }
+}
+
 /// Limits of memory. Amounts are in bytes, -1 for no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {

@@ -31,6 +31,23 @@ impl Update {
         Self { container_id: container_id.into(), linux: Some(linux), ..Self::default() }
     }
 
+    /// Makes an update that must not fail, and that says nothing yet.
+    pub fn of(container_id: impl Into<String>) -> Self {
+        Self { container_id: container_id.into(), ..Self::default() }
+    }
+
+    /// The new limits, made if there are none.
+    ///
+    /// ```
+    /// use nri_proto::Update;
+    ///
+    /// let mut update = Update::of("9a27");
+    /// update.resources_mut().cpu_mut().shares = Some(512);
+    /// ```
+    pub fn resources_mut(&mut self) -> &mut Resources {
+        self.linux.get_or_insert_default().resources.get_or_insert_default()
+    }
+
     /// Returns the new limits.
     pub fn resources(&self) -> Option<&Resources> {
         self.linux.as_ref()?.resources.as_ref()
@@ -55,4 +72,11 @@ pub struct Eviction {
     pub reason: String,
     /// Fields that we do not know yet.
     pub unknown: Unknown,
+}
+
+impl Eviction {
+    /// Asks to stop this container.
+    pub fn new(container_id: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { container_id: container_id.into(), reason: reason.into(), unknown: Unknown::default() }
+    }
 }

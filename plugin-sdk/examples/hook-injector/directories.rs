@@ -1,0 +1,69 @@
+//! Where hooks are described.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nri_plugin::Refusal;
+use tracing::warn;
+
+use crate::definition::Definition;
+
+/// Directories of hooks; a file in a later one hides one of the same name in an earlier one.
+#[derive(Debug)]
+pub(crate) struct Directories(Vec<PathBuf>);
+
+impl Default for Directories {
+    fn default() -> Self {
+        Self(["/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d"].map(PathBuf::from).to_vec())
+    }
+}
+
+impl Directories {
+    pub(crate) fn from_list(list: &str) -> Self {
+        Self(std::env::split_paths(list).collect())
+    }
+
+    /// Reads all hooks in the order of their files' names, or says which is not one.
+    pub(crate) fn read(&self) -> Result<Vec<Definition>, Refusal> {
+        self.files()?.values().map(|file| read(file)).collect()
+    }
+
+    /// The same without those that cannot be read: containers are not kept from starting by half a file.
+    pub(crate) fn read_what_can_be(&self) -> Vec<Definition> {
+        let files = self.files().unwrap_or_else(|error| {
+            warn!(%error, "could not list hooks");
+            BTreeMap::new()
+        });
+        let read_one = |file: &PathBuf| read(file).inspect_err(|error| warn!(%error, "passing over a hook")).ok();
+        files.values().filter_map(read_one).collect()
+    }
+
+    fn files(&self) -> Result<BTreeMap<OsString, PathBuf>, Refusal> {
+        let mut files = BTreeMap::new();
+        for directory in &self.0 {
+            let entries = match std::fs::read_dir(directory) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed("list", directory, &error)),
+            };
+            for entry in entries {
+                let entry = entry.map_err(|error| failed("list", directory, &error))?;
+                if Path::new(&entry.file_name()).extension().is_some_and(|extension| extension == "json") {
+                    files.insert(entry.file_name(), entry.path());
+                }
+            }
+        }
+        Ok(files)
+    }
+}
+
+fn read(file: &Path) -> Result<Definition, Refusal> {
+    let text = std::fs::read_to_string(file).map_err(|error| failed("read", file, &error))?;
+    Definition::parse(&text).map_err(|error| failed("read the hook", file, &error))
+}
+
+fn failed(act: &str, path: &Path, cause: &dyn std::fmt::Display) -> Refusal {
+    Refusal::new(format_args!("could not {act} {}: {cause}", path.display()))
+}

@@ -1,0 +1,148 @@
+//! Messages as YAML, in the names of the protocol.
+
+use std::fmt::Write;
+
+use nri_plugin::proto::{api, quote::quoted};
+use nri_plugin::{Container, Pod, Resources};
+use protobuf::MessageDyn;
+use protobuf::reflect::{ReflectFieldRef, ReflectValueRef};
+use tracing::info;
+
+/// Messages that go into the log.
+pub(crate) struct Dump {
+    messages: Vec<Box<dyn MessageDyn>>,
+    is_list: bool,
+}
+
+impl Dump {
+    pub(crate) fn of(message: impl MessageDyn) -> Self {
+        Self { messages: vec![Box::new(message)], is_list: false }
+    }
+
+    pub(crate) fn pod(pod: Pod) -> Self {
+        Self::of(api::PodSandbox::from(pod))
+    }
+
+    pub(crate) fn container(container: Container) -> Self {
+        Self::of(api::Container::from(container))
+    }
+
+    pub(crate) fn resources(resources: Option<Resources>) -> Self {
+        resources.map_or(Self { messages: Vec::new(), is_list: false }, |resources| {
+            Self::of(api::LinuxResources::from(resources))
+        })
+    }
+
+    pub(crate) fn pods(pods: Vec<Pod>) -> Self {
+        Self::list(pods.into_iter().map(|pod| Box::new(api::PodSandbox::from(pod)) as _).collect())
+    }
+
+    pub(crate) fn containers(containers: Vec<Container>) -> Self {
+        Self::list(containers.into_iter().map(|container| Box::new(api::Container::from(container)) as _).collect())
+    }
+
+    fn list(messages: Vec<Box<dyn MessageDyn>>) -> Self {
+        Self { messages, is_list: true }
+    }
+
+    fn yaml(&self) -> String {
+        let mut text = String::new();
+        match (self.messages.is_empty(), self.is_list) {
+            (true, true) => text.push_str("[]\n"),
+            (true, false) => text.push_str("null\n"),
+            (false, _) => {
+                for message in &self.messages {
+                    write_message(&mut text, &**message, 0, self.is_list);
+                }
+            }
+        }
+        text
+    }
+}
+
+/// Logs some messages, line by line.
+pub(crate) fn dump(event: &str, messages: &[(&str, Dump)]) {
+    if messages.is_empty() {
+        info!("{event}");
+    }
+    for (name, message) in messages {
+        info!("{event}: {name}:");
+        for line in message.yaml().lines() {
+            info!("{event}:    {line}");
+        }
+    }
+}
+
+/// Writes the fields that are set, each on a line of its own. As an entry of a list, the first is behind a dash.
+fn write_message(text: &mut String, message: &dyn MessageDyn, depth: usize, is_entry: bool) {
+    let start = text.len();
+    for field in message.descriptor_dyn().fields() {
+        let (name, inner) = (field.name(), depth + usize::from(is_entry));
+        match field.get_reflect(message) {
+            ReflectFieldRef::Optional(value) => match value.value() {
+                Some(value) => write_value(text, name, &value, inner),
+                None => {}
+            },
+            ReflectFieldRef::Repeated(list) if list.is_empty() => {}
+            ReflectFieldRef::Repeated(list) => {
+                write_line(text, inner, format_args!("{name}:"));
+                for value in list {
+                    match &value {
+                        ReflectValueRef::Message(entry) => write_message(text, &**entry, inner, true),
+                        scalar => write_line(text, inner, format_args!("- {}", plain(scalar))),
+                    }
+                }
+            }
+            ReflectFieldRef::Map(map) if map.is_empty() => {}
+            ReflectFieldRef::Map(map) => {
+                write_line(text, inner, format_args!("{name}:"));
+                let mut entries: Vec<_> = map.into_iter().map(|(key, value)| (plain(&key), value)).collect();
+                entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+                for (key, value) in entries {
+                    write_value(text, &key, &value, inner + 1);
+                }
+            }
+        }
+    }
+    let indent = 2 * depth;
+    match (text.len() == start, is_entry) {
+        (true, _) => write_line(text, depth, format_args!("{}{{}}", if is_entry { "- " } else { "" })),
+        (false, true) => text.replace_range(start + indent..start + indent + 2, "- "),
+        (false, false) => {}
+    }
+}
+
+fn write_value(text: &mut String, name: &str, value: &ReflectValueRef<'_>, depth: usize) {
+    match value {
+        ReflectValueRef::Message(message) => {
+            write_line(text, depth, format_args!("{name}:"));
+            write_message(text, &**message, depth + 1, false);
+        }
+        scalar => write_line(text, depth, format_args!("{name}: {}", plain(scalar))),
+    }
+}
+
+fn write_line(text: &mut String, depth: usize, line: std::fmt::Arguments<'_>) {
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "{:indent$}{line}", "", indent = 2 * depth);
+}
+
+fn plain(value: &ReflectValueRef<'_>) -> String {
+    match value {
+        ReflectValueRef::String(value) if is_plain(value) => (*value).to_owned(),
+        ReflectValueRef::String(value) => quoted(value).to_string(),
+        ReflectValueRef::Enum(kind, number) => {
+            kind.value_by_number(*number).map_or_else(|| number.to_string(), |value| value.name().to_owned())
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Says whether YAML takes a text for what it is, without quotes.
+fn is_plain(text: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "/_.,=+:@-".contains(c);
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/' || c == '_')
+        && text.chars().all(is_word)
+        && !text.ends_with(':')
+        && !matches!(text.to_lowercase().as_str(), "true" | "false" | "yes" | "no" | "on" | "off" | "null" | "y" | "n")
+}

@@ -1,0 +1,109 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nri_proto::bounded::{self, BoundedError};
+use nri_proto::call::{CallError, Client, Method};
+use nri_proto::{Eviction, Update, api};
+use protobuf::{Message, MessageFull};
+use thiserror::Error;
+use tokio::sync::watch;
+
+/// The service that plugins call.
+const RUNTIME: &str = "nri.pkg.api.v1alpha1.Runtime";
+/// How many entries a runtime's answer may have: updates that failed, and what they consist of.
+const MAX_ENTRIES: usize = 64 << 10;
+
+/// The runtime, to ask it for something at any time. Clones are the same, and stay so over a reconnection.
+#[derive(Clone, Debug)]
+pub struct Runtime {
+    client: Arc<watch::Sender<Option<Client>>>,
+    timeout: Duration,
+}
+
+/// Why the runtime did not do what it was asked for.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum UpdateError {
+    /// There is no connection, or not yet.
+    #[error("could not update containers: there is no connection to a runtime")]
+    NotConnected,
+    /// It did not answer, or said no.
+    #[error("could not update containers")]
+    Call(#[source] CallError),
+    /// It answered something else.
+    #[error("could not read the runtime's answer to an update of containers")]
+    Answer(#[source] BoundedError),
+}
+
+impl Runtime {
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Self { client: Arc::new(watch::Sender::new(None)), timeout }
+    }
+
+    /// Asks for updates and evictions of containers, and returns the updates that the runtime could not make.
+    ///
+    /// # Errors
+    ///
+    /// There is no connection, or the runtime says no or nothing.
+    pub async fn update(&self, updates: Vec<Update>, evictions: Vec<Eviction>) -> Result<Vec<Update>, UpdateError> {
+        let client = self.client.borrow().clone().ok_or(UpdateError::NotConnected)?;
+        let request = api::UpdateContainersRequest {
+            update: updates.into_iter().map(Into::into).collect(),
+            evict: evictions.into_iter().map(Into::into).collect(),
+            ..Default::default()
+        };
+        let answer = client.call(method("UpdateContainers"), encode(&request), self.timeout).await;
+        let api::UpdateContainersResponse { failed, special_fields: _ } =
+            parse(&answer.map_err(UpdateError::Call)?).map_err(UpdateError::Answer)?;
+        Ok(failed.into_iter().map(Update::from).collect())
+    }
+
+    /// Waits until there is a connection.
+    pub async fn connected(&self) {
+        // The sender lives as long as we do.
+        let _ = self.client.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// The same with less time.
+    pub(crate) fn within(&self, timeout: Duration) -> Self {
+        Self { client: Arc::clone(&self.client), timeout: self.timeout.min(timeout) }
+    }
+
+    /// What is asked for from now on goes here.
+    pub(crate) fn connect(&self, client: Client) -> Connected {
+        self.client.send_replace(Some(client));
+        Connected(self.clone())
+    }
+}
+
+/// The runtime can be asked until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Connected(Runtime);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.client.send_replace(None);
+    }
+}
+
+/// Introduces the plugin.
+pub(crate) async fn register(
+    client: &Client,
+    request: api::RegisterPluginRequest,
+    timeout: Duration,
+) -> Result<(), CallError> {
+    client.call(method("RegisterPlugin"), encode(&request), timeout).await.map(drop)
+}
+
+fn method(name: &'static str) -> Method {
+    Method { service: RUNTIME, name }
+}
+
+fn parse<M: MessageFull>(answer: &Bytes) -> Result<M, BoundedError> {
+    bounded::parse(answer, MAX_ENTRIES)
+}
+
+pub(crate) fn encode(message: &impl Message) -> Bytes {
+    message.write_to_bytes().expect("words have no required fields that could be missing").into()
+}

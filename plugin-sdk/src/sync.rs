@@ -1,0 +1,58 @@
+//! What there is, told in parts.
+
+use bytes::Bytes;
+use nri_proto::bounded::{self, BoundedError};
+use nri_proto::{Container, Pod, api};
+use protobuf::{Message, MessageFull};
+use thiserror::Error;
+
+/// What a pod or container weighs beside what it contains, in entries: it is large even if it is empty.
+const OBJECT_WEIGHT: usize = 8;
+/// How many entries may come with this many bytes: fewer than real ones have, and many more than a flood may have.
+const BYTES_PER_ENTRY: usize = 8;
+/// How many entries may come in any case.
+const FEW_ENTRIES: usize = 16 << 10;
+
+/// The parts that have come so far.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pods: Vec<Pod>,
+    containers: Vec<Container>,
+    bytes: usize,
+}
+
+/// Why a part was not taken. Those before it are dropped.
+#[derive(Debug, Error)]
+pub(crate) enum PartError {
+    #[error("what there is has more than {0} bytes, which is more than this plugin takes in")]
+    TooLarge(usize),
+    #[error("could not read what there is")]
+    Unread(#[from] BoundedError),
+}
+
+impl Parts {
+    /// Takes a part. The last one returns all of them.
+    pub(crate) fn take(&mut self, part: &Bytes, limit: usize) -> Result<Option<(Vec<Pod>, Vec<Container>)>, PartError> {
+        let taken = self.try_take(part, limit);
+        if !matches!(taken, Ok(None)) {
+            let Self { pods, containers, bytes: _ } = std::mem::take(self);
+            return taken.map(|_| Some((pods, containers)));
+        }
+        taken.map(|_| None)
+    }
+
+    fn try_take(&mut self, part: &Bytes, limit: usize) -> Result<Option<()>, PartError> {
+        let bytes = self.bytes.saturating_add(part.len());
+        if bytes > limit {
+            return Err(PartError::TooLarge(limit));
+        }
+        self.bytes = bytes;
+        let entries = FEW_ENTRIES + part.len() / BYTES_PER_ENTRY;
+        bounded::weigh(&api::SynchronizeRequest::descriptor(), part, OBJECT_WEIGHT, entries)?;
+        let request = api::SynchronizeRequest::parse_from_tokio_bytes(part).map_err(BoundedError::from)?;
+        let api::SynchronizeRequest { pods, containers, more, special_fields: _ } = request;
+        self.pods.extend(pods.into_iter().map(Pod::from));
+        self.containers.extend(containers.into_iter().map(Container::from));
+        Ok((!more).then_some(()))
+    }
+}

@@ -1,0 +1,67 @@
+//! What a node for tests has, and what was done to it.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use nri_adaptation::Source;
+use nri_adaptation::ledger::{Entry, Occasion};
+use nri_adaptation::snapshot::Snapshot;
+use nri_proto::{Eviction, PluginId, Update};
+
+#[derive(Debug)]
+pub(super) struct Inventory {
+    there_is: Snapshot,
+    done: Mutex<Done>,
+}
+
+#[derive(Debug, Default)]
+struct Done {
+    updates: Vec<(PluginId, Update)>,
+    evictions: Vec<(PluginId, Eviction)>,
+    failing: BTreeSet<String>,
+}
+
+impl Inventory {
+    pub(super) fn new(there_is: Snapshot) -> Self {
+        Self { there_is, done: Mutex::default() }
+    }
+
+    pub(super) fn updates(&self) -> Vec<(PluginId, Update)> {
+        self.done().updates.clone()
+    }
+
+    pub(super) fn evictions(&self) -> Vec<(PluginId, Eviction)> {
+        self.done().evictions.clone()
+    }
+
+    pub(super) fn fail_updates_of(&self, container: &str) {
+        self.done().failing.insert(container.to_owned());
+    }
+
+    fn done(&self) -> MutexGuard<'_, Done> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Source for Inventory {
+    async fn snapshot(&self) -> Snapshot {
+        self.there_is.clone()
+    }
+
+    async fn apply(&self, plugin: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
+        let mut done = self.done();
+        let (failed, made): (Vec<_>, Vec<_>) =
+            updates.into_iter().partition(|update| done.failing.contains(&update.container_id));
+        done.updates.extend(made.into_iter().map(|update| (plugin.clone(), update)));
+        done.evictions.extend(evictions.into_iter().map(|eviction| (plugin.clone(), eviction)));
+        failed
+    }
+}
+
+/// What an entry of the ledger says, without how long it took.
+pub(super) fn sentence(entry: &Entry) -> String {
+    let occasion = Occasion { took: None, ..entry.occasion.clone() };
+    Entry { occasion, ..entry.clone() }.to_string()
+}

@@ -1,0 +1,131 @@
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nri_proto::{EventMask, api};
+use tokio::time::Instant;
+
+use super::fake::{FakePlugin, FakeRuntime, Manner, Running, SECOND, introduction, starts};
+use crate::{Backoff, Connection, Options, Stream};
+
+/// A plugin that reaches these runtimes one after the other, and nobody after them.
+fn among(streams: Vec<Stream>, plugin: FakePlugin) -> (Running, Attempts) {
+    let attempts = Attempts::default();
+    let (mut left, begun, noted) = (VecDeque::from(streams), Instant::now(), attempts.clone());
+    let dial = move || {
+        noted.0.lock().unwrap().push(begun.elapsed());
+        left.pop_front().ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
+    };
+    let connection = Connection::Dial(Box::new(dial));
+    (Running::with(plugin, Options { connection, ..Options::default() }), attempts)
+}
+
+/// When it was tried to connect.
+#[derive(Clone, Default)]
+struct Attempts(Arc<Mutex<Vec<Duration>>>);
+
+impl Attempts {
+    fn times(&self) -> Vec<Duration> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_of_the_runtime_the_plugin_is_synchronized_anew() {
+    let ((first, one), (second, other)) = (FakeRuntime::new(Manner::Accepts), FakeRuntime::new(Manner::Accepts));
+    let (running, _) = among(vec![one, other], starts());
+    first.admit().await;
+    first.start("c1").await.unwrap();
+    first.mux.close();
+
+    tokio::time::sleep(SECOND).await;
+    second.admit().await;
+    second.start("c2").await.unwrap();
+    let expected =
+        ["Synchronize 0 0", "StartContainer c1", "started c1", "Synchronize 0 0", "StartContainer c2", "started c2"];
+    assert_eq!(running.plugin.lines(), expected);
+    running.runtime.update(Vec::new(), Vec::new()).await.unwrap();
+    assert_eq!(second.heard.updates().len(), 1, "the same handle reaches the new runtime");
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_synchronization_is_not_continued_by_the_next_runtime() {
+    let ((first, one), (second, other)) = (FakeRuntime::new(Manner::Accepts), FakeRuntime::new(Manner::Accepts));
+    let ((third, another), mut streams) = (FakeRuntime::new(Manner::Accepts), vec![one, other]);
+    streams.push(another);
+    let (running, _) = among(streams, starts());
+    first.admit().await;
+    first.mux.close();
+    tokio::time::sleep(SECOND).await;
+    second.registered().await;
+    let _: api::ConfigureResponse = second.call("Configure", &introduction()).await.unwrap();
+    let half = api::SynchronizeRequest { pods: vec![api::PodSandbox::new()], more: true, ..Default::default() };
+    let _: api::SynchronizeResponse = second.call("Synchronize", &half).await.unwrap();
+    second.mux.close();
+    tokio::time::sleep(SECOND).await;
+    third.admit().await;
+    assert_eq!(running.plugin.lines(), ["Synchronize 0 0", "Synchronize 0 0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_come_less_and_less_often() {
+    let (first, one) = FakeRuntime::new(Manner::Accepts);
+    let (running, attempts) = among(vec![one], starts());
+    first.admit().await;
+    first.mux.close();
+    tokio::time::sleep(60 * SECOND).await;
+    let times = attempts.times();
+    let gaps: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let most = Duration::from_secs(5) + Duration::from_millis(2);
+    assert!(gaps.iter().all(|gap| *gap <= most), "{gaps:?}");
+    assert!(gaps[0] < SECOND / 5 && gaps[gaps.len() - 1] >= 2 * SECOND, "{gaps:?}");
+    assert!((12..40).contains(&times.len()), "{times:?}");
+    running.shutdown.cancel();
+    assert_eq!(running.ended().await, "well");
+}
+
+#[test]
+fn each_wait_is_twice_the_last_up_to_a_limit() {
+    let backoff = Backoff::default();
+    assert_eq!(backoff.after(0, 0), Duration::from_millis(50));
+    assert!(backoff.after(0, 1023) <= Duration::from_millis(100));
+    assert_eq!(backoff.after(1, 0), Duration::from_millis(100));
+    assert_eq!(backoff.after(200, 0), Duration::from_millis(2500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_connection_must_succeed() {
+    let (running, attempts) = among(Vec::new(), starts());
+    assert_eq!(running.ended().await, "could not use the connection to the runtime: connection refused");
+    assert_eq!(attempts.times().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_want_to_reconnect_ends() {
+    let (first, one) = FakeRuntime::new(Manner::Accepts);
+    let mut one = Some(one);
+    let dial = move || one.take().ok_or_else(|| io::ErrorKind::ConnectionRefused.into());
+    let connection = Connection::Dial(Box::new(dial));
+    let running = Running::with(starts(), Options { connection, reconnect: None, ..Options::default() });
+    first.admit().await;
+    first.mux.close();
+    assert_eq!(running.ended().await, "the connection to the runtime was lost: the peer closed the connection");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_leaves_at_an_event_it_does_not_know_is_asked_for_less() {
+    let ((first, one), (second, other)) = (FakeRuntime::new(Manner::Accepts), FakeRuntime::new(Manner::Accepts));
+    let (_running, attempts) = among(vec![one, other], FakePlugin::on(EventMask::ALL));
+    // It is of 0.7 to 0.9, or of 0.10: it does not say.
+    let old = api::ConfigureRequest { NRI_version: String::new(), ..introduction() };
+    first.registered().await;
+    let answer: api::ConfigureResponse = first.call("Configure", &old).await.unwrap();
+    assert_eq!(EventMask::from_wire(answer.events).strict(), Ok(EventMask::ALL));
+    first.mux.close();
+
+    second.registered().await;
+    let answer: api::ConfigureResponse = second.call("Configure", &old).await.unwrap();
+    assert_eq!(answer.events, (1 << 11) - 1);
+    assert_eq!(attempts.times(), [Duration::ZERO; 2], "and at once");
+}
