@@ -8,6 +8,7 @@ mod call;
 mod envelope;
 mod faults;
 mod graph;
+mod launched;
 mod merge;
 mod mux;
 mod node;

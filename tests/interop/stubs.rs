@@ -116,7 +116,7 @@ impl Stub {
     }
 
     /// What it is told of in a whole life, in this order.
-    fn life(&self) -> impl Iterator<Item = Event> {
+    pub(crate) fn life(&self) -> impl Iterator<Item = Event> {
         let is_new = |event: &Event| matches!(event, Event::UpdatePodSandbox | Event::PostUpdatePodSandbox);
         let knows = self.knows_of_pods_with_new_limits();
         LIFE.into_iter().filter(move |event| knows || !is_new(event))
@@ -301,7 +301,7 @@ async fn a_plugin_that_is_killed_is_gone_and_may_join_again(stub: Stub) {
 }
 
 /// What a pod and its container go through, in this order.
-const LIFE: [Event; 13] = [
+pub(crate) const LIFE: [Event; 13] = [
     Event::RunPodSandbox,
     Event::UpdatePodSandbox,
     Event::PostUpdatePodSandbox,
@@ -318,10 +318,10 @@ const LIFE: [Event; 13] = [
 ];
 
 /// What a plugin hears when the runtime goes away.
-const ENDED: [&str; 2] = ["Shutdown", "Closed"];
+pub(crate) const ENDED: [&str; 2] = ["Shutdown", "Closed"];
 
 /// Tells plugins of an event of the pod, or of its container `c0`.
-async fn tell(operation: &Operation, event: Event) -> Result<(), RelayError> {
+pub(crate) async fn tell(operation: &Operation, event: Event) -> Result<(), RelayError> {
     let container = container("c0");
     let notice = match event {
         Event::CreateContainer => return operation.create_container(container).await.map(drop),
@@ -345,7 +345,7 @@ async fn tell(operation: &Operation, event: Event) -> Result<(), RelayError> {
 }
 
 /// What a plugin writes down then.
-fn heard(event: Event) -> Value {
+pub(crate) fn heard(event: Event) -> Value {
     let mut line = json!({"heard": event.rpc(), "pod": "p"});
     if event.rpc().ends_with("Container") {
         line["container"] = "c0".into();
