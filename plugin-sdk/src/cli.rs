@@ -27,6 +27,8 @@
 //! ```
 
 mod flags;
+#[cfg(test)]
+mod tests;
 
 use std::error::Error;
 use std::ffi::OsString;

@@ -1,5 +1,8 @@
 //! Who a plugin is.
 
+#[cfg(test)]
+mod tests;
+
 use std::ffi::OsStr;
 use std::path::Path;
 

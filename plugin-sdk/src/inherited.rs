@@ -36,7 +36,8 @@ pub enum InheritedError {
 
 /// Takes the connection that `NRI_PLUGIN_SOCKET` names.
 pub(crate) fn take(value: &str) -> Result<UnixStream, InheritedError> {
-    let number: RawFd = value.parse().map_err(|_| InheritedError::NoNumber { value: value.to_owned() })?;
+    let number = value.parse().ok().filter(|number: &RawFd| *number >= 0);
+    let number = number.ok_or_else(|| InheritedError::NoNumber { value: value.to_owned() })?;
     let descriptor = copy(number).map_err(|source| InheritedError::NotOpen { number, source })?;
     if !is_connected_unix_socket(&descriptor) {
         return Err(InheritedError::NoSocket { number });

@@ -144,7 +144,7 @@ impl Service {
 
     async fn synchronize(&self, part: &Bytes, timeout: Option<Duration>) -> ttrpc::Result<Bytes> {
         let taken = self.state().parts.take(part, self.terms.max_sync);
-        let Some((pods, containers)) = taken.map_err(|error| part_refusal(&error))? else {
+        let Some(Parts { pods, containers, .. }) = taken.map_err(|error| part_refusal(&error))? else {
             return Ok(encode(&api::SynchronizeResponse { more: true, ..Default::default() }));
         };
         let (n_pods, n_containers) = (pods.len(), containers.len());

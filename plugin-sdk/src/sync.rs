@@ -16,9 +16,14 @@ const FEW_ENTRIES: usize = 16 << 10;
 /// The parts that have come so far.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
-    pods: Vec<Pod>,
-    containers: Vec<Container>,
+    pub(crate) pods: Vec<Pod>,
+    pub(crate) containers: Vec<Container>,
     bytes: usize,
+}
+
+enum Part {
+    More,
+    Last,
 }
 
 /// Why a part was not taken. Those before it are dropped.
@@ -32,16 +37,18 @@ pub(crate) enum PartError {
 
 impl Parts {
     /// Takes a part. The last one returns all of them.
-    pub(crate) fn take(&mut self, part: &Bytes, limit: usize) -> Result<Option<(Vec<Pod>, Vec<Container>)>, PartError> {
-        let taken = self.try_take(part, limit);
-        if !matches!(taken, Ok(None)) {
-            let Self { pods, containers, bytes: _ } = std::mem::take(self);
-            return taken.map(|_| Some((pods, containers)));
+    pub(crate) fn take(&mut self, part: &Bytes, limit: usize) -> Result<Option<Self>, PartError> {
+        match self.add(part, limit) {
+            Ok(Part::Last) => Ok(Some(std::mem::take(self))),
+            Ok(Part::More) => Ok(None),
+            Err(error) => {
+                *self = Self::default();
+                Err(error)
+            }
         }
-        taken.map(|_| None)
     }
 
-    fn try_take(&mut self, part: &Bytes, limit: usize) -> Result<Option<()>, PartError> {
+    fn add(&mut self, part: &Bytes, limit: usize) -> Result<Part, PartError> {
         let bytes = self.bytes.saturating_add(part.len());
         if bytes > limit {
             return Err(PartError::TooLarge(limit));
@@ -53,6 +60,6 @@ impl Parts {
         let api::SynchronizeRequest { pods, containers, more, special_fields: _ } = request;
         self.pods.extend(pods.into_iter().map(Pod::from));
         self.containers.extend(containers.into_iter().map(Container::from));
-        Ok((!more).then_some(()))
+        Ok(if more { Part::More } else { Part::Last })
     }
 }

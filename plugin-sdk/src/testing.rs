@@ -41,10 +41,12 @@
 
 mod inventory;
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use nri_adaptation::merge::{AskedEviction, MergedCreate, MergedStop, MergedUpdate};
 pub use nri_adaptation::snapshot::Snapshot;
+pub use nri_adaptation::socket::BindError;
 pub use nri_adaptation::{Adaptation, Config, Notice, RelayError, StopError};
 use nri_adaptation::{Happening, Operation};
 use nri_proto::plugin_id::PluginIdError;
@@ -106,9 +108,33 @@ impl Node {
     /// A node with these settings, on which these pods and containers are when a plugin joins.
     #[must_use]
     pub fn with(config: Config, there_is: Snapshot) -> Self {
-        let config = Config { socket: None, plugin_path: None, plugin_config_path: None, ..config };
+        Self::new_with(Config { socket: None, ..config }, there_is)
+    }
+
+    /// A node that programs can connect to, at a socket that is made there: to test the program that a plugin becomes.
+    ///
+    /// # Errors
+    ///
+    /// The socket cannot be made.
+    pub fn listening(socket: impl Into<PathBuf>, there_is: Snapshot) -> Result<Self, BindError> {
+        let config = Config { socket: Some(socket.into()), ..Config::default() };
+        let node = Self::new_with(config, there_is);
+        node.nri.listen()?;
+        Ok(node)
+    }
+
+    fn new_with(config: Config, there_is: Snapshot) -> Self {
         let inventory = Arc::new(Inventory::new(there_is));
         Self { nri: Adaptation::new(config, Arc::clone(&inventory) as _), inventory, plugins: Mutex::default() }
+    }
+
+    /// Waits until a plugin of this id has joined, as a program that connects does in its own time.
+    pub async fn joined(&self, id: &str) {
+        let mut happenings = self.nri.watch_plugins();
+        while !self.nri.plugins().iter().any(|plugin| plugin.id.as_str() == id) {
+            // The adaptation lives as long as we do, and what was missed is looked up.
+            let _ = happenings.recv().await;
+        }
     }
 
     /// Lets a plugin in, and returns what it has to ask the runtime for something. `id` is its index and name, as in `10-logger`.

@@ -85,3 +85,6 @@ fn wanted(annotated: Annotated<'_>) -> Result<Adjustment, Refusal> {
     }
     Ok(adjustment)
 }
+
+#[cfg(test)]
+mod tests;

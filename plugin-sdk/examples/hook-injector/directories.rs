@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nri_plugin::Refusal;
 use tracing::warn;
 
-use crate::definition::Definition;
+use super::definition::Definition;
 
 /// Directories of hooks; a file in a later one hides one of the same name in an earlier one.
 #[derive(Debug)]

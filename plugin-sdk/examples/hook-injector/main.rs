@@ -73,3 +73,6 @@ impl Plugin for HookInjector {
         Ok(adjustment.into())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -79,17 +79,19 @@ fn write_message(text: &mut String, message: &dyn MessageDyn, depth: usize, is_e
     for field in message.descriptor_dyn().fields() {
         let (name, inner) = (field.name(), depth + usize::from(is_entry));
         match field.get_reflect(message) {
-            ReflectFieldRef::Optional(value) => match value.value() {
-                Some(value) => write_value(text, name, &value, inner),
-                None => {}
-            },
+            ReflectFieldRef::Optional(value) => {
+                if let Some(value) = value.value() {
+                    write_value(text, name, &value, inner);
+                }
+            }
             ReflectFieldRef::Repeated(list) if list.is_empty() => {}
             ReflectFieldRef::Repeated(list) => {
                 write_line(text, inner, format_args!("{name}:"));
                 for value in list {
-                    match &value {
-                        ReflectValueRef::Message(entry) => write_message(text, &**entry, inner, true),
-                        scalar => write_line(text, inner, format_args!("- {}", plain(scalar))),
+                    if let ReflectValueRef::Message(entry) = &value {
+                        write_message(text, &**entry, inner, true);
+                    } else {
+                        write_line(text, inner, format_args!("- {}", plain(&value)));
                     }
                 }
             }
@@ -106,20 +108,22 @@ fn write_message(text: &mut String, message: &dyn MessageDyn, depth: usize, is_e
     }
     let indent = 2 * depth;
     match (text.len() == start, is_entry) {
-        (true, _) => write_line(text, depth, format_args!("{}{{}}", if is_entry { "- " } else { "" })),
+        (true, true) => write_line(text, depth, format_args!("- {{}}")),
         (false, true) => text.replace_range(start + indent..start + indent + 2, "- "),
-        (false, false) => {}
+        (_, false) => {}
     }
 }
 
 fn write_value(text: &mut String, name: &str, value: &ReflectValueRef<'_>, depth: usize) {
-    match value {
-        ReflectValueRef::Message(message) => {
-            write_line(text, depth, format_args!("{name}:"));
-            write_message(text, &**message, depth + 1, false);
-        }
-        scalar => write_line(text, depth, format_args!("{name}: {}", plain(scalar))),
-    }
+    let ReflectValueRef::Message(message) = value else {
+        write_line(text, depth, format_args!("{name}: {}", plain(value)));
+        return;
+    };
+    let mut inner = String::new();
+    write_message(&mut inner, &**message, depth + 1, false);
+    let nothing = if inner.is_empty() { " {}" } else { "" };
+    write_line(text, depth, format_args!("{name}:{nothing}"));
+    text.push_str(&inner);
 }
 
 fn write_line(text: &mut String, depth: usize, line: std::fmt::Arguments<'_>) {
@@ -128,14 +132,15 @@ fn write_line(text: &mut String, depth: usize, line: std::fmt::Arguments<'_>) {
 }
 
 fn plain(value: &ReflectValueRef<'_>) -> String {
-    match value {
-        ReflectValueRef::String(value) if is_plain(value) => (*value).to_owned(),
-        ReflectValueRef::String(value) => quoted(value).to_string(),
-        ReflectValueRef::Enum(kind, number) => {
-            kind.value_by_number(*number).map_or_else(|| number.to_string(), |value| value.name().to_owned())
-        }
-        other => other.to_string(),
+    if let ReflectValueRef::String(text) = value {
+        return if is_plain(text) { (*text).to_owned() } else { quoted(text).to_string() };
     }
+    if let ReflectValueRef::Enum(kind, number) = value
+        && let Some(named) = kind.value_by_number(*number)
+    {
+        return named.name().to_owned();
+    }
+    value.to_string()
 }
 
 /// Says whether YAML takes a text for what it is, without quotes.

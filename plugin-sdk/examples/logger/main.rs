@@ -197,3 +197,6 @@ fn about_container(event: &str, pod: Pod, container: Container) -> Result<(), Re
     dump(event, &[("pod", Dump::pod(pod)), ("container", Dump::container(container))]);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

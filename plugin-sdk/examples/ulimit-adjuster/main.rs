@@ -102,3 +102,53 @@ impl Ulimit {
         Ok(Rlimit::new(kind, soft, hard))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nri_plugin::testing::{Node, container, pod};
+
+    use super::*;
+
+    /// The limits that a container gets by an annotation, or why it gets none.
+    async fn limited(key: &str, text: &str) -> Result<Vec<(String, u64, u64)>, String> {
+        let node = Node::new();
+        node.join("10-ulimit-adjuster", UlimitAdjuster).await.unwrap();
+        let mut pod = pod("web");
+        pod.annotations.insert(key.to_owned(), text.to_owned());
+        let created = node.create(&pod, &container("app", &pod)).await.map_err(|error| nri_plugin::chain(&error))?;
+        Ok(created.adjustment.rlimits.into_iter().map(|limit| (limit.kind, limit.soft, limit.hard)).collect())
+    }
+
+    const KEY: &str = "ulimits.noderesource.dev/container.app";
+
+    #[tokio::test]
+    async fn limits_are_set_by_any_spelling_of_their_names() {
+        let text = "- type: RLIMIT_MEMLOCK\n  hard: 987654\n  soft: 645321\n- {type: nofile, hard: 4096, soft: 1024}\n";
+        let expected = [("RLIMIT_MEMLOCK".to_owned(), 645321, 987654), ("RLIMIT_NOFILE".to_owned(), 1024, 4096)];
+        assert_eq!(limited(KEY, text).await.unwrap(), expected);
+        let old = "ulimits.nri.containerd.io/container.app";
+        assert_eq!(limited(old, text).await.unwrap(), expected);
+        let json = r#"[{"type": "Rlimit_Nofile", "hard": 18446744073709551615, "soft": 1}]"#;
+        assert_eq!(limited(KEY, json).await.unwrap(), [("RLIMIT_NOFILE".to_owned(), 1, u64::MAX)]);
+    }
+
+    #[tokio::test]
+    async fn a_container_without_an_annotation_stays_as_it_is() {
+        assert_eq!(limited("ulimits.noderesource.dev/container.other", "- type: nofile").await.unwrap(), []);
+        assert_eq!(limited(KEY, "").await.unwrap(), []);
+    }
+
+    #[tokio::test]
+    async fn a_wrong_annotation_is_refused_by_name() {
+        let prefix = "plugin 10-ulimit-adjuster failed to handle CreateContainer request: ";
+        for (text, expected) in [
+            ("- {type: NOPE, hard: 1, soft: 1}", "failed to parse type: \"NOPE\""),
+            ("- {type: nofile, hard: 1, soft: 2}", "ulimit \"RLIMIT_NOFILE\" must have hard limit >= soft limit"),
+            ("nofile", "invalid ulimits annotation \"nofile\": "),
+            ("- [", "invalid ulimits annotation \"- [\": "),
+        ] {
+            let error = limited(KEY, text).await.unwrap_err();
+            assert!(error.starts_with(&format!("{prefix}{expected}")), "{text}: {error}");
+        }
+    }
+}

@@ -137,11 +137,13 @@ pub(super) fn parse(own: &[Flag], args: impl Iterator<Item = OsString>) -> Resul
         let flag = own.iter().chain(&COMMON).find(is_it).ok_or(UsageError::Unknown(shown))?;
         match flag.kind {
             Kind::Value(_) => {
-                let value = parser.value()?.into_string().map_err(|value| lexopt::Error::NonUnicodeValue(value))?;
+                let value = parser.value()?.into_string().map_err(lexopt::Error::NonUnicodeValue)?;
                 given.values.insert(flag.name, value);
             }
             Kind::Switch | Kind::Count => {
-                let is_on = parser.optional_value().is_none_or(|value| value != "false");
+                // Behind one letter comes another flag, not a value.
+                let value = if name.len() > 1 { parser.optional_value() } else { None };
+                let is_on = value.is_none_or(|value| value != "false");
                 if is_on && flag.kind == Kind::Count {
                     given.verbosity = given.verbosity.saturating_add(1);
                 }

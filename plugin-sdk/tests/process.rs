@@ -1,0 +1,187 @@
+//! The examples as processes: what a user sees, and what a runtime that launches them does.
+
+#![allow(clippy::unwrap_used, reason = "these are tests, and what they share")]
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nri_plugin::testing::{Node, Snapshot, container, pod};
+use nri_plugin::{Event, Mount};
+
+/// An example, which cargo has built beside this test.
+fn example(name: &str) -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    own.parent().unwrap().parent().unwrap().join("examples").join(name)
+}
+
+fn logger() -> Command {
+    let mut command = Command::new(example("logger"));
+    command.env_clear().stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end: its exit code and what it said.
+fn said(command: &mut Command) -> (Option<i32>, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    assert!(stdout.is_empty());
+    (status.code(), String::from_utf8(stderr).unwrap())
+}
+
+#[track_caller]
+fn check(args: &[&str], expected: &str) {
+    assert_eq!(said(logger().args(args)), (Some(1), format!("logger: {expected}\n")), "{args:?}");
+}
+
+#[test]
+fn what_is_wrong_is_one_sentence_and_exit_code_1() {
+    check(
+        &["--idx", "1"],
+        "could not register a plugin with index \"1\" and name \"logger\": invalid plugin index \"1\", must be 2 digits",
+    );
+    check(
+        &["--idx", "10", "--name", "a b"],
+        "could not register a plugin with index \"10\" and name \"a b\": \
+         invalid plugin name \"a b\": contains invalid character ' '",
+    );
+    check(
+        &["--idx", "10", "--socket", "/nowhere"],
+        "could not connect to the runtime at /nowhere: No such file or directory (os error 2)",
+    );
+    check(&["--idx", "10", "--events", "nope"], "failed to parse events: unknown event \"nope\"");
+    check(
+        &["--idx", "10", "--config", "/nowhere"],
+        "could not read the configuration /nowhere: No such file or directory (os error 2)",
+    );
+    check(&["--nope"], "there is no flag --nope; --help lists those there are");
+}
+
+#[test]
+fn u19_a_plugin_that_was_launched_with_a_wrong_descriptor_ends_and_says_so() {
+    let launched = |value: &str| said(logger().env("NRI_PLUGIN_IDX", "10").env("NRI_PLUGIN_SOCKET", value));
+    let prefix = "logger: could not use the connection that the plugin was launched with: invalid socket";
+    for (value, expected) in [
+        ("-1", " in environment (NRI_PLUGIN_SOCKET=\"-1\"): not the number of a file descriptor\n"),
+        ("99999", " (99999) in environment: Bad file descriptor (os error 9)\n"),
+        ("0", " (0) in environment: it is no connected unix socket\n"),
+        ("three", " in environment (NRI_PLUGIN_SOCKET=\"three\"): not the number of a file descriptor\n"),
+    ] {
+        assert_eq!(launched(value), (Some(1), format!("{prefix}{expected}")));
+    }
+}
+
+/// Waits for the end of a process, at most so long.
+async fn ended(child: &mut Child) -> ExitStatus {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "the process does not end");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn terminate(child: &Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+}
+
+#[tokio::test]
+async fn a_plugin_survives_the_restart_of_its_runtime_and_ends_well_when_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("nri.sock");
+    let first = Node::listening(&socket, Snapshot::default()).unwrap();
+    let mut child = logger().args(["-idx", "10", "-socket-path"]).arg(&socket).stderr(Stdio::null()).spawn().unwrap();
+    soon(first.joined("10-logger")).await;
+    first.stop().await;
+
+    let second = Node::listening(&socket, Snapshot::default()).unwrap();
+    soon(second.joined("10-logger")).await;
+    terminate(&child);
+    assert_eq!(ended(&mut child).await.code(), Some(0));
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn a_plugin_that_is_launched_uses_what_it_inherits() {
+    let node = Node::new();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut child = launch("ulimit-adjuster", theirs.into());
+    ours.set_nonblocking(true).unwrap();
+    let (reader, writer) = tokio::net::UnixStream::from_std(ours).unwrap().into_split();
+    node.adaptation().attach(reader, writer);
+    soon(node.joined("45-limits")).await;
+    node.stop().await;
+    assert_eq!(ended(&mut child).await.code(), Some(0), "it was told that the runtime goes away");
+}
+
+#[tokio::test]
+async fn the_logger_writes_every_event_of_a_life_with_what_it_is_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let (socket, log) = (folder.path().join("nri.sock"), folder.path().join("log"));
+    let pod = pod("web");
+    let mut app = container("app", &pod);
+    app.mounts.push(Mount::bind("/srv", "/data", ["ro"]));
+    app.env.push("A=it's 1".to_owned());
+    app.annotations.insert("empty".to_owned(), String::new());
+    let there_is = Snapshot { pods: vec![pod.clone()], containers: Vec::new() };
+    let node = Node::listening(&socket, there_is).unwrap();
+    let mut logger = logger();
+    logger.args(["--idx", "10", "--once", "--socket"]).arg(&socket).arg("--log-file").arg(&log);
+    let mut child = logger.stderr(Stdio::null()).spawn().unwrap();
+    soon(node.joined("10-logger")).await;
+    node.live(&pod, &app).await.unwrap();
+    node.stop().await;
+    assert_eq!(ended(&mut child).await.code(), Some(0));
+
+    let text = std::fs::read_to_string(&log).unwrap();
+    let lines: Vec<_> = text.lines().filter_map(|line| line.split_once("  INFO ")).map(|(_, line)| line).collect();
+    for event in Event::ALL {
+        assert!(lines.iter().any(|line| line.starts_with(&format!("{event}: "))), "{event} is missing in {text}");
+    }
+    let create: Vec<_> = lines.iter().filter_map(|line| line.strip_prefix("CreateContainer: ")).collect();
+    let expected = [
+        "pod:",
+        "   id: web",
+        "   name: web",
+        "   namespace: default",
+        "container:",
+        "   id: app",
+        "   pod_sandbox_id: web",
+        "   name: app",
+        "   annotations:",
+        "     empty: \"\"",
+        "   env:",
+        "   - \"A=it's 1\"",
+        "   mounts:",
+        "   - destination: /data",
+        "     type: bind",
+        "     source: /srv",
+        "     options:",
+        "     - bind",
+        "     - ro",
+    ];
+    assert!(create.starts_with(&expected), "{create:#?}");
+    assert!(lines.contains(&"Synchronize:    - id: web") && lines.contains(&"Synchronize:    []"), "{text}");
+    assert!(lines.contains(&"Shutdown"), "{text}");
+}
+
+async fn soon(waited: impl Future<Output = ()>) {
+    tokio::time::timeout(Duration::from_secs(20), waited).await.expect("it takes too long");
+}
+
+/// As a runtime does: the plugin's end of the connection is descriptor 3, and nothing else is in the environment.
+fn launch(name: &str, end: OwnedFd) -> Child {
+    // A shell moves the descriptor to its place, and is replaced by the plugin.
+    Command::new("/bin/sh")
+        .args(["-c", "exec 3<&0 </dev/null; exec \"$0\""])
+        .arg(example(name))
+        .env_clear()
+        .envs([("NRI_PLUGIN_NAME", "limits"), ("NRI_PLUGIN_IDX", "45"), ("NRI_PLUGIN_SOCKET", "3")])
+        .stdin(end)
+        .spawn()
+        .unwrap()
+}
