@@ -53,9 +53,10 @@ pub trait Metrics: Send + Sync + 'static {
     fn launched(&self, plugin: &PluginId) {
         let _ = plugin;
     }
-    /// The process of a plugin has ended, or could not be started. If `again_in` is there it is started again.
-    fn exited(&self, plugin: &PluginId, again_in: Option<Duration>) {
-        let _ = (plugin, again_in);
+    /// The process of a plugin has ended, with this status; without one it could not be started. If `again_in` is there it is
+    /// started again.
+    fn exited(&self, plugin: &PluginId, status: Option<&str>, again_in: Option<Duration>) {
+        let _ = (plugin, status, again_in);
     }
 }
 
@@ -223,11 +224,11 @@ impl Watchers {
             }
             Happening::NotLaunched { plugin, reason, again_in } => {
                 warn!(%plugin, reason, ?again_in, "plugin could not be launched");
-                self.metrics.exited(plugin, *again_in);
+                self.metrics.exited(plugin, None, *again_in);
             }
             Happening::Exited { plugin, status, again_in } => {
                 info!(%plugin, status, ?again_in, "process of a plugin has ended");
-                self.metrics.exited(plugin, *again_in);
+                self.metrics.exited(plugin, Some(status), *again_in);
             }
             Happening::Asked { .. } => {}
         }

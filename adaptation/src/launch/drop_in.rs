@@ -12,8 +12,7 @@ use super::error::StartError;
 const MAX_CONFIG: u64 = 4 << 20;
 
 /// What a plugin is configured with: the first of `10-logger.conf` and `logger.conf` that is there, verbatim.
-pub(super) fn read(dir: Option<&Path>, id: &PluginId) -> Result<String, StartError> {
-    let Some(dir) = dir else { return Ok(String::new()) };
+pub(super) fn read(dir: &Path, id: &PluginId) -> Result<String, StartError> {
     for name in [id.as_str(), id.name()] {
         let path = dir.join(format!("{name}.conf"));
         match read_file(&path) {

@@ -28,6 +28,8 @@ use crate::shared::Shared;
 /// How long the connection of a process that has ended may take to end by itself: what it has still said is read.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
+/// How long a configuration may take to be read.
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a program that is busy is tried at once, with a pause between.
 const BUSY_TRIES: u32 = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
@@ -84,10 +86,15 @@ impl Instance<'_> {
         }
     }
 
+    /// A disk that does not answer must hold up neither this plugin's end nor the runtime's.
     async fn config(&self) -> Result<String, StartError> {
-        let (dir, id) = (self.shared.config.plugin_config_path.clone(), self.found.id.clone());
-        let read = tokio::task::spawn_blocking(move || drop_in::read(dir.as_deref(), &id));
-        read.await.expect("reading a file does not panic, and is not cancelled")
+        let Some(dir) = self.shared.config.plugin_config_path.clone() else { return Ok(String::new()) };
+        let (place, id) = (dir.clone(), self.found.id.clone());
+        let reading = tokio::task::spawn_blocking(move || drop_in::read(&dir, &id));
+        match timeout(READ_TIMEOUT, reading).await {
+            Ok(read) => read.expect("reading a file does not panic, and is not cancelled"),
+            Err(elapsed) => Err(StartError::ReadConfig { path: place, source: elapsed.into() }),
+        }
     }
 
     /// Lets it in, and waits until its connection or its time is over. Returns how long it was a plugin.

@@ -79,6 +79,9 @@ fn is_web_assembly(path: &Path) -> bool {
 }
 
 /// Two ends of a connection, ours and the plugin's. Neither is inherited by what else is started.
+///
+/// From now on the number 3 is taken, by one of these if by nobody else. So what the standard library opens next, to hear
+/// whether the program could be run, does not have it, and is not in the way when the plugin's end gets it.
 fn connection() -> io::Result<(UnixStream, OwnedFd)> {
     let (ours, theirs) = StdUnixStream::pair()?;
     ours.set_nonblocking(true)?;

@@ -1,6 +1,7 @@
 //! How plugins that were launched end, and that nothing of them is left.
 
 use std::fs;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nri_proto::Pod;
@@ -28,6 +29,8 @@ async fn a38_u19_a_plugin_that_ends_before_it_registers_is_collected_and_started
         assert_ne!(again, pid);
         assert_eq!(node.until("10-a exited").await, [format!("10-a exited: {status}, again in 2s")]);
         assert!(!is_there(again));
+        let counts = [&node.counts.n_launched, &node.counts.n_exited, &node.counts.n_again];
+        assert_eq!(counts.map(|count| count.load(Ordering::Relaxed)), [2, 2, 2]);
         timeout(Duration::from_millis(500), node.stop()).await.expect("stopping waits for the pause");
         assert_eq!(fs::read_to_string(node.path("runs")).unwrap().len(), 2);
     }

@@ -4,11 +4,12 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Adaptation, Config, Happening, Source};
+use nri_adaptation::{Adaptation, Config, Happening, Metrics, Source};
 use nri_proto::{Eviction, PluginId, Update};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::timeout;
@@ -19,8 +20,28 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// A runtime without any pods, and a directory of plugins, `plugins`, among others.
 pub(crate) struct Node {
     pub(crate) nri: Adaptation,
+    pub(crate) counts: Arc<Counts>,
     happenings: Receiver<Happening>,
     directory: tempfile::TempDir,
+}
+
+/// How often processes were started, how often they have ended, and how often they are started again.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) n_launched: AtomicUsize,
+    pub(crate) n_exited: AtomicUsize,
+    pub(crate) n_again: AtomicUsize,
+}
+
+impl Metrics for Counts {
+    fn launched(&self, _: &PluginId) {
+        self.n_launched.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn exited(&self, _: &PluginId, status: Option<&str>, again_in: Option<Duration>) {
+        self.n_exited.fetch_add(usize::from(status.is_some()), Ordering::Relaxed);
+        self.n_again.fetch_add(usize::from(again_in.is_some()), Ordering::Relaxed);
+    }
 }
 
 struct Nothing;
@@ -49,8 +70,9 @@ impl Node {
             shutdown_grace: Duration::from_millis(500),
             ..Config::default()
         };
-        let nri = Adaptation::new(config, Arc::new(Nothing));
-        Self { happenings: nri.watch_plugins(), nri, directory }
+        let counts = Arc::new(Counts::default());
+        let nri = Adaptation::with_metrics(config, Arc::new(Nothing), Arc::clone(&counts) as Arc<dyn Metrics>);
+        Self { happenings: nri.watch_plugins(), nri, counts, directory }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
