@@ -4,6 +4,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # Seconds that each fuzz target runs.
 FUZZ_SECONDS ?= 60
+# Not empty: `make run` stays up.
+STAY ?=
 # Options for the benchmark; `make bench BENCH=--help` lists them.
 BENCH ?=
 
@@ -28,8 +30,10 @@ help: ## List what there is to make
 build: setup ## Build everything, optimised
 	$(CARGO) build --release --workspace --lib --bins --examples
 
-run: setup ## See the protocol work: two ends register, configure and relay an event
-	$(CARGO) run --package nri-proto --example handshake
+# The plugins lie beside the program that launches them.
+run: setup ## See it work: a runtime, two plugins, a pod's life, who changed what; STAY=1 to connect a plugin of yours
+	$(CARGO) build --package nri-adaptation --package nri-plugin --example demo --example ulimit-adjuster --example device-injector
+	@$(TARGET)/debug/examples/demo $(if $(STAY),--stay)
 
 # Go is found or fetched; where it cannot be had, the tests that need it say so and pass, unless NRI_REQUIRE_GO is set.
 # The same goes for runc, which takes root, and NRI_REQUIRE_RUNC.

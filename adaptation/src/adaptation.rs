@@ -1,6 +1,7 @@
 //! The adaptation itself: its beginning and its end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nri_proto::mux::Mux;
 use nri_proto::{Event, EventMask, PluginId, Pod, StopReply, Update};
@@ -18,6 +19,7 @@ use crate::entry::Entry;
 use crate::events::{Happening, Metrics, NoMetrics, Watchers};
 use crate::health::State;
 use crate::join::{ATTEMPTS, Arrival, Join, Newcomer};
+use crate::launch::{LaunchError, launch};
 use crate::ledger::Ledger;
 use crate::listener::listen;
 use crate::operation::Operation;
@@ -108,6 +110,7 @@ pub struct PluginStatus {
 /// The runtime side of NRI. Dropping it leaves plugins without a word; [`Adaptation::stop`] tells them.
 pub struct Adaptation {
     pub(crate) shared: Arc<Shared>,
+    is_launched: AtomicBool,
 }
 
 impl Adaptation {
@@ -130,7 +133,29 @@ impl Adaptation {
     pub fn with_metrics(config: Config, source: Arc<dyn Source>, metrics: Arc<dyn Metrics>) -> Self {
         let shared = Shared::new(config, source, Watchers::new(metrics));
         shared.spawn(Arc::clone(&shared).watch_operations());
-        Self { shared }
+        Self { shared, is_launched: AtomicBool::new(false) }
+    }
+
+    /// Launches the plugins in the configured directory, and returns when each of them is asked, or has failed to join for
+    /// the first time. From then on they are looked after: one that ends is started again after a pause, and programs that
+    /// are added to the directory, replaced or removed are plugins accordingly, some seconds later. Without a directory
+    /// there is nothing to do.
+    ///
+    /// A program is called as its plugin is, `10-logger`; what is called otherwise is reported and passed over. It is
+    /// started as upstream has it: no arguments, three variables in its environment, its connection as file descriptor 3.
+    /// What it writes goes to the log, as events of the target `nri_plugin`.
+    ///
+    /// To be called before [`Adaptation::listen`], so that those that connect by themselves come after.
+    ///
+    /// # Errors
+    ///
+    /// The directory is there and cannot be read, or everyone may write to it; or this was called before. Nothing is
+    /// launched then. What keeps a single plugin from being launched is reported and keeps no other.
+    pub async fn launch(&self) -> Result<(), LaunchError> {
+        if self.is_launched.swap(true, Ordering::Relaxed) {
+            return Err(LaunchError::Twice);
+        }
+        launch(&self.shared).await
     }
 
     /// Lets plugins connect to the configured socket. Without one there is nothing to do.
@@ -163,7 +188,7 @@ impl Adaptation {
         let (mux, channels) = Mux::over(reader, writer, CHANNELS, budget::CONNECTION);
         let shared = Arc::clone(&self.shared);
         self.shared.spawn(async move {
-            if let Err(error) = take_in(shared, mux, channels).await {
+            if let Err(error) = take_in(shared, Arc::new(mux), channels, None).await {
                 warn!(error = &error as &dyn std::error::Error, "a peer did not become a plugin");
             }
         });

@@ -2,6 +2,8 @@
 
 use nri_proto::mux::{Limits, MAX_FRAME};
 
+use crate::launch::MAX_LINE;
+
 const MIB: usize = 1 << 20;
 
 /// All of what it sends and what it is sent, once the plugin has registered.
@@ -28,5 +30,8 @@ const ENTRY: usize = 64;
 /// What is queued may be one message that is larger than what else may be.
 const UNSENT: usize = if CONNECTION.unsent > MAX_FRAME { CONNECTION.unsent } else { MAX_FRAME };
 
+/// The lines of its standard output and error, if it was launched, and what is read of them at a time.
+const OUTPUT: usize = 2 * (2 * MAX_LINE + 4096);
+
 // A buffer may be larger than what it holds by a sixteenth.
-const _: () = assert!(CONNECTION.received / 16 * 17 + UNSENT + ENTRIES * ENTRY <= ALL);
+const _: () = assert!(CONNECTION.received / 16 * 17 + UNSENT + ENTRIES * ENTRY + OUTPUT <= ALL);

@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use nri_proto::bounded::{self, BoundedError};
 use nri_proto::call::{Client, ServeLimits, Services, serve};
 use nri_proto::mux::{Channel, ChannelId, Mux};
+use nri_proto::plugin_id::PluginIdError;
 use nri_proto::{Eviction, PluginId, Update, api};
 use protobuf::Message;
 use thiserror::Error;
@@ -64,26 +65,35 @@ pub(crate) enum ConnectError {
 /// The channels of a connection.
 pub(crate) const CHANNELS: [ChannelId; 2] = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
 
+/// Who a peer is that was launched, and what it is configured with. What it registers as does not matter.
+#[derive(Debug)]
+pub(crate) struct Launched {
+    pub(crate) id: PluginId,
+    pub(crate) config: String,
+}
+
 /// Makes a plugin of whoever has connected.
 pub(crate) async fn connect(shared: Arc<Shared>, stream: UnixStream) -> Result<(), ConnectError> {
     let (mux, channels) = Mux::on_unix(stream, CHANNELS, budget::CONNECTION)?;
-    take_in(shared, mux, channels).await
+    take_in(shared, Arc::new(mux), channels, None).await.map(drop)
 }
 
 /// Makes a plugin of a connection: it registers, is configured, synchronized, and asked from then on.
 pub(crate) async fn take_in(
     shared: Arc<Shared>,
-    mux: Mux,
+    mux: Arc<Mux>,
     [requests, served]: [Channel; 2],
-) -> Result<(), ConnectError> {
-    let mux = Arc::new(mux);
+    launched: Option<Launched>,
+) -> Result<Arc<dyn Plugin>, ConnectError> {
+    let (known, config) = launched.map(|Launched { id, config }| (id, config)).unzip();
     let (register, registered) = oneshot::channel();
-    let front = Arc::new(Front::new(Arc::clone(&shared), Arc::clone(&mux), register));
+    let front = Arc::new(Front::new(Arc::clone(&shared), Arc::clone(&mux), known, register));
     let services = Arc::new(services(&front));
     let mut serving = shared.tasks.spawn(serve(served, services, FROM_A_PLUGIN, front.leaving.clone()));
 
+    let becoming = become_plugin(&shared, &mux, Client::new(requests), registered, config.unwrap_or_default());
     let outcome = tokio::select! {
-        outcome = AssertUnwindSafe(become_plugin(&shared, &mux, Client::new(requests), registered)).catch_unwind() => {
+        outcome = AssertUnwindSafe(becoming).catch_unwind() => {
             // The runtime's own code is asked for what there is. The connection ends in any case.
             outcome.unwrap_or(Err(ConnectError::Panicked))
         }
@@ -123,7 +133,8 @@ async fn become_plugin(
     mux: &Arc<Mux>,
     client: Client,
     registered: oneshot::Receiver<Result<PluginId, String>>,
-) -> Result<(), ConnectError> {
+    config: String,
+) -> Result<Arc<dyn Plugin>, ConnectError> {
     let id = tokio::select! {
         biased;
         registered = registered => match registered {
@@ -140,7 +151,8 @@ async fn become_plugin(
     let policy = shared.config.policies.effective(&id, Declared::default()).policy;
     let plugin: Arc<dyn Plugin> =
         Arc::new(Remote::new(Arc::clone(mux), client, policy.request_timeout, policy.sync_timeout));
-    Ok(admit(shared, id, plugin, String::new()).await?)
+    admit(shared, id, Arc::clone(&plugin), config).await?;
+    Ok(plugin)
 }
 
 /// Serves a plugin until its connection ends, or until it breaks the rules.
@@ -155,6 +167,8 @@ async fn keep(front: Arc<Front>, mut serving: JoinHandle<()>, mux: Arc<Mux>) {
 struct Front {
     shared: Arc<Shared>,
     mux: Arc<Mux>,
+    /// Who it is, if it was launched.
+    known: Option<PluginId>,
     phase: Mutex<Phase>,
     /// What may be read of its requests at a time.
     entries: Arc<Semaphore>,
@@ -169,15 +183,28 @@ enum Phase {
 }
 
 impl Front {
-    fn new(shared: Arc<Shared>, mux: Arc<Mux>, register: oneshot::Sender<Result<PluginId, String>>) -> Self {
+    fn new(
+        shared: Arc<Shared>,
+        mux: Arc<Mux>,
+        known: Option<PluginId>,
+        register: oneshot::Sender<Result<PluginId, String>>,
+    ) -> Self {
         let (phase, entries) = (Mutex::new(Phase::New(register)), Arc::new(Semaphore::new(budget::ENTRIES)));
-        Self { shared, mux, phase, entries, leaving: CancellationToken::new() }
+        Self { shared, mux, known, phase, entries, leaving: CancellationToken::new() }
+    }
+
+    /// Who registers so. For a launched plugin its file has the last word, as upstream has it.
+    fn identify(&self, index: &str, name: &str) -> Result<PluginId, PluginIdError> {
+        match &self.known {
+            Some(id) => Ok(id.clone()),
+            None => PluginId::new(index, name),
+        }
     }
 
     fn register(&self, index: &str, name: &str) -> Result<(), ttrpc::Error> {
         let mut phase = self.phase();
         match std::mem::replace(&mut *phase, Phase::Refused) {
-            Phase::New(register) => match PluginId::new(index, name) {
+            Phase::New(register) => match self.identify(index, name) {
                 Ok(id) => {
                     self.mux.admit();
                     *phase = Phase::Registered(id.clone());

@@ -49,6 +49,15 @@ pub trait Metrics: Send + Sync + 'static {
     fn queued(&self, plugin: &PluginId, event: Event, waited: Duration) {
         let _ = (plugin, event, waited);
     }
+    /// The process of a plugin was started.
+    fn launched(&self, plugin: &PluginId) {
+        let _ = plugin;
+    }
+    /// The process of a plugin has ended, with this status; without one it could not be started. If `again_in` is there it is
+    /// started again.
+    fn exited(&self, plugin: &PluginId, status: Option<&str>, again_in: Option<Duration>) {
+        let _ = (plugin, status, again_in);
+    }
 }
 
 /// Counts nothing.
@@ -121,6 +130,31 @@ pub enum Happening {
         plugin: PluginId,
         /// Why.
         reason: String,
+    },
+    /// The process of a plugin was started. It has not joined yet.
+    Launched {
+        /// The plugin.
+        plugin: PluginId,
+        /// The process.
+        pid: u32,
+    },
+    /// The process of a plugin could not be started.
+    NotLaunched {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why not.
+        reason: String,
+        /// When it is tried again, if it is.
+        again_in: Option<Duration>,
+    },
+    /// The process of a plugin that was launched has ended.
+    Exited {
+        /// The plugin.
+        plugin: PluginId,
+        /// How it ended: `exit status: 1`, `signal: 9 (SIGKILL)`.
+        status: String,
+        /// When it is started again, if it is.
+        again_in: Option<Duration>,
     },
 }
 
@@ -202,6 +236,18 @@ impl Watchers {
             Happening::Refused { plugin, reason } => warn!(%plugin, reason, "a second plugin of this id is not let in"),
             Happening::Overdue { pod, open } => {
                 warn!(pod, ?open, "an operation is still open, nobody waits for it any more");
+            }
+            Happening::Launched { plugin, pid } => {
+                info!(%plugin, pid, "plugin was launched");
+                self.metrics.launched(plugin);
+            }
+            Happening::NotLaunched { plugin, reason, again_in } => {
+                warn!(%plugin, reason, ?again_in, "plugin could not be launched");
+                self.metrics.exited(plugin, None, *again_in);
+            }
+            Happening::Exited { plugin, status, again_in } => {
+                info!(%plugin, status, ?again_in, "process of a plugin has ended");
+                self.metrics.exited(plugin, Some(status), *again_in);
             }
             Happening::Asked { .. } => {}
         }

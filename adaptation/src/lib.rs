@@ -1,8 +1,8 @@
 //! The runtime side of the Node Resource Interface: what a runtime links to relay what happens to
 //! its pods and containers to plugins.
 //!
-//! - [`Adaptation`] lets plugins in: through a socket ([`Adaptation::listen`]), or built in
-//!   ([`Adaptation::admit`], [`Plugin`]).
+//! - [`Adaptation`] lets plugins in: programs that it starts itself ([`Adaptation::launch`]), through a socket
+//!   ([`Adaptation::listen`]), or built in ([`Adaptation::admit`], [`Plugin`]).
 //! - [`Operation`] is one act of the runtime, and the only way to reach plugins. Requests about one
 //!   pod go one after the other; different pods overlap, since each plugin has a *lane* of its own.
 //! - [`health`] is the state machine that judges a plugin which does not answer, [`policy`] what
@@ -86,14 +86,13 @@
 //! # }
 //! ```
 //!
-//! What is not here yet: plugins that the runtime launches itself.
-//!
 //! # Tasks
 //!
 //! All of them are waited for by [`Adaptation::stop`]: one that accepts connections; for each
 //! connection one that lets it in, and then one that serves what the plugin calls; for each plugin
 //! one that waits until it is gone, and at times one that tells it what it missed; for each answer that is late, or that nobody waits for any
-//! more, one that waits for it; for each operation that failed one that undoes it; and one that looks for operations that nobody ends.
+//! more, one that waits for it; for each operation that failed one that undoes it; and one that looks for operations that nobody ends. One looks at the
+//! directory of plugins to launch, and each of those has one that keeps it running and two that read what it writes.
 
 mod act;
 mod adaptation;
@@ -112,6 +111,8 @@ pub mod health;
 mod join;
 mod journal;
 mod late;
+mod launch;
+mod leaving;
 pub mod ledger;
 mod listener;
 pub mod merge;
@@ -139,6 +140,7 @@ pub use adaptation::{Adaptation, AdmitError, PluginStatus};
 pub use cause::{Cause, Failure, RelayError, StopError};
 pub use config::Config;
 pub use events::{Happening, Metrics, NoMetrics};
+pub use launch::LaunchError;
 pub use operation::{Notice, Operation};
 pub use plugin::Plugin;
 pub use source::{Source, SourceError};

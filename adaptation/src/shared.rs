@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::entry::Entry;
 use crate::events::{Happening, Watchers};
 use crate::journal::{ActId, Outcome};
+use crate::leaving::leave;
 use crate::policy::{Declared, PluginKey};
 use crate::records::Records;
 use crate::requirements::Requirements;
@@ -276,9 +277,10 @@ impl Shared {
         };
         self.order_changed();
         if let Some(replaced) = replaced {
-            replaced.close("another plugin of the same name took its place");
-            // Now, and not when its task notices: the other one is there already.
-            self.tell_closed(&replaced);
+            // Now, and not when it has left: the other one is there already.
+            let (plugin, reason) = (replaced.id.clone(), "another plugin of the same name took its place");
+            self.watchers.tell(Happening::Closed { plugin, reason: reason.to_owned() });
+            self.spawn(leave(replaced, reason));
         }
         self.spawn(Arc::clone(self).look_after(Arc::clone(entry)));
         Ok(())

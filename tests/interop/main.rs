@@ -10,6 +10,7 @@ mod envelope;
 mod faults;
 mod generate;
 mod graph;
+mod launched;
 mod lines;
 mod merge;
 mod mux;

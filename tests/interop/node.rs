@@ -100,7 +100,8 @@ impl Node {
             if let Happening::Joined { events, policy, .. } = happening {
                 return (events, policy);
             }
-            assert!(matches!(happening, Happening::Asked { .. }), "it did not join: {happening:?}");
+            let is_before = matches!(happening, Happening::Asked { .. } | Happening::Launched { .. });
+            assert!(is_before, "it did not join: {happening:?}");
         }
     }
 

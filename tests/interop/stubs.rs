@@ -124,7 +124,7 @@ impl Stub {
     }
 
     /// What it is told of in a whole life, in this order.
-    fn life(&self) -> impl Iterator<Item = Event> {
+    pub(crate) fn life(&self) -> impl Iterator<Item = Event> {
         self.version.life()
     }
 
@@ -326,10 +326,10 @@ pub(crate) const LIFE: [Event; 13] = [
 ];
 
 /// What a plugin hears when the runtime goes away.
-const ENDED: [&str; 2] = ["Shutdown", "Closed"];
+pub(crate) const ENDED: [&str; 2] = ["Shutdown", "Closed"];
 
 /// Tells plugins of an event of the pod, or of its container `c0`.
-async fn tell(operation: &Operation, event: Event) -> Result<(), RelayError> {
+pub(crate) async fn tell(operation: &Operation, event: Event) -> Result<(), RelayError> {
     let container = container("c0");
     let notice = match event {
         Event::CreateContainer => return operation.create_container(container).await.map(drop),

@@ -4,6 +4,7 @@
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 mod admission;
+mod demo;
 mod faults;
 mod fuzz;
 mod hostile;

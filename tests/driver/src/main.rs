@@ -1,7 +1,7 @@
 //! Our runtime side as a process that is driven from outside: one JSON object per line on standard input, one answer
 //! per line on standard output, in order. Tests and benchmarks drive it as they drive the same program on Go's adaptation.
 //!
-//! Not yet: `generate`, launched plugins and the layer `api`; they come with what they show. Profiles are for others to take.
+//! Not yet: `generate` and the layer `api`; they come with what they show. Profiles are for others to take.
 
 mod builtin;
 mod calls;

@@ -1,9 +1,6 @@
 //! The runtime, from its start to its end.
 
 use std::collections::HashSet;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -54,17 +51,27 @@ impl Running {
             callbacks: request.callbacks,
             blocks: 0,
         };
+        if let Err(error) = running.open(&node, builtin).await {
+            running.stop().await;
+            return Err(error);
+        }
+        Ok(running)
+    }
+
+    /// Lets in the plugins that are there from the start, then whoever connects.
+    async fn open(&self, node: &Node, builtin: Vec<(PluginId, Builtin)>) -> Result<()> {
         let failure = node.begin_start().await;
         for (id, plugin) in builtin {
-            running.nri.admit(id, Arc::new(plugin)).await?;
+            self.nri.admit(id, Arc::new(plugin)).await?;
         }
+        let launched = self.nri.launch().await;
         node.end_start();
+        launched?;
         if let Some(failure) = failure {
             bail!("failed to synchronize pre-installed NRI Plugins: {failure}");
         }
-        running.counts.started(&running.nri);
-        running.nri.listen()?;
-        Ok(running)
+        self.counts.started(&self.nri);
+        Ok(self.nri.listen()?)
     }
 
     /// Waits until all that has happened is told.
@@ -88,20 +95,7 @@ fn check(request: &Request) -> Result<()> {
         "api" => bail!("layer \"api\" is not there yet"),
         other => bail!("unknown layer {other:?}"),
     }
-    let path = Path::new(&request.plugin_path);
-    if let Some(plugin) = first_program(path) {
-        bail!("plugins cannot be launched yet, and {} has {plugin:?}", path.display());
-    }
     Ok(())
-}
-
-/// A plugin to launch, in a directory that may not be there.
-fn first_program(directory: &Path) -> Option<String> {
-    let is_program = |entry: &fs::DirEntry| {
-        fs::metadata(entry.path()).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
-    let program = fs::read_dir(directory).ok()?.filter_map(Result::ok).find(is_program)?;
-    Some(program.file_name().to_string_lossy().into_owned())
 }
 
 fn builtin(count: usize, payload: Option<&Payload>) -> Result<Vec<(PluginId, Builtin)>> {
@@ -122,9 +116,9 @@ fn config(request: &Request) -> Result<Config> {
     if !request.nri_version.is_empty() {
         config.nri_version.clone_from(&request.nri_version);
     }
-    if !request.plugin_config_path.is_empty() {
-        config.plugin_config_path = Some(request.plugin_config_path.clone().into());
-    }
+    config.plugin_path = (!request.plugin_path.is_empty()).then(|| request.plugin_path.clone().into());
+    config.plugin_config_path =
+        (!request.plugin_config_path.is_empty()).then(|| request.plugin_config_path.clone().into());
     if request.request_timeout_ms > 0 {
         config.policies.defaults.request_timeout = Some(Duration::from_millis(request.request_timeout_ms));
     }

@@ -74,7 +74,9 @@ async fn tell(
             Ok(Happening::Joined { plugin, .. }) => (plugin, State::Active.to_string(), String::new()),
             Ok(Happening::State { plugin, state }) => (plugin, state.to_string(), String::new()),
             Ok(Happening::Closed { plugin, reason }) => (plugin, State::Closed.to_string(), reason),
-            Ok(
+            // A process that came or went is no plugin that did.
+            Ok(Happening::Launched { .. } | Happening::NotLaunched { .. } | Happening::Exited { .. })
+            | Ok(
                 Happening::Asked { .. }
                 | Happening::Late { .. }
                 | Happening::Refused { .. }

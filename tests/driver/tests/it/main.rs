@@ -5,5 +5,6 @@
 mod benchmarks;
 mod driver;
 mod errors;
+mod launched;
 mod lines;
 mod plugins;

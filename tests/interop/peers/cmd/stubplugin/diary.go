@@ -20,8 +20,11 @@ func (p *plugin) write(e entry) {
 	_ = json.NewEncoder(os.Stdout).Encode(e)
 }
 
-func (p *plugin) configured(runtime, version string) {
+func (p *plugin) configured(config, runtime, version string) {
 	e := entry{"heard": "Configure", "runtime": runtime, "version": version}
+	if config != "" {
+		e["config"] = config
+	}
 	if s, ok := p.stub.(interface{ RequestTimeout() time.Duration }); ok {
 		e["request_timeout_ms"] = s.RequestTimeout().Milliseconds()
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-func (p *plugin) Configure(_ context.Context, _, runtime, version string) (api.EventMask, error) {
-	p.configured(runtime, version)
+func (p *plugin) Configure(_ context.Context, config, runtime, version string) (api.EventMask, error) {
+	p.configured(config, runtime, version)
 	return 0, nil
 }
 

@@ -4,8 +4,8 @@ package main
 
 import "github.com/containerd/nri/pkg/api"
 
-func (p *plugin) Configure(_, runtime, version string) (api.EventMask, error) {
-	p.configured(runtime, version)
+func (p *plugin) Configure(config, runtime, version string) (api.EventMask, error) {
+	p.configured(config, runtime, version)
 	return 0, nil
 }
 

@@ -5,6 +5,8 @@
 //	evict ID    asks the runtime to evict a container
 //	stop        leaves
 //
+// It may be launched by the runtime: then it has no standard input, and its connection and its name are given.
+//
 // It is built with several versions of the stub. What a version is too old for is told by build tags: see the build script.
 package main
 
@@ -44,13 +46,12 @@ func (p *plugin) run(socket, index string) error {
 	if err != nil {
 		return err
 	}
-	options = append(options,
-		stub.WithPluginName("stub"),
-		stub.WithPluginIdx(index),
-		stub.WithSocketPath(socket),
-		// Without this, older stubs end the process themselves.
-		stub.WithOnClose(p.closed),
-	)
+	// Without this, older stubs end the process themselves.
+	options = append(options, stub.WithOnClose(p.closed))
+	// A runtime that launches it says who it is, and gives it a connection.
+	if os.Getenv("NRI_PLUGIN_SOCKET") == "" {
+		options = append(options, stub.WithPluginName("stub"), stub.WithPluginIdx(index), stub.WithSocketPath(socket))
+	}
 	handlers, err := p.handlers()
 	if err != nil {
 		return err

@@ -1,0 +1,40 @@
+//! Plugins that the runtime starts itself: the programs in a directory, as long as they are there.
+//!
+//! - `directory.rs` looks at what is there, `changes.rs` compares two looks, `keeper.rs` looks again and again.
+//! - `supervisor.rs` keeps one program running, with a pause between (`backoff.rs`); `lineage.rs` knows which of two
+//!   programs of one name is the newer one.
+//! - `instance.rs` is one run of it: a process (`process.rs`), its configuration (`drop_in.rs`), what it writes
+//!   (`output.rs`).
+
+mod backoff;
+mod changes;
+mod directory;
+mod drop_in;
+mod error;
+mod instance;
+mod keeper;
+mod lineage;
+mod output;
+mod process;
+mod supervisor;
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+pub use self::error::LaunchError;
+use self::keeper::Keeper;
+pub(crate) use self::output::MAX_LINE;
+use crate::shared::Shared;
+
+/// Launches what is in the directory, and looks after it until the adaptation stops. Returns when each plugin that is there now
+/// has joined, or has failed to for the first time.
+pub(crate) async fn launch(shared: &Arc<Shared>) -> Result<(), LaunchError> {
+    let Some(dir) = shared.config.plugin_path.clone() else { return Ok(()) };
+    let (tried, mut all_tried) = mpsc::channel(1);
+    let keeper = Keeper::start(Arc::clone(shared), dir, tried).await?;
+    shared.spawn(keeper.run());
+    // Nothing is sent: each that still tries for the first time has a sender.
+    let _ = all_tried.recv().await;
+    Ok(())
+}

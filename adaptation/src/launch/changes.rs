@@ -1,0 +1,39 @@
+//! What is different between two looks at the directory.
+
+use std::collections::BTreeMap;
+
+use nri_proto::PluginId;
+
+use super::directory::{Found, Look, Stamp};
+
+/// The programs of one look.
+pub(super) type Stamps = BTreeMap<PluginId, Stamp>;
+
+/// What to do about one plugin.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// It is new, or another program than before.
+    Launch(Found),
+    /// It is not there any more.
+    Remove(PluginId),
+}
+
+/// What became of the programs that run. What the look before did not show too is not taken for true yet: a file
+/// that is being copied grows, and one that is being replaced may be away for a moment.
+pub(super) fn changes(running: &Stamps, before: &Stamps, now: &Look) -> Vec<Change> {
+    let launch = now
+        .found
+        .iter()
+        .filter(|found| running.get(&found.id) != Some(&found.stamp) && before.get(&found.id) == Some(&found.stamp));
+    let is_there = |id: &PluginId| before.contains_key(id) || now.found.iter().any(|found| found.id == *id);
+    let remove = running.keys().filter(|id| !is_there(id));
+    launch.cloned().map(Change::Launch).chain(remove.cloned().map(Change::Remove)).collect()
+}
+
+/// The programs that a look shows.
+pub(super) fn stamps(look: &Look) -> Stamps {
+    look.found.iter().map(|found| (found.id.clone(), found.stamp)).collect()
+}
+
+#[cfg(test)]
+mod tests;

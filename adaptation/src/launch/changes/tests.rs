@@ -1,0 +1,63 @@
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use super::{Change, Stamps, changes, stamps};
+use crate::launch::directory::look;
+
+/// Looks at the directory, and does what follows from it, as text.
+fn look_again(dir: &Path, running: &mut Stamps, before: &mut Stamps) -> Vec<String> {
+    let now = look(dir, 64).unwrap();
+    let changes = changes(running, before, &now);
+    *before = stamps(&now);
+    let mut done = |change| match change {
+        Change::Launch(found) => {
+            running.insert(found.id.clone(), found.stamp);
+            format!("launch {}", found.id)
+        }
+        Change::Remove(id) => {
+            running.remove(&id);
+            format!("remove {id}")
+        }
+    };
+    changes.into_iter().map(&mut done).collect()
+}
+
+fn put(dir: &Path, name: &str, text: &str) {
+    fs::write(dir.join(".new"), text).unwrap();
+    fs::set_permissions(dir.join(".new"), Permissions::from_mode(0o755)).unwrap();
+    fs::rename(dir.join(".new"), dir.join(name)).unwrap();
+}
+
+#[test]
+fn what_two_looks_show_is_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (mut running, mut before) = (Stamps::new(), Stamps::new());
+    let mut look = || look_again(dir, &mut running, &mut before);
+    assert_eq!(look(), [""; 0]);
+
+    put(dir, "10-a", "1");
+    assert_eq!(look(), [""; 0], "it may still be growing");
+    put(dir, "10-a", "12");
+    assert_eq!(look(), [""; 0], "it was");
+    assert_eq!(look(), ["launch 10-a"]);
+    assert_eq!(look(), [""; 0]);
+
+    put(dir, "10-a", "123");
+    put(dir, "20-b", "1");
+    assert_eq!(look(), [""; 0]);
+    assert_eq!(look(), ["launch 10-a", "launch 20-b"]);
+
+    fs::remove_file(dir.join("10-a")).unwrap();
+    assert_eq!(look(), [""; 0], "it may be about to be replaced");
+    put(dir, "10-a", "1234");
+    assert_eq!(look(), [""; 0]);
+    assert_eq!(look(), ["launch 10-a"]);
+
+    fs::remove_file(dir.join("10-a")).unwrap();
+    fs::set_permissions(dir.join("20-b"), Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(look(), [""; 0]);
+    assert_eq!(look(), ["remove 10-a", "remove 20-b"]);
+    assert_eq!(look(), [""; 0]);
+}

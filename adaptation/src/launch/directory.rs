@@ -1,0 +1,107 @@
+//! What is in the directory of plugins.
+
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use nri_proto::PluginId;
+
+use super::error::{LaunchError, Unfit};
+
+/// A program to launch.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) id: PluginId,
+    pub(super) path: PathBuf,
+    pub(super) stamp: Stamp,
+}
+
+/// What differs when a program was replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    file: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+}
+
+/// One look at the directory.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    /// The programs, in the order in which they are asked.
+    pub(super) found: Vec<Found>,
+    /// What looks like a program and is not launched, by its name.
+    pub(super) unfit: Vec<(OsString, Unfit)>,
+}
+
+/// Looks at the directory. One that is not there is empty. At most `limit` programs are found.
+pub(super) fn look(dir: &Path, limit: usize) -> Result<Look, LaunchError> {
+    let names = match names(dir)? {
+        Some(names) => names,
+        None => return Ok(Look::default()),
+    };
+    let mut look = Look::default();
+    for name in names {
+        match inspect(dir, &name) {
+            Ok(None) => {}
+            Ok(Some(_)) if look.found.len() == limit => look.unfit.push((name, Unfit::TooMany { limit })),
+            Ok(Some(found)) => look.found.push(found),
+            Err(unfit) => look.unfit.push((name, unfit)),
+        }
+    }
+    Ok(look)
+}
+
+/// The names of what is in it, sorted.
+fn names(dir: &Path) -> Result<Option<Vec<OsString>>, LaunchError> {
+    let unread = |source| LaunchError::ReadDirectory { dir: dir.to_owned(), source };
+    let metadata = match fs::metadata(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        metadata => metadata.map_err(unread)?,
+    };
+    if let Some(mode) = writable_by_all(&metadata) {
+        return Err(LaunchError::WritableDirectory { dir: dir.to_owned(), mode });
+    }
+    let entries = fs::read_dir(dir).map_err(unread)?;
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<_, _>>().map_err(unread)?;
+    names.sort();
+    Ok(Some(names))
+}
+
+/// What is behind a name, if it is a program. Links are followed: what they lead to is run.
+fn inspect(dir: &Path, name: &OsString) -> Result<Option<Found>, Unfit> {
+    let path = dir.join(name);
+    let metadata = match fs::metadata(&path) {
+        // It is gone since, or leads nowhere.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return Ok(None),
+        metadata => metadata.map_err(Unfit::Inspect)?,
+    };
+    if !metadata.is_file() || metadata.mode() & 0o111 == 0 {
+        return Ok(None);
+    }
+    let id = name.to_string_lossy().parse().map_err(Unfit::Name)?;
+    if let Some(mode) = writable_by_all(&metadata) {
+        return Err(Unfit::Writable { mode });
+    }
+    Ok(Some(Found { id, path, stamp: Stamp::of(&metadata) }))
+}
+
+fn writable_by_all(metadata: &Metadata) -> Option<u32> {
+    let mode = metadata.mode() & 0o7777;
+    (mode & 0o002 != 0).then_some(mode)
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            file: (metadata.dev(), metadata.ino()),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

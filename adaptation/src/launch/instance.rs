@@ -1,0 +1,186 @@
+//! One run of a launched plugin, from the start of its process until that is collected.
+
+use std::io::ErrorKind;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nri_proto::mux::Mux;
+use tokio::net::UnixStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::directory::Found;
+use super::error::StartError;
+use super::lineage::Wish;
+use super::process::{Process, Started};
+use super::{drop_in, output, process};
+use crate::budget;
+use crate::connection::{CHANNELS, ConnectError, Launched, take_in};
+use crate::entry::Entry;
+use crate::events::Happening;
+use crate::leaving::leave;
+use crate::plugin::Plugin;
+use crate::shared::Shared;
+
+/// How long the connection of a process that has ended may take to end by itself: what it has still said is read.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// How long a configuration may take to be read.
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often a program that is busy is tried at once, with a pause between.
+const BUSY_TRIES: u32 = 20;
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
+
+/// One run of a launched plugin.
+pub(super) struct Instance<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) found: &'a Found,
+    pub(super) wish: watch::Receiver<Wish>,
+}
+
+/// What came of it.
+pub(super) struct Run {
+    /// How long it was a plugin.
+    pub(super) up: Duration,
+    /// How its process ended, if that could be found out.
+    pub(super) status: Option<ExitStatus>,
+}
+
+impl Instance<'_> {
+    /// Starts the plugin and stays with it to its end. `joined` is called when it is asked from then on.
+    pub(super) async fn run(&mut self, joined: impl FnOnce()) -> Result<Run, StartError> {
+        let config = self.config().await?;
+        let Started { process, socket, stdout, stderr } = self.start().await?;
+        let Self { shared, found, .. } = self;
+        shared.watchers.tell(Happening::Launched { plugin: found.id.clone(), pid: process.id() });
+        let ended = CancellationToken::new();
+        shared.spawn(output::forward(stdout, found.id.clone(), "stdout", ended.clone()));
+        shared.spawn(output::forward(stderr, found.id.clone(), "stderr", ended.clone()));
+
+        let up = self.connect(&process, socket, config, joined).await;
+        let grace = self.shared.config.shutdown_grace;
+        let status = process.end(grace / 2, grace).await;
+        ended.cancel();
+        if let Err(error) = &status {
+            warn!(plugin = %self.found.id, error = error as &dyn std::error::Error, "could not collect a plugin's process");
+        }
+        Ok(Run { up, status: status.ok() })
+    }
+
+    /// A program that was just written may still be open for writing in a process that another thread is about to start.
+    async fn start(&self) -> Result<Started, StartError> {
+        let mut tries = BUSY_TRIES;
+        loop {
+            match process::start(self.found) {
+                Err(StartError::Spawn { source, .. })
+                    if tries > 0 && source.kind() == ErrorKind::ExecutableFileBusy =>
+                {
+                    tries -= 1;
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                }
+                started => return started,
+            }
+        }
+    }
+
+    /// A disk that does not answer must hold up neither this plugin's end nor the runtime's.
+    async fn config(&self) -> Result<String, StartError> {
+        let Some(dir) = self.shared.config.plugin_config_path.clone() else { return Ok(String::new()) };
+        let (place, id) = (dir.clone(), self.found.id.clone());
+        let reading = tokio::task::spawn_blocking(move || drop_in::read(&dir, &id));
+        match timeout(READ_TIMEOUT, reading).await {
+            Ok(read) => read.expect("reading a file does not panic, and is not cancelled"),
+            Err(elapsed) => Err(StartError::ReadConfig { path: place, source: elapsed.into() }),
+        }
+    }
+
+    /// Lets it in, and waits until its connection or its time is over. Returns how long it was a plugin.
+    async fn connect(
+        &mut self,
+        process: &Process,
+        socket: UnixStream,
+        config: String,
+        joined: impl FnOnce(),
+    ) -> Duration {
+        let (mux, channels) = match Mux::on_unix(socket, CHANNELS, budget::CONNECTION) {
+            Ok((mux, channels)) => (Arc::new(mux), channels),
+            Err(error) => {
+                warn!(plugin = %self.found.id, error = &error as &dyn std::error::Error, "could not connect to a plugin");
+                return Duration::ZERO;
+            }
+        };
+        let launched = Launched { id: self.found.id.clone(), config };
+        let mut joining = Box::pin(take_in(Arc::clone(self.shared), Arc::clone(&mux), channels, Some(launched)));
+        let outcome = tokio::select! {
+            biased;
+            outcome = &mut joining => outcome,
+            () = self.over(process) => match timeout(LAST_WORDS, &mut joining).await {
+                Ok(outcome) => outcome,
+                Err(_) => {
+                    mux.close();
+                    joining.await
+                }
+            },
+        };
+        match outcome {
+            Ok(plugin) => {
+                let since = Instant::now();
+                joined();
+                self.stay(process, &plugin, &mux).await;
+                since.elapsed()
+            }
+            Err(ConnectError::Stopped) => Duration::ZERO,
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                warn!(plugin = %self.found.id, error, "a launched plugin did not join");
+                Duration::ZERO
+            }
+        }
+    }
+
+    /// Waits until the process has ended, or is to.
+    async fn over(&mut self, process: &Process) {
+        tokio::select! {
+            () = process.ended() => {}
+            () = wished(&mut self.wish, Wish::Leave) => {}
+        }
+    }
+
+    /// Waits until a plugin's time is over, and sees that its connection is.
+    async fn stay(&mut self, process: &Process, plugin: &Arc<dyn Plugin>, mux: &Mux) {
+        tokio::select! {
+            biased;
+            _ = mux.closed() => {}
+            () = self.shared.stopping.cancelled() => {
+                // Whoever stops tells all plugins to go, and closes them.
+                let _ = timeout(2 * self.shared.config.shutdown_grace, mux.closed()).await;
+            }
+            () = process.ended() => {
+                let _ = timeout(LAST_WORDS, mux.closed()).await;
+            }
+            () = wished(&mut self.wish, Wish::Leave) => match self.entry(plugin) {
+                Some(entry) => leave(entry, "its program was removed").await,
+                // Another one has taken its place. It is leaving, and closed at the end of that.
+                None => _ = mux.closed().await,
+            },
+        }
+        plugin.close();
+    }
+
+    /// What stands for it among the plugins, if it is still asked.
+    fn entry(&self, plugin: &Arc<dyn Plugin>) -> Option<Arc<Entry>> {
+        let roster = self.shared.roster();
+        roster.entries().iter().find(|entry| Arc::ptr_eq(&entry.plugin, plugin)).cloned()
+    }
+}
+
+/// Waits until at least this is wanted.
+pub(super) async fn wished(wish: &mut watch::Receiver<Wish>, least: Wish) {
+    if wish.wait_for(|wish| *wish >= least).await.is_err() {
+        // Nobody wishes anything any more.
+        std::future::pending().await
+    }
+}

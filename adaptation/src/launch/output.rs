@@ -1,0 +1,161 @@
+//! What a launched plugin writes, line by line into the log.
+
+use std::time::Duration;
+
+use nri_proto::PluginId;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+/// The longest line. What is longer is cut.
+pub(crate) const MAX_LINE: usize = 8 << 10;
+/// So many lines go into the log in an interval. A plugin must not wait for its log, so the others are left out.
+const LINES: u32 = 500;
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How long what is left of it is read when the plugin has ended. Something that it left behind may keep the pipe open.
+const DRAIN: Duration = Duration::from_millis(100);
+
+/// Logs what comes out of a pipe until its end, or until shortly after the plugin has `ended`.
+pub(super) async fn forward(
+    mut pipe: impl AsyncRead + Unpin,
+    plugin: PluginId,
+    stream: &'static str,
+    ended: CancellationToken,
+) {
+    let over = async {
+        ended.cancelled().await;
+        tokio::time::sleep(DRAIN).await;
+    };
+    tokio::pin!(over);
+    let mut log = Log { plugin, stream, quota: Quota::new(Instant::now()) };
+    let (mut lines, mut buffer) = (Lines::default(), [0; 4096]);
+    loop {
+        let n_read = tokio::select! {
+            n_read = pipe.read(&mut buffer) => n_read.unwrap_or(0),
+            () = &mut over => 0,
+        };
+        if n_read == 0 {
+            break;
+        }
+        lines.push(&buffer[..n_read], |line, n_cut| log.write(line, n_cut));
+    }
+    lines.finish(|line, n_cut| log.write(line, n_cut));
+    log.finish();
+}
+
+struct Log {
+    plugin: PluginId,
+    stream: &'static str,
+    quota: Quota,
+}
+
+impl Log {
+    fn write(&mut self, line: &[u8], n_cut: usize) {
+        let (may, n_left_out) = self.quota.take(Instant::now());
+        self.left_out(n_left_out);
+        if may {
+            let (plugin, stream, text) = (&self.plugin, self.stream, printable(line));
+            match n_cut {
+                0 => info!(target: "nri_plugin", %plugin, stream, "{text}"),
+                _ => info!(target: "nri_plugin", %plugin, stream, n_cut, "{text}"),
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        let n_left_out = std::mem::take(&mut self.quota.n_left_out);
+        self.left_out(n_left_out);
+    }
+
+    fn left_out(&self, n_left_out: u64) {
+        if n_left_out > 0 {
+            let (plugin, stream) = (&self.plugin, self.stream);
+            warn!(target: "nri_plugin", %plugin, stream, n_left_out, "it writes more lines than are logged");
+        }
+    }
+}
+
+/// A line without what could make it look like several, or like something else.
+fn printable(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    let mut printable = String::with_capacity(text.len());
+    for c in text.trim_end_matches('\r').chars() {
+        match c {
+            '\t' => printable.push(c),
+            c if c.is_control() => printable.extend(c.escape_default()),
+            c => printable.push(c),
+        }
+    }
+    printable
+}
+
+/// Bytes as lines.
+#[derive(Debug, Default)]
+struct Lines {
+    line: Vec<u8>,
+    /// How much of this line was too much.
+    n_cut: usize,
+}
+
+impl Lines {
+    /// Takes bytes, and hands out each line that is whole, with how much of it was cut.
+    fn push(&mut self, bytes: &[u8], mut take: impl FnMut(&[u8], usize)) {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (text, is_whole) = match part.strip_suffix(b"\n") {
+                Some(text) => (text, true),
+                None => (part, false),
+            };
+            let room = MAX_LINE - self.line.len();
+            let kept = &text[..text.len().min(room)];
+            self.line.extend_from_slice(kept);
+            self.n_cut += text.len() - kept.len();
+            if is_whole {
+                self.hand_out(&mut take);
+            }
+        }
+    }
+
+    /// Hands out what has no end.
+    fn finish(&mut self, mut take: impl FnMut(&[u8], usize)) {
+        if !self.line.is_empty() {
+            self.hand_out(&mut take);
+        }
+    }
+
+    fn hand_out(&mut self, take: &mut impl FnMut(&[u8], usize)) {
+        take(&self.line, std::mem::take(&mut self.n_cut));
+        self.line.clear();
+    }
+}
+
+/// How many lines may go into the log.
+#[derive(Debug)]
+struct Quota {
+    since: Instant,
+    n_taken: u32,
+    n_left_out: u64,
+}
+
+impl Quota {
+    fn new(now: Instant) -> Self {
+        Self { since: now, n_taken: 0, n_left_out: 0 }
+    }
+
+    /// Whether one more may, and how many were left out in the interval before, if a new one begins.
+    fn take(&mut self, now: Instant) -> (bool, u64) {
+        let mut n_left_out = 0;
+        if now.saturating_duration_since(self.since) >= INTERVAL {
+            n_left_out = std::mem::replace(self, Self::new(now)).n_left_out;
+        }
+        let may = self.n_taken < LINES;
+        match may {
+            true => self.n_taken += 1,
+            false => self.n_left_out += 1,
+        }
+        (may, n_left_out)
+    }
+}
+
+#[cfg(test)]
+mod tests;

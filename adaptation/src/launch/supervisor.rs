@@ -1,0 +1,65 @@
+//! Keeps one program running.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use super::backoff::Backoff;
+use super::directory::Found;
+use super::instance::{Instance, wished};
+use super::lineage::{Lineage, Wish};
+use crate::events::Happening;
+use crate::shared::Shared;
+
+/// Keeps one program running, until another takes its place or the runtime goes away.
+pub(super) struct Supervisor {
+    pub(super) shared: Arc<Shared>,
+    pub(super) found: Found,
+    pub(super) lineage: Arc<Lineage>,
+    pub(super) wish: watch::Receiver<Wish>,
+    /// Dropped when it has joined, or has failed to for the first time.
+    pub(super) tried: Option<mpsc::Sender<Infallible>>,
+}
+
+impl Supervisor {
+    pub(super) async fn run(mut self) {
+        let mut backoff = Backoff::default();
+        while let Some(pause) = self.run_once(&mut backoff).await {
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = wished(&mut self.wish, Wish::GiveWay) => return,
+                () = self.shared.stopping.cancelled() => return,
+            }
+        }
+    }
+
+    /// Returns the pause until the next time, if there is to be one.
+    async fn run_once(&mut self, backoff: &mut Backoff) -> Option<Duration> {
+        let Self { shared, found, lineage, wish, tried } = self;
+        let mut instance = Instance { shared, found, wish: wish.clone() };
+        let joined = || {
+            lineage.joined(wish);
+            drop(tried.take());
+        };
+        let run = instance.run(joined).await;
+        drop(tried.take());
+        let up = run.as_ref().map_or(Duration::ZERO, |run| run.up);
+        let is_over = shared.stopping.is_cancelled() || *wish.borrow() > Wish::Stay;
+        let again_in = (!is_over).then(|| backoff.after(up));
+        let plugin = found.id.clone();
+        shared.watchers.tell(match run {
+            Ok(run) => {
+                let status = run.status.map_or_else(|| "unknown".to_owned(), |status| status.to_string());
+                Happening::Exited { plugin, status, again_in }
+            }
+            Err(error) => {
+                let cause = error.source().map_or_else(String::new, |cause| format!(": {cause}"));
+                Happening::NotLaunched { plugin, reason: format!("{error}{cause}"), again_in }
+            }
+        });
+        again_in
+    }
+}

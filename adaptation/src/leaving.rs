@@ -1,0 +1,18 @@
+//! How a plugin leaves whose time is over, while the runtime goes on.
+
+use std::sync::Arc;
+
+use tokio::time::timeout;
+
+use crate::entry::Entry;
+
+/// Lets a plugin go: it answers what it was asked, hears that it is to go, and is closed. Each of them has its limit.
+pub(crate) async fn leave(entry: Arc<Entry>, reason: &str) {
+    // Whoever waits to ask it is told when it is closed. Its lanes are not given back before.
+    let lanes = timeout(entry.request_timeout(), entry.all_lanes()).await;
+    if lanes.is_ok() {
+        // It is closed all the same.
+        let _ = timeout(entry.shared.config.shutdown_grace, entry.plugin.shutdown()).await;
+    }
+    entry.close(reason);
+}

@@ -1,0 +1,97 @@
+//! Programs that come and go while the runtime runs.
+
+use std::fs;
+use std::time::Duration;
+
+use nri_adaptation::Notice;
+use nri_proto::Pod;
+
+use crate::node::{Node, is_there, until};
+use crate::plugin;
+
+#[tokio::test]
+async fn programs_that_are_added_replaced_and_removed_are_plugins_accordingly() {
+    let mut node = Node::new();
+    node.launch().await;
+    assert_eq!(node.plugins(), [""; 0]);
+
+    node.put("10-a", plugin::script());
+    let old = node.launched().await;
+    node.until("10-a joined").await;
+
+    // The new one first.
+    node.put("10-a", plugin::script());
+    let new = node.launched().await;
+    assert_ne!(old, new);
+    let mut happened = node.until("10-a exited").await;
+    happened[..2].sort();
+    assert_eq!(
+        happened,
+        ["10-a closed: another plugin of the same name took its place", "10-a joined", "10-a exited: exit status: 0",]
+    );
+    assert!(!is_there(old) && is_there(new));
+    assert_eq!(node.plugins(), ["10-a"]);
+
+    fs::remove_file(node.path("plugins/10-a")).unwrap();
+    assert_eq!(
+        node.until("10-a exited").await,
+        ["10-a closed: its program was removed", "10-a exited: exit status: 0"]
+    );
+    assert!(!is_there(new));
+    assert_eq!(node.plugins(), [""; 0]);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn an_old_program_stays_until_a_new_one_has_joined() {
+    let mut node = Node::new();
+    node.put("10-a", plugin::script());
+    node.launch().await;
+    let old = node.launched().await;
+    // One that fails takes nobody's place.
+    node.put("10-a", "#!/bin/sh\nexit 1\n");
+    let happened = node.until("10-a exited: exit status: 1").await;
+    assert_eq!(happened, ["10-a joined", "10-a launched", "10-a exited: exit status: 1, again in 1s"]);
+    assert!(is_there(old));
+    assert_eq!(node.plugins(), ["10-a"]);
+    // One that does not, does.
+    node.put("10-a", plugin::script());
+    node.until("10-a joined").await;
+    until(|| !is_there(old)).await;
+    assert_eq!(node.plugins(), ["10-a"]);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_plugin_that_is_being_replaced_or_removed_answers_what_it_was_asked() {
+    let mut node = Node::new();
+    node.put("10-a", plugin::script());
+    node.launch().await;
+    node.until("10-a joined").await;
+    let slow = || async {
+        let operation = node.nri.begin(Pod { id: "slow".to_owned(), ..Pod::default() });
+        let answered = operation.notify(Notice::RunPod).await;
+        // Without a plugin nobody waits for anything.
+        tokio::task::yield_now().await;
+        answered
+    };
+    // All the time while it changes hands, one after the other.
+    let replaced = async {
+        node.put("10-a", plugin::script());
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        fs::remove_file(node.path("plugins/10-a")).unwrap();
+        until(|| node.plugins().is_empty()).await;
+    };
+    let mut replaced = Box::pin(replaced);
+    loop {
+        tokio::select! {
+            () = &mut replaced => break,
+            answered = slow() => answered.unwrap(),
+        }
+    }
+    drop(replaced);
+    let happened = node.happened();
+    assert!(happened.iter().any(|line| line.starts_with("10-a closed: another plugin")), "{happened:?}");
+    assert!(!happened.iter().any(|line| line.contains("silent") || line.contains("late")), "{happened:?}");
+    node.stop().await;
+}

@@ -1,0 +1,61 @@
+//! What plugins write.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use tracing::subscriber::NoSubscriber;
+
+use crate::node::Node;
+
+/// A log in memory.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// On one thread, which the log is set for.
+#[tokio::test]
+async fn what_a_plugin_writes_is_in_the_log_line_by_line_with_its_name() {
+    // Where there is one log, tracing asks the thread that comes first to an event whether it is wanted, for all of them. The
+    // other tests have no log, and what they come to first would not be in ours. So there are two.
+    let _other = tracing::Dispatch::new(NoSubscriber::default());
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber =
+        tracing_subscriber::fmt().with_writer(move || writer.clone()).without_time().with_ansi(false).finish();
+    let _log = tracing::subscriber::set_default(subscriber);
+
+    let mut node = Node::new();
+    let commands = r"echo one; echo two >&2
+        printf '\033[31mred\nnot ended'
+        head -c 100000 /dev/zero | tr '\0' x >&2; echo >&2
+        exit 3";
+    node.put("10-talker", node.script(commands));
+    node.put("bad name", "#!/bin/sh\n");
+    node.launch().await;
+    node.until("10-talker exited: exit status: 3").await;
+    node.stop().await;
+
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let has = |line: &str| assert!(text.lines().any(|other| other == line), "no {line:?} in {text}");
+    has(r#" INFO nri_plugin: one plugin=10-talker stream="stdout""#);
+    has(r#" INFO nri_plugin: two plugin=10-talker stream="stderr""#);
+    has(r#" INFO nri_plugin: \u{1b}[31mred plugin=10-talker stream="stdout""#);
+    has(r#" INFO nri_plugin: not ended plugin=10-talker stream="stdout""#);
+    has(&format!(
+        r#" INFO nri_plugin: {} plugin=10-talker stream="stderr" n_cut={}"#,
+        "x".repeat(8192),
+        100_000 - 8192
+    ));
+    assert!(text.contains("bad name error="), "{text}");
+    assert!(text.contains("process of a plugin has ended plugin=10-talker status=\"exit status: 3\""), "{text}");
+}

@@ -1,0 +1,10 @@
+//! Plugins that an adaptation launches, as processes.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests, and what they share")]
+
+mod changes;
+mod ends;
+mod log;
+mod node;
+mod plugin;
+mod start;

@@ -1,0 +1,169 @@
+//! A runtime with a directory of plugins.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nri_adaptation::snapshot::Snapshot;
+use nri_adaptation::{Adaptation, Config, Happening, Metrics, Source};
+use nri_proto::{Eviction, PluginId, Update};
+use tokio::sync::broadcast::Receiver;
+use tokio::time::timeout;
+
+/// Longer than anything here takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A runtime without any pods, and a directory of plugins, `plugins`, among others.
+pub(crate) struct Node {
+    pub(crate) nri: Adaptation,
+    pub(crate) counts: Arc<Counts>,
+    happenings: Receiver<Happening>,
+    directory: tempfile::TempDir,
+}
+
+/// How often processes were started, how often they have ended, and how often they are started again.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) n_launched: AtomicUsize,
+    pub(crate) n_exited: AtomicUsize,
+    pub(crate) n_again: AtomicUsize,
+}
+
+impl Metrics for Counts {
+    fn launched(&self, _: &PluginId) {
+        self.n_launched.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn exited(&self, _: &PluginId, status: Option<&str>, again_in: Option<Duration>) {
+        self.n_exited.fetch_add(usize::from(status.is_some()), Ordering::Relaxed);
+        self.n_again.fetch_add(usize::from(again_in.is_some()), Ordering::Relaxed);
+    }
+}
+
+struct Nothing;
+
+#[async_trait]
+impl Source for Nothing {
+    async fn snapshot(&self) -> Snapshot {
+        Snapshot::default()
+    }
+
+    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
+        updates
+    }
+}
+
+impl Node {
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["plugins", "conf.d"] {
+            fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        let config = Config {
+            socket: Some(directory.path().join("nri.sock")),
+            plugin_path: Some(directory.path().join("plugins")),
+            plugin_config_path: Some(directory.path().join("conf.d")),
+            shutdown_grace: Duration::from_millis(500),
+            ..Config::default()
+        };
+        let counts = Arc::new(Counts::default());
+        let nri = Adaptation::with_metrics(config, Arc::new(Nothing), Arc::clone(&counts) as Arc<dyn Metrics>);
+        Self { happenings: nri.watch_plugins(), nri, counts, directory }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Puts a program in place of the one that may be there, in one step.
+    pub(crate) fn put(&self, name: &str, text: impl AsRef<[u8]>) {
+        let new = self.path("new");
+        fs::write(&new, text).unwrap();
+        fs::set_permissions(&new, Permissions::from_mode(0o755)).unwrap();
+        fs::rename(new, self.path("plugins").join(name)).unwrap();
+    }
+
+    /// A script that runs `commands` with the directory as `$dir`.
+    pub(crate) fn script(&self, commands: &str) -> String {
+        format!("#!/bin/sh\ndir={}\n{commands}\n", self.directory.path().display())
+    }
+
+    pub(crate) async fn launch(&self) {
+        timeout(PATIENCE, self.nri.launch()).await.expect("launching hangs").unwrap();
+    }
+
+    pub(crate) async fn stop(&self) {
+        timeout(PATIENCE, self.nri.stop()).await.expect("stopping hangs");
+    }
+
+    pub(crate) fn plugins(&self) -> Vec<String> {
+        self.nri.plugins().into_iter().map(|plugin| plugin.id.to_string()).collect()
+    }
+
+    pub(crate) async fn next(&mut self) -> Happening {
+        timeout(PATIENCE, self.happenings.recv()).await.expect("nothing happens").unwrap()
+    }
+
+    /// What has happened, shortly, since it was asked last.
+    pub(crate) fn happened(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.happenings.try_recv().ok()).map(|happening| short(&happening)).collect()
+    }
+
+    /// Waits until this happens, and returns all that did until then.
+    pub(crate) async fn until(&mut self, wanted: &str) -> Vec<String> {
+        let mut happened = Vec::new();
+        loop {
+            happened.push(short(&self.next().await));
+            if happened.last().is_some_and(|last| last.starts_with(wanted)) {
+                return happened;
+            }
+        }
+    }
+
+    /// Waits until a process was started, and returns its number.
+    pub(crate) async fn launched(&mut self) -> u32 {
+        loop {
+            if let Happening::Launched { pid, .. } = self.next().await {
+                return pid;
+            }
+        }
+    }
+}
+
+/// A happening without what is never the same.
+pub(crate) fn short(happening: &Happening) -> String {
+    let again = |again_in: &Option<Duration>| again_in.map(|pause| format!(", again in {pause:?}")).unwrap_or_default();
+    match happening {
+        Happening::Launched { plugin, .. } => format!("{plugin} launched"),
+        Happening::NotLaunched { plugin, reason, again_in } => {
+            format!("{plugin} not launched: {reason}{}", again(again_in))
+        }
+        Happening::Exited { plugin, status, again_in } => format!("{plugin} exited: {status}{}", again(again_in)),
+        Happening::Joined { plugin, .. } => format!("{plugin} joined"),
+        Happening::Closed { plugin, reason } => format!("{plugin} closed: {reason}"),
+        Happening::Refused { plugin, reason } => format!("{plugin} refused: {reason}"),
+        Happening::Overdue { pod, .. } => format!("an operation of {pod} is overdue"),
+        Happening::State { plugin, state } => format!("{plugin} {state}"),
+        Happening::Late { plugin, .. } => format!("{plugin} late"),
+        Happening::Asked { plugin, event, .. } => format!("{plugin} asked {}", event.rpc()),
+    }
+}
+
+/// Whether there is such a process, be it a zombie.
+pub(crate) fn is_there(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
+}
+
+/// Waits until it is so.
+pub(crate) async fn until(is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(PATIENCE, waiting).await.expect("it never comes to that");
+}

@@ -1,0 +1,95 @@
+//! A plugin for the tests to launch: this very program, run by a script.
+//!
+//! It writes what it is configured with to its standard output, and hears of nothing else but its end.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nri_proto::call::{Client, Method, ServeLimits, serve};
+use nri_proto::mux::{ChannelId, Limits, Mux};
+use nri_proto::{api, service};
+use protobuf::Message as _;
+use tokio::net::UnixStream;
+use tokio_util::sync::CancellationToken;
+use ttrpc::r#async::TtrpcContext;
+
+/// A script that runs it. Its connection becomes its standard input, which can be had without `unsafe`.
+pub(crate) fn script() -> String {
+    let program = std::env::current_exe().unwrap();
+    format!(
+        "#!/bin/sh\nexec {} plugin::it_is_a_plugin --exact --ignored --nocapture --test-threads=1 <&3 3<&-\n",
+        program.display()
+    )
+}
+
+struct Plugin;
+
+#[async_trait]
+impl service::Plugin for Plugin {
+    async fn configure(
+        &self,
+        _: &TtrpcContext,
+        request: api::ConfigureRequest,
+    ) -> ttrpc::Result<api::ConfigureResponse> {
+        write(&format!("configured with {:?}", request.config));
+        Ok(api::ConfigureResponse::new())
+    }
+
+    async fn synchronize(
+        &self,
+        _: &TtrpcContext,
+        _: api::SynchronizeRequest,
+    ) -> ttrpc::Result<api::SynchronizeResponse> {
+        Ok(api::SynchronizeResponse::new())
+    }
+
+    async fn run_pod_sandbox(
+        &self,
+        _: &TtrpcContext,
+        request: api::RunPodSandboxRequest,
+    ) -> ttrpc::Result<api::RunPodSandboxResponse> {
+        if request.pod.id == "slow" {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        Ok(api::RunPodSandboxResponse::new())
+    }
+
+    async fn shutdown(&self, _: &TtrpcContext, _: api::Empty) -> ttrpc::Result<api::Empty> {
+        write("told to go");
+        Ok(api::Empty::new())
+    }
+}
+
+/// Not with `println`, which fails when nobody reads it any more.
+fn write(line: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
+#[tokio::test]
+#[ignore = "it is a plugin, which other tests launch"]
+async fn it_is_a_plugin() {
+    let socket = std::os::unix::net::UnixStream::from(io::stdin().as_fd().try_clone_to_owned().unwrap());
+    socket.set_nonblocking(true).unwrap();
+    let ids = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
+    let stream = UnixStream::from_std(socket).unwrap();
+    let (mux, [served, requests]) = Mux::on_unix(stream, ids, Limits::default()).unwrap();
+    mux.admit();
+    let services = Arc::new(service::create_plugin(Arc::new(Plugin)));
+    let serving = CancellationToken::new();
+    tokio::spawn(serve(served, services, ServeLimits::default(), serving.clone()));
+    // Not as it was launched: that does not matter.
+    let id = api::RegisterPluginRequest {
+        plugin_name: "somebody else".to_owned(),
+        plugin_idx: "x".to_owned(),
+        ..Default::default()
+    };
+    let method = Method { service: "nri.pkg.api.v1alpha1.Runtime", name: "RegisterPlugin" };
+    let client = Client::new(requests);
+    client.call(method, id.write_to_bytes().unwrap().into(), Duration::from_secs(5)).await.unwrap();
+    mux.closed().await;
+    write("it is over");
+}

@@ -1,0 +1,46 @@
+//! What `make run` shows.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+/// The examples that are built with the tests of the whole workspace.
+fn example(name: &str) -> Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let target = own.parent().and_then(|deps| deps.parent()).context("tests lie below the target directory")?;
+    Ok(target.join("examples").join(name))
+}
+
+#[test]
+fn the_demonstration_shows_who_changed_what_and_leaves_nothing() -> Result<()> {
+    for name in ["demo", "ulimit-adjuster", "device-injector"] {
+        let program = example(name)?;
+        if !program.exists() {
+            // Not with `eprintln`, whose text a test that passes keeps to itself.
+            writeln!(io::stderr(), "skipped: the demonstration: {} was not built", program.display())?;
+            return Ok(());
+        }
+    }
+    let place = tempfile::tempdir()?;
+    let shown = Command::new(example("demo")?).env("TMPDIR", place.path()).output()?;
+    let text = String::from_utf8(shown.stdout)?;
+    ensure!(shown.status.success(), "{text}{}", String::from_utf8_lossy(&shown.stderr));
+    let expected = [
+        "10-ulimit-adjuster  joined, to be told of CreateContainer",
+        "20-device-injector  joined, to be told of CreateContainer",
+        "not created: plugin 10-ulimit-adjuster failed to handle CreateContainer request: failed to parse type: \"nofiles\"",
+        "app    10-ulimit-adjuster set Rlimits RLIMIT_NOFILE: ",
+        "app    20-device-injector set Devices /dev/fuse: ",
+        "typo   10-ulimit-adjuster refused CreateContainer",
+        "10-ulimit-adjuster   2 requests, ",
+        "20-device-injector  ended, exit status: 0",
+    ];
+    for line in expected {
+        ensure!(text.contains(line), "it does not say {line:?}: {text}");
+    }
+    ensure!(!text.contains('\x1b'), "it is coloured, and this is no terminal: {text}");
+    ensure!(place.path().read_dir()?.next().is_none(), "it left something behind");
+    Ok(())
+}
