@@ -105,7 +105,8 @@ impl Act {
             return;
         }
         let mut said = self.said();
-        said.holders.retain(|holder| !Arc::ptr_eq(&holder.entry, entry));
+        // Those that failed to join are gone.
+        said.holders.retain(|holder| !Arc::ptr_eq(&holder.entry, entry) && !holder.entry.closed.is_cancelled());
         let mut holder = Holder { entry: Arc::clone(entry), given: Some(0), told: Vec::new() };
         if said.phase == Phase::Overdue {
             let requests = self.requests(&mut said);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nri_proto::{Event, PluginId, Pod};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) turns: Turns,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
+    /// Places for plugins that another one has replaced, and that may finish what they do.
+    leaving: Arc<Semaphore>,
     /// How many plugins are being synchronized.
     pub(crate) joining: watch::Sender<usize>,
     /// Rung when a plugin was let in, or was not.
@@ -50,6 +52,9 @@ pub(crate) struct Shared {
     #[cfg(test)]
     pub(crate) mistake: std::sync::OnceLock<Mistake>,
 }
+
+/// How many plugins may be on their way out at a time. A peer that comes again and again is not given time each time.
+const MAX_LEAVING: usize = 8;
 
 /// What could be done wrong.
 #[cfg(test)]
@@ -101,6 +106,7 @@ impl Shared {
             turns: Turns::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
+            leaving: Arc::new(Semaphore::new(MAX_LEAVING)),
             joining: watch::Sender::new(0),
             arrived: Notify::new(),
             plugins: Mutex::default(),
@@ -280,7 +286,13 @@ impl Shared {
             // Now, and not when it has left: the other one is there already.
             let (plugin, reason) = (replaced.id.clone(), "another plugin of the same name took its place");
             self.watchers.tell(Happening::Closed { plugin, reason: reason.to_owned() });
-            self.spawn(leave(replaced, reason));
+            match Arc::clone(&self.leaving).try_acquire_owned() {
+                Ok(place) => self.spawn(async move {
+                    leave(replaced, reason).await;
+                    drop(place);
+                }),
+                Err(_) => replaced.close(reason),
+            }
         }
         self.spawn(Arc::clone(self).look_after(Arc::clone(entry)));
         Ok(())

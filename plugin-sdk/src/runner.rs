@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nri_proto::PluginId;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -136,8 +137,10 @@ impl Runner {
         let Some(opened) = opening.await else { return Ok(End::Stopped) };
         let (plugin, runtime) = (Arc::clone(&self.plugin), self.runtime.clone());
         let service = Arc::new(Service::new(plugin, runtime, self.terms.clone(), progress.was_refused));
+        let begun = Instant::now();
         let outcome = session::run(opened?, &self.id, &service, &self.runtime, self.times, shutdown).await;
-        progress.note(&service.steps().borrow(), &outcome);
+        let has_lasted = self.reconnect.is_none_or(|backoff| begun.elapsed() >= backoff.most);
+        progress.note(&service.steps().borrow(), &outcome, has_lasted);
         outcome
     }
 
@@ -161,7 +164,7 @@ impl Runner {
 struct Progress {
     /// A runtime has let the plugin in before.
     was_in: bool,
-    /// Attempts that failed since.
+    /// Attempts that failed since a connection has lasted.
     failures: u32,
     /// The last runtime left when it was told what the plugin wants to hear of: it may not know all of that.
     was_refused: bool,
@@ -170,10 +173,12 @@ struct Progress {
 }
 
 impl Progress {
-    fn note(&mut self, step: &Step, outcome: &Result<End, RunError>) {
+    fn note(&mut self, step: &Step, outcome: &Result<End, RunError>, has_lasted: bool) {
         match (step, outcome) {
             (Step::Synchronized | Step::ShutDown, _) => {
-                *self = Self { was_in: true, ..Self::default() };
+                // One that lets the plugin in and at once out again is not to be synchronized with ten times a second.
+                let failures = if has_lasted { 0 } else { self.failures };
+                *self = Self { was_in: true, failures, ..Self::default() };
             }
             (Step::Configured { may_be_refused: true }, Err(RunError::LeftEarly { .. } | RunError::Register(_)))
                 if !self.was_refused =>

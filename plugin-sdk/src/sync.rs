@@ -19,6 +19,8 @@ pub(crate) struct Parts {
     pub(crate) pods: Vec<Pod>,
     pub(crate) containers: Vec<Container>,
     bytes: usize,
+    /// What they weigh, in entries.
+    weight: usize,
 }
 
 enum Part {
@@ -54,8 +56,9 @@ impl Parts {
             return Err(PartError::TooLarge(limit));
         }
         self.bytes = bytes;
-        let entries = FEW_ENTRIES + part.len() / BYTES_PER_ENTRY;
-        bounded::weigh::<api::SynchronizeRequest>(part, OBJECT_WEIGHT, entries)?;
+        // Of all parts together: many small ones may be a flood, too.
+        let entries = (FEW_ENTRIES + bytes / BYTES_PER_ENTRY).saturating_sub(self.weight);
+        self.weight += bounded::weigh::<api::SynchronizeRequest>(part, OBJECT_WEIGHT, entries)?;
         let request = api::SynchronizeRequest::parse_from_tokio_bytes(part).map_err(BoundedError::from)?;
         let api::SynchronizeRequest { pods, containers, more, special_fields: _ } = request;
         self.pods.extend(pods.into_iter().map(Pod::from));

@@ -27,6 +27,9 @@ pub(super) struct Supervisor {
 impl Supervisor {
     pub(super) async fn run(mut self) {
         let mut backoff = Backoff::default();
+        if self.shared.stopping.is_cancelled() {
+            return;
+        }
         while let Some(pause) = self.run_once(&mut backoff).await {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}

@@ -126,6 +126,40 @@ async fn a_second_plugin_of_the_same_name_takes_over() {
     assert_eq!(nri.plugins().len(), 1);
 }
 
+/// A plugin that does not answer is asked, and another takes its place.
+async fn replace_a_stuck_one(nri: &Arc<Adaptation>, pod_id: String) {
+    let asking = Arc::clone(nri);
+    tokio::spawn(async move { asking.begin(pod(&pod_id)).notify(Notice::RunPod).await });
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let next = FakePlugin::new("next", LIFE, Manner::Never, &Diary::default());
+    nri.admit("10-a".parse().unwrap(), next as _).await.unwrap();
+}
+
+async fn with_a_stuck_one() -> Arc<Adaptation> {
+    let stuck = FakePlugin::new("stuck", LIFE, Manner::Never, &Diary::default());
+    Arc::new(adaptation("[plugins.a]\nrequest_timeout = \"60s\"", &[("10-a", &stuck)]).await)
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_does_not_wait_for_a_plugin_that_was_replaced() {
+    let nri = with_a_stuck_one().await;
+    replace_a_stuck_one(&nri, "p".to_owned()).await;
+    let begun = Instant::now();
+    nri.stop().await;
+    assert!(begun.elapsed() < SECOND * 10, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_plugins_that_are_replaced_again_and_again_few_may_finish_what_they_do() {
+    let nri = with_a_stuck_one().await;
+    let mut replaced = Vec::new();
+    for number in 0..20 {
+        replaced.push(Arc::clone(&nri.shared.roster().entries()[0]));
+        replace_a_stuck_one(&nri, number.to_string()).await;
+    }
+    assert_eq!(replaced.iter().filter(|entry| !entry.closed.is_cancelled()).count(), 8);
+}
+
 #[tokio::test(start_paused = true)]
 async fn stopping_tells_plugins_to_go_and_leaves_no_task() {
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();

@@ -115,6 +115,21 @@ async fn attempts_come_less_and_less_often() {
     assert_eq!(running.ended().await, "well");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_lets_it_in_and_out_again_is_not_stormed() {
+    let (runtimes, streams): (Vec<_>, Vec<_>) = (0..6).map(|_| FakeRuntime::new(Manner::Accepts)).unzip();
+    let (running, attempts) = among(streams, starts());
+    for runtime in &runtimes {
+        runtime.admit().await;
+        runtime.mux.close();
+    }
+    let times = attempts.times();
+    let gaps: Vec<_> = times.windows(2).take(5).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps[0] < SECOND / 5 && gaps[4] >= SECOND / 2, "{gaps:?}");
+    running.shutdown.cancel();
+    assert_eq!(running.ended().await, "well");
+}
+
 #[test]
 fn each_wait_is_twice_the_last_up_to_a_limit() {
     let backoff = Backoff::default();

@@ -62,6 +62,20 @@ async fn a_flood_of_empty_pods_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_flood_in_small_parts_is_refused_too() {
+    let (runtime, running) = pair(Manner::Accepts, starts());
+    configured(&runtime).await;
+    let few = Bytes::from(part(1_000, &[], true).write_to_bytes().unwrap());
+    let mut n_taken = 0;
+    while runtime.raw("Synchronize", few.clone()).await.is_ok() {
+        n_taken += 1;
+        assert!(n_taken < 100, "nobody counts");
+    }
+    assert!(n_taken >= 2, "as many may come in any case");
+    assert!(running.plugin.lines().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_is_full_is_not_a_flood() {
     let (runtime, running) = pair(Manner::Accepts, starts());
     configured(&runtime).await;

@@ -18,17 +18,23 @@ use self::file::File;
 use super::yaml::{self, YamlError};
 use crate::generator::HostError;
 
-/// The CDI devices of a machine.
+/// The CDI devices of a machine, as they were when they were read. Drivers add and remove them at any time, so read them for each
+/// container, or whenever the directories change:
 ///
 /// ```
 /// use cri_domain::generator::Host;
 /// use cri_domain::generator::host::CdiDevices;
 ///
-/// let (devices, problems) = CdiDevices::read(&CdiDevices::DIRECTORIES);
-/// for problem in problems {
-///     println!("{problem}");
-/// }
-/// let host = Host { cdi: Some(Box::new(move |spec, names| devices.inject(spec, names))), ..Host::default() };
+/// let host = Host {
+///     cdi: Some(Box::new(|spec, names| {
+///         let (devices, problems) = CdiDevices::read(&CdiDevices::DIRECTORIES);
+///         for problem in problems {
+///             println!("{problem}");
+///         }
+///         devices.inject(spec, names)
+///     })),
+///     ..Host::default()
+/// };
 /// ```
 #[derive(Debug, Default)]
 pub struct CdiDevices {
