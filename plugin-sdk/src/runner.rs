@@ -164,8 +164,10 @@ impl Runner {
 struct Progress {
     /// A runtime has let the plugin in before.
     was_in: bool,
-    /// Attempts that failed since a connection has lasted.
+    /// Attempts that failed since. Connections that did not last count, too.
     failures: u32,
+    /// Connections in a row that did not last.
+    n_short: u32,
     /// The last runtime left when it was told what the plugin wants to hear of: it may not know all of that.
     was_refused: bool,
     /// And nobody has tried with less since.
@@ -177,8 +179,8 @@ impl Progress {
         match (step, outcome) {
             (Step::Synchronized | Step::ShutDown, _) => {
                 // One that lets the plugin in and at once out again is not to be synchronized with ten times a second.
-                let failures = if has_lasted { 0 } else { self.failures };
-                *self = Self { was_in: true, failures, ..Self::default() };
+                let n_short = if has_lasted { 0 } else { self.n_short.saturating_add(1) };
+                *self = Self { was_in: true, failures: n_short.saturating_sub(1), n_short, ..Self::default() };
             }
             (Step::Configured { may_be_refused: true }, Err(RunError::LeftEarly { .. } | RunError::Register(_)))
                 if !self.was_refused =>
