@@ -6,8 +6,6 @@
 mod alike;
 mod generator;
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::path::Path;
 
@@ -16,31 +14,18 @@ use cri_domain::generator::{Host, SpecError, adjust};
 use nri_proto::Field;
 use nri_tests::generating::{self, Case};
 use nri_tests::go;
-use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
+use proptest::test_runner::TestCaseError;
 use serde_json::Value;
 
 use self::alike::Alike;
 use self::generator::Generator;
-use crate::merge::{cases, seed};
+use crate::random::{cases, tally};
 
 #[test]
 fn specs_are_adjusted_as_go_adjusts_them() {
     let Ok(program) = go::program("generator") else { return };
-    let generator = RefCell::new(Generator::start(&program));
-    let tally = RefCell::new(BTreeMap::<Verdict, u32>::new());
-    let seed = seed();
-    let config =
-        Config { cases: cases(), rng_seed: RngSeed::Fixed(seed), failure_persistence: None, ..Config::default() };
-    let compared = TestRunner::new(config).run(&generating::case(), |case| {
-        let verdict = compare(&case, &mut generator.borrow_mut())?;
-        *tally.borrow_mut().entry(verdict).or_default() += 1;
-        Ok(())
-    });
-    if let Err(error) = compared {
-        panic!("NRI_SEED={seed} repeats this: {error}");
-    }
-    let tally = tally.into_inner();
-    eprintln!("seed {seed}: {tally:?}");
+    let mut generator = Generator::start(&program);
+    let tally = tally(&generating::case(), |case| compare(&case, &mut generator));
     let of = |verdict| tally.get(&verdict).copied().unwrap_or_default();
     assert!(of(Verdict::SameResult) >= cases() / 2, "too few come to the same: {tally:?}");
     assert!(of(Verdict::Nonsense) >= cases() / 20, "hardly anything is refused: {tally:?}");

@@ -17,6 +17,7 @@ mod mux;
 mod node;
 mod peer;
 mod program;
+mod random;
 mod rogue;
 mod runtime;
 mod schema;

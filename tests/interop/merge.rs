@@ -9,53 +9,24 @@ mod known;
 mod merged;
 mod merger;
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::{env, process};
-
 use nri_tests::go;
 use nri_tests::merging::{self, Case};
-use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
+use proptest::test_runner::TestCaseError;
 
 use self::alike::alike;
 use self::known::Known;
 use self::merged::Merged;
 use self::merger::Merger;
+use crate::random::{cases, tally};
 
 /// How often Go is asked again before it is said that it never tells the conflict that we tell.
 const TRIES: usize = 100;
 
-/// How many cases there are. A longer run is asked for with `NRI_LONG`.
-pub(crate) fn cases() -> u32 {
-    if env::var_os("NRI_LONG").is_some() { 30_000 } else { 2_000 }
-}
-
-/// `NRI_SEED` repeats a run.
-pub(crate) fn seed() -> u64 {
-    match env::var("NRI_SEED") {
-        Ok(seed) => seed.parse().expect("NRI_SEED is a number"),
-        Err(_) => std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() ^ u64::from(process::id()) << 32),
-    }
-}
-
 #[test]
 fn replies_are_merged_as_go_merges_them() {
     let Ok(program) = go::program("merger") else { return };
-    let merger = RefCell::new(Merger::start(&program));
-    let tally = RefCell::new(BTreeMap::<Verdict, u32>::new());
-    let seed = seed();
-    let config =
-        Config { cases: cases(), rng_seed: RngSeed::Fixed(seed), failure_persistence: None, ..Config::default() };
-    let compared = TestRunner::new(config).run(&merging::case(), |case| {
-        let verdict = compare(&case, &mut merger.borrow_mut())?;
-        *tally.borrow_mut().entry(verdict).or_default() += 1;
-        Ok(())
-    });
-    if let Err(error) = compared {
-        panic!("NRI_SEED={seed} repeats this: {error}");
-    }
-    let tally = tally.into_inner();
-    eprintln!("seed {seed}: {tally:?}");
+    let mut merger = Merger::start(&program);
+    let tally = tally(&merging::case(), |case| compare(&case, &mut merger));
     let of = |verdict| tally.get(&verdict).copied().unwrap_or_default();
     let (merged, refused) = (of(Verdict::SameResult), of(Verdict::SameConflict));
     assert!(merged + refused >= cases() * 4 / 5, "too many show a known difference: {tally:?}");
