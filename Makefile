@@ -21,7 +21,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Tools that `scripts/setup` installed come before the machine's own.
 export PATH := $(shell scripts/setup path):$(PATH)
 
-.PHONY: help build run test conformance bench bench-sdk bench-shim fuzz lint fmt install setup setup-go peers daemons clean
+.PHONY: help build run test conformance bench bench-api bench-sdk bench-shim fuzz lint fmt install setup setup-go peers daemons clean
 .DEFAULT_GOAL := help
 
 help: ## List what there is to make
@@ -63,6 +63,12 @@ bench: setup peers ## Measure us beside Go, in one interleaved run
 	    echo "relay-bench $$what"; \
 	    $(TARGET)/release/relay-bench $$what --write docs/benchmarks.md $(BENCH) || missed=1; \
 	done; exit $$missed
+
+# Instructions are counted, so it may run on a busy machine.
+bench-api: setup peers ## Measure what nri-api costs above the adaptation
+	@scripts/setup count
+	$(CARGO) build --release --bin api-bench
+	$(TARGET)/release/api-bench $(PEERS)/bin/v0.12.5/benchplugin --write docs/benchmarks.md
 
 # As small as a program that every node runs should be.
 bench-sdk: setup peers ## Measure a plugin of ours beside one on Go's stub

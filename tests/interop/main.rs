@@ -4,6 +4,7 @@
 
 mod adaptation;
 mod adjusting;
+mod books;
 mod call;
 mod containerd;
 mod envelope;
