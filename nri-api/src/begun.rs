@@ -37,7 +37,7 @@ impl Begun {
     }
 
     /// It is now. What a joining plugin is shown says so before the operation ends.
-    fn succeeds(&mut self) {
+    pub(crate) fn succeeds(&mut self) {
         let Some(operation) = self.operation.take() else { return };
         let space = &self.way.space;
         if self.with_pod {
@@ -90,13 +90,9 @@ impl PodUpdate {
     ///
     /// A plugin failed to hear that. The pod has its new limits all the same.
     pub async fn updated(self, pod: Pod) -> Result<(), Error> {
-        let Some(Posting { way, operation, pod: before, run: _ }) = self.0 else { return Ok(()) };
+        let Some(Posting { way, operation, pod: _, run: _ }) = self.0 else { return Ok(()) };
         operation.commit();
-        let Some(pending) = way.space.pods.claim_post(&before.id, None).await else { return Ok(()) };
-        let operation = way.begin(&Arc::new(pod));
-        let told = pending.make(operation.notify(Notice::PostUpdatePod)).await;
-        operation.commit();
-        Ok(told?)
+        way.post_pod(pod).await
     }
 }
 
@@ -212,7 +208,7 @@ pub(crate) struct Posting {
 
 impl Way {
     /// Tells plugins that something was done, unless it is too late for that. An operation of its own: what was done is done.
-    async fn post(
+    pub(crate) async fn post(
         &self,
         pod: &Arc<Pod>,
         container: Container,
@@ -223,6 +219,16 @@ impl Way {
         let Some(pending) = self.space.containers.claim_post(&id, run).await else { return Ok(()) };
         let operation = self.begin(pod);
         let told = pending.make(operation.notify(notice(container))).await;
+        operation.commit();
+        Ok(told?)
+    }
+
+    /// The same of a pod that has new limits.
+    pub(crate) async fn post_pod(&self, pod: Pod) -> Result<(), Error> {
+        let pod = Arc::new(pod);
+        let Some(pending) = self.space.pods.claim_post(&pod.id, None).await else { return Ok(()) };
+        let operation = self.begin(&pod);
+        let told = pending.make(operation.notify(Notice::PostUpdatePod)).await;
         operation.commit();
         Ok(told?)
     }

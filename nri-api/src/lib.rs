@@ -11,6 +11,7 @@ mod life;
 mod node;
 mod nri;
 mod podless;
+mod post;
 mod space;
 mod stage;
 mod table;

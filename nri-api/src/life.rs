@@ -215,6 +215,11 @@ impl Life {
         self.is(run) && self.needs_stop()
     }
 
+    /// The last time that it was started; or that it was there, for one that nobody saw start.
+    pub(crate) fn last_run(&self) -> Run {
+        Run(self.runs)
+    }
+
     fn is(&self, run: Run) -> bool {
         self.runs == run.0
     }

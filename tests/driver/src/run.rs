@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use nri_adaptation::{Adaptation, Notice};
+use nri_adaptation::Notice;
 use nri_proto::Pod;
 
 use crate::clock::{Used, monotonic_ns};
+use crate::layer::Layer;
 use crate::metrics::Counts;
 use crate::payload::Payload;
 use crate::protocol::{ByOp, Latency, Request, Run, Slow};
-use crate::relay::{Act, Answer, chain, relay};
+use crate::relay::{Act, Answer};
 
 /// Counts containers over the life of the process.
 #[derive(Clone, Default)]
@@ -37,7 +38,7 @@ struct Done {
 /// Whatever a run needs.
 #[derive(Clone)]
 pub(crate) struct Bench {
-    pub(crate) nri: Arc<Adaptation>,
+    pub(crate) layer: Arc<Layer>,
     pub(crate) payload: Arc<Payload>,
     pub(crate) serial: Serial,
     pub(crate) counts: Arc<Counts>,
@@ -145,12 +146,12 @@ impl Bench {
 
     async fn perform(&self, op: String, pod: Pod, act: Act, sample: bool) -> Done {
         let start = Instant::now();
-        let answer = relay(&self.nri, pod, act, None).await;
+        let answer = self.layer.relay(pod, act, None).await;
         let took = start.elapsed();
-        self.counts.requested(&self.nri);
+        self.counts.requested(&self.layer);
         match answer {
             Ok(answer) => Done { op, start, took, error: None, answer: sample.then_some(answer) },
-            Err(error) => Done { op, start, took, error: Some(chain(&error)), answer: None },
+            Err(error) => Done { op, start, took, error: Some(error.outcome().error), answer: None },
         }
     }
 }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use nri_api::{
     Container, ContainerState, Domain, DomainError, Eviction, Handle, Inventory, KnownPod, Pod, PodState, Update,
 };
-use proptest::prelude::Rng as _;
+use proptest::prelude::RngExt as _;
 use proptest::test_runner::TestRng;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;

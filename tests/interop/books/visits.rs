@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use proptest::prelude::Rng as _;
+use proptest::prelude::RngExt as _;
 use proptest::test_runner::TestRng;
 use serde_json::Value;
 use tokio::process::Command;
