@@ -148,7 +148,7 @@ impl Nri {
         }
     }
 
-    /// The same without [`Happening::Asked`]: requests cost nothing more then.
+    /// The same without [`Happening::Asked`], for who only looks on how plugins are doing: unless someone [watches](Nri::watch) everything, requests then cost nothing more.
     #[must_use]
     pub fn watch_plugins(&self) -> broadcast::Receiver<Happening> {
         match &self.node {

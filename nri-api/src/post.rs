@@ -9,6 +9,7 @@ use crate::begun::{ContainerUpdate, Creation, PodUpdate, Posting, Start};
 use crate::domain::Inventory;
 use crate::error::Error;
 use crate::handle::Handle;
+use crate::life::Deed;
 
 impl Handle {
     /// Enters pods and containers that have come into being without being asked for, such as some that were found late. Those that are known stay as they are. Plugins that are there are
@@ -26,7 +27,7 @@ impl Handle {
     /// A plugin failed to hear it.
     pub async fn post_create_container(&self, pod: Pod, container: Container) -> Result<(), Error> {
         let Some(way) = self.way()? else { return Ok(()) };
-        way.post(&Arc::new(pod), container, None, Notice::PostCreate).await
+        way.post(&Arc::new(pod), container, Deed::Create, Notice::PostCreate).await
     }
 
     /// A container was started: what [`Start::started`] says after [`Start::commit`]. Of one that has stopped meanwhile nobody is told.
@@ -38,7 +39,7 @@ impl Handle {
         let Some(way) = self.way()? else { return Ok(()) };
         let run = way.space.containers.read(&container.id, |entry| entry.life.last_run());
         let Some(run) = run else { return Ok(()) };
-        way.post(&Arc::new(pod), container, Some(run), Notice::PostStart).await
+        way.post(&Arc::new(pod), container, Deed::Start(run), Notice::PostStart).await
     }
 
     /// A container was updated: what [`ContainerUpdate::updated`] says after [`ContainerUpdate::commit`].
@@ -48,7 +49,7 @@ impl Handle {
     /// A plugin failed to hear it.
     pub async fn post_update_container(&self, pod: Pod, container: Container) -> Result<(), Error> {
         let Some(way) = self.way()? else { return Ok(()) };
-        way.post(&Arc::new(pod), container, None, Notice::PostUpdate).await
+        way.post(&Arc::new(pod), container, Deed::Update, Notice::PostUpdate).await
     }
 
     /// A pod was updated: what [`PodUpdate::updated`] says after [`PodUpdate::commit`].

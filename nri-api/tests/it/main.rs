@@ -1,0 +1,11 @@
+//! A runtime in memory on the public interface of this crate, and plugins that are built in.
+
+mod cancelling;
+mod domains;
+mod exits;
+mod joining;
+mod kit;
+mod lives;
+mod podless;
+mod rig;
+mod stages;
