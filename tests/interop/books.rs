@@ -51,7 +51,7 @@ impl Runtime {
     async fn start(node: Node) -> Self {
         let directory = tempfile::tempdir().unwrap();
         // Whoever is slow on a machine that does much else is not to be closed for it.
-        let mut config = Config::from_toml("[defaults]\nrequest_timeout = \"20s\"").unwrap();
+        let mut config = Config::from_toml("plugin_request_timeout = \"20s\"").unwrap();
         (config.socket, config.plugin_path) = (Some(directory.path().join("nri.sock")), None);
         let (nri, node) = (Nri::new(config), Arc::new(node));
         let handle = nri.register("k8s.io", Arc::clone(&node) as _).unwrap();

@@ -132,6 +132,8 @@ impl Worker {
     pub(super) async fn work_until(mut self, is_over: CancellationToken) -> Self {
         while !is_over.is_cancelled() {
             self.live().await;
+            // Where nobody is asked nothing waits.
+            tokio::task::yield_now().await;
         }
         self
     }
