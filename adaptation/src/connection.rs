@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use ttrpc::r#async::{MethodHandler, Service, TtrpcContext};
 use ttrpc::{Code, get_status};
 
-use crate::adaptation::{AdmitError, admit};
+use crate::admission::{AdmitError, admit};
 use crate::budget;
 use crate::plugin::Plugin;
 use crate::policy::Declared;

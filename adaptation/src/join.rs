@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nri_proto::PluginId;
 use tokio::time::timeout;
 
-use crate::adaptation::AdmitError;
+use crate::admission::AdmitError;
 use crate::entry::Entry;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;

@@ -96,6 +96,7 @@
 
 mod act;
 mod adaptation;
+mod admission;
 mod asked;
 mod before;
 mod budget;
@@ -136,7 +137,8 @@ mod unasked;
 mod undo;
 mod validation;
 
-pub use adaptation::{Adaptation, AdmitError, PluginStatus};
+pub use adaptation::{Adaptation, PluginStatus};
+pub use admission::AdmitError;
 pub use cause::{Cause, Failure, RelayError, StopError};
 pub use config::Config;
 pub use events::{Happening, Metrics, NoMetrics};

@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use tracing::info;
 
 use crate::act::{Act, Kept};
-use crate::adaptation::AdmitError;
+use crate::admission::AdmitError;
 use crate::before::{Before, Touched};
 use crate::cause::RelayError;
 use crate::chain::Asking;
