@@ -136,6 +136,7 @@ mod turns;
 mod unasked;
 mod undo;
 mod validation;
+mod wait;
 
 pub use adaptation::{Adaptation, PluginStatus};
 pub use admission::AdmitError;

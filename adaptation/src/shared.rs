@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) records: Records,
     pub(crate) requirements: Requirements,
     pub(crate) turns: Turns,
+    /// Requests that wait for required plugins, by pod.
+    pub(crate) waiting: Turns,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
     /// Places for plugins that another one has replaced, and that may finish what they do.
@@ -104,6 +106,7 @@ impl Shared {
             source,
             watchers,
             turns: Turns::default(),
+            waiting: Turns::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             leaving: Arc::new(Semaphore::new(MAX_LEAVING)),

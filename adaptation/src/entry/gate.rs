@@ -7,7 +7,6 @@ use tokio::time::Instant;
 use super::{Entry, Lane, Standing};
 use crate::act::Act;
 use crate::cause::Cause;
-use crate::chain::gates;
 use crate::health::{Gate, State};
 use crate::journal::End;
 use crate::request::Request;
@@ -35,15 +34,9 @@ impl Entry {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let mut limit = begun + self.policy.lane_timeout;
-            let mut busy = Cause::Busy;
             let is_trial = match self.pass(request, act) {
                 Pass::Ask { is_trial } => Some(is_trial),
                 Pass::Wait => None,
-                Pass::Behind if self.is_waited_for(request) => {
-                    (limit, busy) = (begun + self.policy.join_timeout, Cause::Behind);
-                    None
-                }
                 Pass::Behind => {
                     self.keep(request, act, End::Back);
                     return Err(Cause::Behind);
@@ -60,18 +53,13 @@ impl Entry {
                         return Ok((lane, trial.begins()));
                     }
                 }
-                () = tokio::time::sleep_until(limit) => {
+                () = tokio::time::sleep_until(begun + self.policy.lane_timeout) => {
                     drop(trial);
                     self.keep(request, act, End::Back);
-                    return Err(busy);
+                    return Err(Cause::Busy);
                 }
             }
         }
-    }
-
-    /// Whether a request waits until it has heard what was before.
-    fn is_waited_for(&self, request: &Request) -> bool {
-        self.policy.required && gates(request.event()) && self.standing().joined
     }
 
     /// Whether it may be asked. If it is passed over, what it must not miss is kept for it.

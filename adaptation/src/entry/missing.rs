@@ -36,6 +36,32 @@ impl Entry {
         ended.unwrap_or_default()
     }
 
+    /// Whether it could be asked, but has yet to hear what was before about this pod, in other operations than this.
+    pub(crate) fn is_behind(&self, pod: &str, act: ActId) -> bool {
+        let standing = self.standing();
+        standing.health.state() == State::Active
+            && !standing.journal.is_empty()
+            && standing.journal.holds_for_others(pod, act)
+    }
+
+    /// Waits until it is not behind any more.
+    pub(crate) async fn has_heard(&self, pod: &str, act: ActId) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if !self.is_behind(pod, act) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Whether something that it is to hear waits for the end of this operation.
+    pub(crate) fn waits_for(&self, act: ActId) -> bool {
+        self.standing().journal.waits_for(act)
+    }
+
     /// Writes into its journal. One that missed more than can be kept is closed; one that joins has to begin again.
     pub(crate) fn note<T>(self: &Arc<Self>, write: impl FnOnce(&mut Journal) -> Result<T, Full>) -> Option<T> {
         let write = |standing: &mut Standing| {
