@@ -149,9 +149,17 @@ impl Act {
         }
     }
 
+    /// Keeps what undoes it for a plugin that cannot be told now, unless it has nothing to undo. One lock with what finds that out.
+    pub(crate) fn hold_undo(&self, entry: &Arc<Entry>, request: &Arc<Request>) {
+        let said = self.said();
+        if !said.is_unseen_by(entry) {
+            entry.keep(request, None, End::Back);
+        }
+    }
+
     /// Whether a plugin that was asked has not taken it.
     pub(crate) fn is_unseen_by(&self, entry: &Arc<Entry>) -> bool {
-        self.said().unseen.iter().any(|other| Arc::ptr_eq(other, entry))
+        self.said().is_unseen_by(entry)
     }
 
     /// Adds how what is touched in this was before.
@@ -226,6 +234,12 @@ impl Act {
 
     fn said(&self) -> MutexGuard<'_, Said> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Said {
+    fn is_unseen_by(&self, entry: &Arc<Entry>) -> bool {
+        self.unseen.iter().any(|other| Arc::ptr_eq(other, entry))
     }
 }
 

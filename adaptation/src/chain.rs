@@ -226,7 +226,7 @@ impl Chain {
     /// Asks one of them. Says whether it answered.
     async fn ask_one(&mut self, place: usize, entry: &Arc<Entry>) -> Result<bool, RelayError> {
         let begun = Instant::now();
-        let part = Part { act: Some(&self.act), asking: Some((&self.asking, place)) };
+        let part = Part::Of { act: &self.act, asking: &self.asking, place };
         match entry.ask(&self.shown.request, part).await {
             Ok(reply) => self.take(entry, reply, begun.elapsed()).map(|()| true),
             Err(cause) => self.go_without(entry, begun.elapsed(), cause).map(|()| false),

@@ -59,17 +59,27 @@ struct Standing {
 
 /// What a request is a part of.
 #[derive(Clone, Copy)]
-pub(crate) struct Part<'a> {
-    /// The operation that it is made in.
-    pub(crate) act: Option<&'a Arc<Act>>,
-    /// Where it is noted that the plugin at this place has seen it.
-    pub(crate) asking: Option<(&'a Asking, usize)>,
+pub(crate) enum Part<'a> {
+    /// It stands for itself.
+    Alone,
+    /// It is made in an operation, where it is noted that the plugin at this place has seen it.
+    Of { act: &'a Arc<Act>, asking: &'a Asking, place: usize },
+    /// It undoes what was begun in an operation.
+    Undoes(&'a Arc<Act>),
 }
 
-impl Part<'_> {
-    /// It stands for itself.
-    pub(crate) fn alone() -> Self {
-        Self { act: None, asking: None }
+impl<'a> Part<'a> {
+    /// The operation that it is made in.
+    fn act(self) -> Option<&'a Arc<Act>> {
+        match self {
+            Self::Of { act, .. } => Some(act),
+            Self::Alone | Self::Undoes(_) => None,
+        }
+    }
+
+    /// Whether it is of no use: it undoes what the plugin has not taken.
+    fn is_moot(self, entry: &Arc<Entry>) -> bool {
+        matches!(self, Self::Undoes(act) if act.is_unseen_by(entry))
     }
 }
 
@@ -124,18 +134,18 @@ impl Entry {
 
     async fn ask_in_turn(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) -> Result<Reply, Cause> {
         let queued = Instant::now();
-        let (lane, is_trial) = self.enter(request, part.act).await?;
+        let (lane, is_trial) = self.enter(request, part).await?;
         let begun = Instant::now();
         self.shared.watchers.metrics().queued(&self.id, request.event(), begun - queued);
-        if let Some((asking, place)) = part.asking {
+        if let Part::Of { asking, place, .. } = part {
             asking.sees(place);
         }
-        let act = part.act.cloned();
+        let act = part.act().cloned();
         let mut asked = Asked::begin(Arc::clone(self), Arc::clone(request), act, lane, is_trial);
         match timeout_at(asked.deadline(), asked.answer()).await {
             Ok(answer) => {
                 // Judged while the lane is held: what it missed comes before the next request.
-                let outcome = self.judge_asked(request, part.act, begun, is_trial, answer);
+                let outcome = self.judge_asked(request, part.act(), begun, is_trial, answer);
                 asked.finish();
                 outcome
             }

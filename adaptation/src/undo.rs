@@ -121,8 +121,8 @@ impl Undo {
             let mut wanted = Vec::new();
             for (request, seen) in steps {
                 let (event, namespace) = (request.event(), &request.pod().namespace);
-                for entry in seen.iter().filter(|entry| entry.is_asked(event, namespace) && !act.is_unseen_by(entry)) {
-                    wanted.extend(tell(entry, &request).await.map(|updates| (Arc::clone(entry), updates)));
+                for entry in seen.iter().filter(|entry| entry.is_asked(event, namespace)) {
+                    wanted.extend(tell(entry, &request, &act).await.map(|updates| (Arc::clone(entry), updates)));
                 }
             }
             drop(turn);
@@ -136,9 +136,9 @@ impl Undo {
 }
 
 /// Tells one of them. Returns what it wants for others now that there is more room.
-async fn tell(entry: &Arc<Entry>, request: &Arc<Request>) -> Option<Vec<Update>> {
+async fn tell(entry: &Arc<Entry>, request: &Arc<Request>, act: &Arc<Act>) -> Option<Vec<Update>> {
     let begun = Instant::now();
-    match entry.ask(request, Part::alone()).await {
+    match entry.ask(request, Part::Undoes(act)).await {
         Ok(Reply::Stop(StopReply { updates, unknown: _ })) => Some(updates).filter(|updates| !updates.is_empty()),
         Ok(_) => None,
         Err(cause) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nri_proto::Event;
 
-use super::{Entry, Standing};
+use super::{Entry, Part, Standing};
 use crate::act::Act;
 use crate::health::{Effect, State};
 use crate::journal::{ActId, End, Ended, Full, Journal, Outcome};
@@ -25,6 +25,14 @@ impl Entry {
         match act {
             Some(act) => act.hold(self, request, end),
             None => _ = self.note(|journal| journal.add(Arc::clone(request), end)),
+        }
+    }
+
+    /// It is passed over for a request, which is kept for later.
+    pub(super) fn pass_over(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) {
+        match part {
+            Part::Undoes(act) => act.hold_undo(self, request),
+            Part::Alone | Part::Of { .. } => self.keep(request, part.act(), End::Back),
         }
     }
 
