@@ -240,7 +240,7 @@ impl Item {
 }
 
 /// Whether a plugin is told something that was asked in an operation, of which it has seen nothing but `asked`.
-fn is_told(request: &Request, asked: &[Arc<Request>], outcome: Outcome) -> bool {
+pub(crate) fn is_told(request: &Request, asked: &[Arc<Request>], outcome: Outcome) -> bool {
     match outcome {
         Outcome::Committed => true,
         Outcome::Failed => !gates(request.event()) && !asked.iter().any(|other| begins(other, request)),

@@ -10,6 +10,7 @@ mod journals;
 mod lanes;
 mod model;
 mod operators;
+mod overdue;
 mod policies;
 mod schedules;
 mod setting;

@@ -44,6 +44,13 @@ impl Begun {
         self.request.event() == other.event() && self.container() == id(other)
     }
 
+    /// A plugin has seen it, too.
+    pub(crate) fn is_seen_by(&mut self, entry: &Arc<Entry>) {
+        if !self.seen.iter().any(|other| Arc::ptr_eq(other, entry)) {
+            self.seen.push(Arc::clone(entry));
+        }
+    }
+
     /// The runtime itself may have told its end.
     pub(crate) fn ends_with(&mut self, request: &Request) {
         if self.container() != id(request) {
