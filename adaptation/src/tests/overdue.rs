@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nri_proto::{Container, Pod};
 use tokio::time::sleep;
 
 use super::fake::{Manner, SECOND, at_once, container, pod};
@@ -68,5 +69,29 @@ async fn who_joined_before_or_after_the_time_was_over_hears_no_end_without_a_beg
         drop(operation);
         sleep(LONG).await;
         assert_eq!(told(&setting), UNDONE);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_made_in_a_pod_whose_run_never_ends_is_shown_to_who_joins() {
+    for (is_late, namespaces) in [(false, ""), (true, ""), (false, "\nplugin_defaults.namespaces = ['n*']")] {
+        let setting = setting(&format!("{POLICY}{namespaces}"));
+        let in_n = Pod { namespace: "n".to_owned(), ..pod("p") };
+        let forgotten = setting.nri.begin(in_n.clone());
+        forgotten.notify(Notice::RunPod).await.unwrap();
+        setting.shelf.store.lock().unwrap().pods.push(in_n.clone());
+        let made = Container { pod_id: "p".to_owned(), ..container("c") };
+        let operation = setting.nri.begin(in_n.clone());
+        operation.create_container(made.clone()).await.unwrap();
+        setting.shelf.store.lock().unwrap().containers.push(made.clone());
+        operation.commit();
+        if is_late {
+            sleep(LONG).await;
+        }
+        let plugin = setting.plugin("10-a");
+        setting.admit("10-a", &plugin).await.unwrap().unwrap();
+        assert_eq!(plugin.shown()[0].containers, [made]);
+        sleep(LONG).await;
+        assert_eq!(setting.diary.lines(), ["10-a RunPodSandbox p"]);
     }
 }
