@@ -9,10 +9,9 @@ use tracing::warn;
 
 use crate::cause::Cause;
 use crate::entry::Entry;
-use crate::events::Happening;
 use crate::join::{ATTEMPTS, Arrival, Join, Newcomer};
 use crate::plugin::{Introduction, Plugin, PluginError, Reply};
-use crate::policy::{Declared, Policy};
+use crate::policy::{Declared, Effective, Policy};
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::source::SourceError;
@@ -97,11 +96,7 @@ pub(crate) async fn admit(
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
         };
-        let happening = match shared.roster().has(&id) {
-            true => Happening::Refused { plugin: id, reason },
-            false => Happening::Closed { plugin: id, reason },
-        };
-        shared.watchers.tell(happening);
+        shared.is_refused(id, reason);
     }
     admitted
 }
@@ -117,8 +112,7 @@ async fn try_admit(
     let _joining = Joining::begin(shared);
     let newcomer = Newcomer(Entry::new(id.clone(), events, effective.policy.clone(), plugin, Arc::clone(shared)));
     for _ in 0..ATTEMPTS {
-        if join(shared, &newcomer.0).await? {
-            shared.watchers.tell(Happening::Joined { plugin: id, events, policy: effective.to_string() });
+        if join(shared, &newcomer.0, &effective).await? {
             return Ok(());
         }
         warn!(plugin = %id, "more happened than is kept for a plugin that joins: it begins anew");
@@ -127,7 +121,7 @@ async fn try_admit(
 }
 
 /// Tells a plugin what there is and what has happened since, and adds it. False if more happened meanwhile than was kept for it.
-async fn join(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Result<bool, AdmitError> {
+async fn join(shared: &Arc<Shared>, entry: &Arc<Entry>, effective: &Effective) -> Result<bool, AdmitError> {
     let Entry { id, policy, plugin, .. } = &**entry;
     let joining = Join::begin(shared, entry)?;
     let updates = synchronize(shared, id, plugin.as_ref(), policy, joining.snapshot().await?).await?;
@@ -138,7 +132,7 @@ async fn join(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Result<bool, AdmitErr
     if !joining.catch_up().await? {
         return Ok(false);
     }
-    shared.add(entry)?;
+    shared.add(entry, effective.to_string())?;
     Ok(true)
 }
 
@@ -198,7 +192,7 @@ async fn configure(
     id: &PluginId,
     plugin: &dyn Plugin,
     config: String,
-) -> Result<(EventMask, crate::policy::Effective), AdmitError> {
+) -> Result<(EventMask, Effective), AdmitError> {
     let before = shared.config.policies.effective(id, Declared::default()).policy;
     let introduction = Introduction {
         config,

@@ -4,6 +4,7 @@ mod gate;
 mod judgement;
 mod lane;
 mod missing;
+mod stage;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tracing::{Instrument, info_span};
 
 pub(crate) use self::lane::Lane;
 use self::lane::Lanes;
+pub(crate) use self::stage::REPLACED;
 use crate::act::Act;
 use crate::asked::{Asked, tell_missed};
 use crate::budget;
@@ -51,10 +53,20 @@ struct Standing {
     journal: Journal,
     /// Someone tells it what is in its journal. Until that is done nobody asks it anything else.
     telling: bool,
-    /// It has joined: requests ask it.
-    joined: bool,
+    stage: Stage,
     /// Nothing is kept for it: more happened than there is room for, or it is gone.
     deaf: bool,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nobody asks it yet.
+    Joining,
+    /// Requests ask it, and whoever watches is told how it is doing.
+    Joined,
+    /// Only operations ask it that it takes part in. For whoever watches it is closed.
+    Dismissed,
 }
 
 /// What a request is a part of.
@@ -98,7 +110,7 @@ impl Entry {
         };
         let journal = Journal::new(budget::JOURNAL);
         let health = Health::new(rules);
-        let standing = Standing { health, journal, telling: true, joined: false, deaf: true };
+        let standing = Standing { health, journal, telling: true, stage: Stage::Joining, deaf: true };
         let lanes = Lanes::new(policy.concurrency);
         Arc::new(Self {
             id,
@@ -183,6 +195,7 @@ impl Entry {
             let struck = standing.health.struck();
             let (value, effect) = change(&mut standing);
             let is_strike = standing.health.struck() != struck;
+            self.note_state(&standing, effect);
             (value, effect, self.catch_up(&mut standing), is_strike)
         };
         if is_strike {
@@ -199,7 +212,9 @@ impl Entry {
             return Effect::None;
         }
         if !standing.journal.has_ready() {
-            return standing.health.caught_up();
+            let caught_up = standing.health.caught_up();
+            self.note_state(standing, caught_up);
+            return caught_up;
         }
         standing.telling = true;
         self.spawn_telling(false);
@@ -210,13 +225,21 @@ impl Entry {
         self.shared.spawn(tell_missed(Arc::clone(self), is_trial));
     }
 
+    /// Whoever watches will be told, unless the plugin is to them not there yet, or not any more. That it is closed is told when it is removed.
+    fn note_state(&self, standing: &Standing, effect: Effect) {
+        if let (Effect::Became(state), Stage::Joined) = (effect, standing.stage)
+            && state != State::Closed
+        {
+            self.shared.watchers.note(Happening::State { plugin: self.id.clone(), state });
+        }
+    }
+
     fn apply(&self, effect: Effect, reason: &str) {
-        let watchers = &self.shared.watchers;
         match effect {
             Effect::None => return,
             Effect::Strike => {}
             Effect::Became(State::Closed) => self.cut_off(reason),
-            Effect::Became(state) => watchers.tell(Happening::State { plugin: self.id.clone(), state }),
+            Effect::Became(_) => self.shared.watchers.flush(),
         }
         self.changed.notify_waiters();
     }

@@ -116,6 +116,7 @@ mod launch;
 mod leaving;
 pub mod ledger;
 mod listener;
+mod membership;
 pub mod merge;
 mod merging;
 mod operation;

@@ -19,3 +19,4 @@ mod subscriptions;
 mod undoing;
 mod validating;
 mod waiting;
+mod watching;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{Entry, Lane, Part, Standing};
+use super::{Entry, Lane, Part, Stage, Standing};
 use crate::cause::Cause;
 use crate::health::{Gate, State};
 use crate::request::Request;
@@ -86,7 +86,7 @@ impl Entry {
         let now = Instant::now();
         let is_held = standing.is_behind(request);
         match standing.health.state() {
-            State::Active if is_held || !standing.joined => Pass::Behind,
+            State::Active if is_held || standing.stage == Stage::Joining => Pass::Behind,
             State::Active if standing.telling => Pass::Wait,
             // The trial of a plugin that missed something begins with that.
             State::Suspended if is_held && !standing.journal.has_ready() => Pass::Over(State::Suspended),

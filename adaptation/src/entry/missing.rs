@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nri_proto::Event;
 
-use super::{Entry, Part, Standing};
+use super::{Entry, Part, Stage, Standing};
 use crate::act::Act;
 use crate::health::{Effect, State};
 use crate::journal::{ActId, End, Ended, Full, Journal, Outcome};
@@ -81,7 +81,7 @@ impl Entry {
                 standing.deaf = true;
                 standing.journal.clear();
             }
-            (written.map(Some).map_err(|full| (full, standing.joined)), Effect::None)
+            (written.map(Some).map_err(|full| (full, standing.stage != Stage::Joining)), Effect::None)
         };
         match self.update(write, "") {
             Ok(written) => written,
@@ -117,19 +117,6 @@ impl Entry {
     pub(crate) fn is_being_told(&self) -> bool {
         let standing = self.standing();
         standing.telling || standing.health.state() != State::Active
-    }
-
-    pub(crate) fn has_joined(&self) -> bool {
-        self.standing().joined
-    }
-
-    /// It has joined: requests ask it. False if more happened than is kept for it.
-    pub(crate) fn joins(self: &Arc<Self>) -> bool {
-        let join = |standing: &mut Standing| {
-            standing.joined = !standing.deaf;
-            (standing.joined, Effect::None)
-        };
-        self.update(join, "")
     }
 
     /// Tells it what is in its journal. Returns when it has heard all that it can hear now, or fails to.
