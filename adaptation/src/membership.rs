@@ -84,19 +84,50 @@ impl Shared {
         self.remove(&entry, entry.reason());
     }
 
-    /// Removes a plugin, if it is there.
-    fn remove(&self, entry: &Arc<Entry>, reason: &str) {
+    /// Removes a plugin: operations that begin now do without it. False if it was not there any more.
+    pub(crate) fn remove(&self, entry: &Arc<Entry>, reason: &str) -> bool {
         {
             let mut plugins = self.lock();
-            let Some(without) = plugins.roster.without(entry) else { return };
+            let Some(without) = plugins.roster.without(entry) else { return false };
             entry.is_dismissed(reason);
             self.set_roster(&mut plugins, without);
         }
         self.watchers.flush();
+        true
+    }
+
+    /// Waits until no operation is open that a plugin takes part in. To be asked of one that was removed.
+    pub(crate) async fn takes_no_part(&self, entry: &Arc<Entry>) {
+        let _leaver = Leaver::begin(self);
+        loop {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if !self.lock().open.values().any(|act| act.participants.contains(entry)) {
+                return;
+            }
+            ended.await;
+        }
     }
 
     fn set_roster(&self, plugins: &mut Plugins, roster: Roster) {
         self.watchers.note_order(roster.entries().iter().map(|entry| entry.id.clone()).collect());
         plugins.roster = Arc::new(roster);
+    }
+}
+
+/// Counts a plugin that waits for the end of what it takes part in.
+struct Leaver<'a>(&'a Shared);
+
+impl<'a> Leaver<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        shared.lock().n_leaving += 1;
+        Self(shared)
+    }
+}
+
+impl Drop for Leaver<'_> {
+    fn drop(&mut self) {
+        self.0.lock().n_leaving -= 1;
     }
 }

@@ -37,6 +37,11 @@ impl Roster {
         self.entries.binary_search_by(|entry| entry.id.cmp(id)).is_ok()
     }
 
+    /// Whether this very plugin is there.
+    pub(crate) fn contains(&self, entry: &Arc<Entry>) -> bool {
+        self.entries.iter().any(|other| Arc::ptr_eq(other, entry))
+    }
+
     /// Whether one of this id may be added, if there may be so many.
     pub(crate) fn has_room_for(&self, id: &PluginId, limit: usize) -> bool {
         self.entries.len() < limit || self.has(id)

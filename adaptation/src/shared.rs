@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) joining: watch::Sender<usize>,
     /// Rung when a plugin was let in, or was not.
     pub(crate) arrived: Notify,
+    /// Rung when an operation has ended that a plugin on its way out may take part in.
+    pub(crate) ended: Notify,
     plugins: Mutex<Plugins>,
     /// How many snapshots are being taken.
     snapshots: AtomicUsize,
@@ -77,8 +79,10 @@ pub(crate) struct Plugins {
     /// Those for whom all that happens is kept.
     pub(crate) joining: Vec<Joiner>,
     /// The operations that something was asked in.
-    open: HashMap<u64, Arc<Act>>,
+    pub(crate) open: HashMap<u64, Arc<Act>>,
     n_acts: u64,
+    /// How many plugins wait for the end of operations that they take part in.
+    pub(crate) n_leaving: usize,
 }
 
 /// A plugin that joins.
@@ -109,6 +113,7 @@ impl Shared {
             leaving: Arc::new(Semaphore::new(MAX_LEAVING)),
             joining: watch::Sender::new(0),
             arrived: Notify::new(),
+            ended: Notify::new(),
             plugins: Mutex::default(),
             snapshots: AtomicUsize::new(0),
             #[cfg(test)]
@@ -164,7 +169,14 @@ impl Shared {
 
     /// An operation has ended. From now on a snapshot shows what came of it.
     pub(crate) fn end(self: &Arc<Self>, act: &Arc<Act>, outcome: Outcome) {
-        self.lock().open.remove(&act.id().0);
+        let is_waited_for = {
+            let mut plugins = self.lock();
+            plugins.open.remove(&act.id().0);
+            plugins.n_leaving > 0
+        };
+        if is_waited_for {
+            self.ended.notify_waiters();
+        }
         let undo = act.end(outcome).filter(|_| !self.stopping.is_cancelled());
         #[cfg(test)]
         let undo = undo.filter(|_| !self.makes(Mistake::UndoLost));

@@ -16,6 +16,7 @@ mod schedules;
 mod setting;
 mod silence;
 mod subscriptions;
+mod takeover;
 mod undoing;
 mod validating;
 mod waiting;
