@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use crate::cause::Cause;
-use crate::entry::Entry;
+use crate::entry::{Entry, Origin};
 use crate::join::{ATTEMPTS, Arrival, Join, Newcomer};
 use crate::plugin::{Introduction, Plugin, PluginError, Reply};
 use crate::policy::{Declared, Effective, Policy};
@@ -69,6 +69,14 @@ pub enum AdmitError {
         /// The plugin.
         plugin: PluginId,
     },
+    /// There is one of its id that came in another way. The two would take each other's place again and again.
+    #[error("there is a plugin {plugin} already, {origin}")]
+    Taken {
+        /// The plugin.
+        plugin: PluginId,
+        /// How the one came that is there: `launched by the runtime`, for example.
+        origin: String,
+    },
     /// There are as many plugins as there may be.
     #[error("there are {limit} plugins already, {plugin} would be one more")]
     Full {
@@ -88,9 +96,10 @@ pub(crate) async fn admit(
     id: PluginId,
     plugin: Arc<dyn Plugin>,
     config: String,
+    origin: Origin,
 ) -> Result<(), AdmitError> {
     let _arrival = Arrival::begin(shared, &id);
-    let admitted = try_admit(shared, id.clone(), plugin, config).await;
+    let admitted = try_admit(shared, id.clone(), plugin, config, origin).await;
     if let Err(error) = &admitted {
         let reason = match std::error::Error::source(error) {
             Some(cause) => format!("{error}: {cause}"),
@@ -107,10 +116,14 @@ async fn try_admit(
     id: PluginId,
     plugin: Arc<dyn Plugin>,
     config: String,
+    origin: Origin,
 ) -> Result<(), AdmitError> {
+    // Before it is shown anything, and once more when it is added.
+    shared.roster().check_place(&id, origin)?;
     let (events, effective) = configure(shared, &id, plugin.as_ref(), config).await?;
     let _joining = Joining::begin(shared);
-    let newcomer = Newcomer(Entry::new(id.clone(), events, effective.policy.clone(), plugin, Arc::clone(shared)));
+    let newcomer =
+        Newcomer(Entry::new(id.clone(), origin, events, effective.policy.clone(), plugin, Arc::clone(shared)));
     for _ in 0..ATTEMPTS {
         if join(shared, &newcomer.0, &effective).await? {
             return Ok(());

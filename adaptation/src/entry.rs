@@ -6,6 +6,7 @@ mod lane;
 mod missing;
 mod stage;
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ use crate::shared::Shared;
 /// A plugin that was let in.
 pub(crate) struct Entry {
     pub(crate) id: PluginId,
+    pub(crate) origin: Origin,
     pub(crate) events: EventMask,
     pub(crate) policy: Policy,
     pub(crate) plugin: Arc<dyn Plugin>,
@@ -45,6 +47,24 @@ pub(crate) struct Entry {
     pub(crate) closed: CancellationToken,
     reason: OnceLock<String>,
     pub(crate) shared: Arc<Shared>,
+}
+
+/// How a plugin came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    BuiltIn,
+    Connected,
+    Launched,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::BuiltIn => "built into the runtime",
+            Self::Connected => "connected to the runtime",
+            Self::Launched => "launched by the runtime",
+        })
+    }
 }
 
 /// How it is doing, and what it is owed. One lock, so that what was missed is never overtaken.
@@ -98,6 +118,7 @@ impl<'a> Part<'a> {
 impl Entry {
     pub(crate) fn new(
         id: PluginId,
+        origin: Origin,
         events: EventMask,
         policy: Policy,
         plugin: Arc<dyn Plugin>,
@@ -114,6 +135,7 @@ impl Entry {
         let lanes = Lanes::new(policy.concurrency);
         Arc::new(Self {
             id,
+            origin,
             events,
             policy,
             plugin,

@@ -23,7 +23,7 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// The adaptation was stopped, or there are too many.
+    /// The adaptation was stopped, there are too many, or one of the same id came in another way.
     pub(crate) fn add(self: &Arc<Self>, entry: &Arc<Entry>, policy: String) -> Result<(), AdmitError> {
         let limit = self.config.max_plugins;
         let replaced = {
@@ -34,6 +34,7 @@ impl Shared {
             if !plugins.roster.has_room_for(&entry.id, limit) {
                 return Err(AdmitError::Full { plugin: entry.id.clone(), limit });
             }
+            plugins.roster.check_place(&entry.id, entry.origin)?;
             let (with, replaced) = plugins.roster.with(entry);
             if !entry.joins(policy, replaced.as_deref()) {
                 return Err(AdmitError::Overtaken { plugin: entry.id.clone() });
