@@ -138,7 +138,9 @@ impl Owed {
         };
         let took = self.begun.elapsed();
         let Self { entry, request, act, .. } = &self;
-        entry.shared.watchers.tell(Happening::Late { plugin: entry.id.clone(), event: request.event(), took });
+        if !entry.was_dismissed() {
+            entry.shared.watchers.tell(Happening::Late { plugin: entry.id.clone(), event: request.event(), took });
+        }
         match answer {
             Ok(reply) => entry.shared.records.late(entry, request, took, &reply),
             Err(error @ (PluginError::Left(_) | PluginError::Gone(_) | PluginError::Breach(_))) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nri_proto::PluginId;
 use tokio::time::timeout;
 
-use crate::adaptation::AdmitError;
+use crate::admission::AdmitError;
 use crate::entry::Entry;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
@@ -69,7 +69,8 @@ impl<'a> Join<'a> {
             true => Default::default(),
             false => touched,
         };
-        Ok(touched.put_back(snapshot).seen_by(&entry.policy.namespaces))
+        let (snapshot, hidden) = touched.put_back(snapshot);
+        Ok(snapshot.seen_by(&entry.policy.namespaces, &hidden))
     }
 
     /// Tells it what has happened since. False if that is more than was kept.

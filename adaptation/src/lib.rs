@@ -96,6 +96,7 @@
 
 mod act;
 mod adaptation;
+mod admission;
 mod asked;
 mod before;
 mod budget;
@@ -115,6 +116,7 @@ mod launch;
 mod leaving;
 pub mod ledger;
 mod listener;
+mod membership;
 pub mod merge;
 mod merging;
 mod operation;
@@ -135,8 +137,10 @@ mod turns;
 mod unasked;
 mod undo;
 mod validation;
+mod wait;
 
-pub use adaptation::{Adaptation, AdmitError, PluginStatus};
+pub use adaptation::{Adaptation, PluginStatus};
+pub use admission::AdmitError;
 pub use cause::{Cause, Failure, RelayError, StopError};
 pub use config::Config;
 pub use events::{Happening, Metrics, NoMetrics};

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use nri_proto::{Event, PluginId};
 
-use crate::entry::Entry;
+use crate::admission::AdmitError;
+use crate::entry::{Entry, Origin};
+use crate::health::State;
 
 /// The plugins at one moment. It is never changed, only replaced.
 #[derive(Default)]
@@ -35,6 +37,21 @@ impl Roster {
     /// Whether there is a plugin of this id.
     pub(crate) fn has(&self, id: &PluginId) -> bool {
         self.entries.binary_search_by(|entry| entry.id.cmp(id)).is_ok()
+    }
+
+    /// Whether this very plugin is there.
+    pub(crate) fn contains(&self, entry: &Arc<Entry>) -> bool {
+        self.entries.iter().any(|other| Arc::ptr_eq(other, entry))
+    }
+
+    /// Whether there is none of this id, or one that gives way to it: that came in the same way, or is closed.
+    pub(crate) fn check_place(&self, id: &PluginId, origin: Origin) -> Result<(), AdmitError> {
+        let Ok(at) = self.entries.binary_search_by(|entry| entry.id.cmp(id)) else { return Ok(()) };
+        let there = &self.entries[at];
+        if there.origin == origin || there.state() == State::Closed {
+            return Ok(());
+        }
+        Err(AdmitError::Taken { plugin: id.clone(), origin: there.origin.to_string() })
     }
 
     /// Whether one of this id may be added, if there may be so many.

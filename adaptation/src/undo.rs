@@ -44,6 +44,13 @@ impl Begun {
         self.request.event() == other.event() && self.container() == id(other)
     }
 
+    /// A plugin has seen it, too.
+    pub(crate) fn is_seen_by(&mut self, entry: &Arc<Entry>) {
+        if !self.seen.iter().any(|other| Arc::ptr_eq(other, entry)) {
+            self.seen.push(Arc::clone(entry));
+        }
+    }
+
     /// The runtime itself may have told its end.
     pub(crate) fn ends_with(&mut self, request: &Request) {
         if self.container() != id(request) {
@@ -121,8 +128,8 @@ impl Undo {
             let mut wanted = Vec::new();
             for (request, seen) in steps {
                 let (event, namespace) = (request.event(), &request.pod().namespace);
-                for entry in seen.iter().filter(|entry| entry.is_asked(event, namespace) && !act.is_unseen_by(entry)) {
-                    wanted.extend(tell(entry, &request).await.map(|updates| (Arc::clone(entry), updates)));
+                for entry in seen.iter().filter(|entry| entry.is_asked(event, namespace)) {
+                    wanted.extend(tell(entry, &request, &act).await.map(|updates| (Arc::clone(entry), updates)));
                 }
             }
             drop(turn);
@@ -136,9 +143,9 @@ impl Undo {
 }
 
 /// Tells one of them. Returns what it wants for others now that there is more room.
-async fn tell(entry: &Arc<Entry>, request: &Arc<Request>) -> Option<Vec<Update>> {
+async fn tell(entry: &Arc<Entry>, request: &Arc<Request>, act: &Arc<Act>) -> Option<Vec<Update>> {
     let begun = Instant::now();
-    match entry.ask(request, Part::alone()).await {
+    match entry.ask(request, Part::Undoes(act)).await {
         Ok(Reply::Stop(StopReply { updates, unknown: _ })) => Some(updates).filter(|updates| !updates.is_empty()),
         Ok(_) => None,
         Err(cause) => {
