@@ -169,3 +169,8 @@ pub use nri_proto::{
     Adjustment, Container, ContainerState, Event, Eviction, Field, LinuxContainer, LinuxPod, Owner, Owners, PluginId,
     Pod, Resources, Update,
 };
+
+/// The code of the guide, which must compile.
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../../docs/guides/runtime-author.md")]
+mod guide {}
