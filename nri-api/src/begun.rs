@@ -138,7 +138,7 @@ impl Creation {
         begun.succeeds();
         let (way, pod) = (begun.way.clone(), Arc::clone(&begun.pod));
         drop(begun);
-        way.post(&pod, container, Deed::Create, Notice::PostCreate).await
+        Box::pin(way.post(&pod, container, Deed::Create, Notice::PostCreate)).await
     }
 }
 
@@ -163,7 +163,7 @@ impl Start {
         let Some(mut starting) = self.0 else { return Ok(()) };
         let Some(Posting { way, operation, pod }) = starting.posting.take() else { return Ok(()) };
         operation.commit();
-        way.post(&pod, container, Deed::Start(starting.run), Notice::PostStart).await
+        Box::pin(way.post(&pod, container, Deed::Start(starting.run), Notice::PostStart)).await
     }
 }
 
@@ -197,7 +197,7 @@ impl ContainerUpdate {
     pub async fn updated(self, container: Container) -> Result<(), Error> {
         let Some(Posting { way, operation, pod }) = self.posting else { return Ok(()) };
         operation.commit();
-        way.post(&pod, container, Deed::Update, Notice::PostUpdate).await
+        Box::pin(way.post(&pod, container, Deed::Update, Notice::PostUpdate)).await
     }
 }
 

@@ -131,7 +131,7 @@ impl Handle {
     /// A plugin does not let it, plugins want contrary things, or there is such a container.
     pub async fn create_container(&self, pod: Pod, container: Container) -> Result<Creation, Error> {
         let Some(way) = self.way()? else { return Ok(Creation::of_nobody()) };
-        way.create(Arc::new(pod), container, false).await
+        Box::pin(way.create(Arc::new(pod), container, false)).await
     }
 
     /// A container is about to start, perhaps again.
@@ -141,7 +141,7 @@ impl Handle {
     /// A plugin does not let it: then plugins are told that it has stopped. It is being created or removed.
     pub async fn start_container(&self, pod: Pod, container: Container) -> Result<Start, Error> {
         let Some(way) = self.way()? else { return Ok(Start(None)) };
-        way.start(Arc::new(pod), container).await
+        Box::pin(way.start(Arc::new(pod), container)).await
     }
 
     /// A container is to get new limits. Plugins may change them; [`ContainerUpdate::resources`] says to what. Of updates of other containers and what plugins want stopped the
@@ -157,7 +157,7 @@ impl Handle {
         resources: Option<Resources>,
     ) -> Result<ContainerUpdate, Error> {
         let Some(way) = self.way()? else { return Ok(ContainerUpdate { posting: None, resources }) };
-        way.update(Arc::new(pod), container, resources).await
+        Box::pin(way.update(Arc::new(pod), container, resources)).await
     }
 
     /// A container has stopped. How is what it says itself, or what its [exit](Self::container_exited) said.

@@ -66,7 +66,7 @@ fn what_is_being_created_is_nowhere_and_has_no_end() {
 fn that_it_was_started_is_told_unless_it_has_stopped_or_was_started_again() {
     let start = |life: &mut Life| match life.start() {
         StartStep::Start(run) => run,
-        other => unreachable!("{other:?}"),
+        other @ (StartStep::Wait | StartStep::Refused(_)) => unreachable!("{other:?}"),
     };
     let mut life = Life::known(State::Created);
     let first = start(&mut life);

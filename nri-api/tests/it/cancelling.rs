@@ -1,7 +1,6 @@
 //! Callers that leave in the middle: each future is looked at n times, for each n, and then dropped.
 
 use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::poll;
@@ -17,7 +16,7 @@ const LOOKS: usize = 24;
 async fn leave_after<T>(looks: usize, future: impl Future<Output = T>) -> bool {
     let mut future = pin!(future);
     for _ in 0..looks {
-        if let Poll::Ready(_) = poll!(future.as_mut()) {
+        if poll!(future.as_mut()).is_ready() {
             return true;
         }
         sleep(SECOND / 4).await;

@@ -31,10 +31,12 @@ fn failures(nri: &Nri) -> Vec<String> {
     use nri_api::ledger::What;
     let entries = nri.ledger(nri_api::ledger::Ledger::all);
     let line = |entry: &nri_api::ledger::Entry| {
-        let (kind, reason) = match &entry.what {
-            What::UpdateFailed { reason } => ("update", reason),
-            What::EvictionFailed { reason } => ("eviction", reason),
-            _ => return None,
+        let (kind, reason) = if let What::UpdateFailed { reason } = &entry.what {
+            ("update", reason)
+        } else if let What::EvictionFailed { reason } = &entry.what {
+            ("eviction", reason)
+        } else {
+            return None;
         };
         let event = entry.occasion.event.map_or("by itself", Event::rpc);
         let container = entry.occasion.container.as_deref().unwrap_or_default();

@@ -1,5 +1,7 @@
 //! What a plugin that joins is shown, and what it is told after that.
 
+use std::time::Duration;
+
 use nri_api::{Container, ContainerState, Event};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -74,7 +76,7 @@ async fn whoever_joins_during_a_long_stop_hears_of_it_and_nobody_waits() {
     sleep(SECOND / 2).await;
     let before = Instant::now();
     let plugin = rig.join("20-a").await;
-    assert_eq!(before.elapsed(), SECOND * 0);
+    assert_eq!(before.elapsed(), Duration::ZERO);
     assert_eq!(shown(&plugin), "p q c:Running d:Running");
     stopping.await.unwrap().unwrap();
     sleep(SECOND).await;

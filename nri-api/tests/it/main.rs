@@ -1,5 +1,7 @@
 //! A runtime in memory on the public interface of this crate, and plugins that are built in.
 
+#![allow(clippy::unwrap_used, reason = "these are tests, and what they share")]
+
 mod cancelling;
 mod domains;
 mod exits;
