@@ -31,10 +31,12 @@ type books struct {
 	Heard int `json:"heard"`
 
 	podOf map[string]string
+	// lives are the events that each object was in.
+	lives map[string][]string
 }
 
 func newBooks() *books {
-	return &books{Pods: map[string]state{}, Containers: map[string]state{}, Wrong: []string{}, podOf: map[string]string{}}
+	return &books{Pods: map[string]state{}, Containers: map[string]state{}, Wrong: []string{}, podOf: map[string]string{}, lives: map[string][]string{}}
 }
 
 func (b *books) write(out *json.Encoder) error {
@@ -107,10 +109,12 @@ func (b *books) note(all map[string]state, event, id string, now state, before .
 		was = absent
 	}
 	if !slices.Contains(before, was) {
-		b.wrong("%s: %s was %s", event, id, was)
+		b.wrong("%s: %s was %s after %v", event, id, was, b.lives[id])
 	}
+	b.lives[id] = append(b.lives[id], event)
 	if now == absent {
 		delete(all, id)
+		delete(b.lives, id)
 	} else {
 		all[id] = now
 	}
