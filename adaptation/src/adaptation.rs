@@ -14,7 +14,6 @@ use crate::admission::{AdmitError, admit};
 use crate::budget;
 use crate::config::Config;
 use crate::connection::{CHANNELS, take_in};
-use crate::entry::Entry;
 use crate::events::{Happening, Metrics, NoMetrics, Watchers};
 use crate::health::State;
 use crate::launch::{LaunchError, launch};
@@ -22,6 +21,7 @@ use crate::ledger::Ledger;
 use crate::listener::listen;
 use crate::operation::Operation;
 use crate::plugin::Plugin;
+use crate::roster::Participant;
 use crate::shared::{GOES_AWAY, Shared};
 use crate::socket::{BindError, Socket};
 use crate::source::Source;
@@ -166,8 +166,11 @@ impl Adaptation {
     /// The plugins that there are, in the order in which they are asked.
     #[must_use]
     pub fn plugins(&self) -> Vec<PluginStatus> {
-        let status =
-            |entry: &Arc<Entry>| PluginStatus { id: entry.id.clone(), events: entry.events, state: entry.state() };
+        let status = |entry: &Participant| PluginStatus {
+            id: entry.id.clone(),
+            events: entry.terms.events,
+            state: entry.state(),
+        };
         self.shared.roster().entries().iter().map(status).collect()
     }
 

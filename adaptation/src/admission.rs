@@ -16,6 +16,7 @@ use crate::policy::{Declared, Policy};
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::source::SourceError;
+use crate::terms::Terms;
 use crate::unasked::Unasked;
 
 /// The name of the request that tells a plugin what there is.
@@ -113,12 +114,18 @@ async fn try_admit(
     plugin: Arc<dyn Plugin>,
     config: String,
 ) -> Result<(), AdmitError> {
-    let (events, effective) = configure(shared, &id, plugin.as_ref(), config).await?;
+    let (wanted, declared) = configure(shared, &id, plugin.as_ref(), config).await?;
     let _joining = Joining::begin(shared);
-    let newcomer = Newcomer(Entry::new(id.clone(), events, effective.policy.clone(), plugin, Arc::clone(shared)));
+    let newcomer = Newcomer(Entry::new(id.clone(), wanted, declared, plugin, Arc::clone(shared)));
+    let events = newcomer.0.terms().events;
+    if events != wanted {
+        warn!(plugin = %id, %events, %wanted, "plugin may not see all that it asks for");
+    }
     for _ in 0..ATTEMPTS {
         if join(shared, &newcomer.0).await? {
-            shared.watchers.tell(Happening::Joined { plugin: id, events, policy: effective.to_string() });
+            let Terms { events, effective } = &*newcomer.0.terms();
+            let (events, policy) = (*events, effective.to_string());
+            shared.watchers.tell(Happening::Joined { plugin: id, events, policy });
             return Ok(());
         }
         warn!(plugin = %id, "more happened than is kept for a plugin that joins: it begins anew");
@@ -128,13 +135,16 @@ async fn try_admit(
 
 /// Tells a plugin what there is and what has happened since, and adds it. False if more happened meanwhile than was kept for it.
 async fn join(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Result<bool, AdmitError> {
-    let Entry { id, policy, plugin, .. } = &**entry;
+    let Entry { id, plugin, .. } = &**entry;
     let joining = Join::begin(shared, entry)?;
-    let updates = synchronize(shared, id, plugin.as_ref(), policy, joining.snapshot().await?).await?;
+    let terms = entry.terms();
+    let updates = synchronize(shared, id, plugin.as_ref(), terms.policy(), joining.snapshot().await?).await?;
     if entry.is_deaf() {
         return Ok(false);
     }
-    settle(shared, id, policy, updates).await.map_err(|source| AdmitError::Source { plugin: id.clone(), source })?;
+    settle(shared, id, terms.policy(), updates)
+        .await
+        .map_err(|source| AdmitError::Source { plugin: id.clone(), source })?;
     if !joining.catch_up().await? {
         return Ok(false);
     }
@@ -193,13 +203,14 @@ async fn settle(shared: &Shared, id: &PluginId, policy: &Policy, updates: Vec<Up
     }
 }
 
+/// Configures a plugin. Returns what it wants to see, and what it says about itself.
 async fn configure(
     shared: &Shared,
     id: &PluginId,
     plugin: &dyn Plugin,
     config: String,
-) -> Result<(EventMask, crate::policy::Effective), AdmitError> {
-    let before = shared.config.policies.effective(id, Declared::default()).policy;
+) -> Result<(EventMask, Declared), AdmitError> {
+    let before = shared.roster().regime().policies.effective(id, Declared::default()).policy;
     let introduction = Introduction {
         config,
         runtime_name: shared.config.runtime_name.clone(),
@@ -215,19 +226,13 @@ async fn configure(
     if subscription.events.unknown != 0 {
         warn!(plugin = %id, events = %subscription.events, "plugin asks for events that we do not know");
     }
+    let wanted = subscription.events.known;
     let declared = Declared {
         fail_request: subscription.declared.fail_request,
         keep_connected: subscription.declared.keep_connected,
-        validates: false,
+        validates: wanted.contains(Event::ValidateContainerAdjustment),
     };
-    let validates = subscription.events.known.contains(Event::ValidateContainerAdjustment);
-    let effective = shared.config.policies.effective(id, Declared { validates, ..declared });
-    let is_allowed = |event: &Event| effective.policy.allow.allows_event(*event);
-    let events: EventMask = subscription.events.known.iter().filter(is_allowed).collect();
-    if events != subscription.events.known {
-        warn!(plugin = %id, %events, wanted = %subscription.events.known, "plugin may not see all that it asks for");
-    }
-    Ok((events, effective))
+    Ok((wanted, declared))
 }
 
 /// Counts a plugin that is being synchronized.

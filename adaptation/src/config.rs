@@ -7,6 +7,7 @@ mod containerd;
 mod error;
 mod file;
 mod lines;
+mod restart;
 #[cfg(test)]
 mod tests;
 mod validator;

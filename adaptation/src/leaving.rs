@@ -11,7 +11,7 @@ use crate::entry::Entry;
 pub(crate) async fn leave(entry: Arc<Entry>, reason: &str) {
     let parting = async {
         // Whoever waits to ask it is told when it is closed. Its lanes are not given back before.
-        let lanes = timeout(entry.request_timeout(), entry.all_lanes()).await;
+        let lanes = timeout(entry.terms().policy().request_timeout, entry.all_lanes()).await;
         if lanes.is_ok() {
             // It is closed all the same.
             let _ = timeout(entry.shared.config.shutdown_grace, entry.plugin.shutdown()).await;

@@ -1,7 +1,7 @@
 //! What everything in one adaptation shares.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ use crate::journal::{ActId, Outcome};
 use crate::leaving::leave;
 use crate::policy::{Declared, PluginKey};
 use crate::records::Records;
-use crate::requirements::Requirements;
-use crate::roster::Roster;
+use crate::regime::Regime;
+use crate::roster::{Participant, Roster};
 use crate::source::Source;
 use crate::turns::Turns;
 
@@ -34,7 +34,6 @@ pub(crate) struct Shared {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) watchers: Watchers,
     pub(crate) records: Records,
-    pub(crate) requirements: Requirements,
     pub(crate) turns: Turns,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
@@ -45,6 +44,8 @@ pub(crate) struct Shared {
     /// Rung when a plugin was let in, or was not.
     pub(crate) arrived: Notify,
     plugins: Mutex<Plugins>,
+    /// The number of the regime of the roster.
+    regime: AtomicU64,
     /// How many snapshots are being taken.
     snapshots: AtomicUsize,
     handle: Handle,
@@ -69,7 +70,6 @@ pub(crate) enum Mistake {
 
 /// The plugins, and whether there may be more. One lock: a plugin is in the roster that is closed at the end, or not at all; and an
 /// operation has it among its participants, or among those who will hear of it.
-#[derive(Default)]
 struct Plugins {
     roster: Arc<Roster>,
     stopped: bool,
@@ -80,6 +80,15 @@ struct Plugins {
     /// The operations that something was asked in.
     open: HashMap<u64, Arc<Act>>,
     n_acts: u64,
+}
+
+impl Plugins {
+    /// None yet.
+    fn under(regime: Regime) -> Self {
+        let roster = Arc::new(Roster::new(Arc::new(regime)));
+        let (arriving, joining, open) = (Vec::new(), Vec::new(), HashMap::new());
+        Self { roster, stopped: false, arriving, joining, open, n_acts: 0 }
+    }
 }
 
 /// A plugin that joins.
@@ -97,9 +106,9 @@ const LOOKS: u32 = 4;
 
 impl Shared {
     pub(crate) fn new(config: Config, source: Arc<dyn Source>, watchers: Watchers) -> Arc<Self> {
+        let regime = Regime::new(0, &config);
         Arc::new(Self {
             records: Records::new(config.history_bytes),
-            requirements: Requirements::of(&config),
             config,
             source,
             watchers,
@@ -109,7 +118,8 @@ impl Shared {
             leaving: Arc::new(Semaphore::new(MAX_LEAVING)),
             joining: watch::Sender::new(0),
             arrived: Notify::new(),
-            plugins: Mutex::default(),
+            regime: AtomicU64::new(regime.number),
+            plugins: Mutex::new(Plugins::under(regime)),
             snapshots: AtomicUsize::new(0),
             #[cfg(test)]
             mistake: std::sync::OnceLock::new(),
@@ -142,6 +152,33 @@ impl Shared {
         }
         plugins.open.insert(id, Arc::clone(&act));
         act
+    }
+
+    /// Those who take part in an operation, on the terms that hold now.
+    pub(crate) fn participants(&self, act: &Act) -> Arc<Roster> {
+        if act.participants.regime().number == self.regime.load(Ordering::Acquire) {
+            return Arc::clone(&act.participants);
+        }
+        let plugins = self.lock();
+        Arc::new(act.participants.under(plugins.roster.regime()))
+    }
+
+    /// From now on this is what the operator says. Returns the plugins that are asked on other terms for it.
+    pub(crate) fn reload(&self, config: &Config) -> Vec<Participant> {
+        let changed = {
+            let mut plugins = self.lock();
+            let regime = Arc::new(Regime::new(plugins.roster.regime().number + 1, config));
+            let adopts = |entry: &Arc<Entry>| entry.adopt(&regime.policies);
+            plugins.joining.iter().for_each(|joiner| _ = adopts(&joiner.entry));
+            let changed: Vec<_> = plugins.roster.entries().iter().map(|entry| adopts(entry)).collect();
+            plugins.roster = Arc::new(plugins.roster.under(&regime));
+            self.regime.store(regime.number, Ordering::Release);
+            let entries = plugins.roster.entries().iter().zip(changed);
+            entries.filter(|(_, is_changed)| *is_changed).map(|(entry, _)| entry.clone()).collect()
+        };
+        // Who waits for a plugin may wait for nobody now.
+        self.arrived.notify_waiters();
+        changed
     }
 
     /// A request is made in an operation. Returns its place there.
@@ -203,8 +240,9 @@ impl Shared {
 
     /// How long a request waits for such a plugin, if one is arriving.
     pub(crate) fn join_timeout(&self, key: &PluginKey) -> Option<Duration> {
-        let id = self.lock().arriving.iter().find(|id| key.matches(id)).cloned()?;
-        Some(self.config.policies.effective(&id, Declared::default()).policy.join_timeout)
+        let plugins = self.lock();
+        let id = plugins.arriving.iter().find(|id| key.matches(id))?;
+        Some(plugins.roster.regime().policies.effective(id, Declared::default()).policy.join_timeout)
     }
 
     /// A plugin joins: from now on all that happens is kept for it, and its snapshot is taken. False if the adaptation was stopped.
@@ -213,6 +251,7 @@ impl Shared {
         if plugins.stopped {
             return false;
         }
+        entry.adopt(&plugins.roster.regime().policies);
         entry.listens();
         self.snapshots.fetch_add(1, Ordering::SeqCst);
         let mut open: Vec<_> = plugins.open.values().cloned().collect();

@@ -11,6 +11,7 @@ mod lanes;
 mod model;
 mod operators;
 mod policies;
+mod reloads;
 mod schedules;
 mod silence;
 mod subscriptions;

@@ -10,6 +10,7 @@ use crate::cause::Cause;
 use crate::chain::gates;
 use crate::health::{Gate, State};
 use crate::journal::End;
+use crate::policy::Policy;
 use crate::request::Request;
 
 /// Whether a request may ask a plugin.
@@ -29,19 +30,20 @@ impl Entry {
         self: &Arc<Self>,
         request: &Arc<Request>,
         act: Option<&Arc<Act>>,
+        policy: &Policy,
     ) -> Result<(Lane, bool), Cause> {
         let begun = Instant::now();
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let mut limit = begun + self.policy.lane_timeout;
+            let mut limit = begun + policy.lane_timeout;
             let mut busy = Cause::Busy;
             let is_trial = match self.pass(request, act) {
                 Pass::Ask { is_trial } => Some(is_trial),
                 Pass::Wait => None,
-                Pass::Behind if self.is_waited_for(request) => {
-                    (limit, busy) = (begun + self.policy.join_timeout, Cause::Behind);
+                Pass::Behind if policy.required && self.is_waited_for(request) => {
+                    (limit, busy) = (begun + policy.join_timeout, Cause::Behind);
                     None
                 }
                 Pass::Behind => {
@@ -54,7 +56,7 @@ impl Entry {
             tokio::select! {
                 biased;
                 () = &mut changed => {}
-                lane = self.lanes.one(&request.pod().id), if is_trial.is_some() => {
+                lane = self.lanes.one(policy.concurrency, &request.pod().id), if is_trial.is_some() => {
                     // It may have become silent while this one waited.
                     if trial.is_trial || self.may_ask() {
                         return Ok((lane, trial.begins()));
@@ -69,9 +71,9 @@ impl Entry {
         }
     }
 
-    /// Whether a request waits until it has heard what was before.
+    /// Whether a request waits until it has heard what was before, if it is required.
     fn is_waited_for(&self, request: &Request) -> bool {
-        self.policy.required && gates(request.event()) && self.standing().joined
+        gates(request.event()) && self.standing().joined
     }
 
     /// Whether it may be asked. If it is passed over, what it must not miss is kept for it.
