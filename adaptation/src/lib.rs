@@ -122,6 +122,7 @@ mod operation;
 pub mod plugin;
 pub mod policy;
 mod question;
+mod readiness;
 mod records;
 mod regime;
 mod reload;
@@ -148,6 +149,7 @@ pub use events::{Happening, Metrics, NoMetrics};
 pub use launch::LaunchError;
 pub use operation::{Notice, Operation};
 pub use plugin::Plugin;
+pub use readiness::{Absence, Demand, Missing, NotReady};
 pub use source::{Source, SourceError};
 
 #[cfg(test)]

@@ -238,6 +238,11 @@ impl Shared {
         self.arrived.notify_waiters();
     }
 
+    /// Whether such a plugin has registered, and is not let in yet.
+    pub(crate) fn is_arriving(&self, is_meant: impl Fn(&PluginId) -> bool) -> bool {
+        self.lock().arriving.iter().any(is_meant)
+    }
+
     /// How long a request waits for such a plugin, if one is arriving.
     pub(crate) fn join_timeout(&self, key: &PluginKey) -> Option<Duration> {
         let plugins = self.lock();

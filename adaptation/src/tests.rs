@@ -11,6 +11,7 @@ mod lanes;
 mod model;
 mod operators;
 mod policies;
+mod readiness;
 mod reloads;
 mod schedules;
 mod silence;
