@@ -14,6 +14,7 @@ use crate::admission::{AdmitError, admit};
 use crate::budget;
 use crate::config::Config;
 use crate::connection::{CHANNELS, take_in};
+use crate::entry::Origin;
 use crate::events::{Happening, Metrics, NoMetrics, Watchers};
 use crate::health::State;
 use crate::launch::{LaunchError, launch};
@@ -174,13 +175,14 @@ impl Adaptation {
         self.shared.roster().entries().iter().map(status).collect()
     }
 
-    /// Lets a plugin in: configures it, tells it what there is, and asks it from then on.
+    /// Lets a plugin in: configures it, tells it what there is, and asks it from then on. It takes the place of one of the same id that is built
+    /// in, too; one that was launched or has connected stays.
     ///
     /// # Errors
     ///
     /// The plugin fails one of the steps, or takes too long. It is closed then.
     pub async fn admit(&self, id: PluginId, plugin: Arc<dyn Plugin>) -> Result<(), AdmitError> {
-        let admitted = admit(&self.shared, id, Arc::clone(&plugin), String::new()).await;
+        let admitted = admit(&self.shared, id, Arc::clone(&plugin), String::new(), Origin::BuiltIn).await;
         if admitted.is_err() {
             plugin.close();
         }

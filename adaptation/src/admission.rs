@@ -8,15 +8,13 @@ use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use crate::cause::Cause;
-use crate::entry::Entry;
-use crate::events::Happening;
+use crate::entry::{Entry, Origin};
 use crate::join::{ATTEMPTS, Arrival, Join, Newcomer};
 use crate::plugin::{Introduction, Plugin, PluginError, Reply};
 use crate::policy::{Declared, Policy};
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::source::SourceError;
-use crate::terms::Terms;
 use crate::unasked::Unasked;
 
 /// The name of the request that tells a plugin what there is.
@@ -71,6 +69,14 @@ pub enum AdmitError {
         /// The plugin.
         plugin: PluginId,
     },
+    /// There is one of its id that came in another way. The two would take each other's place again and again.
+    #[error("there is a plugin {plugin} already, {origin}")]
+    Taken {
+        /// The plugin.
+        plugin: PluginId,
+        /// How the one came that is there: `launched by the runtime`, for example.
+        origin: String,
+    },
     /// There are as many plugins as there may be.
     #[error("there are {limit} plugins already, {plugin} would be one more")]
     Full {
@@ -90,19 +96,16 @@ pub(crate) async fn admit(
     id: PluginId,
     plugin: Arc<dyn Plugin>,
     config: String,
+    origin: Origin,
 ) -> Result<(), AdmitError> {
     let _arrival = Arrival::begin(shared, &id);
-    let admitted = try_admit(shared, id.clone(), plugin, config).await;
+    let admitted = try_admit(shared, id.clone(), plugin, config, origin).await;
     if let Err(error) = &admitted {
         let reason = match std::error::Error::source(error) {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
         };
-        let happening = match shared.roster().has(&id) {
-            true => Happening::Refused { plugin: id, reason },
-            false => Happening::Closed { plugin: id, reason },
-        };
-        shared.watchers.tell(happening);
+        shared.is_refused(id, reason);
     }
     admitted
 }
@@ -113,19 +116,19 @@ async fn try_admit(
     id: PluginId,
     plugin: Arc<dyn Plugin>,
     config: String,
+    origin: Origin,
 ) -> Result<(), AdmitError> {
+    // Before it is shown anything, and once more when it is added.
+    shared.roster().check_place(&id, origin)?;
     let (wanted, declared) = configure(shared, &id, plugin.as_ref(), config).await?;
     let _joining = Joining::begin(shared);
-    let newcomer = Newcomer(Entry::new(id.clone(), wanted, declared, plugin, Arc::clone(shared)));
+    let newcomer = Newcomer(Entry::new(id.clone(), origin, wanted, declared, plugin, Arc::clone(shared)));
     let events = newcomer.0.terms().events;
     if events != wanted {
         warn!(plugin = %id, %events, %wanted, "plugin may not see all that it asks for");
     }
     for _ in 0..ATTEMPTS {
         if join(shared, &newcomer.0).await? {
-            let Terms { events, effective } = &*newcomer.0.terms();
-            let (events, policy) = (*events, effective.to_string());
-            shared.watchers.tell(Happening::Joined { plugin: id, events, policy });
             return Ok(());
         }
         warn!(plugin = %id, "more happened than is kept for a plugin that joins: it begins anew");

@@ -142,7 +142,9 @@ impl Owed {
         };
         let took = self.begun.elapsed();
         let Self { entry, terms, request, act, .. } = &self;
-        entry.shared.watchers.tell(Happening::Late { plugin: entry.id.clone(), event: request.event(), took });
+        if !entry.was_dismissed() {
+            entry.shared.watchers.tell(Happening::Late { plugin: entry.id.clone(), event: request.event(), took });
+        }
         match answer {
             Ok(reply) => entry.shared.records.late(entry, terms, request, took, &reply),
             Err(error @ (PluginError::Left(_) | PluginError::Gone(_) | PluginError::Breach(_))) => {

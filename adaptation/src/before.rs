@@ -72,17 +72,16 @@ impl Touched {
         }
     }
 
-    /// A snapshot as it was at that moment.
+    /// A snapshot as it was at that moment, and the pods that were not there yet.
     ///
     /// Of containers that have stopped a snapshot need not say anything: one is left out if it was.
-    pub(crate) fn put_back(self, snapshot: Snapshot) -> Snapshot {
+    pub(crate) fn put_back(self, snapshot: Snapshot) -> (Snapshot, Vec<Pod>) {
         let Snapshot { mut pods, mut containers } = snapshot;
         let Self { pods: were, containers: were_in_them } = self;
         let is_hidden = |id: &str| matches!(were.get(id), Some(None));
-        pods.retain(|pod| !is_hidden(&pod.id));
-        containers.retain(|container| {
-            !is_hidden(&container.pod_id) && !matches!(were_in_them.get(&container.id), Some(None))
-        });
+        let hidden = pods.extract_if(.., |pod| is_hidden(&pod.id)).collect();
+        // Those of a pod that is hidden, too: their own operations have ended, so nobody would tell of them.
+        containers.retain(|container| !matches!(were_in_them.get(&container.id), Some(None)));
         let mut missing = restore(&mut pods, &were, |pod| &pod.id);
         missing.sort_unstable_by(|one, other| one.id.cmp(&other.id));
         pods.extend(missing);
@@ -90,7 +89,7 @@ impl Touched {
         missing.retain(|container| container.state != ContainerState::Stopped);
         missing.sort_unstable_by(|one, other| one.id.cmp(&other.id));
         containers.extend(missing);
-        Snapshot { pods, containers }
+        (Snapshot { pods, containers }, hidden)
     }
 }
 

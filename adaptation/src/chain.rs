@@ -30,19 +30,19 @@ use crate::validation::Validation;
 
 /// One request on its way.
 pub(crate) struct Chain {
-    shared: Arc<Shared>,
-    act: Arc<Act>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) act: Arc<Act>,
     /// Who takes part in the operation, on the terms that held when the request was made.
-    participants: Arc<Roster>,
-    shown: Shown,
+    pub(crate) participants: Arc<Roster>,
+    pub(crate) shown: Shown,
     merging: Merging,
     notes: Notes,
     pub(crate) asking: Asking,
 }
 
 /// The request as the next plugin is shown it. As it is in the end, it is kept for those who hear of it later.
-struct Shown {
-    request: Arc<Request>,
+pub(crate) struct Shown {
+    pub(crate) request: Arc<Request>,
     act: Arc<Act>,
     /// Where in the operation, if plugins may change it.
     place: Option<usize>,
@@ -78,8 +78,14 @@ impl Asking {
         Self(Arc::new(Progress { place: AtomicUsize::new(NOBODY), seen, seen_behind }))
     }
 
-    fn is(&self, place: usize) {
+    /// The plugin at this place is asked, or waited for.
+    pub(crate) fn is(&self, place: usize) {
         self.0.place.store(place, Ordering::Relaxed);
+    }
+
+    /// Nobody is, any more.
+    pub(crate) fn is_nobody(&self) {
+        self.is(NOBODY);
     }
 
     /// The plugin at this place has seen the request.
@@ -151,7 +157,7 @@ impl Chain {
 
     /// Asks all of them while someone waits for it, and ends with the first that fails.
     pub(crate) async fn run(mut self) -> Result<Relayed, RelayError> {
-        let _turn = self.turn().await;
+        let _turn = self.turn_when_heard().await?;
         self.ask(|_| ()).await?;
         self.notes.came_true();
         Ok(Relayed { merging: self.merging, failed: None })
@@ -159,7 +165,7 @@ impl Chain {
 
     /// The same for a container to be created: what comes out is shown to validators.
     pub(crate) async fn create(mut self) -> Result<MergedCreate, RelayError> {
-        let _turn = self.turn().await;
+        let _turn = self.turn_when_heard().await?;
         let Some(mut validation) = Validation::of(&self.shared, &self.participants, &self.shown.request) else {
             self.ask(|_| ()).await?;
             self.notes.came_true();
@@ -194,7 +200,8 @@ impl Chain {
         outcome.await.unwrap_or(Relayed { merging: Merging::Nothing, failed: Some(RelayError::Stopped) })
     }
 
-    fn turn(&self) -> impl Future<Output = Turn> + use<> {
+    /// The turn of the pod, behind all who asked for it before.
+    pub(crate) fn turn(&self) -> impl Future<Output = Turn> + use<> {
         let (turns, pod) = (self.shared.turns.clone(), Arc::clone(&self.act.pod_id));
         async move { turns.take(pod).await }
     }
@@ -228,7 +235,7 @@ impl Chain {
     /// Asks one of them. Says whether it answered.
     async fn ask_one(&mut self, place: usize, entry: &Participant) -> Result<bool, RelayError> {
         let begun = Instant::now();
-        let part = Part { act: Some(&self.act), asking: Some((&self.asking, place)), terms: Some(&entry.terms) };
+        let part = Part::Of { act: &self.act, asking: &self.asking, place };
         match entry.ask(&self.shown.request, part).await {
             Ok(reply) => self.take(entry, reply, begun.elapsed()).map(|()| true),
             Err(cause) => self.go_without(entry, begun.elapsed(), cause).map(|()| false),
@@ -236,7 +243,7 @@ impl Chain {
     }
 
     /// Goes on without a plugin's answer, unless the request fails for that.
-    fn go_without(&mut self, entry: &Participant, took: Duration, cause: Cause) -> Result<(), RelayError> {
+    pub(crate) fn go_without(&mut self, entry: &Participant, took: Duration, cause: Cause) -> Result<(), RelayError> {
         self.notes.failed(entry, &self.shown.request, took, &cause);
         self.decide(entry, cause).map_or(Ok(()), |failure| Err(failure.into()))
     }
@@ -302,7 +309,7 @@ impl Chain {
         fails.then(|| Failure::new(&entry.id, self.shown.request.event(), cause))
     }
 
-    fn is_exempt(&self) -> bool {
+    pub(crate) fn is_exempt(&self) -> bool {
         let container = self.shown.request.container().map(|container| &*container.name);
         self.participants.regime().requirements.is_exempt(self.shown.request.pod(), container)
     }

@@ -23,6 +23,7 @@ use ttrpc::{Code, get_status};
 
 use crate::admission::{AdmitError, admit};
 use crate::budget;
+use crate::entry::Origin;
 use crate::plugin::Plugin;
 use crate::policy::Declared;
 use crate::remote::Remote;
@@ -85,13 +86,15 @@ pub(crate) async fn take_in(
     [requests, served]: [Channel; 2],
     launched: Option<Launched>,
 ) -> Result<Arc<dyn Plugin>, ConnectError> {
+    let origin = if launched.is_some() { Origin::Launched } else { Origin::Connected };
     let (known, config) = launched.map(|Launched { id, config }| (id, config)).unzip();
     let (register, registered) = oneshot::channel();
     let front = Arc::new(Front::new(Arc::clone(&shared), Arc::clone(&mux), known, register));
     let services = Arc::new(services(&front));
     let mut serving = shared.tasks.spawn(serve(served, services, FROM_A_PLUGIN, front.leaving.clone()));
 
-    let becoming = become_plugin(&shared, &mux, Client::new(requests), registered, config.unwrap_or_default());
+    let becoming =
+        become_plugin(&shared, &mux, Client::new(requests), registered, (config.unwrap_or_default(), origin));
     let outcome = tokio::select! {
         outcome = AssertUnwindSafe(becoming).catch_unwind() => {
             // The runtime's own code is asked for what there is. The connection ends in any case.
@@ -133,7 +136,7 @@ async fn become_plugin(
     mux: &Arc<Mux>,
     client: Client,
     registered: oneshot::Receiver<Result<PluginId, String>>,
-    config: String,
+    (config, origin): (String, Origin),
 ) -> Result<Arc<dyn Plugin>, ConnectError> {
     let id = tokio::select! {
         biased;
@@ -151,7 +154,7 @@ async fn become_plugin(
     let policy = shared.roster().regime().policies.effective(&id, Declared::default()).policy;
     let plugin: Arc<dyn Plugin> =
         Arc::new(Remote::new(Arc::clone(mux), client, policy.request_timeout, policy.sync_timeout));
-    admit(shared, id, Arc::clone(&plugin), config).await?;
+    admit(shared, id, Arc::clone(&plugin), config, origin).await?;
     Ok(plugin)
 }
 

@@ -4,7 +4,9 @@ mod gate;
 mod judgement;
 mod lane;
 mod missing;
+mod stage;
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nri_proto::{Event, EventMask, PluginId};
@@ -15,6 +17,7 @@ use tracing::{Instrument, info_span};
 
 pub(crate) use self::lane::Lane;
 use self::lane::Lanes;
+pub(crate) use self::stage::REPLACED;
 use crate::act::Act;
 use crate::asked::{Asked, tell_missed};
 use crate::budget;
@@ -32,6 +35,7 @@ use crate::terms::Terms;
 /// A plugin that was let in.
 pub(crate) struct Entry {
     pub(crate) id: PluginId,
+    pub(crate) origin: Origin,
     /// What it subscribed to, and what it says about itself.
     wanted: EventMask,
     declared: Declared,
@@ -48,39 +52,76 @@ pub(crate) struct Entry {
     pub(crate) shared: Arc<Shared>,
 }
 
+/// How a plugin came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    BuiltIn,
+    Connected,
+    Launched,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::BuiltIn => "built into the runtime",
+            Self::Connected => "connected to the runtime",
+            Self::Launched => "launched by the runtime",
+        })
+    }
+}
+
 /// How it is doing, and what it is owed. One lock, so that what was missed is never overtaken.
 struct Standing {
     health: Health,
     journal: Journal,
     /// Someone tells it what is in its journal. Until that is done nobody asks it anything else.
     telling: bool,
-    /// It has joined: requests ask it.
-    joined: bool,
+    stage: Stage,
     /// Nothing is kept for it: more happened than there is room for, or it is gone.
     deaf: bool,
 }
 
-/// What a request is a part of.
-#[derive(Clone, Copy)]
-pub(crate) struct Part<'a> {
-    /// The operation that it is made in.
-    pub(crate) act: Option<&'a Arc<Act>>,
-    /// Where it is noted that the plugin at this place has seen it.
-    pub(crate) asking: Option<(&'a Asking, usize)>,
-    /// The terms that held when it began, if others may hold by now.
-    pub(crate) terms: Option<&'a Arc<Terms>>,
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nobody asks it yet.
+    Joining,
+    /// Requests ask it, and whoever watches is told how it is doing.
+    Joined,
+    /// Only operations ask it that it takes part in. For whoever watches it is closed.
+    Dismissed,
 }
 
-impl Part<'_> {
+/// What a request is a part of.
+#[derive(Clone, Copy)]
+pub(crate) enum Part<'a> {
     /// It stands for itself.
-    pub(crate) fn alone() -> Self {
-        Self { act: None, asking: None, terms: None }
+    Alone,
+    /// It is made in an operation, where it is noted that the plugin at this place has seen it.
+    Of { act: &'a Arc<Act>, asking: &'a Asking, place: usize },
+    /// It undoes what was begun in an operation.
+    Undoes(&'a Arc<Act>),
+}
+
+impl<'a> Part<'a> {
+    /// The operation that it is made in.
+    fn act(self) -> Option<&'a Arc<Act>> {
+        match self {
+            Self::Of { act, .. } => Some(act),
+            Self::Alone | Self::Undoes(_) => None,
+        }
+    }
+
+    /// Whether it is of no use: it undoes what the plugin has not taken.
+    fn is_moot(self, entry: &Arc<Entry>) -> bool {
+        matches!(self, Self::Undoes(act) if act.is_unseen_by(entry))
     }
 }
 
 impl Entry {
     pub(crate) fn new(
         id: PluginId,
+        origin: Origin,
         wanted: EventMask,
         declared: Declared,
         plugin: Arc<dyn Plugin>,
@@ -89,9 +130,10 @@ impl Entry {
         let terms = Terms::of(&shared.roster().regime().policies, &id, wanted, declared);
         let journal = Journal::new(budget::JOURNAL);
         let health = Health::new(terms.rules());
-        let standing = Standing { health, journal, telling: true, joined: false, deaf: true };
+        let standing = Standing { health, journal, telling: true, stage: Stage::Joining, deaf: true };
         Arc::new(Self {
             id,
+            origin,
             wanted,
             declared,
             terms: Mutex::new(Arc::new(terms)),
@@ -121,6 +163,12 @@ impl Entry {
         is_changed
     }
 
+    /// The policy that holds for it, for whoever watches.
+    pub(crate) fn policy(&self) -> Happening {
+        let (plugin, terms) = (self.id.clone(), self.terms());
+        Happening::Policy { plugin, events: terms.events, policy: terms.effective.to_string() }
+    }
+
     /// Whether it is asked about an event of a pod in this namespace.
     pub(crate) fn is_asked(&self, event: Event, namespace: &str) -> bool {
         self.terms().is_asked(event, namespace)
@@ -131,29 +179,43 @@ impl Entry {
         self.standing().health.state()
     }
 
-    /// Asks it, waits for at most its request timeout, and judges it.
+    /// Asks it on the terms that hold now, waits for at most its request timeout, and judges it.
     ///
     /// The future may be dropped at any time: the plugin keeps its lane until it has answered.
     pub(crate) async fn ask(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) -> Result<Reply, Cause> {
-        let span = info_span!("plugin", plugin = %self.id);
-        self.ask_in_turn(request, part).instrument(span).await
+        self.ask_on(&self.terms(), request, part).await
     }
 
-    async fn ask_in_turn(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) -> Result<Reply, Cause> {
+    /// The same on other terms.
+    pub(crate) async fn ask_on(
+        self: &Arc<Self>,
+        terms: &Arc<Terms>,
+        request: &Arc<Request>,
+        part: Part<'_>,
+    ) -> Result<Reply, Cause> {
+        let span = info_span!("plugin", plugin = %self.id);
+        self.ask_in_turn(terms, request, part).instrument(span).await
+    }
+
+    async fn ask_in_turn(
+        self: &Arc<Self>,
+        terms: &Arc<Terms>,
+        request: &Arc<Request>,
+        part: Part<'_>,
+    ) -> Result<Reply, Cause> {
         let queued = Instant::now();
-        let terms = part.terms.cloned().unwrap_or_else(|| self.terms());
-        let (lane, is_trial) = self.enter(request, part.act, terms.policy()).await?;
+        let (lane, is_trial) = self.enter(request, part, terms.policy()).await?;
         let begun = Instant::now();
         self.shared.watchers.metrics().queued(&self.id, request.event(), begun - queued);
-        if let Some((asking, place)) = part.asking {
+        if let Part::Of { asking, place, .. } = part {
             asking.sees(place);
         }
-        let act = part.act.cloned();
-        let mut asked = Asked::begin(Arc::clone(self), terms, Arc::clone(request), act, lane, is_trial);
+        let act = part.act().cloned();
+        let mut asked = Asked::begin(Arc::clone(self), Arc::clone(terms), Arc::clone(request), act, lane, is_trial);
         match timeout_at(asked.deadline(), asked.answer()).await {
             Ok(answer) => {
                 // Judged while the lane is held: what it missed comes before the next request.
-                let outcome = self.judge_asked(request, part.act, begun, is_trial, answer);
+                let outcome = self.judge_asked(request, part.act(), begun, is_trial, answer);
                 asked.finish();
                 outcome
             }
@@ -187,6 +249,7 @@ impl Entry {
             let struck = standing.health.struck();
             let (value, effect) = change(&mut standing);
             let is_strike = standing.health.struck() != struck;
+            self.note_state(&standing, effect);
             (value, effect, self.catch_up(&mut standing), is_strike)
         };
         if is_strike {
@@ -203,7 +266,9 @@ impl Entry {
             return Effect::None;
         }
         if !standing.journal.has_ready() {
-            return standing.health.caught_up();
+            let caught_up = standing.health.caught_up();
+            self.note_state(standing, caught_up);
+            return caught_up;
         }
         standing.telling = true;
         self.spawn_telling(false);
@@ -214,13 +279,21 @@ impl Entry {
         self.shared.spawn(tell_missed(Arc::clone(self), is_trial));
     }
 
+    /// Whoever watches will be told, unless the plugin is to them not there yet, or not any more. That it is closed is told when it is removed.
+    fn note_state(&self, standing: &Standing, effect: Effect) {
+        if let (Effect::Became(state), Stage::Joined) = (effect, standing.stage)
+            && state != State::Closed
+        {
+            self.shared.watchers.note(Happening::State { plugin: self.id.clone(), state });
+        }
+    }
+
     fn apply(&self, effect: Effect, reason: &str) {
-        let watchers = &self.shared.watchers;
         match effect {
             Effect::None => return,
             Effect::Strike => {}
             Effect::Became(State::Closed) => self.cut_off(reason),
-            Effect::Became(state) => watchers.tell(Happening::State { plugin: self.id.clone(), state }),
+            Effect::Became(_) => self.shared.watchers.flush(),
         }
         self.changed.notify_waiters();
     }

@@ -69,7 +69,8 @@ impl<'a> Join<'a> {
             true => Default::default(),
             false => touched,
         };
-        Ok(touched.put_back(snapshot).seen_by(&entry.terms().policy().namespaces))
+        let (snapshot, hidden) = touched.put_back(snapshot);
+        Ok(snapshot.seen_by(&entry.terms().policy().namespaces, &hidden))
     }
 
     /// Tells it what has happened since. False if that is more than was kept.

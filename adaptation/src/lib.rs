@@ -116,6 +116,7 @@ mod launch;
 mod leaving;
 pub mod ledger;
 mod listener;
+mod membership;
 pub mod merge;
 mod merging;
 mod operation;
@@ -140,6 +141,7 @@ mod turns;
 mod unasked;
 mod undo;
 mod validation;
+mod wait;
 
 pub use adaptation::{Adaptation, PluginStatus};
 pub use admission::AdmitError;

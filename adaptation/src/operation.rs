@@ -54,7 +54,9 @@ pub enum Notice {
 /// One act of the runtime in flight. All requests of the act are made on it, so that the same
 /// plugins take part in all of them.
 ///
-/// Requests about one pod go one after the other, in the order in which they were made.
+/// Requests about one pod go one after the other, in the order in which they were made. There is one exception: a request that cannot do without a
+/// required plugin waits, up to its `join_timeout`, until the plugin has heard how the operations about the pod ended that it missed. Only then does it take its place
+/// in that order, so those operations can go on meanwhile, and whatever need not wait. Requests that wait keep the order among themselves.
 ///
 /// It ends in one of two ways. [`Operation::commit`] says that what the runtime's [`Source`](crate::Source) shows includes what came of it, which
 /// it must not before the first request was made. To drop it without that is to say that the act failed: then all is as it was before. Plugins that were

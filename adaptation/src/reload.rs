@@ -4,8 +4,6 @@ use tracing::{info, warn};
 
 use crate::adaptation::Adaptation;
 use crate::config::Config;
-use crate::events::Happening;
-use crate::roster::Participant;
 
 impl Adaptation {
     /// What the operator says from now on: of `config`, the [policies](Config::policies), the
@@ -13,9 +11,9 @@ impl Adaptation {
     /// what else of it differs and [needs a restart](Config::changes_that_need_a_restart), by its key; that is left as it is.
     ///
     /// Plugins that are there or are joining are treated so from the next request on; what they declared about themselves still
-    /// counts as far as the operator lets it. [`Happening::Policy`] tells of each that is there and whose policy is another one now.
+    /// counts as far as the operator lets it. [`Happening::Policy`](crate::Happening::Policy) tells of each that is there and whose policy is another one now.
     /// Requests that are being made keep what held when they began, up to the last plugin, the validators and the late
-    /// answer. One that still waits for a required plugin waits no longer than is required now. In particular:
+    /// answer. One that still waits for a required plugin to join waits no longer than is required now. In particular:
     ///
     /// - A plugin that is required now and is absent refuses what it gates; one that is not any more, does not.
     /// - What a plugin missed while it was silent or suspended it is told, whether or not it may see such things now.
@@ -38,12 +36,8 @@ impl Adaptation {
     /// }
     /// ```
     pub fn reload(&self, config: &Config) -> Vec<&'static str> {
-        let changed = self.shared.reload(config);
-        info!(plugins = changed.len(), "the policy was reloaded");
-        for Participant { entry, terms } in changed {
-            let (events, policy) = (terms.events, terms.effective.to_string());
-            self.shared.watchers.tell(Happening::Policy { plugin: entry.id.clone(), events, policy });
-        }
+        let plugins = self.shared.reload(config);
+        info!(plugins, "the policy was reloaded");
         let left = self.shared.config.changes_that_need_a_restart(config);
         if !left.is_empty() {
             warn!(keys = ?left, "what is changed needs a restart");

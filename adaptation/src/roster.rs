@@ -5,8 +5,13 @@ use std::sync::Arc;
 
 use nri_proto::{Event, PluginId};
 
-use crate::entry::Entry;
+use crate::admission::AdmitError;
+use crate::cause::Cause;
+use crate::entry::{Entry, Origin, Part};
+use crate::health::State;
+use crate::plugin::Reply;
 use crate::regime::Regime;
+use crate::request::Request;
 use crate::terms::Terms;
 
 /// The plugins at one moment, and what the operator says about them. It is never changed, only replaced.
@@ -34,6 +39,11 @@ impl Participant {
     /// On the terms that hold now.
     fn new(entry: &Arc<Entry>) -> Self {
         Self { entry: Arc::clone(entry), terms: entry.terms() }
+    }
+
+    /// Asks it on the terms on which it takes part.
+    pub(crate) async fn ask(&self, request: &Arc<Request>, part: Part<'_>) -> Result<Reply, Cause> {
+        self.entry.ask_on(&self.terms, request, part).await
     }
 }
 
@@ -76,6 +86,21 @@ impl Roster {
     /// Whether there is a plugin of this id.
     pub(crate) fn has(&self, id: &PluginId) -> bool {
         self.place(id).is_ok()
+    }
+
+    /// Whether this very plugin is there.
+    pub(crate) fn contains(&self, entry: &Arc<Entry>) -> bool {
+        self.entries.iter().any(|other| Arc::ptr_eq(other, entry))
+    }
+
+    /// Whether there is none of this id, or one that gives way to it: that came in the same way, or is closed.
+    pub(crate) fn check_place(&self, id: &PluginId, origin: Origin) -> Result<(), AdmitError> {
+        let Ok(at) = self.place(id) else { return Ok(()) };
+        let there = &self.entries[at];
+        if there.origin == origin || there.state() == State::Closed {
+            return Ok(());
+        }
+        Err(AdmitError::Taken { plugin: id.clone(), origin: there.origin.to_string() })
     }
 
     /// Whether one of this id may be added, if there may be so many.

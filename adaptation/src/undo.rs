@@ -44,6 +44,13 @@ impl Begun {
         self.request.event() == other.event() && self.container() == id(other)
     }
 
+    /// A plugin has seen it, too.
+    pub(crate) fn is_seen_by(&mut self, entry: &Arc<Entry>) {
+        if !self.seen.iter().any(|other| Arc::ptr_eq(other, entry)) {
+            self.seen.push(Arc::clone(entry));
+        }
+    }
+
     /// The runtime itself may have told its end.
     pub(crate) fn ends_with(&mut self, request: &Request) {
         if self.container() != id(request) {
@@ -122,8 +129,8 @@ impl Undo {
             for (request, seen) in steps {
                 // Who has seen it hears of its end, also if it is not to see such pods any more.
                 let is_told = |entry: &&Arc<Entry>| entry.terms().events.contains(request.event());
-                for entry in seen.iter().filter(is_told).filter(|entry| !act.is_unseen_by(entry)) {
-                    wanted.extend(tell(entry, &request).await.map(|updates| (Arc::clone(entry), updates)));
+                for entry in seen.iter().filter(is_told) {
+                    wanted.extend(tell(entry, &request, &act).await.map(|updates| (Arc::clone(entry), updates)));
                 }
             }
             drop(turn);
@@ -137,9 +144,9 @@ impl Undo {
 }
 
 /// Tells one of them. Returns what it wants for others now that there is more room.
-async fn tell(entry: &Arc<Entry>, request: &Arc<Request>) -> Option<Vec<Update>> {
+async fn tell(entry: &Arc<Entry>, request: &Arc<Request>, act: &Arc<Act>) -> Option<Vec<Update>> {
     let begun = Instant::now();
-    match entry.ask(request, Part::alone()).await {
+    match entry.ask(request, Part::Undoes(act)).await {
         Ok(Reply::Stop(StopReply { updates, unknown: _ })) => Some(updates).filter(|updates| !updates.is_empty()),
         Ok(_) => None,
         Err(cause) => {

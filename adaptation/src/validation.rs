@@ -125,7 +125,7 @@ impl Validation {
     /// Asks one validator. Without its word nothing may be, unless it is on trial.
     async fn verdict(&self, entry: &Participant, request: &Arc<Request>) -> Result<(), RelayError> {
         let begun = Instant::now();
-        let verdict = match entry.ask(request, Part { terms: Some(&entry.terms), ..Part::alone() }).await {
+        let verdict = match entry.ask(request, Part::Alone).await {
             Ok(Reply::Verdict(verdict)) => accepted(entry.id.as_str(), &verdict),
             Ok(_) => Err(failed(entry, PluginError::Breach("its answer is not a verdict").into())),
             // One that is gone is absent, and whether that matters is known before anyone is asked.

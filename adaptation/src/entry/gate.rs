@@ -4,12 +4,9 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{Entry, Lane, Standing};
-use crate::act::Act;
+use super::{Entry, Lane, Part, Stage, Standing};
 use crate::cause::Cause;
-use crate::chain::gates;
 use crate::health::{Gate, State};
-use crate::journal::End;
 use crate::policy::Policy;
 use crate::request::Request;
 
@@ -24,30 +21,35 @@ enum Pass {
     Over(State),
 }
 
+impl Standing {
+    /// Whether something about the pod has to be heard first, and waits for the end of an operation.
+    fn is_behind(&self, request: &Request) -> bool {
+        !self.journal.is_empty() && self.journal.holds(&request.pod().id)
+    }
+}
+
 impl Entry {
     /// Waits for the lane. Whoever may not ask now, or any more, is told at once.
     pub(super) async fn enter(
         self: &Arc<Self>,
         request: &Arc<Request>,
-        act: Option<&Arc<Act>>,
+        part: Part<'_>,
         policy: &Policy,
     ) -> Result<(Lane, bool), Cause> {
         let begun = Instant::now();
         loop {
+            if part.is_moot(self) {
+                // It has not even heard of the beginning.
+                return Err(Cause::Behind);
+            }
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let mut limit = begun + policy.lane_timeout;
-            let mut busy = Cause::Busy;
-            let is_trial = match self.pass(request, act) {
+            let is_trial = match self.pass(request, part) {
                 Pass::Ask { is_trial } => Some(is_trial),
                 Pass::Wait => None,
-                Pass::Behind if policy.required && self.is_waited_for(request) => {
-                    (limit, busy) = (begun + policy.join_timeout, Cause::Behind);
-                    None
-                }
                 Pass::Behind => {
-                    self.keep(request, act, End::Back);
+                    self.pass_over(request, part);
                     return Err(Cause::Behind);
                 }
                 Pass::Over(state) => return Err(Cause::PassedOver(state)),
@@ -57,27 +59,23 @@ impl Entry {
                 biased;
                 () = &mut changed => {}
                 lane = self.lanes.one(policy.concurrency, &request.pod().id), if is_trial.is_some() => {
-                    // It may have become silent while this one waited.
-                    if trial.is_trial || self.may_ask() {
+                    // It may have become silent while this one waited, or have missed something.
+                    let may_ask = trial.is_trial || self.may_ask(request);
+                    if may_ask && !part.is_moot(self) {
                         return Ok((lane, trial.begins()));
                     }
                 }
-                () = tokio::time::sleep_until(limit) => {
+                () = tokio::time::sleep_until(begun + policy.lane_timeout) => {
                     drop(trial);
-                    self.keep(request, act, End::Back);
-                    return Err(busy);
+                    self.pass_over(request, part);
+                    return Err(Cause::Busy);
                 }
             }
         }
     }
 
-    /// Whether a request waits until it has heard what was before, if it is required.
-    fn is_waited_for(&self, request: &Request) -> bool {
-        gates(request.event()) && self.standing().joined
-    }
-
     /// Whether it may be asked. If it is passed over, what it must not miss is kept for it.
-    fn pass(self: &Arc<Self>, request: &Arc<Request>, act: Option<&Arc<Act>>) -> Pass {
+    fn pass(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) -> Pass {
         let (pass, caught_up) = {
             let mut standing = self.standing();
             let caught_up = self.catch_up(&mut standing);
@@ -85,16 +83,16 @@ impl Entry {
         };
         self.apply(caught_up, "");
         if let Pass::Over(State::Silent | State::Suspended) = pass {
-            self.keep(request, act, End::Back);
+            self.pass_over(request, part);
         }
         pass
     }
 
     fn gate(self: &Arc<Self>, standing: &mut Standing, request: &Request) -> Pass {
         let now = Instant::now();
-        let is_held = !standing.journal.is_empty() && standing.journal.holds(&request.pod().id);
+        let is_held = standing.is_behind(request);
         match standing.health.state() {
-            State::Active if is_held || !standing.joined => Pass::Behind,
+            State::Active if is_held || standing.stage == Stage::Joining => Pass::Behind,
             State::Active if standing.telling => Pass::Wait,
             // The trial of a plugin that missed something begins with that.
             State::Suspended if is_held && !standing.journal.has_ready() => Pass::Over(State::Suspended),
@@ -114,9 +112,9 @@ impl Entry {
         }
     }
 
-    fn may_ask(&self) -> bool {
+    fn may_ask(&self, request: &Request) -> bool {
         let standing = self.standing();
-        standing.health.state() == State::Active && !standing.telling
+        standing.health.state() == State::Active && !standing.telling && !standing.is_behind(request)
     }
 }
 

@@ -33,6 +33,8 @@ const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a program that is busy is tried at once, with a pause between.
 const BUSY_TRIES: u32 = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
+/// Why a plugin is closed whose program is not in the directory any more.
+const REMOVED: &str = "its program was removed";
 
 /// One run of a launched plugin.
 pub(super) struct Instance<'a> {
@@ -162,9 +164,9 @@ impl Instance<'_> {
                 let _ = timeout(LAST_WORDS, mux.closed()).await;
             }
             () = wished(&mut self.wish, Wish::Leave) => match self.entry(plugin) {
-                Some(entry) => leave(entry, "its program was removed").await,
+                Some(entry) if self.shared.remove(&entry, REMOVED) => leave(entry, REMOVED).await,
                 // Another one has taken its place. It is leaving, and closed at the end of that.
-                None => _ = mux.closed().await,
+                Some(_) | None => _ = mux.closed().await,
             },
         }
         plugin.close();
