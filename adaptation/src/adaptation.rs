@@ -1,7 +1,7 @@
 //! The adaptation itself: its beginning and its end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use nri_proto::mux::Mux;
 use nri_proto::{EventMask, PluginId, Pod};
@@ -80,13 +80,10 @@ impl Adaptation {
     ///
     /// # Errors
     ///
-    /// The directory is there and cannot be read, or everyone may write to it; or this was called before. Nothing is
-    /// launched then. What keeps a single plugin from being launched is reported and keeps no other.
+    /// The directory is there and cannot be read, or everyone may write to it: nothing is launched then, and this may be called
+    /// again, as if it was dropped before it had looked there. Or plugins were launched before. What keeps a single plugin from being launched is reported and keeps no other.
     pub async fn launch(&self) -> Result<(), LaunchError> {
-        if self.is_launched.swap(true, Ordering::Relaxed) {
-            return Err(LaunchError::Twice);
-        }
-        launch(&self.shared).await
+        launch(&self.shared, &self.is_launched).await
     }
 
     /// Lets plugins connect to the configured socket. Without one there is nothing to do.
