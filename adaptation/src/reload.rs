@@ -15,7 +15,7 @@ impl Adaptation {
     /// Plugins that are there or are joining are treated so from the next request on; what they declared about themselves still
     /// counts as far as the operator lets it. [`Happening::Policy`] tells of each that is there and whose policy is another one now.
     /// Requests that are being made keep what held when they began, up to the last plugin, the validators and the late
-    /// answer. One that still waits for a required plugin waits no longer than is required now. In particular:
+    /// answer. One that still waits for a required plugin to join waits no longer than is required now. In particular:
     ///
     /// - A plugin that is required now and is absent refuses what it gates; one that is not any more, does not.
     /// - What a plugin missed while it was silent or suspended it is told, whether or not it may see such things now.
