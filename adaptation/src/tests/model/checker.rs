@@ -60,7 +60,9 @@ fn check_one(id: &str, acts: &[Act], session: &Session) -> Option<String> {
 
 /// What a snapshot shows of it after these acts.
 fn state(acts: &[Act]) -> Option<&'static str> {
-    let last = acts.iter().rev().find(|act| !act.failed)?;
+    // New limits are not a state.
+    let is_state = |act: &&Act| !act.failed && !act.events[0].starts_with("Update");
+    let last = acts.iter().rev().find(is_state)?;
     match last.events[0] {
         "RunPodSandbox" | "StopPodSandbox" => Some("pod"),
         "CreateContainer" => Some("created"),
