@@ -202,7 +202,7 @@ impl Operation {
     /// What is known of it, and who takes part. Those that the operator wants must be there before the first one is asked.
     async fn act(&self, event: Event, container: Option<&Container>) -> Result<(&Arc<Act>, Arc<Roster>), RelayError> {
         self.shared.check_running()?;
-        if self.act.get().is_none() && is_anyone_wanted(&self.shared.roster(), event) {
+        if self.act.get().is_none() && gates(event) && is_anyone_wanted(&self.shared.roster(), event) {
             let waiting = Box::pin(self.wait_for_the_wanted(event, container));
             self.in_time(waiting).await.ok_or(RelayError::Deadline)?;
             self.shared.check_running()?;
