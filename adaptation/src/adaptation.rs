@@ -14,7 +14,7 @@ use crate::admission::{AdmitError, admit};
 use crate::budget;
 use crate::config::Config;
 use crate::connection::{CHANNELS, take_in};
-use crate::entry::{Entry, Origin};
+use crate::entry::Origin;
 use crate::events::{Happening, Metrics, NoMetrics, Watchers};
 use crate::health::State;
 use crate::launch::{LaunchError, launch};
@@ -22,6 +22,7 @@ use crate::ledger::{Ledger, Occasion, What};
 use crate::listener::listen;
 use crate::operation::Operation;
 use crate::plugin::Plugin;
+use crate::roster::Participant;
 use crate::shared::{GOES_AWAY, Shared};
 use crate::socket::{BindError, Socket};
 use crate::source::Source;
@@ -169,8 +170,11 @@ impl Adaptation {
     /// The plugins that there are, in the order in which they are asked.
     #[must_use]
     pub fn plugins(&self) -> Vec<PluginStatus> {
-        let status =
-            |entry: &Arc<Entry>| PluginStatus { id: entry.id.clone(), events: entry.events, state: entry.state() };
+        let status = |entry: &Participant| PluginStatus {
+            id: entry.id.clone(),
+            events: entry.terms.events,
+            state: entry.state(),
+        };
         self.shared.roster().entries().iter().map(status).collect()
     }
 

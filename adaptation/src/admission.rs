@@ -11,7 +11,7 @@ use crate::cause::Cause;
 use crate::entry::{Entry, Origin};
 use crate::join::{ATTEMPTS, Arrival, Join, Newcomer};
 use crate::plugin::{Introduction, Plugin, PluginError, Reply};
-use crate::policy::{Declared, Effective, Policy};
+use crate::policy::{Declared, Policy};
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::source::SourceError;
@@ -120,12 +120,15 @@ async fn try_admit(
 ) -> Result<(), AdmitError> {
     // Before it is shown anything, and once more when it is added.
     shared.roster().check_place(&id, origin)?;
-    let (events, effective) = configure(shared, &id, plugin.as_ref(), config).await?;
+    let (wanted, declared) = configure(shared, &id, plugin.as_ref(), config).await?;
     let _joining = Joining::begin(shared);
-    let newcomer =
-        Newcomer(Entry::new(id.clone(), origin, events, effective.policy.clone(), plugin, Arc::clone(shared)));
+    let newcomer = Newcomer(Entry::new(id.clone(), origin, wanted, declared, plugin, Arc::clone(shared)));
+    let events = newcomer.0.terms().events;
+    if events != wanted {
+        warn!(plugin = %id, %events, %wanted, "plugin may not see all that it asks for");
+    }
     for _ in 0..ATTEMPTS {
-        if join(shared, &newcomer.0, &effective).await? {
+        if join(shared, &newcomer.0).await? {
             return Ok(());
         }
         warn!(plugin = %id, "more happened than is kept for a plugin that joins: it begins anew");
@@ -134,18 +137,21 @@ async fn try_admit(
 }
 
 /// Tells a plugin what there is and what has happened since, and adds it. False if more happened meanwhile than was kept for it.
-async fn join(shared: &Arc<Shared>, entry: &Arc<Entry>, effective: &Effective) -> Result<bool, AdmitError> {
-    let Entry { id, policy, plugin, .. } = &**entry;
+async fn join(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Result<bool, AdmitError> {
+    let Entry { id, plugin, .. } = &**entry;
     let joining = Join::begin(shared, entry)?;
-    let updates = synchronize(shared, id, plugin.as_ref(), policy, joining.snapshot().await?).await?;
+    let terms = entry.terms();
+    let updates = synchronize(shared, id, plugin.as_ref(), terms.policy(), joining.snapshot().await?).await?;
     if entry.is_deaf() {
         return Ok(false);
     }
-    settle(shared, id, policy, updates).await.map_err(|source| AdmitError::Source { plugin: id.clone(), source })?;
+    settle(shared, id, terms.policy(), updates)
+        .await
+        .map_err(|source| AdmitError::Source { plugin: id.clone(), source })?;
     if !joining.catch_up().await? {
         return Ok(false);
     }
-    shared.add(entry, effective.to_string())?;
+    shared.add(entry)?;
     Ok(true)
 }
 
@@ -200,13 +206,14 @@ async fn settle(shared: &Shared, id: &PluginId, policy: &Policy, updates: Vec<Up
     }
 }
 
+/// Configures a plugin. Returns what it wants to see, and what it says about itself.
 async fn configure(
     shared: &Shared,
     id: &PluginId,
     plugin: &dyn Plugin,
     config: String,
-) -> Result<(EventMask, Effective), AdmitError> {
-    let before = shared.config.policies.effective(id, Declared::default()).policy;
+) -> Result<(EventMask, Declared), AdmitError> {
+    let before = shared.roster().regime().policies.effective(id, Declared::default()).policy;
     let introduction = Introduction {
         config,
         runtime_name: shared.config.runtime_name.clone(),
@@ -222,19 +229,13 @@ async fn configure(
     if subscription.events.unknown != 0 {
         warn!(plugin = %id, events = %subscription.events, "plugin asks for events that we do not know");
     }
+    let wanted = subscription.events.known;
     let declared = Declared {
         fail_request: subscription.declared.fail_request,
         keep_connected: subscription.declared.keep_connected,
-        validates: false,
+        validates: wanted.contains(Event::ValidateContainerAdjustment),
     };
-    let validates = subscription.events.known.contains(Event::ValidateContainerAdjustment);
-    let effective = shared.config.policies.effective(id, Declared { validates, ..declared });
-    let is_allowed = |event: &Event| effective.policy.allow.allows_event(*event);
-    let events: EventMask = subscription.events.known.iter().filter(is_allowed).collect();
-    if events != subscription.events.known {
-        warn!(plugin = %id, %events, wanted = %subscription.events.known, "plugin may not see all that it asks for");
-    }
-    Ok((events, effective))
+    Ok((wanted, declared))
 }
 
 /// Counts a plugin that is being synchronized.

@@ -6,7 +6,8 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use nri_proto::{Container, ContainerState, Event, Pod};
@@ -30,7 +31,7 @@ pub(crate) enum Before {
 }
 
 impl Before {
-    /// How what a request is about was before, as the request says. `None` if the request is about what has happened already.
+    /// How what a request is about was before, as the request says. `None` if that makes no difference.
     pub(crate) fn of(event: Event, pod: &Arc<Pod>, subject: &Subject) -> Option<Self> {
         let container = || match subject {
             Subject::Container(container) | Subject::ContainerResources { container, .. } => Some(container),
@@ -38,15 +39,18 @@ impl Before {
         };
         match event {
             Event::RunPodSandbox => Some(Self::NoPod(Arc::clone(pod))),
-            Event::UpdatePodSandbox | Event::StopPodSandbox | Event::RemovePodSandbox => {
-                Some(Self::Pod(Arc::clone(pod)))
-            }
+            Event::UpdatePodSandbox | Event::StopPodSandbox => Some(Self::Pod(Arc::clone(pod))),
             Event::CreateContainer => container().map(|container| Self::NoContainer(container.id.as_str().into())),
             Event::StartContainer | Event::UpdateContainer | Event::RemoveContainer => {
                 container().map(|container| Self::Container(Arc::clone(container)))
             }
-            Event::StopContainer => container().map(|container| Self::Alive(Arc::clone(container))),
-            Event::PostUpdatePodSandbox
+            Event::StopContainer => container().map(|container| {
+                let has_ended = container.state == ContainerState::Stopped;
+                if has_ended { Self::Alive(Arc::clone(container)) } else { Self::Container(Arc::clone(container)) }
+            }),
+            // A pod that has stopped need not be shown, and this one may have.
+            Event::RemovePodSandbox
+            | Event::PostUpdatePodSandbox
             | Event::PostCreateContainer
             | Event::PostStartContainer
             | Event::PostUpdateContainer
@@ -60,6 +64,8 @@ impl Before {
 pub(crate) struct Touched {
     pods: HashMap<String, Option<Arc<Pod>>>,
     containers: HashMap<String, Option<Arc<Container>>>,
+    /// The containers of which only the end is known.
+    ending: HashSet<String>,
 }
 
 impl Touched {
@@ -73,7 +79,19 @@ impl Touched {
                 self.containers.entry(container.id.clone()).or_insert_with(|| Some(Arc::clone(container)));
             }
             Before::Alive(container) => {
-                self.containers.entry(container.id.clone()).or_insert_with(|| Some(alive(container)));
+                if let Entry::Vacant(place) = self.containers.entry(container.id.clone()) {
+                    self.ending.insert(place.key().clone());
+                    place.insert(Some(alive(container)));
+                }
+            }
+        }
+    }
+
+    /// One that is still shown as it was before its end was so: its end does not say that well.
+    fn keep_those_alive(&mut self, shown: &[Container]) {
+        for container in shown.iter().filter(|container| container.state != ContainerState::Stopped) {
+            if self.ending.contains(&container.id) {
+                self.containers.remove(&container.id);
             }
         }
     }
@@ -81,9 +99,10 @@ impl Touched {
     /// A snapshot as it was at that moment, and the pods that were not there yet.
     ///
     /// Of containers that have stopped a snapshot need not say anything: one is left out if it was.
-    pub(crate) fn put_back(self, snapshot: Snapshot) -> (Snapshot, Vec<Pod>) {
+    pub(crate) fn put_back(mut self, snapshot: Snapshot) -> (Snapshot, Vec<Pod>) {
         let Snapshot { mut pods, mut containers } = snapshot;
-        let Self { pods: were, containers: were_in_them } = self;
+        self.keep_those_alive(&containers);
+        let Self { pods: were, containers: were_in_them, ending: _ } = self;
         let is_hidden = |id: &str| matches!(were.get(id), Some(None));
         let hidden = pods.extract_if(.., |pod| is_hidden(&pod.id)).collect();
         // Those of a pod that is hidden, too: their own operations have ended, so nobody would tell of them.
@@ -101,9 +120,6 @@ impl Touched {
 
 /// A container as it was before it ended.
 fn alive(container: &Arc<Container>) -> Arc<Container> {
-    if container.state != ContainerState::Stopped {
-        return Arc::clone(container);
-    }
     let state = if container.started_at == 0 { ContainerState::Created } else { ContainerState::Running };
     let (status_reason, status_message) = (String::new(), String::new());
     let container = Container::clone(container);

@@ -23,7 +23,7 @@ use crate::policy::{Mode, OnTimeout};
 use crate::question::{Outcome, Refusal};
 use crate::records::{self, Notes};
 use crate::request::{Request, Subject};
-use crate::roster::Roster;
+use crate::roster::{Participant, Roster};
 use crate::shared::Shared;
 use crate::turns::Turn;
 use crate::validation::Validation;
@@ -32,6 +32,8 @@ use crate::validation::Validation;
 pub(crate) struct Chain {
     pub(crate) shared: Arc<Shared>,
     pub(crate) act: Arc<Act>,
+    /// Who takes part in the operation, on the terms that held when the request was made.
+    pub(crate) participants: Arc<Roster>,
     pub(crate) shown: Shown,
     merging: Merging,
     notes: Notes,
@@ -127,7 +129,14 @@ pub(crate) struct Relayed {
 
 impl Chain {
     /// One that is made now.
-    pub(crate) fn new(shared: Arc<Shared>, act: Arc<Act>, event: Event, subject: Subject, merging: Merging) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        act: Arc<Act>,
+        participants: Arc<Roster>,
+        event: Event,
+        subject: Subject,
+        merging: Merging,
+    ) -> Self {
         let notes = Notes::new(Arc::clone(&shared));
         let asking = Asking::nobody();
         let before = Before::of(event, &act.pod, &subject);
@@ -136,7 +145,7 @@ impl Chain {
         let kept = if changes { Kept::InFlight } else { Kept::Request(Arc::clone(&request)) };
         let place = shared.asks(&act, event, before, kept, Some(asking.clone()));
         let shown = Shown { request, act: Arc::clone(&act), place: changes.then_some(place) };
-        Self { shared, act, shown, merging, notes, asking }
+        Self { shared, act, participants, shown, merging, notes, asking }
     }
 
     /// In which all that is said about the request is said.
@@ -157,7 +166,7 @@ impl Chain {
     /// The same for a container to be created: what comes out is shown to validators.
     pub(crate) async fn create(mut self) -> Result<MergedCreate, RelayError> {
         let _turn = self.turn_when_heard().await?;
-        let Some(mut validation) = Validation::of(&self.shared, &self.act.participants, &self.shown.request) else {
+        let Some(mut validation) = Validation::of(&self.shared, &self.participants, &self.shown.request) else {
             self.ask(|_| ()).await?;
             self.notes.came_true();
             return Ok(self.merging.created());
@@ -198,7 +207,7 @@ impl Chain {
     }
 
     async fn ask(&mut self, mut answered: impl FnMut(&PluginId)) -> Result<(), RelayError> {
-        let participants = Arc::clone(&self.act.participants);
+        let participants = Arc::clone(&self.participants);
         let pod = self.shown.request.pod_shared();
         for (place, entry) in participants.subscribed(self.shown.request.event(), &pod.namespace) {
             self.asking.is(place);
@@ -210,7 +219,7 @@ impl Chain {
     }
 
     async fn ask_anyway(&mut self) -> Option<RelayError> {
-        let participants = Arc::clone(&self.act.participants);
+        let participants = Arc::clone(&self.participants);
         let pod = self.shown.request.pod_shared();
         let mut failed = None;
         for (place, entry) in participants.subscribed(self.shown.request.event(), &pod.namespace) {
@@ -224,7 +233,7 @@ impl Chain {
     }
 
     /// Asks one of them. Says whether it answered.
-    async fn ask_one(&mut self, place: usize, entry: &Arc<Entry>) -> Result<bool, RelayError> {
+    async fn ask_one(&mut self, place: usize, entry: &Participant) -> Result<bool, RelayError> {
         let begun = Instant::now();
         let part = Part::Of { act: &self.act, asking: &self.asking, place };
         match entry.ask(&self.shown.request, part).await {
@@ -234,18 +243,18 @@ impl Chain {
     }
 
     /// Goes on without a plugin's answer, unless the request fails for that.
-    pub(crate) fn go_without(&mut self, entry: &Entry, took: Duration, cause: Cause) -> Result<(), RelayError> {
+    pub(crate) fn go_without(&mut self, entry: &Participant, took: Duration, cause: Cause) -> Result<(), RelayError> {
         self.notes.failed(entry, &self.shown.request, took, &cause);
         self.decide(entry, cause).map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     /// Takes an answer into account.
-    fn take(&mut self, entry: &Arc<Entry>, reply: Reply, took: Duration) -> Result<(), RelayError> {
+    fn take(&mut self, entry: &Participant, reply: Reply, took: Duration) -> Result<(), RelayError> {
         let event = self.shown.request.event();
         self.shared.watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
         let evictions = records::evictions(&reply).to_vec();
         let outcome = self.merge(entry, reply);
-        let occasion = || records::occasion(entry, &self.shown.request, Some(took));
+        let occasion = || records::occasion(entry, &entry.terms, &self.shown.request, Some(took));
         match outcome {
             Some(Outcome::Applied(applied) | Outcome::Shadow(Ok(applied))) => {
                 self.notes.reply(occasion, applied, evictions);
@@ -268,22 +277,22 @@ impl Chain {
     }
 
     /// Merges an answer, and shows the next plugin what comes out.
-    fn merge(&mut self, entry: &Entry, reply: Reply) -> Option<Outcome> {
+    fn merge(&mut self, entry: &Participant, reply: Reply) -> Option<Outcome> {
         if !self.merging.may_change(&reply) {
-            return self.merging.take(&entry.policy, &entry.id, reply);
+            return self.merging.take(entry.terms.policy(), &entry.id, reply);
         }
         // What nobody else looks at is changed where it lies, so we do not look at it, either.
         let before = self.shown.request.made_bytes();
         self.shown.request = Arc::new(self.shown.request.with(Subject::Pod, None));
-        let outcome = self.merging.take(&entry.policy, &entry.id, reply);
+        let outcome = self.merging.take(entry.terms.policy(), &entry.id, reply);
         let is_same = !matches!(&outcome, Some(Outcome::Applied(applied)) if applied.view_changed());
         self.shown.request = Arc::new(self.shown.request.with(self.merging.shown(), before.filter(|_| is_same)));
         outcome
     }
 
     /// Whether a request fails for this cause, as the policy says, or goes on without the plugin.
-    fn decide(&self, entry: &Entry, cause: Cause) -> Option<Failure> {
-        let policy = &entry.policy;
+    fn decide(&self, entry: &Participant, cause: Cause) -> Option<Failure> {
+        let policy = entry.terms.policy();
         let fails = match &cause {
             Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. })
             | Cause::NotAllowed(_)
@@ -302,7 +311,7 @@ impl Chain {
 
     pub(crate) fn is_exempt(&self) -> bool {
         let container = self.shown.request.container().map(|container| &*container.name);
-        self.shared.requirements.is_exempt(self.shown.request.pod(), container)
+        self.participants.regime().requirements.is_exempt(self.shown.request.pod(), container)
     }
 }
 

@@ -1,14 +1,28 @@
 //! Everything that can be set, for whoever runs an adaptation.
 //!
-//! A runtime's author writes a [`Config`] as a struct literal. An operator writes TOML, for which see
-//! [`Config::from_toml`].
+//! A runtime's author writes a [`Config`] as a struct literal. An operator writes a file, which [`Config::load`] reads:
+//!
+//! | file | read by |
+//! |---|---|
+//! | a table of our own, with containerd's names | [`Config::from_toml`] |
+//! | containerd's `config.toml` | [`Config::from_toml`] |
+//! | CRI-O's `crio.conf`, or a file of `crio.conf.d` | [`Config::from_toml`], [`Config::from_crio`] |
+//! | `/etc/nri/nri.conf`, which NRI had up to 0.2 | [`Config::from_nri_conf`] |
+//!
+//! What differs from one that is in use can be [reloaded](crate::Adaptation::reload), or
+//! [needs a restart](Config::changes_that_need_a_restart).
 
 mod containerd;
+mod crio;
 mod error;
 mod file;
 mod lines;
+mod load;
+mod nri_conf;
+mod restart;
 #[cfg(test)]
 mod tests;
+mod upstream;
 mod validator;
 
 use std::path::PathBuf;
@@ -17,6 +31,7 @@ use std::time::Duration;
 use nri_proto::{defaults, version};
 
 pub use self::error::ConfigError;
+pub use self::load::LoadError;
 pub use self::validator::DefaultValidator;
 use crate::policy::{Exemptions, Namespaces, Policies};
 pub use crate::settings::{Fault, Problem};

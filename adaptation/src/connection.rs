@@ -151,7 +151,7 @@ async fn become_plugin(
     if !shared.has_room_for(&id) {
         return Err(ConnectError::Full(shared.config.max_plugins));
     }
-    let policy = shared.config.policies.effective(&id, Declared::default()).policy;
+    let policy = shared.roster().regime().policies.effective(&id, Declared::default()).policy;
     let plugin: Arc<dyn Plugin> =
         Arc::new(Remote::new(Arc::clone(mux), client, policy.request_timeout, policy.sync_timeout));
     admit(shared, id, Arc::clone(&plugin), config, origin).await?;
@@ -266,7 +266,7 @@ impl MethodHandler for UpdateContainers {
         let api::UpdateContainersRequest { update, evict, special_fields: _ } = wanted;
         let updates = update.into_iter().map(Update::from).collect();
         let evictions = evict.into_iter().map(Eviction::from).collect();
-        let policy = self.0.shared.config.policies.effective(&plugin, Declared::default()).policy;
+        let policy = self.0.shared.roster().regime().policies.effective(&plugin, Declared::default()).policy;
         let failed = Unasked { updates, evictions }.apply(&self.0.shared, &plugin, &policy).await;
         let failed = failed.map_err(|undone| undone_refusal(&undone))?;
         let failed = failed.into_iter().map(Into::into).collect();

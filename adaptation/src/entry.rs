@@ -8,7 +8,6 @@ mod stage;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use nri_proto::{Event, EventMask, PluginId};
 use tokio::sync::Notify;
@@ -25,19 +24,23 @@ use crate::budget;
 use crate::cause::Cause;
 use crate::chain::Asking;
 use crate::events::Happening;
-use crate::health::{Effect, Health, Rules, State};
+use crate::health::{Effect, Health, State};
 use crate::journal::Journal;
 use crate::plugin::{Plugin, Reply};
-use crate::policy::Policy;
+use crate::policy::{Declared, Policies};
 use crate::request::Request;
 use crate::shared::Shared;
+use crate::terms::Terms;
 
 /// A plugin that was let in.
 pub(crate) struct Entry {
     pub(crate) id: PluginId,
     pub(crate) origin: Origin,
-    pub(crate) events: EventMask,
-    pub(crate) policy: Policy,
+    /// What it subscribed to, and what it says about itself.
+    wanted: EventMask,
+    declared: Declared,
+    /// What that comes to, as the operator has it now.
+    terms: Mutex<Arc<Terms>>,
     pub(crate) plugin: Arc<dyn Plugin>,
     lanes: Lanes,
     standing: Mutex<Standing>,
@@ -119,27 +122,23 @@ impl Entry {
     pub(crate) fn new(
         id: PluginId,
         origin: Origin,
-        events: EventMask,
-        policy: Policy,
+        wanted: EventMask,
+        declared: Declared,
         plugin: Arc<dyn Plugin>,
         shared: Arc<Shared>,
     ) -> Arc<Self> {
-        let rules = Rules {
-            strikes: policy.strikes.get(),
-            keep_connected: policy.keep_connected,
-            interval: policy.request_timeout,
-        };
+        let terms = Terms::of(&shared.roster().regime().policies, &id, wanted, declared);
         let journal = Journal::new(budget::JOURNAL);
-        let health = Health::new(rules);
+        let health = Health::new(terms.rules());
         let standing = Standing { health, journal, telling: true, stage: Stage::Joining, deaf: true };
-        let lanes = Lanes::new(policy.concurrency);
         Arc::new(Self {
             id,
             origin,
-            events,
-            policy,
+            wanted,
+            declared,
+            terms: Mutex::new(Arc::new(terms)),
             plugin,
-            lanes,
+            lanes: Lanes::new(),
             standing: Mutex::new(standing),
             changed: Notify::new(),
             closed: CancellationToken::new(),
@@ -148,9 +147,31 @@ impl Entry {
         })
     }
 
+    /// The terms that hold now.
+    pub(crate) fn terms(&self) -> Arc<Terms> {
+        Arc::clone(&self.terms.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on it is asked on the terms that the operator has for it. Says whether that are others.
+    pub(crate) fn adopt(&self, policies: &Policies) -> bool {
+        let terms = Terms::of(policies, &self.id, self.wanted, self.declared);
+        let is_changed = terms != *self.terms();
+        if is_changed {
+            self.standing().health.follow(terms.rules());
+            *self.terms.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(terms);
+        }
+        is_changed
+    }
+
+    /// The policy that holds for it, for whoever watches.
+    pub(crate) fn policy(&self) -> Happening {
+        let (plugin, terms) = (self.id.clone(), self.terms());
+        Happening::Policy { plugin, events: terms.events, policy: terms.effective.to_string() }
+    }
+
     /// Whether it is asked about an event of a pod in this namespace.
     pub(crate) fn is_asked(&self, event: Event, namespace: &str) -> bool {
-        self.events.contains(event) && self.policy.namespaces.contains(namespace)
+        self.terms().is_asked(event, namespace)
     }
 
     /// How it is doing.
@@ -158,24 +179,39 @@ impl Entry {
         self.standing().health.state()
     }
 
-    /// Asks it, waits for at most its request timeout, and judges it.
+    /// Asks it on the terms that hold now, waits for at most its request timeout, and judges it.
     ///
     /// The future may be dropped at any time: the plugin keeps its lane until it has answered.
     pub(crate) async fn ask(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) -> Result<Reply, Cause> {
-        let span = info_span!("plugin", plugin = %self.id);
-        self.ask_in_turn(request, part).instrument(span).await
+        self.ask_on(&self.terms(), request, part).await
     }
 
-    async fn ask_in_turn(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) -> Result<Reply, Cause> {
+    /// The same on other terms.
+    pub(crate) async fn ask_on(
+        self: &Arc<Self>,
+        terms: &Arc<Terms>,
+        request: &Arc<Request>,
+        part: Part<'_>,
+    ) -> Result<Reply, Cause> {
+        let span = info_span!("plugin", plugin = %self.id);
+        self.ask_in_turn(terms, request, part).instrument(span).await
+    }
+
+    async fn ask_in_turn(
+        self: &Arc<Self>,
+        terms: &Arc<Terms>,
+        request: &Arc<Request>,
+        part: Part<'_>,
+    ) -> Result<Reply, Cause> {
         let queued = Instant::now();
-        let (lane, is_trial) = self.enter(request, part).await?;
+        let (lane, is_trial) = self.enter(request, part, terms.policy()).await?;
         let begun = Instant::now();
         self.shared.watchers.metrics().queued(&self.id, request.event(), begun - queued);
         if let Part::Of { asking, place, .. } = part {
             asking.sees(place);
         }
         let act = part.act().cloned();
-        let mut asked = Asked::begin(Arc::clone(self), Arc::clone(request), act, lane, is_trial);
+        let mut asked = Asked::begin(Arc::clone(self), Arc::clone(terms), Arc::clone(request), act, lane, is_trial);
         match timeout_at(asked.deadline(), asked.answer()).await {
             Ok(answer) => {
                 // Judged while the lane is held: what it missed comes before the next request.
@@ -204,10 +240,6 @@ impl Entry {
     /// Why it was closed.
     pub(crate) fn reason(&self) -> &str {
         self.reason.get().map_or("", String::as_str)
-    }
-
-    pub(crate) fn request_timeout(&self) -> Duration {
-        self.policy.request_timeout
     }
 
     /// Changes how it stands, and does what follows from that.

@@ -85,6 +85,15 @@ pub enum Happening {
         /// The policy that holds for it, and where each part of it comes from.
         policy: String,
     },
+    /// Another policy holds for a plugin since a [reload](crate::Adaptation::reload).
+    Policy {
+        /// The plugin.
+        plugin: PluginId,
+        /// What it subscribed to, as far as it may see it now.
+        events: EventMask,
+        /// The policy that holds for it, and where each part of it comes from.
+        policy: String,
+    },
     /// A plugin was asked.
     Asked {
         /// The plugin.
@@ -256,6 +265,9 @@ impl Watchers {
             Happening::Joined { plugin, events, policy } => {
                 info!(%plugin, %events, policy, "plugin joined");
                 self.metrics.state(plugin, State::Active);
+            }
+            Happening::Policy { plugin, events, policy } => {
+                info!(%plugin, %events, policy, "another policy holds for a plugin");
             }
             Happening::Late { plugin, event, took } => {
                 warn!(%plugin, event = event.rpc(), ?took, "plugin answered too late, its answer is not applied");

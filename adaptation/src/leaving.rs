@@ -10,12 +10,14 @@ use crate::entry::Entry;
 /// and is closed. Each of them has its limit, and all of it ends when the adaptation stops.
 pub(crate) async fn leave(entry: Arc<Entry>, reason: &str) {
     // Without one that is required, what is under way fails.
-    let limit = if entry.policy.required { entry.policy.join_timeout } else { entry.request_timeout() };
+    let terms = entry.terms();
+    let policy = terms.policy();
+    let limit = if policy.required { policy.join_timeout } else { policy.request_timeout };
     let parting = async {
         // Whatever is still open then does without it.
         let _ = timeout(limit, entry.shared.takes_no_part(&entry)).await;
         // Whoever waits to ask it is told when it is closed. Its lanes are not given back before.
-        let lanes = timeout(entry.request_timeout(), entry.all_lanes()).await;
+        let lanes = timeout(policy.request_timeout, entry.all_lanes()).await;
         if lanes.is_ok() {
             // It is closed all the same.
             let _ = timeout(entry.shared.config.shutdown_grace, entry.plugin.shutdown()).await;

@@ -123,7 +123,10 @@ mod operation;
 pub mod plugin;
 pub mod policy;
 mod question;
+mod readiness;
 mod records;
+mod regime;
+mod reload;
 mod remote;
 pub mod request;
 mod requirements;
@@ -133,6 +136,7 @@ mod shared;
 pub mod snapshot;
 pub mod socket;
 mod source;
+mod terms;
 mod turns;
 mod unasked;
 mod undo;
@@ -147,6 +151,7 @@ pub use events::{Happening, Metrics, NoMetrics};
 pub use launch::LaunchError;
 pub use operation::{Notice, Operation};
 pub use plugin::Plugin;
+pub use readiness::{Absence, Demand, Missing, NotReady};
 pub use source::{Source, SourceError};
 
 #[cfg(test)]

@@ -17,14 +17,14 @@ impl Shared {
         self.lock().roster.has_room_for(id, self.config.max_plugins)
     }
 
-    /// Adds a plugin that is ready to be asked, and looks after it until it is gone. `policy` is told to whoever watches.
+    /// Adds a plugin that is ready to be asked, and looks after it until it is gone.
     ///
     /// One of the same id gives way to it.
     ///
     /// # Errors
     ///
     /// The adaptation was stopped, there are too many, or one of the same id came in another way.
-    pub(crate) fn add(self: &Arc<Self>, entry: &Arc<Entry>, policy: String) -> Result<(), AdmitError> {
+    pub(crate) fn add(self: &Arc<Self>, entry: &Arc<Entry>) -> Result<(), AdmitError> {
         let limit = self.config.max_plugins;
         let replaced = {
             let mut plugins = self.lock();
@@ -36,7 +36,7 @@ impl Shared {
             }
             plugins.roster.check_place(&entry.id, entry.origin)?;
             let (with, replaced) = plugins.roster.with(entry);
-            if !entry.joins(policy, replaced.as_deref()) {
+            if !entry.joins(replaced.as_deref()) {
                 return Err(AdmitError::Overtaken { plugin: entry.id.clone() });
             }
             // An operation that begins now asks it, one that began before does not.

@@ -120,20 +120,18 @@ impl Operation {
     /// As [`Operation::notify`]; plugins that want contrary things; a validator that does not accept.
     pub async fn create_container(&self, container: Container) -> Result<MergedCreate, RelayError> {
         let event = Event::CreateContainer;
-        let act = self.act(event, Some(&container)).await?;
-        let (participants, namespace) = (&act.participants, &*self.pod.namespace);
-        if !participants.has_subscriber(event, namespace)
-            && !validation::is_wanted(&self.shared, participants, namespace)
-        {
+        let (act, participants) = self.act(event, Some(&container)).await?;
+        let namespace = &*self.pod.namespace;
+        if !participants.has_subscriber(event, namespace) && !validation::is_wanted(&participants, namespace) {
             self.nobody_asks(act, event, subject(container));
             return Ok(MergedCreate::unchanged());
         }
         let (merging, subject) = Merging::create(container);
-        let chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), event, subject, merging);
+        let chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), participants, event, subject, merging);
         let (asking, span) = (chain.asking.clone(), chain.span());
         self.in_time(Box::pin(chain.create().instrument(span)))
             .await
-            .unwrap_or_else(|| Err(over(asking.who(participants, event))))
+            .unwrap_or_else(|| Err(over(asking.who(&act.participants, event))))
     }
 
     /// Asks plugins what they make of new limits of a container.
@@ -180,12 +178,12 @@ impl Operation {
 
     /// The one path of all requests.
     async fn relay(&self, event: Event, subject: Subject, merging: Merging) -> Result<Relayed, RelayError> {
-        let act = self.act(event, subject.container()).await?;
-        if !act.participants.has_subscriber(event, &self.pod.namespace) {
+        let (act, participants) = self.act(event, subject.container()).await?;
+        if !participants.has_subscriber(event, &self.pod.namespace) {
             self.nobody_asks(act, event, subject);
             return Ok(Relayed { merging, failed: None });
         }
-        let chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), event, subject, merging);
+        let chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), participants, event, subject, merging);
         let (asking, span) = (chain.asking.clone(), chain.span());
         let relayed = if gates(event) {
             self.in_time(Box::pin(chain.run().instrument(span))).await
@@ -202,15 +200,18 @@ impl Operation {
     }
 
     /// What is known of it, and who takes part. Those that the operator wants must be there before the first one is asked.
-    async fn act(&self, event: Event, container: Option<&Container>) -> Result<&Arc<Act>, RelayError> {
+    async fn act(&self, event: Event, container: Option<&Container>) -> Result<(&Arc<Act>, Arc<Roster>), RelayError> {
         self.shared.check_running()?;
-        if self.act.get().is_none() && self.is_anyone_wanted(event) {
+        if self.act.get().is_none() && gates(event) && is_anyone_wanted(&self.shared.roster(), event) {
             let waiting = Box::pin(self.wait_for_the_wanted(event, container));
             self.in_time(waiting).await.ok_or(RelayError::Deadline)?;
             self.shared.check_running()?;
         }
         let act = self.act.get_or_init(|| self.shared.begin(&self.pod));
-        let Some((key, event)) = self.missing(&act.participants, event, container) else { return Ok(act) };
+        let participants = self.shared.participants(act);
+        let Some((key, event)) = self.missing(&participants, event, container) else {
+            return Ok((act, participants));
+        };
         let occasion = records::occasion_of(key.as_str().into(), event, &self.pod, container);
         self.shared.records.ledger().record(&occasion, (&Cause::Absent).into());
         Err(Failure { plugin: key.as_str().to_owned(), event, cause: Cause::Absent }.into())
@@ -223,7 +224,8 @@ impl Operation {
             let arrived = self.shared.arrived.notified();
             tokio::pin!(arrived);
             arrived.as_mut().enable();
-            let Some((key, _)) = self.missing(&self.shared.roster(), event, container) else { return };
+            let roster = self.shared.roster();
+            let Some((key, _)) = self.missing(&roster, event, container) else { return };
             let Some(limit) = self.shared.join_timeout(key) else { return };
             if tokio::time::timeout_at(begun + limit, arrived).await.is_err() {
                 return;
@@ -231,19 +233,15 @@ impl Operation {
         }
     }
 
-    fn is_anyone_wanted(&self, event: Event) -> bool {
-        gates(event) && !self.shared.requirements.are_none()
-    }
-
     /// Who is wanted and not there, and what for.
-    fn missing(
+    fn missing<'r>(
         &self,
-        participants: &Roster,
+        participants: &'r Roster,
         event: Event,
         container: Option<&Container>,
-    ) -> Option<(&PluginKey, Event)> {
-        let Shared { requirements, .. } = &*self.shared;
-        if !self.is_anyone_wanted(event) {
+    ) -> Option<(&'r PluginKey, Event)> {
+        let requirements = &participants.regime().requirements;
+        if !is_anyone_wanted(participants, event) {
             return None;
         }
         let name = container.map(|container| &*container.name);
@@ -274,6 +272,11 @@ impl Drop for Operation {
     fn drop(&mut self) {
         self.end(Outcome::Failed);
     }
+}
+
+/// Whether anyone must be there for an event.
+fn is_anyone_wanted(participants: &Roster, event: Event) -> bool {
+    gates(event) && !participants.regime().requirements.are_none()
 }
 
 /// The caller's deadline was over while this plugin was asked about this.

@@ -1,7 +1,7 @@
 //! What everything in one adaptation shares.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::events::{Happening, Watchers};
 use crate::journal::{ActId, Outcome};
 use crate::policy::{Declared, PluginKey};
 use crate::records::Records;
-use crate::requirements::Requirements;
+use crate::regime::Regime;
 use crate::roster::Roster;
 use crate::source::Source;
 use crate::turns::Turns;
@@ -31,7 +31,6 @@ pub(crate) struct Shared {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) watchers: Watchers,
     pub(crate) records: Records,
-    pub(crate) requirements: Requirements,
     pub(crate) turns: Turns,
     /// Requests that wait for required plugins, by pod.
     pub(crate) waiting: Turns,
@@ -46,6 +45,8 @@ pub(crate) struct Shared {
     /// Rung when an operation has ended that a plugin on its way out may take part in.
     pub(crate) ended: Notify,
     plugins: Mutex<Plugins>,
+    /// The number of the regime of the roster.
+    regime: AtomicU64,
     /// How many snapshots are being taken.
     snapshots: AtomicUsize,
     handle: Handle,
@@ -70,7 +71,6 @@ pub(crate) enum Mistake {
 
 /// The plugins, and whether there may be more. One lock: a plugin is in the roster that is closed at the end, or not at all; and an
 /// operation has it among its participants, or among those who will hear of it.
-#[derive(Default)]
 pub(crate) struct Plugins {
     pub(crate) roster: Arc<Roster>,
     pub(crate) stopped: bool,
@@ -83,6 +83,15 @@ pub(crate) struct Plugins {
     n_acts: u64,
     /// How many plugins wait for the end of operations that they take part in.
     pub(crate) n_leaving: usize,
+}
+
+impl Plugins {
+    /// None yet.
+    fn under(regime: Regime) -> Self {
+        let roster = Arc::new(Roster::new(Arc::new(regime)));
+        let (arriving, joining, open) = (Vec::new(), Vec::new(), HashMap::new());
+        Self { roster, stopped: false, arriving, joining, open, n_acts: 0, n_leaving: 0 }
+    }
 }
 
 /// A plugin that joins.
@@ -100,9 +109,9 @@ const LOOKS: u32 = 4;
 
 impl Shared {
     pub(crate) fn new(config: Config, source: Arc<dyn Source>, watchers: Watchers) -> Arc<Self> {
+        let regime = Regime::new(0, &config);
         Arc::new(Self {
             records: Records::new(config.history_bytes),
-            requirements: Requirements::of(&config),
             config,
             source,
             watchers,
@@ -114,7 +123,8 @@ impl Shared {
             joining: watch::Sender::new(0),
             arrived: Notify::new(),
             ended: Notify::new(),
-            plugins: Mutex::default(),
+            regime: AtomicU64::new(regime.number),
+            plugins: Mutex::new(Plugins::under(regime)),
             snapshots: AtomicUsize::new(0),
             #[cfg(test)]
             mistake: std::sync::OnceLock::new(),
@@ -147,6 +157,33 @@ impl Shared {
         }
         plugins.open.insert(id, Arc::clone(&act));
         act
+    }
+
+    /// Those who take part in an operation, on the terms that hold now.
+    pub(crate) fn participants(&self, act: &Act) -> Arc<Roster> {
+        if act.participants.regime().number == self.regime.load(Ordering::Acquire) {
+            return Arc::clone(&act.participants);
+        }
+        let plugins = self.lock();
+        Arc::new(act.participants.under(plugins.roster.regime()))
+    }
+
+    /// From now on this is what the operator says. Returns how many plugins are asked on other terms for it.
+    pub(crate) fn reload(&self, config: &Config) -> usize {
+        let n_changed = {
+            let mut plugins = self.lock();
+            let regime = Arc::new(Regime::new(plugins.roster.regime().number + 1, config));
+            plugins.joining.iter().for_each(|joiner| _ = joiner.entry.adopt(&regime.policies));
+            let changed = plugins.roster.entries().iter().filter(|entry| entry.adopt(&regime.policies));
+            let n_changed = changed.inspect(|entry| self.watchers.note(entry.policy())).count();
+            plugins.roster = Arc::new(plugins.roster.under(&regime));
+            self.regime.store(regime.number, Ordering::Release);
+            n_changed
+        };
+        self.watchers.flush();
+        // Who waits for a plugin may wait for nobody now.
+        self.arrived.notify_waiters();
+        n_changed
     }
 
     /// A request is made in an operation. Returns its place there.
@@ -213,10 +250,16 @@ impl Shared {
         self.arrived.notify_waiters();
     }
 
+    /// Whether such a plugin has registered, and is not let in yet.
+    pub(crate) fn is_arriving(&self, is_meant: impl Fn(&PluginId) -> bool) -> bool {
+        self.lock().arriving.iter().any(is_meant)
+    }
+
     /// How long a request waits for such a plugin, if one is arriving.
     pub(crate) fn join_timeout(&self, key: &PluginKey) -> Option<Duration> {
-        let id = self.lock().arriving.iter().find(|id| key.matches(id)).cloned()?;
-        Some(self.config.policies.effective(&id, Declared::default()).policy.join_timeout)
+        let plugins = self.lock();
+        let id = plugins.arriving.iter().find(|id| key.matches(id))?;
+        Some(plugins.roster.regime().policies.effective(id, Declared::default()).policy.join_timeout)
     }
 
     /// A plugin joins: from now on all that happens is kept for it, and its snapshot is taken. False if the adaptation was stopped.
@@ -225,6 +268,7 @@ impl Shared {
         if plugins.stopped {
             return false;
         }
+        entry.adopt(&plugins.roster.regime().policies);
         entry.listens();
         self.snapshots.fetch_add(1, Ordering::SeqCst);
         let mut open: Vec<_> = plugins.open.values().cloned().collect();

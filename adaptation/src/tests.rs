@@ -12,6 +12,8 @@ mod model;
 mod operators;
 mod overdue;
 mod policies;
+mod readiness;
+mod reloads;
 mod schedules;
 mod setting;
 mod silence;

@@ -127,15 +127,16 @@ impl Undo {
             };
             let mut wanted = Vec::new();
             for (request, seen) in steps {
-                let (event, namespace) = (request.event(), &request.pod().namespace);
-                for entry in seen.iter().filter(|entry| entry.is_asked(event, namespace)) {
+                // Who has seen it hears of its end, also if it is not to see such pods any more.
+                let is_told = |entry: &&Arc<Entry>| entry.terms().events.contains(request.event());
+                for entry in seen.iter().filter(is_told) {
                     wanted.extend(tell(entry, &request, &act).await.map(|updates| (Arc::clone(entry), updates)));
                 }
             }
             drop(turn);
             for (entry, updates) in wanted {
                 // What fails of it is logged and recorded.
-                let _ = Unasked::updates(updates).apply(&to, &entry.id, &entry.policy).await;
+                let _ = Unasked::updates(updates).apply(&to, &entry.id, entry.terms().policy()).await;
             }
         };
         shared.spawn(telling.instrument(span));
@@ -151,7 +152,7 @@ async fn tell(entry: &Arc<Entry>, request: &Arc<Request>, act: &Arc<Act>) -> Opt
         Err(cause) => {
             if !matches!(cause, Cause::PassedOver(_) | Cause::Behind) {
                 warn!(plugin = %entry.id, error = &cause as &dyn std::error::Error, "a plugin failed to undo");
-                let occasion = records::occasion(entry, request, Some(begun.elapsed()));
+                let occasion = records::occasion(entry, &entry.terms(), request, Some(begun.elapsed()));
                 entry.shared.records.ledger().record(&occasion, (&cause).into());
             }
             None

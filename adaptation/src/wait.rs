@@ -11,7 +11,9 @@ use tokio::time::{Instant, timeout_at};
 use crate::cause::{Cause, RelayError};
 use crate::chain::Chain;
 use crate::entry::Entry;
-use crate::policy::Mode;
+use crate::policy::{Mode, Policy};
+use crate::roster::Participant;
+use crate::terms::Terms;
 use crate::turns::Turn;
 
 impl Chain {
@@ -23,7 +25,7 @@ impl Chain {
     ///
     /// One of them does not hear it in time. Nobody was asked then.
     pub(crate) async fn turn_when_heard(&mut self) -> Result<Turn, RelayError> {
-        if self.shared.requirements.are_none() {
+        if self.participants.regime().requirements.are_none() {
             return Ok(self.turn().await);
         }
         if !self.has_to_wait() {
@@ -44,7 +46,7 @@ impl Chain {
         loop {
             if had.is_none() {
                 // Those before this one wait for the same.
-                let limit = self.behind().map(|(_, entry)| begun + entry.policy.join_timeout);
+                let limit = self.behind().map(|(_, entry)| begun + entry.terms.policy().join_timeout);
                 had = match limit {
                     Some(limit) => timeout_at(limit, &mut place).await.ok(),
                     None => Some(place.as_mut().await),
@@ -53,7 +55,7 @@ impl Chain {
             while let Some((at, entry)) = self.behind() {
                 self.asking.is(at);
                 let heard = entry.has_heard(&self.act.pod_id, self.act.id());
-                if timeout_at(begun + entry.policy.join_timeout, heard).await.is_err() {
+                if timeout_at(begun + entry.terms.policy().join_timeout, heard).await.is_err() {
                     self.go_without(&entry, begun.elapsed(), Cause::Behind)?;
                 }
             }
@@ -77,22 +79,22 @@ impl Chain {
     }
 
     /// The first that has yet to hear what was before, and its place. Nobody waits for what comes after the request itself.
-    fn behind(&self) -> Option<(usize, Arc<Entry>)> {
+    fn behind(&self) -> Option<(usize, Participant)> {
         let is_behind = |entry: &Entry| entry.is_behind(&self.act.pod_id, self.act.id());
         let (place, entry) = self.required().find(|(_, entry)| is_behind(entry))?;
-        (!self.is_exempt()).then(|| (place, Arc::clone(entry)))
+        (!self.is_exempt()).then(|| (place, entry.clone()))
     }
 
     /// Those that the request cannot do without.
-    fn required(&self) -> impl Iterator<Item = (usize, &Arc<Entry>)> {
+    fn required(&self) -> impl Iterator<Item = (usize, &Participant)> {
         let (event, namespace) = (self.shown.request.event(), &*self.act.pod.namespace);
         let validates = event == Event::CreateContainer;
-        let is_asked = move |entry: &Entry| {
-            entry.is_asked(event, namespace)
-                || validates && entry.is_asked(Event::ValidateContainerAdjustment, namespace)
+        let is_asked = move |terms: &Terms| {
+            terms.is_asked(event, namespace)
+                || validates && terms.is_asked(Event::ValidateContainerAdjustment, namespace)
         };
-        let is_required = |entry: &Entry| entry.policy.required && entry.policy.mode == Mode::Enforce;
-        let entries = self.act.participants.entries().iter().enumerate();
-        entries.filter(move |(_, entry)| is_required(entry) && is_asked(entry))
+        let is_required = |policy: &Policy| policy.required && policy.mode == Mode::Enforce;
+        let entries = self.participants.entries().iter().enumerate();
+        entries.filter(move |(_, entry)| is_required(entry.terms.policy()) && is_asked(&entry.terms))
     }
 }

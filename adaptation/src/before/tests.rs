@@ -103,5 +103,27 @@ fn a_container_whose_stop_says_that_it_has_stopped_is_shown_as_it_was_before() {
     touched.add(&before.unwrap());
     let running = Container { state: ContainerState::Running, started_at: 1, ..container("c", "then") };
     let snapshot = Snapshot { pods: Vec::new(), containers: vec![running] };
-    assert_eq!(touched.put_back(Snapshot::default()), snapshot);
+    assert_eq!(touched.put_back(Snapshot::default()).0, snapshot);
+}
+
+/// Its end does not say that as well.
+#[test]
+fn a_container_that_is_shown_as_before_its_stop_stays_so() {
+    let stopped = Container { state: ContainerState::Stopped, ..container("c", "then") };
+    let before = Before::of(Event::StopContainer, &Arc::new(pod("p")), &Subject::Container(Arc::new(stopped.clone())));
+    let put_back = |shown: &Container| {
+        let mut touched = Touched::default();
+        touched.add(before.as_ref().unwrap());
+        touched.put_back(Snapshot { pods: Vec::new(), containers: vec![shown.clone()] }).0.containers
+    };
+    let running = Container { state: ContainerState::Running, ..container("c", "now") };
+    assert_eq!(put_back(&running), [running]);
+    let created = Container { state: ContainerState::Created, ..container("c", "then") };
+    assert_eq!(put_back(&stopped), [created]);
+}
+
+#[test]
+fn a_pod_that_is_removed_may_have_stopped_before_and_is_not_brought_back() {
+    check((&[], &[]), &[(Event::RemovePodSandbox, "p", "")], "");
+    check((&["p"], &[]), &[(Event::RemovePodSandbox, "p", "")], "p");
 }

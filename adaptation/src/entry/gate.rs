@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::{Entry, Lane, Part, Stage, Standing};
 use crate::cause::Cause;
 use crate::health::{Gate, State};
+use crate::policy::Policy;
 use crate::request::Request;
 
 /// Whether a request may ask a plugin.
@@ -29,7 +30,12 @@ impl Standing {
 
 impl Entry {
     /// Waits for the lane. Whoever may not ask now, or any more, is told at once.
-    pub(super) async fn enter(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) -> Result<(Lane, bool), Cause> {
+    pub(super) async fn enter(
+        self: &Arc<Self>,
+        request: &Arc<Request>,
+        part: Part<'_>,
+        policy: &Policy,
+    ) -> Result<(Lane, bool), Cause> {
         let begun = Instant::now();
         loop {
             if part.is_moot(self) {
@@ -52,14 +58,14 @@ impl Entry {
             tokio::select! {
                 biased;
                 () = &mut changed => {}
-                lane = self.lanes.one(&request.pod().id), if is_trial.is_some() => {
+                lane = self.lanes.one(policy.concurrency, &request.pod().id), if is_trial.is_some() => {
                     // It may have become silent while this one waited, or have missed something.
                     let may_ask = trial.is_trial || self.may_ask(request);
                     if may_ask && !part.is_moot(self) {
                         return Ok((lane, trial.begins()));
                     }
                 }
-                () = tokio::time::sleep_until(begun + self.policy.lane_timeout) => {
+                () = tokio::time::sleep_until(begun + policy.lane_timeout) => {
                     drop(trial);
                     self.pass_over(request, part);
                     return Err(Cause::Busy);

@@ -12,7 +12,6 @@ const PODS_AT_A_TIME: u32 = 64;
 
 /// All lanes of a plugin.
 pub(super) struct Lanes {
-    concurrency: Concurrency,
     free: Arc<Semaphore>,
     /// The pods that it is being asked about, if it may be asked about several at a time.
     pods: Turns,
@@ -27,34 +26,28 @@ pub(crate) struct Lane {
 }
 
 impl Lanes {
-    pub(super) fn new(concurrency: Concurrency) -> Self {
-        let free = Arc::new(Semaphore::new(n_lanes(concurrency) as usize));
-        Self { concurrency, free, pods: Turns::default() }
+    pub(super) fn new() -> Self {
+        Self { free: Arc::new(Semaphore::new(PODS_AT_A_TIME as usize)), pods: Turns::default() }
     }
 
-    /// One, to ask about a pod.
-    pub(super) async fn one(&self, pod: &str) -> Lane {
-        let pod = match self.concurrency {
-            Concurrency::Serial => None,
-            Concurrency::PerPod => Some(self.pods.take(pod.into()).await),
-        };
-        let permit = Arc::clone(&self.free).acquire_owned().await.expect(NEVER_CLOSED);
-        Lane { _permit: permit, _pod: pod }
+    /// What it takes to ask about a pod. It may change how many pods it is asked about at a time: who asks it alone, asks it
+    /// when nobody else does.
+    pub(super) async fn one(&self, concurrency: Concurrency, pod: &str) -> Lane {
+        match concurrency {
+            Concurrency::Serial => self.all().await,
+            Concurrency::PerPod => {
+                let pod = self.pods.take(pod.into()).await;
+                let permit = Arc::clone(&self.free).acquire_owned().await.expect(NEVER_CLOSED);
+                Lane { _permit: permit, _pod: Some(pod) }
+            }
+        }
     }
 
     /// All of them: nobody else asks it meanwhile.
     pub(super) async fn all(&self) -> Lane {
-        let lanes = n_lanes(self.concurrency);
-        let permit = Arc::clone(&self.free).acquire_many_owned(lanes).await.expect(NEVER_CLOSED);
+        let permit = Arc::clone(&self.free).acquire_many_owned(PODS_AT_A_TIME).await.expect(NEVER_CLOSED);
         Lane { _permit: permit, _pod: None }
     }
 }
 
 const NEVER_CLOSED: &str = "the lanes of a plugin are never closed";
-
-fn n_lanes(concurrency: Concurrency) -> u32 {
-    match concurrency {
-        Concurrency::Serial => 1,
-        Concurrency::PerPod => PODS_AT_A_TIME,
-    }
-}

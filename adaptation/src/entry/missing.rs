@@ -161,7 +161,7 @@ impl Entry {
     pub(crate) async fn pause(&self) -> bool {
         tokio::select! {
             () = self.closed.cancelled() => false,
-            () = tokio::time::sleep(self.request_timeout()) => true,
+            () = tokio::time::sleep(self.terms().policy().request_timeout) => true,
         }
     }
 

@@ -12,7 +12,7 @@ impl Entry {
     }
 
     /// It has joined, perhaps in place of another: requests ask it. False if more happened than is kept for it.
-    pub(crate) fn joins(&self, policy: String, replaced: Option<&Entry>) -> bool {
+    pub(crate) fn joins(&self, replaced: Option<&Entry>) -> bool {
         let mut standing = self.standing();
         if standing.deaf {
             return false;
@@ -21,7 +21,8 @@ impl Entry {
             replaced.is_dismissed(REPLACED);
         }
         standing.stage = Stage::Joined;
-        let (plugin, events) = (self.id.clone(), self.events);
+        let terms = self.terms();
+        let (plugin, events, policy) = (self.id.clone(), terms.events, terms.effective.to_string());
         self.shared.watchers.note(Happening::Joined { plugin, events, policy });
         // It may have become silent while it was told what it had missed.
         let state = standing.health.state();

@@ -174,7 +174,7 @@ impl Instance<'_> {
     /// What stands for it among the plugins, if it is still asked.
     fn entry(&self, plugin: &Arc<dyn Plugin>) -> Option<Arc<Entry>> {
         let roster = self.shared.roster();
-        roster.entries().iter().find(|entry| Arc::ptr_eq(&entry.plugin, plugin)).cloned()
+        roster.entries().iter().find(|entry| Arc::ptr_eq(&entry.plugin, plugin)).map(|found| Arc::clone(found))
     }
 }
 

@@ -18,6 +18,7 @@ fn told(happenings: &mut Receiver<Happening>) -> Vec<String> {
         Happening::State { state, .. } => state.to_string(),
         Happening::Late { .. } => "late".to_owned(),
         other @ (Happening::Asked { .. }
+        | Happening::Policy { .. }
         | Happening::Refused { .. }
         | Happening::Overdue { .. }
         | Happening::Launched { .. }

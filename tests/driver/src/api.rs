@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use nri_adaptation::Notice;
 use nri_adaptation::merge::{MergedCreate, MergedStop, MergedUpdate};
 use nri_adaptation::snapshot::Snapshot;
-use nri_api::{Container, ContainerState, Domain, DomainError, Eviction, Handle, Inventory, KnownPod, PodState, Update};
+use nri_api::{
+    Container, ContainerState, Domain, DomainError, Eviction, Handle, Inventory, KnownPod, PodState, Update,
+};
 use nri_proto::{Owners, Pod};
 
 use crate::node::Node;

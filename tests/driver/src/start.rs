@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use nri_adaptation::config::{Config, DefaultValidator};
 use nri_adaptation::Metrics;
+use nri_adaptation::config::{Config, DefaultValidator};
 use nri_proto::PluginId;
 
 use crate::builtin::Builtin;

@@ -78,7 +78,8 @@ async fn tell(
             // A process that came or went is no plugin that did.
             Ok(Happening::Launched { .. } | Happening::NotLaunched { .. } | Happening::Exited { .. })
             | Ok(
-                Happening::Asked { .. }
+                Happening::Policy { .. }
+                | Happening::Asked { .. }
                 | Happening::Late { .. }
                 | Happening::Refused { .. }
                 | Happening::Overdue { .. },

@@ -190,7 +190,7 @@ impl Worker {
             node.put(&container);
             drop(start);
         } else {
-            container.state = ContainerState::Running;
+            (container.state, container.started_at) = (ContainerState::Running, 1);
             node.put(&container);
             start.started(container.clone()).await.unwrap();
             if self.chance.random_bool(STAYS) {
