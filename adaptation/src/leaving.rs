@@ -6,8 +6,8 @@ use tokio::time::timeout;
 
 use crate::entry::Entry;
 
-/// Lets a plugin go that begins nothing new: it is asked to their end in the operations that it takes part in, answers what it was asked, hears that it is to go,
-/// and is closed. Each of them has its limit, and all of it ends when the adaptation stops.
+/// Lets a plugin go that is not asked any more in operations that begin now: those that it takes part in ask it to their end, it answers what it
+/// was asked, hears that it is to go, and is closed. Each of them has its limit, and all of it ends when the adaptation stops.
 pub(crate) async fn leave(entry: Arc<Entry>, reason: &str) {
     // Without one that is required, what is under way fails.
     let terms = entry.terms();

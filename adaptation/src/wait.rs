@@ -78,7 +78,7 @@ impl Chain {
         self.shared.roster().entries().iter().any(|entry| entry.waits_for(self.act.id()))
     }
 
-    /// The first that has yet to hear what was before, and its place. Nobody waits for what comes after the request itself.
+    /// The first that has yet to hear what was before, and its place. An operation does not wait for itself, nor for anyone if its pod may do without.
     fn behind(&self) -> Option<(usize, Participant)> {
         let is_behind = |entry: &Entry| entry.is_behind(&self.act.pod_id, self.act.id());
         let (place, entry) = self.required().find(|(_, entry)| is_behind(entry))?;
