@@ -143,7 +143,7 @@ impl PodUpdate {
         let (way, id) = (&underway.way, &underway.pod.id);
         let Some(pending) = way.space.pods.claim_post(id, Deed::Update).await else { return Ok(()) };
         let operation = way.begin(&Arc::new(pod));
-        let told = pending.make(operation.notify(Notice::PostUpdatePod)).await;
+        let (told, _telling) = pending.make(operation.notify(Notice::PostUpdatePod)).await;
         operation.commit();
         Ok(told?)
     }
@@ -264,7 +264,7 @@ impl Way {
         let id = container.id.clone();
         let Some(pending) = self.space.containers.claim_post(&id, deed).await else { return Ok(()) };
         let operation = self.begin(pod);
-        let told = pending.make(operation.notify(notice(container))).await;
+        let (told, _telling) = pending.make(operation.notify(notice(container))).await;
         operation.commit();
         Ok(told?)
     }

@@ -49,9 +49,10 @@ impl Way {
         let exit = self.space.containers.look(id, |entry| entry.rest.exit.take()).flatten();
         let container = Container { state: ContainerState::Stopped, ..stopped(words, exit, id, pod) };
         let operation = self.begin(pod);
-        let stopped = pending.make(operation.stop_container(container)).await;
+        let (stopped, told) = pending.make(operation.stop_container(container)).await;
         self.space.containers.stop_told(id);
         operation.commit();
+        drop(told);
         let (MergedStop { updates, owners }, failed) = match stopped {
             Ok(merged) => (merged, None),
             Err(StopError { merged, cause }) => (merged, Some(cause)),
@@ -70,7 +71,7 @@ impl Way {
     ) -> Result<(), RelayError> {
         let container = Container { state: ContainerState::Stopped, ..stopped(words, None, id, pod) };
         let operation = self.begin(pod);
-        let removed = pending.make(operation.notify(Notice::Remove(container))).await;
+        let (removed, _told) = pending.make(operation.notify(Notice::Remove(container))).await;
         self.space.container_removed(id);
         operation.commit();
         removed
@@ -87,12 +88,14 @@ impl Way {
             let Some((step, pending)) = self.space.pods.claim(&pod.id, goal).await else { break Ok(()) };
             let operation = self.begin(pod);
             if step == Step::Remove {
-                let removed = pending.make(operation.notify(Notice::RemovePod)).await;
+                let (removed, _told) = pending.make(operation.notify(Notice::RemovePod)).await;
+                self.wait_for_containers(&pod.id).await;
                 self.space.pods.removed(&pod.id);
                 operation.commit();
                 break removed;
             }
-            let stopped = pending.make(operation.notify(Notice::StopPod)).await;
+            let (stopped, _told) = pending.make(operation.notify(Notice::StopPod)).await;
+            self.wait_for_containers(&pod.id).await;
             self.space.pods.stop_told(&pod.id);
             operation.commit();
             if goal == Goal::Stopped {
@@ -104,6 +107,13 @@ impl Way {
         };
         // Where there are no pods, the runtime asked for the container's end.
         if self.space.is_podless { of_containers.and(told) } else { told }
+    }
+
+    /// Waits until what plugins were told of a pod's containers has ended.
+    async fn wait_for_containers(&self, pod: &str) {
+        for id in self.space.containers_of(pod) {
+            self.space.containers.wait_for_all(&id).await;
+        }
     }
 
     /// Tells plugins of the ends of a pod's containers. What fails is logged, and the last failure returned.
