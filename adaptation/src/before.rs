@@ -6,7 +6,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -44,10 +43,7 @@ impl Before {
             Event::StartContainer | Event::UpdateContainer | Event::RemoveContainer => {
                 container().map(|container| Self::Container(Arc::clone(container)))
             }
-            Event::StopContainer => container().map(|container| {
-                let has_ended = container.state == ContainerState::Stopped;
-                if has_ended { Self::Alive(Arc::clone(container)) } else { Self::Container(Arc::clone(container)) }
-            }),
+            Event::StopContainer => container().map(|container| Self::Alive(Arc::clone(container))),
             // A pod that has stopped need not be shown, and this one may have.
             Event::RemovePodSandbox
             | Event::PostUpdatePodSandbox
@@ -64,8 +60,8 @@ impl Before {
 pub(crate) struct Touched {
     pods: HashMap<String, Option<Arc<Pod>>>,
     containers: HashMap<String, Option<Arc<Container>>>,
-    /// The containers of which only the end is known.
-    ending: HashSet<String>,
+    /// Those that were touched first by their Stop: all that changes of them is that they are not shown any more.
+    stopping: HashSet<String>,
 }
 
 impl Touched {
@@ -79,19 +75,10 @@ impl Touched {
                 self.containers.entry(container.id.clone()).or_insert_with(|| Some(Arc::clone(container)));
             }
             Before::Alive(container) => {
-                if let Entry::Vacant(place) = self.containers.entry(container.id.clone()) {
-                    self.ending.insert(place.key().clone());
-                    place.insert(Some(alive(container)));
-                }
-            }
-        }
-    }
-
-    /// One that is still shown as it was before its end was so: its end does not say that well.
-    fn keep_those_alive(&mut self, shown: &[Container]) {
-        for container in shown.iter().filter(|container| container.state != ContainerState::Stopped) {
-            if self.ending.contains(&container.id) {
-                self.containers.remove(&container.id);
+                self.containers.entry(container.id.clone()).or_insert_with(|| {
+                    self.stopping.insert(container.id.clone());
+                    Some(alive(container))
+                });
             }
         }
     }
@@ -99,10 +86,11 @@ impl Touched {
     /// A snapshot as it was at that moment, and the pods that were not there yet.
     ///
     /// Of containers that have stopped a snapshot need not say anything: one is left out if it was.
-    pub(crate) fn put_back(mut self, snapshot: Snapshot) -> (Snapshot, Vec<Pod>) {
+    pub(crate) fn put_back(self, snapshot: Snapshot) -> (Snapshot, Vec<Pod>) {
         let Snapshot { mut pods, mut containers } = snapshot;
-        self.keep_those_alive(&containers);
-        let Self { pods: were, containers: were_in_them, ending: _ } = self;
+        let Self { pods: were, containers: mut were_in_them, stopping } = self;
+        let is_as_it_was = |c: &&Container| stopping.contains(&c.id) && c.state != ContainerState::Stopped;
+        containers.iter().filter(is_as_it_was).for_each(|container| _ = were_in_them.remove(&container.id));
         let is_hidden = |id: &str| matches!(were.get(id), Some(None));
         let hidden = pods.extract_if(.., |pod| is_hidden(&pod.id)).collect();
         // Those of a pod that is hidden, too: their own operations have ended, so nobody would tell of them.
@@ -120,7 +108,11 @@ impl Touched {
 
 /// A container as it was before it ended.
 fn alive(container: &Arc<Container>) -> Arc<Container> {
-    let state = if container.started_at == 0 { ContainerState::Created } else { ContainerState::Running };
+    if container.state != ContainerState::Stopped {
+        return Arc::clone(container);
+    }
+    let has_run = container.started_at != 0 || container.finished_at != 0;
+    let state = if has_run { ContainerState::Running } else { ContainerState::Created };
     let (status_reason, status_message) = (String::new(), String::new());
     let container = Container::clone(container);
     Arc::new(Container { state, finished_at: 0, exit_code: 0, status_reason, status_message, ..container })

@@ -12,7 +12,7 @@ use crate::domain::Inventory;
 use crate::life::{Goal, Life, Run, Step};
 use crate::node::Asked;
 use crate::space::ContainerRest;
-use crate::table::Pending;
+use crate::table::{Entry, Pending};
 use crate::way::Way;
 
 impl Way {
@@ -49,9 +49,10 @@ impl Way {
         let exit = self.space.containers.look(id, |entry| entry.rest.exit.take()).flatten();
         let container = Container { state: ContainerState::Stopped, ..stopped(words, exit, id, pod) };
         let operation = self.begin(pod);
-        let stopped = pending.make(operation.stop_container(container)).await;
+        let (stopped, told) = pending.make(operation.stop_container(container)).await;
         self.space.containers.stop_told(id);
         operation.commit();
+        drop(told);
         let (MergedStop { updates, owners }, failed) = match stopped {
             Ok(merged) => (merged, None),
             Err(StopError { merged, cause }) => (merged, Some(cause)),
@@ -70,7 +71,7 @@ impl Way {
     ) -> Result<(), RelayError> {
         let container = Container { state: ContainerState::Stopped, ..stopped(words, None, id, pod) };
         let operation = self.begin(pod);
-        let removed = pending.make(operation.notify(Notice::Remove(container))).await;
+        let (removed, _told) = pending.make(operation.notify(Notice::Remove(container))).await;
         self.space.container_removed(id);
         operation.commit();
         removed
@@ -87,12 +88,14 @@ impl Way {
             let Some((step, pending)) = self.space.pods.claim(&pod.id, goal).await else { break Ok(()) };
             let operation = self.begin(pod);
             if step == Step::Remove {
-                let removed = pending.make(operation.notify(Notice::RemovePod)).await;
+                let (removed, _told) = pending.make(operation.notify(Notice::RemovePod)).await;
+                self.wait_for_containers(&pod.id).await;
                 self.space.pods.removed(&pod.id);
                 operation.commit();
                 break removed;
             }
-            let stopped = pending.make(operation.notify(Notice::StopPod)).await;
+            let (stopped, _told) = pending.make(operation.notify(Notice::StopPod)).await;
+            self.wait_for_containers(&pod.id).await;
             self.space.pods.stop_told(&pod.id);
             operation.commit();
             if goal == Goal::Stopped {
@@ -106,12 +109,23 @@ impl Way {
         if self.space.is_podless { of_containers.and(told) } else { told }
     }
 
+    /// Waits until what plugins were told of a pod's containers has ended.
+    async fn wait_for_containers(&self, pod: &str) {
+        for id in self.space.containers_of(pod) {
+            self.space.containers.wait_for_all(&id).await;
+        }
+    }
+
     /// Tells plugins of the ends of a pod's containers. What fails is logged, and the last failure returned.
     async fn end_containers(&self, words: &mut Words<'_>, goal: Goal) -> Result<(), RelayError> {
         let mut ended = Ok(());
         for id in self.space.containers_of(&words.pod.id) {
-            let is_due = |life: &Life| goal == Goal::Removed || life.needs_stop();
-            let looked = self.space.containers.read(&id, |entry| (is_due(&entry.life), entry.rest.exit.is_some()));
+            // Also those whose Stop someone else makes: the pod's comes behind it.
+            let is_due = |life: &Life| goal == Goal::Removed || life.shown().is_some();
+            let needs_no_words = |entry: &Entry<ContainerRest>| {
+                entry.rest.exit.is_some() || (goal == Goal::Stopped && !entry.life.needs_stop())
+            };
+            let looked = self.space.containers.read(&id, |entry| (is_due(&entry.life), needs_no_words(entry)));
             let Some((true, has_exited)) = looked else { continue };
             let said = words.of(&id, has_exited).await;
             if let Err(error) = self.end_container(words.pod, &id, said, goal).await {

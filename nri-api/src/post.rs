@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nri_adaptation::Notice;
 use nri_proto::{Container, Pod};
 
-use crate::begun::{ContainerUpdate, Creation, PodUpdate, Posting, Start};
+use crate::begun::{ContainerUpdate, Creation, PodUpdate, Start};
 use crate::domain::Inventory;
 use crate::error::Error;
 use crate::handle::Handle;
@@ -76,8 +76,9 @@ impl Creation {
 impl Start {
     /// The container was started. Plugins are told by [`Handle::post_start_container`].
     pub fn commit(self) {
-        if let Some(posting) = self.0.and_then(|mut starting| starting.posting.take()) {
-            posting.commit();
+        if let Some(mut starting) = self.0 {
+            starting.is_done = true;
+            starting.underway.succeeds();
         }
     }
 }
@@ -85,19 +86,17 @@ impl Start {
 impl ContainerUpdate {
     /// The container has its new limits. Plugins are told by [`Handle::post_update_container`].
     pub fn commit(self) {
-        self.posting.map(Posting::commit);
+        if let Some(mut underway) = self.underway {
+            underway.succeeds();
+        }
     }
 }
 
 impl PodUpdate {
     /// The pod has its new limits. Plugins are told by [`Handle::post_update_pod`].
     pub fn commit(self) {
-        self.0.map(Posting::commit);
-    }
-}
-
-impl Posting {
-    fn commit(self) {
-        self.operation.commit();
+        if let Some(mut underway) = self.0 {
+            underway.succeeds();
+        }
     }
 }
