@@ -49,7 +49,10 @@
 //! # }
 //! ```
 //!
-//! What is not here: services over gRPC or TCP; anything about runc.
+//! With the feature `grpc` its services are to be had over gRPC too, and where a plugin says so over TCP: see the module
+//! `grpc`.
+//!
+//! What is not here: anything about runc.
 //!
 //! # Tasks
 //!
@@ -62,6 +65,8 @@ mod clock;
 pub mod config;
 mod exit_record;
 pub mod graph;
+#[cfg(feature = "grpc")]
+pub mod grpc;
 mod load;
 mod outcome;
 mod plugin;

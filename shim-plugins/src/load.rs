@@ -54,6 +54,8 @@ pub struct Loaded {
     /// In the order of loading.
     entries: Vec<Entry>,
     pub(crate) services: BTreeMap<String, Offered>,
+    #[cfg(feature = "grpc")]
+    pub(crate) grpc: crate::grpc::Offers,
 }
 
 /// One that was loaded.
@@ -111,6 +113,8 @@ impl Registry {
             outcomes: vec![Outcome::Disabled; graph.nodes().len()],
             entries: Vec::new(),
             services: BTreeMap::new(),
+            #[cfg(feature = "grpc")]
+            grpc: crate::grpc::Offers::default(),
             graph,
         };
         let mut shelf = Shelf::default();
@@ -189,9 +193,19 @@ impl Loaded {
     }
 
     fn contribute(&mut self, uri: &Uri, contributions: Contributions) -> Result<(), FailedInit> {
-        let Contributions { services, interceptors, debug, hooks, exports } = contributions;
+        let Contributions {
+            services,
+            interceptors,
+            debug,
+            hooks,
+            exports,
+            #[cfg(feature = "grpc")]
+            grpc,
+        } = contributions;
         // Its hooks are kept even if its services are not: it has been initialised, and has to be ended.
         let refused = self.offer(uri, services);
+        #[cfg(feature = "grpc")]
+        let refused = refused.and_then(|()| self.grpc.add(uri, grpc));
         self.entries.push(Entry { uri: uri.clone(), interceptors, debug, hooks, exports });
         refused
     }
@@ -252,6 +266,15 @@ impl Loaded {
             }
         }
         text
+    }
+
+    /// Whether no plugin serves anything.
+    pub(crate) fn serves_nothing(&self) -> bool {
+        #[cfg(feature = "grpc")]
+        if !self.grpc.is_empty() {
+            return false;
+        }
+        self.services.is_empty()
     }
 
     pub(crate) fn interceptors(&self) -> Arc<[Arc<dyn Interceptor>]> {
