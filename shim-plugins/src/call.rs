@@ -1,7 +1,6 @@
 //! What stands between the server and the methods of plugins.
 
 use std::any::Any;
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -87,20 +86,15 @@ impl Guard {
         Self { interceptors, calls, waits, ends, over: CancellationToken::new() }
     }
 
-    /// Wraps the methods of a service.
-    pub(crate) fn guarded(&self, methods: HashMap<String, Box<Method>>) -> HashMap<String, Guarded> {
-        let guarded = |method| Guarded { guard: self.clone(), method: Arc::from(method) };
-        methods.into_iter().map(|(key, method)| (key, guarded(method))).collect()
-    }
-
-    /// Wraps the streams of a service, and puts its methods to them, which are wrapped already.
-    pub(crate) fn wrap(
-        &self,
-        name: &str,
-        methods: HashMap<String, Guarded>,
-        streams: HashMap<String, Arc<Stream>>,
-    ) -> Service {
-        let method = |(key, guarded): (String, Guarded)| -> (String, Box<Method>) { (key, Box::new(guarded)) };
+    /// Wraps the methods and the streams of a service, and shows each method that is wrapped.
+    pub(crate) fn wrap(&self, name: &str, service: Service, mut show: impl FnMut(&str, &Guarded)) -> Service {
+        let Service { methods, streams } = service;
+        let method = |(key, method): (String, Box<Method>)| {
+            let guarded = Guarded { guard: self.clone(), method: Arc::from(method) };
+            show(&key, &guarded);
+            let guarded: Box<Method> = Box::new(guarded);
+            (key, guarded)
+        };
         let stream = |(key, stream): (String, Arc<Stream>)| {
             let path = format!("/{name}/{key}");
             let guarded: Arc<Stream> = Arc::new(GuardedStream { guard: self.clone(), path, stream });
@@ -134,6 +128,13 @@ impl Guard {
             // The runtime ends.
             Err(_) => Err(Unanswered::Ended),
         }
+    }
+
+    /// Wraps the methods of a service that is not served over ttrpc.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn methods(&self, service: Service) -> std::collections::HashMap<String, Guarded> {
+        let guarded = |method| Guarded { guard: self.clone(), method: Arc::from(method) };
+        service.methods.into_iter().map(|(key, method)| (key, guarded(method))).collect()
     }
 
     /// For an answer that takes its time: when to break off, and what the end of the shim waits for meanwhile.

@@ -14,6 +14,9 @@
 //! Connections, calls on one of them, the size of a head and of a message to a ttrpc method are limited. The size of a message to
 //! a service of `tonic` is limited by `tonic`, to the same unless its author says otherwise.
 //!
+//! `start` never tells containerd to speak gRPC: 2.3.7 and 2.4.2 connect, and then take the shim for dead. This is for other
+//! callers, who find the address where containerd does.
+//!
 //! Not here: TLS; the streams of ttrpc services; interceptors before services of `tonic`, which have layers of their own.
 
 mod answers;
@@ -36,7 +39,7 @@ use tonic::body::Body;
 use tonic::server::NamedService;
 use ttrpc::r#async::Service;
 
-pub(crate) use self::answers::Answers;
+pub(crate) use self::answers::{Answers, Methods};
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use self::bridge::Encoded;
 pub(crate) use self::connections::Connections;

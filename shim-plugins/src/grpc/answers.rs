@@ -15,13 +15,15 @@ use super::bridge::Called;
 use super::timeout::timeout;
 use crate::call::{self, Guard, Guarded, Unanswered};
 
+/// Methods of ttrpc services, by service and name.
+pub(crate) type Methods = BTreeMap<String, HashMap<String, Guarded>>;
+
 /// The methods that are to be had at one socket.
 pub(crate) struct Answers {
     pub(crate) guard: Guard,
     /// Services that speak gRPC themselves.
     pub(crate) routes: BTreeMap<String, Route>,
-    /// Methods of ttrpc services.
-    pub(crate) methods: BTreeMap<String, HashMap<String, Guarded>>,
+    pub(crate) methods: Methods,
 }
 
 impl Answers {

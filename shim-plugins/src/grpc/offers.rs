@@ -1,6 +1,6 @@
 //! What all plugins of a shim contribute.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 use ttrpc::r#async::Service;
 
 use super::connections::{self, Connections};
-use super::{Answers, Contribution, Route, Services, Tcp};
-use crate::call::{Guard, Guarded};
+use super::{Answers, Contribution, Methods, Route, Services, Tcp};
+use crate::call::Guard;
 use crate::outcome::FailedInit;
 use crate::slot::Uri;
 
@@ -50,17 +50,17 @@ impl Offers {
     pub(crate) fn serve(
         self,
         guard: &Guard,
-        mut methods: BTreeMap<String, HashMap<String, Guarded>>,
+        mut methods: Methods,
         until: &CancellationToken,
     ) -> io::Result<(Connections, Arc<Answers>)> {
         let Self { routes, ttrpc, tcp } = self;
         let connections = Connections::new(connections::MAX_CONNECTIONS);
         for Tcp { listener, services: Services { routes, ttrpc }, from_anywhere: _ } in tcp {
-            let methods = ttrpc.into_iter().map(|(name, service)| (name, guard.guarded(service.methods))).collect();
+            let methods = ttrpc.into_iter().map(|(name, service)| (name, guard.methods(service))).collect();
             let answers = Answers { guard: guard.clone(), routes: routes.into_iter().collect(), methods };
             connections.accept(connections::adopt(listener)?, Arc::new(answers), until.clone());
         }
-        methods.extend(ttrpc.into_iter().map(|(name, (_, service))| (name, guard.guarded(service.methods))));
+        methods.extend(ttrpc.into_iter().map(|(name, (_, service))| (name, guard.methods(service))));
         let routes = routes.into_iter().map(|(name, (_, route))| (name, route)).collect();
         Ok((connections, Arc::new(Answers { guard: guard.clone(), routes, methods })))
     }

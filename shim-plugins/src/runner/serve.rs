@@ -1,7 +1,5 @@
 //! The server of a shim: loads the plugins, serves what they contribute, and ends in order.
 
-#[cfg(feature = "grpc")]
-use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::pin::pin;
@@ -21,7 +19,7 @@ use super::assignment::{Assignment, Started};
 use super::debug::{self, DebugSocket};
 use super::environment::Signal;
 use super::socket::SocketFile;
-use crate::call::Guard;
+use crate::call::{Guard, Guarded};
 use crate::clock::Clock;
 use crate::load::{LoadError, Loaded};
 use crate::outcome::Chain;
@@ -284,13 +282,15 @@ async fn listen(loaded: &mut Loaded, listener: UnixListener, shutdown: &Shutdown
     let guard = Guard::new(loaded.interceptors(), shutdown.token());
     let mut services = HashMap::new();
     #[cfg(feature = "grpc")]
-    let mut methods_over_grpc = BTreeMap::new();
+    let mut methods_over_grpc = crate::grpc::Methods::new();
     for (name, offered) in mem::take(&mut loaded.services) {
-        let Service { methods, streams } = offered.service;
-        let methods = guard.guarded(methods);
+        #[cfg(not(feature = "grpc"))]
+        let show = |_: &str, _: &Guarded| {};
         #[cfg(feature = "grpc")]
-        methods_over_grpc.insert(name.clone(), methods.clone());
-        let service = guard.wrap(&name, methods, streams);
+        let methods = methods_over_grpc.entry(name.clone()).or_default();
+        #[cfg(feature = "grpc")]
+        let show = |method: &str, guarded: &Guarded| drop(methods.insert(method.to_owned(), guarded.clone()));
+        let service = guard.wrap(&name, offered.service, show);
         services.insert(name, service);
     }
     for name in ASKED_FOR {

@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests, and what they share")]
 
+#[cfg(feature = "grpc")]
+mod caller;
 mod daemon;
 mod stories;
 
@@ -15,6 +17,8 @@ use daemon::Daemon;
 macro_rules! under {
     ($($name:ident $version:literal)*) => {$(
         mod $name {
+            #[cfg(feature = "grpc")]
+            under! { @stories $version go_calls_over_grpc_what_containerd_calls_over_ttrpc }
             under! { @stories $version
                 a_container_runs_and_its_output_code_and_events_arrive
                 its_own_service_is_served_beside_task

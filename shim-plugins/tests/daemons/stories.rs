@@ -67,6 +67,27 @@ pub(crate) fn its_own_service_is_served_beside_task(daemon: &mut Daemon) {
     remove(daemon, "c1");
 }
 
+#[cfg(feature = "grpc")]
+pub(crate) fn go_calls_over_grpc_what_containerd_calls_over_ttrpc(daemon: &mut Daemon) {
+    let Some(caller) = crate::caller::caller() else { return };
+    daemon.shim = "grpc_shim";
+    daemon.run_detached(&[], "c1", "exec sleep 1000");
+    let tcp = fs::read_to_string(daemon.bundle("c1").join("io.containerd.grpc.v1.hello/address")).unwrap();
+    let questions = [
+        serde_json::json!({ "method": "/hello.v1.Hello/Greet", "text": "world" }),
+        serde_json::json!({ "method": "/containerd.task.v3.Task/State", "text": "c1" }),
+    ];
+    let answer = |code: &str, text: &str| (code.to_owned(), text.to_owned());
+    let answers = crate::caller::ask(&caller, &format!("unix://{}", daemon.socket("c1").display()), &questions);
+    // The first field of a state is whose it is.
+    assert_eq!(answers, [answer("OK", "hello, world"), answer("OK", "c1")]);
+    let answers = crate::caller::ask(&caller, &tcp, &questions);
+    assert_eq!(answers, [answer("OK", "hello, world"), answer("Unimplemented", "")]);
+    daemon.ctr_ok(&["task", "kill", "-s", "KILL", "c1"]);
+    until("it ends", || is_stopped(daemon, "c1"));
+    remove(daemon, "c1");
+}
+
 pub(crate) fn containers_of_a_group_share_a_shim(daemon: &mut Daemon) {
     let flags = ["--annotation", "io.containerd.runc.v2.group=pod"];
     let first = daemon.run_detached(&flags, "c1", "exec sleep 1000");
