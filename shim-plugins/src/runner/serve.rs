@@ -300,6 +300,9 @@ async fn listen(loaded: &mut Loaded, listener: UnixListener, shutdown: &Shutdown
     let listener = tokio::net::UnixListener::from_std(listener).map_err(ServeError::Listen)?;
     let over = CancellationToken::new();
     let accepted = accepting(listener, over.clone());
+    // Who accepts over TCP does so from here on, and must not go on if something fails.
+    #[cfg(feature = "grpc")]
+    let unless_served = over.clone().drop_guard();
     #[cfg(feature = "grpc")]
     let (accepted, grpc) = {
         let begun = mem::take(&mut loaded.grpc).serve(&guard, methods_over_grpc, &over);
@@ -308,6 +311,8 @@ async fn listen(loaded: &mut Loaded, listener: UnixListener, shutdown: &Shutdown
     };
     let mut server = Server::new().add_listener(Listener::new(accepted)).register_service(services);
     server.start().await.map_err(ServeError::Server)?;
+    #[cfg(feature = "grpc")]
+    unless_served.disarm();
     Ok(Serving {
         server,
         guard,
