@@ -9,6 +9,26 @@
 //! nothing else is there: Task least of all. An address that other machines reach takes a word more,
 //! [`Provided::tcp_from_anywhere`](crate::Provided::tcp_from_anywhere).
 //!
+//! ```
+//! # use std::collections::HashMap;
+//! # fn create_hello() -> HashMap<String, shim_plugins::ttrpc::r#async::Service> { HashMap::new() }
+//! use std::net::TcpListener;
+//! use std::sync::Arc;
+//!
+//! use shim_plugins::grpc::Services;
+//! use shim_plugins::{Plugin, Provided, Slot};
+//!
+//! const HELLO: Slot<()> = Slot::new("io.containerd.grpc.v1", "hello");
+//!
+//! fn plugin() -> Plugin {
+//!     Plugin::at(HELLO).init(|_, ()| async {
+//!         let services = Services::new().ttrpc(create_hello());
+//!         Ok(Provided::new(Arc::new(())).tcp(TcpListener::bind("127.0.0.1:0")?, services))
+//!     })
+//! }
+//! # assert_eq!(plugin().uri().to_string(), "io.containerd.grpc.v1.hello");
+//! ```
+//!
 //! What is promised of ttrpc holds here: a method that panics is answered with INTERNAL, what is not there with UNIMPLEMENTED,
 //! a call comes to its end though its caller goes away, and the end of the shim does not wait for one that never ends.
 //! Connections, calls on one of them, the size of a head and of a message to a ttrpc method are limited. The size of a message to
