@@ -203,9 +203,14 @@ impl Loaded {
             grpc,
         } = contributions;
         // Its hooks are kept even if its services are not: it has been initialised, and has to be ended.
-        let refused = self.offer(uri, services);
         #[cfg(feature = "grpc")]
-        let refused = refused.and_then(|()| self.grpc.add(uri, grpc));
+        let refused = self.grpc.check(uri, &grpc).and_then(|()| self.offer(uri, services));
+        #[cfg(feature = "grpc")]
+        if refused.is_ok() {
+            self.grpc.add(uri, grpc);
+        }
+        #[cfg(not(feature = "grpc"))]
+        let refused = self.offer(uri, services);
         self.entries.push(Entry { uri: uri.clone(), interceptors, debug, hooks, exports });
         refused
     }

@@ -26,24 +26,28 @@ impl Offers {
         self.routes.is_empty() && self.ttrpc.is_empty() && self.tcp.is_empty()
     }
 
-    /// Takes over what a plugin contributes: all of it, or nothing.
-    pub(crate) fn add(&mut self, uri: &Uri, contribution: Contribution) -> Result<(), FailedInit> {
+    /// Looks for what is wrong with what a plugin contributes.
+    pub(crate) fn check(&self, uri: &Uri, contribution: &Contribution) -> Result<(), FailedInit> {
         let Contribution { services, tcp } = contribution;
         let known = self.routes.iter().map(|(name, (other, _))| (name, other));
         let known = known.chain(self.ttrpc.iter().map(|(name, (other, _))| (name, other)));
-        check(uri, &services, known.collect())?;
-        for Tcp { listener, services, from_anywhere } in &tcp {
-            check(uri, services, BTreeMap::new())?;
+        check_names(uri, services, known.collect())?;
+        for Tcp { listener, services, from_anywhere } in tcp {
+            check_names(uri, services, BTreeMap::new())?;
             let address = listener.local_addr().map_err(|error| FailedInit::Returned(error.into()))?;
             if !from_anywhere && !address.ip().is_loopback() {
                 return Err(FailedInit::FromAnywhere { address });
             }
         }
-        let Services { routes, ttrpc } = services;
+        Ok(())
+    }
+
+    /// Takes over what a plugin contributes.
+    pub(crate) fn add(&mut self, uri: &Uri, contribution: Contribution) {
+        let Contribution { services: Services { routes, ttrpc }, tcp } = contribution;
         self.routes.extend(routes.into_iter().map(|(name, route)| (name, (uri.clone(), route))));
         self.ttrpc.extend(ttrpc.into_iter().map(|(name, service)| (name, (uri.clone(), service))));
         self.tcp.extend(tcp);
-        Ok(())
     }
 
     /// Begins to serve over TCP, and returns what is served on the socket of the shim, where `methods` are too.
@@ -67,7 +71,7 @@ impl Offers {
 }
 
 /// Looks for a service that is there twice.
-fn check(uri: &Uri, services: &Services, known: BTreeMap<&String, &Uri>) -> Result<(), FailedInit> {
+fn check_names(uri: &Uri, services: &Services, known: BTreeMap<&String, &Uri>) -> Result<(), FailedInit> {
     let mut own = BTreeSet::new();
     let names = services.routes.iter().map(|(name, _)| name).chain(services.ttrpc.iter().map(|(name, _)| name));
     for name in names {

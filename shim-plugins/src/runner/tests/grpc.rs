@@ -310,6 +310,19 @@ async fn two_plugins_with_one_grpc_service_are_an_error_that_names_both() {
 }
 
 #[tokio::test]
+async fn a_plugin_whose_grpc_services_are_refused_serves_nothing_at_all() {
+    let plugin = Plugin::at(PROBLEM).best_effort().init(|_, ()| async {
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        let service = ttrpc::r#async::Service { methods: Default::default(), streams: Default::default() };
+        let provided = Provided::new(Arc::new(())).service([("x.Y".to_owned(), service)].into());
+        Ok(provided.grpc(Services::new().service(Native)).tcp(listener, Services::new()))
+    });
+    let loaded = Registry::new().with(plugin).load(&Configuration::default(), Arc::default()).await.unwrap();
+    assert!(loaded.outcome(&PROBLEM.uri()).unwrap().to_string().contains("0.0.0.0"));
+    assert!(loaded.serves_nothing());
+}
+
+#[tokio::test]
 async fn a_shim_may_serve_over_grpc_alone() {
     let shim = Arc::new(Shim::new("alone", "0").plugin(native()));
     let containerd = FakeContainerd::new(Daemon::V2_4).unwrap();
