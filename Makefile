@@ -17,6 +17,8 @@ DOCUMENTS := README.md CHANGELOG.md LICENSE SECURITY.md
 PEERS := tests/interop/peers
 DAEMONS := tests/interop/daemons
 FUZZ := tests/fuzz
+# What is built by itself, so that other shims are built and tested without it.
+WITH_GRPC := --package shim-plugins --features grpc
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Tools that `scripts/setup` installed come before the machine's own.
 export PATH := $(shell scripts/setup path):$(PATH)
@@ -43,7 +45,8 @@ test: setup ## Run what a contributor runs: all tests, and those against Go's ow
 	    export NRI_REQUIRE_GO=1; $(MAKE) --no-print-directory peers; \
 	else \
 	    [ -z "$$NRI_REQUIRE_GO" ] || exit 1; echo 'make: no Go here, tests against Go peers skip themselves'; \
-	fi && echo '$(CARGO) test --workspace' && $(CARGO) test --workspace
+	fi && echo '$(CARGO) test --workspace' && $(CARGO) test --workspace && \
+	echo '$(CARGO) test $(WITH_GRPC)' && $(CARGO) test $(WITH_GRPC)
 
 # Containers take root, so shims run under containerd only where we have it, and where it could be built.
 conformance: setup peers ## Run what takes longer: shims under containerd, more random cases, fuzz targets
@@ -53,7 +56,8 @@ conformance: setup peers ## Run what takes longer: shims under containerd, more 
 	else \
 	    echo 'make: not all containerds are here, tests under those that are missing skip themselves'; \
 	fi; \
-	NRI_LONG=1 PROPTEST_CASES=4096 NRI_REQUIRE_GO=1 $(CARGO) test --workspace --profile conformance
+	export NRI_LONG=1 PROPTEST_CASES=4096 NRI_REQUIRE_GO=1; \
+	$(CARGO) test --workspace --profile conformance && $(CARGO) test $(WITH_GRPC) --profile conformance -- grpc
 	$(MAKE) --no-print-directory fuzz
 
 bench: setup peers ## Measure us beside Go, in one interleaved run
@@ -91,7 +95,9 @@ lint: setup setup-go ## Check format, lints, documentation, licences and sources
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path $(FUZZ)/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy $(WITH_GRPC) --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc $(WITH_GRPC) --no-deps --locked
 	$(CARGO) deny --locked check bans licenses sources
 	shellcheck .ci/run scripts/* $(PEERS)/build $(DAEMONS)/build
 	$(PEERS)/build vet
