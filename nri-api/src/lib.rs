@@ -137,6 +137,7 @@ mod handle;
 mod life;
 mod node;
 mod nri;
+mod operator;
 mod podless;
 mod post;
 mod space;
@@ -162,7 +163,9 @@ pub use nri_adaptation::plugin;
 pub use nri_adaptation::policy;
 pub use nri_adaptation::request;
 pub use nri_adaptation::snapshot;
-pub use nri_adaptation::{Cause, Config, Failure, Happening, Metrics, NoMetrics, Plugin, PluginStatus, RelayError};
+pub use nri_adaptation::{
+    Absence, Cause, Config, Demand, Failure, Happening, Metrics, Missing, NoMetrics, NotReady, Plugin, PluginStatus, RelayError,
+};
 pub use nri_proto as proto;
 pub use nri_proto::{
     Adjustment, Container, ContainerState, Event, Eviction, Field, LinuxContainer, LinuxPod, Owner, Owners, PluginId,

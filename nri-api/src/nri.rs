@@ -23,7 +23,7 @@ use crate::way::Way;
 #[derive(Clone)]
 pub struct Nri {
     /// There unless NRI is disabled.
-    node: Option<Arc<Node>>,
+    pub(crate) node: Option<Arc<Node>>,
     is_launched: Arc<AtomicBool>,
 }
 

@@ -9,6 +9,8 @@ mod exits;
 mod joining;
 mod kit;
 mod lives;
+mod operators;
 mod podless;
+mod posts;
 mod rig;
 mod stages;

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use nri_adaptation::{Adaptation, Config, Happening, Metrics, Plugin, PluginStatus, RelayError};
+use nri_adaptation::{Adaptation, Config, Happening, Metrics, PluginStatus, RelayError};
 use nri_api::{Handle, Nri};
 use nri_proto::{PluginId, Pod};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::Instant;
 
 use crate::api::{self, Store};
+use crate::builtin::Builtin;
 use crate::node::{Node, State};
 use crate::protocol::Outcome;
 use crate::relay::{self, Act, Answer};
@@ -51,11 +52,21 @@ impl Layer {
         Ok(Self::Api { nri, handle, store })
     }
 
-    /// Launches plugins. Those of the layer that keeps state may connect from then on, too.
-    pub(crate) async fn launch(&self) -> Result<()> {
+    /// Lets in plugins that are built in, and launches others. Those of the layer that keeps state may connect from then on, too.
+    pub(crate) async fn open(&self, builtin: Vec<(PluginId, Builtin)>) -> Result<()> {
         match self {
-            Self::Adaptation { nri } => nri.launch().await?,
-            Self::Api { nri, .. } => nri.start().await?,
+            Self::Adaptation { nri } => {
+                for (id, plugin) in builtin {
+                    nri.admit(id, Arc::new(plugin)).await?;
+                }
+                nri.launch().await?;
+            }
+            Self::Api { nri, .. } => {
+                nri.start().await?;
+                for (id, plugin) in builtin {
+                    nri.admit(id, Arc::new(plugin)).await?;
+                }
+            }
         }
         Ok(())
     }
@@ -65,14 +76,6 @@ impl Layer {
             Self::Adaptation { nri } => Ok(nri.listen()?),
             Self::Api { .. } => Ok(()),
         }
-    }
-
-    pub(crate) async fn admit(&self, id: PluginId, plugin: Arc<dyn Plugin>) -> Result<()> {
-        match self {
-            Self::Adaptation { nri } => nri.admit(id, plugin).await?,
-            Self::Api { nri, .. } => nri.admit(id, plugin).await?,
-        }
-        Ok(())
     }
 
     /// The controller says what there is.

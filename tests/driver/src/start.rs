@@ -66,10 +66,7 @@ impl Running {
     /// Lets in the plugins that are there from the start, then whoever connects.
     async fn open(&self, node: &Node, builtin: Vec<(PluginId, Builtin)>) -> Result<()> {
         let failure = node.begin_start().await;
-        for (id, plugin) in builtin {
-            self.layer.admit(id, Arc::new(plugin)).await?;
-        }
-        let launched = self.layer.launch().await;
+        let launched = self.layer.open(builtin).await;
         node.end_start();
         launched?;
         if let Some(failure) = failure {
