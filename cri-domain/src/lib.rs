@@ -6,6 +6,9 @@
 //!   being created, and new limits to that of one that exists. It is pure, too: what it must know about the machine is asked through
 //!   a [`Host`](generator::Host) of functions.
 
+#[cfg(feature = "cri")]
+pub mod cri;
 pub mod generator;
+pub mod limits;
 pub mod records;
 pub mod words;
