@@ -20,7 +20,7 @@ use crate::events::{Happening, Metrics, NoMetrics, Watchers};
 use crate::health::State;
 use crate::join::{ATTEMPTS, Arrival, Join, Newcomer};
 use crate::launch::{LaunchError, launch};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Occasion, What};
 use crate::listener::listen;
 use crate::operation::Operation;
 use crate::plugin::{Introduction, Plugin, PluginError, Reply};
@@ -196,8 +196,8 @@ impl Adaptation {
 
     /// Begins an act of the runtime that is about `pod`.
     #[must_use]
-    pub fn begin(&self, pod: Pod) -> Operation {
-        Operation::new(Arc::clone(&self.shared), pod)
+    pub fn begin(&self, pod: impl Into<Arc<Pod>>) -> Operation {
+        Operation::new(Arc::clone(&self.shared), pod.into())
     }
 
     /// What happens from now on. A watcher that is too far behind is told how much was dropped.
@@ -225,6 +225,12 @@ impl Adaptation {
     /// ```
     pub fn ledger<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
         look(&self.shared.records.ledger())
+    }
+
+    /// Writes into the ledger what the runtime knows and plugins do not say: that an update or eviction which a plugin had asked for could
+    /// not be made.
+    pub fn record(&self, occasion: &Occasion, what: What) {
+        self.shared.records.ledger().record(occasion, what);
     }
 
     /// Waits until no plugin is being synchronized: each that was is asked from now on, or closed.

@@ -73,8 +73,8 @@ pub struct Operation {
 }
 
 impl Operation {
-    pub(crate) fn new(shared: Arc<Shared>, pod: Pod) -> Self {
-        Self { shared, pod: Arc::new(pod), act: OnceLock::new(), deadline: None }
+    pub(crate) fn new(shared: Arc<Shared>, pod: Arc<Pod>) -> Self {
+        Self { shared, pod, act: OnceLock::new(), deadline: None }
     }
 
     /// With a deadline of the caller's own. It costs a plugin nothing that is asked when it is over, unless

@@ -1,0 +1,229 @@
+//! What is begun and not done yet. To drop it without its last word is to say that it failed.
+
+use std::sync::Arc;
+
+use nri_adaptation::{Notice, Operation};
+use nri_proto::{Adjustment, Container, Owners, Pod, Resources};
+
+use crate::error::Error;
+use crate::life::{Run, State};
+use crate::way::Way;
+
+/// A pod or container that is to be.
+pub(crate) struct Begun {
+    way: Way,
+    /// There until it has succeeded or failed.
+    operation: Option<Operation>,
+    pod: Arc<Pod>,
+    /// Whether the pod is to be, too.
+    with_pod: bool,
+    /// The container, unless it is about the pod alone.
+    container: Option<String>,
+}
+
+impl Begun {
+    pub(crate) fn new(
+        way: &Way,
+        operation: Operation,
+        pod: Arc<Pod>,
+        with_pod: bool,
+        container: Option<String>,
+    ) -> Self {
+        Self { way: way.clone(), operation: Some(operation), pod, with_pod, container }
+    }
+
+    pub(crate) fn operation(&self) -> &Operation {
+        self.operation.as_ref().expect("it has not ended")
+    }
+
+    /// It is now. What a joining plugin is shown says so before the operation ends.
+    fn succeeds(&mut self) {
+        let Some(operation) = self.operation.take() else { return };
+        let space = &self.way.space;
+        if self.with_pod {
+            space.pods.created(&self.pod.id, State::Running);
+        }
+        if let Some(id) = &self.container {
+            space.enter_pod(&self.pod.id, State::Running);
+            space.belongs(id, &self.pod.id);
+            space.containers.created(id, State::Created);
+        }
+        operation.commit();
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        let Some(operation) = self.operation.take() else { return };
+        // What is undone has its place in the queue before another one of the same id can be begun.
+        drop(operation);
+        if let Some(id) = &self.container {
+            self.way.space.containers.abandon(id);
+        }
+        if self.with_pod {
+            self.way.space.pods.abandon(&self.pod.id);
+        }
+    }
+}
+
+/// A pod that plugins let run. To drop it is to say that it does not: plugins that have heard of it are told that it is stopped and removed.
+#[must_use = "a pod that is not committed has failed"]
+pub struct PodRun(pub(crate) Option<Begun>);
+
+impl PodRun {
+    /// The pod runs, and the domain's [inventory](crate::Domain::inventory) has it.
+    pub fn commit(self) {
+        if let Some(mut begun) = self.0 {
+            begun.succeeds();
+        }
+    }
+}
+
+/// New limits of a pod that plugins have heard of.
+#[must_use = "plugins are to hear that the pod was updated"]
+pub struct PodUpdate(pub(crate) Option<Posting>);
+
+impl PodUpdate {
+    /// The pod has its new limits.
+    ///
+    /// # Errors
+    ///
+    /// A plugin failed to hear that. The pod has its new limits all the same.
+    pub async fn updated(self, pod: Pod) -> Result<(), Error> {
+        let Some(Posting { way, operation, pod: before, run: _ }) = self.0 else { return Ok(()) };
+        operation.commit();
+        let Some(pending) = way.space.pods.claim_post(&before.id, None).await else { return Ok(()) };
+        let operation = way.begin(&Arc::new(pod));
+        let told = pending.make(operation.notify(Notice::PostUpdatePod)).await;
+        operation.commit();
+        Ok(told?)
+    }
+}
+
+/// A container that plugins let be created, and what they want changed in it. To drop it is to say that it was not created: plugins that were asked about it are
+/// told that it is stopped and removed.
+#[must_use = "a container that is not said to be created has failed"]
+pub struct Creation {
+    pub(crate) begun: Option<Begun>,
+    pub(crate) adjustment: Adjustment,
+    pub(crate) owners: Owners,
+}
+
+impl Creation {
+    /// What plugins want changed in the container.
+    #[must_use]
+    pub fn adjustment(&self) -> &Adjustment {
+        &self.adjustment
+    }
+
+    /// The same, to be changed or kept. What is left is empty.
+    #[must_use]
+    pub fn take_adjustment(&mut self) -> Adjustment {
+        std::mem::take(&mut self.adjustment)
+    }
+
+    /// Which plugin wants what.
+    #[must_use]
+    pub fn owners(&self) -> &Owners {
+        &self.owners
+    }
+
+    /// The container was created, and the domain's [inventory](crate::Domain::inventory) has it. It is from now on, whatever comes of telling plugins so.
+    ///
+    /// # Errors
+    ///
+    /// A plugin failed to hear that. The container is created all the same.
+    pub async fn created(self, container: Container) -> Result<(), Error> {
+        let Some(mut begun) = self.begun else { return Ok(()) };
+        begun.succeeds();
+        let (way, pod) = (begun.way.clone(), Arc::clone(&begun.pod));
+        drop(begun);
+        way.post(&pod, container, None, Notice::PostCreate).await
+    }
+}
+
+/// A container that plugins let start. To drop it is to say that it did not: plugins are told that it has stopped.
+#[must_use = "a container that is not said to be started has failed"]
+pub struct Start(pub(crate) Option<Starting>);
+
+/// A start that is under way.
+pub(crate) struct Starting {
+    pub(crate) posting: Option<Posting>,
+    pub(crate) id: String,
+    pub(crate) run: Run,
+}
+
+impl Start {
+    /// The container was started. If it has stopped meanwhile, plugins are not told: they know.
+    ///
+    /// # Errors
+    ///
+    /// A plugin failed to hear that. The container was started all the same.
+    pub async fn started(self, container: Container) -> Result<(), Error> {
+        let Some(mut starting) = self.0 else { return Ok(()) };
+        let Some(Posting { way, operation, pod, run }) = starting.posting.take() else { return Ok(()) };
+        operation.commit();
+        way.post(&pod, container, run, Notice::PostStart).await
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        let Some(Posting { way, operation, pod, run: _ }) = self.posting.take() else { return };
+        drop(operation);
+        way.start_failed(pod, std::mem::take(&mut self.id), self.run);
+    }
+}
+
+/// New limits of a container, as plugins want them.
+#[must_use = "plugins are to hear that the container was updated"]
+pub struct ContainerUpdate {
+    pub(crate) posting: Option<Posting>,
+    pub(crate) resources: Option<Resources>,
+}
+
+impl ContainerUpdate {
+    /// What the container is to be updated to: all that was asked for, with what plugins changed. `None` if neither the runtime nor a plugin wants anything.
+    #[must_use]
+    pub fn resources(&self) -> Option<&Resources> {
+        self.resources.as_ref()
+    }
+
+    /// The container has its new limits.
+    ///
+    /// # Errors
+    ///
+    /// A plugin failed to hear that. The container has its new limits all the same.
+    pub async fn updated(self, container: Container) -> Result<(), Error> {
+        let Some(Posting { way, operation, pod, run: _ }) = self.posting else { return Ok(()) };
+        operation.commit();
+        way.post(&pod, container, None, Notice::PostUpdate).await
+    }
+}
+
+/// Something that plugins were asked, and that they are to be told was done.
+pub(crate) struct Posting {
+    pub(crate) way: Way,
+    pub(crate) operation: Operation,
+    pub(crate) pod: Arc<Pod>,
+    /// The start, if it is one.
+    pub(crate) run: Option<Run>,
+}
+
+impl Way {
+    /// Tells plugins that something was done, unless it is too late for that. An operation of its own: what was done is done.
+    async fn post(
+        &self,
+        pod: &Arc<Pod>,
+        container: Container,
+        run: Option<Run>,
+        notice: impl FnOnce(Container) -> Notice,
+    ) -> Result<(), Error> {
+        let id = container.id.clone();
+        let Some(pending) = self.space.containers.claim_post(&id, run).await else { return Ok(()) };
+        let operation = self.begin(pod);
+        let told = pending.make(operation.notify(notice(container))).await;
+        operation.commit();
+        Ok(told?)
+    }
+}

@@ -1,0 +1,151 @@
+//! The lives of one kind of object in one namespace, by id. Its locks are held for a look.
+
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry as Place;
+use futures_util::poll;
+use std::pin::pin;
+use std::task::Poll;
+use tokio::sync::Notify;
+
+use crate::life::{Goal, Life, PostStep, Refusal, Run, StartStep, State, Step};
+
+/// An object, and what else is known of it.
+pub(crate) struct Entry<T> {
+    pub(crate) life: Life,
+    pub(crate) rest: T,
+}
+
+/// All objects of a kind.
+pub(crate) struct Table<T> {
+    entries: DashMap<String, Entry<T>>,
+    /// Rung when a request was made that had been claimed.
+    asked: Notify,
+}
+
+/// A claim whose request is about to be made. Whoever wants to claim something of the same object waits until this is dropped.
+pub(crate) struct Pending<'a, T> {
+    table: &'a Table<T>,
+    id: &'a str,
+}
+
+impl<T> Drop for Pending<'_, T> {
+    fn drop(&mut self) {
+        self.table.look(self.id, |entry| entry.life.asked());
+        self.table.asked.notify_waiters();
+    }
+}
+
+impl<T: Send + Sync> Pending<'_, T> {
+    /// Makes the request that was claimed: it has its place in the queue of its pod when the future has been looked at once.
+    pub(crate) async fn make<R>(self, request: impl Future<Output = R>) -> R {
+        let mut request = pin!(request);
+        let first = poll!(request.as_mut());
+        drop(self);
+        match first {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => request.await,
+        }
+    }
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { entries: DashMap::new(), asked: Notify::new() }
+    }
+}
+
+impl<T> Table<T> {
+    /// Looks at one, shortly.
+    pub(crate) fn look<R>(&self, id: &str, look: impl FnOnce(&mut Entry<T>) -> R) -> Option<R> {
+        self.entries.get_mut(id).map(|mut entry| look(&mut entry))
+    }
+
+    /// The same, to read.
+    pub(crate) fn read<R>(&self, id: &str, read: impl FnOnce(&Entry<T>) -> R) -> Option<R> {
+        self.entries.get(id).map(|entry| read(&entry))
+    }
+
+    pub(crate) fn state(&self, id: &str) -> Option<State> {
+        self.read(id, |entry| entry.life.state())?
+    }
+
+    /// Enters one that there is, unless it is known. True if it was not.
+    pub(crate) fn enter(&self, id: &str, state: State, rest: T) -> bool {
+        match self.entries.entry(id.to_owned()) {
+            Place::Occupied(_) => false,
+            Place::Vacant(place) => {
+                place.insert(Entry { life: Life::known(state), rest });
+                true
+            }
+        }
+    }
+
+    /// Begins to create one.
+    pub(crate) fn begin(&self, id: &str, rest: T) -> Result<(), Refusal> {
+        match self.entries.entry(id.to_owned()) {
+            Place::Occupied(other) => Err(other.get().life.in_the_way()),
+            Place::Vacant(place) => {
+                place.insert(Entry { life: Life::creating(), rest });
+                Ok(())
+            }
+        }
+    }
+
+    /// It was created.
+    pub(crate) fn created(&self, id: &str, state: State) {
+        self.look(id, |entry| entry.life.created(state));
+    }
+
+    /// It was not created.
+    pub(crate) fn abandon(&self, id: &str) {
+        self.entries.remove_if(id, |_, entry| entry.life.is_creating());
+    }
+
+    /// Its Remove was told.
+    pub(crate) fn removed(&self, id: &str) -> Option<(String, T)> {
+        let (id, entry) = self.entries.remove_if(id, |_, entry| entry.life.is_removing())?;
+        Some((id, entry.rest))
+    }
+
+    /// Its Stop was told.
+    pub(crate) fn stop_told(&self, id: &str) {
+        self.look(id, |entry| entry.life.stop_told());
+    }
+
+    /// Claims the next step to a goal. `None`: there is nothing to do.
+    pub(crate) async fn claim<'a>(&'a self, id: &'a str, goal: Goal) -> Option<(Step, Pending<'a, T>)> {
+        let step = self.settle(id, |life| Some(life.claim(goal)).filter(|step| *step != Step::Wait)).await?;
+        (step != Step::Nothing).then_some((step, Pending { table: self, id }))
+    }
+
+    /// Claims a notice of what has happened. `None`: it is too late for it.
+    pub(crate) async fn claim_post<'a>(&'a self, id: &'a str, run: Option<Run>) -> Option<Pending<'a, T>> {
+        let step = self.settle(id, |life| Some(life.post(run)).filter(|step| *step != PostStep::Wait)).await?;
+        (step == PostStep::Tell).then_some(Pending { table: self, id })
+    }
+
+    /// Begins to start one. `None`: there is none.
+    pub(crate) async fn start(&self, id: &str) -> Option<Result<Run, Refusal>> {
+        let start = |life: &mut Life| match life.start() {
+            StartStep::Start(run) => Some(Ok(run)),
+            StartStep::Refused(refusal) => Some(Err(refusal)),
+            StartStep::Wait => None,
+        };
+        self.settle(id, start).await
+    }
+
+    /// Looks at a life until it says something, each time that a request was made.
+    async fn settle<R>(&self, id: &str, mut look: impl FnMut(&mut Life) -> Option<R>) -> Option<R> {
+        if let Some(said) = self.look(id, |entry| look(&mut entry.life))? {
+            return Some(said);
+        }
+        loop {
+            let mut asked = pin!(self.asked.notified());
+            asked.as_mut().enable();
+            if let Some(said) = self.look(id, |entry| look(&mut entry.life))? {
+                return Some(said);
+            }
+            asked.await;
+        }
+    }
+}
