@@ -32,6 +32,8 @@ pub use self::spec::{hooks, resources};
 pub struct Settings {
     /// What a container gets that asks for no seccomp profile (containerd's `unset_seccomp_profile`); none if it gets none.
     pub unset_seccomp_profile: Option<nri_proto::SecurityProfile>,
+    /// Whether a plugin may put a container into a cgroup that is not below its pod's.
+    pub any_cgroup: bool,
 }
 
 /// Those of `first`, and those of `then` that it does not have.

@@ -259,7 +259,7 @@ fn classes_and_the_image_are_those_of_the_config() {
 fn a_seccomp_profile_is_found_wherever_it_is_said() {
     let of =
         |kind, file: &str| Some(SecurityProfile { kind, localhost_ref: file.to_owned(), ..SecurityProfile::default() });
-    let unset = Settings { unset_seccomp_profile: of(ProfileKind::RuntimeDefault, "") };
+    let unset = Settings { unset_seccomp_profile: of(ProfileKind::RuntimeDefault, ""), ..Settings::default() };
     let check = |asked: Option<SecurityProfile>, path: &str, privileged, expected: Option<SecurityProfile>| {
         let asked = SeccompRequest { profile: asked, deprecated_path: path.to_owned(), privileged };
         assert_eq!(profile(&asked, &unset), expected, "{asked:?}");
