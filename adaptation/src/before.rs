@@ -25,6 +25,8 @@ pub(crate) enum Before {
     Pod(Arc<Pod>),
     /// The container was like this.
     Container(Arc<Container>),
+    /// The container was like this, and had not ended, whatever is said of that now.
+    Alive(Arc<Container>),
 }
 
 impl Before {
@@ -40,9 +42,10 @@ impl Before {
                 Some(Self::Pod(Arc::clone(pod)))
             }
             Event::CreateContainer => container().map(|container| Self::NoContainer(container.id.as_str().into())),
-            Event::StartContainer | Event::UpdateContainer | Event::StopContainer | Event::RemoveContainer => {
+            Event::StartContainer | Event::UpdateContainer | Event::RemoveContainer => {
                 container().map(|container| Self::Container(Arc::clone(container)))
             }
+            Event::StopContainer => container().map(|container| Self::Alive(Arc::clone(container))),
             Event::PostUpdatePodSandbox
             | Event::PostCreateContainer
             | Event::PostStartContainer
@@ -69,6 +72,9 @@ impl Touched {
             Before::Container(container) => {
                 self.containers.entry(container.id.clone()).or_insert_with(|| Some(Arc::clone(container)));
             }
+            Before::Alive(container) => {
+                self.containers.entry(container.id.clone()).or_insert_with(|| Some(alive(container)));
+            }
         }
     }
 
@@ -92,6 +98,17 @@ impl Touched {
         containers.extend(missing);
         Snapshot { pods, containers }
     }
+}
+
+/// A container as it was before it ended.
+fn alive(container: &Arc<Container>) -> Arc<Container> {
+    if container.state != ContainerState::Stopped {
+        return Arc::clone(container);
+    }
+    let state = if container.started_at == 0 { ContainerState::Created } else { ContainerState::Running };
+    let (status_reason, status_message) = (String::new(), String::new());
+    let container = Container::clone(container);
+    Arc::new(Container { state, finished_at: 0, exit_code: 0, status_reason, status_message, ..container })
 }
 
 /// Makes all of them what they were. Returns those that are not there.

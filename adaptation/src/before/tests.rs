@@ -80,3 +80,21 @@ fn a_container_that_had_stopped_is_not_brought_back() {
     touched.add(&before.unwrap());
     assert_eq!(touched.put_back(Snapshot::default()), Snapshot::default());
 }
+
+#[test]
+fn a_container_whose_stop_says_that_it_has_stopped_is_shown_as_it_was_before() {
+    let stopped = Container {
+        state: ContainerState::Stopped,
+        started_at: 1,
+        finished_at: 2,
+        exit_code: 3,
+        status_reason: "Error".to_owned(),
+        ..container("c", "then")
+    };
+    let before = Before::of(Event::StopContainer, &Arc::new(pod("p")), &Subject::Container(Arc::new(stopped)));
+    let mut touched = Touched::default();
+    touched.add(&before.unwrap());
+    let running = Container { state: ContainerState::Running, started_at: 1, ..container("c", "then") };
+    let snapshot = Snapshot { pods: Vec::new(), containers: vec![running] };
+    assert_eq!(touched.put_back(Snapshot::default()), snapshot);
+}
