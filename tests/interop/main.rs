@@ -13,6 +13,7 @@ mod graph;
 mod launched;
 mod lines;
 mod merge;
+mod mini_runtime;
 mod mux;
 mod node;
 mod peer;

@@ -40,7 +40,8 @@ struct Options {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).without_time().init();
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).without_time();
+    log.with_max_level(tracing::Level::WARN).init();
     let options = options()?;
     let file = PodFile::read(&options.pod)?;
     // The first process of a container is a child of runc, which leaves it to us.

@@ -137,8 +137,10 @@ impl Node {
             }
             record.status.started_at = now();
         });
+        if self.hooks.container(id).state == ContainerState::Running {
+            tell(&json!({"container": id, "state": "running"}));
+        }
         heard(id, start.started(self.hooks.container(id)).await);
-        tell(&json!({"container": id, "state": "running"}));
         Ok(())
     }
 

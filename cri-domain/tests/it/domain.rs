@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use cri_domain::generator::{Host, host};
-use cri_domain::records::{PodRef, PodState};
+use cri_domain::records::{ContainerRecord, PodRef, PodState};
 use cri_domain::store::Store as _;
 use cri_domain::words::Settings;
-use nri_api::{Domain as _, DomainError, PodState as Known};
+use nri_api::testing::contract::{self, Fixture};
+use nri_api::{Domain, DomainError, PodState as Known};
 use nri_proto::{Cpu, Eviction, Field, Memory, Pids, Resources, Update};
 use serde_json::json;
 
@@ -29,6 +31,31 @@ fn chain(error: &DomainError) -> String {
         source = error.source();
     }
     text
+}
+
+/// The server's own acts, without plugins.
+#[async_trait]
+impl Fixture for Server {
+    fn domain(&self) -> &dyn Domain {
+        &**self.hooks.domain()
+    }
+
+    async fn run(&self, name: &str) -> (String, String) {
+        self.store.put_pod(pod(name));
+        let id = format!("{name}-app");
+        self.store.put_container(ContainerRecord { pod_id: name.to_owned(), ..container(&id, json!({})) });
+        (name.to_owned(), id)
+    }
+
+    async fn remove(&self, pod: &str, container: &str) {
+        self.store.remove_container(container);
+        self.store.remove_pod(pod);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_what_every_domain_is() {
+    assert_eq!(contract::check(&Server::new()).await, []);
 }
 
 #[tokio::test]
