@@ -143,7 +143,9 @@ impl Domain for CriDomain {
         let Some(resources) = update.resources() else { return Ok(()) };
         self.limit(&update.container_id, resources).await.map_err(|error| match error {
             LimitError::Gone => DomainError::Gone,
-            error => DomainError::failed(error),
+            LimitError::Unsupported { .. } | LimitError::Spec { .. } | LimitError::Runtime { .. } => {
+                DomainError::failed(error)
+            }
         })
     }
 

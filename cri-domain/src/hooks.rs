@@ -192,7 +192,9 @@ pub async fn adjust(
     if record.status.state != PodState::Ready {
         return Err(AdjustError::PodNotReady { id: record.id.clone() });
     }
-    let creation = handle.create_container(words::pod(pod), words::container(container, settings)).await?;
+    // All that is asked of plugins is in this future: in the caller's own it would be large.
+    let asked = handle.create_container(words::pod(pod), words::container(container, settings));
+    let creation = Box::pin(asked).await?;
     let mut spec = container.spec.as_deref().cloned().unwrap_or_else(|| json!({}));
     match apply(&mut spec, &creation, record, host, settings) {
         Ok(generator::Adjusted { ignored }) => {

@@ -67,7 +67,8 @@ async fn run(node: &Node, file: &PodFile, options: &Options) -> Result<()> {
 async fn run_containers(node: &Node, pod: &str, file: &PodFile, options: &Options) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     for container in &file.containers {
-        let id = node.create(pod, container, &options.rootfs).await?;
+        // What plugins are asked takes room.
+        let id = Box::pin(node.create(pod, container, &options.rootfs)).await?;
         node.start(&id).await?;
     }
     tokio::select! {
@@ -86,7 +87,7 @@ fn options() -> Result<Options> {
             Long("socket") => socket = Some(PathBuf::from(parser.value()?)),
             Long("plugins") => plugins = Some(PathBuf::from(parser.value()?)),
             Long("wait") => wait = parser.value()?.parse()?,
-            other => return Err(other.unexpected().into()),
+            Short(_) | Long(_) => return Err(argument.unexpected().into()),
         }
     }
     let Ok([pod, rootfs]) = <[PathBuf; 2]>::try_from(files) else {

@@ -75,50 +75,51 @@ pub struct Limited {
     pub unsupported: Vec<Field>,
 }
 
+/// What there is a place for in a message.
+const SAYABLE: [Field; 9] = [
+    Field::MemLimit,
+    Field::MemSwapLimit,
+    Field::CPUShares,
+    Field::CPUQuota,
+    Field::CPUPeriod,
+    Field::CPUSetCPUs,
+    Field::CPUSetMems,
+    Field::HugepageLimits,
+    Field::CgroupsUnified,
+];
+
 /// Sets limits in a message. What is not set stays, also what NRI has no word for.
 pub fn limit(mut message: v1::LinuxContainerResources, resources: &Resources) -> Limited {
-    let mut unsupported = vec![];
-    for field in limits::fields(resources) {
-        if !set_one(&mut message, resources, field) {
-            unsupported.push(field);
+    let unsayable = limits::fields(resources).into_iter().filter(|field| !SAYABLE.contains(field));
+    let mut unsupported: Vec<Field> = unsayable.collect();
+    if let Some(memory) = &resources.memory {
+        put(&mut message.memory_limit_in_bytes, memory.limit);
+        put(&mut message.memory_swap_limit_in_bytes, memory.swap);
+    }
+    if let Some(cpu) = &resources.cpu {
+        put(&mut message.cpu_quota, cpu.quota);
+        for (field, place, amount) in [
+            (Field::CPUShares, &mut message.cpu_shares, cpu.shares),
+            (Field::CPUPeriod, &mut message.cpu_period, cpu.period),
+        ] {
+            match amount.map(i64::try_from).transpose() {
+                Ok(amount) => put(place, amount),
+                Err(_) => unsupported.push(field),
+            }
+        }
+        for (place, list) in [(&mut message.cpuset_cpus, &cpu.cpus), (&mut message.cpuset_mems, &cpu.mems)] {
+            if !list.is_empty() {
+                place.clone_from(list);
+            }
         }
     }
+    resources.hugepage_limits.iter().for_each(|limit| limit_hugepages(&mut message, limit));
+    message.unified.extend(resources.unified.clone());
     Limited { message, unsupported }
 }
 
-/// Says whether there is a place for it.
-fn set_one(message: &mut v1::LinuxContainerResources, resources: &Resources, field: Field) -> bool {
-    let memory = resources.memory.as_ref();
-    let cpu = resources.cpu.as_ref();
-    let unsigned = |number: Option<u64>| number.and_then(|number| i64::try_from(number).ok());
-    let (place, number) = match field {
-        Field::MemLimit => (&mut message.memory_limit_in_bytes, memory.and_then(|it| it.limit)),
-        Field::MemSwapLimit => (&mut message.memory_swap_limit_in_bytes, memory.and_then(|it| it.swap)),
-        Field::CPUShares => (&mut message.cpu_shares, cpu.and_then(|it| unsigned(it.shares))),
-        Field::CPUQuota => (&mut message.cpu_quota, cpu.and_then(|it| it.quota)),
-        Field::CPUPeriod => (&mut message.cpu_period, cpu.and_then(|it| unsigned(it.period))),
-        Field::CPUSetCPUs => {
-            message.cpuset_cpus = cpu.map(|it| it.cpus.clone()).unwrap_or_default();
-            return true;
-        }
-        Field::CPUSetMems => {
-            message.cpuset_mems = cpu.map(|it| it.mems.clone()).unwrap_or_default();
-            return true;
-        }
-        Field::HugepageLimits => {
-            resources.hugepage_limits.iter().for_each(|limit| limit_hugepages(message, limit));
-            return true;
-        }
-        Field::CgroupsUnified => {
-            message.unified.extend(resources.unified.clone());
-            return true;
-        }
-        _ => return false,
-    };
-    // A number that is too large for the message has no place in it.
-    let Some(number) = number else { return false };
-    *place = number;
-    true
+fn put(place: &mut i64, number: Option<i64>) {
+    *place = number.unwrap_or(*place);
 }
 
 fn limit_hugepages(message: &mut v1::LinuxContainerResources, limit: &HugepageLimit) {

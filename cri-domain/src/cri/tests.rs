@@ -119,14 +119,14 @@ proptest! {
 /// What the CRI takes for not set.
 fn is_nothing(resources: &Resources, field: Field) -> bool {
     let (memory, cpu) = (resources.memory.clone().unwrap_or_default(), resources.cpu.clone().unwrap_or_default());
-    match field {
-        Field::MemLimit => memory.limit == Some(0),
-        Field::MemSwapLimit => memory.swap == Some(0),
-        Field::CPUShares => cpu.shares == Some(0),
-        Field::CPUQuota => cpu.quota == Some(0),
-        Field::CPUPeriod => cpu.period == Some(0),
-        _ => false,
-    }
+    let nothing = [
+        (Field::MemLimit, memory.limit == Some(0)),
+        (Field::MemSwapLimit, memory.swap == Some(0)),
+        (Field::CPUShares, cpu.shares == Some(0)),
+        (Field::CPUQuota, cpu.quota == Some(0)),
+        (Field::CPUPeriod, cpu.period == Some(0)),
+    ];
+    nothing.contains(&(field, true))
 }
 
 #[test]

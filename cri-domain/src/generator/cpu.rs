@@ -16,7 +16,7 @@ pub(super) fn adjust(spec: &mut Object, cpu: &Cpu) -> Result<(), SpecError> {
     for (field, time) in [(Field::CPUQuota, quota), (Field::CPURealtimeRuntime, realtime_runtime)] {
         check::of(field, "").holds(time.is_none_or(|time| time >= -1), "it is less than -1")?;
     }
-    let is_long = quota.is_none_or(|quota| quota < 1 || quota >= SHORTEST_QUOTA);
+    let is_long = quota.is_none_or(|quota| !(1..SHORTEST_QUOTA).contains(&quota));
     check::of(Field::CPUQuota, "").holds(is_long, "it is shorter than a millisecond")?;
     for (field, period, shortest) in
         [(Field::CPUPeriod, period, *PERIODS.start()), (Field::CPURealtimePeriod, realtime_period, 1)]

@@ -165,7 +165,7 @@ fn everything_in_a_spec_has_its_word() {
         unknown: _,
     } = seen.hooks.unwrap();
     for list in [prestart, create_runtime, create_container, start_container, poststart, poststop] {
-        assert_eq!(list, [hook.clone()]);
+        assert_eq!(list, std::slice::from_ref(&hook));
     }
     assert_eq!(seen.user, Some(User { uid: 1, gid: 2, additional_gids: vec![3, 4], ..User::default() }));
     assert_eq!(seen.rlimits, [Rlimit::new("RLIMIT_NOFILE", 1, 2)]);

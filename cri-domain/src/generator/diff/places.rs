@@ -61,11 +61,9 @@ pub(super) fn place<'p>(path: &'p [String]) -> Option<Place<'p>> {
 
 /// A class comes to settings, and a limit of memory to one of swap.
 fn cause(field: Field) -> Option<Field> {
-    match field {
-        Field::MemSwapLimit => Some(Field::MemLimit),
-        Field::RdtClosID | Field::RdtSchemata | Field::RdtEnableMonitoring => Some(Field::RdtClass),
-        _ => None,
-    }
+    const SETTINGS: [Field; 3] = [Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring];
+    let is_of_a_class = SETTINGS.contains(&field).then_some(Field::RdtClass);
+    is_of_a_class.or((field == Field::MemSwapLimit).then_some(Field::MemLimit))
 }
 
 /// The fields that are one thing.
