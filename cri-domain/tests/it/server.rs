@@ -190,17 +190,15 @@ impl Plugin for FakePlugin {
 
     async fn ask(self: Arc<Self>, request: Arc<Request>, _: Duration) -> Result<Reply, PluginError> {
         self.heard.lock().unwrap().push(Arc::clone(&request));
-        match request.event() {
-            Event::CreateContainer => {
-                let reply =
-                    self.create.as_ref().map_or_else(|| Ok(CreateReply::default()), |create| create(&request))?;
-                Ok(Reply::Create(Box::new(reply)))
-            }
-            Event::UpdateContainer => {
-                Ok(Reply::Update(self.update.as_ref().map(|update| update(&request)).unwrap_or_default()))
-            }
-            Event::StopContainer => Ok(Reply::Stop(nri_proto::StopReply::default())),
-            _ => Ok(Reply::Heard),
+        let event = request.event();
+        if event == Event::CreateContainer {
+            let reply = self.create.as_ref().map_or_else(|| Ok(CreateReply::default()), |create| create(&request))?;
+            return Ok(Reply::Create(Box::new(reply)));
         }
+        if event == Event::UpdateContainer {
+            return Ok(Reply::Update(self.update.as_ref().map(|update| update(&request)).unwrap_or_default()));
+        }
+        let is_stop = event == Event::StopContainer;
+        Ok(if is_stop { Reply::Stop(nri_proto::StopReply::default()) } else { Reply::Heard })
     }
 }
