@@ -6,7 +6,7 @@ use nri_adaptation::{Notice, Operation};
 use nri_proto::{Adjustment, Container, Owners, Pod, Resources};
 
 use crate::error::Error;
-use crate::life::{Run, State};
+use crate::life::{Deed, Run, State};
 use crate::way::Way;
 
 /// A pod or container that is to be.
@@ -49,6 +49,10 @@ impl Begun {
             space.containers.created(id, State::Created);
         }
         operation.commit();
+        if let Some(id) = &self.container {
+            // It may have exited already.
+            self.way.tell_exit(Arc::clone(&self.pod), id);
+        }
     }
 }
 
@@ -90,9 +94,9 @@ impl PodUpdate {
     ///
     /// A plugin failed to hear that. The pod has its new limits all the same.
     pub async fn updated(self, pod: Pod) -> Result<(), Error> {
-        let Some(Posting { way, operation, pod: before, run: _ }) = self.0 else { return Ok(()) };
+        let Some(Posting { way, operation, pod: before }) = self.0 else { return Ok(()) };
         operation.commit();
-        let Some(pending) = way.space.pods.claim_post(&before.id, None).await else { return Ok(()) };
+        let Some(pending) = way.space.pods.claim_post(&before.id, Deed::Update).await else { return Ok(()) };
         let operation = way.begin(&Arc::new(pod));
         let told = pending.make(operation.notify(Notice::PostUpdatePod)).await;
         operation.commit();
@@ -138,7 +142,7 @@ impl Creation {
         begun.succeeds();
         let (way, pod) = (begun.way.clone(), Arc::clone(&begun.pod));
         drop(begun);
-        way.post(&pod, container, None, Notice::PostCreate).await
+        Box::pin(way.post(&pod, container, Deed::Create, Notice::PostCreate)).await
     }
 }
 
@@ -161,15 +165,15 @@ impl Start {
     /// A plugin failed to hear that. The container was started all the same.
     pub async fn started(self, container: Container) -> Result<(), Error> {
         let Some(mut starting) = self.0 else { return Ok(()) };
-        let Some(Posting { way, operation, pod, run }) = starting.posting.take() else { return Ok(()) };
+        let Some(Posting { way, operation, pod }) = starting.posting.take() else { return Ok(()) };
         operation.commit();
-        way.post(&pod, container, run, Notice::PostStart).await
+        Box::pin(way.post(&pod, container, Deed::Start(starting.run), Notice::PostStart)).await
     }
 }
 
 impl Drop for Starting {
     fn drop(&mut self) {
-        let Some(Posting { way, operation, pod, run: _ }) = self.posting.take() else { return };
+        let Some(Posting { way, operation, pod }) = self.posting.take() else { return };
         drop(operation);
         way.start_failed(pod, std::mem::take(&mut self.id), self.run);
     }
@@ -195,9 +199,9 @@ impl ContainerUpdate {
     ///
     /// A plugin failed to hear that. The container has its new limits all the same.
     pub async fn updated(self, container: Container) -> Result<(), Error> {
-        let Some(Posting { way, operation, pod, run: _ }) = self.posting else { return Ok(()) };
+        let Some(Posting { way, operation, pod }) = self.posting else { return Ok(()) };
         operation.commit();
-        way.post(&pod, container, None, Notice::PostUpdate).await
+        Box::pin(way.post(&pod, container, Deed::Update, Notice::PostUpdate)).await
     }
 }
 
@@ -206,8 +210,6 @@ pub(crate) struct Posting {
     pub(crate) way: Way,
     pub(crate) operation: Operation,
     pub(crate) pod: Arc<Pod>,
-    /// The start, if it is one.
-    pub(crate) run: Option<Run>,
 }
 
 impl Way {
@@ -216,11 +218,11 @@ impl Way {
         &self,
         pod: &Arc<Pod>,
         container: Container,
-        run: Option<Run>,
+        deed: Deed,
         notice: impl FnOnce(Container) -> Notice,
     ) -> Result<(), Error> {
         let id = container.id.clone();
-        let Some(pending) = self.space.containers.claim_post(&id, run).await else { return Ok(()) };
+        let Some(pending) = self.space.containers.claim_post(&id, deed).await else { return Ok(()) };
         let operation = self.begin(pod);
         let told = pending.make(operation.notify(notice(container))).await;
         operation.commit();

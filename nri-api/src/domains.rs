@@ -46,6 +46,14 @@ pub(crate) struct Failed {
     pub(crate) reason: String,
 }
 
+impl Failed {
+    fn new(update: Update, unmade: &Unmade) -> Self {
+        let reason = chain(unmade);
+        warn!(container = update.container_id, reason, "an update that plugins want was not made");
+        Self { update, reason }
+    }
+}
+
 impl Domains {
     pub(crate) fn new(limit: Duration, node: Weak<Node>) -> Self {
         Self { spaces: RwLock::default(), limit, node }
@@ -116,21 +124,23 @@ impl Domains {
         }
     }
 
-    /// Makes updates, in order. Returns those that failed, also where that may be ignored.
+    /// Makes updates, those of one namespace in order. Returns those that failed, also where that may be ignored.
     pub(crate) async fn update(&self, own: Option<&Arc<Space>>, updates: Vec<Update>, until: Instant) -> Vec<Failed> {
         let mut failed = Vec::new();
+        let mut of_spaces: Vec<(Arc<Space>, Vec<Update>)> = Vec::new();
         for update in updates {
-            let made = match self.place(own, &update.container_id) {
-                Ok(Some(space)) => space.update(update.clone(), until).await,
-                Ok(None) => Ok(()),
-                Err(unmade) => Err(unmade),
-            };
-            if let Err(unmade) = made {
-                let reason = chain(&unmade);
-                warn!(container = update.container_id, reason, "an update that plugins want was not made");
-                failed.push(Failed { update, reason });
+            match self.place(own, &update.container_id) {
+                Ok(Some(space)) => match of_spaces.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &space)) {
+                    Some((_, updates)) => updates.push(update),
+                    None => of_spaces.push((space, vec![update])),
+                },
+                Ok(None) => {}
+                Err(unmade) => failed.push(Failed::new(update, &unmade)),
             }
         }
+        // One that hangs takes the time of its own updates alone.
+        let making = of_spaces.iter_mut().map(|(space, updates)| space.update_all(std::mem::take(updates), until));
+        failed.extend(join_all(making).await.into_iter().flatten());
         failed
     }
 
@@ -154,6 +164,17 @@ impl Space {
                 Inventory::default()
             }
         }
+    }
+
+    /// Makes updates in order. Returns those that failed.
+    async fn update_all(&self, updates: Vec<Update>, until: Instant) -> Vec<Failed> {
+        let mut failed = Vec::new();
+        for update in updates {
+            if let Err(unmade) = self.update(update.clone(), until).await {
+                failed.push(Failed::new(update, &unmade));
+            }
+        }
+        failed
     }
 
     async fn update(&self, update: Update, until: Instant) -> Result<(), Unmade> {
@@ -182,11 +203,19 @@ impl Source for Domains {
     }
 
     async fn apply(&self, plugin: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
-        if let Some(node) = self.node.upgrade() {
+        let node = self.node.upgrade();
+        if let Some(node) = &node {
             let asked = |eviction| AskedEviction { plugin: plugin.clone(), eviction };
             node.evict(None, evictions.into_iter().map(asked).collect(), None);
         }
         let failed = self.update(None, updates, self.shared_deadline()).await;
-        failed.into_iter().map(|failed| failed.update).filter(|update| !update.ignore_failure).collect()
+        let (ignored, failed): (Vec<_>, Vec<_>) = failed.into_iter().partition(|failed| failed.update.ignore_failure);
+        for Failed { update, reason } in ignored {
+            // What the plugin is told of, the adaptation writes down.
+            if let Some(node) = &node {
+                node.update_failed(plugin.as_ref(), None, &update.container_id, reason);
+            }
+        }
+        failed.into_iter().map(|failed| failed.update).collect()
     }
 }

@@ -79,33 +79,36 @@ impl Way {
     /// Tells plugins of a pod's end, as far as nobody else has: of that of its containers first. Of those that are not the goal an error is only logged.
     pub(crate) async fn end_pod(&self, pod: &Arc<Pod>, known: Option<Container>, goal: Goal) -> Result<(), RelayError> {
         let mut words = Words::of_pod(self, pod, known);
-        self.end_containers(&mut words, Goal::Stopped).await;
-        loop {
+        let mut of_containers = self.end_containers(&mut words, Goal::Stopped).await;
+        let told = loop {
             if goal == Goal::Removed && self.space.pods.read(&pod.id, |entry| entry.life.needs_stop()) == Some(false) {
-                self.end_containers(&mut words, Goal::Removed).await;
+                of_containers = self.end_containers(&mut words, Goal::Removed).await;
             }
-            let Some((step, pending)) = self.space.pods.claim(&pod.id, goal).await else { return Ok(()) };
+            let Some((step, pending)) = self.space.pods.claim(&pod.id, goal).await else { break Ok(()) };
             let operation = self.begin(pod);
             if step == Step::Remove {
                 let removed = pending.make(operation.notify(Notice::RemovePod)).await;
                 self.space.pods.removed(&pod.id);
                 operation.commit();
-                return removed;
+                break removed;
             }
             let stopped = pending.make(operation.notify(Notice::StopPod)).await;
             self.space.pods.stop_told(&pod.id);
             operation.commit();
             if goal == Goal::Stopped {
-                return stopped;
+                break stopped;
             }
             if let Err(error) = stopped {
                 report(&error, &pod.id);
             }
-        }
+        };
+        // Where there are no pods, the runtime asked for the container's end.
+        if self.space.is_podless { of_containers.and(told) } else { told }
     }
 
-    /// Tells plugins of the ends of a pod's containers.
-    async fn end_containers(&self, words: &mut Words<'_>, goal: Goal) {
+    /// Tells plugins of the ends of a pod's containers. What fails is logged, and the last failure returned.
+    async fn end_containers(&self, words: &mut Words<'_>, goal: Goal) -> Result<(), RelayError> {
+        let mut ended = Ok(());
         for id in self.space.containers_of(&words.pod.id) {
             let is_due = |life: &Life| goal == Goal::Removed || life.needs_stop();
             let looked = self.space.containers.read(&id, |entry| (is_due(&entry.life), entry.rest.exit.is_some()));
@@ -113,8 +116,10 @@ impl Way {
             let said = words.of(&id, has_exited).await;
             if let Err(error) = self.end_container(words.pod, &id, said, goal).await {
                 report(&error, &id);
+                ended = Err(error);
             }
         }
+        ended
     }
 
     /// A start came to nothing: plugins are told that the container has stopped, in a task.
@@ -134,17 +139,25 @@ impl Way {
     /// A container has exited: that is noted now, and told in a task. Whoever makes its Stop before that uses what is noted.
     pub(crate) fn exited(&self, pod: Arc<Pod>, container: Container) {
         let id = container.id.clone();
-        let is_first = self.space.containers.look(&id, |entry| {
-            let is_first = entry.life.needs_stop() && entry.rest.exit.is_none();
+        let is_noted = self.space.containers.look(&id, |entry| {
+            let is_first = entry.life.may_exit() && entry.rest.exit.is_none();
             if is_first {
                 entry.rest.exit = Some(Box::new(container));
             }
             is_first
         });
-        if is_first != Some(true) {
+        if is_noted == Some(true) {
+            self.tell_exit(pod, &id);
+        }
+    }
+
+    /// Tells plugins of an exit that was noted, unless the container is still being created.
+    pub(crate) fn tell_exit(&self, pod: Arc<Pod>, id: &str) {
+        let is_due = self.space.containers.read(id, |entry| entry.life.needs_stop() && entry.rest.exit.is_some());
+        if is_due != Some(true) {
             return;
         }
-        let way = Self { deadline: None, ..self.clone() };
+        let (way, id) = (Self { deadline: None, ..self.clone() }, id.to_owned());
         self.node.spawn(async move {
             let told = match way.space.is_podless {
                 true => way.end_pod(&pod, None, Goal::Stopped).await,

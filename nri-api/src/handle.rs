@@ -92,7 +92,7 @@ impl Handle {
         let operation = way.begin(&pod);
         operation.notify(Notice::UpdatePod { overhead, resources }).await?;
         way.space.enter_pod(&pod.id, State::Running);
-        Ok(PodUpdate(Some(Posting { way: way.clone(), operation, pod, run: None })))
+        Ok(PodUpdate(Some(Posting { way: way.clone(), operation, pod })))
     }
 
     /// A pod has stopped. Its containers have, too: plugins that do not know that are told first.
@@ -131,7 +131,7 @@ impl Handle {
     /// A plugin does not let it, plugins want contrary things, or there is such a container.
     pub async fn create_container(&self, pod: Pod, container: Container) -> Result<Creation, Error> {
         let Some(way) = self.way()? else { return Ok(Creation::of_nobody()) };
-        way.create(Arc::new(pod), container, false).await
+        Box::pin(way.create(Arc::new(pod), container, false)).await
     }
 
     /// A container is about to start, perhaps again.
@@ -141,7 +141,7 @@ impl Handle {
     /// A plugin does not let it: then plugins are told that it has stopped. It is being created or removed.
     pub async fn start_container(&self, pod: Pod, container: Container) -> Result<Start, Error> {
         let Some(way) = self.way()? else { return Ok(Start(None)) };
-        way.start(Arc::new(pod), container).await
+        Box::pin(way.start(Arc::new(pod), container)).await
     }
 
     /// A container is to get new limits. Plugins may change them; [`ContainerUpdate::resources`] says to what. Of updates of other containers and what plugins want stopped the
@@ -157,7 +157,7 @@ impl Handle {
         resources: Option<Resources>,
     ) -> Result<ContainerUpdate, Error> {
         let Some(way) = self.way()? else { return Ok(ContainerUpdate { posting: None, resources }) };
-        way.update(Arc::new(pod), container, resources).await
+        Box::pin(way.update(Arc::new(pod), container, resources)).await
     }
 
     /// A container has stopped. How is what it says itself, or what its [exit](Self::container_exited) said.
@@ -227,7 +227,10 @@ impl Way {
         let rest = ContainerRest { pod: pod.id.clone(), exit: None };
         let refused = |refusal| Error::refused(refusal, Kind::Container, &id);
         self.space.containers.begin(&id, rest).map_err(refused)?;
-        let with_pod = with_pod && self.space.pods.begin(&pod.id, PodRest::new()).is_ok();
+        if with_pod && let Err(refusal) = self.space.pods.begin(&pod.id, PodRest::new()) {
+            self.space.containers.abandon(&id);
+            return Err(Error::refused(refusal, Kind::Pod, &pod.id));
+        }
         let begun = Begun::new(self, self.begin(&pod), Arc::clone(&pod), with_pod, Some(id));
         if with_pod {
             begun.operation().notify(Notice::RunPod).await?;
@@ -243,7 +246,7 @@ impl Way {
     pub(crate) async fn start(&self, pod: Arc<Pod>, container: Container) -> Result<Start, Error> {
         let id = container.id.clone();
         let run = self.begin_run(&id, &pod).await?;
-        let posting = Posting { way: self.clone(), operation: self.begin(&pod), pod, run: Some(run) };
+        let posting = Posting { way: self.clone(), operation: self.begin(&pod), pod };
         let starting = Starting { posting: Some(posting), id, run };
         if let Some(posting) = &starting.posting {
             posting.operation.notify(Notice::Start(container)).await?;
@@ -277,7 +280,7 @@ impl Way {
         self.node.evict(Some(Arc::clone(&self.space)), evictions, Some(asked.clone()));
         self.node.update(&self.space, asked, others, &owners).await;
         let merged = own.and_then(|own| own.linux).and_then(|linux| linux.resources);
-        let posting = Posting { way: self.clone(), operation, pod, run: None };
+        let posting = Posting { way: self.clone(), operation, pod };
         Ok(ContainerUpdate { posting: Some(posting), resources: merged.or(resources) })
     }
 }

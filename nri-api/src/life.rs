@@ -91,7 +91,15 @@ pub(crate) enum StartStep {
     Refused(Refusal),
 }
 
-/// What a notice of what has happened is to do now.
+/// What plugins are told was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deed {
+    Create,
+    Start(Run),
+    Update,
+}
+
+/// What a notice of what was done is to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PostStep {
     Tell,
@@ -138,6 +146,11 @@ impl Life {
     /// Whether its Stop is still to be claimed.
     pub(crate) fn needs_stop(&self) -> bool {
         matches!(self.phase, Phase::Created | Phase::Running)
+    }
+
+    /// Whether an exit of it is news.
+    pub(crate) fn may_exit(&self) -> bool {
+        self.needs_stop() || self.is_creating()
     }
 
     /// Why there cannot be another one.
@@ -219,11 +232,12 @@ impl Life {
         self.runs == run.0
     }
 
-    /// Claims that plugins are told what has happened; that it has started, if a start is given. To be [made](Life::asked) at once.
-    pub(crate) fn post(&mut self, run: Option<Run>) -> PostStep {
-        let is_late = match run {
-            Some(run) => !self.runs(run),
-            None => matches!(self.phase, Phase::Creating | Phase::Removing),
+    /// Claims that plugins are told what was done. To be [made](Life::asked) at once.
+    pub(crate) fn post(&mut self, deed: Deed) -> PostStep {
+        let is_late = match deed {
+            Deed::Create => !self.needs_stop(),
+            Deed::Start(run) => !self.runs(run),
+            Deed::Update => matches!(self.phase, Phase::Creating | Phase::Removing),
         };
         if is_late {
             return PostStep::Drop;

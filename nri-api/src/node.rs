@@ -66,10 +66,14 @@ impl Node {
         for Failed { update, reason } in self.domains.update(Some(own), updates, self.domains.deadline()).await {
             let id = &update.container_id;
             for plugin in owners.containers.get(id).map(plugins_of).unwrap_or_default() {
-                let what = What::UpdateFailed { reason: reason.clone() };
-                self.adaptation.record(&occasion(plugin, Some(&asked), id), what);
+                self.update_failed(plugin, Some(&asked), id, reason.clone());
             }
         }
+    }
+
+    /// Writes down that an update was not made.
+    pub(crate) fn update_failed(&self, plugin: &str, asked: Option<&Asked>, container: &str, reason: String) {
+        self.adaptation.record(&occasion(plugin, asked, container), What::UpdateFailed { reason });
     }
 
     /// Stops containers that plugins want stopped, in a task: nobody waits for that. What fails is in the ledger.

@@ -148,6 +148,15 @@ impl Nri {
         }
     }
 
+    /// The same without [`Happening::Asked`], for who only looks on how plugins are doing: unless someone [watches](Nri::watch) everything, requests then cost nothing more.
+    #[must_use]
+    pub fn watch_plugins(&self) -> broadcast::Receiver<Happening> {
+        match &self.node {
+            Some(node) => node.adaptation.watch_plugins(),
+            None => broadcast::channel(1).1,
+        }
+    }
+
     /// Looks at who changed what. Nothing is recorded meanwhile, so look shortly: entries may be kept.
     pub fn ledger<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
         match &self.node {

@@ -44,7 +44,7 @@ impl PodlessHandle {
     pub async fn create_container(&self, container: Container) -> Result<Creation, Error> {
         let Some(way) = self.handle.way()? else { return Ok(Creation::of_nobody()) };
         let (pod, container) = self.with_pod(container);
-        way.create(Arc::new(pod), container, true).await
+        Box::pin(way.create(Arc::new(pod), container, true)).await
     }
 
     /// As [`Handle::start_container`].
@@ -59,7 +59,7 @@ impl PodlessHandle {
         if let Some(Ok(run)) = way.space.pods.start(&pod.id).await {
             way.space.pods.look(&pod.id, |entry| entry.life.start_asked(run));
         }
-        way.start(Arc::new(pod), container).await
+        Box::pin(way.start(Arc::new(pod), container)).await
     }
 
     /// As [`Handle::update_container`].

@@ -64,14 +64,13 @@ impl Space {
 
     /// Enters a pod that there is, unless it is known.
     pub(crate) fn enter_pod(&self, id: &str, state: State) {
-        self.pods.enter(id, state, PodRest::new());
+        self.pods.enter(id, state, PodRest::new);
     }
 
     /// Enters a container that there is, unless it is known. So is its pod.
     pub(crate) fn enter_container(&self, id: &str, pod: &str, state: State) {
         self.enter_pod(pod, if state == State::Stopped { State::Stopped } else { State::Running });
-        let rest = ContainerRest { pod: pod.to_owned(), exit: None };
-        if self.containers.enter(id, state, rest) {
+        if self.containers.enter(id, state, || ContainerRest { pod: pod.to_owned(), exit: None }) {
             self.belongs(id, pod);
         }
     }

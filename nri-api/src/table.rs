@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::task::Poll;
 use tokio::sync::Notify;
 
-use crate::life::{Goal, Life, PostStep, Refusal, Run, StartStep, State, Step};
+use crate::life::{Deed, Goal, Life, PostStep, Refusal, Run, StartStep, State, Step};
 
 /// An object, and what else is known of it.
 pub(crate) struct Entry<T> {
@@ -70,11 +70,14 @@ impl<T> Table<T> {
     }
 
     /// Enters one that there is, unless it is known. True if it was not.
-    pub(crate) fn enter(&self, id: &str, state: State, rest: T) -> bool {
+    pub(crate) fn enter(&self, id: &str, state: State, rest: impl FnOnce() -> T) -> bool {
+        if self.entries.contains_key(id) {
+            return false;
+        }
         match self.entries.entry(id.to_owned()) {
             Place::Occupied(_) => false,
             Place::Vacant(place) => {
-                place.insert(Entry { life: Life::known(state), rest });
+                place.insert(Entry { life: Life::known(state), rest: rest() });
                 true
             }
         }
@@ -115,13 +118,13 @@ impl<T> Table<T> {
     /// Claims the next step to a goal. `None`: there is nothing to do.
     pub(crate) async fn claim<'a>(&'a self, id: &'a str, goal: Goal) -> Option<(Step, Pending<'a, T>)> {
         let step = self.settle(id, |life| Some(life.claim(goal)).filter(|step| *step != Step::Wait)).await?;
-        (step != Step::Nothing).then_some((step, Pending { table: self, id }))
+        (step != Step::Nothing).then(|| (step, Pending { table: self, id }))
     }
 
     /// Claims a notice of what has happened. `None`: it is too late for it.
-    pub(crate) async fn claim_post<'a>(&'a self, id: &'a str, run: Option<Run>) -> Option<Pending<'a, T>> {
-        let step = self.settle(id, |life| Some(life.post(run)).filter(|step| *step != PostStep::Wait)).await?;
-        (step == PostStep::Tell).then_some(Pending { table: self, id })
+    pub(crate) async fn claim_post<'a>(&'a self, id: &'a str, deed: Deed) -> Option<Pending<'a, T>> {
+        let step = self.settle(id, |life| Some(life.post(deed)).filter(|step| *step != PostStep::Wait)).await?;
+        (step == PostStep::Tell).then(|| Pending { table: self, id })
     }
 
     /// Begins to start one. `None`: there is none.
@@ -147,5 +150,31 @@ impl<T> Table<T> {
             }
             asked.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::poll;
+
+    use super::Table;
+    use crate::life::{Deed, Goal, State, Step};
+
+    #[tokio::test]
+    async fn whoever_claims_waits_until_the_request_of_the_claim_before_was_made() {
+        let table = Table::default();
+        assert!(table.enter("c", State::Running, || ()));
+        let (step, stop) = table.claim("c", Goal::Stopped).await.unwrap();
+        assert_eq!(step, Step::Stop);
+        let mut remove = pin!(table.claim("c", Goal::Removed));
+        assert!(poll!(remove.as_mut()).is_pending());
+        assert!(table.claim_post("c", Deed::Create).await.is_none(), "it is too late for that");
+        assert!(poll!(remove.as_mut()).is_pending(), "what came to nothing frees nobody");
+        let mut request = pin!(stop.make(std::future::pending::<()>()));
+        assert!(poll!(request.as_mut()).is_pending());
+        let (step, _remove) = remove.await.unwrap();
+        assert_eq!(step, Step::Remove, "the Stop has its place, although it is not told yet");
     }
 }

@@ -1,0 +1,13 @@
+//! A runtime in memory on the public interface of this crate, and plugins that are built in.
+
+#![allow(clippy::unwrap_used, reason = "these are tests, and what they share")]
+
+mod cancelling;
+mod domains;
+mod exits;
+mod joining;
+mod kit;
+mod lives;
+mod podless;
+mod rig;
+mod stages;
