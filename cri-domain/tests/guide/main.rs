@@ -1,6 +1,12 @@
 //! The code of `docs/guides/cri-author.md`, as it stands there: it is built, and its tests run.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs, unreachable_pub, reason = "it is what a reader would write")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    missing_docs,
+    unreachable_pub,
+    reason = "it is what a reader would write"
+)]
 
 #[allow(dead_code, reason = "no server calls it here")]
 mod nri;
