@@ -81,7 +81,7 @@ impl CriDomain {
         let _turn = self.turns.take(id).await;
         let record = self.store.container(id).filter(|record| is_there(record)).ok_or(LimitError::Gone)?;
         self.check(id, resources)?;
-        let before = record.spec.as_deref().cloned().unwrap_or_else(|| json!({}));
+        let before = self.limited(&record);
         let mut spec = before.clone();
         let updated = generator::update(&mut spec, resources, &self.host);
         let Adjusted { ignored } = updated.map_err(|source| LimitError::Spec { container: id.to_owned(), source })?;
@@ -91,6 +91,18 @@ impl CriDomain {
         self.set(id, &before, &spec).await?;
         self.store.change_container(id, &mut |record| remember(record, &spec, resources));
         Ok(())
+    }
+
+    /// The container's spec; of one whose spec was not kept, what it would say of limits.
+    fn limited(&self, record: &ContainerRecord) -> Value {
+        let mut spec = json!({});
+        match (record.spec.as_deref(), &record.config.resources) {
+            (Some(spec), _) => return spec.clone(),
+            // What cannot be said there was never set.
+            (None, Some(resources)) => _ = generator::update(&mut spec, resources, &self.host),
+            (None, None) => {}
+        }
+        spec
     }
 
     /// What cannot be done is refused before anything is.
@@ -174,7 +186,10 @@ fn limits_of(spec: &Value) -> Limits {
 }
 
 fn remember(record: &mut ContainerRecord, spec: &Value, resources: &Resources) {
-    record.spec = Some(Arc::new(spec.clone()));
+    match &mut record.spec {
+        Some(known) => *known = Arc::new(spec.clone()),
+        None => record.config.resources = spec.pointer("/linux/resources").map(words::resources),
+    }
     let class = |class: &Option<String>| class.clone().filter(|class| !class.is_empty());
     if resources.blockio_class.is_some() {
         record.config.blockio_class = class(&resources.blockio_class);

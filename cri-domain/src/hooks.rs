@@ -8,8 +8,8 @@ mod error;
 use std::sync::Arc;
 
 use nri_api::{Creation, Error, Handle, Nri, PodRun, PodUpdate, RegisterError, Start};
-use nri_proto::{Container, Field, Resources};
-use serde_json::{Value, json};
+use nri_proto::{Adjustment, Change, Container, Field, Resources};
+use serde_json::Value;
 use tracing::warn;
 
 pub use self::error::{AdjustError, UpdateError};
@@ -180,7 +180,7 @@ pub struct Adjusted {
 ///
 /// # Errors
 ///
-/// The pod is not known or not ready: nobody is asked. A plugin does not let it, or what plugins want cannot be applied.
+/// The pod is not known or not ready, or the record has no spec: nobody is asked. A plugin does not let it, or what plugins want cannot be applied.
 pub async fn adjust(
     handle: &Handle,
     pod: &PodRef,
@@ -192,16 +192,18 @@ pub async fn adjust(
     if record.status.state != PodState::Ready {
         return Err(AdjustError::PodNotReady { id: record.id.clone() });
     }
+    let Some(mut spec) = container.spec.as_deref().cloned() else {
+        return Err(AdjustError::NoSpec { id: container.id.clone() });
+    };
     // All that is asked of plugins is in this future: in the caller's own it would be large.
     let asked = handle.create_container(words::pod(pod), words::container(container, settings));
     let creation = Box::pin(asked).await?;
-    let mut spec = container.spec.as_deref().cloned().unwrap_or_else(|| json!({}));
     match apply(&mut spec, &creation, record, host, settings) {
         Ok(generator::Adjusted { ignored }) => {
             if !ignored.is_empty() {
                 warn!(container = container.id, fields = %Fields(ignored.clone()), "plugins want what cannot be done here");
             }
-            remember_classes(container, &creation);
+            remember(container, creation.adjustment(), &ignored);
             container.spec = Some(Arc::new(spec));
             Ok(Adjusted { creation, ignored })
         }
@@ -235,16 +237,16 @@ fn apply(
     generator::adjust(spec, adjustment, host)
 }
 
-/// A class is not in the spec, only what it comes to.
-fn remember_classes(container: &mut ContainerRecord, creation: &Creation) {
-    let Some(resources) = creation.adjustment().linux.as_ref().and_then(|linux| linux.resources.as_ref()) else {
-        return;
-    };
-    for (class, known) in [
-        (&resources.blockio_class, &mut container.config.blockio_class),
-        (&resources.rdt_class, &mut container.config.rdt_class),
+/// What the spec cannot say: of classes it has only what they come to, and of annotations not those that it never had.
+fn remember(container: &mut ContainerRecord, adjustment: &Adjustment, ignored: &[Field]) {
+    let removed = adjustment.annotations.iter().filter(|(_, change)| matches!(change, Change::Remove));
+    container.removed_annotations.extend(removed.map(|(key, _)| key.to_owned()));
+    let Some(resources) = adjustment.linux.as_ref().and_then(|linux| linux.resources.as_ref()) else { return };
+    for (field, class, known) in [
+        (Field::BlockioClass, &resources.blockio_class, &mut container.config.blockio_class),
+        (Field::RdtClass, &resources.rdt_class, &mut container.config.rdt_class),
     ] {
-        if let Some(class) = class {
+        if let Some(class) = class.as_ref().filter(|_| !ignored.contains(&field)) {
             *known = Some(class.clone()).filter(|class| !class.is_empty());
         }
     }

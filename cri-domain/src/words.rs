@@ -6,7 +6,7 @@
 //! |---|---|
 //! | ids, names, namespace, uid, runtime handler | record and config |
 //! | labels | the server's own, then config |
-//! | annotations | spec, then config, key by key |
+//! | annotations | spec, then config but for those that plugins removed, key by key |
 //! | args, env, mounts, resources, OOM score | spec; without a spec, config |
 //! | hooks, rlimits, user, devices, namespaces, cgroup, sysctls, network devices, scheduler, I/O priority, RDT, seccomp policy | spec |
 //! | classes of block I/O and RDT, image | config |

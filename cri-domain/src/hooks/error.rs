@@ -16,6 +16,12 @@ pub enum AdjustError {
         /// The pod.
         id: String,
     },
+    /// The record has no spec that could be adjusted.
+    #[error("cannot create container {id} without a spec")]
+    NoSpec {
+        /// The container.
+        id: String,
+    },
     /// A plugin does not let it, or plugins could not be asked.
     #[error("plugins do not let the container be created")]
     Nri(#[from] nri_api::Error),

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nri_proto::{ContainerState, Image, Mount, Resources, SecurityProfile};
@@ -20,6 +20,8 @@ pub struct ContainerRecord {
     /// Labels that the server itself gave it. They count before those of the config. Labels of an image have no place here:
     /// whoever builds one would speak for the server.
     pub labels: BTreeMap<String, String>,
+    /// Annotations of the config that plugins removed: they are not shown, though the kubelet still asks for them.
+    pub removed_annotations: BTreeSet<String>,
 }
 
 /// What the kubelet asked for.

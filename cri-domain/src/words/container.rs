@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nri_proto::{CdiDevice, Container, ContainerState, LinuxContainer, Resources};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::records::{ContainerConfig, ContainerRecord, ContainerStatus};
 
 /// Returns a container as NRI sees it.
 pub fn container(record: &ContainerRecord, settings: &Settings) -> Container {
-    let ContainerRecord { id, pod_id, config, spec, status, labels } = record;
+    let ContainerRecord { id, pod_id, config, spec, status, labels, removed_annotations } = record;
     let ContainerConfig {
         name,
         labels: asked_labels,
@@ -34,7 +34,7 @@ pub fn container(record: &ContainerRecord, settings: &Settings) -> Container {
         name: name.clone(),
         state: *state,
         labels: layered(labels.clone(), asked_labels),
-        annotations: layered(read::map(document, "annotations"), annotations),
+        annotations: layered(read::map(document, "annotations"), &shown(annotations, removed_annotations)),
         args: spec.map_or_else(|| args.clone(), |_| read::texts(process, "args")),
         env: spec.map_or_else(|| env.clone(), |_| read::texts(process, "env")),
         mounts: spec.map_or_else(|| mounts.clone(), spec::mounts),
@@ -53,6 +53,11 @@ pub fn container(record: &ContainerRecord, settings: &Settings) -> Container {
         image: image.clone(),
         ..Container::default()
     }
+}
+
+fn shown(annotations: &BTreeMap<String, String>, removed: &BTreeSet<String>) -> BTreeMap<String, String> {
+    let shown = annotations.iter().filter(|(key, _)| !removed.contains(*key));
+    shown.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 fn linux(config: &ContainerConfig, spec: Option<&Value>, settings: &Settings) -> LinuxContainer {

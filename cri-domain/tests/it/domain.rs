@@ -96,6 +96,22 @@ async fn an_update_leaves_what_it_does_not_say() {
 }
 
 #[tokio::test]
+async fn a_container_whose_spec_was_not_kept_gets_new_limits_too() {
+    let server = Server::new();
+    let mut record = container("c", json!({}));
+    record.spec = None;
+    record.config.args = vec!["app".to_owned()];
+    record.config.resources = Some(memory(100));
+    server.store.put_container(record);
+    server.hooks.domain().update(Update::new("c", shares(7))).await.unwrap();
+    assert_eq!(server.runtime.last(), json!({"memory": {"limit": 100, "swap": 100}, "cpu": {"shares": 7}}));
+    let seen = server.hooks.container("c");
+    assert_eq!(seen.args, ["app"]);
+    let resources = seen.linux.unwrap().resources.unwrap();
+    assert_eq!((resources.memory.unwrap().limit, resources.cpu.unwrap().shares), (Some(100), Some(7)));
+}
+
+#[tokio::test]
 async fn what_the_runtime_cannot_change_is_refused_by_name_and_nothing_is_done() {
     let server = Server::new();
     server.store.put_container(container("c", json!({})));

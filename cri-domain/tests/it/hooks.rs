@@ -134,7 +134,32 @@ async fn an_exit_before_the_start_is_told_after_it() {
     server.nri.stop().await;
 }
 
-/// D14.
+#[tokio::test(start_paused = true)]
+async fn what_a_plugin_removed_or_classed_stays_so_for_others() {
+    let server = Server::running().await;
+    let removes = FakePlugin::adjusting(|it| {
+        it.annotations.remove("debug");
+        it.resources_mut().rdt_class = Some("gold".to_owned());
+    });
+    server.admit("10-a", removes).await;
+    let mut record = container("new", json!({}));
+    for key in ["debug", "team"] {
+        record.config.annotations.insert(key.to_owned(), "1".to_owned());
+    }
+    let adjusted = server.hooks.create_container(&mut record).await.unwrap();
+    assert_eq!(adjusted.ignored, [nri_proto::Field::RdtClass]);
+    assert_eq!(record.config.rdt_class, None, "nobody here knows classes");
+    server.store.put_container(record);
+    adjusted.creation.created(server.hooks.container("new")).await.unwrap();
+    let seen = server.hooks.container("new");
+    assert_eq!((seen.annotation("debug"), seen.annotation("team")), (None, Some("1")));
+
+    let mut without = container("without", json!({}));
+    without.spec = None;
+    let Err(error) = server.hooks.create_container(&mut without).await else { panic!("it is created") };
+    assert_eq!(error.to_string(), "cannot create container without without a spec");
+}
+
 #[tokio::test(start_paused = true)]
 async fn d14_a_container_that_cannot_be_created_is_undone_for_plugins() {
     let server = Server::running().await;
