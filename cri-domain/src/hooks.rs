@@ -10,6 +10,7 @@ use std::sync::Arc;
 use nri_api::{Creation, Error, Handle, Nri, PodRun, PodUpdate, RegisterError, Start};
 use nri_proto::{Adjustment, Change, Container, Field, Resources};
 use serde_json::Value;
+use tokio::time::Instant;
 use tracing::warn;
 
 pub use self::error::{AdjustError, UpdateError};
@@ -35,6 +36,12 @@ impl Hooks {
     pub fn register(nri: &Nri, namespace: &str, domain: Arc<CriDomain>) -> Result<Self, RegisterError> {
         let handle = nri.register(namespace, Arc::clone(&domain) as Arc<_>)?;
         Ok(Self { handle, domain })
+    }
+
+    /// The same, with a deadline of the caller's own for what is asked through it.
+    #[must_use]
+    pub fn until(&self, deadline: Instant) -> Self {
+        Self { handle: self.handle.until(deadline), domain: Arc::clone(&self.domain) }
     }
 
     /// Returns the handle, for what is not here.
