@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use nri_proto::{Container, ContainerState, Event, Pod};
@@ -60,6 +60,8 @@ impl Before {
 pub(crate) struct Touched {
     pods: HashMap<String, Option<Arc<Pod>>>,
     containers: HashMap<String, Option<Arc<Container>>>,
+    /// Those that were touched first by their Stop: all that changes of them is that they are not shown any more.
+    stopping: HashSet<String>,
 }
 
 impl Touched {
@@ -73,7 +75,10 @@ impl Touched {
                 self.containers.entry(container.id.clone()).or_insert_with(|| Some(Arc::clone(container)));
             }
             Before::Alive(container) => {
-                self.containers.entry(container.id.clone()).or_insert_with(|| Some(alive(container)));
+                self.containers.entry(container.id.clone()).or_insert_with(|| {
+                    self.stopping.insert(container.id.clone());
+                    Some(alive(container))
+                });
             }
         }
     }
@@ -83,7 +88,9 @@ impl Touched {
     /// Of containers that have stopped a snapshot need not say anything: one is left out if it was.
     pub(crate) fn put_back(self, snapshot: Snapshot) -> Snapshot {
         let Snapshot { mut pods, mut containers } = snapshot;
-        let Self { pods: were, containers: were_in_them } = self;
+        let Self { pods: were, containers: mut were_in_them, stopping } = self;
+        let is_as_it_was = |c: &&Container| stopping.contains(&c.id) && c.state != ContainerState::Stopped;
+        containers.iter().filter(is_as_it_was).for_each(|container| _ = were_in_them.remove(&container.id));
         let is_hidden = |id: &str| matches!(were.get(id), Some(None));
         pods.retain(|pod| !is_hidden(&pod.id));
         containers.retain(|container| {
@@ -105,7 +112,8 @@ fn alive(container: &Arc<Container>) -> Arc<Container> {
     if container.state != ContainerState::Stopped {
         return Arc::clone(container);
     }
-    let state = if container.started_at == 0 { ContainerState::Created } else { ContainerState::Running };
+    let has_run = container.started_at != 0 || container.finished_at != 0;
+    let state = if has_run { ContainerState::Running } else { ContainerState::Created };
     let (status_reason, status_message) = (String::new(), String::new());
     let container = Container::clone(container);
     Arc::new(Container { state, finished_at: 0, exit_code: 0, status_reason, status_message, ..container })

@@ -7,6 +7,7 @@ use nri_proto::{Adjustment, Container, Owners, Pod, Resources};
 
 use crate::error::Error;
 use crate::life::{Deed, Run, State};
+use crate::table::Parked;
 use crate::way::Way;
 
 /// A pod or container that is to be.
@@ -83,9 +84,52 @@ impl PodRun {
     }
 }
 
+/// Something that plugins let be done with a pod or container, and that the runtime is at. If that ends meanwhile, it counts as done.
+pub(crate) struct Underway {
+    way: Way,
+    pod: Arc<Pod>,
+    /// The container, unless it is about the pod.
+    container: Option<String>,
+    parked: Option<Parked>,
+}
+
+impl Underway {
+    pub(crate) fn new(way: &Way, pod: Arc<Pod>, container: Option<String>) -> Self {
+        Self { way: way.clone(), pod, container, parked: None }
+    }
+
+    /// Plugins let it be done.
+    pub(crate) fn begins(&mut self, operation: Operation) {
+        let space = &self.way.space;
+        self.parked = Some(match &self.container {
+            Some(id) => space.containers.park(id, operation),
+            None => space.pods.park(&self.pod.id, operation),
+        });
+    }
+
+    fn operation(&mut self) -> Option<Operation> {
+        let (space, parked) = (&self.way.space, self.parked.take()?);
+        match &self.container {
+            Some(id) => space.containers.take_parked(id, parked),
+            None => space.pods.take_parked(&self.pod.id, parked),
+        }
+    }
+
+    /// It was done.
+    fn succeeds(&mut self) {
+        self.operation().into_iter().for_each(Operation::commit);
+    }
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        drop(self.operation());
+    }
+}
+
 /// New limits of a pod that plugins have heard of.
 #[must_use = "plugins are to hear that the pod was updated"]
-pub struct PodUpdate(pub(crate) Option<Posting>);
+pub struct PodUpdate(pub(crate) Option<Underway>);
 
 impl PodUpdate {
     /// The pod has its new limits.
@@ -94,9 +138,10 @@ impl PodUpdate {
     ///
     /// A plugin failed to hear that. The pod has its new limits all the same.
     pub async fn updated(self, pod: Pod) -> Result<(), Error> {
-        let Some(Posting { way, operation, pod: before }) = self.0 else { return Ok(()) };
-        operation.commit();
-        let Some(pending) = way.space.pods.claim_post(&before.id, Deed::Update).await else { return Ok(()) };
+        let Some(mut underway) = self.0 else { return Ok(()) };
+        underway.succeeds();
+        let (way, id) = (&underway.way, &underway.pod.id);
+        let Some(pending) = way.space.pods.claim_post(id, Deed::Update).await else { return Ok(()) };
         let operation = way.begin(&Arc::new(pod));
         let told = pending.make(operation.notify(Notice::PostUpdatePod)).await;
         operation.commit();
@@ -150,11 +195,11 @@ impl Creation {
 #[must_use = "a container that is not said to be started has failed"]
 pub struct Start(pub(crate) Option<Starting>);
 
-/// A start that is under way.
+/// A start that is under way. Unless it succeeds, plugins are told that the container has stopped.
 pub(crate) struct Starting {
-    pub(crate) posting: Option<Posting>,
-    pub(crate) id: String,
+    pub(crate) underway: Underway,
     pub(crate) run: Run,
+    pub(crate) is_done: bool,
 }
 
 impl Start {
@@ -165,24 +210,26 @@ impl Start {
     /// A plugin failed to hear that. The container was started all the same.
     pub async fn started(self, container: Container) -> Result<(), Error> {
         let Some(mut starting) = self.0 else { return Ok(()) };
-        let Some(Posting { way, operation, pod }) = starting.posting.take() else { return Ok(()) };
-        operation.commit();
-        Box::pin(way.post(&pod, container, Deed::Start(starting.run), Notice::PostStart)).await
+        starting.is_done = true;
+        starting.underway.succeeds();
+        let Starting { underway, run, .. } = &starting;
+        Box::pin(underway.way.post(&underway.pod, container, Deed::Start(*run), Notice::PostStart)).await
     }
 }
 
 impl Drop for Starting {
     fn drop(&mut self) {
-        let Some(Posting { way, operation, pod }) = self.posting.take() else { return };
-        drop(operation);
-        way.start_failed(pod, std::mem::take(&mut self.id), self.run);
+        let Underway { way, pod, container, .. } = &self.underway;
+        if let (false, Some(id)) = (self.is_done, container) {
+            way.start_failed(Arc::clone(pod), id.clone(), self.run);
+        }
     }
 }
 
 /// New limits of a container, as plugins want them.
 #[must_use = "plugins are to hear that the container was updated"]
 pub struct ContainerUpdate {
-    pub(crate) posting: Option<Posting>,
+    pub(crate) underway: Option<Underway>,
     pub(crate) resources: Option<Resources>,
 }
 
@@ -199,17 +246,10 @@ impl ContainerUpdate {
     ///
     /// A plugin failed to hear that. The container has its new limits all the same.
     pub async fn updated(self, container: Container) -> Result<(), Error> {
-        let Some(Posting { way, operation, pod }) = self.posting else { return Ok(()) };
-        operation.commit();
-        Box::pin(way.post(&pod, container, Deed::Update, Notice::PostUpdate)).await
+        let Some(mut underway) = self.underway else { return Ok(()) };
+        underway.succeeds();
+        Box::pin(underway.way.post(&underway.pod, container, Deed::Update, Notice::PostUpdate)).await
     }
-}
-
-/// Something that plugins were asked, and that they are to be told was done.
-pub(crate) struct Posting {
-    pub(crate) way: Way,
-    pub(crate) operation: Operation,
-    pub(crate) pod: Arc<Pod>,
 }
 
 impl Way {

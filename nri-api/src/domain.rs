@@ -10,6 +10,8 @@ use nri_proto::{Container, Eviction, Pod, Update};
 /// What is called here may come at any time, also while the runtime itself calls the namespace's [`Handle`](crate::Handle). So nothing
 /// here may wait for a lock under which that is called: a plugin may ask for an update of a container while another one is created.
 ///
+/// It lives as long as the [`Nri`](crate::Nri) and its handles. If it has its own handle, or whoever has that, both live as long as the process; then hold it by a `Weak`, or let it be so.
+///
 /// Each call has a limit, [`source_timeout`](crate::Config::source_timeout): what takes longer is given up, and its future dropped. One that
 /// panics fails alone.
 #[async_trait]

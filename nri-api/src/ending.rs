@@ -12,7 +12,7 @@ use crate::domain::Inventory;
 use crate::life::{Goal, Life, Run, Step};
 use crate::node::Asked;
 use crate::space::ContainerRest;
-use crate::table::Pending;
+use crate::table::{Entry, Pending};
 use crate::way::Way;
 
 impl Way {
@@ -110,8 +110,12 @@ impl Way {
     async fn end_containers(&self, words: &mut Words<'_>, goal: Goal) -> Result<(), RelayError> {
         let mut ended = Ok(());
         for id in self.space.containers_of(&words.pod.id) {
-            let is_due = |life: &Life| goal == Goal::Removed || life.needs_stop();
-            let looked = self.space.containers.read(&id, |entry| (is_due(&entry.life), entry.rest.exit.is_some()));
+            // Also those whose Stop someone else makes: the pod's comes behind it.
+            let is_due = |life: &Life| goal == Goal::Removed || life.shown().is_some();
+            let needs_no_words = |entry: &Entry<ContainerRest>| {
+                entry.rest.exit.is_some() || (goal == Goal::Stopped && !entry.life.needs_stop())
+            };
+            let looked = self.space.containers.read(&id, |entry| (is_due(&entry.life), needs_no_words(entry)));
             let Some((true, has_exited)) = looked else { continue };
             let said = words.of(&id, has_exited).await;
             if let Err(error) = self.end_container(words.pod, &id, said, goal).await {

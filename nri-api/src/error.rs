@@ -1,6 +1,7 @@
 //! Why something was not done.
 
 use nri_adaptation::{LaunchError, RelayError, socket::BindError};
+use nri_proto::PluginId;
 use thiserror::Error;
 
 use crate::life::Refusal;
@@ -76,6 +77,17 @@ impl Error {
             Refusal::BeingRemoved => Self::BeingRemoved { kind, id },
         }
     }
+}
+
+/// Why a plugin that is built in was not let in.
+#[derive(Clone, Debug, Error)]
+pub enum AdmitError {
+    /// [`Nri::start`](crate::Nri::start) has not returned yet: nobody could tell it what there is.
+    #[error("plugin {0} comes too early: NRI was not started yet")]
+    NotStarted(PluginId),
+    /// It fails to be configured or synchronized, or there is no room for it.
+    #[error(transparent)]
+    Failed(#[from] nri_adaptation::AdmitError),
 }
 
 /// Why a namespace was not registered.

@@ -7,7 +7,7 @@ use nri_adaptation::merge::{MergedCreate, MergedUpdate};
 use nri_proto::{Adjustment, Container, Event, Owners, Pod, Resources};
 use tokio::time::Instant;
 
-use crate::begun::{Begun, ContainerUpdate, Creation, PodRun, PodUpdate, Posting, Start, Starting};
+use crate::begun::{Begun, ContainerUpdate, Creation, PodRun, PodUpdate, Start, Starting, Underway};
 use crate::error::{Error, Kind};
 use crate::life::{Goal, Run, State};
 use crate::node::Asked;
@@ -92,7 +92,9 @@ impl Handle {
         let operation = way.begin(&pod);
         operation.notify(Notice::UpdatePod { overhead, resources }).await?;
         way.space.enter_pod(&pod.id, State::Running);
-        Ok(PodUpdate(Some(Posting { way: way.clone(), operation, pod })))
+        let mut underway = Underway::new(way, pod, None);
+        underway.begins(operation);
+        Ok(PodUpdate(Some(underway)))
     }
 
     /// A pod has stopped. Its containers have, too: plugins that do not know that are told first.
@@ -156,7 +158,7 @@ impl Handle {
         container: Container,
         resources: Option<Resources>,
     ) -> Result<ContainerUpdate, Error> {
-        let Some(way) = self.way()? else { return Ok(ContainerUpdate { posting: None, resources }) };
+        let Some(way) = self.way()? else { return Ok(ContainerUpdate { underway: None, resources }) };
         Box::pin(way.update(Arc::new(pod), container, resources)).await
     }
 
@@ -246,12 +248,12 @@ impl Way {
     pub(crate) async fn start(&self, pod: Arc<Pod>, container: Container) -> Result<Start, Error> {
         let id = container.id.clone();
         let run = self.begin_run(&id, &pod).await?;
-        let posting = Posting { way: self.clone(), operation: self.begin(&pod), pod };
-        let starting = Starting { posting: Some(posting), id, run };
-        if let Some(posting) = &starting.posting {
-            posting.operation.notify(Notice::Start(container)).await?;
-        }
-        self.space.containers.look(&starting.id, |entry| entry.life.start_asked(run));
+        let underway = Underway::new(self, Arc::clone(&pod), Some(id.clone()));
+        let mut starting = Starting { underway, run, is_done: false };
+        let operation = self.begin(&pod);
+        operation.notify(Notice::Start(container)).await?;
+        self.space.containers.look(&id, |entry| entry.life.start_asked(run));
+        starting.underway.begins(operation);
         Ok(Start(Some(starting)))
     }
 
@@ -276,11 +278,12 @@ impl Way {
         let merged = operation.update_container(container, resources.clone()).await?;
         let MergedUpdate { own, others, evictions, owners } = merged;
         self.space.enter_container(&id, &pod.id, state);
-        let asked = Asked { event: Event::UpdateContainer, pod: Arc::clone(&pod) };
+        let mut underway = Underway::new(self, Arc::clone(&pod), Some(id));
+        underway.begins(operation);
+        let asked = Asked { event: Event::UpdateContainer, pod };
         self.node.evict(Some(Arc::clone(&self.space)), evictions, Some(asked.clone()));
         self.node.update(&self.space, asked, others, &owners).await;
         let merged = own.and_then(|own| own.linux).and_then(|linux| linux.resources);
-        let posting = Posting { way: self.clone(), operation, pod };
-        Ok(ContainerUpdate { posting: Some(posting), resources: merged.or(resources) })
+        Ok(ContainerUpdate { underway: Some(underway), resources: merged.or(resources) })
     }
 }

@@ -147,7 +147,7 @@ mod way;
 
 pub use begun::{ContainerUpdate, Creation, PodRun, PodUpdate, Start};
 pub use domain::{Domain, DomainError, Inventory, KnownPod, PodState};
-pub use error::{Error, Kind, RegisterError, StartError};
+pub use error::{AdmitError, Error, Kind, RegisterError, StartError};
 pub use handle::Handle;
 pub use life::State;
 pub use nri::Nri;
@@ -161,9 +161,7 @@ pub use nri_adaptation::plugin;
 pub use nri_adaptation::policy;
 pub use nri_adaptation::request;
 pub use nri_adaptation::snapshot;
-pub use nri_adaptation::{
-    AdmitError, Cause, Config, Failure, Happening, Metrics, NoMetrics, Plugin, PluginStatus, RelayError,
-};
+pub use nri_adaptation::{Cause, Config, Failure, Happening, Metrics, NoMetrics, Plugin, PluginStatus, RelayError};
 pub use nri_proto as proto;
 pub use nri_proto::{
     Adjustment, Container, ContainerState, Event, Eviction, Field, LinuxContainer, LinuxPod, Owner, Owners, PluginId,

@@ -174,9 +174,10 @@ impl Life {
     /// Claims the next step to a goal. A step is to be [made](Life::asked) at once.
     pub(crate) fn claim(&mut self, goal: Goal) -> Step {
         let (phase, step) = match (self.phase, goal) {
-            (Phase::Creating | Phase::Removing, _) | (Phase::Stopped, Goal::Stopped) => return Step::Nothing,
+            // Also if there is nothing left to do: whoever comes after that must come behind it.
             _ if self.pending > 0 => return Step::Wait,
-            (Phase::Stopping { .. }, Goal::Stopped) => return Step::Nothing,
+            (Phase::Creating | Phase::Removing, _) => return Step::Nothing,
+            (Phase::Stopping { .. } | Phase::Stopped, Goal::Stopped) => return Step::Nothing,
             (Phase::Created, _) => (Phase::Stopping { was_running: false }, Step::Stop),
             (Phase::Running, _) => (Phase::Stopping { was_running: true }, Step::Stop),
             (Phase::Stopping { .. } | Phase::Stopped, Goal::Removed) => (Phase::Removing, Step::Remove),

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nri_adaptation::ledger::Ledger;
-use nri_adaptation::{AdmitError, Config, Happening, Metrics, NoMetrics, Plugin, PluginStatus};
+use nri_adaptation::{Config, Happening, Metrics, NoMetrics, Plugin, PluginStatus};
 use nri_proto::PluginId;
 use tokio::sync::broadcast;
 
 use crate::domain::Domain;
-use crate::error::{RegisterError, StartError};
+use crate::error::{AdmitError, Error, RegisterError, StartError};
 use crate::handle::Handle;
 use crate::node::Node;
 use crate::podless::PodlessHandle;
@@ -116,14 +116,17 @@ impl Nri {
         node.adaptation.stop().await;
     }
 
-    /// Lets a plugin in that is built into the runtime.
+    /// Lets a plugin in that is built into the runtime. It is told what there is, so NRI must have been started.
     ///
     /// # Errors
     ///
-    /// The plugin fails to be configured or synchronized.
+    /// It is too early, or the plugin fails to be configured or synchronized.
     pub async fn admit(&self, id: PluginId, plugin: Arc<dyn Plugin>) -> Result<(), AdmitError> {
         let Some(node) = &self.node else { return Ok(()) };
-        node.adaptation.admit(id, plugin).await
+        if let Err(Error::NotStarted) = node.stages.check() {
+            return Err(AdmitError::NotStarted(id));
+        }
+        Ok(node.adaptation.admit(id, plugin).await?)
     }
 
     /// Waits until no plugin is being synchronized: each that was is asked from now on, or closed.

@@ -1,10 +1,13 @@
 //! The lives of one kind of object in one namespace, by id. Its locks are held for a look.
 
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry as Place;
 use futures_util::poll;
-use std::pin::pin;
-use std::task::Poll;
+use nri_adaptation::Operation;
 use tokio::sync::Notify;
 
 use crate::life::{Deed, Goal, Life, PostStep, Refusal, Run, StartStep, State, Step};
@@ -13,13 +16,20 @@ use crate::life::{Deed, Goal, Life, PostStep, Refusal, Run, StartStep, State, St
 pub(crate) struct Entry<T> {
     pub(crate) life: Life,
     pub(crate) rest: T,
+    /// What plugins let be done with it, and the runtime is at.
+    open: Vec<(Parked, Operation)>,
 }
+
+/// An operation that was [parked](Table::park).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parked(u64);
 
 /// All objects of a kind.
 pub(crate) struct Table<T> {
     entries: DashMap<String, Entry<T>>,
     /// Rung when a request was made that had been claimed.
     asked: Notify,
+    n_parked: AtomicU64,
 }
 
 /// A claim whose request is about to be made. Whoever wants to claim something of the same object waits until this is dropped.
@@ -50,7 +60,7 @@ impl<T: Send + Sync> Pending<'_, T> {
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { entries: DashMap::new(), asked: Notify::new() }
+        Self { entries: DashMap::new(), asked: Notify::new(), n_parked: AtomicU64::new(0) }
     }
 }
 
@@ -77,7 +87,7 @@ impl<T> Table<T> {
         match self.entries.entry(id.to_owned()) {
             Place::Occupied(_) => false,
             Place::Vacant(place) => {
-                place.insert(Entry { life: Life::known(state), rest: rest() });
+                place.insert(Entry { life: Life::known(state), rest: rest(), open: Vec::new() });
                 true
             }
         }
@@ -88,7 +98,7 @@ impl<T> Table<T> {
         match self.entries.entry(id.to_owned()) {
             Place::Occupied(other) => Err(other.get().life.in_the_way()),
             Place::Vacant(place) => {
-                place.insert(Entry { life: Life::creating(), rest });
+                place.insert(Entry { life: Life::creating(), rest, open: Vec::new() });
                 Ok(())
             }
         }
@@ -115,21 +125,52 @@ impl<T> Table<T> {
         self.look(id, |entry| entry.life.stop_told());
     }
 
-    /// Claims the next step to a goal. `None`: there is nothing to do.
-    pub(crate) async fn claim<'a>(&'a self, id: &'a str, goal: Goal) -> Option<(Step, Pending<'a, T>)> {
-        let step = self.settle(id, |life| Some(life.claim(goal)).filter(|step| *step != Step::Wait)).await?;
-        (step != Step::Nothing).then(|| (step, Pending { table: self, id }))
+    /// Keeps the operation of something that the runtime is at with an object. If that ends meanwhile, it is as if it had been done: plugins
+    /// hear of it before they hear of the end.
+    pub(crate) fn park(&self, id: &str, operation: Operation) -> Parked {
+        let parked = Parked(self.n_parked.fetch_add(1, Ordering::Relaxed));
+        let mut operation = Some(operation);
+        self.look(id, |entry| {
+            if entry.life.needs_stop() {
+                entry.open.extend(operation.take().map(|operation| (parked, operation)));
+            }
+        });
+        operation.into_iter().for_each(Operation::commit);
+        parked
     }
 
-    /// Claims a notice of what has happened. `None`: it is too late for it.
+    /// Gives an operation back, unless it has ended.
+    pub(crate) fn take_parked(&self, id: &str, parked: Parked) -> Option<Operation> {
+        let take = |entry: &mut Entry<T>| {
+            let place = entry.open.iter().position(|(other, _)| *other == parked)?;
+            Some(entry.open.swap_remove(place).1)
+        };
+        self.look(id, take).flatten()
+    }
+
+    /// Claims the next step to a goal. `None`: there is nothing to do.
+    pub(crate) async fn claim<'a>(&'a self, id: &'a str, goal: Goal) -> Option<(Step, Pending<'a, T>)> {
+        let claim = |entry: &mut Entry<T>| match entry.life.claim(goal) {
+            Step::Wait => None,
+            Step::Nothing => Some((Step::Nothing, Vec::new())),
+            step @ (Step::Stop | Step::Remove) => Some((step, std::mem::take(&mut entry.open))),
+        };
+        let (step, open) = self.settle(id, claim).await?;
+        let claimed = (step != Step::Nothing).then(|| (step, Pending { table: self, id }));
+        open.into_iter().for_each(|(_, operation)| operation.commit());
+        claimed
+    }
+
+    /// Claims a notice of what was done. `None`: it is too late for it.
     pub(crate) async fn claim_post<'a>(&'a self, id: &'a str, deed: Deed) -> Option<Pending<'a, T>> {
-        let step = self.settle(id, |life| Some(life.post(deed)).filter(|step| *step != PostStep::Wait)).await?;
+        let post = |entry: &mut Entry<T>| Some(entry.life.post(deed)).filter(|step| *step != PostStep::Wait);
+        let step = self.settle(id, post).await?;
         (step == PostStep::Tell).then(|| Pending { table: self, id })
     }
 
     /// Begins to start one. `None`: there is none.
     pub(crate) async fn start(&self, id: &str) -> Option<Result<Run, Refusal>> {
-        let start = |life: &mut Life| match life.start() {
+        let start = |entry: &mut Entry<T>| match entry.life.start() {
             StartStep::Start(run) => Some(Ok(run)),
             StartStep::Refused(refusal) => Some(Err(refusal)),
             StartStep::Wait => None,
@@ -137,15 +178,15 @@ impl<T> Table<T> {
         self.settle(id, start).await
     }
 
-    /// Looks at a life until it says something, each time that a request was made.
-    async fn settle<R>(&self, id: &str, mut look: impl FnMut(&mut Life) -> Option<R>) -> Option<R> {
-        if let Some(said) = self.look(id, |entry| look(&mut entry.life))? {
+    /// Looks at one until it says something, each time that a request was made.
+    async fn settle<R>(&self, id: &str, mut look: impl FnMut(&mut Entry<T>) -> Option<R>) -> Option<R> {
+        if let Some(said) = self.look(id, &mut look)? {
             return Some(said);
         }
         loop {
             let mut asked = pin!(self.asked.notified());
             asked.as_mut().enable();
-            if let Some(said) = self.look(id, |entry| look(&mut entry.life))? {
+            if let Some(said) = self.look(id, &mut look)? {
                 return Some(said);
             }
             asked.await;

@@ -136,11 +136,9 @@ proptest! {
             match act {
                 Act::Claim(goal) => {
                     let step = life.claim(goal);
-                    let expected = match (heard.removed, heard.in_flight, heard.stopped, goal) {
-                        (true, ..) => Step::Nothing,
-                        // One that has stopped for good has nothing to wait for.
-                        (false, true, true, Goal::Stopped) => { prop_assert!(matches!(step, Step::Wait | Step::Nothing)); continue }
-                        (false, true, ..) => Step::Wait,
+                    let expected = match (heard.in_flight, heard.removed, heard.stopped, goal) {
+                        (true, ..) => Step::Wait,
+                        (false, true, ..) => Step::Nothing,
                         (false, false, false, _) => Step::Stop,
                         (false, false, true, Goal::Stopped) => Step::Nothing,
                         (false, false, true, Goal::Removed) => Step::Remove,

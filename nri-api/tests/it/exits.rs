@@ -85,10 +85,13 @@ async fn exits_before_the_start_are_told_after_it() {
     let handle = nri.register("k8s.io", domain).unwrap();
     handle.container_exited(pod("p"), exited("p", "c", 7));
     handle.container_exited(pod("p"), exited("p", "never", 7));
+    nri.start().await.unwrap();
+    assert_eq!(handle.container_state("c"), Some(State::Running), "it is told in a task");
     let plugin = Recorder::new();
     nri.admit("10-books".parse().unwrap(), plugin.clone()).await.unwrap();
-    nri.start().await.unwrap();
     settle().await;
+    assert_eq!(handle.container_state("c"), Some(State::Stopped));
+    assert_eq!(plugin.shown()[0].containers.len(), 1);
     assert_eq!(plugin.heard(), ["StopContainer c"]);
     assert_eq!(plugin.container(Event::StopContainer).exit_code, 7);
     assert_eq!(nri.lost_exits(), LostExits::default());

@@ -107,3 +107,25 @@ async fn whoever_joins_in_the_middle_of_the_end_of_a_pod_hears_the_rest_of_it() 
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_joins_after_a_stop_hears_nothing_of_what_the_runtime_was_still_at() {
+    let rig = Rig::new().await;
+    rig.running("p", "u").await;
+    rig.create("p", "s").await;
+    let update = rig.handle.update_container(pod("p"), running("p", "u"), None).await.unwrap();
+    let start = rig.handle.start_container(pod("p"), container("p", "s")).await.unwrap();
+    let of_pod = rig.handle.update_pod(pod("p"), None, None).await.unwrap();
+    rig.handle.container_exited(pod("p"), exited("p", "u", 1));
+    rig.handle.container_exited(pod("p"), exited("p", "s", 1));
+    rig.handle.stop_pod(pod("p")).await.unwrap();
+    let plugin = rig.join("20-a").await;
+    assert_eq!(shown(&plugin), "");
+    start.started(running("p", "s")).await.unwrap();
+    drop(update);
+    of_pod.updated(pod("p")).await.unwrap();
+    settle().await;
+    assert_eq!(plugin.news(), ["PostUpdatePodSandbox p"], "that is told to all that know of the pod");
+    rig.handle.remove_pod(pod("p")).await.unwrap();
+    assert_eq!(plugin.news(), ["RemoveContainer u", "RemoveContainer s", "RemovePodSandbox p"]);
+}

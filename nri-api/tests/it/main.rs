@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests, and what they share")]
 
+mod books;
 mod cancelling;
 mod domains;
 mod exits;

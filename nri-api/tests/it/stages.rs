@@ -26,6 +26,8 @@ async fn requests_before_the_start_and_after_the_end_are_errors() {
     let handle = nri.register("k8s.io", FakeDomain::new()).unwrap();
     assert!(matches!(handle.run_pod(pod("p")).await, Err(Error::NotStarted)));
     assert!(matches!(handle.stop_pod(pod("p")).await, Err(Error::NotStarted)));
+    let early = nri.admit("10-books".parse().unwrap(), Recorder::new()).await.unwrap_err();
+    assert_eq!(early.to_string(), "plugin 10-books comes too early: NRI was not started yet");
     nri.start().await.unwrap();
     let creation = handle.create_container(pod("p"), container("p", "c")).await.unwrap();
     nri.stop().await;
