@@ -98,7 +98,7 @@ async fn a_container_in_a_pod_that_is_not_known_is_not_created_and_nobody_is_ask
     assert_eq!(plugin.heard(), Vec::<String>::new());
 }
 
-/// Appendix B 2: in Go each of these ends the daemon.
+/// In Go each of these ends the daemon.
 #[tokio::test(start_paused = true)]
 async fn a_container_whose_pod_is_not_known_ends_and_is_removed_like_others() {
     let server = Server::new();
@@ -117,7 +117,7 @@ async fn a_container_whose_pod_is_not_known_ends_and_is_removed_like_others() {
     assert_eq!(plugin.last(Event::RemoveContainer).pod().id, "p");
 }
 
-/// Appendix B 1 (seed 003).
+/// In Go this once was a panic: what the exit was told to was not there yet.
 #[tokio::test(start_paused = true)]
 async fn an_exit_before_the_start_is_told_after_it() {
     let server = Server::new();
