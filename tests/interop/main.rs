@@ -14,6 +14,7 @@ mod graph;
 mod launched;
 mod lines;
 mod merge;
+mod mini_runtime;
 mod mux;
 mod node;
 mod peer;
