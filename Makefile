@@ -57,7 +57,7 @@ conformance: setup peers ## Run what takes longer: shims under containerd, more 
 	$(MAKE) --no-print-directory fuzz
 
 bench: setup peers ## Measure us beside Go, in one interleaved run
-	$(CARGO) build --release --bin relay-bench
+	$(CARGO) build --release --bin relay-bench --bin bench-runtime
 	@# All of it is measured, even if a bar is missed early.
 	@missed=0; for what in '' merge generate; do \
 	    echo "relay-bench $$what"; \

@@ -16,8 +16,9 @@ use protobuf::Message;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use crate::options::Served;
-use crate::work::{Job, Requests, work};
+use crate::job::Job;
+use crate::served::Served;
+use crate::work::{Requests, work};
 
 /// Serves until `quit`, or the end of the input.
 pub(crate) fn serve(served: &Served) -> Result<()> {

@@ -1,11 +1,10 @@
 //! What a runtime does while it is measured. Go's side does the same in `measure.go`.
 
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use futures_util::future::try_join_all;
 use nri_adaptation::snapshot::Snapshot;
 use nri_adaptation::{Adaptation, Notice};
@@ -14,49 +13,12 @@ use nri_proto::{Container, Pod};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use crate::payload;
+use crate::id::id;
+use crate::job::{Job, Op};
 use crate::sample::{Outcome, Sample, cpu_used, microseconds};
 
 /// Others that create begin so long before anything is measured.
 const HEAD_START: Duration = Duration::from_millis(300);
-
-/// What is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Op {
-    Start,
-    Create,
-}
-
-impl Op {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Start => "StartContainer",
-            Self::Create => "CreateContainer",
-        }
-    }
-}
-
-impl FromStr for Op {
-    type Err = anyhow::Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        match [Self::Start, Self::Create].into_iter().find(|op| op.name() == name) {
-            Some(op) => Ok(op),
-            None => bail!("{name} is not measured"),
-        }
-    }
-}
-
-/// What is to be measured: `n` requests by so many callers, each with a pod of its own, while others (`beside`) do
-/// nothing but create containers. Requests are made in chunks before they are relayed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Job {
-    pub(crate) op: Op,
-    pub(crate) n: usize,
-    pub(crate) chunk: usize,
-    pub(crate) callers: usize,
-    pub(crate) beside: usize,
-}
 
 /// Makes requests for containers and pods that are alike in all but their ids.
 #[derive(Clone)]
@@ -78,9 +40,9 @@ impl Requests {
     /// A request for a container in this pod.
     fn prepare(&self, pod: usize) -> Request {
         let (mut of_pod, mut container) = (self.pod.clone(), self.container.clone());
-        of_pod.id = payload::id(0x9d, pod);
+        of_pod.id = id(0x9d, pod);
         container.pod_id.clone_from(&of_pod.id);
-        container.id = payload::id(0xc7, self.serial.fetch_add(1, Ordering::Relaxed));
+        container.id = id(0xc7, self.serial.fetch_add(1, Ordering::Relaxed));
         (of_pod, container)
     }
 
