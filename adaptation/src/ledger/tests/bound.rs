@@ -98,13 +98,8 @@ proptest! {
 
 #[test]
 fn what_the_entries_of_one_reply_share_is_counted_once_and_until_the_last_of_them_goes() {
-    let changed = |key: &str| Changed {
-        container: None,
-        field: Field::Env,
-        key: key.to_owned(),
-        before: None,
-        after: text("1"),
-    };
+    let changed =
+        |key: &str| Changed { container: None, field: Field::Env, key: key.to_owned(), before: None, after: text("1") };
     let mut ledger = Ledger::new(8192);
     while ledger.n_forgotten() < 20 {
         let changes = ["A", "B", "C"].map(changed).to_vec();

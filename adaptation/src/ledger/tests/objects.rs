@@ -74,7 +74,8 @@ fn shadow_time_and_what_is_cut_are_told_where_they_are() {
 fn a_clock_before_1970_is_told_and_one_beyond_all_calendars_does_no_harm() {
     let when = |when| {
         let occasion = Occasion { when, ..occasion("10-a", "c") };
-        serde_json::to_value(Entry { sequence: 0, occasion: occasion.into(), what: What::TimedOut, is_cut: false }).unwrap()["when"]
+        serde_json::to_value(Entry { sequence: 0, occasion: occasion.into(), what: What::TimedOut, is_cut: false })
+            .unwrap()["when"]
             .clone()
     };
     assert_eq!(when(SystemTime::UNIX_EPOCH - Duration::from_secs(1)), json!("1969-12-31T23:59:59Z"));
