@@ -19,5 +19,10 @@ use self::served::Served;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> Result<()> {
-    adaptation::serve(&Served::parse(std::env::args().skip(1))?)
+    let served = Served::parse(std::env::args().skip(1))?;
+    // One thread does all of it: relaying is waiting for plugins, and each further thread has a heap and a stack.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(adaptation::serve(&served))?;
+    // Standard input may still be read by a thread that cannot be stopped.
+    std::process::exit(0);
 }
