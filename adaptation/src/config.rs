@@ -86,7 +86,7 @@ pub struct Config {
     pub source_timeout: Duration,
     /// How long an [operation](crate::Operation) may be open. One that still is then is reported, and nobody waits for it any more.
     pub operation_timeout: Duration,
-    /// How many bytes the [ledger](crate::ledger) may take.
+    /// How many bytes the [ledger](crate::ledger) may take. A change of a field takes about 400 of them.
     pub history_bytes: usize,
     /// What becomes of plugins that are slow, silent or absent.
     pub policies: Policies,
@@ -116,7 +116,7 @@ impl Default for Config {
             shutdown_grace: Duration::from_secs(1),
             source_timeout: Duration::from_secs(30),
             operation_timeout: Duration::from_secs(300),
-            history_bytes: 1 << 20,
+            history_bytes: 512 << 10,
             policies: Policies::default(),
             required_exempt_namespaces: Namespaces::system(),
             default_validator: None,

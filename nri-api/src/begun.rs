@@ -140,7 +140,7 @@ impl PodUpdate {
     pub async fn updated(self, pod: Pod) -> Result<(), Error> {
         let Some(mut underway) = self.0 else { return Ok(()) };
         underway.succeeds();
-        underway.way.post_pod(pod).await
+        Box::pin(underway.way.post_pod(pod)).await
     }
 }
 

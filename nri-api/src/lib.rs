@@ -164,7 +164,8 @@ pub use nri_adaptation::policy;
 pub use nri_adaptation::request;
 pub use nri_adaptation::snapshot;
 pub use nri_adaptation::{
-    Absence, Cause, Config, Demand, Failure, Happening, Metrics, Missing, NoMetrics, NotReady, Plugin, PluginStatus, RelayError,
+    Absence, Cause, Config, Demand, Failure, Happening, Metrics, Missing, NoMetrics, NotReady, Plugin, PluginStatus,
+    RelayError,
 };
 pub use nri_proto as proto;
 pub use nri_proto::{

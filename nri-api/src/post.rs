@@ -27,7 +27,7 @@ impl Handle {
     /// A plugin failed to hear it.
     pub async fn post_create_container(&self, pod: Pod, container: Container) -> Result<(), Error> {
         let Some(way) = self.way()? else { return Ok(()) };
-        way.post(&Arc::new(pod), container, Deed::Create, Notice::PostCreate).await
+        Box::pin(way.post(&Arc::new(pod), container, Deed::Create, Notice::PostCreate)).await
     }
 
     /// A container was started: what [`Start::started`] says after [`Start::commit`]. Of one that has stopped meanwhile nobody is told.
@@ -39,7 +39,7 @@ impl Handle {
         let Some(way) = self.way()? else { return Ok(()) };
         let run = way.space.containers.read(&container.id, |entry| entry.life.last_run());
         let Some(run) = run else { return Ok(()) };
-        way.post(&Arc::new(pod), container, Deed::Start(run), Notice::PostStart).await
+        Box::pin(way.post(&Arc::new(pod), container, Deed::Start(run), Notice::PostStart)).await
     }
 
     /// A container was updated: what [`ContainerUpdate::updated`] says after [`ContainerUpdate::commit`].
@@ -49,7 +49,7 @@ impl Handle {
     /// A plugin failed to hear it.
     pub async fn post_update_container(&self, pod: Pod, container: Container) -> Result<(), Error> {
         let Some(way) = self.way()? else { return Ok(()) };
-        way.post(&Arc::new(pod), container, Deed::Update, Notice::PostUpdate).await
+        Box::pin(way.post(&Arc::new(pod), container, Deed::Update, Notice::PostUpdate)).await
     }
 
     /// A pod was updated: what [`PodUpdate::updated`] says after [`PodUpdate::commit`].
@@ -59,7 +59,7 @@ impl Handle {
     /// A plugin failed to hear it.
     pub async fn post_update_pod(&self, pod: Pod) -> Result<(), Error> {
         let Some(way) = self.way()? else { return Ok(()) };
-        way.post_pod(pod).await
+        Box::pin(way.post_pod(pod)).await
     }
 }
 

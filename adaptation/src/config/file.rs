@@ -39,7 +39,7 @@ impl Config {
     ///         shutdown_grace = "1s"
     ///         source_timeout = "30s"
     ///         operation_timeout = "5m"
-    ///         history_bytes = 1048576
+    ///         history_bytes = 524288
     ///         required_exempt_namespaces = ["kube-system"]
     ///
     ///         ## What holds for all plugins. `plugin_request_timeout` is its `request_timeout`.

@@ -6,7 +6,7 @@ use nri_api::{Config, Nri};
 use crate::rig::{Recorder, Rig, SECOND, config, container, pod};
 
 fn requiring(plugin: &str) -> Config {
-    let policy = Config::from_toml(&format!("[policy.plugins.{plugin}]\nrequired = true")).unwrap();
+    let policy = Config::from_toml(&format!("[plugins.{plugin}]\nrequired = true")).unwrap();
     Config { policies: policy.policies, ..config() }
 }
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use futures_util::TryFutureExt;
+use futures_util::future::Either;
 use nri_adaptation::{Adaptation, Config, Happening, Metrics, PluginStatus, RelayError};
 use nri_api::{Handle, Nri};
 use nri_proto::{PluginId, Pod};
@@ -113,13 +115,18 @@ impl Layer {
         }
     }
 
-    /// Relays a request.
-    pub(crate) async fn relay(&self, pod: Pod, act: Act, deadline: Option<Instant>) -> Result<Answer, Failure> {
+    /// Relays a request. Not an async function: what is relayed would lie in its future twice.
+    pub(crate) fn relay(
+        &self,
+        pod: Pod,
+        act: Act,
+        deadline: Option<Instant>,
+    ) -> impl Future<Output = Result<Answer, Failure>> + Send {
         match self {
-            Self::Adaptation { nri } => relay::relay(nri, pod, act, deadline).await.map_err(Failure::Relay),
+            Self::Adaptation { nri } => Either::Left(relay::relay(nri, pod, act, deadline).map_err(Failure::Relay)),
             Self::Api { handle, store, .. } => {
                 let handle = deadline.map_or_else(|| handle.clone(), |deadline| handle.until(deadline));
-                api::perform(&handle, store, pod, act).await.map_err(Failure::Api)
+                Either::Right(Box::pin(api::perform(handle, store, pod, act)).map_err(Failure::Api))
             }
         }
     }

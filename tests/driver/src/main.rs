@@ -44,7 +44,8 @@ use crate::start::Running;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-#[tokio::main]
+// One thread relays for all: it waits for plugins most of the time, and each further thread has a heap and a stack.
+#[tokio::main(flavor = "current_thread")]
 async fn main() {
     let mut driver = Driver::default();
     let (sender, mut commands) = mpsc::unbounded_channel();
