@@ -4,11 +4,12 @@
 //! plugin, on the adaptation alone and through `nri-api`: no clock is asked, so a busy machine does no harm. It also times
 //! the snapshot of many containers beside encoding it. `api-bench relay` is the process that is counted.
 
+mod id;
 mod middle;
 mod page;
 mod payload;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,6 +25,8 @@ use nri_api::{Config, Domain, DomainError, Inventory, KnownPod, Nri, PodState};
 use nri_proto::event::WireEvents;
 use nri_proto::{Container, ContainerState, Event, Eviction, FailurePolicy, PluginId, Pod, Update};
 use tokio::runtime::Builder;
+
+use self::id::id;
 
 /// The one that our programs use.
 #[global_allocator]
@@ -176,7 +179,7 @@ async fn snapshots() -> Result<(f64, f64)> {
         }
     }
     nri.stop().await;
-    Ok((middle::median(taken.into_iter()), middle::median(encoded.into_iter())))
+    Ok((middle::median(taken), middle::median(encoded)))
 }
 
 /// A plugin that takes the time from being configured to being shown what there is, and of encoding that.
@@ -249,13 +252,13 @@ impl Domain for Node {
 }
 
 fn pod(number: usize) -> Pod {
-    Pod { id: payload::id(0x9d, number), ..payload::request().pod.unwrap_or_default().into() }
+    Pod { id: id(0x9d, number), ..payload::request().pod.unwrap_or_default().into() }
 }
 
 fn container(number: usize, state: ContainerState) -> Container {
     Container {
-        id: payload::id(0xc7, number),
-        pod_id: payload::id(0x9d, number / PER_POD),
+        id: id(0xc7, number),
+        pod_id: id(0x9d, number / PER_POD),
         state,
         ..payload::request().container.unwrap_or_default().into()
     }
