@@ -116,7 +116,7 @@ impl Default for Config {
             shutdown_grace: Duration::from_secs(1),
             source_timeout: Duration::from_secs(30),
             operation_timeout: Duration::from_secs(300),
-            history_bytes: 512 << 10,
+            history_bytes: 384 << 10,
             policies: Policies::default(),
             required_exempt_namespaces: Namespaces::system(),
             default_validator: None,

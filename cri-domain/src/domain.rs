@@ -80,10 +80,11 @@ impl CriDomain {
     pub async fn limit(&self, id: &str, resources: &Resources) -> Result<(), LimitError> {
         let _turn = self.turns.take(id).await;
         let record = self.store.container(id).filter(|record| is_there(record)).ok_or(LimitError::Gone)?;
-        self.check(id, resources)?;
         let before = self.limited(&record);
+        let changes = changed(&before, resources);
+        self.check(id, &changes)?;
         let mut spec = before.clone();
-        let updated = generator::update(&mut spec, resources, &self.host);
+        let updated = generator::update(&mut spec, &changes, &self.host);
         let Adjusted { ignored } = updated.map_err(|source| LimitError::Spec { container: id.to_owned(), source })?;
         if !ignored.is_empty() {
             return Err(LimitError::Unsupported { container: id.to_owned(), fields: Fields(ignored) });
@@ -133,6 +134,18 @@ impl CriDomain {
         let is_there = self.store.container(id).is_some_and(|record| is_there(&record));
         if is_there { self.runtime.stop(id, grace).await } else { Err(RuntimeError::Gone) }
     }
+}
+
+/// What of new limits is new. The kubelet always names every page size of the host, with no pages where none are asked for.
+fn changed(before: &Value, resources: &Resources) -> Resources {
+    let known = before.pointer("/linux/resources/hugepageLimits").and_then(Value::as_array);
+    let limit_of = |page_size: &str| {
+        let known = known.into_iter().flatten().find(|known| known["pageSize"] == page_size);
+        known.and_then(|known| known["limit"].as_u64()).unwrap_or(0)
+    };
+    let mut changes = resources.clone();
+    changes.hugepage_limits.retain(|new| new.limit != limit_of(&new.page_size));
+    changes
 }
 
 #[async_trait]

@@ -115,6 +115,12 @@ impl Underway {
         }
     }
 
+    /// It was done. Returns who is to be told, and about which pod.
+    fn done(mut self) -> (Way, Arc<Pod>) {
+        self.succeeds();
+        (self.way.clone(), Arc::clone(&self.pod))
+    }
+
     /// It was done.
     pub(crate) fn succeeds(&mut self) {
         self.operation().into_iter().for_each(Operation::commit);
@@ -137,10 +143,12 @@ impl PodUpdate {
     /// # Errors
     ///
     /// A plugin failed to hear that. The pod has its new limits all the same.
-    pub async fn updated(self, pod: Pod) -> Result<(), Error> {
-        let Some(mut underway) = self.0 else { return Ok(()) };
-        underway.succeeds();
-        Box::pin(underway.way.post_pod(pod)).await
+    pub fn updated(self, pod: Pod) -> impl Future<Output = Result<(), Error>> + Send {
+        let done = self.0.map(Underway::done);
+        async move {
+            let Some((way, _)) = done else { return Ok(()) };
+            Box::pin(way.post_pod(pod)).await
+        }
     }
 }
 
@@ -177,12 +185,15 @@ impl Creation {
     /// # Errors
     ///
     /// A plugin failed to hear that. The container is created all the same.
-    pub async fn created(self, container: Container) -> Result<(), Error> {
-        let Some(mut begun) = self.begun else { return Ok(()) };
-        begun.succeeds();
-        let (way, pod) = (begun.way.clone(), Arc::clone(&begun.pod));
-        drop(begun);
-        Box::pin(way.post(&pod, container, Deed::Create, Notice::PostCreate)).await
+    pub fn created(self, container: Container) -> impl Future<Output = Result<(), Error>> + Send {
+        let done = self.begun.map(|mut begun| {
+            begun.succeeds();
+            (begun.way.clone(), Arc::clone(&begun.pod))
+        });
+        async move {
+            let Some((way, pod)) = done else { return Ok(()) };
+            Box::pin(way.post(&pod, container, Deed::Create, Notice::PostCreate)).await
+        }
     }
 }
 
@@ -203,12 +214,16 @@ impl Start {
     /// # Errors
     ///
     /// A plugin failed to hear that. The container was started all the same.
-    pub async fn started(self, container: Container) -> Result<(), Error> {
-        let Some(mut starting) = self.0 else { return Ok(()) };
-        starting.is_done = true;
-        starting.underway.succeeds();
-        let Starting { underway, run, .. } = &starting;
-        Box::pin(underway.way.post(&underway.pod, container, Deed::Start(*run), Notice::PostStart)).await
+    pub fn started(self, container: Container) -> impl Future<Output = Result<(), Error>> + Send {
+        let done = self.0.map(|mut starting| {
+            starting.is_done = true;
+            starting.underway.succeeds();
+            (starting.underway.way.clone(), Arc::clone(&starting.underway.pod), starting.run)
+        });
+        async move {
+            let Some((way, pod, run)) = done else { return Ok(()) };
+            Box::pin(way.post(&pod, container, Deed::Start(run), Notice::PostStart)).await
+        }
     }
 }
 
@@ -240,10 +255,12 @@ impl ContainerUpdate {
     /// # Errors
     ///
     /// A plugin failed to hear that. The container has its new limits all the same.
-    pub async fn updated(self, container: Container) -> Result<(), Error> {
-        let Some(mut underway) = self.underway else { return Ok(()) };
-        underway.succeeds();
-        Box::pin(underway.way.post(&underway.pod, container, Deed::Update, Notice::PostUpdate)).await
+    pub fn updated(self, container: Container) -> impl Future<Output = Result<(), Error>> + Send {
+        let done = self.underway.map(Underway::done);
+        async move {
+            let Some((way, pod)) = done else { return Ok(()) };
+            Box::pin(way.post(&pod, container, Deed::Update, Notice::PostUpdate)).await
+        }
     }
 }
 

@@ -167,20 +167,27 @@ impl Way {
 
     /// Tells plugins of an exit that was noted, unless the container is still being created.
     pub(crate) fn tell_exit(&self, pod: Arc<Pod>, id: &str) {
-        let is_due = self.space.containers.read(id, |entry| entry.life.needs_stop() && entry.rest.exit.is_some());
-        if is_due != Some(true) {
-            return;
+        if self.has_exited(id) {
+            let (way, id) = (Self { deadline: None, ..self.clone() }, id.to_owned());
+            self.node.spawn(async move { way.end_exited(&pod, &id).await });
         }
-        let (way, id) = (Self { deadline: None, ..self.clone() }, id.to_owned());
-        self.node.spawn(async move {
-            let told = match way.space.is_podless {
-                true => way.end_pod(&pod, None, Goal::Stopped).await,
-                false => way.end_container(&pod, &id, None, Goal::Stopped).await,
-            };
-            if let Err(error) = told {
-                report(&error, &id);
-            }
-        });
+    }
+
+    /// Whether an exit was noted that plugins are yet to be told of.
+    pub(crate) fn has_exited(&self, id: &str) -> bool {
+        let has_exited = |entry: &Entry<ContainerRest>| entry.life.needs_stop() && entry.rest.exit.is_some();
+        self.space.containers.read(id, has_exited) == Some(true)
+    }
+
+    /// Tells plugins of an exit, as far as nobody else has.
+    pub(crate) async fn end_exited(&self, pod: &Arc<Pod>, id: &str) {
+        let told = match self.space.is_podless {
+            true => self.end_pod(pod, None, Goal::Stopped).await,
+            false => self.end_container(pod, id, None, Goal::Stopped).await,
+        };
+        if let Err(error) = told {
+            report(&error, id);
+        }
     }
 }
 

@@ -118,7 +118,7 @@ impl Handle {
     async fn end_pod(&self, pod: Pod, goal: Goal) -> Result<(), Error> {
         let Some(way) = self.way()? else { return Ok(()) };
         if way.space.pods.state(&pod.id).is_none() {
-            return Ok(());
+            return way.nothing_to_end(Kind::Pod, &pod.id);
         }
         way.finish_pod(pod, None, goal).await
     }
@@ -183,7 +183,7 @@ impl Handle {
     async fn end_container(&self, pod: Pod, container: Container, goal: Goal) -> Result<(), Error> {
         let Some(way) = self.way()? else { return Ok(()) };
         if way.space.containers.state(&container.id).is_none() {
-            return Ok(());
+            return way.nothing_to_end(Kind::Container, &container.id);
         }
         let ending = way.clone();
         let end = async move {
@@ -257,8 +257,24 @@ impl Way {
         Ok(Start(Some(starting)))
     }
 
-    /// Begins a run of a container. One that nobody knows of is entered.
-    async fn begin_run(&self, id: &str, pod: &Pod) -> Result<Run, Error> {
+    /// Plugins know nothing of it that could end: it is not there, or not yet.
+    fn nothing_to_end(&self, kind: Kind, id: &str) -> Result<(), Error> {
+        let is_creating = match kind {
+            Kind::Pod => self.space.pods.read(id, |entry| entry.life.is_creating()),
+            Kind::Container => self.space.containers.read(id, |entry| entry.life.is_creating()),
+        };
+        match is_creating {
+            Some(true) => Err(Error::BeingCreated { kind, id: id.to_owned() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins a run of a container. One that nobody knows of is entered. Of an exit of the run before plugins are told first.
+    async fn begin_run(&self, id: &str, pod: &Arc<Pod>) -> Result<Run, Error> {
+        if self.has_exited(id) {
+            let (ending, pod, id) = (Self { deadline: None, ..self.clone() }, Arc::clone(pod), id.to_owned());
+            self.finish(async move { ending.end_exited(&pod, &id).await }).await;
+        }
         loop {
             match self.space.containers.start(id).await {
                 Some(begun) => return begun.map_err(|refusal| Error::refused(refusal, Kind::Container, id)),

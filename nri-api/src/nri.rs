@@ -1,10 +1,9 @@
 //! The layer itself: its beginning and its end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use nri_adaptation::ledger::Ledger;
-use nri_adaptation::{Config, Happening, Metrics, NoMetrics, Plugin, PluginStatus};
+use nri_adaptation::{Config, Happening, LaunchError, Metrics, NoMetrics, Plugin, PluginStatus};
 use nri_proto::PluginId;
 use tokio::sync::broadcast;
 
@@ -24,7 +23,6 @@ use crate::way::Way;
 pub struct Nri {
     /// There unless NRI is disabled.
     pub(crate) node: Option<Arc<Node>>,
-    is_launched: Arc<AtomicBool>,
 }
 
 impl Nri {
@@ -47,7 +45,7 @@ impl Nri {
     /// Outside a Tokio runtime, unless it is disabled.
     #[must_use]
     pub fn with_metrics(config: Config, metrics: Arc<dyn Metrics>) -> Self {
-        Self { node: (!config.disable).then(|| Node::new(config, metrics)), is_launched: Arc::default() }
+        Self { node: (!config.disable).then(|| Node::new(config, metrics)) }
     }
 
     /// Whether it is enabled.
@@ -95,9 +93,13 @@ impl Nri {
         let Some(node) = &self.node else { return Ok(()) };
         let starting = node.stages.start()?;
         node.domains.fill().await;
-        if !self.is_launched.load(Ordering::Relaxed) {
-            Box::pin(node.adaptation.launch()).await?;
-            self.is_launched.store(true, Ordering::Relaxed);
+        match Box::pin(node.adaptation.launch()).await {
+            // A start that came to nothing has done it.
+            Ok(()) | Err(LaunchError::Twice) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if node.stages.is_stopped() {
+            return Err(StartError::Stopped);
         }
         node.adaptation.listen()?;
         let early = starting.succeeds().ok_or(StartError::Stopped)?;

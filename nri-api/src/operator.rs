@@ -20,7 +20,11 @@ impl Nri {
     /// }
     /// ```
     pub fn reload(&self, config: &Config) -> Vec<&'static str> {
-        self.node.as_ref().map(|node| node.adaptation.reload(config)).unwrap_or_default()
+        match &self.node {
+            Some(node) => node.adaptation.reload(config),
+            None if config.disable => Vec::new(),
+            None => vec!["disable"],
+        }
     }
 
     /// The plugins that must be there and are not, or do not answer. While there are some, containers may not be created, but for pods that may do without.

@@ -102,8 +102,11 @@ pub struct Exit {
 }
 
 impl ContainerStatus {
-    /// Notes that it has ended.
+    /// Notes that it has ended. How is what is said first.
     pub fn exited(&mut self, exit: Exit) {
+        if self.state == ContainerState::Stopped {
+            return;
+        }
         let Exit { code, at, reason, message } = exit;
         *self = Self {
             state: ContainerState::Stopped,

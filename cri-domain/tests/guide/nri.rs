@@ -89,7 +89,12 @@ impl Server {
     pub async fn start_container(&self, id: &str) -> Result<()> {
         let start = self.hooks.start_container(id).await?;
         // This is where the runtime starts it.
-        self.store.change_container(id, &mut |record| record.status.state = ContainerState::Running);
+        // It may have ended already.
+        self.store.change_container(id, &mut |record| {
+            if record.status.state == ContainerState::Created {
+                record.status.state = ContainerState::Running;
+            }
+        });
         start.started(self.hooks.container(id)).await?;
         Ok(())
     }

@@ -224,3 +224,16 @@ async fn a_container_that_ends_at_once_was_started_before_or_that_is_not_told() 
     }
     assert_eq!(rig.plugin.container(Event::StopContainer).state, ContainerState::Stopped);
 }
+
+/// As a runtime does that restarts what has ended.
+#[tokio::test(start_paused = true)]
+async fn an_exit_is_told_before_the_container_is_started_again() {
+    let rig = Rig::new().await;
+    rig.running("p", "c").await;
+    rig.plugin.news();
+    rig.handle.container_exited(pod("p"), exited("p", "c", 7));
+    rig.handle.start_container(pod("p"), container("p", "c")).await.unwrap().commit();
+    assert_eq!(rig.plugin.news(), ["StopContainer c", "StartContainer c"]);
+    assert_eq!(rig.plugin.container(Event::StopContainer).exit_code, 7);
+    assert_eq!(rig.handle.container_state("c"), Some(State::Running));
+}

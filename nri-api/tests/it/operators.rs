@@ -39,5 +39,5 @@ async fn whoever_is_disabled_misses_nobody() {
     let nri = Nri::new(Config { disable: true, ..requiring("guard") });
     assert_eq!(nri.missing(), []);
     nri.ready(SECOND).await.unwrap();
-    assert!(nri.reload(&config()).is_empty());
+    assert_eq!(nri.reload(&config()), ["disable"], "it stays so");
 }

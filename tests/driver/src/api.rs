@@ -1,6 +1,6 @@
 //! The layer `api`: the driver as a runtime whose store shows what was committed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
@@ -61,11 +61,10 @@ impl Domain for Store {
             handle.adopt(inventory(shown.clone()));
         }
         let made = self.made();
-        let is_other = |id: &str, ids: &[&str]| !ids.contains(&id);
-        let pods: Vec<&str> = shown.pods.iter().map(|pod| &*pod.id).collect();
-        let pods: Vec<_> = made.pods.values().filter(|pod| is_other(&pod.id, &pods)).cloned().collect();
-        let containers: Vec<&str> = shown.containers.iter().map(|container| &*container.id).collect();
-        let containers = made.containers.values().filter(|made| is_other(&made.id, &containers)).cloned();
+        let pods: HashSet<&str> = shown.pods.iter().map(|pod| &*pod.id).collect();
+        let pods: Vec<_> = made.pods.values().filter(|pod| !pods.contains(&*pod.id)).cloned().collect();
+        let containers: HashSet<&str> = shown.containers.iter().map(|container| &*container.id).collect();
+        let containers = made.containers.values().filter(|made| !containers.contains(&*made.id)).cloned();
         let containers: Vec<_> = containers.collect();
         drop(made);
         shown.pods.extend(pods);
@@ -130,9 +129,11 @@ async fn tell(handle: &Handle, store: &Store, pod: Pod, notice: Notice) -> Resul
         Notice::StopPod => handle.stop_pod(pod).await,
         Notice::RemovePod => {
             let id = pod.id.clone();
-            handle.remove_pod(pod).await?;
-            store.made().pods.remove(&id);
-            Ok(())
+            let removed = handle.remove_pod(pod).await;
+            let mut made = store.made();
+            made.pods.remove(&id);
+            made.containers.retain(|_, container| container.pod_id != id);
+            removed
         }
         Notice::PostCreate(container) => handle.post_create_container(pod, container).await,
         Notice::Start(container) => {
@@ -145,9 +146,9 @@ async fn tell(handle: &Handle, store: &Store, pod: Pod, notice: Notice) -> Resul
         Notice::PostUpdate(container) => handle.post_update_container(pod, container).await,
         Notice::Remove(container) => {
             let id = container.id.clone();
-            handle.remove_container(pod, container).await?;
+            let removed = handle.remove_container(pod, container).await;
             store.made().containers.remove(&id);
-            Ok(())
+            removed
         }
     }
 }
