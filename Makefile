@@ -17,11 +17,13 @@ DOCUMENTS := README.md CHANGELOG.md LICENSE SECURITY.md
 PEERS := tests/interop/peers
 DAEMONS := tests/interop/daemons
 FUZZ := tests/fuzz
+# What is built by itself, so that other shims are built and tested without it.
+WITH_GRPC := --package shim-plugins --features grpc
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # Tools that `scripts/setup` installed come before the machine's own.
 export PATH := $(shell scripts/setup path):$(PATH)
 
-.PHONY: help build run test conformance bench bench-sdk bench-shim fuzz lint fmt install setup setup-go peers daemons clean
+.PHONY: help build run test conformance bench bench-api bench-sdk bench-shim fuzz lint fmt install setup setup-go peers daemons clean
 .DEFAULT_GOAL := help
 
 help: ## List what there is to make
@@ -43,7 +45,8 @@ test: setup ## Run what a contributor runs: all tests, and those against Go's ow
 	    export NRI_REQUIRE_GO=1; $(MAKE) --no-print-directory peers; \
 	else \
 	    [ -z "$$NRI_REQUIRE_GO" ] || exit 1; echo 'make: no Go here, tests against Go peers skip themselves'; \
-	fi && echo '$(CARGO) test --workspace' && $(CARGO) test --workspace
+	fi && echo '$(CARGO) test --workspace' && $(CARGO) test --workspace && \
+	echo '$(CARGO) test $(WITH_GRPC)' && $(CARGO) test $(WITH_GRPC)
 
 # Containers take root, so shims run under containerd only where we have it, and where it could be built.
 conformance: setup peers ## Run what takes longer: shims under containerd, more random cases, fuzz targets
@@ -53,16 +56,24 @@ conformance: setup peers ## Run what takes longer: shims under containerd, more 
 	else \
 	    echo 'make: not all containerds are here, tests under those that are missing skip themselves'; \
 	fi; \
-	NRI_LONG=1 PROPTEST_CASES=4096 NRI_REQUIRE_GO=1 $(CARGO) test --workspace --profile conformance
+	export NRI_LONG=1 PROPTEST_CASES=4096 NRI_REQUIRE_GO=1; \
+	$(CARGO) test --workspace --profile conformance && $(CARGO) test $(WITH_GRPC) --profile conformance -- grpc
 	$(MAKE) --no-print-directory fuzz
 
+# Of this package alone: what others want of the crates below is not in the program whose memory is measured.
 bench: setup peers ## Measure us beside Go, in one interleaved run
-	$(CARGO) build --release --bin relay-bench
+	$(CARGO) build --release --package nri-bench --bin relay-bench --bin bench-runtime
 	@# All of it is measured, even if a bar is missed early.
 	@missed=0; for what in '' merge generate; do \
 	    echo "relay-bench $$what"; \
 	    $(TARGET)/release/relay-bench $$what --write docs/benchmarks.md $(BENCH) || missed=1; \
 	done; exit $$missed
+
+# Instructions are counted, so it may run on a busy machine.
+bench-api: setup peers ## Measure what nri-api costs above the adaptation
+	@scripts/setup count
+	$(CARGO) build --release --bin api-bench
+	$(TARGET)/release/api-bench $(PEERS)/bin/v0.12.5/benchplugin --write docs/benchmarks.md
 
 # As small as a program that every node runs should be.
 bench-sdk: setup peers ## Measure a plugin of ours beside one on Go's stub
@@ -85,7 +96,9 @@ lint: setup setup-go ## Check format, lints, documentation, licences and sources
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path $(FUZZ)/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy $(WITH_GRPC) --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc $(WITH_GRPC) --no-deps --locked
 	$(CARGO) deny --locked check bans licenses sources
 	shellcheck .ci/run scripts/* $(PEERS)/build $(DAEMONS)/build
 	$(PEERS)/build vet

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::before::{Before, Touched};
 use crate::chain::{Asking, gates};
 use crate::entry::Entry;
-use crate::journal::{ActId, End, Outcome};
+use crate::journal::{ActId, End, Outcome, is_told};
 use crate::request::{Request, Subject};
 use crate::roster::Roster;
 #[cfg(test)]
@@ -112,7 +112,7 @@ impl Act {
             let requests = self.requests(&mut said);
             holder.given = Some(requests.len());
             holder.told = asked_of(entry, &requests);
-            add_all(entry, &holder.told);
+            add_all(entry, holder.told.iter());
         } else {
             entry.note(|journal| journal.open(self.id, Arc::clone(&self.pod_id)));
         }
@@ -124,9 +124,7 @@ impl Act {
         let mut said = self.said();
         match said.phase {
             Phase::Open => {
-                if !said.holders.iter().any(|holder| Arc::ptr_eq(&holder.entry, entry)) {
-                    said.holders.push(Holder { entry: Arc::clone(entry), given: None, told: Vec::new() });
-                }
+                said.holder(entry);
                 entry.note(|journal| journal.hold(self.id, Arc::clone(request), end));
                 #[cfg(test)]
                 if request.event() == Event::StopContainer && entry.shared.makes(Mistake::StopDoubled) {
@@ -143,15 +141,28 @@ impl Act {
                     });
                 }
             }
-            Phase::Overdue | Phase::Ended(_) => {
+            Phase::Overdue => {
+                // It will be told, whatever comes of it.
+                said.holder(entry).told.push(Arc::clone(request));
+                entry.note(|journal| journal.add(Arc::clone(request), end));
+            }
+            Phase::Ended(_) => {
                 entry.note(|journal| journal.add(Arc::clone(request), end));
             }
         }
     }
 
+    /// Keeps what undoes it for a plugin that cannot be told now, unless it has nothing to undo. One lock with what finds that out.
+    pub(crate) fn hold_undo(&self, entry: &Arc<Entry>, request: &Arc<Request>) {
+        let said = self.said();
+        if !said.is_unseen_by(entry) {
+            entry.keep(request, None, End::Back);
+        }
+    }
+
     /// Whether a plugin that was asked has not taken it.
     pub(crate) fn is_unseen_by(&self, entry: &Arc<Entry>) -> bool {
-        self.said().unseen.iter().any(|other| Arc::ptr_eq(other, entry))
+        self.said().is_unseen_by(entry)
     }
 
     /// Adds how what is touched in this was before.
@@ -172,7 +183,7 @@ impl Act {
             let asked = holder.given.map_or(&[][..], |_| &requests);
             holder.given = holder.given.map(|_| asked.len());
             let asked = asked_of(&holder.entry, asked);
-            holder.told = holder.entry.hears_of(self.id, &asked, Outcome::Committed).told;
+            holder.told.extend(holder.entry.hears_of(self.id, &asked, Outcome::Committed).told);
         }
         true
     }
@@ -191,10 +202,9 @@ impl Act {
             let rest = given.map_or(&[][..], |given| &requests[given.min(requests.len())..]);
             let rest = asked_of(entry, rest);
             if was_overdue {
-                let is_told = |request: &Arc<Request>| outcome == Outcome::Committed || !gates(request.event());
-                add_all(entry, &rest.into_iter().filter(is_told).collect::<Vec<_>>());
+                add_all(entry, rest.iter().filter(|request| is_told(request, &rest, outcome)));
                 let has_heard = |begun: &&mut Begun| told.iter().any(|request| begun.is_begun_by(request));
-                begun.iter_mut().filter(has_heard).for_each(|begun| begun.seen.push(Arc::clone(entry)));
+                begun.iter_mut().filter(has_heard).for_each(|begun| begun.is_seen_by(entry));
             } else {
                 let dropped = entry.hears_of(self.id, &rest, outcome).dropped;
                 let has_not = |begun: &&mut Begun| dropped.iter().any(|request| begun.is_begun_by(request));
@@ -229,6 +239,21 @@ impl Act {
     }
 }
 
+impl Said {
+    /// A participant that waits for the end from now on, unless it does already.
+    fn holder(&mut self, entry: &Arc<Entry>) -> &mut Holder {
+        let at = self.holders.iter().position(|holder| Arc::ptr_eq(&holder.entry, entry)).unwrap_or_else(|| {
+            self.holders.push(Holder { entry: Arc::clone(entry), given: None, told: Vec::new() });
+            self.holders.len() - 1
+        });
+        &mut self.holders[at]
+    }
+
+    fn is_unseen_by(&self, entry: &Arc<Entry>) -> bool {
+        self.unseen.iter().any(|other| Arc::ptr_eq(other, entry))
+    }
+}
+
 impl Asked {
     fn request(&mut self, pod: &Arc<Pod>) -> Option<Arc<Request>> {
         let request = match &self.kept {
@@ -242,7 +267,7 @@ impl Asked {
 }
 
 /// All of this is so, for a plugin.
-fn add_all(entry: &Arc<Entry>, requests: &[Arc<Request>]) {
+fn add_all<'r>(entry: &Arc<Entry>, requests: impl Iterator<Item = &'r Arc<Request>>) {
     for request in requests {
         entry.note(|journal| journal.add(Arc::clone(request), End::Back));
     }

@@ -15,6 +15,7 @@ use crate::journal::End;
 use crate::late;
 use crate::plugin::{PluginError, Reply};
 use crate::request::Request;
+use crate::terms::Terms;
 
 /// What a plugin says.
 pub(crate) type Answer = Result<Reply, PluginError>;
@@ -29,6 +30,8 @@ pub(crate) struct Asked(Option<Owed>);
 
 struct Owed {
     entry: Arc<Entry>,
+    /// The terms on which it is asked.
+    terms: Arc<Terms>,
     request: Arc<Request>,
     /// The operation that it is asked in, unless it is told what it missed.
     act: Option<Arc<Act>>,
@@ -42,13 +45,14 @@ impl Asked {
     /// Begins to ask.
     pub(crate) fn begin(
         entry: Arc<Entry>,
+        terms: Arc<Terms>,
         request: Arc<Request>,
         act: Option<Arc<Act>>,
         lane: Lane,
         is_trial: bool,
     ) -> Self {
-        let answering = answering(&entry, &request);
-        Self(Some(Owed { entry, request, act, answering, begun: Instant::now(), is_trial, _lane: lane }))
+        let answering = answering(&entry, &terms, &request);
+        Self(Some(Owed { entry, terms, request, act, answering, begun: Instant::now(), is_trial, _lane: lane }))
     }
 
     /// When the answer is late.
@@ -86,15 +90,15 @@ impl Drop for Asked {
 }
 
 /// Asks a plugin. A plugin that panics has broken the protocol.
-fn answering(entry: &Entry, request: &Arc<Request>) -> Answering {
-    let asking = Arc::clone(&entry.plugin).ask(Arc::clone(request), entry.request_timeout());
+fn answering(entry: &Entry, terms: &Terms, request: &Arc<Request>) -> Answering {
+    let asking = Arc::clone(&entry.plugin).ask(Arc::clone(request), terms.policy().request_timeout);
     let panicked = |_| Err(PluginError::Breach("it panicked"));
     Box::pin(AssertUnwindSafe(asking).catch_unwind().map(move |answer| answer.unwrap_or_else(panicked)))
 }
 
 impl Owed {
     fn deadline(&self) -> Instant {
-        self.begun + self.entry.request_timeout()
+        self.begun + self.terms.policy().request_timeout
     }
 
     /// The answer if it is in time. Nothing else matters once the plugin is closed.
@@ -112,10 +116,10 @@ impl Owed {
         match self.in_time().await {
             None => {}
             Some(Some(answer)) => {
-                let Self { entry, request, act, begun, is_trial, .. } = &self;
+                let Self { entry, terms, request, act, begun, is_trial, .. } = &self;
                 // Nobody is there to be told but whoever reads the ledger.
                 if let Ok(reply) = entry.judge_asked(request, act.as_ref(), *begun, *is_trial, answer) {
-                    entry.shared.records.late(entry, request, begun.elapsed(), &reply);
+                    entry.shared.records.late(entry, terms, request, begun.elapsed(), &reply);
                 }
             }
             Some(None) => {
@@ -127,7 +131,7 @@ impl Owed {
 
     /// Waits for an answer that is late, and counts the silence.
     async fn late(mut self) {
-        let interval = self.entry.request_timeout();
+        let interval = self.terms.policy().request_timeout;
         let answer = loop {
             tokio::select! {
                 biased;
@@ -137,10 +141,12 @@ impl Owed {
             }
         };
         let took = self.begun.elapsed();
-        let Self { entry, request, act, .. } = &self;
-        entry.shared.watchers.tell(Happening::Late { plugin: entry.id.clone(), event: request.event(), took });
+        let Self { entry, terms, request, act, .. } = &self;
+        if !entry.was_dismissed() {
+            entry.shared.watchers.tell(Happening::Late { plugin: entry.id.clone(), event: request.event(), took });
+        }
         match answer {
-            Ok(reply) => entry.shared.records.late(entry, request, took, &reply),
+            Ok(reply) => entry.shared.records.late(entry, terms, request, took, &reply),
             Err(error @ (PluginError::Left(_) | PluginError::Gone(_) | PluginError::Breach(_))) => {
                 entry.close(&error.to_string())
             }
@@ -160,9 +166,11 @@ pub(crate) async fn tell_missed(entry: Arc<Entry>, mut is_trial: bool) {
         lanes = entry.all_lanes() => lanes,
     };
     while let Some(request) = entry.next_missed(is_trial) {
-        let answering = answering(&entry, &request);
+        let terms = entry.terms();
+        let answering = answering(&entry, &terms, &request);
         let begun = Instant::now();
-        let mut owed = Owed { entry: Arc::clone(&entry), request, act: None, answering, begun, is_trial, _lane: lanes };
+        let mut owed =
+            Owed { entry: Arc::clone(&entry), terms, request, act: None, answering, begun, is_trial, _lane: lanes };
         let Some(answer) = owed.in_time().await else { return };
         let Some(answer) = answer else {
             entry.timed_out(&owed.request, begun, is_trial);
@@ -183,7 +191,7 @@ pub(crate) async fn tell_missed(entry: Arc<Entry>, mut is_trial: bool) {
             return;
         }
         if let Ok(reply) = outcome {
-            late::take(&entry, &owed.request, reply).await;
+            late::take(&entry, &owed.terms, &owed.request, reply).await;
         }
         is_trial = false;
         lanes = owed._lane;

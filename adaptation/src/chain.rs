@@ -23,24 +23,26 @@ use crate::policy::{Mode, OnTimeout};
 use crate::question::{Outcome, Refusal};
 use crate::records::{self, Notes};
 use crate::request::{Request, Subject};
-use crate::roster::Roster;
+use crate::roster::{Participant, Roster};
 use crate::shared::Shared;
 use crate::turns::Turn;
 use crate::validation::Validation;
 
 /// One request on its way.
 pub(crate) struct Chain {
-    shared: Arc<Shared>,
-    act: Arc<Act>,
-    shown: Shown,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) act: Arc<Act>,
+    /// Who takes part in the operation, on the terms that held when the request was made.
+    pub(crate) participants: Arc<Roster>,
+    pub(crate) shown: Shown,
     merging: Merging,
     notes: Notes,
     pub(crate) asking: Asking,
 }
 
 /// The request as the next plugin is shown it. As it is in the end, it is kept for those who hear of it later.
-struct Shown {
-    request: Arc<Request>,
+pub(crate) struct Shown {
+    pub(crate) request: Arc<Request>,
     act: Arc<Act>,
     /// Where in the operation, if plugins may change it.
     place: Option<usize>,
@@ -76,8 +78,14 @@ impl Asking {
         Self(Arc::new(Progress { place: AtomicUsize::new(NOBODY), seen, seen_behind }))
     }
 
-    fn is(&self, place: usize) {
+    /// The plugin at this place is asked, or waited for.
+    pub(crate) fn is(&self, place: usize) {
         self.0.place.store(place, Ordering::Relaxed);
+    }
+
+    /// Nobody is, any more.
+    pub(crate) fn is_nobody(&self) {
+        self.is(NOBODY);
     }
 
     /// The plugin at this place has seen the request.
@@ -121,7 +129,14 @@ pub(crate) struct Relayed {
 
 impl Chain {
     /// One that is made now.
-    pub(crate) fn new(shared: Arc<Shared>, act: Arc<Act>, event: Event, subject: Subject, merging: Merging) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        act: Arc<Act>,
+        participants: Arc<Roster>,
+        event: Event,
+        subject: Subject,
+        merging: Merging,
+    ) -> Self {
         let notes = Notes::new(Arc::clone(&shared));
         let asking = Asking::nobody();
         let before = Before::of(event, &act.pod, &subject);
@@ -130,7 +145,7 @@ impl Chain {
         let kept = if changes { Kept::InFlight } else { Kept::Request(Arc::clone(&request)) };
         let place = shared.asks(&act, event, before, kept, Some(asking.clone()));
         let shown = Shown { request, act: Arc::clone(&act), place: changes.then_some(place) };
-        Self { shared, act, shown, merging, notes, asking }
+        Self { shared, act, participants, shown, merging, notes, asking }
     }
 
     /// In which all that is said about the request is said.
@@ -142,7 +157,7 @@ impl Chain {
 
     /// Asks all of them while someone waits for it, and ends with the first that fails.
     pub(crate) async fn run(mut self) -> Result<Relayed, RelayError> {
-        let _turn = self.turn().await;
+        let _turn = self.turn_when_heard().await?;
         self.ask(|_| ()).await?;
         self.notes.came_true();
         Ok(Relayed { merging: self.merging, failed: None })
@@ -150,8 +165,8 @@ impl Chain {
 
     /// The same for a container to be created: what comes out is shown to validators.
     pub(crate) async fn create(mut self) -> Result<MergedCreate, RelayError> {
-        let _turn = self.turn().await;
-        let Some(mut validation) = Validation::of(&self.shared, &self.act.participants, &self.shown.request) else {
+        let _turn = self.turn_when_heard().await?;
+        let Some(mut validation) = Validation::of(&self.shared, &self.participants, &self.shown.request) else {
             self.ask(|_| ()).await?;
             self.notes.came_true();
             return Ok(self.merging.created());
@@ -185,13 +200,14 @@ impl Chain {
         outcome.await.unwrap_or(Relayed { merging: Merging::Nothing, failed: Some(RelayError::Stopped) })
     }
 
-    fn turn(&self) -> impl Future<Output = Turn> + use<> {
+    /// The turn of the pod, behind all who asked for it before.
+    pub(crate) fn turn(&self) -> impl Future<Output = Turn> + use<> {
         let (turns, pod) = (self.shared.turns.clone(), Arc::clone(&self.act.pod_id));
         async move { turns.take(pod).await }
     }
 
     async fn ask(&mut self, mut answered: impl FnMut(&PluginId)) -> Result<(), RelayError> {
-        let participants = Arc::clone(&self.act.participants);
+        let participants = Arc::clone(&self.participants);
         let pod = self.shown.request.pod_shared();
         for (place, entry) in participants.subscribed(self.shown.request.event(), &pod.namespace) {
             self.asking.is(place);
@@ -203,7 +219,7 @@ impl Chain {
     }
 
     async fn ask_anyway(&mut self) -> Option<RelayError> {
-        let participants = Arc::clone(&self.act.participants);
+        let participants = Arc::clone(&self.participants);
         let pod = self.shown.request.pod_shared();
         let mut failed = None;
         for (place, entry) in participants.subscribed(self.shown.request.event(), &pod.namespace) {
@@ -217,9 +233,9 @@ impl Chain {
     }
 
     /// Asks one of them. Says whether it answered.
-    async fn ask_one(&mut self, place: usize, entry: &Arc<Entry>) -> Result<bool, RelayError> {
+    async fn ask_one(&mut self, place: usize, entry: &Participant) -> Result<bool, RelayError> {
         let begun = Instant::now();
-        let part = Part { act: Some(&self.act), asking: Some((&self.asking, place)) };
+        let part = Part::Of { act: &self.act, asking: &self.asking, place };
         match entry.ask(&self.shown.request, part).await {
             Ok(reply) => self.take(entry, reply, begun.elapsed()).map(|()| true),
             Err(cause) => self.go_without(entry, begun.elapsed(), cause).map(|()| false),
@@ -227,18 +243,18 @@ impl Chain {
     }
 
     /// Goes on without a plugin's answer, unless the request fails for that.
-    fn go_without(&mut self, entry: &Entry, took: Duration, cause: Cause) -> Result<(), RelayError> {
+    pub(crate) fn go_without(&mut self, entry: &Participant, took: Duration, cause: Cause) -> Result<(), RelayError> {
         self.notes.failed(entry, &self.shown.request, took, &cause);
         self.decide(entry, cause).map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     /// Takes an answer into account.
-    fn take(&mut self, entry: &Arc<Entry>, reply: Reply, took: Duration) -> Result<(), RelayError> {
+    fn take(&mut self, entry: &Participant, reply: Reply, took: Duration) -> Result<(), RelayError> {
         let event = self.shown.request.event();
         self.shared.watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
         let evictions = records::evictions(&reply).to_vec();
         let outcome = self.merge(entry, reply);
-        let occasion = || records::occasion(entry, &self.shown.request, Some(took));
+        let occasion = || records::occasion(entry, &entry.terms, &self.shown.request, Some(took));
         match outcome {
             Some(Outcome::Applied(applied) | Outcome::Shadow(Ok(applied))) => {
                 self.notes.reply(occasion, applied, evictions);
@@ -261,22 +277,22 @@ impl Chain {
     }
 
     /// Merges an answer, and shows the next plugin what comes out.
-    fn merge(&mut self, entry: &Entry, reply: Reply) -> Option<Outcome> {
+    fn merge(&mut self, entry: &Participant, reply: Reply) -> Option<Outcome> {
         if !self.merging.may_change(&reply) {
-            return self.merging.take(&entry.policy, &entry.id, reply);
+            return self.merging.take(entry.terms.policy(), &entry.id, reply);
         }
         // What nobody else looks at is changed where it lies, so we do not look at it, either.
         let before = self.shown.request.made_bytes();
         self.shown.request = Arc::new(self.shown.request.with(Subject::Pod, None));
-        let outcome = self.merging.take(&entry.policy, &entry.id, reply);
+        let outcome = self.merging.take(entry.terms.policy(), &entry.id, reply);
         let is_same = !matches!(&outcome, Some(Outcome::Applied(applied)) if applied.view_changed());
         self.shown.request = Arc::new(self.shown.request.with(self.merging.shown(), before.filter(|_| is_same)));
         outcome
     }
 
     /// Whether a request fails for this cause, as the policy says, or goes on without the plugin.
-    fn decide(&self, entry: &Entry, cause: Cause) -> Option<Failure> {
-        let policy = &entry.policy;
+    fn decide(&self, entry: &Participant, cause: Cause) -> Option<Failure> {
+        let policy = entry.terms.policy();
         let fails = match &cause {
             Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. })
             | Cause::NotAllowed(_)
@@ -293,9 +309,9 @@ impl Chain {
         fails.then(|| Failure::new(&entry.id, self.shown.request.event(), cause))
     }
 
-    fn is_exempt(&self) -> bool {
+    pub(crate) fn is_exempt(&self) -> bool {
         let container = self.shown.request.container().map(|container| &*container.name);
-        self.shared.requirements.is_exempt(self.shown.request.pod(), container)
+        self.participants.regime().requirements.is_exempt(self.shown.request.pod(), container)
     }
 }
 

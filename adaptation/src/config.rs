@@ -1,14 +1,28 @@
 //! Everything that can be set, for whoever runs an adaptation.
 //!
-//! A runtime's author writes a [`Config`] as a struct literal. An operator writes TOML, for which see
-//! [`Config::from_toml`].
+//! A runtime's author writes a [`Config`] as a struct literal. An operator writes a file, which [`Config::load`] reads:
+//!
+//! | file | read by |
+//! |---|---|
+//! | a table of our own, with containerd's names | [`Config::from_toml`] |
+//! | containerd's `config.toml` | [`Config::from_toml`] |
+//! | CRI-O's `crio.conf`, or a file of `crio.conf.d` | [`Config::from_toml`], [`Config::from_crio`] |
+//! | `/etc/nri/nri.conf`, which NRI had up to 0.2 | [`Config::from_nri_conf`] |
+//!
+//! What differs from one that is in use can be [reloaded](crate::Adaptation::reload), or
+//! [needs a restart](Config::changes_that_need_a_restart).
 
 mod containerd;
+mod crio;
 mod error;
 mod file;
 mod lines;
+mod load;
+mod nri_conf;
+mod restart;
 #[cfg(test)]
 mod tests;
+mod upstream;
 mod validator;
 
 use std::path::PathBuf;
@@ -17,6 +31,7 @@ use std::time::Duration;
 use nri_proto::{defaults, version};
 
 pub use self::error::ConfigError;
+pub use self::load::LoadError;
 pub use self::validator::DefaultValidator;
 use crate::policy::{Exemptions, Namespaces, Policies};
 pub use crate::settings::{Fault, Problem};
@@ -71,7 +86,7 @@ pub struct Config {
     pub source_timeout: Duration,
     /// How long an [operation](crate::Operation) may be open. One that still is then is reported, and nobody waits for it any more.
     pub operation_timeout: Duration,
-    /// How many bytes the [ledger](crate::ledger) may take.
+    /// How many bytes the [ledger](crate::ledger) may take. A change of a field takes about 400 of them.
     pub history_bytes: usize,
     /// What becomes of plugins that are slow, silent or absent.
     pub policies: Policies,
@@ -101,7 +116,7 @@ impl Default for Config {
             shutdown_grace: Duration::from_secs(1),
             source_timeout: Duration::from_secs(30),
             operation_timeout: Duration::from_secs(300),
-            history_bytes: 1 << 20,
+            history_bytes: 384 << 10,
             policies: Policies::default(),
             required_exempt_namespaces: Namespaces::system(),
             default_validator: None,

@@ -21,8 +21,9 @@ use tokio_util::sync::CancellationToken;
 use ttrpc::r#async::{MethodHandler, Service, TtrpcContext};
 use ttrpc::{Code, get_status};
 
-use crate::adaptation::{AdmitError, admit};
+use crate::admission::{AdmitError, admit};
 use crate::budget;
+use crate::entry::Origin;
 use crate::plugin::Plugin;
 use crate::policy::Declared;
 use crate::remote::Remote;
@@ -85,13 +86,15 @@ pub(crate) async fn take_in(
     [requests, served]: [Channel; 2],
     launched: Option<Launched>,
 ) -> Result<Arc<dyn Plugin>, ConnectError> {
+    let origin = if launched.is_some() { Origin::Launched } else { Origin::Connected };
     let (known, config) = launched.map(|Launched { id, config }| (id, config)).unzip();
     let (register, registered) = oneshot::channel();
     let front = Arc::new(Front::new(Arc::clone(&shared), Arc::clone(&mux), known, register));
     let services = Arc::new(services(&front));
     let mut serving = shared.tasks.spawn(serve(served, services, FROM_A_PLUGIN, front.leaving.clone()));
 
-    let becoming = become_plugin(&shared, &mux, Client::new(requests), registered, config.unwrap_or_default());
+    let becoming =
+        become_plugin(&shared, &mux, Client::new(requests), registered, (config.unwrap_or_default(), origin));
     let outcome = tokio::select! {
         outcome = AssertUnwindSafe(becoming).catch_unwind() => {
             // The runtime's own code is asked for what there is. The connection ends in any case.
@@ -133,7 +136,7 @@ async fn become_plugin(
     mux: &Arc<Mux>,
     client: Client,
     registered: oneshot::Receiver<Result<PluginId, String>>,
-    config: String,
+    (config, origin): (String, Origin),
 ) -> Result<Arc<dyn Plugin>, ConnectError> {
     let id = tokio::select! {
         biased;
@@ -148,10 +151,10 @@ async fn become_plugin(
     if !shared.has_room_for(&id) {
         return Err(ConnectError::Full(shared.config.max_plugins));
     }
-    let policy = shared.config.policies.effective(&id, Declared::default()).policy;
+    let policy = shared.roster().regime().policies.effective(&id, Declared::default()).policy;
     let plugin: Arc<dyn Plugin> =
         Arc::new(Remote::new(Arc::clone(mux), client, policy.request_timeout, policy.sync_timeout));
-    admit(shared, id, Arc::clone(&plugin), config).await?;
+    admit(shared, id, Arc::clone(&plugin), config, origin).await?;
     Ok(plugin)
 }
 
@@ -263,7 +266,7 @@ impl MethodHandler for UpdateContainers {
         let api::UpdateContainersRequest { update, evict, special_fields: _ } = wanted;
         let updates = update.into_iter().map(Update::from).collect();
         let evictions = evict.into_iter().map(Eviction::from).collect();
-        let policy = self.0.shared.config.policies.effective(&plugin, Declared::default()).policy;
+        let policy = self.0.shared.roster().regime().policies.effective(&plugin, Declared::default()).policy;
         let failed = Unasked { updates, evictions }.apply(&self.0.shared, &plugin, &policy).await;
         let failed = failed.map_err(|undone| undone_refusal(&undone))?;
         let failed = failed.into_iter().map(Into::into).collect();

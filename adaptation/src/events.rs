@@ -1,5 +1,7 @@
 //! What is seen from outside: metrics, and a stream of what happened.
 
+mod outbox;
+
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +10,7 @@ use nri_proto::{Event, EventMask, PluginId};
 use tokio::sync::broadcast;
 use tracing::{info, warn};
 
+use self::outbox::{News, Outbox};
 use crate::cause::Cause;
 use crate::health::State;
 use crate::plugin::Reply;
@@ -67,6 +70,10 @@ pub struct NoMetrics;
 impl Metrics for NoMetrics {}
 
 /// Something that happened.
+///
+/// Of one plugin it is told in order: that it has joined, which states it is in, that it is closed, and only then that another one of its id
+/// has joined. A plugin that is closed without having joined was not let in. Requests are another matter: one that was replaced may still be
+/// asked, in operations that it takes part in.
 #[derive(Clone, Debug)]
 pub enum Happening {
     /// A plugin was let in, and is asked from now on.
@@ -74,6 +81,15 @@ pub enum Happening {
         /// The plugin.
         plugin: PluginId,
         /// What it subscribed to.
+        events: EventMask,
+        /// The policy that holds for it, and where each part of it comes from.
+        policy: String,
+    },
+    /// Another policy holds for a plugin since a [reload](crate::Adaptation::reload).
+    Policy {
+        /// The plugin.
+        plugin: PluginId,
+        /// What it subscribed to, as far as it may see it now.
         events: EventMask,
         /// The policy that holds for it, and where each part of it comes from.
         policy: String,
@@ -165,6 +181,7 @@ pub(crate) struct Watchers {
     happenings: broadcast::Sender<Happening>,
     /// Without those that come with each request.
     rare: broadcast::Sender<Happening>,
+    outbox: Arc<Outbox>,
 }
 
 impl Debug for Watchers {
@@ -175,7 +192,8 @@ impl Debug for Watchers {
 
 impl Watchers {
     pub(crate) fn new(metrics: Arc<dyn Metrics>) -> Self {
-        Self { metrics, happenings: broadcast::Sender::new(BEHIND), rare: broadcast::Sender::new(BEHIND) }
+        let (happenings, rare) = (broadcast::Sender::new(BEHIND), broadcast::Sender::new(BEHIND));
+        Self { metrics, happenings, rare, outbox: Arc::default() }
     }
 
     pub(crate) fn metrics(&self) -> &dyn Metrics {
@@ -217,10 +235,39 @@ impl Watchers {
 
     /// Tells, logs and counts what does not happen with each request.
     pub(crate) fn tell(&self, happening: Happening) {
+        self.note(happening);
+        self.flush();
+    }
+
+    /// Something is to be told behind all that was noted before. Under the lock under which it has happened; told it is without.
+    pub(crate) fn note(&self, happening: Happening) {
+        self.outbox.push(News::Happening(happening));
+    }
+
+    /// The plugins are others now.
+    pub(crate) fn note_order(&self, order: Vec<PluginId>) {
+        self.outbox.push(News::Order(order));
+    }
+
+    /// Tells what was noted.
+    pub(crate) fn flush(&self) {
+        self.outbox.empty(|news| match news {
+            News::Happening(happening) => self.publish(happening),
+            News::Order(order) => {
+                self.metrics.plugins(order.len());
+                info!(?order, "plugins are asked in this order");
+            }
+        });
+    }
+
+    fn publish(&self, happening: Happening) {
         match &happening {
             Happening::Joined { plugin, events, policy } => {
                 info!(%plugin, %events, policy, "plugin joined");
                 self.metrics.state(plugin, State::Active);
+            }
+            Happening::Policy { plugin, events, policy } => {
+                info!(%plugin, %events, policy, "another policy holds for a plugin");
             }
             Happening::Late { plugin, event, took } => {
                 warn!(%plugin, event = event.rpc(), ?took, "plugin answered too late, its answer is not applied");

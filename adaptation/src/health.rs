@@ -101,6 +101,11 @@ impl Health {
         }
     }
 
+    /// From now on these rules hold. What was counted so far still counts.
+    pub fn follow(&mut self, rules: Rules) {
+        self.rules = rules;
+    }
+
     /// Its state.
     #[must_use]
     pub fn state(&self) -> State {
@@ -227,15 +232,19 @@ impl Health {
         if self.strikes < self.rules.strikes {
             return Effect::Strike;
         }
-        match self.rules.keep_connected {
-            true => self.suspend(now),
-            false => self.become_state(State::Closed),
-        }
+        self.lose_patience(now)
     }
 
     fn fail_trial(&mut self, now: Instant) -> Effect {
         self.struck += 1;
-        self.suspend(now)
+        self.lose_patience(now)
+    }
+
+    fn lose_patience(&mut self, now: Instant) -> Effect {
+        match self.rules.keep_connected {
+            true => self.suspend(now),
+            false => self.close(),
+        }
     }
 
     fn suspend(&mut self, now: Instant) -> Effect {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nri_proto::PluginId;
 use tokio::time::timeout;
 
-use crate::adaptation::AdmitError;
+use crate::admission::AdmitError;
 use crate::entry::Entry;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
@@ -69,14 +69,15 @@ impl<'a> Join<'a> {
             true => Default::default(),
             false => touched,
         };
-        Ok(touched.put_back(snapshot).seen_by(&entry.policy.namespaces))
+        let (snapshot, hidden) = touched.put_back(snapshot);
+        Ok(snapshot.seen_by(&entry.terms().policy().namespaces, &hidden))
     }
 
     /// Tells it what has happened since. False if that is more than was kept.
     pub(crate) async fn catch_up(&self) -> Result<bool, AdmitError> {
         let Self { shared: _, entry } = self;
         // What is left after that is told as to one that was silent.
-        let _ = timeout(entry.policy.sync_timeout, entry.catches_up()).await;
+        let _ = timeout(entry.terms().policy().sync_timeout, entry.catches_up()).await;
         if entry.closed.is_cancelled() {
             return Err(AdmitError::Closed { plugin: entry.id.clone(), reason: entry.reason().to_owned() });
         }

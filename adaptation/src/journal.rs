@@ -177,6 +177,19 @@ impl Journal {
         self.items.iter().any(|item| !matches!(item, Item::Ready { .. }) && item.pod() == pod)
     }
 
+    /// Whether something about this pod waits for the end of other operations than this one, which cannot wait for itself.
+    pub(crate) fn holds_for_others(&self, pod: &str, act: ActId) -> bool {
+        self.holds(pod) && !self.waits_for(act)
+    }
+
+    /// Whether something waits for the end of this operation.
+    pub(crate) fn waits_for(&self, act: ActId) -> bool {
+        self.items.iter().any(|item| match item {
+            Item::Open { act: of, .. } | Item::Held { act: of, .. } => *of == act,
+            Item::Ready { .. } => false,
+        })
+    }
+
     /// The first one that waits for no operation about its pod.
     fn next(&self) -> Option<usize> {
         let mut held = HashSet::new();
@@ -227,7 +240,7 @@ impl Item {
 }
 
 /// Whether a plugin is told something that was asked in an operation, of which it has seen nothing but `asked`.
-fn is_told(request: &Request, asked: &[Arc<Request>], outcome: Outcome) -> bool {
+pub(crate) fn is_told(request: &Request, asked: &[Arc<Request>], outcome: Outcome) -> bool {
     match outcome {
         Outcome::Committed => true,
         Outcome::Failed => !gates(request.event()) && !asked.iter().any(|other| begins(other, request)),

@@ -8,38 +8,39 @@ use crate::entry::Entry;
 use crate::ledger::What;
 use crate::merge::Touch;
 use crate::plugin::Reply;
-use crate::policy::NotAllowed;
+use crate::policy::{NotAllowed, Policy};
 use crate::records;
 use crate::request::Request;
+use crate::terms::Terms;
 use crate::unasked::Unasked;
 
 /// Has the runtime make what of a late answer can still be made: limits, those of others too, and evictions. The rest is
 /// recorded as too late.
-pub(crate) async fn take(entry: &Arc<Entry>, request: &Request, reply: Reply) {
+pub(crate) async fn take(entry: &Arc<Entry>, terms: &Terms, request: &Request, reply: Reply) {
     let shared = &entry.shared;
     shared.watchers.metrics().adjustments(&entry.id, request.event().rpc(), &reply);
     let container = request.container().map(|container| &*container.id).unwrap_or_default();
-    if let Err(not_allowed) = check(entry, container, &reply) {
-        shared.records.refused(&records::occasion(entry, request, None), &not_allowed.into());
+    if let Err(not_allowed) = check(terms.policy(), container, &reply) {
+        shared.records.refused(&records::occasion(entry, terms, request, None), &not_allowed.into());
         return;
     }
     let (wanted, rest) = split(container, reply);
     if let Some(CreateReply { adjustment: Some(adjustment), .. }) = &rest {
         let touches = Touch::of_adjustment(adjustment);
         if !touches.is_empty() {
-            let occasion = records::occasion(entry, request, None);
+            let occasion = records::occasion(entry, terms, request, None);
             shared.records.ledger().record(&occasion, What::late(touches));
         }
     }
     if !wanted.updates.is_empty() || !wanted.evictions.is_empty() {
         // What fails of it is logged and recorded.
-        let _ = wanted.apply_allowed(shared, &entry.id, &entry.policy).await;
+        let _ = wanted.apply_allowed(shared, &entry.id, terms.policy()).await;
     }
 }
 
 /// Whether the plugin may have what it wants, by the rules of the question.
-fn check(entry: &Entry, container: &str, reply: &Reply) -> Result<(), NotAllowed> {
-    let allow = &entry.policy.allow;
+fn check(policy: &Policy, container: &str, reply: &Reply) -> Result<(), NotAllowed> {
+    let allow = &policy.allow;
     match reply {
         Reply::Create(reply) => allow.check_create(reply),
         Reply::Update(reply) => allow.check_update(reply, container),

@@ -4,11 +4,12 @@
 //! - `supervisor.rs` keeps one program running, with a pause between (`backoff.rs`); `lineage.rs` knows which of two
 //!   programs of one name is the newer one.
 //! - `instance.rs` is one run of it: a process (`process.rs`), its configuration (`drop_in.rs`), what it writes
-//!   (`output.rs`).
+//!   (`output.rs`). What reads from the disk goes through `disk.rs`, which waits in time.
 
 mod backoff;
 mod changes;
 mod directory;
+mod disk;
 mod drop_in;
 mod error;
 mod instance;
@@ -19,6 +20,7 @@ mod process;
 mod supervisor;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::mpsc;
 
@@ -29,12 +31,38 @@ use crate::shared::Shared;
 
 /// Launches what is in the directory, and looks after it until the adaptation stops. Returns when each plugin that is there now
 /// has joined, or has failed to for the first time.
-pub(crate) async fn launch(shared: &Arc<Shared>) -> Result<(), LaunchError> {
-    let Some(dir) = shared.config.plugin_path.clone() else { return Ok(()) };
+pub(crate) async fn launch(shared: &Arc<Shared>, launched: &AtomicBool) -> Result<(), LaunchError> {
+    let attempt = Attempt::begin(launched)?;
+    let Some(dir) = shared.config.plugin_path.clone() else {
+        attempt.succeeds();
+        return Ok(());
+    };
     let (tried, mut all_tried) = mpsc::channel(1);
     let keeper = Keeper::start(Arc::clone(shared), dir, tried).await?;
     shared.spawn(keeper.run());
+    attempt.succeeds();
     // Nothing is sent: each that still tries for the first time has a sender.
     let _ = all_tried.recv().await;
     Ok(())
+}
+
+/// One attempt to launch plugins. If nothing comes of it, for whatever reason, there may be another.
+struct Attempt<'a>(Option<&'a AtomicBool>);
+
+impl<'a> Attempt<'a> {
+    fn begin(launched: &'a AtomicBool) -> Result<Self, LaunchError> {
+        if launched.swap(true, Ordering::Relaxed) { Err(LaunchError::Twice) } else { Ok(Self(Some(launched))) }
+    }
+
+    fn succeeds(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if let Some(launched) = self.0 {
+            launched.store(false, Ordering::Relaxed);
+        }
+    }
 }

@@ -6,17 +6,28 @@ use tokio::time::timeout;
 
 use crate::entry::Entry;
 
-/// Lets a plugin go: it answers what it was asked, hears that it is to go, and is closed. Each of them has its limit, and
-/// all of it ends when the adaptation stops.
+/// Lets a plugin go that is not asked any more in operations that begin now: those that it takes part in ask it to their end, it answers what it
+/// was asked, hears that it is to go, and is closed. Each of them has its limit, and all of it ends when the adaptation stops.
 pub(crate) async fn leave(entry: Arc<Entry>, reason: &str) {
+    // Without one that is required, what is under way fails.
+    let terms = entry.terms();
+    let policy = terms.policy();
+    let limit = if policy.required { policy.join_timeout } else { policy.request_timeout };
     let parting = async {
+        // Whatever is still open then does without it.
+        let _ = timeout(limit, entry.shared.takes_no_part(&entry)).await;
         // Whoever waits to ask it is told when it is closed. Its lanes are not given back before.
-        let lanes = timeout(entry.request_timeout(), entry.all_lanes()).await;
+        let lanes = timeout(policy.request_timeout, entry.all_lanes()).await;
         if lanes.is_ok() {
             // It is closed all the same.
             let _ = timeout(entry.shared.config.shutdown_grace, entry.plugin.shutdown()).await;
         }
     };
-    entry.shared.stopping.run_until_cancelled(parting).await;
+    tokio::select! {
+        biased;
+        () = entry.shared.stopping.cancelled() => {}
+        () = entry.closed.cancelled() => {}
+        () = parting => {}
+    }
     entry.close(reason);
 }

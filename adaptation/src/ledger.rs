@@ -86,7 +86,11 @@ impl Ledger {
 
     /// Records what a plugin did or did not do.
     pub fn record(&mut self, occasion: &Occasion, what: What) {
-        let mut entry = Entry { sequence: self.recorded, occasion: occasion.clone(), what, is_cut: false };
+        self.record_of(&Arc::new(occasion.clone()), what);
+    }
+
+    fn record_of(&mut self, occasion: &Arc<Occasion>, what: What) {
+        let mut entry = Entry { sequence: self.recorded, occasion: Arc::clone(occasion), what, is_cut: false };
         self.recorded += 1;
         entry.strip();
         let mut cost = entry.cost();
@@ -97,6 +101,14 @@ impl Ledger {
         if cost > self.limit {
             return;
         }
+        // What it shares with the one before it goes when it goes.
+        if let Some((last, last_cost)) = self.entries.back_mut()
+            && Arc::ptr_eq(&last.occasion, &entry.occasion)
+        {
+            let shared = entry.occasion.cost();
+            *last_cost -= shared;
+            self.bytes -= shared;
+        }
         self.bytes += cost;
         self.entries.push_back((Arc::new(entry), cost));
         self.forget();
@@ -105,23 +117,27 @@ impl Ledger {
     /// Records what came of a reply: each change, and each thing that was not used.
     pub fn record_applied(&mut self, occasion: &Occasion, applied: Applied) {
         let Applied { changes, dropped } = applied;
-        let mut occasion = occasion.clone();
-        let own = occasion.container.clone();
+        let own = Arc::new(occasion.clone());
+        let mut of_other = Arc::clone(&own);
         for Changed { container, field, key, before, after } in changes {
+            let what = What::Changed(Change { field, key, before, after });
             match container {
-                Some(other) if occasion.container.as_deref() == Some(&*other) => {}
-                Some(other) => occasion.container = Some(other.into()),
-                None => occasion.container.clone_from(&own),
+                None => self.record_of(&own, what),
+                Some(other) => {
+                    if of_other.container.as_deref() != Some(&*other) {
+                        of_other = Arc::new(own.of_container(&other));
+                    }
+                    self.record_of(&of_other, what);
+                }
             }
-            self.record(&occasion, What::Changed(Change { field, key, before, after }));
         }
         for dropped in dropped {
-            occasion.container = match &dropped {
-                Dropped::Unread(_) => own.clone(),
-                Dropped::Update(conflict) => Some(conflict.container.as_str().into()),
-                Dropped::DeviceRules { container } => Some(container.as_str().into()),
+            let of_dropped = match &dropped {
+                Dropped::Unread(_) => Arc::clone(&own),
+                Dropped::Update(conflict) => Arc::new(own.of_container(&conflict.container)),
+                Dropped::DeviceRules { container } => Arc::new(own.of_container(container)),
             };
-            self.record(&occasion, What::Dropped(dropped));
+            self.record_of(&of_dropped, What::Dropped(dropped));
         }
     }
 
@@ -161,7 +177,8 @@ impl Ledger {
         self.recorded - self.entries.len() as u64
     }
 
-    /// How many bytes it takes. What entries share is counted for each of them, so it may take less.
+    /// How many bytes it takes. What the entries of different replies share is counted for each of them, so it may take
+    /// less.
     #[must_use]
     pub fn n_bytes(&self) -> usize {
         self.bytes

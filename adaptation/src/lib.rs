@@ -96,6 +96,7 @@
 
 mod act;
 mod adaptation;
+mod admission;
 mod asked;
 mod before;
 mod budget;
@@ -115,13 +116,17 @@ mod launch;
 mod leaving;
 pub mod ledger;
 mod listener;
+mod membership;
 pub mod merge;
 mod merging;
 mod operation;
 pub mod plugin;
 pub mod policy;
 mod question;
+mod readiness;
 mod records;
+mod regime;
+mod reload;
 mod remote;
 pub mod request;
 mod requirements;
@@ -131,18 +136,22 @@ mod shared;
 pub mod snapshot;
 pub mod socket;
 mod source;
+mod terms;
 mod turns;
 mod unasked;
 mod undo;
 mod validation;
+mod wait;
 
-pub use adaptation::{Adaptation, AdmitError, PluginStatus};
+pub use adaptation::{Adaptation, PluginStatus};
+pub use admission::AdmitError;
 pub use cause::{Cause, Failure, RelayError, StopError};
 pub use config::Config;
 pub use events::{Happening, Metrics, NoMetrics};
 pub use launch::LaunchError;
 pub use operation::{Notice, Operation};
 pub use plugin::Plugin;
+pub use readiness::{Absence, Demand, Missing, NotReady};
 pub use source::{Source, SourceError};
 
 #[cfg(test)]

@@ -54,7 +54,9 @@ pub enum Notice {
 /// One act of the runtime in flight. All requests of the act are made on it, so that the same
 /// plugins take part in all of them.
 ///
-/// Requests about one pod go one after the other, in the order in which they were made.
+/// Requests about one pod go one after the other, in the order in which they were made. There is one exception: a request that cannot do without a
+/// required plugin waits, up to its `join_timeout`, until the plugin has heard how the operations about the pod ended that it missed. Only then does it take its place
+/// in that order, so those operations can go on meanwhile, and whatever need not wait. Requests that wait keep the order among themselves.
 ///
 /// It ends in one of two ways. [`Operation::commit`] says that what the runtime's [`Source`](crate::Source) shows includes what came of it, which
 /// it must not before the first request was made. To drop it without that is to say that the act failed: then all is as it was before. Plugins that were
@@ -73,8 +75,8 @@ pub struct Operation {
 }
 
 impl Operation {
-    pub(crate) fn new(shared: Arc<Shared>, pod: Pod) -> Self {
-        Self { shared, pod: Arc::new(pod), act: OnceLock::new(), deadline: None }
+    pub(crate) fn new(shared: Arc<Shared>, pod: Arc<Pod>) -> Self {
+        Self { shared, pod, act: OnceLock::new(), deadline: None }
     }
 
     /// With a deadline of the caller's own. It costs a plugin nothing that is asked when it is over, unless
@@ -118,20 +120,18 @@ impl Operation {
     /// As [`Operation::notify`]; plugins that want contrary things; a validator that does not accept.
     pub async fn create_container(&self, container: Container) -> Result<MergedCreate, RelayError> {
         let event = Event::CreateContainer;
-        let act = self.act(event, Some(&container)).await?;
-        let (participants, namespace) = (&act.participants, &*self.pod.namespace);
-        if !participants.has_subscriber(event, namespace)
-            && !validation::is_wanted(&self.shared, participants, namespace)
-        {
+        let (act, participants) = self.act(event, Some(&container)).await?;
+        let namespace = &*self.pod.namespace;
+        if !participants.has_subscriber(event, namespace) && !validation::is_wanted(&participants, namespace) {
             self.nobody_asks(act, event, subject(container));
             return Ok(MergedCreate::unchanged());
         }
         let (merging, subject) = Merging::create(container);
-        let chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), event, subject, merging);
+        let chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), participants, event, subject, merging);
         let (asking, span) = (chain.asking.clone(), chain.span());
         self.in_time(Box::pin(chain.create().instrument(span)))
             .await
-            .unwrap_or_else(|| Err(over(asking.who(participants, event))))
+            .unwrap_or_else(|| Err(over(asking.who(&act.participants, event))))
     }
 
     /// Asks plugins what they make of new limits of a container.
@@ -178,12 +178,12 @@ impl Operation {
 
     /// The one path of all requests.
     async fn relay(&self, event: Event, subject: Subject, merging: Merging) -> Result<Relayed, RelayError> {
-        let act = self.act(event, subject.container()).await?;
-        if !act.participants.has_subscriber(event, &self.pod.namespace) {
+        let (act, participants) = self.act(event, subject.container()).await?;
+        if !participants.has_subscriber(event, &self.pod.namespace) {
             self.nobody_asks(act, event, subject);
             return Ok(Relayed { merging, failed: None });
         }
-        let chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), event, subject, merging);
+        let chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), participants, event, subject, merging);
         let (asking, span) = (chain.asking.clone(), chain.span());
         let relayed = if gates(event) {
             self.in_time(Box::pin(chain.run().instrument(span))).await
@@ -200,15 +200,18 @@ impl Operation {
     }
 
     /// What is known of it, and who takes part. Those that the operator wants must be there before the first one is asked.
-    async fn act(&self, event: Event, container: Option<&Container>) -> Result<&Arc<Act>, RelayError> {
+    async fn act(&self, event: Event, container: Option<&Container>) -> Result<(&Arc<Act>, Arc<Roster>), RelayError> {
         self.shared.check_running()?;
-        if self.act.get().is_none() && self.is_anyone_wanted(event) {
+        if self.act.get().is_none() && gates(event) && is_anyone_wanted(&self.shared.roster(), event) {
             let waiting = Box::pin(self.wait_for_the_wanted(event, container));
             self.in_time(waiting).await.ok_or(RelayError::Deadline)?;
             self.shared.check_running()?;
         }
         let act = self.act.get_or_init(|| self.shared.begin(&self.pod));
-        let Some((key, event)) = self.missing(&act.participants, event, container) else { return Ok(act) };
+        let participants = self.shared.participants(act);
+        let Some((key, event)) = self.missing(&participants, event, container) else {
+            return Ok((act, participants));
+        };
         let occasion = records::occasion_of(key.as_str().into(), event, &self.pod, container);
         self.shared.records.ledger().record(&occasion, (&Cause::Absent).into());
         Err(Failure { plugin: key.as_str().to_owned(), event, cause: Cause::Absent }.into())
@@ -221,7 +224,8 @@ impl Operation {
             let arrived = self.shared.arrived.notified();
             tokio::pin!(arrived);
             arrived.as_mut().enable();
-            let Some((key, _)) = self.missing(&self.shared.roster(), event, container) else { return };
+            let roster = self.shared.roster();
+            let Some((key, _)) = self.missing(&roster, event, container) else { return };
             let Some(limit) = self.shared.join_timeout(key) else { return };
             if tokio::time::timeout_at(begun + limit, arrived).await.is_err() {
                 return;
@@ -229,19 +233,15 @@ impl Operation {
         }
     }
 
-    fn is_anyone_wanted(&self, event: Event) -> bool {
-        gates(event) && !self.shared.requirements.are_none()
-    }
-
     /// Who is wanted and not there, and what for.
-    fn missing(
+    fn missing<'r>(
         &self,
-        participants: &Roster,
+        participants: &'r Roster,
         event: Event,
         container: Option<&Container>,
-    ) -> Option<(&PluginKey, Event)> {
-        let Shared { requirements, .. } = &*self.shared;
-        if !self.is_anyone_wanted(event) {
+    ) -> Option<(&'r PluginKey, Event)> {
+        let requirements = &participants.regime().requirements;
+        if !is_anyone_wanted(participants, event) {
             return None;
         }
         let name = container.map(|container| &*container.name);
@@ -272,6 +272,11 @@ impl Drop for Operation {
     fn drop(&mut self) {
         self.end(Outcome::Failed);
     }
+}
+
+/// Whether anyone must be there for an event.
+fn is_anyone_wanted(participants: &Roster, event: Event) -> bool {
+    gates(event) && !participants.regime().requirements.are_none()
 }
 
 /// The caller's deadline was over while this plugin was asked about this.

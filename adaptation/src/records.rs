@@ -14,7 +14,9 @@ use crate::plugin::Reply;
 use crate::policy::Mode;
 use crate::question::Refusal;
 use crate::request::Request;
+use crate::roster::Participant;
 use crate::shared::Shared;
+use crate::terms::Terms;
 
 /// The ledger of one adaptation.
 pub(crate) struct Records(Mutex<Ledger>);
@@ -34,8 +36,8 @@ impl Records {
     }
 
     /// An answer that came when nobody waited for it any more.
-    pub(crate) fn late(&self, entry: &Entry, request: &Request, took: Duration, reply: &Reply) {
-        self.ledger().record(&occasion(entry, request, Some(took)), What::late(touches(reply)));
+    pub(crate) fn late(&self, entry: &Entry, terms: &Terms, request: &Request, took: Duration, reply: &Reply) {
+        self.ledger().record(&occasion(entry, terms, request, Some(took)), What::late(touches(reply)));
     }
 
     /// Updates and evictions that a plugin asks for by itself.
@@ -93,12 +95,12 @@ impl Notes {
 
     /// A plugin without a say. Of ends and of what has happened a plugin that is silent misses many: those would only
     /// push out what counts.
-    pub(crate) fn failed(&mut self, entry: &Entry, request: &Request, took: Duration, cause: &Cause) {
+    pub(crate) fn failed(&mut self, asked: &Participant, request: &Request, took: Duration, cause: &Cause) {
         let is_passed_over = matches!(cause, Cause::PassedOver(_));
         if is_passed_over && !gates(request.event()) {
             return;
         }
-        let occasion = occasion(entry, request, (!is_passed_over).then_some(took));
+        let occasion = occasion(asked, &asked.terms, request, (!is_passed_over).then_some(took));
         self.notes.push(Note::Fact { occasion, what: cause.into() });
     }
 
@@ -140,9 +142,9 @@ impl From<&Refusal> for What {
     }
 }
 
-/// A plugin that was asked something.
-pub(crate) fn occasion(entry: &Entry, request: &Request, took: Option<Duration>) -> Occasion {
-    let shadow = entry.policy.mode == Mode::Shadow;
+/// A plugin that was asked something, on these terms.
+pub(crate) fn occasion(entry: &Entry, terms: &Terms, request: &Request, took: Option<Duration>) -> Occasion {
+    let shadow = terms.policy().mode == Mode::Shadow;
     Occasion {
         took,
         shadow,

@@ -33,6 +33,16 @@ impl Requirements {
         self.required.is_empty() && self.validators.is_empty()
     }
 
+    /// Those that must be there.
+    pub(crate) fn required(&self) -> impl Iterator<Item = &PluginKey> {
+        self.required.iter().map(|demand| &demand.key)
+    }
+
+    /// Those that must validate.
+    pub(crate) fn validators(&self) -> impl Iterator<Item = &PluginKey> {
+        self.validators.iter().map(|demand| &demand.key)
+    }
+
     /// The first required plugin that is not there, unless the pod may do without.
     pub(crate) fn missing(
         &self,

@@ -1,20 +1,71 @@
 //! The plugins that there are, in the order in which they are asked.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use nri_proto::{Event, PluginId};
 
-use crate::entry::Entry;
+use crate::admission::AdmitError;
+use crate::cause::Cause;
+use crate::entry::{Entry, Origin, Part};
+use crate::health::State;
+use crate::plugin::Reply;
+use crate::regime::Regime;
+use crate::request::Request;
+use crate::terms::Terms;
 
-/// The plugins at one moment. It is never changed, only replaced.
-#[derive(Default)]
+/// The plugins at one moment, and what the operator says about them. It is never changed, only replaced.
 pub(crate) struct Roster {
-    entries: Vec<Arc<Entry>>,
+    regime: Arc<Regime>,
+    entries: Vec<Participant>,
+}
+
+/// A plugin, and the terms on which it takes part. The [entry](Entry::terms) may be on others by now.
+#[derive(Clone)]
+pub(crate) struct Participant {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) terms: Arc<Terms>,
+}
+
+impl Deref for Participant {
+    type Target = Arc<Entry>;
+
+    fn deref(&self) -> &Arc<Entry> {
+        &self.entry
+    }
+}
+
+impl Participant {
+    /// On the terms that hold now.
+    fn new(entry: &Arc<Entry>) -> Self {
+        Self { entry: Arc::clone(entry), terms: entry.terms() }
+    }
+
+    /// Asks it on the terms on which it takes part.
+    pub(crate) async fn ask(&self, request: &Arc<Request>, part: Part<'_>) -> Result<Reply, Cause> {
+        self.entry.ask_on(&self.terms, request, part).await
+    }
 }
 
 impl Roster {
+    /// No plugins.
+    pub(crate) fn new(regime: Arc<Regime>) -> Self {
+        Self { regime, entries: Vec::new() }
+    }
+
+    /// What the operator says.
+    pub(crate) fn regime(&self) -> &Arc<Regime> {
+        &self.regime
+    }
+
+    /// The same plugins, on the terms that hold now.
+    pub(crate) fn under(&self, regime: &Arc<Regime>) -> Self {
+        let entries = self.entries.iter().map(|participant| Participant::new(&participant.entry)).collect();
+        Self { regime: Arc::clone(regime), entries }
+    }
+
     /// All of them.
-    pub(crate) fn entries(&self) -> &[Arc<Entry>] {
+    pub(crate) fn entries(&self) -> &[Participant] {
         &self.entries
     }
 
@@ -23,8 +74,8 @@ impl Roster {
         &'r self,
         event: Event,
         namespace: &'r str,
-    ) -> impl Iterator<Item = (usize, &'r Arc<Entry>)> {
-        self.entries.iter().enumerate().filter(move |(_, entry)| entry.is_asked(event, namespace))
+    ) -> impl Iterator<Item = (usize, &'r Participant)> {
+        self.entries.iter().enumerate().filter(move |(_, participant)| participant.terms.is_asked(event, namespace))
     }
 
     /// Whether there are any of them.
@@ -34,7 +85,22 @@ impl Roster {
 
     /// Whether there is a plugin of this id.
     pub(crate) fn has(&self, id: &PluginId) -> bool {
-        self.entries.binary_search_by(|entry| entry.id.cmp(id)).is_ok()
+        self.place(id).is_ok()
+    }
+
+    /// Whether this very plugin is there.
+    pub(crate) fn contains(&self, entry: &Arc<Entry>) -> bool {
+        self.entries.iter().any(|other| Arc::ptr_eq(other, entry))
+    }
+
+    /// Whether there is none of this id, or one that gives way to it: that came in the same way, or is closed.
+    pub(crate) fn check_place(&self, id: &PluginId, origin: Origin) -> Result<(), AdmitError> {
+        let Ok(at) = self.place(id) else { return Ok(()) };
+        let there = &self.entries[at];
+        if there.origin == origin || there.state() == State::Closed {
+            return Ok(());
+        }
+        Err(AdmitError::Taken { plugin: id.clone(), origin: there.origin.to_string() })
     }
 
     /// Whether one of this id may be added, if there may be so many.
@@ -44,15 +110,15 @@ impl Roster {
 
     /// With one more. One that has the same id gives way, and is returned.
     pub(crate) fn with(&self, entry: &Arc<Entry>) -> (Self, Option<Arc<Entry>>) {
-        let mut entries = self.entries.clone();
-        let replaced = match entries.binary_search_by(|other| other.id.cmp(&entry.id)) {
-            Ok(at) => Some(std::mem::replace(&mut entries[at], Arc::clone(entry))),
+        let (mut entries, newcomer) = (self.entries.clone(), Participant::new(entry));
+        let replaced = match self.place(&entry.id) {
+            Ok(at) => Some(std::mem::replace(&mut entries[at], newcomer).entry),
             Err(at) => {
-                entries.insert(at, Arc::clone(entry));
+                entries.insert(at, newcomer);
                 None
             }
         };
-        (Self { entries }, replaced)
+        (Self { regime: Arc::clone(&self.regime), entries }, replaced)
     }
 
     /// Without this one, if it is there.
@@ -60,6 +126,10 @@ impl Roster {
         let at = self.entries.iter().position(|other| Arc::ptr_eq(other, entry))?;
         let mut entries = self.entries.clone();
         entries.remove(at);
-        Some(Self { entries })
+        Some(Self { regime: Arc::clone(&self.regime), entries })
+    }
+
+    fn place(&self, id: &PluginId) -> Result<usize, usize> {
+        self.entries.binary_search_by(|participant| participant.id.cmp(id))
     }
 }

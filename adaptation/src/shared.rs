@@ -1,7 +1,7 @@
 //! What everything in one adaptation shares.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,10 +10,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::info;
 
 use crate::act::{Act, Kept};
-use crate::adaptation::AdmitError;
 use crate::before::{Before, Touched};
 use crate::cause::RelayError;
 use crate::chain::Asking;
@@ -21,10 +19,9 @@ use crate::config::Config;
 use crate::entry::Entry;
 use crate::events::{Happening, Watchers};
 use crate::journal::{ActId, Outcome};
-use crate::leaving::leave;
 use crate::policy::{Declared, PluginKey};
 use crate::records::Records;
-use crate::requirements::Requirements;
+use crate::regime::Regime;
 use crate::roster::Roster;
 use crate::source::Source;
 use crate::turns::Turns;
@@ -34,17 +31,22 @@ pub(crate) struct Shared {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) watchers: Watchers,
     pub(crate) records: Records,
-    pub(crate) requirements: Requirements,
     pub(crate) turns: Turns,
+    /// Requests that wait for required plugins, by pod.
+    pub(crate) waiting: Turns,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
     /// Places for plugins that another one has replaced, and that may finish what they do.
-    leaving: Arc<Semaphore>,
+    pub(crate) leaving: Arc<Semaphore>,
     /// How many plugins are being synchronized.
     pub(crate) joining: watch::Sender<usize>,
     /// Rung when a plugin was let in, or was not.
     pub(crate) arrived: Notify,
+    /// Rung when an operation has ended that a plugin on its way out may take part in.
+    pub(crate) ended: Notify,
     plugins: Mutex<Plugins>,
+    /// The number of the regime of the roster.
+    regime: AtomicU64,
     /// How many snapshots are being taken.
     snapshots: AtomicUsize,
     handle: Handle,
@@ -69,22 +71,32 @@ pub(crate) enum Mistake {
 
 /// The plugins, and whether there may be more. One lock: a plugin is in the roster that is closed at the end, or not at all; and an
 /// operation has it among its participants, or among those who will hear of it.
-#[derive(Default)]
-struct Plugins {
-    roster: Arc<Roster>,
-    stopped: bool,
+pub(crate) struct Plugins {
+    pub(crate) roster: Arc<Roster>,
+    pub(crate) stopped: bool,
     /// Those who have registered and are not let in yet.
     arriving: Vec<PluginId>,
     /// Those for whom all that happens is kept.
-    joining: Vec<Joiner>,
+    pub(crate) joining: Vec<Joiner>,
     /// The operations that something was asked in.
-    open: HashMap<u64, Arc<Act>>,
+    pub(crate) open: HashMap<u64, Arc<Act>>,
     n_acts: u64,
+    /// How many plugins wait for the end of operations that they take part in.
+    pub(crate) n_leaving: usize,
+}
+
+impl Plugins {
+    /// None yet.
+    fn under(regime: Regime) -> Self {
+        let roster = Arc::new(Roster::new(Arc::new(regime)));
+        let (arriving, joining, open) = (Vec::new(), Vec::new(), HashMap::new());
+        Self { roster, stopped: false, arriving, joining, open, n_acts: 0, n_leaving: 0 }
+    }
 }
 
 /// A plugin that joins.
-struct Joiner {
-    entry: Arc<Entry>,
+pub(crate) struct Joiner {
+    pub(crate) entry: Arc<Entry>,
     /// What is touched while its snapshot is taken.
     touched: Option<Touched>,
 }
@@ -97,19 +109,22 @@ const LOOKS: u32 = 4;
 
 impl Shared {
     pub(crate) fn new(config: Config, source: Arc<dyn Source>, watchers: Watchers) -> Arc<Self> {
+        let regime = Regime::new(0, &config);
         Arc::new(Self {
             records: Records::new(config.history_bytes),
-            requirements: Requirements::of(&config),
             config,
             source,
             watchers,
             turns: Turns::default(),
+            waiting: Turns::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             leaving: Arc::new(Semaphore::new(MAX_LEAVING)),
             joining: watch::Sender::new(0),
             arrived: Notify::new(),
-            plugins: Mutex::default(),
+            ended: Notify::new(),
+            regime: AtomicU64::new(regime.number),
+            plugins: Mutex::new(Plugins::under(regime)),
             snapshots: AtomicUsize::new(0),
             #[cfg(test)]
             mistake: std::sync::OnceLock::new(),
@@ -144,6 +159,33 @@ impl Shared {
         act
     }
 
+    /// Those who take part in an operation, on the terms that hold now.
+    pub(crate) fn participants(&self, act: &Act) -> Arc<Roster> {
+        if act.participants.regime().number == self.regime.load(Ordering::Acquire) {
+            return Arc::clone(&act.participants);
+        }
+        let plugins = self.lock();
+        Arc::new(act.participants.under(plugins.roster.regime()))
+    }
+
+    /// From now on this is what the operator says. Returns how many plugins are asked on other terms for it.
+    pub(crate) fn reload(&self, config: &Config) -> usize {
+        let n_changed = {
+            let mut plugins = self.lock();
+            let regime = Arc::new(Regime::new(plugins.roster.regime().number + 1, config));
+            plugins.joining.iter().for_each(|joiner| _ = joiner.entry.adopt(&regime.policies));
+            let changed = plugins.roster.entries().iter().filter(|entry| entry.adopt(&regime.policies));
+            let n_changed = changed.inspect(|entry| self.watchers.note(entry.policy())).count();
+            plugins.roster = Arc::new(plugins.roster.under(&regime));
+            self.regime.store(regime.number, Ordering::Release);
+            n_changed
+        };
+        self.watchers.flush();
+        // Who waits for a plugin may wait for nobody now.
+        self.arrived.notify_waiters();
+        n_changed
+    }
+
     /// A request is made in an operation. Returns its place there.
     pub(crate) fn asks(
         &self,
@@ -164,7 +206,14 @@ impl Shared {
 
     /// An operation has ended. From now on a snapshot shows what came of it.
     pub(crate) fn end(self: &Arc<Self>, act: &Arc<Act>, outcome: Outcome) {
-        self.lock().open.remove(&act.id().0);
+        let is_waited_for = {
+            let mut plugins = self.lock();
+            plugins.open.remove(&act.id().0);
+            plugins.n_leaving > 0
+        };
+        if is_waited_for {
+            self.ended.notify_waiters();
+        }
         let undo = act.end(outcome).filter(|_| !self.stopping.is_cancelled());
         #[cfg(test)]
         let undo = undo.filter(|_| !self.makes(Mistake::UndoLost));
@@ -201,10 +250,16 @@ impl Shared {
         self.arrived.notify_waiters();
     }
 
+    /// Whether such a plugin has registered, and is not let in yet.
+    pub(crate) fn is_arriving(&self, is_meant: impl Fn(&PluginId) -> bool) -> bool {
+        self.lock().arriving.iter().any(is_meant)
+    }
+
     /// How long a request waits for such a plugin, if one is arriving.
     pub(crate) fn join_timeout(&self, key: &PluginKey) -> Option<Duration> {
-        let id = self.lock().arriving.iter().find(|id| key.matches(id)).cloned()?;
-        Some(self.config.policies.effective(&id, Declared::default()).policy.join_timeout)
+        let plugins = self.lock();
+        let id = plugins.arriving.iter().find(|id| key.matches(id))?;
+        Some(plugins.roster.regime().policies.effective(id, Declared::default()).policy.join_timeout)
     }
 
     /// A plugin joins: from now on all that happens is kept for it, and its snapshot is taken. False if the adaptation was stopped.
@@ -213,6 +268,7 @@ impl Shared {
         if plugins.stopped {
             return false;
         }
+        entry.adopt(&plugins.roster.regime().policies);
         entry.listens();
         self.snapshots.fetch_add(1, Ordering::SeqCst);
         let mut open: Vec<_> = plugins.open.values().cloned().collect();
@@ -250,54 +306,6 @@ impl Shared {
         }
     }
 
-    /// Whether a plugin may be added: there is room, or it takes another one's place.
-    pub(crate) fn has_room_for(&self, id: &PluginId) -> bool {
-        self.lock().roster.has_room_for(id, self.config.max_plugins)
-    }
-
-    /// Adds a plugin that is ready to be asked, and looks after it until it is gone.
-    ///
-    /// One of the same id gives way to it.
-    ///
-    /// # Errors
-    ///
-    /// The adaptation was stopped, or there are too many.
-    pub(crate) fn add(self: &Arc<Self>, entry: &Arc<Entry>) -> Result<(), AdmitError> {
-        let limit = self.config.max_plugins;
-        let replaced = {
-            let mut plugins = self.lock();
-            if plugins.stopped {
-                return Err(AdmitError::Stopped);
-            }
-            if !plugins.roster.has_room_for(&entry.id, limit) {
-                return Err(AdmitError::Full { plugin: entry.id.clone(), limit });
-            }
-            if !entry.joins() {
-                return Err(AdmitError::Overtaken { plugin: entry.id.clone() });
-            }
-            // An operation that begins now asks it, one that began before does not.
-            plugins.joining.retain(|joiner| !Arc::ptr_eq(&joiner.entry, entry));
-            let (with, replaced) = plugins.roster.with(entry);
-            plugins.roster = Arc::new(with);
-            replaced
-        };
-        self.order_changed();
-        if let Some(replaced) = replaced {
-            // Now, and not when it has left: the other one is there already.
-            let (plugin, reason) = (replaced.id.clone(), "another plugin of the same name took its place");
-            self.watchers.tell(Happening::Closed { plugin, reason: reason.to_owned() });
-            match Arc::clone(&self.leaving).try_acquire_owned() {
-                Ok(place) => self.spawn(async move {
-                    leave(replaced, reason).await;
-                    drop(place);
-                }),
-                Err(_) => replaced.close(reason),
-            }
-        }
-        self.spawn(Arc::clone(self).look_after(Arc::clone(entry)));
-        Ok(())
-    }
-
     /// Stops: no request is relayed and no plugin added any more. Returns those that there are.
     pub(crate) fn stop(&self) -> Arc<Roster> {
         self.stopping.cancel();
@@ -318,40 +326,7 @@ impl Shared {
         self.tasks.spawn_on(task, &self.handle);
     }
 
-    /// Waits until a plugin is gone, by itself or because it was closed, and removes it.
-    async fn look_after(self: Arc<Self>, entry: Arc<Entry>) {
-        tokio::select! {
-            reason = entry.plugin.gone() => entry.close(&reason.to_string()),
-            () = entry.closed.cancelled() => {}
-        }
-        let is_removed = {
-            let mut plugins = self.lock();
-            match plugins.roster.without(&entry) {
-                Some(without) => {
-                    plugins.roster = Arc::new(without);
-                    true
-                }
-                None => false,
-            }
-        };
-        if is_removed {
-            self.tell_closed(&entry);
-            self.order_changed();
-        }
-    }
-
-    fn tell_closed(&self, entry: &Entry) {
-        self.watchers.tell(Happening::Closed { plugin: entry.id.clone(), reason: entry.reason().to_owned() });
-    }
-
-    fn order_changed(&self) {
-        let roster = self.roster();
-        let order: Vec<&PluginId> = roster.entries().iter().map(|entry| &entry.id).collect();
-        self.watchers.metrics().plugins(order.len());
-        info!(?order, "plugins are asked in this order");
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Plugins> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Plugins> {
         self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -50,11 +50,13 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// What of it is in these namespaces.
-    pub(crate) fn seen_by(mut self, namespaces: &Namespaces) -> Self {
+    /// What of it is in these namespaces. Containers may also be in pods that are not shown yet.
+    pub(crate) fn seen_by(mut self, namespaces: &Namespaces, hidden: &[Pod]) -> Self {
         if *namespaces != Namespaces::all() {
-            self.pods.retain(|pod| namespaces.contains(&pod.namespace));
-            let pods: HashSet<&str> = self.pods.iter().map(|pod| &*pod.id).collect();
+            let is_seen = |pod: &Pod| namespaces.contains(&pod.namespace);
+            self.pods.retain(is_seen);
+            let hidden = hidden.iter().filter(|pod| is_seen(pod));
+            let pods: HashSet<&str> = self.pods.iter().chain(hidden).map(|pod| &*pod.id).collect();
             self.containers.retain(|container| pods.contains(&*container.pod_id));
         }
         self

@@ -32,6 +32,11 @@ impl Turns {
         turn
     }
 
+    /// Whether someone has the pod's turn, or waits for it.
+    pub(crate) fn has(&self, pod: &str) -> bool {
+        self.lock().contains_key(pod)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Queue>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

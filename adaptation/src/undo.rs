@@ -44,6 +44,13 @@ impl Begun {
         self.request.event() == other.event() && self.container() == id(other)
     }
 
+    /// A plugin has seen it, too.
+    pub(crate) fn is_seen_by(&mut self, entry: &Arc<Entry>) {
+        if !self.seen.iter().any(|other| Arc::ptr_eq(other, entry)) {
+            self.seen.push(Arc::clone(entry));
+        }
+    }
+
     /// The runtime itself may have told its end.
     pub(crate) fn ends_with(&mut self, request: &Request) {
         if self.container() != id(request) {
@@ -120,15 +127,16 @@ impl Undo {
             };
             let mut wanted = Vec::new();
             for (request, seen) in steps {
-                let (event, namespace) = (request.event(), &request.pod().namespace);
-                for entry in seen.iter().filter(|entry| entry.is_asked(event, namespace) && !act.is_unseen_by(entry)) {
-                    wanted.extend(tell(entry, &request).await.map(|updates| (Arc::clone(entry), updates)));
+                // Who has seen it hears of its end, also if it is not to see such pods any more.
+                let is_told = |entry: &&Arc<Entry>| entry.terms().events.contains(request.event());
+                for entry in seen.iter().filter(is_told) {
+                    wanted.extend(tell(entry, &request, &act).await.map(|updates| (Arc::clone(entry), updates)));
                 }
             }
             drop(turn);
             for (entry, updates) in wanted {
                 // What fails of it is logged and recorded.
-                let _ = Unasked::updates(updates).apply(&to, &entry.id, &entry.policy).await;
+                let _ = Unasked::updates(updates).apply(&to, &entry.id, entry.terms().policy()).await;
             }
         };
         shared.spawn(telling.instrument(span));
@@ -136,15 +144,15 @@ impl Undo {
 }
 
 /// Tells one of them. Returns what it wants for others now that there is more room.
-async fn tell(entry: &Arc<Entry>, request: &Arc<Request>) -> Option<Vec<Update>> {
+async fn tell(entry: &Arc<Entry>, request: &Arc<Request>, act: &Arc<Act>) -> Option<Vec<Update>> {
     let begun = Instant::now();
-    match entry.ask(request, Part::alone()).await {
+    match entry.ask(request, Part::Undoes(act)).await {
         Ok(Reply::Stop(StopReply { updates, unknown: _ })) => Some(updates).filter(|updates| !updates.is_empty()),
         Ok(_) => None,
         Err(cause) => {
             if !matches!(cause, Cause::PassedOver(_) | Cause::Behind) {
                 warn!(plugin = %entry.id, error = &cause as &dyn std::error::Error, "a plugin failed to undo");
-                let occasion = records::occasion(entry, request, Some(begun.elapsed()));
+                let occasion = records::occasion(entry, &entry.terms(), request, Some(begun.elapsed()));
                 entry.shared.records.ledger().record(&occasion, (&cause).into());
             }
             None

@@ -20,7 +20,7 @@ use crate::plugin::{PluginError, Reply};
 use crate::policy::Mode;
 use crate::records;
 use crate::request::{Request, Subject};
-use crate::roster::Roster;
+use crate::roster::{Participant, Roster};
 use crate::shared::Shared;
 
 const EVENT: Event = Event::ValidateContainerAdjustment;
@@ -28,8 +28,8 @@ const EVENT: Event = Event::ValidateContainerAdjustment;
 const NO_REASON: &str = "unknown rejection reason";
 
 /// Whether anyone might have something against a new container.
-pub(crate) fn is_wanted(shared: &Shared, participants: &Roster, namespace: &str) -> bool {
-    default_validator(shared).is_some() || participants.has_subscriber(EVENT, namespace)
+pub(crate) fn is_wanted(participants: &Roster, namespace: &str) -> bool {
+    participants.regime().default_validator().is_some() || participants.has_subscriber(EVENT, namespace)
 }
 
 /// The validation of one container to be created.
@@ -44,7 +44,7 @@ pub(crate) struct Validation {
 impl Validation {
     /// Begins one, if anyone wants it.
     pub(crate) fn of(shared: &Arc<Shared>, participants: &Arc<Roster>, original: &Arc<Request>) -> Option<Self> {
-        is_wanted(shared, participants, &original.pod().namespace).then(|| Self {
+        is_wanted(participants, &original.pod().namespace).then(|| Self {
             shared: Arc::clone(shared),
             participants: Arc::clone(participants),
             original: Arc::clone(original),
@@ -61,7 +61,7 @@ impl Validation {
     pub(crate) async fn judge(self, merged: MergedCreate, asking: &Asking) -> Result<MergedCreate, RelayError> {
         let proposal = Arc::new(self.proposal(&merged));
         let request = Arc::new(self.original.of(EVENT, Subject::Proposal(Arc::clone(&proposal))));
-        if let Some(validator) = default_validator(&self.shared) {
+        if let Some(validator) = self.participants.regime().default_validator() {
             self.accept_by_default(validator, &proposal, &request)?;
         }
         let validators: Vec<_> = self.participants.subscribed(EVENT, &self.original.pod().namespace).collect();
@@ -107,8 +107,8 @@ impl Validation {
     /// Those who answered, and those who could have but are not to be asked.
     fn consulted(&self) -> impl Iterator<Item = &PluginId> {
         let namespace = &*self.original.pod().namespace;
-        let is_consulted = move |entry: &&Arc<Entry>| {
-            if entry.is_asked(Event::CreateContainer, namespace) {
+        let is_consulted = move |entry: &&Participant| {
+            if entry.terms.is_asked(Event::CreateContainer, namespace) {
                 self.answered.contains(&entry.id)
             } else {
                 entry.state() == State::Active
@@ -119,13 +119,13 @@ impl Validation {
 
     fn is_exempt(&self) -> bool {
         let container = self.original.container().map(|container| &*container.name);
-        self.shared.requirements.is_exempt(self.original.pod(), container)
+        self.participants.regime().requirements.is_exempt(self.original.pod(), container)
     }
 
     /// Asks one validator. Without its word nothing may be, unless it is on trial.
-    async fn verdict(&self, entry: &Arc<Entry>, request: &Arc<Request>) -> Result<(), RelayError> {
+    async fn verdict(&self, entry: &Participant, request: &Arc<Request>) -> Result<(), RelayError> {
         let begun = Instant::now();
-        let verdict = match entry.ask(request, Part::alone()).await {
+        let verdict = match entry.ask(request, Part::Alone).await {
             Ok(Reply::Verdict(verdict)) => accepted(entry.id.as_str(), &verdict),
             Ok(_) => Err(failed(entry, PluginError::Breach("its answer is not a verdict").into())),
             // One that is gone is absent, and whether that matters is known before anyone is asked.
@@ -142,9 +142,9 @@ impl Validation {
                 What::Failed { reason: failure.to_string() }
             }
         };
-        let occasion = records::occasion(entry, request, Some(begun.elapsed()));
+        let occasion = records::occasion(entry, &entry.terms, request, Some(begun.elapsed()));
         self.shared.records.ledger().record(&occasion, what);
-        match entry.policy.mode {
+        match entry.terms.policy().mode {
             Mode::Enforce => Err(failure),
             Mode::Shadow => Ok(()),
         }
@@ -163,12 +163,9 @@ fn is_silence(cause: &Cause) -> bool {
 }
 
 /// The operator wants this one.
-fn is_listed(entry: &Entry) -> bool {
-    entry.policy.validator || entry.policy.required
-}
-
-fn default_validator(shared: &Shared) -> Option<&DefaultValidator> {
-    shared.config.default_validator.as_ref().filter(|validator| validator.enable)
+fn is_listed(entry: &Participant) -> bool {
+    let policy = entry.terms.policy();
+    policy.validator || policy.required
 }
 
 fn failed(entry: &Entry, cause: Cause) -> RelayError {

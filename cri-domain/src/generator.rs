@@ -62,7 +62,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-use nri_proto::{Adjustment, Field, LinuxAdjustment};
+use nri_proto::{Adjustment, Field, LinuxAdjustment, Resources};
 use serde_json::Value;
 
 use self::document::Object;
@@ -93,6 +93,35 @@ pub fn adjust_json(spec: &str, adjustment: &Adjustment, host: &Host) -> Result<(
     let mut draft = serde_json::from_str(spec).map_err(SpecError::Read)?;
     let adjusted = edit(&mut draft, adjustment, host)?;
     Ok((draft.to_string(), adjusted))
+}
+
+/// Gives a container that exists new limits: those that are set change, and all others stay as they are. It is applied to
+/// the spec as a whole, or not at all.
+///
+/// A limit of memory leaves that of swap, but swap cannot be limited to less than memory: then it is raised with it. Where none
+/// is in the spec, both are limited together, as for a container that is created.
+///
+/// ```
+/// use cri_domain::generator::{Host, update};
+/// use nri_proto::{Memory, Resources};
+/// use serde_json::json;
+///
+/// let mut spec = json!({"linux": {"resources": {"memory": {"limit": 100, "swap": 300}, "pids": {"limit": 9}}}});
+/// let memory = Memory { limit: Some(200), ..Memory::default() };
+/// update(&mut spec, &Resources { memory: Some(memory), ..Resources::default() }, &Host::default())?;
+/// assert_eq!(spec["linux"]["resources"], json!({"memory": {"limit": 200, "swap": 300}, "pids": {"limit": 9}}));
+/// # Ok::<(), cri_domain::generator::SpecError>(())
+/// ```
+pub fn update(spec: &mut Value, resources: &Resources, host: &Host) -> Result<Adjusted, SpecError> {
+    let mut draft = spec.clone();
+    let mut adjusted = Adjusted::default();
+    let document = document::root(&mut draft)?;
+    match memory::with_swap(document, resources)? {
+        Some(resources) => resources::adjust(document, &resources, host, &mut adjusted)?,
+        None => resources::adjust(document, resources, host, &mut adjusted)?,
+    }
+    *spec = draft;
+    Ok(adjusted)
 }
 
 /// On an error some of it is done.
@@ -140,7 +169,7 @@ fn adjust_linux(
         unknown: _,
     } = linux;
     devices::adjust(spec, devices)?;
-    process::adjust_cgroup(spec, cgroups_path)?;
+    process::adjust_cgroup(spec, cgroups_path, host)?;
     process::adjust_oom_score(spec, *oom_score_adj)?;
     if let Some(priority) = io_priority {
         process::adjust_io_priority(spec, priority)?;

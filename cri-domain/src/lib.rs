@@ -1,9 +1,29 @@
 //! What a CRI server needs to let NRI plugins change its containers.
 //!
-//! For now that is the [`generator`]: it applies the [`Adjustment`](nri_proto::Adjustment) that plugins agreed on to the
-//! OCI spec of the container being created. Start reading there. It is pure: what it must know about the machine is asked
-//! through a [`Host`](generator::Host) of functions.
+//! - What it knows of its pods and containers is [`records`]; what plugins see of them are [`words`] of `nri-proto`, made by pure
+//!   functions with one precedence.
+//! - [`CriDomain`] is its pods and containers as a [`Domain`](nri_api::Domain) of `nri-api`, over two seams: a [`Store`] remembers them,
+//!   a [`Runtime`] runs them. Neither refers back to NRI.
+//! - [`Hooks`] is where the server calls NRI, one call in each of its own. Start reading there.
+//! - The [`generator`] applies the [`Adjustment`](nri_proto::Adjustment) that plugins agreed on to the OCI spec of the container
+//!   being created, and new limits to that of one that exists. It is pure, too: what it must know about the machine is asked through
+//!   a [`Host`](generator::Host) of functions.
+//! - With the feature `cri`, conversions from and to the messages of the CRI.
 //!
-//! Planned: pods and containers as a domain of `nri-api`.
+//! It runs no tasks. `examples/mini-runtime` is a whole runtime on it, with runc.
 
+#[cfg(feature = "cri")]
+pub mod cri;
+pub mod domain;
 pub mod generator;
+pub mod hooks;
+pub mod limits;
+pub mod records;
+pub mod runtime;
+pub mod store;
+pub mod words;
+
+pub use domain::CriDomain;
+pub use hooks::Hooks;
+pub use runtime::Runtime;
+pub use store::Store;

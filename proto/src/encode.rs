@@ -30,6 +30,8 @@ use crate::words::Unknown;
 const VARINT: u32 = 0;
 /// The kind of a field that says how long it is: texts, messages, packed numbers.
 const SIZED: u32 = 2;
+/// What the tag of a field and its length take at most.
+const HEAD: usize = 2 * Varint::MAX;
 
 /// A word that can be encoded.
 pub trait Encode {
@@ -69,8 +71,15 @@ impl Writer {
 
     /// Writes what is encoded already as a field.
     pub fn encoded(&mut self, field: u32, word: &[u8]) {
-        self.tag(field, SIZED);
-        self.varint(word.len() as u64);
+        self.0.reserve(HEAD + word.len());
+        match (tag(field, SIZED), word.len() as u64) {
+            // Most are short, and of a field with a low number.
+            (tag @ ..0x80, length @ ..0x80) => self.0.extend_from_slice(&[tag as u8, length as u8]),
+            (tag, length) => {
+                self.varint(tag);
+                self.varint(length);
+            }
+        }
         self.0.extend_from_slice(word);
     }
 
@@ -83,7 +92,7 @@ impl Writer {
 
     /// Writes a number also if it is zero.
     fn each_number(&mut self, field: u32, value: u64) {
-        self.tag(field, VARINT);
+        self.varint(tag(field, VARINT));
         self.varint(value);
     }
 
@@ -94,15 +103,15 @@ impl Writer {
     /// Writes a message whose length is only known afterwards. Most are shorter than 128 bytes, and one byte says so; for
     /// a longer one room is made.
     fn message(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
-        self.tag(field, SIZED);
+        self.varint(tag(field, SIZED));
         let start = self.0.len();
         self.0.push(0);
         write(self);
-        let mut length = Self::default();
-        length.varint((self.0.len() - start - 1) as u64);
-        match *length.0 {
-            [byte] => self.0[start] = byte,
-            _ => drop(self.0.splice(start..=start, length.0)),
+        let length = (self.0.len() - start - 1) as u64;
+        if length < 0x80 {
+            self.0[start] = length as u8;
+        } else {
+            self.0.splice(start..=start, Varint::new(length).as_bytes().iter().copied());
         }
     }
 
@@ -113,16 +122,46 @@ impl Writer {
         }
     }
 
-    fn tag(&mut self, field: u32, kind: u32) {
-        self.varint((field << 3 | kind).into());
+    #[inline]
+    fn varint(&mut self, value: u64) {
+        // Most are one byte.
+        if value < 0x80 {
+            self.0.push(value as u8);
+        } else {
+            self.long_varint(value);
+        }
     }
 
-    /// Seven bits in each byte, the lowest first; the eighth says that there are more.
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push((value & 0x7f) as u8 | 0x80);
-            value >>= 7;
+    fn long_varint(&mut self, value: u64) {
+        self.0.extend_from_slice(Varint::new(value).as_bytes());
+    }
+}
+
+fn tag(field: u32, kind: u32) -> u64 {
+    (field << 3 | kind).into()
+}
+
+/// A number as the wire has it: seven bits in each byte, the lowest first; the eighth says that there are more.
+struct Varint {
+    bytes: [u8; Self::MAX],
+    length: usize,
+}
+
+impl Varint {
+    const MAX: usize = 10;
+
+    fn new(value: u64) -> Self {
+        let (mut bytes, mut length, mut rest) = ([0; Self::MAX], 0, value);
+        while rest >= 0x80 {
+            bytes[length] = (rest & 0x7f) as u8 | 0x80;
+            length += 1;
+            rest >>= 7;
         }
-        self.0.push(value as u8);
+        bytes[length] = rest as u8;
+        Self { bytes, length: length + 1 }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
     }
 }

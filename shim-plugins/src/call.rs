@@ -23,7 +23,8 @@ pub struct Call {
     pub request: Request,
 }
 
-/// Stands between the server and all its unary methods: traces, counts, refuses, or lets things fail in tests.
+/// Stands between the server and all its unary methods, those over gRPC too: traces, counts, refuses, or lets things fail in
+/// tests. A service that speaks gRPC itself has layers of its own instead.
 #[async_trait]
 pub trait Interceptor: Send + Sync {
     /// Answers a call, most often with what `next` answers.
@@ -51,6 +52,20 @@ impl Next {
     }
 }
 
+/// What is said to callers when the shim ends.
+pub(crate) const SHUTTING_DOWN: &str = "the shim is shutting down";
+
+/// Why a call has no answer.
+pub(crate) enum Unanswered {
+    /// The method panicked.
+    Panicked {
+        /// What is said about it.
+        text: String,
+    },
+    /// The shim ends.
+    Ended,
+}
+
 /// What all methods of a server share.
 #[derive(Clone)]
 pub(crate) struct Guard {
@@ -71,11 +86,13 @@ impl Guard {
         Self { interceptors, calls, waits, ends, over: CancellationToken::new() }
     }
 
-    /// Wraps the methods and the streams of a service.
-    pub(crate) fn wrap(&self, name: &str, service: Service) -> Service {
+    /// Wraps the methods and the streams of a service, and shows each method that is wrapped.
+    pub(crate) fn wrap(&self, name: &str, service: Service, mut show: impl FnMut(&str, &Guarded)) -> Service {
         let Service { methods, streams } = service;
         let method = |(key, method): (String, Box<Method>)| {
-            let guarded: Box<Method> = Box::new(Guarded { guard: self.clone(), method: Arc::from(method) });
+            let guarded = Guarded { guard: self.clone(), method: Arc::from(method) };
+            show(&key, &guarded);
+            let guarded: Box<Method> = Box::new(guarded);
             (key, guarded)
         };
         let stream = |(key, stream): (String, Arc<Stream>)| {
@@ -87,6 +104,45 @@ impl Guard {
             methods: methods.into_iter().map(method).collect(),
             streams: streams.into_iter().map(stream).collect(),
         }
+    }
+
+    /// Does the work of a method in a task of its own: it comes to its end though nobody waits for it, and if it panics,
+    /// that is said.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        service: &str,
+        method: &str,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Unanswered> {
+        let tracker = if task::waits(service, method) { &self.waits } else { &self.calls };
+        let running = tracker.spawn(AssertUnwindSafe(work).catch_unwind());
+        let answer = tokio::select! {
+            // What is done is done, also at the end.
+            biased;
+            answer = running => answer,
+            () = self.over.cancelled() => return Err(Unanswered::Ended),
+        };
+        match answer {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(panic)) => Err(Unanswered::Panicked { text: panicked(&format!("/{service}/{method}"), &*panic) }),
+            // The runtime ends.
+            Err(_) => Err(Unanswered::Ended),
+        }
+    }
+
+    /// Wraps the methods of a service that is not served over ttrpc.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn methods(&self, service: Service) -> std::collections::HashMap<String, Guarded> {
+        let guarded = |method| Guarded { guard: self.clone(), method: Arc::from(method) };
+        service.methods.into_iter().map(|(key, method)| (key, guarded(method))).collect()
+    }
+
+    /// For an answer that takes its time: when to break off, and what the end of the shim waits for meanwhile.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn watch(
+        &self,
+    ) -> (tokio_util::sync::WaitForCancellationFutureOwned, tokio_util::task::task_tracker::TaskTrackerToken) {
+        (self.over.clone().cancelled_owned(), self.waits.token())
     }
 
     /// How many calls are being answered.
@@ -113,9 +169,8 @@ impl Guard {
     }
 
     /// Whether a call comes too late.
-    fn refuses(&self, request: &Request) -> bool {
-        let makes = || task::makes(&request.service, &request.method);
-        self.over.is_cancelled() || self.ends.is_cancelled() && makes()
+    pub(crate) fn refuses(&self, service: &str, method: &str) -> bool {
+        self.over.is_cancelled() || self.ends.is_cancelled() && task::makes(service, method)
     }
 }
 
@@ -123,7 +178,8 @@ impl Guard {
 ///
 /// It runs in a task of its own. So it comes to its end when the caller goes away or stops waiting: a container is created
 /// or not, but never half. If it panics, the caller is told.
-struct Guarded {
+#[derive(Clone)]
+pub(crate) struct Guarded {
     guard: Guard,
     method: Arc<Method>,
 }
@@ -131,29 +187,18 @@ struct Guarded {
 #[async_trait]
 impl MethodHandler for Guarded {
     async fn handler(&self, context: TtrpcContext, request: Request) -> ttrpc::Result<Response> {
-        if self.guard.refuses(&request) {
+        let (service, method) = (request.service.clone(), request.method.clone());
+        if self.guard.refuses(&service, &method) {
             return Ok(shutting_down());
         }
-        let path = format!("/{}/{}", request.service, request.method);
-        let unwritten = format!("/{} is not supported", request.method);
-        let waits = task::waits(&request.service, &request.method);
-        let tracker = if waits { &self.guard.waits } else { &self.guard.calls };
         let next =
             Next { interceptors: Arc::clone(&self.guard.interceptors), index: 0, method: Arc::clone(&self.method) };
-        let running = AssertUnwindSafe(async move { next.run(Call { context, request }).await }).catch_unwind();
-        let running = tracker.spawn(running);
-        let answer = tokio::select! {
-            // What is done is done, also at the end.
-            biased;
-            answer = running => answer,
-            () = self.guard.over.cancelled() => return Ok(shutting_down()),
-        };
-        match answer {
-            Ok(Ok(Ok(response))) => Ok(said_plainly(&unwritten, response)),
-            Ok(Ok(Err(error))) => Ok(refusal(error)),
-            Ok(Err(panic)) => Ok(panicked(&path, &*panic)),
-            // The runtime ends.
-            Err(_) => Ok(shutting_down()),
+        let work = async move { next.run(Call { context, request }).await };
+        match self.guard.run(&service, &method, work).await {
+            Ok(Ok(response)) => Ok(said_plainly(&format!("/{method} is not supported"), response)),
+            Ok(Err(error)) => Ok(refusal(error)),
+            Err(Unanswered::Panicked { text }) => Ok(status(Code::INTERNAL, &text)),
+            Err(Unanswered::Ended) => Ok(shutting_down()),
         }
     }
 }
@@ -180,13 +225,13 @@ impl StreamHandler for GuardedStream {
         match answer {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Ok(Some(refusal(error))),
-            Err(panic) => Ok(Some(panicked(&self.path, &*panic))),
+            Err(panic) => Ok(Some(status(Code::INTERNAL, &panicked(&self.path, &*panic)))),
         }
     }
 }
 
 fn shutting_down() -> Response {
-    status(Code::UNAVAILABLE, "the shim is shutting down")
+    status(Code::UNAVAILABLE, SHUTTING_DOWN)
 }
 
 fn refusal(error: ttrpc::Error) -> Response {
@@ -196,10 +241,11 @@ fn refusal(error: ttrpc::Error) -> Response {
     status(Code::UNKNOWN, &error.to_string())
 }
 
-fn panicked(path: &str, panic: &(dyn Any + Send)) -> Response {
+/// Logs a panic, and says what to tell the caller.
+pub(crate) fn panicked(path: &str, panic: &(dyn Any + Send)) -> String {
     let text = said(panic);
     error!(method = path, text, "a method panicked");
-    status(Code::INTERNAL, &format!("{path} panicked: {text}"))
+    format!("{path} panicked: {text}")
 }
 
 /// A generated service answers `NOT_FOUND` for a method that nobody wrote. Containerd wants to know that it is not there.

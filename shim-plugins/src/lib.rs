@@ -49,19 +49,25 @@
 //! # }
 //! ```
 //!
-//! What is not here: services over gRPC or TCP; anything about runc.
+//! With the feature `grpc` its services are to be had over gRPC too, and where a plugin says so over TCP: see the module
+//! `grpc`.
+//!
+//! What is not here: anything about runc.
 //!
 //! # Tasks
 //!
 //! In the server: one that sends events, one that collects orphans, one for each process that is waited for, one for each call,
-//! one at the debug socket, and those of the ttrpc server. All end with the server, or are given up when their time is over. All
-//! run on one thread, which is not the first: that one gets the orphans (see [`reaper`]) and only waits.
+//! one at the debug socket, and those of the ttrpc server; with gRPC, one for each connection and for each address of TCP. All
+//! end with the server, or are given up when their time is over. All run on one thread, which is not the first: that one gets
+//! the orphans (see [`reaper`]) and only waits.
 
 mod call;
 mod clock;
 pub mod config;
 mod exit_record;
 pub mod graph;
+#[cfg(feature = "grpc")]
+pub mod grpc;
 mod load;
 mod outcome;
 mod plugin;

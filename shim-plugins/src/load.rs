@@ -54,6 +54,8 @@ pub struct Loaded {
     /// In the order of loading.
     entries: Vec<Entry>,
     pub(crate) services: BTreeMap<String, Offered>,
+    #[cfg(feature = "grpc")]
+    pub(crate) grpc: crate::grpc::Offers,
 }
 
 /// One that was loaded.
@@ -111,6 +113,8 @@ impl Registry {
             outcomes: vec![Outcome::Disabled; graph.nodes().len()],
             entries: Vec::new(),
             services: BTreeMap::new(),
+            #[cfg(feature = "grpc")]
+            grpc: crate::grpc::Offers::default(),
             graph,
         };
         let mut shelf = Shelf::default();
@@ -189,8 +193,23 @@ impl Loaded {
     }
 
     fn contribute(&mut self, uri: &Uri, contributions: Contributions) -> Result<(), FailedInit> {
-        let Contributions { services, interceptors, debug, hooks, exports } = contributions;
+        let Contributions {
+            services,
+            interceptors,
+            debug,
+            hooks,
+            exports,
+            #[cfg(feature = "grpc")]
+            grpc,
+        } = contributions;
         // Its hooks are kept even if its services are not: it has been initialised, and has to be ended.
+        #[cfg(feature = "grpc")]
+        let refused = self.grpc.check(uri, &grpc).and_then(|()| self.offer(uri, services));
+        #[cfg(feature = "grpc")]
+        if refused.is_ok() {
+            self.grpc.add(uri, grpc);
+        }
+        #[cfg(not(feature = "grpc"))]
         let refused = self.offer(uri, services);
         self.entries.push(Entry { uri: uri.clone(), interceptors, debug, hooks, exports });
         refused
@@ -252,6 +271,15 @@ impl Loaded {
             }
         }
         text
+    }
+
+    /// Whether no plugin serves anything.
+    pub(crate) fn serves_nothing(&self) -> bool {
+        #[cfg(feature = "grpc")]
+        if !self.grpc.is_empty() {
+            return false;
+        }
+        self.services.is_empty()
     }
 
     pub(crate) fn interceptors(&self) -> Arc<[Arc<dyn Interceptor>]> {

@@ -74,6 +74,14 @@ pub enum FailedInit {
         /// Who serves it.
         other: crate::Uri,
     },
+
+    /// It listens where other machines can call, and did not say that it means to.
+    #[cfg(feature = "grpc")]
+    #[error("it listens on {address}, which is no loopback; it takes tcp_from_anywhere to mean that")]
+    FromAnywhere {
+        /// Where it listens.
+        address: std::net::SocketAddr,
+    },
 }
 
 /// An error with all its causes, on one line.

@@ -27,6 +27,8 @@ pub(crate) struct Contributions {
     pub(crate) debug: Vec<DebugEndpoint>,
     pub(crate) hooks: Vec<Hook>,
     pub(crate) exports: BTreeMap<String, String>,
+    #[cfg(feature = "grpc")]
+    pub(crate) grpc: crate::grpc::Contribution,
 }
 
 /// Something that says how a plugin is.
@@ -58,6 +60,32 @@ impl<T: ?Sized> Provided<T> {
     #[must_use]
     pub fn task(self, task: Arc<dyn Task + Send + Sync>) -> Self {
         self.service(task::services(task))
+    }
+
+    /// Serves over gRPC, on the socket of the shim: see [`grpc`](crate::grpc). The unary methods of ttrpc services are there
+    /// already.
+    #[cfg(feature = "grpc")]
+    #[must_use]
+    pub fn grpc(mut self, services: crate::grpc::Services) -> Self {
+        self.contributions.grpc.services.extend(services);
+        self
+    }
+
+    /// Serves over gRPC, to any process of this machine that connects to a loopback address, whoever's it is: see
+    /// [`grpc`](crate::grpc). The plugin fails if the listener has another address.
+    #[cfg(feature = "grpc")]
+    #[must_use]
+    pub fn tcp(mut self, listener: std::net::TcpListener, services: crate::grpc::Services) -> Self {
+        self.contributions.grpc.tcp.push(crate::grpc::Tcp { listener, services, from_anywhere: false });
+        self
+    }
+
+    /// Serves over gRPC, to whoever reaches an address: nobody is asked who they are, and nothing is encrypted.
+    #[cfg(feature = "grpc")]
+    #[must_use]
+    pub fn tcp_from_anywhere(mut self, listener: std::net::TcpListener, services: crate::grpc::Services) -> Self {
+        self.contributions.grpc.tcp.push(crate::grpc::Tcp { listener, services, from_anywhere: true });
+        self
     }
 
     /// Stands between the server and all its unary methods. The plugin that is loaded first is the outermost.

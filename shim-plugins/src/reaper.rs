@@ -5,10 +5,13 @@
 //! What remains are orphans: processes that were started by somebody who is gone, and that Linux gave to the shim since it
 //! is a subreaper. It gives them to the first thread of the process. The runner serves on another one, so what is started
 //! there is never taken for an orphan; nor is a process that somebody here has a descriptor of, as tokio has of each child.
-//! The rest is collected when it has been dead for a while.
+//! The rest is collected when it has been dead for a while: for ten seconds, or for ten minutes if it is of the process group of
+//! the shim.
 //!
-//! One hole is left: a [`std::process::Child`] whose thread has ended, or is the first one, and who waits for it later than
-//! that. Let tokio or the [`Reaper`] start it.
+//! That is for a [`std::process::Child`] whose thread has ended, or is the first one. Linux hands it to the first thread as it
+//! does orphans, nobody has a descriptor of it, and nothing is left that says who started it: dead and not asked for yet, it is
+//! like an orphan in everything but its group, unless it was given one of its own. So its owner has ten minutes, or ten seconds
+//! with a group of its own or where dozens are dead, counted from its end. What tokio or the [`Reaper`] starts is its owner's for ever.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -35,6 +38,12 @@ pub const REAPER: Slot<Reaper> = Slot::new("io.containerd.internal.v1", "reaper"
 
 /// An orphan that has been dead for so long is collected.
 const ORPHAN_AGE: Duration = Duration::from_secs(10);
+
+/// The same for one that is of our own process group, and might be somebody's child here.
+const OWN_GROUP_AGE: Duration = Duration::from_secs(600);
+
+/// If there are more dead, none is kept for longer than others.
+const MAX_KEPT: usize = 64;
 
 /// How often orphans are looked for.
 const ORPHAN_PAUSE: Duration = Duration::from_secs(5);
@@ -148,10 +157,12 @@ impl Reaper {
     /// Collects those that have been dead for long, and remembers since when the others are.
     pub(crate) fn collect(&self, dead: &mut HashMap<Pid, Instant>, now: Instant) {
         let orphans = dead_orphans();
-        dead.retain(|pid, _| orphans.contains(pid));
-        for pid in orphans {
+        dead.retain(|pid, _| orphans.iter().any(|orphan| orphan.pid == *pid));
+        let has_room = orphans.len() <= MAX_KEPT;
+        for Orphan { pid, is_of_our_group } in orphans {
             let since = *dead.entry(pid).or_insert(now);
-            if self.known().contains_key(&pid) || now.duration_since(since) < ORPHAN_AGE {
+            let age = if is_of_our_group && has_room { OWN_GROUP_AGE } else { ORPHAN_AGE };
+            if self.known().contains_key(&pid) || now.duration_since(since) < age {
                 continue;
             }
             let collected = rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
@@ -195,18 +206,24 @@ impl Drop for Known {
     }
 }
 
+/// A dead child that nobody here started, as far as can be told.
+struct Orphan {
+    pid: Pid,
+    is_of_our_group: bool,
+}
+
 /// The dead children of this process that nobody here started, as far as can be told.
-fn dead_orphans() -> Vec<Pid> {
+fn dead_orphans() -> Vec<Orphan> {
     // To look at processes is dear, and most of the time no child is dead. This one takes nothing.
     let looked = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     if !matches!(rustix::process::waitid(WaitId::All, looked), Ok(Some(_))) {
         return Vec::new();
     }
     let own = rustix::process::getpid();
-    let mut dead: Vec<_> = given_to_us(own).into_iter().filter(|&pid| parent_of_dead(pid) == Some(own)).collect();
+    let mut dead: Vec<_> = given_to_us(own).into_iter().filter_map(|pid| dead_child(own, pid)).collect();
     if !dead.is_empty() {
         let watched = watched();
-        dead.retain(|pid| !watched.contains(pid));
+        dead.retain(|orphan| !watched.contains(&orphan.pid));
     }
     dead
 }
@@ -221,15 +238,17 @@ fn given_to_us(own: Pid) -> Vec<Pid> {
     entries.filter_map(|entry| entry.file_name().to_str().and_then(parse)).collect()
 }
 
-/// The parent of a process that is dead and was not collected.
-fn parent_of_dead(pid: Pid) -> Option<Pid> {
+/// A process, if it is our child, and is dead and was not collected.
+fn dead_child(own: Pid, pid: Pid) -> Option<Orphan> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything, parentheses too.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
-    let state = fields.next();
-    let parent = fields.next().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
-    parent.filter(|_| state == Some("Z"))
+    let is_dead = fields.next()? == "Z";
+    let mut number = || fields.next().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
+    let (parent, group) = (number(), number());
+    let is_of_our_group = group == Some(rustix::process::getpgrp());
+    (is_dead && parent == Some(own)).then_some(Orphan { pid, is_of_our_group })
 }
 
 /// The processes that this one has descriptors of.

@@ -25,6 +25,8 @@
 //! ```
 
 mod events;
+#[cfg(feature = "grpc")]
+mod grpc;
 mod launcher;
 mod output;
 
@@ -52,6 +54,8 @@ use crate::runner::{DEFAULT_READY_LIMIT, Environment, Mounts, RunError, ServeErr
 use crate::task;
 use events::Listening;
 pub use events::Seen;
+#[cfg(feature = "grpc")]
+pub use grpc::GrpcClient;
 use launcher::InProcess;
 use output::Output;
 

@@ -4,6 +4,7 @@
 
 mod adaptation;
 mod adjusting;
+mod books;
 mod call;
 mod containerd;
 mod envelope;
@@ -13,6 +14,7 @@ mod graph;
 mod launched;
 mod lines;
 mod merge;
+mod mini_runtime;
 mod mux;
 mod node;
 mod peer;

@@ -36,7 +36,7 @@ pub(crate) fn tally<S: Strategy, V: Ord + Debug>(
 }
 
 /// `NRI_SEED` repeats a run.
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     match env::var("NRI_SEED") {
         Ok(seed) => seed.parse().expect("NRI_SEED is a number"),
         Err(_) => std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() ^ u64::from(process::id()) << 32),

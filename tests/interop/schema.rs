@@ -1,6 +1,8 @@
 //! The protocol, item by item.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use nri_proto::descriptor;
@@ -19,6 +21,27 @@ fn our_schema_is_that_of_the_go_module_field_by_field() {
     let theirs = String::from_utf8(output.stdout).unwrap();
 
     check(&lines(&descriptor::proto()), &theirs.lines().map(str::to_owned).collect());
+}
+
+/// `cri-domain` has messages of its own to read those of a CRI server.
+#[test]
+fn our_messages_of_the_cri_are_those_of_kubernetes_field_by_field() {
+    let Ok(module) = go::module("k8s.io/cri-api") else { return };
+    let ours = parsed(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../cri-domain"), "cri.proto");
+    // An option that our parser does not know, and that changes no message.
+    let theirs = fs::read_to_string(module.join("pkg/apis/runtime/v1/api.proto")).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("api.proto"), theirs.replace(" [debug_redact = true]", "")).unwrap();
+    let theirs = parsed(place.path(), "api.proto");
+    let invented: Vec<&String> = ours.difference(&theirs).collect();
+    assert!(invented.is_empty(), "Kubernetes has nothing of this: {invented:#?}");
+    assert!(ours.len() > 100, "there are only {} lines", ours.len());
+}
+
+fn parsed(directory: &Path, name: &str) -> BTreeSet<String> {
+    let file = directory.join(name);
+    let set = protobuf_parse::Parser::new().pure().include(directory).input(file).file_descriptor_set().unwrap();
+    set.file.iter().flat_map(lines).collect()
 }
 
 fn check(ours: &BTreeSet<String>, theirs: &BTreeSet<String>) {

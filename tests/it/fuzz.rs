@@ -82,6 +82,11 @@ fn shim_plugins_have_an_order_or_a_reason_why_not() {
 }
 
 #[test]
+fn a_configuration_is_read_or_refused_with_a_reason() {
+    run("configs", 300);
+}
+
+#[test]
 fn every_target_has_a_binary_for_libfuzzer() {
     let manifest = include_str!("../fuzz/Cargo.toml");
     for (name, _) in TARGETS {

@@ -10,6 +10,7 @@ mod fuzz;
 mod hostile;
 mod joining;
 mod layers;
+mod limits;
 mod node;
 mod raw;
 mod sync_plugin;

@@ -6,6 +6,7 @@
 
 mod bootstrap;
 mod calls;
+mod configs;
 mod faulty;
 mod frames;
 mod generates;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 pub use bootstrap::bootstrap;
 pub use calls::calls;
+pub use configs::configs;
 pub use frames::frames;
 pub use generates::generates;
 pub use graph::graph;
@@ -32,7 +34,7 @@ pub use serving::serving;
 pub type Target = fn(&[u8]);
 
 /// All targets, by the name that they have in `tests/fuzz`.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("frames", frames),
     ("muxes", muxes),
     ("calls", calls),
@@ -42,6 +44,7 @@ pub const TARGETS: [(&str, Target); 9] = [
     ("generates", generates),
     ("bootstrap", bootstrap),
     ("graph", graph),
+    ("configs", configs),
 ];
 
 /// Runs a story on a clock that only moves when everyone waits, and sees that it ends and leaves no task.

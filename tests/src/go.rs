@@ -51,6 +51,25 @@ pub fn peer(version: &str, name: &str) -> Result<PathBuf, Skip> {
     }
 }
 
+/// Returns the directory of a Go module, in the version that the containerd of our tests is built with.
+///
+/// # Panics
+///
+/// If it cannot be had, and [`REQUIRE_GO`] is set.
+pub fn module(name: &str) -> Result<PathBuf, Skip> {
+    let daemon = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/daemons/v2.4.2");
+    let found = Command::new("go").current_dir(daemon).args(["mod", "download", "-json", name]).output();
+    let directory = found.and_then(|output| {
+        let found: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        let directory = found["Dir"].as_str().map(PathBuf::from);
+        directory.ok_or_else(|| io::Error::other(format!("there is no module {name}")))
+    });
+    match directory {
+        Err(error) if required() => fail(name, &error),
+        directory => directory.map_err(|error| skip(&error)),
+    }
+}
+
 /// What a shell answers for a command that does not exist.
 const COMMAND_NOT_FOUND: i32 = 127;
 

@@ -128,8 +128,8 @@ impl Show {
                 (YELLOW, plugin, format!("answered {} too late, after {}", event.rpc(), milliseconds(*took)))
             }
             Happening::Refused { plugin, reason } => (RED, plugin, format!("a second one is not let in: {reason}")),
-            // The demonstration ends its operations.
-            Happening::Asked { .. } | Happening::Overdue { .. } => return,
+            // The demonstration ends its operations, and keeps its policy.
+            Happening::Asked { .. } | Happening::Overdue { .. } | Happening::Policy { .. } => return,
         };
         self.line(&self.paint(colour, plugin), text);
     }

@@ -32,7 +32,7 @@ fn check(shown: (&[&str], &[(&str, &str)]), touched: &[(Event, &str, &str)], exp
             all.add(&before);
         }
     }
-    let Snapshot { pods, containers } = all.put_back(snapshot);
+    let (Snapshot { pods, containers }, _) = all.put_back(snapshot);
     let pods = pods.into_iter().map(|pod| pod.id);
     let containers = containers.into_iter().map(|container| format!("{}/{}", container.id, container.name));
     assert_eq!(pods.chain(containers).collect::<Vec<_>>().join(" "), expected, "{touched:?}");
@@ -47,15 +47,23 @@ fn what_nobody_touches_is_shown_as_it_is() {
 #[test]
 fn what_is_being_made_is_not_shown() {
     check((&["p"], &[("c", "now"), ("d", "now")]), &[(Event::CreateContainer, "c", "then")], "p d/now");
-    check((&["p", "q"], &[("c", "now")]), &[(Event::RunPodSandbox, "p", "")], "q");
     check((&["q"], &[]), &[(Event::RunPodSandbox, "p", "")], "q");
+}
+
+/// Nobody would hear of it otherwise: its own operation has ended.
+#[test]
+fn what_was_made_in_a_pod_that_is_not_shown_is() {
+    check((&["p", "q"], &[("c", "now")]), &[(Event::RunPodSandbox, "p", "")], "q c/now");
+    let both = [(Event::RunPodSandbox, "p", ""), (Event::CreateContainer, "c", "then")];
+    check((&["p", "q"], &[("c", "now"), ("d", "now")]), &both, "q d/now");
 }
 
 #[test]
 fn what_changes_is_shown_as_it_was() {
-    for event in [Event::StartContainer, Event::UpdateContainer, Event::StopContainer] {
+    for event in [Event::StartContainer, Event::UpdateContainer] {
         check((&["p"], &[("c", "now")]), &[(event, "c", "then")], "p c/then");
     }
+    check((&["p"], &[("c", "now")]), &[(Event::StopContainer, "c", "then")], "p c/now");
 }
 
 #[test]
@@ -78,5 +86,45 @@ fn a_container_that_had_stopped_is_not_brought_back() {
     let before = Before::of(Event::RemoveContainer, &Arc::new(pod("p")), &Subject::Container(Arc::new(stopped)));
     let mut touched = Touched::default();
     touched.add(&before.unwrap());
-    assert_eq!(touched.put_back(Snapshot::default()), Snapshot::default());
+    assert_eq!(touched.put_back(Snapshot::default()).0, Snapshot::default());
+}
+
+#[test]
+fn a_container_whose_stop_says_that_it_has_stopped_is_shown_as_it_was_before() {
+    let stopped = Container {
+        state: ContainerState::Stopped,
+        started_at: 1,
+        finished_at: 2,
+        exit_code: 3,
+        status_reason: "Error".to_owned(),
+        ..container("c", "then")
+    };
+    let before = Before::of(Event::StopContainer, &Arc::new(pod("p")), &Subject::Container(Arc::new(stopped)));
+    let mut touched = Touched::default();
+    touched.add(&before.unwrap());
+    let running = Container { state: ContainerState::Running, started_at: 1, ..container("c", "then") };
+    let snapshot = Snapshot { pods: Vec::new(), containers: vec![running] };
+    assert_eq!(touched.put_back(Snapshot::default()).0, snapshot);
+}
+
+/// Its end does not say that as well.
+#[test]
+fn a_container_that_is_shown_as_before_its_stop_stays_so() {
+    let stopped = Container { state: ContainerState::Stopped, ..container("c", "then") };
+    let before = Before::of(Event::StopContainer, &Arc::new(pod("p")), &Subject::Container(Arc::new(stopped.clone())));
+    let put_back = |shown: &Container| {
+        let mut touched = Touched::default();
+        touched.add(before.as_ref().unwrap());
+        touched.put_back(Snapshot { pods: Vec::new(), containers: vec![shown.clone()] }).0.containers
+    };
+    let running = Container { state: ContainerState::Running, ..container("c", "now") };
+    assert_eq!(put_back(&running), [running]);
+    let created = Container { state: ContainerState::Created, ..container("c", "then") };
+    assert_eq!(put_back(&stopped), [created]);
+}
+
+#[test]
+fn a_pod_that_is_removed_may_have_stopped_before_and_is_not_brought_back() {
+    check((&[], &[]), &[(Event::RemovePodSandbox, "p", "")], "");
+    check((&["p"], &[]), &[(Event::RemovePodSandbox, "p", "")], "p");
 }

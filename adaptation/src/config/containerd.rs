@@ -4,6 +4,7 @@ use nri_proto::PluginId;
 use toml::{Table, Value};
 
 use super::Config;
+use super::upstream::Dialect;
 use crate::settings::{Fault, Place, Section};
 
 const PLUGINS: &str = "plugins";
@@ -24,10 +25,10 @@ pub(super) fn read(mut file: Table, problems: &mut Vec<(Place, Fault)>) -> Confi
 
     let mut alone = Section::new(plugins, ours.into_iter().collect(), problems);
     let (config, known) = match alone.section(NRI) {
-        Some(mut section) => (Config::read(&mut section), section.known().to_vec()),
+        Some(mut section) => (Config::read(&mut section, Dialect::Containerd), section.known().to_vec()),
         None => {
             let mut empty = Section::new(home.clone(), Table::new(), problems);
-            (Config::read(&mut empty), empty.known().to_vec())
+            (Config::read(&mut empty, Dialect::Containerd), empty.known().to_vec())
         }
     };
     problems.extend(strays(&file, &known, &home));

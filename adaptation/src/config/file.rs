@@ -1,11 +1,14 @@
 //! A configuration as an operator writes it.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde::de::Error as _;
 use toml::{Table, Value};
 
 use super::lines::Lines;
-use super::{Config, ConfigError, DefaultValidator, containerd};
+use super::upstream::{Dialect, REQUEST_TIMEOUT, Upstream};
+use super::{Config, ConfigError, DefaultValidator, containerd, crio};
 use crate::policy::{PluginKey, Policies, Rules};
 use crate::settings::{Fault, Place, Problem, Section};
 
@@ -36,7 +39,7 @@ impl Config {
     ///         shutdown_grace = "1s"
     ///         source_timeout = "30s"
     ///         operation_timeout = "5m"
-    ///         history_bytes = 1048576
+    ///         history_bytes = 524288
     ///         required_exempt_namespaces = ["kube-system"]
     ///
     ///         ## What holds for all plugins. `plugin_request_timeout` is its `request_timeout`.
@@ -77,6 +80,8 @@ impl Config {
     /// only looked at for keys that should be in that table. A file counts as containerd's if it has a `version`, or
     /// a table of `plugins` that begins with `io.containerd.`
     ///
+    /// A file of CRI-O's is one with a table `crio`; for that and for CRI-O's names see [`Config::from_crio`].
+    ///
     /// Durations are Go's. As with containerd, a path that is empty and a timeout of containerd's that is zero are
     /// not said. Names, versions and what is not said are those of [`Config::default`].
     ///
@@ -84,6 +89,14 @@ impl Config {
     ///
     /// All problems there are, each with its line. Nothing is ignored: a key that nobody reads is a problem.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        Self::from_text(text, read)
+    }
+
+    /// Reads a configuration from TOML in a way that lists what it cannot read.
+    pub(super) fn from_text(
+        text: &str,
+        read: impl FnOnce(Table) -> (Self, Vec<(Place, Fault)>),
+    ) -> Result<Self, ConfigError> {
         let (lines, errors) = Lines::of(text);
         let syntax = |error: &toml::de::Error| Problem {
             line: error.span().map(|span| lines.at(span.start)),
@@ -99,7 +112,7 @@ impl Config {
         config.unless(problems.into_iter().map(located).collect())
     }
 
-    fn unless(self, problems: Vec<Problem>) -> Result<Self, ConfigError> {
+    pub(super) fn unless(self, problems: Vec<Problem>) -> Result<Self, ConfigError> {
         if problems.is_empty() { Ok(self) } else { Err(ConfigError::new(problems)) }
     }
 }
@@ -115,28 +128,27 @@ impl<'de> Deserialize<'de> for Config {
 /// Reads what can be read, and lists what cannot.
 fn read(table: Table) -> (Config, Vec<(Place, Fault)>) {
     let mut problems = Vec::new();
-    let config = if containerd::owns(&table) {
+    let config = if crio::owns(&table) {
+        crio::read(table, &mut problems)
+    } else if containerd::owns(&table) {
         containerd::read(table, &mut problems)
     } else {
-        Config::read(&mut Section::new(Place::default(), table, &mut problems))
+        Config::read(&mut Section::new(Place::default(), table, &mut problems), Dialect::Containerd)
     };
     (config, problems)
 }
 
 impl Config {
     /// Reads all of a table.
-    pub(super) fn read(section: &mut Section<'_>) -> Self {
+    pub(super) fn read(section: &mut Section<'_>, dialect: Dialect) -> Self {
         let default = Self::default();
-        let socket = section.take_set("socket_path").or(default.socket);
-        let no_connections = section.take("disable_connections").unwrap_or(false);
+        let upstream = Upstream::read(section, dialect);
         let config = Self {
-            disable: section.take("disable").unwrap_or(default.disable),
-            socket: if no_connections { None } else { socket },
-            plugin_path: section.take_set("plugin_path").or(default.plugin_path),
-            plugin_config_path: section.take_set("plugin_config_path").or(default.plugin_config_path),
-            registration_timeout: section
-                .take_set("plugin_registration_timeout")
-                .unwrap_or(default.registration_timeout),
+            disable: upstream.disable.unwrap_or(default.disable),
+            socket: if upstream.disable_connections { None } else { upstream.socket.or(default.socket) },
+            plugin_path: upstream.plugin_path.or(default.plugin_path),
+            plugin_config_path: upstream.plugin_config_path.or(default.plugin_config_path),
+            registration_timeout: upstream.registration_timeout.unwrap_or(default.registration_timeout),
             allowed_uids: section.take("allowed_uids").unwrap_or(default.allowed_uids),
             max_unregistered: section.take_with("max_unregistered", count).unwrap_or(default.max_unregistered),
             max_plugins: section.take_with("max_plugins", count).unwrap_or(default.max_plugins),
@@ -147,23 +159,24 @@ impl Config {
                 .take("required_exempt_namespaces")
                 .unwrap_or(default.required_exempt_namespaces),
             history_bytes: section.take_with("history_bytes", size).unwrap_or(default.history_bytes),
-            policies: Policies::read(section),
+            policies: Policies::read(section, upstream.request_timeout, dialect),
             default_validator: section.section("default_validator").map(|mut section| {
-                let validator = DefaultValidator::read(&mut section);
-                section.finish(&[]);
+                let validator = DefaultValidator::read(&mut section, dialect);
+                section.finish(&dialect.others(DefaultValidator::KEYS));
                 validator
             }),
             ..default
         };
-        let elsewhere: Vec<_> = Rules::KEYS.iter().map(|key| (*key, format!("plugin_defaults.{key}"))).collect();
+        let mut elsewhere = dialect.others(Upstream::KEYS);
+        elsewhere.extend(Rules::KEYS.iter().map(|key| (*key, format!("plugin_defaults.{key}"))));
         section.finish(&elsewhere);
         config
     }
 }
 
 impl Policies {
-    fn read(section: &mut Section<'_>) -> Self {
-        let timeout = section.take_set("plugin_request_timeout");
+    /// Takes the policies out of a table. What upstream has of them was taken already.
+    fn read(section: &mut Section<'_>, timeout: Option<Duration>, dialect: Dialect) -> Self {
         let defaults = section.section("plugin_defaults").map(|mut section| {
             let mut rules = Rules::read(&mut section);
             for (key, said) in [("required", &mut rules.required), ("validator", &mut rules.validator)] {
@@ -177,7 +190,7 @@ impl Policies {
         let mut defaults = defaults.unwrap_or_default();
         if timeout.is_some() && defaults.request_timeout.is_some_and(|other| Some(other) != timeout) {
             let other = "plugin_defaults.request_timeout".to_owned();
-            section.report("plugin_request_timeout", Fault::Contradicts { other });
+            section.report(dialect.choose(REQUEST_TIMEOUT), Fault::Contradicts { other });
         }
         defaults.request_timeout = defaults.request_timeout.or(timeout);
 

@@ -1,5 +1,9 @@
 mod containerd;
+mod crio;
+mod load;
+mod nri_conf;
 mod problems;
+mod random;
 mod reading;
 
 use super::*;

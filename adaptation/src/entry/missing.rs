@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nri_proto::Event;
 
-use super::{Entry, Standing};
+use super::{Entry, Part, Stage, Standing};
 use crate::act::Act;
 use crate::health::{Effect, State};
 use crate::journal::{ActId, End, Ended, Full, Journal, Outcome};
@@ -28,12 +28,46 @@ impl Entry {
         }
     }
 
+    /// It is passed over for a request, which is kept for later.
+    pub(super) fn pass_over(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) {
+        match part {
+            Part::Undoes(act) => act.hold_undo(self, request),
+            Part::Alone | Part::Of { .. } => self.keep(request, part.act(), End::Back),
+        }
+    }
+
     /// An operation that it waited for has ended.
     pub(crate) fn hears_of(self: &Arc<Self>, act: ActId, asked: &[Arc<Request>], outcome: Outcome) -> Ended {
         let ended = self.note(|journal| journal.end(act, asked, outcome));
         // Someone may wait behind it.
         self.changed.notify_waiters();
         ended.unwrap_or_default()
+    }
+
+    /// Whether it could be asked, but has yet to hear what was before about this pod, in other operations than this.
+    pub(crate) fn is_behind(&self, pod: &str, act: ActId) -> bool {
+        let standing = self.standing();
+        standing.health.state() == State::Active
+            && !standing.journal.is_empty()
+            && standing.journal.holds_for_others(pod, act)
+    }
+
+    /// Waits until it is not behind any more.
+    pub(crate) async fn has_heard(&self, pod: &str, act: ActId) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if !self.is_behind(pod, act) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Whether something that it is to hear waits for the end of this operation.
+    pub(crate) fn waits_for(&self, act: ActId) -> bool {
+        self.standing().journal.waits_for(act)
     }
 
     /// Writes into its journal. One that missed more than can be kept is closed; one that joins has to begin again.
@@ -47,7 +81,7 @@ impl Entry {
                 standing.deaf = true;
                 standing.journal.clear();
             }
-            (written.map(Some).map_err(|full| (full, standing.joined)), Effect::None)
+            (written.map(Some).map_err(|full| (full, standing.stage != Stage::Joining)), Effect::None)
         };
         match self.update(write, "") {
             Ok(written) => written,
@@ -83,19 +117,6 @@ impl Entry {
     pub(crate) fn is_being_told(&self) -> bool {
         let standing = self.standing();
         standing.telling || standing.health.state() != State::Active
-    }
-
-    pub(crate) fn has_joined(&self) -> bool {
-        self.standing().joined
-    }
-
-    /// It has joined: requests ask it. False if more happened than is kept for it.
-    pub(crate) fn joins(self: &Arc<Self>) -> bool {
-        let join = |standing: &mut Standing| {
-            standing.joined = !standing.deaf;
-            (standing.joined, Effect::None)
-        };
-        self.update(join, "")
     }
 
     /// Tells it what is in its journal. Returns when it has heard all that it can hear now, or fails to.
@@ -140,7 +161,7 @@ impl Entry {
     pub(crate) async fn pause(&self) -> bool {
         tokio::select! {
             () = self.closed.cancelled() => false,
-            () = tokio::time::sleep(self.request_timeout()) => true,
+            () = tokio::time::sleep(self.terms().policy().request_timeout) => true,
         }
     }
 

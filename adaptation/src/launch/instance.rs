@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::directory::Found;
+use super::disk::Disk;
 use super::error::StartError;
 use super::lineage::Wish;
 use super::process::{Process, Started};
@@ -27,17 +28,17 @@ use crate::shared::Shared;
 
 /// How long the connection of a process that has ended may take to end by itself: what it has still said is read.
 const LAST_WORDS: Duration = Duration::from_millis(100);
-
-/// How long a configuration may take to be read.
-const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a program that is busy is tried at once, with a pause between.
 const BUSY_TRIES: u32 = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
+/// Why a plugin is closed whose program is not in the directory any more.
+const REMOVED: &str = "its program was removed";
 
 /// One run of a launched plugin.
 pub(super) struct Instance<'a> {
     pub(super) shared: &'a Arc<Shared>,
     pub(super) found: &'a Found,
+    pub(super) disk: &'a Disk,
     pub(super) wish: watch::Receiver<Wish>,
 }
 
@@ -74,7 +75,10 @@ impl Instance<'_> {
     async fn start(&self) -> Result<Started, StartError> {
         let mut tries = BUSY_TRIES;
         loop {
-            match process::start(self.found) {
+            let found = self.found.clone();
+            // The program is read before it is run, by us and by the kernel. One that is started too late is killed when nobody takes it.
+            let started = self.disk.ask(move || process::start(&found)).await;
+            match started.unwrap_or_else(|source| Err(StartError::Spawn { path: self.found.path.clone(), source })) {
                 Err(StartError::Spawn { source, .. })
                     if tries > 0 && source.kind() == ErrorKind::ExecutableFileBusy =>
                 {
@@ -86,15 +90,12 @@ impl Instance<'_> {
         }
     }
 
-    /// A disk that does not answer must hold up neither this plugin's end nor the runtime's.
+    /// What it is configured with.
     async fn config(&self) -> Result<String, StartError> {
         let Some(dir) = self.shared.config.plugin_config_path.clone() else { return Ok(String::new()) };
         let (place, id) = (dir.clone(), self.found.id.clone());
-        let reading = tokio::task::spawn_blocking(move || drop_in::read(&dir, &id));
-        match timeout(READ_TIMEOUT, reading).await {
-            Ok(read) => read.expect("reading a file does not panic, and is not cancelled"),
-            Err(elapsed) => Err(StartError::ReadConfig { path: place, source: elapsed.into() }),
-        }
+        let read = self.disk.ask(move || drop_in::read(&dir, &id)).await;
+        read.map_err(|source| StartError::ReadConfig { path: place, source })?
     }
 
     /// Lets it in, and waits until its connection or its time is over. Returns how long it was a plugin.
@@ -162,9 +163,9 @@ impl Instance<'_> {
                 let _ = timeout(LAST_WORDS, mux.closed()).await;
             }
             () = wished(&mut self.wish, Wish::Leave) => match self.entry(plugin) {
-                Some(entry) => leave(entry, "its program was removed").await,
+                Some(entry) if self.shared.remove(&entry, REMOVED) => leave(entry, REMOVED).await,
                 // Another one has taken its place. It is leaving, and closed at the end of that.
-                None => _ = mux.closed().await,
+                Some(_) | None => _ = mux.closed().await,
             },
         }
         plugin.close();
@@ -173,7 +174,7 @@ impl Instance<'_> {
     /// What stands for it among the plugins, if it is still asked.
     fn entry(&self, plugin: &Arc<dyn Plugin>) -> Option<Arc<Entry>> {
         let roster = self.shared.roster();
-        roster.entries().iter().find(|entry| Arc::ptr_eq(&entry.plugin, plugin)).cloned()
+        roster.entries().iter().find(|entry| Arc::ptr_eq(&entry.plugin, plugin)).map(|found| Arc::clone(found))
     }
 }
 

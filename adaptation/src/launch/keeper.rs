@@ -13,6 +13,7 @@ use tracing::warn;
 
 use super::changes::{Change, Stamps, changes, stamps};
 use super::directory::{Found, Look, look};
+use super::disk::Disk;
 use super::error::LaunchError;
 use super::lineage::Lineage;
 use super::supervisor::Supervisor;
@@ -26,6 +27,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Keeper {
     shared: Arc<Shared>,
     dir: PathBuf,
+    disk: Disk,
     /// The programs that run, or are to.
     running: Stamps,
     lineages: BTreeMap<PluginId, Arc<Lineage>>,
@@ -46,6 +48,7 @@ impl Keeper {
         let mut keeper = Self {
             shared,
             dir,
+            disk: Disk::default(),
             running: Stamps::new(),
             lineages: BTreeMap::new(),
             before: Stamps::new(),
@@ -83,8 +86,8 @@ impl Keeper {
 
     async fn look(&self) -> Result<Look, LaunchError> {
         let (dir, limit) = (self.dir.clone(), self.shared.config.max_plugins);
-        let looked = tokio::task::spawn_blocking(move || look(&dir, limit)).await;
-        looked.expect("looking at files does not panic, and is not cancelled")
+        let looked = self.disk.ask(move || look(&dir, limit)).await;
+        looked.map_err(|source| LaunchError::ReadDirectory { dir: self.dir.clone(), source })?
     }
 
     fn update(&mut self, mut look: Look) {
@@ -103,7 +106,8 @@ impl Keeper {
         self.running.insert(found.id.clone(), found.stamp);
         let lineage = Arc::clone(self.lineages.entry(found.id.clone()).or_default());
         let wish = lineage.succeed();
-        let supervisor = Supervisor { shared: Arc::clone(&self.shared), found, lineage, wish, tried };
+        let supervisor =
+            Supervisor { shared: Arc::clone(&self.shared), found, disk: Disk::default(), lineage, wish, tried };
         self.shared.spawn(supervisor.run());
     }
 

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::backoff::Backoff;
 use super::directory::Found;
+use super::disk::Disk;
 use super::instance::{Instance, wished};
 use super::lineage::{Lineage, Wish};
 use crate::events::Happening;
@@ -18,6 +19,7 @@ use crate::shared::Shared;
 pub(super) struct Supervisor {
     pub(super) shared: Arc<Shared>,
     pub(super) found: Found,
+    pub(super) disk: Disk,
     pub(super) lineage: Arc<Lineage>,
     pub(super) wish: watch::Receiver<Wish>,
     /// Dropped when it has joined, or has failed to for the first time.
@@ -41,8 +43,8 @@ impl Supervisor {
 
     /// Returns the pause until the next time, if there is to be one.
     async fn run_once(&mut self, backoff: &mut Backoff) -> Option<Duration> {
-        let Self { shared, found, lineage, wish, tried } = self;
-        let mut instance = Instance { shared, found, wish: wish.clone() };
+        let Self { shared, found, disk, lineage, wish, tried } = self;
+        let mut instance = Instance { shared, found, disk, wish: wish.clone() };
         let joined = || {
             lineage.joined(wish);
             drop(tried.take());

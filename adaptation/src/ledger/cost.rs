@@ -21,7 +21,14 @@ impl Entry {
     pub(super) fn cost(&self) -> usize {
         let places = 2 * size_of::<(Arc<Self>, usize)>();
         let Self { sequence: _, occasion, what, is_cut: _ } = self;
-        places + allocation(COUNTS + size_of::<Self>()) + occasion.heap() + what.heap()
+        places + allocation(COUNTS + size_of::<Self>()) + occasion.cost() + what.heap()
+    }
+}
+
+impl Occasion {
+    /// What the entries that share it take together for it.
+    pub(super) fn cost(&self) -> usize {
+        allocation(COUNTS + size_of::<Self>()) + self.heap()
     }
 }
 

@@ -24,7 +24,8 @@ impl Entry {
     /// Leaves out values, and cuts texts. Plugins, pods and containers can be as long as a peer likes, too.
     pub(super) fn cut(&mut self) {
         self.is_cut = true;
-        let Occasion { plugin, pod, container, when: _, event: _, took: _, shadow: _, in_vain: _ } = &mut self.occasion;
+        let Occasion { plugin, pod, container, when: _, event: _, took: _, shadow: _, in_vain: _ } =
+            Arc::make_mut(&mut self.occasion);
         for shared in [Some(plugin), pod.as_mut(), container.as_mut()].into_iter().flatten() {
             cut_shared(shared);
         }

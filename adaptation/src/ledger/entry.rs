@@ -15,8 +15,8 @@ use crate::policy::NotAllowed;
 pub struct Entry {
     /// Its number: each entry has one more than the one before it.
     pub sequence: u64,
-    /// When and about what.
-    pub occasion: Occasion,
+    /// When and about what. The entries of one reply share it.
+    pub occasion: Arc<Occasion>,
     /// What happened.
     pub what: What,
     /// Whether values were left out and texts cut, since it was too large to be kept whole.

@@ -20,6 +20,8 @@ pub struct Problem {
 pub enum Fault {
     /// The text is not TOML.
     Syntax(String),
+    /// The text is not the YAML that it should be.
+    Yaml(String),
     /// Nobody reads this key.
     Unknown {
         /// The known key that is most like it, if one is.
@@ -56,6 +58,7 @@ impl Display for Problem {
         let place = &self.place;
         match &self.fault {
             Fault::Syntax(message) => write!(f, "this is not TOML: {message}"),
+            Fault::Yaml(message) => write!(f, "this cannot be read as YAML: {message}"),
             Fault::Unknown { nearest: Some(nearest) } => write!(f, "unknown key {place}, did you mean {nearest}?"),
             Fault::Unknown { nearest: None } => write!(f, "unknown key {place}"),
             Fault::Value { found, expected } => write!(f, "{place} is {found}, but must be {expected}"),

@@ -52,6 +52,8 @@ pub(super) enum Manner {
     GivesUpAfter(Duration),
     Panics,
     DoesNotTake,
+    /// It takes so long until it turns out.
+    DoesNotTakeAfter(Duration),
     /// Its connection breaks while it is asked.
     Breaks,
 }
@@ -189,6 +191,10 @@ impl Plugin for FakePlugin {
             Manner::Panics => panic!("on purpose"),
             Manner::Breaks => Err(PluginError::Gone(Closed::Eof)),
             Manner::DoesNotTake => Err(PluginError::NotTaken),
+            Manner::DoesNotTakeAfter(time) => {
+                tokio::time::sleep(time).await;
+                Err(PluginError::NotTaken)
+            }
             Manner::Refuses => Err(PluginError::refused("not today")),
             Manner::GivesUpAfter(time) => {
                 tokio::time::sleep(time).await;

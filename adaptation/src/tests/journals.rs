@@ -1,98 +1,20 @@
-//! What happens while a plugin joins, and plugins that are waited for.
+//! What happens while a plugin joins.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use nri_proto::{
-    Adjustment, Container, ContainerState, CreateReply, EnvVar, Event, Eviction, Field, LinuxAdjustment, PluginId, Pod,
+    Adjustment, Container, ContainerState, CreateReply, EnvVar, Event, Field, LinuxAdjustment, PluginId, Pod,
     Resources, Update,
 };
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, at_once, chain, container, pod};
+use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, at_once, container, pod};
+use super::setting::{Shelf, setting};
 use crate::health::State;
 use crate::ledger::What;
 use crate::plugin::Reply;
-use crate::snapshot::Snapshot;
-use crate::{Adaptation, AdmitError, Config, Happening, Metrics, Notice, Source};
-
-/// A runtime whose store a test writes.
-#[derive(Default)]
-struct Shelf {
-    store: Mutex<Snapshot>,
-    updated: Mutex<Vec<String>>,
-    /// How long it takes to say what there is.
-    takes: Mutex<Duration>,
-}
-
-#[async_trait]
-impl Source for Shelf {
-    async fn snapshot(&self) -> Snapshot {
-        let takes = *self.takes.lock().unwrap();
-        sleep(takes).await;
-        self.store.lock().unwrap().clone()
-    }
-
-    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
-        self.updated.lock().unwrap().extend(updates.into_iter().map(|update| update.container_id));
-        Vec::new()
-    }
-}
-
-struct Setting {
-    nri: Arc<Adaptation>,
-    shelf: Arc<Shelf>,
-    diary: Diary,
-}
-
-fn setting(policy: &str) -> Setting {
-    let shelf = Arc::new(Shelf::default());
-    let config = Config { socket: None, ..Config::from_toml(policy).unwrap() };
-    let nri = Arc::new(Adaptation::new(config, Arc::clone(&shelf) as Arc<dyn Source>));
-    Setting { nri, shelf, diary: Diary::default() }
-}
-
-impl Setting {
-    fn plugin(&self, name: &str) -> Arc<FakePlugin> {
-        FakePlugin::new(name, LIFE, at_once(), &self.diary)
-    }
-
-    /// Lets a plugin in, from another task.
-    fn admit(&self, name: &str, plugin: &Arc<FakePlugin>) -> JoinHandle<Result<(), AdmitError>> {
-        let (nri, id, plugin) = (Arc::clone(&self.nri), name.parse().unwrap(), Arc::clone(plugin));
-        tokio::spawn(async move { nri.admit(id, plugin).await })
-    }
-
-    /// Has a plugin begin to be synchronized.
-    async fn joining(&self, name: &str, time: Duration) -> (Arc<FakePlugin>, JoinHandle<Result<(), AdmitError>>) {
-        let plugin = self.plugin(name);
-        plugin.synchronizes_for(time);
-        let joining = self.admit(name, &plugin);
-        while plugin.shown().is_empty() {
-            sleep(Duration::from_millis(1)).await;
-        }
-        (plugin, joining)
-    }
-
-    async fn create(&self, pod_id: &str, id: &str) -> Duration {
-        let begun = Instant::now();
-        let operation = self.nri.begin(pod(pod_id));
-        operation.create_container(container(id)).await.unwrap();
-        self.shelf.store.lock().unwrap().containers.push(container(id));
-        operation.commit();
-        begun.elapsed()
-    }
-
-    async fn tell(&self, pod_id: &str, notice: Notice) -> Duration {
-        let begun = Instant::now();
-        let operation = self.nri.begin(pod(pod_id));
-        operation.notify(notice).await.unwrap();
-        operation.commit();
-        begun.elapsed()
-    }
-}
+use crate::{Adaptation, AdmitError, Config, Happening, Metrics, Notice};
 
 /// U25.
 #[tokio::test(start_paused = true)]
@@ -257,73 +179,6 @@ async fn a_plugin_that_is_overtaken_again_and_again_is_not_let_in() {
     }
     assert!(matches!(joining.await.unwrap(), Err(AdmitError::Overtaken { .. })));
     assert_eq!(plugin.shown().len(), 4);
-}
-
-/// U34.
-#[tokio::test(start_paused = true)]
-async fn u34_a_required_plugin_that_joins_is_waited_for_up_to_its_limit() {
-    let setting = setting("[plugins.guard]\nrequired = true\njoin_timeout = '10s'\nsync_timeout = '60s'");
-    let absent = setting.nri.begin(pod("p")).notify(Notice::RunPod).await.unwrap_err();
-    assert_eq!(
-        chain(&absent),
-        "plugin guard failed to handle RunPodSandbox request: the plugin is required, and not here"
-    );
-    let (_, joining) = setting.joining("10-guard", SECOND * 30).await;
-    let begun = Instant::now();
-    setting.nri.begin(pod("p")).notify(Notice::RunPod).await.unwrap_err();
-    assert_eq!(begun.elapsed(), SECOND * 10);
-    assert_eq!(setting.tell("p", Notice::StopPod).await, Duration::ZERO, "an end waits for nobody");
-    joining.abort();
-    let _ = joining.await;
-
-    let (_, joining) = setting.joining("10-guard", SECOND * 3).await;
-    assert!(setting.tell("p", Notice::RunPod).await <= SECOND * 3);
-    joining.await.unwrap().unwrap();
-    assert_eq!(setting.diary.lines(), ["10-guard RunPodSandbox p"], "it was asked");
-}
-
-/// U34.
-#[tokio::test(start_paused = true)]
-async fn u34_nothing_is_asked_of_others_while_a_required_plugin_is_waited_for() {
-    let setting = setting("[plugins.guard]\nrequired = true");
-    let first = setting.plugin("10-first");
-    setting.admit("10-first", &first).await.unwrap().unwrap();
-    let (guard, joining) = setting.joining("20-guard", SECOND * 3).await;
-    let nri = Arc::clone(&setting.nri);
-    let running = tokio::spawn(async move { nri.begin(pod("p")).notify(Notice::RunPod).await });
-    sleep(SECOND).await;
-    assert!(setting.diary.lines().is_empty());
-    guard.leave().await;
-    joining.abort();
-    let _ = joining.await;
-    running.await.unwrap().unwrap_err();
-    assert!(setting.diary.lines().is_empty(), "it did not join, and nobody had been asked");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_required_plugin_is_waited_for_until_it_has_heard_what_was_before() {
-    let setting = setting("[plugins.guard]\nrequired = true");
-    let guard = setting.plugin("10-guard");
-    let stopping = setting.nri.begin(pod("p"));
-    stopping.stop_container(container("c")).await.unwrap();
-    setting.admit("10-guard", &guard).await.unwrap().unwrap();
-    let begun = Instant::now();
-    let failed = setting.nri.begin(pod("p")).create_container(container("d")).await.unwrap_err();
-    assert_eq!(
-        chain(&failed),
-        "plugin 10-guard failed to handle CreateContainer request: it has yet to hear what was before"
-    );
-    assert_eq!(begun.elapsed(), SECOND * 10);
-    let nri = Arc::clone(&setting.nri);
-    let creating = tokio::spawn(async move {
-        let operation = nri.begin(pod("p"));
-        operation.create_container(container("e")).await.unwrap();
-        operation.commit();
-    });
-    sleep(SECOND).await;
-    stopping.commit();
-    creating.await.unwrap();
-    assert_eq!(setting.diary.lines(), ["10-guard StopContainer c", "10-guard CreateContainer e"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,9 @@
 //! Random schedules against a model of the runtime: whenever a plugin joins, each act of the runtime is in what it is shown or is told to
 //! it, once, in order; of an act that failed it hears nothing, or that it is undone.
 
+mod bookkeeper;
 mod checker;
+mod lives;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

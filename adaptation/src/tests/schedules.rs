@@ -1,5 +1,6 @@
 //! Random schedules against a simple model: what a plugin sees of a pod is its life, in order, with nothing twice.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use nri_proto::PluginId;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::fake::{Diary, FakePlugin, LIFE as EVENTS, Manner, SECOND, adaptation, at_once, container, pod};
-use crate::{Adaptation, Notice, Operation};
+use crate::{Adaptation, Notice, Operation, Plugin, RelayError};
 
 /// A small generator: the seed is all that is needed to see a failure again.
 pub(super) struct Random(pub(super) u64);
@@ -39,6 +40,9 @@ impl Random {
     }
 }
 
+/// A plugin that is required, and always answers.
+const GOOD: &str = "30-c";
+
 /// What a pod goes through, in the words of the diary.
 const LIFE: [&str; 9] = [
     "RunPodSandbox",
@@ -52,9 +56,12 @@ const LIFE: [&str; 9] = [
     "RemovePodSandbox",
 ];
 
-async fn step(operation: &Operation, id: &str, number: usize) {
+/// The part of it that is a container's.
+const CONTAINED: Range<usize> = 1..7;
+
+async fn step(operation: &Operation, id: &str, number: usize) -> Result<(), RelayError> {
     let container = container(id);
-    let _ = match number {
+    match number {
         0 => operation.notify(Notice::RunPod).await,
         1 => operation.create_container(container).await.map(drop),
         2 => operation.notify(Notice::PostCreate(container)).await,
@@ -64,31 +71,38 @@ async fn step(operation: &Operation, id: &str, number: usize) {
         6 => operation.notify(Notice::Remove(container)).await,
         7 => operation.notify(Notice::StopPod).await,
         _ => operation.notify(Notice::RemovePod).await,
-    };
+    }
 }
 
-/// The life of one pod. Some callers have a deadline, some leave.
-async fn live(nri: Arc<Adaptation>, id: String, mut random: Random, bound: Duration) {
-    for (number, name) in LIFE.into_iter().enumerate() {
+/// What happens to a pod, or to a container of it. Some callers have a deadline, some leave.
+async fn live(nri: Arc<Adaptation>, pod_id: String, id: String, mut random: Random, bound: Duration) {
+    let steps = if id == pod_id { 0..LIFE.len() } else { CONTAINED };
+    for number in steps {
         sleep(random.millis(500)).await;
         let before = Instant::now();
-        let operation = nri.begin(pod(&id));
-        match random.below(6) {
+        let operation = nri.begin(pod(&pod_id));
+        let outcome = match random.below(6) {
             0 => {
                 let operation = operation.until(Instant::now() + random.millis(3000));
-                step(&operation, &id, number).await;
+                let _ = step(&operation, &id, number).await;
                 operation.commit();
+                Ok(())
             }
             1 => {
                 let _ = timeout(random.millis(3000), step(&operation, &id, number)).await;
                 operation.commit();
+                Ok(())
             }
             _ => {
-                step(&operation, &id, number).await;
+                let outcome = step(&operation, &id, number).await;
                 operation.commit();
+                outcome
             }
-        }
-        assert!(before.elapsed() <= bound, "{name} of {id} took {:?}", before.elapsed());
+        };
+        assert!(before.elapsed() <= bound, "{} of {id} took {:?}", LIFE[number], before.elapsed());
+        // It is always well, whoever takes its place.
+        let failed = matches!(&outcome, Err(RelayError::Failed(failure)) if failure.plugin == GOOD);
+        assert!(!failed, "{} of {id}: {outcome:?}", LIFE[number]);
     }
 }
 
@@ -103,15 +117,22 @@ fn seen(diary: &Diary, plugin: &str, pod: &str) -> Vec<usize> {
     of_pod.collect()
 }
 
+/// Another one takes the place of the good one.
+async fn succeed(nri: &Adaptation, name: &str, diary: &Diary) -> (String, Arc<FakePlugin>) {
+    let plugin = FakePlugin::new(name, EVENTS, at_once(), diary);
+    nri.admit(GOOD.parse().unwrap(), Arc::clone(&plugin) as Arc<dyn Plugin>).await.unwrap();
+    (name.to_owned(), plugin)
+}
+
 async fn schedule(seed: u64) {
     let mut random = Random::of(seed);
     let diary = Diary::default();
-    let names = ["10-a", "20-b", "30-c"];
+    let names = ["10-a", "20-b", GOOD];
     let plugins = names.map(|name| FakePlugin::new(name, EVENTS, random.manner(), &diary));
     // The last one is always good: it may miss nothing that reaches it.
     plugins[2].behave(at_once());
     let policy = format!(
-        "plugin_defaults.strikes = {}\n[plugins.a]\nkeep_connected = {}\n[plugins.b]\nconcurrency = \"{}\"\non_timeout = \"{}\"",
+        "plugins.c = {{ required = true, join_timeout = '5m' }}\nplugin_defaults.strikes = {}\n[plugins.a]\nkeep_connected = {}\n[plugins.b]\nconcurrency = \"{}\"\non_timeout = \"{}\"",
         1 + random.below(4),
         random.below(2) == 0,
         ["serial", "per-pod"][usize::try_from(random.below(2)).unwrap()],
@@ -119,33 +140,41 @@ async fn schedule(seed: u64) {
     );
     let named: Vec<_> = names.iter().zip(&plugins).map(|(name, plugin)| (*name, plugin)).collect();
     let nri = Arc::new(adaptation(&policy, &named).await);
-    // The request timeout and the wait for the lane, of each plugin.
-    let bound = (SECOND * 2 + SECOND * 10) * 3;
-    let pods: Vec<_> = (0..=random.below(4)).map(|number| format!("p{number}")).collect();
-    let lives: Vec<_> = pods
-        .iter()
-        .map(|id| tokio::spawn(live(Arc::clone(&nri), id.clone(), Random(random.below(u64::MAX) | 1), bound)))
+    // The request timeout and the wait for the lane, of each plugin, for each of the two at a pod. One that has just joined is waited for until it has
+    // heard of such a request.
+    let bound = (SECOND * 2 + SECOND * 10) * 3 * 2 * 2;
+    let objects: Vec<_> = (0..=random.below(4))
+        .map(|number| format!("p{number}"))
+        .flat_map(|pod| [(pod.clone(), pod.clone()), (pod.clone(), format!("{pod}-other"))])
         .collect();
-    for _ in 0..6 {
+    let mut living = Vec::new();
+    for (pod, id) in objects.iter().cloned() {
+        living.push(tokio::spawn(live(Arc::clone(&nri), pod, id, Random(random.below(u64::MAX) | 1), bound)));
+    }
+    let mut successors = Vec::new();
+    for number in 0..6 {
         sleep(random.millis(3000)).await;
         let manner = random.manner();
-        plugins[usize::try_from(random.below(2)).unwrap()].behave(manner);
+        match usize::try_from(random.below(3)).unwrap() {
+            2 => successors.push(succeed(&nri, &format!("{GOOD}{number}"), &diary).await),
+            other => plugins[other].behave(manner),
+        }
     }
-    for life in lives {
+    for life in living {
         life.await.unwrap();
     }
     sleep(SECOND * 60).await;
-    for (name, plugin) in &named {
-        let serial = *name != "20-b" || !policy.contains("per-pod");
+    let successors = successors.iter().map(|(name, plugin)| (name.as_str(), plugin));
+    for (name, plugin) in named.into_iter().chain(successors) {
+        let serial = name != "20-b" || !policy.contains("per-pod");
         assert!(!serial || plugin.most_at_a_time() <= 1, "{name} had {} requests at once", plugin.most_at_a_time());
-        for id in &pods {
+        for (_, id) in &objects {
             let seen = seen(&diary, name, id);
             assert!(seen.is_sorted_by(|one, next| one < next), "{name} saw of {id}: {seen:?}");
         }
-        assert!(
-            nri.plugins().iter().all(|status| status.id != "30-c".parse::<PluginId>().unwrap()
-                || status.state == crate::health::State::Active)
-        );
+        assert!(nri.plugins().iter().all(
+            |status| status.id != GOOD.parse::<PluginId>().unwrap() || status.state == crate::health::State::Active
+        ));
     }
     nri.stop().await;
 }

@@ -130,6 +130,31 @@ async fn a_caller_that_leaves_has_what_it_asked_for_undone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_plugin_that_turns_out_not_to_have_taken_a_create_hears_nothing_of_its_undo() {
+    let half = SECOND / 2;
+    // The caller leaves, or is told that there is no answer, before it turns out; the undo waits for the lane, or finds the plugin silent.
+    for (turns_out, leaves) in [(half * 3, half * 2), (half * 6, half * 2), (half * 6, half * 5), (half * 9, half * 5)]
+    {
+        for concurrency in ["serial", "per-pod"] {
+            let diary = Diary::default();
+            let plugin = FakePlugin::new("10-a", LIFE, Manner::DoesNotTakeAfter(turns_out), &diary);
+            let policy = format!("plugin_defaults.on_timeout = 'fail'\nplugin_defaults.concurrency = '{concurrency}'");
+            let nri = adaptation(&policy, &[("10-a", &plugin)]).await;
+            let operation = nri.begin(pod("p"));
+            let left = sleep(leaves);
+            let _ = timeout(leaves, operation.create_container(container("c"))).await;
+            plugin.behave(at_once());
+            left.await;
+            drop(operation);
+            sleep(SECOND * 10).await;
+            nri.begin(pod("q")).notify(Notice::StopPod).await.unwrap();
+            let told = ["CreateContainer c", "StopPodSandbox q"];
+            assert_eq!(lines(&diary, "10-a"), told, "{concurrency}: {turns_out:?}, {leaves:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_silent_plugin_hears_nothing_of_what_it_was_passed_over_for_and_failed() {
     let diary = Diary::default();
     let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 4), &diary);

@@ -23,10 +23,8 @@ async fn programs_that_are_added_replaced_and_removed_are_plugins_accordingly() 
     node.put("10-a", plugin::script());
     let new = node.launched().await;
     assert_ne!(old, new);
-    let mut happened = node.until("10-a exited").await;
-    happened[..2].sort();
     assert_eq!(
-        happened,
+        node.until("10-a exited").await,
         ["10-a closed: another plugin of the same name took its place", "10-a joined", "10-a exited: exit status: 0",]
     );
     assert!(!is_there(old) && is_there(new));
@@ -93,5 +91,44 @@ async fn a_plugin_that_is_being_replaced_or_removed_answers_what_it_was_asked() 
     let happened = node.happened();
     assert!(happened.iter().any(|line| line.starts_with("10-a closed: another plugin")), "{happened:?}");
     assert!(!happened.iter().any(|line| line.contains("silent") || line.contains("late")), "{happened:?}");
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_plugin_whose_program_was_removed_is_asked_only_in_what_it_takes_part_in() {
+    let mut node = Node::new();
+    node.put("10-a", plugin::script());
+    node.launch().await;
+    let pid = node.launched().await;
+    node.until("10-a joined").await;
+    let pod = || Pod { id: "p".to_owned(), ..Pod::default() };
+    let operation = node.nri.begin(pod());
+    operation.notify(Notice::RunPod).await.unwrap();
+    fs::remove_file(node.path("plugins/10-a")).unwrap();
+    node.until("10-a closed: its program was removed").await;
+    assert_eq!(node.plugins(), [""; 0]);
+    assert!(is_there(pid), "it may still be asked");
+    operation.notify(Notice::RunPod).await.unwrap();
+    operation.commit();
+    node.until("10-a exited: exit status: 0").await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_launched_plugin_keeps_its_place_from_one_that_connects_under_its_name() {
+    let mut node = Node::new();
+    node.put("10-a", plugin::script());
+    node.launch().await;
+    let pid = node.launched().await;
+    node.until("10-a joined").await;
+    node.nri.listen().unwrap();
+    for _ in 0..3 {
+        let stream = tokio::net::UnixStream::connect(node.path("nri.sock")).await.unwrap();
+        let connected = tokio::spawn(plugin::connect(stream, "10", "a"));
+        assert_eq!(node.until("10-a").await, ["10-a refused: there is a plugin 10-a already, launched by the runtime"]);
+        connected.await.unwrap();
+    }
+    assert!(is_there(pid));
+    assert_eq!(node.plugins(), ["10-a"]);
     node.stop().await;
 }

@@ -144,6 +144,7 @@ pub(crate) fn short(happening: &Happening) -> String {
         }
         Happening::Exited { plugin, status, again_in } => format!("{plugin} exited: {status}{}", again(again_in)),
         Happening::Joined { plugin, .. } => format!("{plugin} joined"),
+        Happening::Policy { plugin, policy, .. } => format!("{plugin} has another policy: {policy}"),
         Happening::Closed { plugin, reason } => format!("{plugin} closed: {reason}"),
         Happening::Refused { plugin, reason } => format!("{plugin} refused: {reason}"),
         Happening::Overdue { pod, .. } => format!("an operation of {pod} is overdue"),

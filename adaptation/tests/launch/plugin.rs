@@ -74,22 +74,24 @@ fn write(line: &str) {
 async fn it_is_a_plugin() {
     let socket = std::os::unix::net::UnixStream::from(io::stdin().as_fd().try_clone_to_owned().unwrap());
     socket.set_nonblocking(true).unwrap();
-    let ids = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
     let stream = UnixStream::from_std(socket).unwrap();
+    // Not as it was launched: that does not matter.
+    connect(stream, "x", "somebody else").await;
+    write("it is over");
+}
+
+/// Is a plugin on this connection until that ends.
+pub(crate) async fn connect(stream: UnixStream, index: &str, name: &str) {
+    let ids = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
     let (mux, [served, requests]) = Mux::on_unix(stream, ids, Limits::default()).unwrap();
     mux.admit();
     let services = Arc::new(service::create_plugin(Arc::new(Plugin)));
     let serving = CancellationToken::new();
     tokio::spawn(serve(served, services, ServeLimits::default(), serving.clone()));
-    // Not as it was launched: that does not matter.
-    let id = api::RegisterPluginRequest {
-        plugin_name: "somebody else".to_owned(),
-        plugin_idx: "x".to_owned(),
-        ..Default::default()
-    };
+    let (plugin_name, plugin_idx) = (name.to_owned(), index.to_owned());
+    let id = api::RegisterPluginRequest { plugin_name, plugin_idx, ..Default::default() };
     let method = Method { service: "nri.pkg.api.v1alpha1.Runtime", name: "RegisterPlugin" };
     let client = Client::new(requests);
     client.call(method, id.write_to_bytes().unwrap().into(), Duration::from_secs(5)).await.unwrap();
     mux.closed().await;
-    write("it is over");
 }

@@ -1,7 +1,8 @@
 //! How plugins are started.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -35,6 +36,25 @@ async fn a_directory_that_cannot_be_is_told_and_one_that_is_not_there_is_empty()
     fs::write(node.path("plugins"), "").unwrap();
     let error = node.nri.launch().await.unwrap_err();
     assert_eq!(error.to_string(), format!("could not read plugin directory {}", node.path("plugins").display()));
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn launching_may_be_tried_again_after_it_was_given_up_or_has_failed() {
+    let node = Node::new();
+    node.put("10-a", plugin::script());
+    {
+        let given_up = node.nri.launch();
+        tokio::pin!(given_up);
+        assert!(futures_util::poll!(&mut given_up).is_pending(), "it looks at the directory");
+        assert!(matches!(node.nri.launch().await, Err(LaunchError::Twice)));
+    }
+    fs::set_permissions(node.path("plugins"), Permissions::from_mode(0o777)).unwrap();
+    assert!(matches!(node.nri.launch().await, Err(LaunchError::WritableDirectory { .. })));
+    fs::set_permissions(node.path("plugins"), Permissions::from_mode(0o755)).unwrap();
+    node.launch().await;
+    assert_eq!(node.plugins(), ["10-a"]);
+    assert!(matches!(node.nri.launch().await, Err(LaunchError::Twice)));
     node.stop().await;
 }
 

@@ -1,21 +1,32 @@
+use std::ops::RangeInclusive;
+
 use nri_proto::{Cpu, Field};
 
 use super::SpecError;
 use super::check::{self, Checked};
 use super::document::{self, Object};
 
-/// A period is a second at most, for the kernel.
-const LONGEST_PERIOD: u64 = 1_000_000;
+/// What the kernel takes. Nothing (0) is what runtimes write where there is no limit, and leaves it to the kernel.
+const PERIODS: RangeInclusive<u64> = 1_000..=1_000_000;
+const SHORTEST_QUOTA: i64 = 1_000;
+const SHARES: RangeInclusive<u64> = 2..=262_144;
 
 pub(super) fn adjust(spec: &mut Object, cpu: &Cpu) -> Result<(), SpecError> {
     let Cpu { shares, quota, period, realtime_runtime, realtime_period, cpus, mems, unknown: _ } = cpu;
     for (field, time) in [(Field::CPUQuota, quota), (Field::CPURealtimeRuntime, realtime_runtime)] {
         check::of(field, "").holds(time.is_none_or(|time| time >= -1), "it is less than -1")?;
     }
-    for (field, period) in [(Field::CPUPeriod, period), (Field::CPURealtimePeriod, realtime_period)] {
-        let is_short = period.is_none_or(|period| period <= LONGEST_PERIOD);
-        check::of(field, "").holds(is_short, "it is longer than a second")?;
+    let is_long = quota.is_none_or(|quota| !(1..SHORTEST_QUOTA).contains(&quota));
+    check::of(Field::CPUQuota, "").holds(is_long, "it is shorter than a millisecond")?;
+    for (field, period, shortest) in
+        [(Field::CPUPeriod, period, *PERIODS.start()), (Field::CPURealtimePeriod, realtime_period, 1)]
+    {
+        let period = period.filter(|period| *period != 0);
+        check::of(field, "").holds(period.is_none_or(|it| it <= *PERIODS.end()), "it is longer than a second")?;
+        check::of(field, "").holds(period.is_none_or(|it| it >= shortest), "it is shorter than a millisecond")?;
     }
+    let are_shares = shares.is_none_or(|shares| shares == 0 || SHARES.contains(&shares));
+    check::of(Field::CPUShares, "").holds(are_shares, "it is not between 2 and 262144")?;
     for (field, list) in [(Field::CPUSetCPUs, cpus), (Field::CPUSetMems, mems)] {
         check_list(check::of(field, ""), list)?;
     }
@@ -96,6 +107,23 @@ mod tests {
         check_linux_refused(with(Cpu { quota: Some(-2), ..Cpu::default() }), "CPUQuota: it is less than -1");
         let period = Cpu { period: Some(1_000_001), ..Cpu::default() };
         check_linux_refused(with(period), "CPUPeriod: it is longer than a second");
+        let period = Cpu { period: Some(999), ..Cpu::default() };
+        check_linux_refused(with(period), "CPUPeriod: it is shorter than a millisecond");
+        check_linux_refused(
+            with(Cpu { quota: Some(999), ..Cpu::default() }),
+            "CPUQuota: it is shorter than a millisecond",
+        );
+        for shares in [1, 262_145] {
+            let shares = Cpu { shares: Some(shares), ..Cpu::default() };
+            check_linux_refused(with(shares), "CPUShares: it is not between 2 and 262144");
+        }
+    }
+
+    #[test]
+    fn nothing_is_what_leaves_it_to_the_kernel() {
+        let nothing = Cpu { shares: Some(0), quota: Some(0), period: Some(0), ..Cpu::default() };
+        let expected = json!({"linux": {"resources": {"cpu": {"shares": 0, "quota": 0, "period": 0}}}});
+        check_linux(json!({}), with(nothing), expected);
     }
 
     #[test]

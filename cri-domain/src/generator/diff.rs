@@ -23,7 +23,7 @@ use std::fmt;
 use nri_proto::{Field, FieldOwners, Owner};
 use serde_json::{Map, Value};
 
-use self::places::{Place, place};
+use self::places::{Name, Place, RULE, place};
 
 /// One thing that differs.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,13 +78,28 @@ fn short(value: &Value) -> Option<String> {
 /// Lists whose entries have names are compared by these: variables, mounts, devices, namespaces, rlimits. The order of such
 /// a list is no difference.
 pub fn diff(before: &Value, after: &Value, owners: Option<&FieldOwners>) -> Vec<Difference> {
-    let mut found = Differences { owners, found: vec![] };
+    let devices = [after, before].into_iter().flat_map(|spec| {
+        let devices = spec.pointer("/linux/devices").and_then(Value::as_array);
+        devices.into_iter().flatten().filter_map(|device| Some((number(device)?, device.get("path")?.as_str()?)))
+    });
+    let mut found = Differences { owners, devices: devices.collect(), found: vec![] };
     found.compare(&mut vec![], Some(before), Some(after));
     found.found
 }
 
+/// Which device it is, for the kernel, as a rule is called.
+fn number(device: &Value) -> Option<String> {
+    let kind = match device.get("type")?.as_str()? {
+        "u" => "c",
+        kind => kind,
+    };
+    Some(format!("{kind} {}:{}", device.get("major")?, device.get("minor")?))
+}
+
 struct Differences<'a> {
     owners: Option<&'a FieldOwners>,
+    /// Those of both specs, by their numbers, and their paths.
+    devices: Vec<(String, &'a str)>,
     found: Vec<Difference>,
 }
 
@@ -128,9 +143,21 @@ impl Differences<'_> {
             Some(Place { word: Some(word), key, .. }) => format!("{word} {key}"),
             _ => path.join("."),
         };
-        let owner = place.and_then(|place| self.owners?.owner(place.field?, place.key)).cloned();
+        let owner = place.and_then(|place| self.owner(place)).cloned();
         let some = |value: Option<&Value>| value.filter(|value| !value.is_null()).cloned();
         self.found.push(Difference { what, before: some(before), after: some(after), owner });
+    }
+}
+
+impl<'a> Differences<'a> {
+    fn owner(&self, place: Place<'_>) -> Option<&'a Owner> {
+        let owners = self.owners?;
+        if place.word == Some(RULE) {
+            let mut paths = self.devices.iter().filter(|(number, _)| number == place.key);
+            return paths.find_map(|(_, path)| owners.owner(Field::Devices, path));
+        }
+        let owner = |field: Option<Field>| owners.owner(field?, place.key);
+        owner(place.field).or_else(|| owner(place.cause))
     }
 }
 
@@ -139,11 +166,11 @@ fn is_list(value: Option<&Value>) -> bool {
 }
 
 /// The entries of a list by their names. One that has none is known by its place, and so is a second one of a name.
-fn by_name(list: Option<&Value>, name: fn(&Value) -> Option<(&str, Value)>) -> Map<String, Value> {
+fn by_name(list: Option<&Value>, name: Name) -> Map<String, Value> {
     let mut named = Map::new();
     for (at, entry) in list.and_then(Value::as_array).into_iter().flatten().enumerate() {
         match name(entry) {
-            Some((name, value)) if !named.contains_key(name) => named.insert(name.to_owned(), value),
+            Some((name, value)) if !named.contains_key(&*name) => named.insert(name.into_owned(), value),
             _ => named.insert(format!("[{at}]"), entry.clone()),
         };
     }
@@ -152,7 +179,7 @@ fn by_name(list: Option<&Value>, name: fn(&Value) -> Option<(&str, Value)>) -> M
 
 impl Place<'_> {
     fn of(field: Field) -> Self {
-        Self { field: Some(field), key: "", word: None, named: None, whole: false }
+        Self { field: Some(field), cause: None, key: "", word: None, named: None, whole: false }
     }
 }
 
@@ -227,6 +254,15 @@ mod tests {
     }
 
     #[test]
+    fn what_a_class_comes_to_is_changed_by_who_set_the_class() {
+        let plugin: PluginId = "10-a".parse().unwrap();
+        let owners = FieldOwners { simple: [(Field::RdtClass, Owner::of(&plugin))].into(), ..FieldOwners::default() };
+        let after = json!({"linux": {"intelRdt": {"closID": "gold"}}});
+        let found = diff(&json!({}), &after, Some(&owners));
+        assert_eq!(found[0].to_string(), "linux.intelRdt.closID set to \"gold\" by 10-a");
+    }
+
+    #[test]
     fn each_change_of_an_adjustment_has_its_owner() {
         let plugin: PluginId = "10-a".parse().unwrap();
         let before = json!({"process": {"args": ["sh"], "env": ["A=1"]}, "annotations": {"k": "1"}});
@@ -258,9 +294,9 @@ mod tests {
                 "process.oomScoreAdj set to 5 by 10-a",
                 "annotation k changed from \"1\" to \"2\" by 10-a",
                 "device /dev/x added by 10-a",
-                "linux.resources.devices added",
+                "device rule c 0:0 added by 10-a",
                 "linux.resources.memory.limit set to 9 by 10-a",
-                "linux.resources.memory.swap set to 9",
+                "linux.resources.memory.swap set to 9 by 10-a",
             ]
         );
     }

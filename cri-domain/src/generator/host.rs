@@ -5,6 +5,7 @@
 mod annotations;
 mod blockio;
 mod cdi;
+mod cgroup;
 mod hugetlb;
 mod propagation;
 mod rdt;
@@ -16,17 +17,18 @@ use std::fmt;
 use std::path::Path;
 
 use nri_proto::{CdiDevice, Change, Field};
-use oci_spec::runtime::{LinuxBlockIo, LinuxIntelRdt, LinuxResources};
-use serde_json::Value;
+use oci_spec::runtime::{LinuxBlockIo, LinuxIntelRdt};
+use serde_json::{Map, Value};
 
 pub use self::annotations::refuse_settings_of_runtimes;
 pub use self::blockio::{BlockIoClasses, BlockIoError};
 pub use self::cdi::{CdiDevices, CdiError};
+pub use self::cgroup::{NotBelow, below};
 pub use self::hugetlb::has_hugetlb;
 pub use self::propagation::{Propagation, mount_propagation};
 pub use self::rdt::{clos, existing_clos};
 pub use self::resources::refuse_contradictions;
-pub use self::sysctl::refuse_the_hosts;
+pub use self::sysctl::{InNamespace, refuse_the_hosts};
 pub use self::yaml::YamlError;
 use super::{Adjusted, HostError, SpecError, check};
 
@@ -51,12 +53,14 @@ pub struct Host {
     pub rdt: Function<dyn Fn(&str) -> Result<LinuxIntelRdt, HostError> + Send + Sync>,
     /// Whether huge pages can be limited. Where they cannot, limits are taken out of a spec whose resources change.
     pub hugetlb: bool,
-    /// Looks at the resources that an adjustment leads to, and may refuse them.
-    pub resources: Function<dyn Fn(&LinuxResources) -> Result<(), HostError> + Send + Sync>,
+    /// Looks at the resources that an adjustment leads to (`linux.resources` of the spec), and may change or refuse them.
+    pub resources: Function<dyn Fn(&mut Map<String, Value>) -> Result<(), HostError> + Send + Sync>,
+    /// Decides whether the container may be in this cgroup.
+    pub cgroup: Function<dyn Fn(&str) -> Result<(), HostError> + Send + Sync>,
     /// Decides about a change of an annotation.
     pub annotations: Function<dyn Fn(&str, Change<&str>) -> Result<Filtered, HostError> + Send + Sync>,
-    /// Decides about a change of a kernel parameter of a container that has these kinds of namespaces.
-    pub sysctl: Function<dyn Fn(&str, &[&str]) -> Result<Filtered, HostError> + Send + Sync>,
+    /// Decides about a change of a kernel parameter of a container that is in these namespaces.
+    pub sysctl: Function<dyn Fn(&str, Change<&str>, &[InNamespace<'_>]) -> Result<Filtered, HostError> + Send + Sync>,
     /// Makes the edits of CDI devices in a spec; one that fails may have made some. Without it they are ignored.
     pub cdi: Function<dyn Fn(&mut Value, &[&str]) -> Result<(), HostError> + Send + Sync>,
 }
@@ -92,6 +96,7 @@ impl Default for Host {
             rdt: None,
             hugetlb: true,
             resources: None,
+            cgroup: None,
             annotations: None,
             sysctl: None,
             cdi: None,
@@ -101,13 +106,14 @@ impl Default for Host {
 
 impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { propagation, blockio, rdt, hugetlb, resources, annotations, sysctl, cdi } = self;
+        let Self { propagation, blockio, rdt, hugetlb, resources, cgroup, annotations, sysctl, cdi } = self;
         f.debug_struct("Host")
             .field("propagation", &propagation.is_some())
             .field("blockio", &blockio.is_some())
             .field("rdt", &rdt.is_some())
             .field("hugetlb", hugetlb)
             .field("resources", &resources.is_some())
+            .field("cgroup", &cgroup.is_some())
             .field("annotations", &annotations.is_some())
             .field("sysctl", &sysctl.is_some())
             .field("cdi", &cdi.is_some())

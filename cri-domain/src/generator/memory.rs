@@ -1,10 +1,13 @@
-use nri_proto::{Field, Memory};
+use nri_proto::{Field, Memory, Resources};
 
 use super::document::{self, Object};
 use super::{SpecError, check};
 
-/// A limit of nothing is no limit: CRI servers show it where none is set. Otherwise, a limit without one for swap is that
-/// for both, as in Go: a container does not get to swap because a plugin gave it memory.
+const PATH: [&str; 3] = ["linux", "resources", "memory"];
+
+/// A limit of nothing is no limit: CRI servers show it where none is set. That goes for swap, too, where runtimes would take
+/// nothing as no limit at all. Otherwise, a limit without one for swap is that for both, as in Go: a container does not get to
+/// swap because a plugin gave it memory.
 pub(super) fn adjust(spec: &mut Object, memory: &Memory) -> Result<(), SpecError> {
     let Memory {
         limit,
@@ -33,19 +36,31 @@ pub(super) fn adjust(spec: &mut Object, memory: &Memory) -> Result<(), SpecError
     let members = [
         ("limit", limit.into()),
         ("reservation", (*reservation).into()),
-        ("swap", swap.or(limit).into()),
+        ("swap", swap.filter(|swap| *swap != 0).or(limit).into()),
         ("kernel", (*kernel).into()),
         ("kernelTCP", (*kernel_tcp).into()),
         ("swappiness", (*swappiness).into()),
         ("disableOOMKiller", (*disable_oom_killer).into()),
         ("useHierarchy", (*use_hierarchy).into()),
     ];
-    document::set_those(spec, &["linux", "resources", "memory"], members)
+    document::set_those(spec, &PATH, members)
+}
+
+/// Returns the limits of an update with what its limit of memory means for swap, if it means anything: the limit that there is
+/// stays, unless it would be less than memory's.
+pub(super) fn with_swap(spec: &mut Object, resources: &Resources) -> Result<Option<Resources>, SpecError> {
+    let Some(Memory { limit: Some(limit), swap: None | Some(0), .. }) = resources.memory else { return Ok(None) };
+    let known = document::find_object(spec, &PATH)?.and_then(|memory| memory.get("swap")?.as_i64());
+    let Some(known) = known.filter(|known| limit != 0 && *known != 0) else { return Ok(None) };
+    let is_enough = known < 0 || limit >= 0 && known >= limit;
+    let mut resources = resources.clone();
+    resources.memory_mut().swap = Some(if is_enough { known } else { limit });
+    Ok(Some(resources))
 }
 
 #[cfg(test)]
 mod tests {
-    use nri_proto::{LinuxAdjustment, Resources};
+    use nri_proto::LinuxAdjustment;
     use serde_json::json;
 
     use super::super::testing::{check_linux, check_linux_refused};
@@ -84,6 +99,25 @@ mod tests {
         check_linux(json!({}), with(limit), json!({"linux": {"resources": {"memory": {"limit": 100, "swap": 100}}}}));
         let swap = Memory { swap: Some(-1), ..Memory::default() };
         check_linux(json!({}), with(swap), json!({"linux": {"resources": {"memory": {"swap": -1}}}}));
+        let nothing = Memory { limit: Some(100), swap: Some(0), ..Memory::default() };
+        check_linux(json!({}), with(nothing), json!({"linux": {"resources": {"memory": {"limit": 100, "swap": 100}}}}));
+        check_linux(json!({}), with(Memory { swap: Some(0), ..Memory::default() }), json!({}));
+    }
+
+    #[test]
+    fn an_update_of_memory_leaves_swap_unless_it_would_be_less() {
+        let check = |limit: i64, swap: Option<i64>, expected: i64| {
+            let mut spec = json!({"linux": {"resources": {"memory": {"limit": 100, "swap": 300}}}});
+            let memory = Memory { limit: Some(limit), swap, ..Memory::default() };
+            let resources = Resources { memory: Some(memory), ..Resources::default() };
+            crate::generator::update(&mut spec, &resources, &crate::generator::Host::default()).unwrap();
+            assert_eq!(spec["linux"]["resources"]["memory"], json!({"limit": limit, "swap": expected}));
+        };
+        check(200, None, 300);
+        check(200, Some(0), 300);
+        check(200, Some(250), 250);
+        check(400, None, 400);
+        check(-1, None, -1);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use nri_proto::{Args, Field, IoPriority, IoPriorityClass, Scheduler, SchedulerFl
 use serde_json::Value;
 
 use super::document::{self, Object, made};
-use super::{SpecError, check};
+use super::{Host, SpecError, check};
 
 const PROCESS: [&str; 1] = ["process"];
 
@@ -16,13 +16,16 @@ pub(super) fn adjust_args(spec: &mut Object, args: &Args) -> Result<(), SpecErro
 }
 
 /// Either a path, or `slice:prefix:name` for systemd.
-pub(super) fn adjust_cgroup(spec: &mut Object, path: &str) -> Result<(), SpecError> {
+pub(super) fn adjust_cgroup(spec: &mut Object, path: &str, host: &Host) -> Result<(), SpecError> {
     if path.is_empty() {
         return Ok(());
     }
     let checked = check::of(Field::CgroupsPath, "");
     checked.text(path)?;
     checked.holds(path.split(['/', ':']).all(|part| part != ".."), "the path has `..` in it")?;
+    if let Some(may_be_in) = &host.cgroup {
+        may_be_in(path).map_err(|source| SpecError::host(Field::CgroupsPath, "", source))?;
+    }
     document::set(spec, &["linux"], "cgroupsPath", path)
 }
 

@@ -1,6 +1,4 @@
 use nri_proto::{Field, Pids, Resources};
-use oci_spec::runtime::LinuxResources;
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::document::Object;
@@ -50,13 +48,11 @@ fn check_file(file: &str, value: &str) -> Result<(), SpecError> {
     checked.text(value)
 }
 
-/// Shows the result to the operator's check.
+/// Shows the result to the operator's check, which may change it.
 fn look_at(spec: &mut Object, host: &Host) -> Result<(), SpecError> {
     let Some(check) = &host.resources else { return Ok(()) };
     let Some(resources) = document::find_object(spec, &PATH)? else { return Ok(()) };
-    let resources = LinuxResources::deserialize(&*resources)
-        .map_err(|_| SpecError::Shape { path: PATH.join("."), wanted: "what OCI calls resources" })?;
-    check(&resources).map_err(|source| SpecError::host(Field::None, "", source))
+    check(resources).map_err(|source| SpecError::host(Field::None, "", source))
 }
 
 fn adjust_blockio(spec: &mut Object, class: &str, host: &Host, adjusted: &mut Adjusted) -> Result<(), SpecError> {
@@ -179,5 +175,19 @@ mod tests {
         adjust(&mut spec, &adjustment(100), &host).unwrap();
         adjust(&mut spec, &adjustment(99), &host).unwrap_err();
         assert_eq!(spec["linux"]["resources"]["memory"]["swap"], 100);
+    }
+
+    #[test]
+    fn the_operators_check_may_change_the_result() {
+        let no_swap = |resources: &mut Object| {
+            document::unset(resources, &["memory"], "swap")?;
+            Ok(())
+        };
+        let host = Host { resources: Some(Box::new(no_swap)), ..Host::default() };
+        let memory = nri_proto::Memory { limit: Some(100), ..nri_proto::Memory::default() };
+        let adjustment = adjustment(Resources { memory: Some(memory), ..Resources::default() });
+        let mut spec = json!({});
+        adjust(&mut spec, &adjustment, &host).unwrap();
+        assert_eq!(spec, json!({"linux": {"resources": {"memory": {"limit": 100}}}}));
     }
 }

@@ -1,8 +1,7 @@
 use nri_proto::{Change, ChangeMap, Field};
-use serde_json::Value;
 
 use super::document::Object;
-use super::host::{Filtered, Host};
+use super::host::{Filtered, Host, InNamespace};
 use super::{SpecError, check, document};
 
 const PATH: [&str; 2] = ["linux", "sysctl"];
@@ -16,7 +15,7 @@ pub(super) fn adjust(spec: &mut Object, changes: &ChangeMap<String>, host: &Host
             check::of(Field::Sysctl, key).holds(is_line, "the value is more than one line")?;
         }
         let filtered = match &host.sysctl {
-            Some(filter) => filter(key, &namespaces(spec)?),
+            Some(filter) => filter(key, change.map(String::as_str), &namespaces(spec)?),
             None => Ok(Filtered::Kept),
         };
         match (filtered.map_err(|error| SpecError::host(Field::Sysctl, key, error))?, change) {
@@ -37,10 +36,14 @@ fn check_name(name: &str) -> Result<(), SpecError> {
     check::of(Field::Sysctl, name).holds(is_name, "this is not the name of a kernel parameter")
 }
 
-/// The kinds of namespaces that the container does not share with the host.
-fn namespaces(spec: &mut Object) -> Result<Vec<&str>, SpecError> {
+/// The namespaces that the spec names. Those that it does not name are the host's.
+fn namespaces(spec: &mut Object) -> Result<Vec<InNamespace<'_>>, SpecError> {
     let found = document::find_list(spec, &["linux", "namespaces"])?;
-    Ok(found.into_iter().flatten().filter_map(|namespace| namespace.get("type").and_then(Value::as_str)).collect())
+    let named = |namespace| {
+        let path = document::text(namespace, "path").unwrap_or_default();
+        Some(InNamespace { kind: document::text(namespace, "type")?, path })
+    };
+    Ok(found.map(|found| found.iter().filter_map(named).collect()).unwrap_or_default())
 }
 
 #[cfg(test)]

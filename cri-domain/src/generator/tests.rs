@@ -50,7 +50,7 @@ fn everything() -> Adjustment {
     adjustment.env.set(EnvVar::new("A", "1")).unwrap();
     let mut linux = LinuxAdjustment {
         resources: Some(Resources {
-            cpu: Some(Cpu { shares: Some(1), ..Cpu::default() }),
+            cpu: Some(Cpu { shares: Some(2), ..Cpu::default() }),
             hugepage_limits: vec![HugepageLimit { page_size: text("2MB"), ..HugepageLimit::default() }],
             unified: [(text("cpu.idle"), text("1"))].into(),
             pids: Some(Pids { limit: 9, ..Pids::default() }),
@@ -67,6 +67,21 @@ fn everything() -> Adjustment {
     linux.net_devices.set("eth0", NetDevice::default()).unwrap();
     adjustment.linux = Some(linux);
     adjustment
+}
+
+#[test]
+fn numbers_that_fit_in_64_bits_stay_exact_and_others_become_near_ones() {
+    let mut adjustment = Adjustment::default();
+    adjustment.env.set(EnvVar::new("A", "1")).unwrap();
+    let check = |number: &str, expected: &str| {
+        let spec = format!(r#"{{"future":{number}}}"#);
+        let (adjusted, _) = adjust_json(&spec, &adjustment, &Host::default()).unwrap();
+        assert_eq!(adjusted, format!(r#"{{"future":{expected},"process":{{"env":["A=1"]}}}}"#));
+    };
+    for exact in ["18446744073709551615", "-9223372036854775808", "0.1", "1.5"] {
+        check(exact, exact);
+    }
+    check("18446744073709551616", "1.8446744073709552e+19");
 }
 
 #[test]

@@ -7,6 +7,10 @@
 
 mod bundle;
 mod cgroups;
+#[allow(dead_code, reason = "a runtime does more with it")]
+#[path = "../../examples/mini-runtime/runc.rs"]
+mod mini_runc;
 mod mounting;
 mod process;
 mod running;
+mod updates;

@@ -62,6 +62,6 @@ impl Source for Inventory {
 
 /// What an entry of the ledger says, without how long it took.
 pub(super) fn sentence(entry: &Entry) -> String {
-    let occasion = Occasion { took: None, ..entry.occasion.clone() };
-    Entry { occasion, ..entry.clone() }.to_string()
+    let occasion = Occasion { took: None, ..Occasion::clone(&entry.occasion) };
+    Entry { occasion: occasion.into(), ..entry.clone() }.to_string()
 }

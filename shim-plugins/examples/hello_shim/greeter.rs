@@ -39,10 +39,15 @@ impl Default for Config {
 pub(crate) fn plugin() -> Plugin {
     Plugin::at(GREETER).configured::<Config>().init(|init, ()| async move {
         let greeter = Arc::new(Greeter { greeting: init.config.greeting });
-        let greet: Box<dyn MethodHandler + Send + Sync> = Box::new(Greet(Arc::clone(&greeter)));
-        let service = Service { methods: HashMap::from([("Greet".to_owned(), greet)]), streams: HashMap::new() };
-        Ok(Provided::new(greeter).service(HashMap::from([("hello.v1.Hello".to_owned(), service)])))
+        Ok(Provided::new(Arc::clone(&greeter)).service(create_hello(greeter)))
     })
+}
+
+/// What would be generated.
+pub(crate) fn create_hello(greeter: Arc<Greeter>) -> HashMap<String, Service> {
+    let greet: Box<dyn MethodHandler + Send + Sync> = Box::new(Greet(greeter));
+    let service = Service { methods: HashMap::from([("Greet".to_owned(), greet)]), streams: HashMap::new() };
+    HashMap::from([("hello.v1.Hello".to_owned(), service)])
 }
 
 impl Greeter {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, mem};
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::{Stream, StreamExt as _, stream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -19,7 +19,7 @@ use super::assignment::{Assignment, Started};
 use super::debug::{self, DebugSocket};
 use super::environment::Signal;
 use super::socket::SocketFile;
-use crate::call::Guard;
+use crate::call::{Guard, Guarded};
 use crate::clock::Clock;
 use crate::load::{LoadError, Loaded};
 use crate::outcome::Chain;
@@ -207,6 +207,8 @@ struct Serving {
     guard: Guard,
     /// Cancelled when nothing is accepted any more.
     accepting: CancellationToken,
+    #[cfg(feature = "grpc")]
+    grpc: crate::grpc::Connections,
 }
 
 async fn prepare(
@@ -274,13 +276,21 @@ fn collecting(reaper: Arc<Reaper>) -> Provided<Reaper> {
 }
 
 async fn listen(loaded: &mut Loaded, listener: UnixListener, shutdown: &Shutdown) -> Result<Serving, ServeError> {
-    if loaded.services.is_empty() {
+    if loaded.serves_nothing() {
         return Err(ServeError::NoService);
     }
     let guard = Guard::new(loaded.interceptors(), shutdown.token());
     let mut services = HashMap::new();
+    #[cfg(feature = "grpc")]
+    let mut methods_over_grpc = crate::grpc::Methods::new();
     for (name, offered) in mem::take(&mut loaded.services) {
-        let service = guard.wrap(&name, offered.service);
+        #[cfg(not(feature = "grpc"))]
+        let show = |_: &str, _: &Guarded| {};
+        #[cfg(feature = "grpc")]
+        let methods = methods_over_grpc.entry(name.clone()).or_default();
+        #[cfg(feature = "grpc")]
+        let show = |method: &str, guarded: &Guarded| drop(methods.insert(method.to_owned(), guarded.clone()));
+        let service = guard.wrap(&name, offered.service, show);
         services.insert(name, service);
     }
     for name in ASKED_FOR {
@@ -289,13 +299,34 @@ async fn listen(loaded: &mut Loaded, listener: UnixListener, shutdown: &Shutdown
     listener.set_nonblocking(true).map_err(ServeError::Listen)?;
     let listener = tokio::net::UnixListener::from_std(listener).map_err(ServeError::Listen)?;
     let over = CancellationToken::new();
-    let mut server = Server::new().add_listener(accepting(listener, over.clone())).register_service(services);
+    let accepted = accepting(listener, over.clone());
+    // Who accepts over TCP does so from here on, and must not go on if something fails.
+    #[cfg(feature = "grpc")]
+    let unless_served = over.clone().drop_guard();
+    #[cfg(feature = "grpc")]
+    let (accepted, grpc) = {
+        let begun = mem::take(&mut loaded.grpc).serve(&guard, methods_over_grpc, &over);
+        let (connections, answers) = begun.map_err(ServeError::Listen)?;
+        (crate::grpc::sorted(accepted, connections.clone(), answers, over.clone()), connections)
+    };
+    let mut server = Server::new().add_listener(Listener::new(accepted)).register_service(services);
     server.start().await.map_err(ServeError::Server)?;
-    Ok(Serving { server, guard, accepting: over })
+    #[cfg(feature = "grpc")]
+    unless_served.disarm();
+    Ok(Serving {
+        server,
+        guard,
+        accepting: over,
+        #[cfg(feature = "grpc")]
+        grpc,
+    })
 }
 
 /// Accepts connections of our own user until it is over.
-fn accepting(listener: tokio::net::UnixListener, over: CancellationToken) -> Listener {
+fn accepting(
+    listener: tokio::net::UnixListener,
+    over: CancellationToken,
+) -> impl Stream<Item = io::Result<tokio::net::UnixStream>> + Send + 'static {
     let accepted = stream::unfold(listener, |listener| async {
         loop {
             match listener.accept().await {
@@ -309,7 +340,7 @@ fn accepting(listener: tokio::net::UnixListener, over: CancellationToken) -> Lis
             }
         }
     });
-    Listener::new(accepted.take_until(over.cancelled_owned()))
+    accepted.take_until(over.cancelled_owned())
 }
 
 pub(super) fn is_ours(stream: &tokio::net::UnixStream) -> bool {
@@ -336,6 +367,8 @@ impl Serving {
 
     /// Closes the connections, when what was said on them has left.
     async fn close(mut self) {
+        #[cfg(feature = "grpc")]
+        self.grpc.close().await;
         self.server.disconnect().await;
     }
 }

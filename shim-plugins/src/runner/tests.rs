@@ -1,6 +1,8 @@
 //! The whole runner, in one process and without root.
 
 mod ends;
+#[cfg(feature = "grpc")]
+mod grpc;
 mod parsing;
 mod serving;
 mod starts;

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::Pid;
@@ -21,7 +22,7 @@ async fn g13_no_exit_is_lost_among_hundreds_of_children_of_several_owners() {
     let waiting = async {
         let mut ours = Vec::new();
         let mut tokios = Vec::new();
-        for status in 0..150_u32 {
+        for status in 0..500_u32 {
             ours.push((status % 100, reaper.spawn(&mut sh(&format!("exit {}", status % 100))).unwrap()));
             tokios.push((status % 100, sh(&format!("exit {}", status % 100)).spawn().unwrap()));
         }
@@ -81,6 +82,13 @@ fn on_a_thread(work: impl Future<Output = ()> + Send + 'static) {
     std::thread::spawn(run).join().unwrap();
 }
 
+/// Who lets hours pass takes from others what they are still to ask for: such tests go one after the other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Looks for orphans, now and in an hour.
 fn collect(reaper: &Reaper) {
     let (mut dead, now) = (HashMap::new(), Instant::now());
@@ -90,6 +98,7 @@ fn collect(reaper: &Reaper) {
 
 #[test]
 fn g13_a_status_is_its_owners_however_late_it_is_asked_for() {
+    let _alone = alone();
     on_a_thread(async {
         let mut of_tokio = sh("exit 5").spawn().unwrap();
         let mut of_std = std::process::Command::new("/bin/sh").args(["-c", "exit 6"]).spawn().unwrap();
@@ -102,7 +111,43 @@ fn g13_a_status_is_its_owners_however_late_it_is_asked_for() {
 }
 
 #[test]
+fn g13_a_plain_child_whose_thread_has_ended_is_its_owners_for_minutes() {
+    let _alone = alone();
+    on_a_thread(async {
+        let spawn = || std::process::Command::new("/bin/sh").args(["-c", "exit 6"]).spawn().unwrap();
+        let mut child = std::thread::spawn(spawn).join().unwrap();
+        let pid = child.id();
+        until(|| is_dead(pid)).await;
+        let (mut dead, now) = (HashMap::new(), Instant::now());
+        let reaper = Reaper::new();
+        for seconds in [0, 20, 300] {
+            reaper.collect(&mut dead, now + Duration::from_secs(seconds));
+        }
+        assert!(!dead.is_empty(), "it looks like an orphan");
+        assert_eq!(child.wait().unwrap().code(), Some(6));
+    });
+}
+
+#[test]
+fn g13_an_orphan_of_another_group_is_collected_soon() {
+    let _alone = alone();
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
+    on_a_thread(async {
+        let said = sh("sleep 0.01 >/dev/null & echo $!").process_group(0).output().await.unwrap().stdout;
+        let orphan: u32 = String::from_utf8(said).unwrap().trim().parse().unwrap();
+        until(|| is_dead(orphan)).await;
+        let (mut dead, now) = (HashMap::new(), Instant::now());
+        let reaper = Reaper::new();
+        reaper.collect(&mut dead, now);
+        assert!(is_dead(orphan));
+        reaper.collect(&mut dead, now + Duration::from_secs(20));
+        assert!(!is_dead(orphan));
+    });
+}
+
+#[test]
 fn g13_an_orphan_that_nobody_asks_for_is_collected() {
+    let _alone = alone();
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     on_a_thread(async {
         let said = sh("sleep 0.01 >/dev/null & echo $!").output().await.unwrap().stdout;

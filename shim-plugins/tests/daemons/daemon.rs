@@ -21,6 +21,8 @@ pub(crate) struct Daemon {
     dir: TempDir,
     /// No other test has it.
     pub(crate) namespace: String,
+    /// The shim that containers are run with.
+    pub(crate) shim: &'static str,
     child: Child,
     /// What was there and must not be there in the end.
     pids: BTreeSet<u32>,
@@ -50,10 +52,10 @@ pub(crate) fn zombies_of(parent: u32) -> usize {
     entries.filter(|entry| fs::read_to_string(entry.path().join("stat")).is_ok_and(is_one)).count()
 }
 
-/// The shim: examples are built with the tests.
-pub(crate) fn shim() -> PathBuf {
+/// A shim: examples are built with the tests.
+fn example(name: &str) -> PathBuf {
     let test = env::current_exe().unwrap();
-    let shim = test.parent().and_then(Path::parent).unwrap().join("examples/hello_shim");
+    let shim = test.parent().and_then(Path::parent).unwrap().join("examples").join(name);
     assert!(shim.exists(), "there is no {}: build the examples", shim.display());
     shim
 }
@@ -113,7 +115,8 @@ impl Daemon {
         );
         fs::write(dir.path().join("config.toml"), config).unwrap();
         let child = spawn(&bin, dir.path());
-        let daemon = Self { bin, dir, namespace, child, pids: BTreeSet::new(), sockets: BTreeSet::new() };
+        let (shim, pids, sockets) = ("hello_shim", BTreeSet::new(), BTreeSet::new());
+        let daemon = Self { bin, dir, namespace, shim, child, pids, sockets };
         daemon.wait_until_up();
         daemon
     }
@@ -186,7 +189,7 @@ impl Daemon {
 
     /// Runs a container with our shim: flags, id, command.
     pub(crate) fn run(&self, flags: &[&str], id: &str, command: &[&str]) -> Output {
-        let (shim, rootfs) = (shim().display().to_string(), self.path("rootfs").display().to_string());
+        let (shim, rootfs) = (example(self.shim).display().to_string(), self.path("rootfs").display().to_string());
         let mut args = vec!["run", "--runtime", &shim, "--rootfs"];
         args.extend(flags);
         args.extend([rootfs.as_str(), id]);
@@ -198,7 +201,8 @@ impl Daemon {
     pub(crate) fn begin(&self, flags: &[&str], id: &str, command: &[&str]) -> Child {
         // Without `timeout`: it is killed itself.
         let mut ctr = Command::new(self.bin.join("ctr"));
-        ctr.arg("-a").arg(self.path("c.sock")).args(["-n", &self.namespace, "run", "--runtime"]).arg(shim());
+        ctr.arg("-a").arg(self.path("c.sock")).args(["-n", &self.namespace, "run", "--runtime"]);
+        ctr.arg(example(self.shim));
         ctr.arg("--rootfs").args(flags).arg(self.path("rootfs")).arg(id).args(command);
         ctr.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
@@ -245,7 +249,7 @@ impl Daemon {
             let Ok(line) = fs::read(entry.path().join("cmdline")) else { continue };
             let line = String::from_utf8_lossy(&line).into_owned();
             // `ctr` names the shim too, but is none.
-            let is_shim = line.split('\0').next().is_some_and(|program| program.ends_with("hello_shim"));
+            let is_shim = line.split('\0').next().is_some_and(|program| program.ends_with(self.shim));
             if is_shim && line.contains(&self.namespace) && lives(pid) {
                 found.push(pid);
             }

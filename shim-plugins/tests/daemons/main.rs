@@ -6,15 +6,41 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests, and what they share")]
 
+#[cfg(feature = "grpc")]
+mod caller;
 mod daemon;
 mod stories;
 
 use daemon::Daemon;
 
+const VERSIONS: [&str; 5] = ["debian-1.6", "v1.7.35", "v2.0.14", "v2.3.7", "v2.4.2"];
+
+/// It is about time that passes, so all daemons let it pass at once, and first of all stories: others are told meanwhile.
+mod all_at_once {
+    use super::{Daemon, VERSIONS, stories};
+
+    #[test]
+    fn g15_what_happens_while_the_daemon_is_away_is_told_after() {
+        std::thread::scope(|scope| {
+            for version in VERSIONS {
+                let tell = move || {
+                    if let Some(mut daemon) = Daemon::start(version) {
+                        stories::what_happens_while_the_daemon_is_away_is_told_after(&mut daemon);
+                        daemon.nothing_is_left();
+                    }
+                };
+                std::thread::Builder::new().name(version.to_owned()).spawn_scoped(scope, tell).unwrap();
+            }
+        });
+    }
+}
+
 /// Each story under each daemon.
 macro_rules! under {
     ($($name:ident $version:literal)*) => {$(
         mod $name {
+            #[cfg(feature = "grpc")]
+            under! { @stories $version go_calls_over_grpc_what_containerd_calls_over_ttrpc }
             under! { @stories $version
                 a_container_runs_and_its_output_code_and_events_arrive
                 its_own_service_is_served_beside_task
@@ -25,7 +51,6 @@ macro_rules! under {
                 processes_whose_first_one_is_gone_are_ended_too
                 g07_a_daemon_that_is_killed_before_create_finds_nothing_left
                 g11_calls_that_come_twice_at_once_and_out_of_order_are_answered
-                g15_what_happens_while_the_daemon_is_away_is_told_after
                 g10_a_daemon_that_is_restarted_finds_its_containers_again
                 g08_an_exit_while_the_daemon_is_down_is_reported_after
                 an_orphan_that_dies_is_collected

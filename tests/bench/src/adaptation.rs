@@ -1,7 +1,7 @@
 //! The Rust side of the benchmark: a runtime with the adaptation, on a socket. It obeys the same lines as Go's
 //! (`tests/interop/peers/cmd/benchruntime`).
 
-use std::io::{BufRead, Write};
+use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,26 +14,26 @@ use nri_proto::api::StartContainerRequest;
 use nri_proto::{Eviction, PluginId, Update};
 use protobuf::Message;
 use serde_json::json;
-use tokio::runtime::Runtime;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::options::Served;
-use crate::work::{Job, Requests, work};
+use crate::job::Job;
+use crate::served::Served;
+use crate::work::{Requests, work};
 
 /// Serves until `quit`, or the end of the input.
-pub(crate) fn serve(served: &Served) -> Result<()> {
+pub(crate) async fn serve(served: &Served) -> Result<()> {
     let file = &served.request;
     let encoded = std::fs::read(file).with_context(|| format!("could not read {}", file.display()))?;
     let requests = Requests::new(StartContainerRequest::parse_from_bytes(&encoded)?);
-    let workers = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let nri = Arc::new(listen(&workers, served, &requests)?);
+    let nri = Arc::new(listen(served, &requests)?);
 
     let versions = concat!("Rust ", env!("CARGO_PKG_RUST_VERSION"), ", nri-rs ", env!("CARGO_PKG_VERSION"));
     answer(&json!({ "versions": versions }))?;
-    for line in std::io::stdin().lock().lines() {
-        let line = line?;
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Some(line) = lines.next_line().await? {
         match *line.split_whitespace().collect::<Vec<_>>() {
             ["wait", n, seconds] => {
-                let plugins = wait(&nri, n.parse()?, Duration::from_secs(seconds.parse()?));
+                let plugins = wait(&nri, n.parse()?, Duration::from_secs(seconds.parse()?)).await;
                 answer(&json!({ "plugins": plugins }))?;
             }
             ["run", op, n, chunk, callers, beside] => {
@@ -44,10 +44,10 @@ pub(crate) fn serve(served: &Served) -> Result<()> {
                     callers: callers.parse()?,
                     beside: beside.parse()?,
                 };
-                answer(&work(&workers, &nri, &requests, job)?)?;
+                answer(&work(&nri, &requests, job).await?)?;
             }
             ["quit"] => {
-                workers.block_on(nri.stop());
+                nri.stop().await;
                 return answer(&json!({}));
             }
             _ => bail!("{line:?} is not understood"),
@@ -63,7 +63,7 @@ fn answer(answer: &impl serde::Serialize) -> Result<()> {
     out.flush().context("nobody listens")
 }
 
-fn listen(workers: &Runtime, served: &Served, requests: &Requests) -> Result<Adaptation> {
+fn listen(served: &Served, requests: &Requests) -> Result<Adaptation> {
     let mut policies = Policies::default();
     if let Some(plugin) = &served.per_pod {
         let rules = Rules { concurrency: Some(Concurrency::PerPod), ..Rules::default() };
@@ -77,17 +77,16 @@ fn listen(workers: &Runtime, served: &Served, requests: &Requests) -> Result<Ada
         policies,
         ..Config::default()
     };
-    let _inside = workers.enter();
     let nri = Adaptation::new(config, Arc::new(Node(requests.snapshot(served.containers))));
     nri.listen()?;
     Ok(nri)
 }
 
 /// Waits until there are `n` plugins. Returns how many there are.
-fn wait(nri: &Adaptation, n: usize, timeout: Duration) -> usize {
+async fn wait(nri: &Adaptation, n: usize, timeout: Duration) -> usize {
     let start = Instant::now();
     while nri.plugins().len() != n && start.elapsed() < timeout {
-        std::thread::sleep(Duration::from_millis(1));
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
     nri.plugins().len()
 }

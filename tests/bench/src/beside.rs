@@ -3,11 +3,11 @@
 use anyhow::Result;
 
 use crate::compare::Bench;
+use crate::job::{Job, Op};
 use crate::latency::alone;
 use crate::noise::Rounds;
 use crate::process::{Behaviour, Cluster, PLAIN, Setup, Side};
 use crate::row::{Bar, Found, Row};
-use crate::work::{Job, Op};
 
 const SLOW: Behaviour = &["-sleep", "100ms", "-events", "CreateContainer"];
 /// Callers that create containers meanwhile.

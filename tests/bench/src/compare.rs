@@ -6,10 +6,10 @@ use anyhow::Result;
 use protobuf::Message;
 
 use crate::awake::Awake;
+use crate::job::Op;
 use crate::options::{Case, Options};
 use crate::process::{ADJUSTS, Cluster, PLAIN, Setup, Side};
 use crate::row::Row;
-use crate::work::Op;
 use crate::{beside, crowd, joining, latency, memory, page, payload, report};
 
 /// How many plugins adjust containers.

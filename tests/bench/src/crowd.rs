@@ -5,11 +5,11 @@ use std::thread;
 use anyhow::{Result, anyhow};
 
 use crate::compare::Bench;
+use crate::job::{Job, Op};
+use crate::middle::median;
 use crate::noise::{Noise, QUIET};
 use crate::process::{Behaviour, Cluster, PLAIN, Setup, Side};
 use crate::row::{Bar, Found, Row};
-use crate::sample::median;
-use crate::work::{Job, Op};
 
 const SLOW: Behaviour = &["-sleep", "100ms"];
 const CALLERS: usize = 16;

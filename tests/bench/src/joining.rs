@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::compare::Bench;
+use crate::middle::median;
 use crate::process::{Behaviour, PLAIN, Setup, Side};
 use crate::row::{Bar, Found, Row};
-use crate::sample::median;
 
 /// Who came before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

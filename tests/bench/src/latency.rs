@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::compare::Bench;
+use crate::job::{Job, Op};
+use crate::middle::median;
 use crate::noise::{Quiet, Rounds};
 use crate::process::{Behaviour, Cluster, Setup, Side};
 use crate::row::{Bar, Found, Row};
-use crate::sample::{Sample, median};
-use crate::work::{Job, Op};
+use crate::sample::Sample;
 
 /// How long a turn should take, so that rounds are short beside what disturbs them.
 const TURN: Duration = Duration::from_millis(400);
@@ -117,6 +118,6 @@ pub(crate) fn alone(op: Op, n: usize) -> Job {
 }
 
 fn figures(samples: &[Sample]) -> Figures {
-    let middle = |of: fn(&Sample) -> f64| median(samples.iter().map(of).collect());
+    let middle = |of: fn(&Sample) -> f64| median(samples.iter().map(of));
     Figures { p50_us: middle(|sample| sample.p50_us), cpu_us: middle(|sample| sample.cpu_us_per_op) }
 }

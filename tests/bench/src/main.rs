@@ -1,31 +1,33 @@
 //! What relaying to Go plugins costs: this implementation beside Go's own, in one run.
 //!
 //! `relay-bench` is the controller. It starts two runtimes that do the same, Go's adaptation
-//! (`tests/interop/peers/cmd/benchruntime`) and ours (`relay-bench adaptation`), each with as many Go plugins
+//! (`tests/interop/peers/cmd/benchruntime`) and ours (`bench-runtime`), each with as many Go plugins
 //! of its own, and lets them work by turns, so that whatever else the machine does hits both.
-//! Start reading in [`compare`], which has the cases; [`adaptation`] is what is measured. `relay-bench merge` does the same
+//! Start reading in [`compare`], which has the cases; `adaptation` is what is measured. `relay-bench merge` does the same
 //! for [`merge`], and `relay-bench generate` for the spec generator ([`generate`]).
 
-mod adaptation;
 mod awake;
 mod beside;
 mod compare;
 mod crowd;
 mod generate;
+mod id;
+mod job;
 mod joining;
 mod latency;
 mod memory;
 mod merge;
+mod middle;
 mod noise;
 mod options;
 mod page;
+mod pairs;
 mod payload;
 mod process;
 mod report;
 mod rounds;
 mod row;
 mod sample;
-mod work;
 
 use std::process::ExitCode;
 
@@ -42,10 +44,6 @@ fn main() -> Result<ExitCode> {
     match Face::parse(std::env::args().skip(1))? {
         Face::Help => {
             page::say(options::USAGE)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Face::Adaptation(served) => {
-            adaptation::serve(&served)?;
             Ok(ExitCode::SUCCESS)
         }
         Face::Awake => {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 
 use crate::compare::Bench;
+use crate::job::{Job, Op};
 use crate::process::{ADJUSTS, Cluster, Setup, Side};
 use crate::row::{Bar, Found, Row};
-use crate::work::{Job, Op};
 
 const PLUGINS: usize = 30;
 const CREATES: usize = 5000;

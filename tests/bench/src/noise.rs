@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use crate::sample::median;
+use crate::middle::median;
 
 /// A look at the machine before something is measured.
 pub(crate) struct Noise {
@@ -95,7 +95,7 @@ pub(crate) struct Quiet<T> {
 impl<T> Quiet<T> {
     /// The median of something.
     pub(crate) fn middle(&self, of: impl Fn(&T) -> f64) -> f64 {
-        median(self.kept.iter().map(of).collect())
+        median(self.kept.iter().map(of))
     }
 
     /// How many rounds were quiet, of how many.

@@ -1,9 +1,10 @@
 //! The command line.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
+
+use crate::pairs::{Pairs, number};
 
 pub(crate) const USAGE: &str = "\
 usage: relay-bench [merge | generate] [options]
@@ -17,7 +18,7 @@ usage: relay-bench [merge | generate] [options]
   --rounds N      rounds per comparison of times; in each, both work twice, and noisy ones are repeated (12)
   --scale N       how long a turn is, and how many containers `memory` creates, in percent (100)
   --realtime PRIO run everything that is measured with this real-time priority (needs root)
-  --baseline FILE another build of relay-bench in place of Go's runtime, to compare the two
+  --baseline FILE another build of bench-runtime in place of Go's, to compare the two
   --write FILE    also replace the figures in FILE
 
   empty           StartContainer and CreateContainer, empty answers, one caller
@@ -35,23 +36,10 @@ plugin among thirty costs at most 1.5 of one among ten; to generate, it is 0.5 o
 #[derive(Debug)]
 pub(crate) enum Face {
     Help,
-    Adaptation(Served),
     Awake,
     Compare(Options),
     CompareMerge(Options),
     CompareGenerate(Options),
-}
-
-/// How our runtime is to be.
-#[derive(Debug)]
-pub(crate) struct Served {
-    pub(crate) socket: PathBuf,
-    /// The file with the encoded request.
-    pub(crate) request: PathBuf,
-    /// How many containers there are already.
-    pub(crate) containers: usize,
-    /// The plugin that is asked about different pods at the same time.
-    pub(crate) per_pod: Option<String>,
 }
 
 /// What is compared.
@@ -113,33 +101,12 @@ impl Face {
     pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Self> {
         let mut args = args.into_iter().peekable();
         match args.peek().map(String::as_str) {
-            Some("adaptation") => Self::adaptation(args.skip(1)),
             Some("awake") => Ok(Self::Awake),
             Some("--help" | "-h") => Ok(Self::Help),
             Some("merge") => Ok(Self::CompareMerge(Options::parse(args.skip(1))?)),
             Some("generate") => Ok(Self::CompareGenerate(Options::parse(args.skip(1))?)),
             _ => Ok(Self::Compare(Options::parse(args)?)),
         }
-    }
-
-    fn adaptation(args: impl Iterator<Item = String>) -> Result<Self> {
-        let (mut socket, mut request, mut containers, mut per_pod) = (None, None, 0, None);
-        for pair in Pairs(args) {
-            let (option, value) = pair?;
-            match option.as_str() {
-                "-socket" => socket = Some(value.into()),
-                "-request" => request = Some(value.into()),
-                "-containers" => containers = number(&value)?,
-                "-per-pod" => per_pod = Some(value),
-                _ => bail!("{option} is no option of adaptation"),
-            }
-        }
-        Ok(Self::Adaptation(Served {
-            socket: socket.context("-socket is missing")?,
-            request: request.context("-request is missing")?,
-            containers,
-            per_pod,
-        }))
     }
 }
 
@@ -161,22 +128,5 @@ impl Options {
             }
         }
         Ok(options)
-    }
-}
-
-fn number<T: FromStr>(text: &str) -> Result<T> {
-    text.parse().ok().with_context(|| format!("{text:?} is not a number that will do"))
-}
-
-/// Options, each with its value.
-struct Pairs<I>(I);
-
-impl<I: Iterator<Item = String>> Iterator for Pairs<I> {
-    type Item = Result<(String, String)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let option = self.0.next()?;
-        let value = self.0.next().with_context(|| format!("{option} wants a value"));
-        Some(value.map(|value| (option, value)))
     }
 }

@@ -13,6 +13,8 @@ use nri_proto::api::{
 };
 use protobuf::MessageField;
 
+use crate::id::id;
+
 const POD_UID: &str = "3d1f8a52-97c0-4b7e-8a6d-5f20c91be7a4";
 const N_ENV: usize = 30;
 const N_DEVICES: i64 = 5;
@@ -24,11 +26,6 @@ pub(crate) fn request() -> StartContainerRequest {
         container: MessageField::some(container()),
         ..StartContainerRequest::default()
     }
-}
-
-/// Sixty-four hexadecimal digits, as runtimes make them.
-pub(crate) fn id(kind: u8, serial: usize) -> String {
-    format!("{kind:02x}{serial:062x}")
 }
 
 fn pod() -> PodSandbox {

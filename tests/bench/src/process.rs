@@ -10,10 +10,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
+use crate::job::{Job, Op};
 use crate::noise::Noise;
 use crate::options::Options;
 use crate::sample::Outcome;
-use crate::work::{Job, Op};
 
 /// How long plugins that nothing hinders have to be let in.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -82,12 +82,9 @@ impl Cluster {
         let (program, is_ours) = match (side, &options.baseline) {
             (Side::Go, None) => (options.peers.join("benchruntime"), false),
             (Side::Go, Some(build)) => (build.clone(), true),
-            (Side::Rust, _) => (std::env::current_exe()?, true),
+            (Side::Rust, _) => (std::env::current_exe()?.with_file_name("bench-runtime"), true),
         };
         let mut command = command(&program, options.realtime);
-        if is_ours {
-            command.arg("adaptation");
-        }
         command.arg("-socket").arg(socket_in(&folder)).arg("-request").arg(request);
         command.arg("-containers").arg(setup.containers.to_string());
         if let Some(plugin) = setup.per_pod.filter(|_| is_ours) {

@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 
-use crate::sample::{Sample, median};
+use crate::middle::median;
+use crate::sample::Sample;
 
 /// What was found, in microseconds.
 pub(crate) struct Rounds {
@@ -35,7 +36,7 @@ impl Rounds {
             rounds.push(Round { go: [first, last], rust: [ours, again] });
         }
         let mean = |samples: &[Sample; 2], of: fn(&Sample) -> f64| (of(&samples[0]) + of(&samples[1])) / 2.0;
-        let middle = |of: &dyn Fn(&Round) -> f64| median(rounds.iter().map(of).collect());
+        let middle = |of: &dyn Fn(&Round) -> f64| median(rounds.iter().map(of));
         let p50 = |sample: &Sample| sample.p50_us;
         let cpu = |sample: &Sample| sample.cpu_us_per_op;
         Ok(Self {

@@ -52,10 +52,3 @@ pub(crate) fn cpu_used() -> Result<Duration> {
     let microseconds = u64::try_from(nix::sys::time::TimeValLike::num_microseconds(&total))?;
     Ok(Duration::from_micros(microseconds))
 }
-
-/// The middle of `values`.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len().is_multiple_of(2) { (values[middle - 1] + values[middle]) / 2.0 } else { values[middle] }
-}

@@ -1,62 +1,23 @@
 //! What a runtime does while it is measured. Go's side does the same in `measure.go`.
 
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use futures_util::future::try_join_all;
 use nri_adaptation::snapshot::Snapshot;
 use nri_adaptation::{Adaptation, Notice};
 use nri_proto::api::StartContainerRequest;
 use nri_proto::{Container, Pod};
-use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use crate::payload;
+use crate::id::id;
+use crate::job::{Job, Op};
 use crate::sample::{Outcome, Sample, cpu_used, microseconds};
 
 /// Others that create begin so long before anything is measured.
 const HEAD_START: Duration = Duration::from_millis(300);
-
-/// What is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Op {
-    Start,
-    Create,
-}
-
-impl Op {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Start => "StartContainer",
-            Self::Create => "CreateContainer",
-        }
-    }
-}
-
-impl FromStr for Op {
-    type Err = anyhow::Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        match [Self::Start, Self::Create].into_iter().find(|op| op.name() == name) {
-            Some(op) => Ok(op),
-            None => bail!("{name} is not measured"),
-        }
-    }
-}
-
-/// What is to be measured: `n` requests by so many callers, each with a pod of its own, while others (`beside`) do
-/// nothing but create containers. Requests are made in chunks before they are relayed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Job {
-    pub(crate) op: Op,
-    pub(crate) n: usize,
-    pub(crate) chunk: usize,
-    pub(crate) callers: usize,
-    pub(crate) beside: usize,
-}
 
 /// Makes requests for containers and pods that are alike in all but their ids.
 #[derive(Clone)]
@@ -78,9 +39,9 @@ impl Requests {
     /// A request for a container in this pod.
     fn prepare(&self, pod: usize) -> Request {
         let (mut of_pod, mut container) = (self.pod.clone(), self.container.clone());
-        of_pod.id = payload::id(0x9d, pod);
+        of_pod.id = id(0x9d, pod);
         container.pod_id.clone_from(&of_pod.id);
-        container.id = payload::id(0xc7, self.serial.fetch_add(1, Ordering::Relaxed));
+        container.id = id(0xc7, self.serial.fetch_add(1, Ordering::Relaxed));
         (of_pod, container)
     }
 
@@ -104,16 +65,16 @@ impl Requests {
     }
 }
 
-/// Does a job, in tasks: a runtime's requests are made by its workers, not by its main thread.
-pub(crate) fn work(workers: &Runtime, nri: &Arc<Adaptation>, requests: &Requests, job: Job) -> Result<Outcome> {
+/// Does a job, each caller in a task of its own.
+pub(crate) async fn work(nri: &Arc<Adaptation>, requests: &Requests, job: Job) -> Result<Outcome> {
     let Job { op, n, chunk, callers, beside } = job;
-    let others = Others::begin(workers, nri, requests, callers, beside);
+    let others = Others::begin(nri, requests, callers, beside).await;
     let (mut took, mut cpu, mut wall, mut env) = (Vec::with_capacity(n), Duration::ZERO, Duration::ZERO, 0);
     while took.len() < n {
         let shares = requests.share(chunk.min(n - took.len()), callers);
         let (before, start) = (cpu_used()?, Instant::now());
-        let tasks = shares.into_iter().map(|share| workers.spawn(relay(Arc::clone(nri), op, share)));
-        let done = workers.block_on(try_join_all(tasks))?;
+        let tasks = shares.into_iter().map(|share| tokio::spawn(relay(Arc::clone(nri), op, share)));
+        let done = try_join_all(tasks).await?;
         wall += start.elapsed();
         cpu += cpu_used()? - before;
         for done in done {
@@ -122,7 +83,7 @@ pub(crate) fn work(workers: &Runtime, nri: &Arc<Adaptation>, requests: &Requests
             env = variables;
         }
     }
-    let beside = others.end(workers)?;
+    let beside = others.end().await?;
     Ok(Outcome { sample: Sample::new(took, cpu)?, wall_us: microseconds(wall), beside, env })
 }
 
@@ -157,11 +118,11 @@ struct Others {
 }
 
 impl Others {
-    fn begin(workers: &Runtime, nri: &Arc<Adaptation>, requests: &Requests, first_pod: usize, n: usize) -> Self {
+    async fn begin(nri: &Arc<Adaptation>, requests: &Requests, first_pod: usize, n: usize) -> Self {
         let done = Arc::new(AtomicBool::default());
         let caller = |pod| {
             let (done, nri, requests) = (Arc::clone(&done), Arc::clone(nri), requests.clone());
-            workers.spawn(async move {
+            tokio::spawn(async move {
                 let mut created = 0;
                 while !done.load(Ordering::Relaxed) {
                     call(&nri, Op::Create, requests.prepare(pod)).await?;
@@ -172,14 +133,14 @@ impl Others {
         };
         let callers = (first_pod..first_pod + n).map(caller).collect();
         if n > 0 {
-            std::thread::sleep(HEAD_START);
+            tokio::time::sleep(HEAD_START).await;
         }
         Self { done, callers }
     }
 
     /// Returns how many containers were created.
-    fn end(self, workers: &Runtime) -> Result<usize> {
+    async fn end(self) -> Result<usize> {
         self.done.store(true, Ordering::Relaxed);
-        workers.block_on(try_join_all(self.callers))?.into_iter().sum()
+        try_join_all(self.callers).await?.into_iter().sum()
     }
 }

@@ -1,12 +1,14 @@
 //! Our runtime side as a process that is driven from outside: one JSON object per line on standard input, one answer
 //! per line on standard output, in order. Tests and benchmarks drive it as they drive the same program on Go's adaptation.
 //!
-//! Not yet: `generate` and the layer `api`; they come with what they show. Profiles are for others to take.
+//! It takes no profiles: those are for others to take.
 
+mod api;
 mod builtin;
 mod calls;
 mod clock;
 mod generate;
+mod layer;
 mod lines;
 mod merge;
 mod metrics;
@@ -42,7 +44,8 @@ use crate::start::Running;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-#[tokio::main]
+// One thread relays for all: it waits for plugins most of the time, and each further thread has a heap and a stack.
+#[tokio::main(flavor = "current_thread")]
 async fn main() {
     let mut driver = Driver::default();
     let (sender, mut commands) = mpsc::unbounded_channel();
@@ -141,7 +144,7 @@ impl Driver {
             "plugins" => {
                 let running = self.running()?;
                 ensure!(running.callbacks, "started without callbacks");
-                response.plugins = Some(running.watcher.plugins(&running.nri));
+                response.plugins = Some(running.watcher.plugins(&running.layer));
             }
             "metrics" => {
                 let records = self.counts.as_ref().and_then(|counts| counts.take());
@@ -165,6 +168,9 @@ impl Driver {
     }
 
     fn set(&self, state: State) {
+        if let Some(running) = &self.running {
+            running.layer.adopt(&state);
+        }
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
@@ -188,9 +194,9 @@ impl Driver {
     }
 
     fn bench(&self) -> Result<Bench> {
-        let Running { nri, counts, .. } = self.running()?;
-        let (nri, counts) = (Arc::clone(nri), Arc::clone(counts));
-        Ok(Bench { nri, payload: self.payload()?, serial: self.serial.clone(), counts })
+        let Running { layer, counts, .. } = self.running()?;
+        let (layer, counts) = (Arc::clone(layer), Arc::clone(counts));
+        Ok(Bench { layer, payload: self.payload()?, serial: self.serial.clone(), counts })
     }
 
     async fn wait(&self, request: &Request, response: &mut Response) -> Result<()> {
@@ -207,7 +213,7 @@ impl Driver {
     async fn block(&mut self) -> Result<()> {
         let running = self.running.as_mut().context("not started")?;
         running.blocks += 1;
-        running.nri.settled().await;
+        running.layer.settled().await;
         Ok(())
     }
 
@@ -218,9 +224,9 @@ impl Driver {
     }
 
     async fn call(&self, request: &Request, response: &mut Response) -> Result<(), Outcome> {
-        let Running { nri, counts, .. } = self.running().map_err(|error| relay::failure(&error))?;
-        let called = relay::call(nri, &request.op, &request.request_b64, deadline(request)).await;
-        counts.requested(nri);
+        let Running { layer, counts, .. } = self.running().map_err(|error| relay::failure(&error))?;
+        let called = relay::call(layer, &request.op, &request.request_b64, deadline(request)).await;
+        counts.requested(layer);
         response.call = Some(Call { response_b64: called? });
         Ok(())
     }
@@ -229,18 +235,18 @@ impl Driver {
         let token = self.calls.begin(&request.tag)?;
         let (unanswered, answered) = oneshot::channel();
         response.unanswered = Some(unanswered);
-        let running = self.running.as_ref().map(|running| (Arc::clone(&running.nri), Arc::clone(&running.counts)));
+        let running = self.running.as_ref().map(|running| (Arc::clone(&running.layer), Arc::clone(&running.counts)));
         let (lines, calls, deadline) = (self.lines.clone(), self.calls.clone(), deadline(request));
         let Request { tag, op, request_b64, .. } = request.clone();
         tokio::spawn(async move {
             let called = match &running {
-                Some((nri, _)) => {
-                    Box::pin(token.run_until_cancelled(relay::call(nri, &op, &request_b64, deadline))).await
+                Some((layer, _)) => {
+                    Box::pin(token.run_until_cancelled(relay::call(layer, &op, &request_b64, deadline))).await
                 }
                 None => Some(Err(Outcome { error: "not started".to_owned(), ..Outcome::default() })),
             };
-            if let Some((nri, counts)) = &running {
-                counts.requested(nri);
+            if let Some((layer, counts)) = &running {
+                counts.requested(layer);
             }
             let (outcome, response_b64) = match called {
                 Some(Ok(response)) => (Outcome { ok: true, ..Outcome::default() }, response),

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nri_adaptation::plugin::Reply;
-use nri_adaptation::{Adaptation, Cause, Metrics};
+use nri_adaptation::{Cause, Metrics};
 use nri_proto::{CreateReply, PluginId, StopReply, UpdateReply, api};
 use tokio::sync::watch;
 
 use crate::clock::monotonic_ns;
-use crate::node::Syncs;
+use crate::layer::Layer;
+use crate::node::{Node, Syncs};
 use crate::protocol::{Encoded, Metric};
 use crate::relay::chain;
 use crate::watch::active;
@@ -22,6 +23,8 @@ const SYNCHRONIZE: &str = "Synchronize";
 pub(crate) struct Counts {
     syncs: Arc<Syncs>,
     records: bool,
+    /// Whom to tell what plugins ask for when they are synchronized, if nobody else does.
+    synced: Option<Arc<Node>>,
     /// The number of plugins is counted when those are there that are there at the start.
     started: AtomicBool,
     count: watch::Sender<usize>,
@@ -36,15 +39,15 @@ struct Kept {
 }
 
 impl Counts {
-    pub(crate) fn new(syncs: Arc<Syncs>, records: bool) -> Self {
+    pub(crate) fn new(syncs: Arc<Syncs>, records: bool, synced: Option<Arc<Node>>) -> Self {
         let started = AtomicBool::new(false);
-        Self { syncs, records, started, count: watch::Sender::new(0), kept: Mutex::default() }
+        Self { syncs, records, synced, started, count: watch::Sender::new(0), kept: Mutex::default() }
     }
 
     /// From now on plugins join by themselves.
-    pub(crate) fn started(&self, nri: &Adaptation) {
+    pub(crate) fn started(&self, layer: &Layer) {
         self.started.store(true, Ordering::Relaxed);
-        self.requested(nri);
+        self.requested(layer);
     }
 
     /// The records since the last time, if they are kept at all.
@@ -59,10 +62,10 @@ impl Counts {
     }
 
     /// Waits until plugins that were closed are counted as gone: right before that it is told.
-    pub(crate) async fn caught_up(&self, nri: &Adaptation) {
+    pub(crate) async fn caught_up(&self, layer: &Layer) {
         let mut count = self.count.subscribe();
         let catching_up = async {
-            while *count.borrow_and_update() != active(nri).count() {
+            while *count.borrow_and_update() != active(layer).count() {
                 // The sender is here.
                 let _ = count.changed().await;
             }
@@ -78,8 +81,8 @@ impl Counts {
     }
 
     /// Also told after each request, as Go does.
-    pub(crate) fn requested(&self, nri: &Adaptation) {
-        self.record(|| Metric::Count { count: active(nri).count() });
+    pub(crate) fn requested(&self, layer: &Layer) {
+        self.record(|| Metric::Count { count: active(layer).count() });
     }
 
     fn record(&self, metric: impl FnOnce() -> Metric) {
@@ -109,6 +112,9 @@ impl Metrics for Counts {
     }
 
     fn adjustments(&self, plugin: &PluginId, operation: &str, reply: &Reply) {
+        if let (SYNCHRONIZE, Reply::Stop(reply), Some(node)) = (operation, reply, &self.synced) {
+            node.tell_synced(plugin, reply.updates.clone());
+        }
         let (adjustment, updates, evicts) = match reply {
             Reply::Create(reply) => {
                 let CreateReply { adjustment, updates, evictions, unknown: _ } = &**reply;

@@ -111,6 +111,43 @@ impl Node {
         self.syncs.end("");
     }
 
+    /// What a plugin is synchronized with, and whether the controller says it for this one alone.
+    pub(crate) async fn shown(&self) -> (Snapshot, bool) {
+        let at_start = lock(&self.at_start).clone();
+        if let Some(snapshot) = at_start {
+            return (snapshot, false);
+        }
+        let State { snapshot, failure } = self.current().await;
+        let mut failures = lock(&self.failures);
+        failures.remove(&task::try_id());
+        failures.extend(failure.map(|failure| (task::try_id(), failure)));
+        self.syncs.begin();
+        (snapshot, self.sync_events)
+    }
+
+    /// Has the controller update and evict containers. Returns the updates that failed.
+    pub(crate) async fn ask_to_apply(&self, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
+        if !self.callbacks {
+            return Vec::new();
+        }
+        let updates_b64 = encode_all::<_, api::ContainerUpdate>(updates.clone());
+        let evict_b64 = encode_all::<_, api::ContainerEviction>(evictions);
+        let reply = self.lines.ask(|seq| Event::Update { seq, updates_b64, evict_b64 }).await.unwrap_or_default();
+        if !reply.error.is_empty() {
+            return updates;
+        }
+        let failed = reply.failed_b64.iter().filter_map(|failed| failed.decode::<api::ContainerUpdate>().ok());
+        failed.map(Update::from).collect()
+    }
+
+    /// A plugin was synchronized, and asked for these updates.
+    pub(crate) fn tell_synced(&self, plugin: &PluginId, updates: Vec<Update>) {
+        if self.callbacks {
+            let (plugin, updates_b64) = (plugin.to_string(), encode_all::<_, api::ContainerUpdate>(updates));
+            self.lines.write(&Event::Synced { plugin, updates_b64 });
+        }
+    }
+
     /// What there is, as the controller says now or has said.
     async fn current(&self) -> State {
         if !self.sync_events {
@@ -125,23 +162,11 @@ impl Node {
 #[async_trait]
 impl Source for Node {
     async fn snapshot(&self) -> Snapshot {
-        let at_start = lock(&self.at_start).clone();
-        if let Some(snapshot) = at_start {
-            return snapshot;
-        }
-        let State { snapshot, failure } = self.current().await;
-        let mut failures = lock(&self.failures);
-        failures.remove(&task::try_id());
-        failures.extend(failure.map(|failure| (task::try_id(), failure)));
-        self.syncs.begin();
-        snapshot
+        self.shown().await.0
     }
 
     async fn synchronized(&self, plugin: &PluginId, updates: Vec<Update>) -> Result<Vec<Update>, SourceError> {
-        if self.callbacks {
-            let (plugin, updates_b64) = (plugin.to_string(), encode_all::<_, api::ContainerUpdate>(updates));
-            self.lines.write(&Event::Synced { plugin, updates_b64 });
-        }
+        self.tell_synced(plugin, updates);
         match lock(&self.failures).remove(&task::try_id()) {
             None => Ok(Vec::new()),
             Some(failure) => Err(SourceError(failure)),
@@ -149,17 +174,7 @@ impl Source for Node {
     }
 
     async fn apply(&self, _: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
-        if !self.callbacks {
-            return Vec::new();
-        }
-        let updates_b64 = encode_all::<_, api::ContainerUpdate>(updates.clone());
-        let evict_b64 = encode_all::<_, api::ContainerEviction>(evictions);
-        let reply = self.lines.ask(|seq| Event::Update { seq, updates_b64, evict_b64 }).await.unwrap_or_default();
-        if !reply.error.is_empty() {
-            return updates;
-        }
-        let failed = reply.failed_b64.iter().filter_map(|failed| failed.decode::<api::ContainerUpdate>().ok());
-        failed.map(Update::from).collect()
+        self.ask_to_apply(updates, evictions).await
     }
 }
 

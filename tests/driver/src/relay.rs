@@ -13,6 +13,7 @@ use nri_adaptation::{Adaptation, Cause, Failure, Notice, Operation, RelayError};
 use nri_proto::{Container, Pod, Resources, api};
 use tokio::time::Instant;
 
+use crate::layer::Layer;
 use crate::protocol::{Encoded, Outcome};
 
 /// A request that was read or made, to be relayed.
@@ -154,14 +155,14 @@ fn evicted(evictions: Vec<AskedEviction>) -> Vec<api::ContainerEviction> {
 
 /// Reads and relays a request. Also a panic is an outcome.
 pub(crate) async fn call(
-    nri: &Adaptation,
+    layer: &Layer,
     op: &str,
     request: &Encoded,
     deadline: Option<Instant>,
 ) -> Result<Encoded, Outcome> {
     let called = Box::pin(async {
         let (pod, act) = read(op, request).map_err(|error| failure(&error))?;
-        Box::pin(relay(nri, pod, act, deadline)).await.map(Answer::encode).map_err(|error| outcome(&error))
+        Box::pin(layer.relay(pod, act, deadline)).await.map(Answer::encode).map_err(|failure| failure.outcome())
     });
     AssertUnwindSafe(called).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)))
 }

@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use nri_adaptation::{Adaptation, Notice};
+use nri_adaptation::Notice;
 use nri_proto::Pod;
 
 use crate::clock::{Used, monotonic_ns};
+use crate::layer::Layer;
 use crate::metrics::Counts;
 use crate::payload::Payload;
 use crate::protocol::{ByOp, Latency, Request, Run, Slow};
-use crate::relay::{Act, Answer, chain, relay};
+use crate::relay::{Act, Answer};
 
 /// Counts containers over the life of the process.
 #[derive(Clone, Default)]
@@ -24,20 +25,26 @@ impl Serial {
     }
 }
 
-/// One operation that was done.
+/// One operation that was done. There are thousands of them while memory is looked at, so they are small.
 struct Done {
-    op: String,
+    /// It is the request's `op2`.
+    is_second: bool,
     start: Instant,
     took: Duration,
-    error: Option<String>,
+    remark: Option<Box<Remark>>,
+}
+
+/// What few operations have.
+enum Remark {
+    Failed(String),
     /// What came of it, if that is to be shown.
-    answer: Option<Answer>,
+    Answered(Answer),
 }
 
 /// Whatever a run needs.
 #[derive(Clone)]
 pub(crate) struct Bench {
-    pub(crate) nri: Arc<Adaptation>,
+    pub(crate) layer: Arc<Layer>,
     pub(crate) payload: Arc<Payload>,
     pub(crate) serial: Serial,
     pub(crate) counts: Arc<Counts>,
@@ -80,8 +87,8 @@ impl Bench {
                     let mut done = Vec::new();
                     loop {
                         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-                        let Some((op, pod, act)) = next else { return done };
-                        done.push(bench.perform(op, pod, act, sample).await);
+                        let Some((is_second, pod, act)) = next else { return done };
+                        done.push(bench.perform(is_second, pod, act, sample).await);
                     }
                 }
             });
@@ -101,7 +108,7 @@ impl Bench {
         let callers = (0..request.callers).map(|caller| {
             let (bench, request, left) = (self.clone(), request.clone(), Arc::clone(&left));
             async move {
-                let mut done = Vec::new();
+                let mut done = Vec::with_capacity(request.n / request.callers);
                 loop {
                     let goes_on = match until {
                         Some(until) => Instant::now() < until,
@@ -112,8 +119,10 @@ impl Bench {
                             goes_on
                         }
                     };
-                    let (true, Ok((op, pod, act))) = (goes_on, bench.prepare(&request, caller)) else { return done };
-                    done.push(bench.perform(op, pod, act, request.sample).await);
+                    let (true, Ok((is_second, pod, act))) = (goes_on, bench.prepare(&request, caller)) else {
+                        return done;
+                    };
+                    done.push(bench.perform(is_second, pod, act, request.sample).await);
                 }
             }
         });
@@ -122,8 +131,9 @@ impl Bench {
         Ok((done, begun.elapsed()))
     }
 
-    fn prepare(&self, request: &Request, caller: usize) -> Result<(String, Pod, Act)> {
-        let op = if !request.op2.is_empty() && caller % 2 == 1 { &request.op2 } else { &request.op };
+    fn prepare(&self, request: &Request, caller: usize) -> Result<(bool, Pod, Act)> {
+        let is_second = !request.op2.is_empty() && caller % 2 == 1;
+        let op = if is_second { &request.op2 } else { &request.op };
         let pod = self.payload.pod(caller, &request.mode);
         let container = || self.payload.container(self.serial.next(), &pod, &request.payload);
         let act = match op.as_str() {
@@ -140,18 +150,19 @@ impl Bench {
             "RemoveContainer" => Act::Notice(Notice::Remove(container())),
             _ => bail!("unknown op {op:?}"),
         };
-        Ok((op.clone(), pod, act))
+        Ok((is_second, pod, act))
     }
 
-    async fn perform(&self, op: String, pod: Pod, act: Act, sample: bool) -> Done {
+    async fn perform(&self, is_second: bool, pod: Pod, act: Act, sample: bool) -> Done {
         let start = Instant::now();
-        let answer = relay(&self.nri, pod, act, None).await;
+        let answer = self.layer.relay(pod, act, None).await;
         let took = start.elapsed();
-        self.counts.requested(&self.nri);
-        match answer {
-            Ok(answer) => Done { op, start, took, error: None, answer: sample.then_some(answer) },
-            Err(error) => Done { op, start, took, error: Some(chain(&error)), answer: None },
-        }
+        self.counts.requested(&self.layer);
+        let remark = match answer {
+            Ok(answer) => sample.then_some(Remark::Answered(answer)),
+            Err(error) => Some(Remark::Failed(error.outcome().error)),
+        };
+        Done { is_second, start, took, remark: remark.map(Box::new) }
     }
 }
 
@@ -160,7 +171,12 @@ async fn all(callers: impl Iterator<Item = impl Future<Output = Vec<Done>> + Sen
     let tasks: Vec<_> = callers.map(tokio::spawn).collect();
     let mut done = Vec::new();
     for task in tasks {
-        done.extend(task.await?);
+        let more = task.await?;
+        if done.is_empty() {
+            done = more;
+        } else {
+            done.extend(more);
+        }
     }
     Ok(done)
 }
@@ -179,17 +195,23 @@ fn summary(request: &Request, done: Vec<Done>, wall: Duration, used: Used, t0: I
         t0_ns,
         ..Run::default()
     };
-    let mut by_op: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    let mut by_op: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     let mut all = Vec::with_capacity(done.len());
     let mut last = None;
-    for Done { op, start, took, error, answer } in done {
-        if let Some(answer) = answer
-            && last.as_ref().is_none_or(|(end, _)| *end <= start + took)
-        {
-            last = Some((start + took, answer));
-        }
+    for Done { is_second, start, took, remark } in done {
+        let error = match remark.map(|remark| *remark) {
+            None => None,
+            Some(Remark::Failed(error)) => Some(error),
+            Some(Remark::Answered(answer)) => {
+                if last.as_ref().is_none_or(|(end, _)| *end <= start + took) {
+                    last = Some((start + took, answer));
+                }
+                None
+            }
+        };
         all.push(nanos(took));
         if !request.op2.is_empty() {
+            let op = if is_second { &request.op2 } else { &request.op };
             by_op.entry(op).or_default().push(nanos(took));
         }
         let since = start.saturating_duration_since(t0);
@@ -212,7 +234,8 @@ fn summary(request: &Request, done: Vec<Done>, wall: Duration, used: Used, t0: I
     run.cpu_us_per_op = (used.user_us + used.system_us) as f64 / count;
     run.lat_ns = latency(all);
     run.sample_b64 = last.map(|(_, answer)| answer.encode()).unwrap_or_default();
-    run.by_op = by_op.into_iter().map(|(op, took)| (op, ByOp { n: took.len(), lat_ns: latency(took) })).collect();
+    let by_op = by_op.into_iter().map(|(op, took)| (op.to_owned(), ByOp { n: took.len(), lat_ns: latency(took) }));
+    run.by_op = by_op.collect();
     run
 }
 

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use nri_adaptation::Metrics;
 use nri_adaptation::config::{Config, DefaultValidator};
-use nri_adaptation::{Adaptation, Metrics, Source};
 use nri_proto::PluginId;
 
 use crate::builtin::Builtin;
+use crate::layer::Layer;
 use crate::lines::Lines;
 use crate::metrics::Counts;
 use crate::node::{Node, State, Syncs};
@@ -19,7 +20,7 @@ use crate::watch::Watcher;
 
 /// A runtime that was started.
 pub(crate) struct Running {
-    pub(crate) nri: Arc<Adaptation>,
+    pub(crate) layer: Arc<Layer>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) watcher: Watcher,
     pub(crate) callbacks: bool,
@@ -36,17 +37,21 @@ impl Running {
         syncs: &Arc<Syncs>,
         payload: Option<&Payload>,
     ) -> Result<Self> {
-        check(request)?;
+        let is_api = is_api(request)?;
         let builtin = builtin(request.builtin, payload)?;
         let node = Arc::new(Node::new(lines.clone(), request, state, Arc::clone(syncs)));
-        let counts = Arc::new(Counts::new(Arc::clone(syncs), request.record_metrics));
-        let (source, metrics) = (Arc::clone(&node) as Arc<dyn Source>, Arc::clone(&counts) as Arc<dyn Metrics>);
-        let nri = Arc::new(Adaptation::with_metrics(config(request)?, source, metrics));
-        let happenings = request.callbacks.then(|| nri.watch_plugins());
+        let synced = is_api.then(|| Arc::clone(&node));
+        let counts = Arc::new(Counts::new(Arc::clone(syncs), request.record_metrics, synced));
+        let (config, metrics) = (config(request)?, Arc::clone(&counts) as Arc<dyn Metrics>);
+        let layer = Arc::new(match is_api {
+            true => Layer::api(config, &node, metrics)?,
+            false => Layer::adaptation(config, &node, metrics),
+        });
+        let happenings = request.callbacks.then(|| layer.watch_plugins());
         let names: HashSet<PluginId> = builtin.iter().map(|(id, _)| id.clone()).collect();
         let running = Self {
             watcher: Watcher::start(happenings, lines.clone(), names),
-            nri,
+            layer,
             counts,
             callbacks: request.callbacks,
             blocks: 0,
@@ -61,41 +66,37 @@ impl Running {
     /// Lets in the plugins that are there from the start, then whoever connects.
     async fn open(&self, node: &Node, builtin: Vec<(PluginId, Builtin)>) -> Result<()> {
         let failure = node.begin_start().await;
-        for (id, plugin) in builtin {
-            self.nri.admit(id, Arc::new(plugin)).await?;
-        }
-        let launched = self.nri.launch().await;
+        let launched = self.layer.open(builtin).await;
         node.end_start();
         launched?;
         if let Some(failure) = failure {
             bail!("failed to synchronize pre-installed NRI Plugins: {failure}");
         }
-        self.counts.started(&self.nri);
-        Ok(self.nri.listen()?)
+        self.counts.started(&self.layer);
+        self.layer.listen()
     }
 
     /// Waits until all that has happened is told.
     pub(crate) async fn told(&self) {
         if self.callbacks {
-            self.counts.caught_up(&self.nri).await;
+            self.counts.caught_up(&self.layer).await;
             self.watcher.told().await;
         }
     }
 
     pub(crate) async fn stop(self) {
-        self.nri.stop().await;
+        self.layer.stop().await;
         self.watcher.told().await;
     }
 }
 
-/// Refuses what there is not yet.
-fn check(request: &Request) -> Result<()> {
+/// Whether requests are to go through what keeps state.
+fn is_api(request: &Request) -> Result<bool> {
     match request.layer.as_str() {
-        "" | "adaptation" => {}
-        "api" => bail!("layer \"api\" is not there yet"),
+        "" | "adaptation" => Ok(false),
+        "api" => Ok(true),
         other => bail!("unknown layer {other:?}"),
     }
-    Ok(())
 }
 
 fn builtin(count: usize, payload: Option<&Payload>) -> Result<Vec<(PluginId, Builtin)>> {

@@ -3,18 +3,19 @@
 use std::collections::HashSet;
 
 use nri_adaptation::health::State;
-use nri_adaptation::{Adaptation, Happening, PluginStatus};
+use nri_adaptation::{Happening, PluginStatus};
 use nri_proto::PluginId;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::layer::Layer;
 use crate::lines::Lines;
 use crate::protocol::{Event, Plugin};
 
 /// The plugins that are asked, in order. One that was closed may be on its way out.
-pub(crate) fn active(nri: &Adaptation) -> impl Iterator<Item = PluginStatus> {
-    nri.plugins().into_iter().filter(|plugin| plugin.state != State::Closed)
+pub(crate) fn active(layer: &Layer) -> impl Iterator<Item = PluginStatus> {
+    layer.plugins().into_iter().filter(|plugin| plugin.state != State::Closed)
 }
 
 /// Tells the controller what becomes of plugins.
@@ -43,14 +44,14 @@ impl Watcher {
     }
 
     /// The plugins that the controller may know of.
-    pub(crate) fn plugins(&self, nri: &Adaptation) -> Vec<Plugin> {
+    pub(crate) fn plugins(&self, layer: &Layer) -> Vec<Plugin> {
         let plugin = |status: PluginStatus| Plugin {
             name: status.id.name().to_owned(),
             index: status.id.index().to_string(),
             events: status.events.to_wire().unwrap_or(0),
             state: status.state.to_string(),
         };
-        active(nri).filter(|status| !self.builtin.contains(&status.id)).map(plugin).collect()
+        active(layer).filter(|status| !self.builtin.contains(&status.id)).map(plugin).collect()
     }
 }
 
@@ -77,7 +78,8 @@ async fn tell(
             // A process that came or went is no plugin that did.
             Ok(Happening::Launched { .. } | Happening::NotLaunched { .. } | Happening::Exited { .. })
             | Ok(
-                Happening::Asked { .. }
+                Happening::Policy { .. }
+                | Happening::Asked { .. }
                 | Happening::Late { .. }
                 | Happening::Refused { .. }
                 | Happening::Overdue { .. },

@@ -22,6 +22,8 @@ require (
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.0 // indirect
 	github.com/tetratelabs/wazero v1.11.0 // indirect
+	golang.org/x/net v0.51.0 // indirect
 	golang.org/x/sys v0.46.0 // indirect
+	golang.org/x/text v0.34.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260226221140-a57be14db171 // indirect
 )

@@ -2,9 +2,12 @@
 //! likely to meet.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use cri_domain::generator::{Host, adjust, adjust_json};
-use nri_proto::{Adjustment, Change, LinuxAdjustment, api};
+use cri_domain::generator::{Host, adjust, adjust_json, update};
+use cri_domain::records::ContainerRecord;
+use cri_domain::words;
+use nri_proto::{Adjustment, Change, LinuxAdjustment, Resources, api};
 use serde_json::Value;
 
 use super::merges::{likely, message};
@@ -27,6 +30,27 @@ pub fn generates(input: &[u8]) {
         likely(&generating::spec(), &mut script)
     };
     check(&spec, &adjustment);
+    check_update(&spec, &adjustment);
+    // What plugins are shown of it can always be read.
+    let record = ContainerRecord { spec: Some(Arc::new(spec)), ..ContainerRecord::default() };
+    _ = words::container(&record, &words::Settings::default());
+}
+
+/// New limits are applied as a whole or not at all, and nothing but limits changes.
+fn check_update(before: &Value, adjustment: &Adjustment) {
+    let Some(resources) = adjustment.linux.as_ref().and_then(|linux| linux.resources.as_ref()) else { return };
+    let mut spec = before.clone();
+    if update(&mut spec, resources, &Host::default()).is_err() {
+        assert_eq!(spec, *before, "refused limits left something behind");
+        return;
+    }
+    check_what_stays(before, &spec);
+    for key in ["annotations", "hooks", "mounts", "process"] {
+        assert_eq!(before.get(key), spec.get(key), "{key} changed");
+    }
+    let once = spec.clone();
+    let again = update(&mut spec, &Resources { devices: vec![], ..resources.clone() }, &Host::default());
+    assert!(again.is_ok() && spec == once, "the same limits again are others");
 }
 
 fn check(before: &Value, adjustment: &Adjustment) {

@@ -171,12 +171,16 @@ fn memory(memory: &mut Memory) {
 }
 
 fn cpu(cpu: &mut Cpu) {
-    let Cpu { shares: _, quota, period, realtime_runtime, realtime_period, cpus, mems, unknown: _ } = cpu;
-    for time in [quota, realtime_runtime] {
-        *time = time.map(amount);
-    }
+    let Cpu { shares, quota, period, realtime_runtime, realtime_period, cpus, mems, unknown: _ } = cpu;
+    *realtime_runtime = realtime_runtime.map(amount);
+    // The kernel has a least of each, and nothing is what is not set.
+    *shares = shares.map(|shares| [0, 2 + shares % 262_143][usize::from(shares % 8 != 0)]);
+    *quota = quota.map(|quota| match amount(quota) {
+        quota @ (-1 | 0) => quota,
+        quota => 1_000 * quota,
+    });
     for period in [period, realtime_period] {
-        *period = period.map(|period| period % 1_000_001);
+        *period = period.map(|period| [0, 1_000 + period % 999_001][usize::from(period % 8 != 0)]);
     }
     one_of(cpus, &LISTS);
     one_of(mems, &LISTS);

@@ -97,6 +97,23 @@ proptest! {
 }
 
 #[test]
+fn what_the_entries_of_one_reply_share_is_counted_once_and_until_the_last_of_them_goes() {
+    let changed =
+        |key: &str| Changed { container: None, field: Field::Env, key: key.to_owned(), before: None, after: text("1") };
+    let mut ledger = Ledger::new(8192);
+    while ledger.n_forgotten() < 20 {
+        let changes = ["A", "B", "C"].map(changed).to_vec();
+        ledger.record_applied(&occasion("10-a", "c"), Applied { changes, dropped: Vec::new() });
+
+        let mut entries = ledger.all();
+        let alone: usize = entries.iter().map(|entry| entry.cost() - entry.occasion.cost()).sum();
+        entries.dedup_by_key(|entry| Arc::as_ptr(&entry.occasion));
+        let shared: usize = entries.iter().map(|entry| entry.occasion.cost()).sum();
+        assert_eq!(ledger.n_bytes(), alone + shared);
+    }
+}
+
+#[test]
 fn an_entry_that_is_too_large_for_its_share_is_kept_without_its_values() {
     let mut ledger = Ledger::new(16 * 1024);
     ledger.record(&occasion("10-a", "c"), env("A", Some("0"), Some(&"x".repeat(1024))));

@@ -9,7 +9,7 @@ use crate::policy::NotAllowed;
 
 #[track_caller]
 fn check(what: impl Into<What>, expected: &str) {
-    let entry = Entry { sequence: 0, occasion: occasion("10-a", "c"), what: what.into(), is_cut: false };
+    let entry = Entry { sequence: 0, occasion: occasion("10-a", "c").into(), what: what.into(), is_cut: false };
     assert_eq!(entry.to_string(), expected);
 }
 
@@ -83,7 +83,8 @@ fn a_text_of_somebody_else_stays_on_the_line() {
 fn what_a_plugin_does_unasked_has_no_event_and_takes_no_time() {
     let unasked = Occasion { event: None, ..occasion("10-a", "c") };
     let took = Occasion { took: Some(Duration::from_micros(2_345)), ..occasion("10-a", "c") };
-    let line = |occasion, what| Entry { sequence: 0, occasion, what, is_cut: false }.to_string();
+    let line =
+        |occasion: Occasion, what| Entry { sequence: 0, occasion: occasion.into(), what, is_cut: false }.to_string();
     assert_eq!(line(unasked, What::Failed { reason: String::new() }), "10-a has no say in UpdateContainers");
     assert_eq!(line(took, What::TimedOut), "10-a did not answer CreateContainer in time (2.3 ms)");
 }

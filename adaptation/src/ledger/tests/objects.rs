@@ -9,7 +9,7 @@ use crate::policy::NotAllowed;
 /// Checks what an entry has beside what all have.
 #[track_caller]
 fn check(what: What, expected: Json) {
-    let entry = Entry { sequence: 7, occasion: occasion("10-a", "c"), what, is_cut: false };
+    let entry = Entry { sequence: 7, occasion: occasion("10-a", "c").into(), what, is_cut: false };
     let mut object = serde_json::to_value(&entry).unwrap();
     let fields = object.as_object_mut().unwrap();
     let common: Vec<_> =
@@ -65,7 +65,7 @@ fn the_rest_has_a_reason_or_what_it_is_about() {
 #[test]
 fn shadow_time_and_what_is_cut_are_told_where_they_are() {
     let occasion = Occasion { shadow: true, took: Some(Duration::from_micros(1234)), ..occasion("10-a", "c") };
-    let entry = Entry { sequence: 0, occasion, what: What::TimedOut, is_cut: true };
+    let entry = Entry { sequence: 0, occasion: occasion.into(), what: What::TimedOut, is_cut: true };
     let object = serde_json::to_value(&entry).unwrap();
     assert_eq!((&object["shadow"], &object["took_ms"], &object["cut"]), (&json!(true), &json!(1.234), &json!(true)));
 }
@@ -74,7 +74,8 @@ fn shadow_time_and_what_is_cut_are_told_where_they_are() {
 fn a_clock_before_1970_is_told_and_one_beyond_all_calendars_does_no_harm() {
     let when = |when| {
         let occasion = Occasion { when, ..occasion("10-a", "c") };
-        serde_json::to_value(Entry { sequence: 0, occasion, what: What::TimedOut, is_cut: false }).unwrap()["when"]
+        serde_json::to_value(Entry { sequence: 0, occasion: occasion.into(), what: What::TimedOut, is_cut: false })
+            .unwrap()["when"]
             .clone()
     };
     assert_eq!(when(SystemTime::UNIX_EPOCH - Duration::from_secs(1)), json!("1969-12-31T23:59:59Z"));

@@ -47,7 +47,7 @@ fn check_one(id: &str, acts: &[Act], session: &Session) -> Option<String> {
     let is_possible = |place: &usize| {
         let before = acts[..*place].iter().all(|act| act.ended <= session.asked);
         let after = acts[*place..].iter().all(|act| act.ended > session.begun);
-        before && after && state(&acts[..*place]) == shown && is_told(&acts[*place..], &told, session.whole)
+        before && after && is_shown(&acts[..*place], shown) && is_told(&acts[*place..], &told, session.whole)
     };
     if (0..=acts.len()).any(|place| is_possible(&place)) {
         return None;
@@ -58,14 +58,17 @@ fn check_one(id: &str, acts: &[Act], session: &Session) -> Option<String> {
     ))
 }
 
-/// What a snapshot shows of it after these acts.
-fn state(acts: &[Act]) -> Option<&'static str> {
-    let last = acts.iter().rev().find(|act| !act.failed)?;
-    match last.events[0] {
-        "RunPodSandbox" | "StopPodSandbox" => Some("pod"),
-        "CreateContainer" => Some("created"),
-        "StartContainer" => Some("running"),
-        _ => None,
+/// Whether a snapshot may show this of it after these acts.
+fn is_shown(acts: &[Act], shown: Option<&str>) -> bool {
+    // New limits are not a state.
+    let is_state = |act: &&Act| !act.failed && !act.events[0].starts_with("Update");
+    match acts.iter().rev().find(is_state).map(|last| last.events[0]) {
+        Some("RunPodSandbox") => shown == Some("pod"),
+        // One that has stopped need not be shown.
+        Some("StopPodSandbox") => shown.is_none_or(|state| state == "pod"),
+        Some("CreateContainer") => shown == Some("created"),
+        Some("StartContainer") => shown == Some("running"),
+        _ => shown.is_none(),
     }
 }
 

@@ -1,43 +1,44 @@
 //! A runtime that does random things at random times, and plugins that come and go.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nri_proto::event::WireEvents;
-use nri_proto::mux::Closed;
-use nri_proto::{Container, ContainerState, Eviction, FailurePolicy, PluginId, Pod, Update};
-use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
-use ttrpc::Code;
+use nri_proto::{Container, Eviction, PluginId, Pod, Update};
+use tokio::time::sleep;
 
+use super::bookkeeper::Bookkeeper;
 use super::checker::{Act, History, Session, check};
+use super::lives::live;
 use crate::health::State;
-use crate::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
-use crate::request::Request;
+use crate::plugin::Plugin;
 use crate::shared::Mistake;
 use crate::snapshot::Snapshot;
-use crate::tests::fake::{LIFE, SECOND, reply};
+use crate::tests::fake::SECOND;
 use crate::tests::schedules::Random;
 use crate::{Adaptation, Config, Notice, Operation, Source};
 
 /// What the runtime has, and what it has done.
 #[derive(Default)]
-struct Store {
-    pods: BTreeMap<String, Pod>,
-    containers: BTreeMap<String, Container>,
+pub(super) struct Store {
+    pub(super) pods: BTreeMap<String, Pod>,
+    pub(super) containers: BTreeMap<String, Container>,
     history: History,
 }
 
 /// The runtime.
-struct Node {
+pub(super) struct Node {
     store: Mutex<Store>,
     random: Mutex<Random>,
     /// Counts all that happens, so that one can tell what was before what.
     clock: AtomicU64,
     asked: AtomicU64,
+    /// Plugins may be asked about several pods at a time.
+    pub(super) per_pod: bool,
+    /// One plugin must be there.
+    pub(super) is_required: bool,
 }
 
 impl Node {
@@ -45,24 +46,33 @@ impl Node {
         self.clock.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    fn below(&self, limit: u64) -> u64 {
+    /// When it was asked last for what there is.
+    pub(super) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn below(&self, limit: u64) -> u64 {
         self.random.lock().unwrap().below(limit)
     }
 
-    async fn pause(&self, most: u64) {
-        let pause = self.random.lock().unwrap().millis(most);
+    pub(super) fn millis(&self, most: u64) -> Duration {
+        self.random.lock().unwrap().millis(most)
+    }
+
+    pub(super) async fn pause(&self, most: u64) {
+        let pause = self.millis(most);
         // At times nothing at all happens in between.
         if !pause.is_zero() {
             sleep(pause).await;
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Store)) {
+    pub(super) fn change(&self, change: impl FnOnce(&mut Store)) {
         change(&mut self.store.lock().unwrap());
     }
 
     /// An act has ended.
-    fn done(&self, operation: Operation, id: &str, events: &[&'static str], failed: bool) {
+    pub(super) fn done(&self, operation: Operation, id: &str, events: &[&'static str], failed: bool) {
         if failed {
             drop(operation);
         } else {
@@ -93,167 +103,10 @@ impl Source for Node {
     }
 }
 
-/// A plugin that writes down what it sees.
-struct Bookkeeper {
-    node: Arc<Node>,
-    patience: Duration,
-    shown: Mutex<(u64, BTreeMap<String, &'static str>)>,
-    told: Mutex<Vec<(&'static str, String)>>,
-    busy: AtomicU64,
-    overlapped: AtomicBool,
-    good: AtomicBool,
-    left: CancellationToken,
-}
-
-#[async_trait]
-impl Plugin for Bookkeeper {
-    async fn configure(&self, _: Introduction) -> Result<Subscription, PluginError> {
-        self.node.pause(200).await;
-        Ok(Subscription { events: WireEvents { known: LIFE, unknown: 0 }, declared: FailurePolicy::default() })
-    }
-
-    async fn synchronize(&self, snapshot: Snapshot) -> Result<Vec<Update>, PluginError> {
-        let pods = snapshot.pods.iter().map(|pod| (pod.id.clone(), "pod"));
-        let containers = snapshot.containers.iter().map(|container| {
-            let state = if container.state == ContainerState::Running { "running" } else { "created" };
-            (container.id.clone(), state)
-        });
-        *self.shown.lock().unwrap() =
-            (self.node.asked.load(Ordering::SeqCst), pods.chain(containers).collect::<BTreeMap<_, _>>());
-        sleep(self.patience).await;
-        Ok(Vec::new())
-    }
-
-    async fn ask(self: Arc<Self>, request: Arc<Request>, _: Duration) -> Result<Reply, PluginError> {
-        let manner = if self.good.load(Ordering::SeqCst) { 0 } else { self.node.below(20) };
-        if manner == 19 {
-            return Err(PluginError::NotTaken);
-        }
-        let about = request.container().map_or(&request.pod().id, |container| &container.id);
-        self.told.lock().unwrap().push((request.event().rpc(), about.clone()));
-        if self.busy.fetch_add(1, Ordering::SeqCst) > 0 {
-            self.overlapped.store(true, Ordering::SeqCst);
-        }
-        match manner {
-            0..=9 => {}
-            10..=15 => self.node.pause(1900).await,
-            16 => self.node.pause(9000).await,
-            _ => self.node.pause(50).await,
-        }
-        self.busy.fetch_sub(1, Ordering::SeqCst);
-        match manner {
-            17 => Err(PluginError::refused("not today")),
-            18 => Err(PluginError::Refused { code: Code::DEADLINE_EXCEEDED, message: "too late".to_owned() }),
-            _ => Ok(reply(request.event())),
-        }
-    }
-
-    async fn gone(&self) -> Closed {
-        self.left.cancelled().await;
-        Closed::Eof
-    }
-}
-
-/// The life of a pod, with containers one after the other.
-async fn live(nri: Arc<Adaptation>, node: Arc<Node>, number: u64) {
-    let id = format!("p{number}");
-    let pod = Pod { id: id.clone(), ..Pod::default() };
-    node.pause(1500).await;
-    let operation = nri.begin(pod.clone());
-    let ran = in_time(&node, operation.notify(Notice::RunPod)).await;
-    node.pause(200).await;
-    if !ran || node.below(8) == 0 {
-        return node.done(operation, &id, &["RunPodSandbox"], true);
-    }
-    node.change(|store| drop(store.pods.insert(id.clone(), pod.clone())));
-    node.pause(200).await;
-    node.done(operation, &id, &["RunPodSandbox"], false);
-    for n in 0..=node.below(2) {
-        contain(&nri, &node, &pod, format!("{id}c{n}")).await;
-    }
-    let operation = nri.begin(pod.clone());
-    let _ = in_time(&node, operation.notify(Notice::StopPod)).await;
-    node.pause(100).await;
-    node.done(operation, &id, &["StopPodSandbox"], false);
-    node.pause(500).await;
-    let operation = nri.begin(pod);
-    let _ = in_time(&node, operation.notify(Notice::RemovePod)).await;
-    node.pause(100).await;
-    node.change(|store| drop(store.pods.remove(&id)));
-    node.pause(100).await;
-    node.done(operation, &id, &["RemovePodSandbox"], false);
-}
-
-/// The life of a container.
-async fn contain(nri: &Adaptation, node: &Node, pod: &Pod, id: String) {
-    let of_state = |state| Container { id: id.clone(), pod_id: pod.id.clone(), state, ..Container::default() };
-    let (created, running) = (of_state(ContainerState::Created), of_state(ContainerState::Running));
-    node.pause(300).await;
-    let operation = nri.begin(pod.clone());
-    let asked = in_time(node, operation.create_container(created.clone())).await;
-    node.pause(300).await;
-    if !asked || node.below(6) == 0 {
-        return node.done(operation, &id, &["CreateContainer"], true);
-    }
-    node.change(|store| drop(store.containers.insert(id.clone(), created.clone())));
-    node.pause(300).await;
-    // What has happened is told in any case, also if nobody waits for that.
-    let _ = operation.notify(Notice::PostCreate(created.clone())).await;
-    node.done(operation, &id, &["CreateContainer", "PostCreateContainer"], false);
-
-    node.pause(300).await;
-    let operation = nri.begin(pod.clone());
-    let started = in_time(node, operation.notify(Notice::Start(created.clone()))).await;
-    let mut last = created;
-    if started && node.below(8) != 0 {
-        node.change(|store| drop(store.containers.insert(id.clone(), running.clone())));
-        node.pause(300).await;
-        let _ = operation.notify(Notice::PostStart(running.clone())).await;
-        node.done(operation, &id, &["StartContainer", "PostStartContainer"], false);
-        last = running;
-    } else {
-        node.done(operation, &id, &["StartContainer"], true);
-    }
-
-    node.pause(1000).await;
-    let operation = nri.begin(pod.clone());
-    let _ = in_time(node, operation.stop_container(last)).await;
-    node.pause(100).await;
-    node.change(|store| drop(store.containers.remove(&id)));
-    // A stop may take long.
-    if node.below(4) == 0 {
-        node.pause(60_000).await;
-    }
-    node.done(operation, &id, &["StopContainer"], false);
-    node.pause(300).await;
-    let operation = nri.begin(pod.clone());
-    let _ = in_time(node, operation.notify(Notice::Remove(of_state(ContainerState::Stopped)))).await;
-    node.done(operation, &id, &["RemoveContainer"], false);
-}
-
-/// Whether it went well. Some callers are impatient.
-async fn in_time<T, E>(node: &Node, request: impl Future<Output = Result<T, E>>) -> bool {
-    if node.below(8) > 0 {
-        return request.await.is_ok();
-    }
-    let patience = node.random.lock().unwrap().millis(3000);
-    matches!(timeout(patience, request).await, Ok(Ok(_)))
-}
-
-/// A plugin joins, stays for a while, and leaves or stays until the end.
+/// A plugin joins, perhaps in place of another, stays for a while, and leaves or stays until the end.
 async fn visit(nri: Arc<Adaptation>, node: Arc<Node>, name: String, stays: bool, good: bool) -> Visit {
     node.pause(4000).await;
-    let patience = node.random.lock().unwrap().millis(2000);
-    let plugin = Arc::new(Bookkeeper {
-        node: Arc::clone(&node),
-        patience,
-        shown: Mutex::default(),
-        told: Mutex::default(),
-        busy: AtomicU64::new(0),
-        overlapped: AtomicBool::new(false),
-        good: AtomicBool::new(good),
-        left: CancellationToken::new(),
-    });
+    let plugin = Bookkeeper::new(&node, good);
     let begun = node.tick();
     let id: PluginId = name.parse().unwrap();
     let joined = nri.admit(id, Arc::clone(&plugin) as Arc<dyn Plugin>).await.is_ok();
@@ -275,19 +128,27 @@ struct Visit {
 /// One schedule. Returns what is wrong, if anything is.
 pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<String> {
     let mut random = Random::of(seed);
+    let (per_pod, is_required) = (random.below(3) == 0, random.below(3) == 0);
+    let mut one_of =
+        |choices: &[&str]| choices[usize::try_from(random.below(choices.len() as u64)).unwrap()].to_owned();
     let policy = format!(
-        "plugin_defaults.strikes = {}\nplugin_defaults.on_timeout = \"{}\"\nplugin_defaults.keep_connected = {}",
-        [3, 1000][usize::try_from(random.below(2)).unwrap()],
-        ["skip", "fail"][usize::try_from(random.below(2)).unwrap()],
-        random.below(3) == 0,
+        "operation_timeout = '{}'\n[plugin_defaults]\nstrikes = {}\non_timeout = '{}'\nkeep_connected = {}\nconcurrency = '{}'\n\
+         [plugins.00-a]\nrequired = {is_required}",
+        one_of(&["5m", "5m", "1s", "4s"]),
+        one_of(&["3", "1000"]),
+        one_of(&["skip", "fail"]),
+        one_of(&["true", "false", "false"]),
+        if per_pod { "per-pod" } else { "serial" },
     );
     let config = Config { socket: None, ..Config::from_toml(&policy).unwrap() };
-    let (n_pods, n_plugins) = (1 + random.below(4), 1 + random.below(3));
+    let (n_pods, n_plugins) = (1 + random.below(4), 1 + random.below(4));
     let node = Arc::new(Node {
         store: Mutex::default(),
         clock: AtomicU64::new(0),
         asked: AtomicU64::new(0),
         random: Mutex::new(random),
+        per_pod,
+        is_required,
     });
     let nri = Arc::new(Adaptation::new(config, Arc::clone(&node) as Arc<dyn Source>));
     if let Some(mistake) = mistake {
@@ -298,7 +159,9 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<Stri
     let visits: Vec<_> = (0..n_plugins)
         .map(|number| {
             let (stays, good) = (node.below(3) > 0, node.below(2) == 0);
-            tokio::spawn(visit(Arc::clone(&nri), Arc::clone(&node), format!("{number}0-a"), stays, good))
+            // Some take the place of another.
+            let name = format!("{}0-a", number % 3);
+            tokio::spawn(visit(Arc::clone(&nri), Arc::clone(&node), name, stays, good))
         })
         .collect();
     for life in lives {
@@ -318,14 +181,13 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<Stri
         node.done(operation, &pod.id, &["StopPodSandbox"], false);
     }
     sleep(SECOND * 30).await;
-    let statuses = nri.plugins();
     let history = std::mem::take(&mut node.store.lock().unwrap().history);
-    let wrong = seen.iter().find_map(|visit| check_visit(&history, visit, &statuses));
+    let wrong = seen.iter().find_map(|visit| check_visit(&history, visit, &nri));
     nri.stop().await;
     wrong
 }
 
-fn check_visit(history: &History, visit: &Visit, statuses: &[crate::PluginStatus]) -> Option<String> {
+fn check_visit(history: &History, visit: &Visit, nri: &Adaptation) -> Option<String> {
     let Visit { name, plugin, begun, joined, stays } = visit;
     if plugin.overlapped.load(Ordering::SeqCst) {
         return Some(format!("{name} had two requests at a time"));
@@ -334,12 +196,14 @@ fn check_visit(history: &History, visit: &Visit, statuses: &[crate::PluginStatus
     if asked == 0 {
         return None;
     }
-    let is_active = statuses.iter().any(|status| status.id.as_str() == name && status.state == State::Active);
-    let is_kept = statuses.iter().any(|status| status.id.as_str() == name);
-    if *joined && *stays && is_kept && !is_active {
+    let this = Arc::clone(plugin) as Arc<dyn Plugin>;
+    let roster = nri.shared.roster();
+    let state = roster.entries().iter().find(|entry| Arc::ptr_eq(&entry.plugin, &this)).map(|entry| entry.state());
+    if *joined && *stays && state.is_some_and(|state| state != State::Active) {
         return Some(format!("{name} is well and not active again"));
     }
     let told = plugin.told.lock().unwrap().clone();
-    let session = Session { plugin: name.clone(), begun: *begun, asked, shown, told, whole: is_active };
+    let whole = state == Some(State::Active);
+    let session = Session { plugin: name.clone(), begun: *begun, asked, shown, told, whole };
     check(history, &session)
 }

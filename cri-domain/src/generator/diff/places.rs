@@ -1,15 +1,19 @@
 //! What the places in a spec are called, and which field of the protocol they are.
 
+use std::borrow::Cow;
+
 use nri_proto::Field;
 use serde_json::Value;
 
 /// Takes an entry of a list apart into its name and the rest.
-type Name = fn(&Value) -> Option<(&str, Value)>;
+pub(super) type Name = fn(&Value) -> Option<(Cow<'_, str>, Value)>;
 
 /// A place in a spec that plugins can change.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'p> {
     pub(super) field: Option<Field>,
+    /// A field that leads to it, too: its owner counts if the first has none.
+    pub(super) cause: Option<Field>,
     /// The entry, if it is one.
     pub(super) key: &'p str,
     /// What people call such an entry.
@@ -20,14 +24,18 @@ pub(super) struct Place<'p> {
     pub(super) whole: bool,
 }
 
+/// What such an entry is called. It has no owner but that of its device.
+pub(super) const RULE: &str = "device rule";
+
 /// Returns what is known about a path.
 pub(super) fn place<'p>(path: &'p [String]) -> Option<Place<'p>> {
     let path: Vec<&'p str> = path.iter().map(String::as_str).collect();
     if let Some(field) = simple(&path) {
-        return Some(Place { whole: true, ..Place::of(field) });
+        return Some(Place { cause: cause(field), whole: true, ..Place::of(field) });
     }
     let entry = |field, word, key| Some(Place { key, word: Some(word), whole: true, ..Place::of(field) });
-    let list = |named: Name| Some(Place { field: None, key: "", word: None, named: Some(named), whole: false });
+    let list =
+        |named: Name| Some(Place { field: None, cause: None, key: "", word: None, named: Some(named), whole: false });
     match path[..] {
         ["annotations", key] => entry(Field::Annotations, "annotation", key),
         ["mounts"] => list(|mount| by("destination", mount)),
@@ -38,6 +46,8 @@ pub(super) fn place<'p>(path: &'p [String]) -> Option<Place<'p>> {
         ["process", "rlimits", key] => entry(Field::Rlimits, "rlimit", key),
         ["linux", "devices"] => list(|device| by("path", device)),
         ["linux", "devices", key] => entry(Field::Devices, "device", key),
+        ["linux", "resources", "devices"] => list(rule),
+        ["linux", "resources", "devices", key] => entry(Field::Devices, RULE, key),
         ["linux", "namespaces"] => list(|namespace| by("type", namespace)),
         ["linux", "namespaces", key] => entry(Field::Namespace, "namespace", key),
         ["linux", "sysctl", key] => entry(Field::Sysctl, "sysctl", key),
@@ -47,6 +57,13 @@ pub(super) fn place<'p>(path: &'p [String]) -> Option<Place<'p>> {
         ["linux", "resources", "unified", key] => entry(Field::CgroupsUnified, "unified", key),
         _ => None,
     }
+}
+
+/// A class comes to settings, and a limit of memory to one of swap.
+fn cause(field: Field) -> Option<Field> {
+    const SETTINGS: [Field; 3] = [Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring];
+    let is_of_a_class = SETTINGS.contains(&field).then_some(Field::RdtClass);
+    is_of_a_class.or((field == Field::MemSwapLimit).then_some(Field::MemLimit))
 }
 
 /// The fields that are one thing.
@@ -90,11 +107,19 @@ fn simple(path: &[&str]) -> Option<Field> {
     })
 }
 
-fn by<'v>(key: &str, entry: &'v Value) -> Option<(&'v str, Value)> {
-    Some((entry.get(key)?.as_str()?, entry.clone()))
+fn by<'v>(key: &str, entry: &'v Value) -> Option<(Cow<'v, str>, Value)> {
+    Some((entry.get(key)?.as_str()?.into(), entry.clone()))
 }
 
-fn variable(entry: &Value) -> Option<(&str, Value)> {
+fn variable(entry: &Value) -> Option<(Cow<'_, str>, Value)> {
     let (name, value) = entry.as_str()?.split_once('=')?;
-    Some((name, value.into()))
+    Some((name.into(), value.into()))
+}
+
+/// A rule has no name of its own: it is called by what it is about, such as `c 1:3`.
+fn rule(entry: &Value) -> Option<(Cow<'_, str>, Value)> {
+    let denies = if entry.get("allow")?.as_bool()? { "" } else { "deny " };
+    let kind = entry.get("type").and_then(Value::as_str).unwrap_or("a");
+    let number = |key| entry.get(key).and_then(Value::as_i64).map_or("*".to_owned(), |number| number.to_string());
+    Some((format!("{denies}{kind} {}:{}", number("major"), number("minor")).into(), entry.clone()))
 }

@@ -1,9 +1,12 @@
 use oci_spec::runtime::LinuxResources;
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
 
 use crate::generator::HostError;
 
 /// Refuses limits that contradict each other, so that no runtime can set them.
-pub fn refuse_contradictions(resources: &LinuxResources) -> Result<(), HostError> {
+pub fn refuse_contradictions(resources: &mut Map<String, Value>) -> Result<(), HostError> {
+    let resources = LinuxResources::deserialize(&*resources)?;
     let Some(memory) = resources.memory() else { return Ok(()) };
     let limit = memory.limit().filter(|limit| *limit > 0);
     let is_below = |amount: Option<i64>| amount.zip(limit).is_some_and(|(amount, limit)| 0 < amount && amount < limit);
@@ -22,8 +25,8 @@ mod tests {
 
     use super::*;
 
-    fn check(memory: serde_json::Value) -> bool {
-        refuse_contradictions(&serde_json::from_value(json!({ "memory": memory })).unwrap()).is_ok()
+    fn check(memory: Value) -> bool {
+        refuse_contradictions(json!({ "memory": memory }).as_object_mut().unwrap()).is_ok()
     }
 
     #[test]

@@ -1,0 +1,255 @@
+//! How a plugin is let in: it is configured, synchronized, and told what has happened meanwhile.
+
+use std::sync::Arc;
+
+use nri_proto::{Event, EventMask, PluginId, StopReply, Update};
+use thiserror::Error;
+use tokio::time::{Instant, timeout};
+use tracing::warn;
+
+use crate::cause::Cause;
+use crate::entry::{Entry, Origin};
+use crate::join::{ATTEMPTS, Arrival, Join, Newcomer};
+use crate::plugin::{Introduction, Plugin, PluginError, Reply};
+use crate::policy::{Declared, Policy};
+use crate::shared::Shared;
+use crate::snapshot::Snapshot;
+use crate::source::SourceError;
+use crate::unasked::Unasked;
+
+/// The name of the request that tells a plugin what there is.
+const SYNCHRONIZE: &str = "Synchronize";
+
+/// Why a plugin was not let in.
+#[derive(Clone, Debug, Error)]
+pub enum AdmitError {
+    /// It could not be configured.
+    #[error("could not configure plugin {plugin}")]
+    Configure {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why.
+        source: PluginError,
+    },
+    /// It could not be synchronized.
+    #[error("could not synchronize plugin {plugin}")]
+    Synchronize {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why.
+        source: PluginError,
+    },
+    /// It took too long.
+    #[error("plugin {plugin} took too long to be {step}")]
+    TimedOut {
+        /// The plugin.
+        plugin: PluginId,
+        /// For what.
+        step: &'static str,
+    },
+    /// The runtime does not want it.
+    #[error("the runtime failed to synchronize plugin {plugin}")]
+    Source {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why.
+        source: SourceError,
+    },
+    /// It was closed while it was told what had happened since it was synchronized.
+    #[error("plugin {plugin} was closed before it had heard what happened meanwhile: {reason}")]
+    Closed {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why.
+        reason: String,
+    },
+    /// However often it was synchronized, more happened meanwhile than is kept for it.
+    #[error("more happened than is kept for plugin {plugin} while it was synchronized")]
+    Overtaken {
+        /// The plugin.
+        plugin: PluginId,
+    },
+    /// There is one of its id that came in another way. The two would take each other's place again and again.
+    #[error("there is a plugin {plugin} already, {origin}")]
+    Taken {
+        /// The plugin.
+        plugin: PluginId,
+        /// How the one came that is there: `launched by the runtime`, for example.
+        origin: String,
+    },
+    /// There are as many plugins as there may be.
+    #[error("there are {limit} plugins already, {plugin} would be one more")]
+    Full {
+        /// The plugin.
+        plugin: PluginId,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// The adaptation was stopped.
+    #[error("NRI was stopped")]
+    Stopped,
+}
+
+/// Lets a plugin in. Whoever watches is told if it fails.
+pub(crate) async fn admit(
+    shared: &Arc<Shared>,
+    id: PluginId,
+    plugin: Arc<dyn Plugin>,
+    config: String,
+    origin: Origin,
+) -> Result<(), AdmitError> {
+    let _arrival = Arrival::begin(shared, &id);
+    let admitted = try_admit(shared, id.clone(), plugin, config, origin).await;
+    if let Err(error) = &admitted {
+        let reason = match std::error::Error::source(error) {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        };
+        shared.is_refused(id, reason);
+    }
+    admitted
+}
+
+/// Configures, synchronizes and adds a plugin.
+async fn try_admit(
+    shared: &Arc<Shared>,
+    id: PluginId,
+    plugin: Arc<dyn Plugin>,
+    config: String,
+    origin: Origin,
+) -> Result<(), AdmitError> {
+    // Before it is shown anything, and once more when it is added.
+    shared.roster().check_place(&id, origin)?;
+    let (wanted, declared) = configure(shared, &id, plugin.as_ref(), config).await?;
+    let _joining = Joining::begin(shared);
+    let newcomer = Newcomer(Entry::new(id.clone(), origin, wanted, declared, plugin, Arc::clone(shared)));
+    let events = newcomer.0.terms().events;
+    if events != wanted {
+        warn!(plugin = %id, %events, %wanted, "plugin may not see all that it asks for");
+    }
+    for _ in 0..ATTEMPTS {
+        if join(shared, &newcomer.0).await? {
+            return Ok(());
+        }
+        warn!(plugin = %id, "more happened than is kept for a plugin that joins: it begins anew");
+    }
+    Err(AdmitError::Overtaken { plugin: id })
+}
+
+/// Tells a plugin what there is and what has happened since, and adds it. False if more happened meanwhile than was kept for it.
+async fn join(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Result<bool, AdmitError> {
+    let Entry { id, plugin, .. } = &**entry;
+    let joining = Join::begin(shared, entry)?;
+    let terms = entry.terms();
+    let updates = synchronize(shared, id, plugin.as_ref(), terms.policy(), joining.snapshot().await?).await?;
+    if entry.is_deaf() {
+        return Ok(false);
+    }
+    settle(shared, id, terms.policy(), updates)
+        .await
+        .map_err(|source| AdmitError::Source { plugin: id.clone(), source })?;
+    if !joining.catch_up().await? {
+        return Ok(false);
+    }
+    shared.add(entry)?;
+    Ok(true)
+}
+
+/// Tells a plugin what there is. Counted like any other request.
+async fn synchronize(
+    shared: &Shared,
+    id: &PluginId,
+    plugin: &dyn Plugin,
+    policy: &Policy,
+    snapshot: Snapshot,
+) -> Result<Vec<Update>, AdmitError> {
+    let begun = Instant::now();
+    let synchronized = timeout(policy.sync_timeout, plugin.synchronize(snapshot)).await;
+    let failure = match &synchronized {
+        Ok(Ok(_)) => None,
+        Ok(Err(error)) => Some(Cause::Plugin(error.clone())),
+        Err(_) => Some(Cause::TimedOut),
+    };
+    let metrics = shared.watchers.metrics();
+    metrics.latency(id, SYNCHRONIZE, begun.elapsed());
+    metrics.invocation(id, SYNCHRONIZE, failure.as_ref());
+    let updates = match synchronized {
+        Ok(synchronized) => synchronized.map_err(|source| AdmitError::Synchronize { plugin: id.clone(), source })?,
+        Err(_) => return Err(AdmitError::TimedOut { plugin: id.clone(), step: "synchronized" }),
+    };
+    metrics.adjustments(id, SYNCHRONIZE, &Reply::Stop(StopReply { updates: updates.clone(), ..StopReply::default() }));
+    Ok(updates)
+}
+
+/// Has the runtime make the updates that a plugin asked for when it was synchronized, as far as it may. What fails of
+/// them is logged: the wire has no place for it here.
+async fn settle(shared: &Shared, id: &PluginId, policy: &Policy, updates: Vec<Update>) -> Result<(), SourceError> {
+    let mut settled = None;
+    if !updates.is_empty() {
+        let place = &mut settled;
+        let apply = move |updates, _evictions| async move {
+            let (failed, outcome) = match shared.source.synchronized(id, updates).await {
+                Ok(failed) => (failed, Ok(())),
+                Err(error) => (Vec::new(), Err(error)),
+            };
+            *place = Some(outcome);
+            failed
+        };
+        let _ = Unasked::updates(updates).apply_by(shared, id, policy, apply).await;
+    }
+    if let Some(outcome) = settled {
+        return outcome;
+    }
+    match timeout(shared.config.source_timeout, shared.source.synchronized(id, Vec::new())).await {
+        Ok(outcome) => outcome.map(drop),
+        Err(_) => Err(SourceError("it did not say in time whether it wants the plugin".to_owned())),
+    }
+}
+
+/// Configures a plugin. Returns what it wants to see, and what it says about itself.
+async fn configure(
+    shared: &Shared,
+    id: &PluginId,
+    plugin: &dyn Plugin,
+    config: String,
+) -> Result<(EventMask, Declared), AdmitError> {
+    let before = shared.roster().regime().policies.effective(id, Declared::default()).policy;
+    let introduction = Introduction {
+        config,
+        runtime_name: shared.config.runtime_name.clone(),
+        runtime_version: shared.config.runtime_version.clone(),
+        nri_version: shared.config.nri_version.clone(),
+        registration_timeout: shared.config.registration_timeout,
+        request_timeout: before.request_timeout,
+    };
+    let subscription = match timeout(before.request_timeout, plugin.configure(introduction)).await {
+        Ok(configured) => configured.map_err(|source| AdmitError::Configure { plugin: id.clone(), source })?,
+        Err(_) => return Err(AdmitError::TimedOut { plugin: id.clone(), step: "configured" }),
+    };
+    if subscription.events.unknown != 0 {
+        warn!(plugin = %id, events = %subscription.events, "plugin asks for events that we do not know");
+    }
+    let wanted = subscription.events.known;
+    let declared = Declared {
+        fail_request: subscription.declared.fail_request,
+        keep_connected: subscription.declared.keep_connected,
+        validates: wanted.contains(Event::ValidateContainerAdjustment),
+    };
+    Ok((wanted, declared))
+}
+
+/// Counts a plugin that is being synchronized.
+struct Joining<'a>(&'a Shared);
+
+impl<'a> Joining<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        shared.joining.send_modify(|count| *count += 1);
+        Self(shared)
+    }
+}
+
+impl Drop for Joining<'_> {
+    fn drop(&mut self) {
+        self.0.joining.send_modify(|count| *count -= 1);
+    }
+}

@@ -1,0 +1,124 @@
+//! The file that NRI had of its own, up to version 0.2.
+
+use std::collections::HashMap;
+
+use nri_proto::quote::quoted;
+use saphyr_parser::{Event, Parser, ScalarStyle, Span};
+use toml::{Table, Value};
+
+use super::{Config, ConfigError};
+use crate::settings::{Fault, Place, Problem, Section};
+
+const DISABLE_CONNECTIONS: &str = "disableConnections";
+
+/// Why a text cannot be read at all, and where.
+type Unread = (Option<usize>, String);
+
+impl Config {
+    /// Reads the file `/etc/nri/nri.conf`, which NRI had before runtimes kept its settings among their own.
+    ///
+    /// It is YAML, and has one setting. All else is as in [`Config::default`].
+    ///
+    /// ```
+    /// use nri_adaptation::config::Config;
+    ///
+    /// assert_eq!(Config::from_nri_conf("disableConnections: true")?.socket, None);
+    /// assert_eq!(Config::from_nri_conf("")?, Config::default());
+    /// # Ok::<(), nri_adaptation::config::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// All problems there are, each with its line.
+    pub fn from_nri_conf(text: &str) -> Result<Self, ConfigError> {
+        let fault = |(line, message)| Problem { line, place: String::new(), fault: Fault::Yaml(message) };
+        let (table, lines) = read(text).map_err(|unread| ConfigError::new(vec![fault(unread)]))?;
+        let mut problems = Vec::new();
+        let mut section = Section::new(Place::default(), table, &mut problems);
+        let no_connections = section.take(DISABLE_CONNECTIONS).unwrap_or(false);
+        section.finish(&[("disable_connections", DISABLE_CONNECTIONS.to_owned())]);
+        let line = |place: &Place| place.keys().first().and_then(|key| lines.get(key).copied());
+        let located = |(place, fault)| Problem { line: line(&place), ..Problem::new((place, fault)) };
+        let default = Self::default();
+        let socket = if no_connections { None } else { default.socket };
+        Self { socket, ..default }.unless(problems.into_iter().map(located).collect())
+    }
+}
+
+/// Says whether this is such a file: YAML that has keys.
+pub(super) fn owns(text: &str) -> bool {
+    read(text).is_ok_and(|(table, _)| !table.is_empty())
+}
+
+/// Reads the first document, which must be a list of keys and values, and on which line each is. What lies deeper nobody
+/// reads; it is not looked at.
+fn read(text: &str) -> Result<(Table, HashMap<String, usize>), Unread> {
+    let (mut table, mut lines) = (Table::new(), HashMap::new());
+    let mut depth = 0_usize;
+    let mut key: Option<String> = None;
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.map_err(|error| (Some(error.marker().line()), error.info().to_owned()))?;
+        let value = match event {
+            Event::Scalar(text, style, ..) => match (depth, key.is_some()) {
+                (0, _) if is_null(&text, style) => return Ok((table, lines)),
+                (0, _) => return Err(no_table(&span)),
+                (1, false) => {
+                    let text = text.into_owned();
+                    if lines.insert(text.clone(), span.start.line()).is_some() {
+                        return Err((Some(span.start.line()), format!("{} is there twice", quoted(&text))));
+                    }
+                    key = Some(text);
+                    continue;
+                }
+                (1, true) if is_null(&text, style) => {
+                    key = None;
+                    continue;
+                }
+                (1, true) => scalar(&text, style),
+                _ => continue,
+            },
+            Event::MappingStart(..) | Event::SequenceStart(..) => {
+                let is_list = matches!(event, Event::SequenceStart(..));
+                if depth == 0 && is_list || depth == 1 && key.is_none() {
+                    return Err(no_table(&span));
+                }
+                depth += 1;
+                match (depth, is_list) {
+                    (2, true) => Value::Array(Vec::new()),
+                    (2, false) => Value::Table(Table::new()),
+                    _ => continue,
+                }
+            }
+            Event::MappingEnd | Event::SequenceEnd => {
+                depth = depth.saturating_sub(1);
+                continue;
+            }
+            // It would stand for a value that it is not worth to remember.
+            Event::Alias(_) => return Err((Some(span.start.line()), "there is nothing to refer to".to_owned())),
+            Event::DocumentEnd | Event::StreamEnd => break,
+            Event::Nothing | Event::StreamStart | Event::DocumentStart(_) => continue,
+        };
+        table.extend(key.take().map(|key| (key, value)));
+    }
+    Ok((table, lines))
+}
+
+fn no_table(span: &Span) -> Unread {
+    (Some(span.start.line()), "it must be keys and their values".to_owned())
+}
+
+/// A value, by the rules that Go's library had then.
+fn scalar(text: &str, style: ScalarStyle) -> Value {
+    let plain = matches!(style, ScalarStyle::Plain).then_some(text);
+    match plain {
+        Some("y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON") => Value::Boolean(true),
+        Some("n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF") => {
+            Value::Boolean(false)
+        }
+        _ => Value::String(text.to_owned()),
+    }
+}
+
+fn is_null(text: &str, style: ScalarStyle) -> bool {
+    style == ScalarStyle::Plain && matches!(text, "" | "~" | "null" | "Null" | "NULL")
+}

@@ -1,0 +1,77 @@
+//! Texts that nobody would write.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Keys, values and what holds them together, of all kinds of files.
+const PIECES: &[&str] = &[
+    "[crio]\n",
+    "[crio.nri]\n",
+    "[crio.nri.default_validator]\n",
+    "[plugins.a]\n",
+    "[plugins]\n",
+    "version = 3\n",
+    "[plugins.'io.containerd.nri.v1.nri']\n",
+    "[plugin_defaults]\n",
+    "enable_nri",
+    "nri_listen",
+    "disable",
+    "crio",
+    "nri",
+    "nri_plugin_request_timeout",
+    "plugin_request_timeout",
+    "strikes",
+    "allow",
+    "namespaces",
+    "disableConnections",
+    " = ",
+    ": ",
+    "\n",
+    "- ",
+    "{",
+    "}",
+    "[",
+    "]",
+    "'",
+    "\"",
+    "&a ",
+    "*a",
+    "---\n",
+    "? ",
+    "# ",
+    "  ",
+    "|\n",
+    ", ",
+    "true",
+    "no",
+    "null",
+    "0",
+    "-1",
+    "9223372036854775807",
+    "1e400",
+    "'5s'",
+    "'-9223372036854775808ns'",
+    "é",
+    "\u{0}",
+];
+
+fn check(text: &str) {
+    let _ = Config::from_toml(text);
+    let _ = Config::from_crio(text).map_err(|error| error.to_string());
+    let _ = Config::from_nri_conf(text).map_err(|error| error.to_string());
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_us_panic(text in any::<String>()) {
+        check(&text);
+    }
+
+    #[test]
+    fn no_text_that_is_nearly_a_configuration_makes_us_panic(
+        pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40),
+    ) {
+        check(&pieces.concat());
+    }
+}

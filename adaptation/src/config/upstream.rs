@@ -1,0 +1,84 @@
+//! The settings that upstream has, as the runtimes that use it call them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toml::Value;
+
+use crate::settings::{Section, Setting};
+
+/// Whose names a table uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Containerd,
+    Crio,
+}
+
+/// A key, as containerd and as CRI-O write it.
+type Key = (&'static str, &'static str);
+
+const DISABLE: Key = ("disable", "enable_nri");
+const DISABLE_CONNECTIONS: Key = ("disable_connections", "nri_disable_connections");
+const SOCKET: Key = ("socket_path", "nri_listen");
+const PLUGIN_PATH: Key = ("plugin_path", "nri_plugin_dir");
+const PLUGIN_CONFIG_PATH: Key = ("plugin_config_path", "nri_plugin_config_dir");
+const REGISTRATION_TIMEOUT: Key = ("plugin_registration_timeout", "nri_plugin_registration_timeout");
+pub(super) const REQUEST_TIMEOUT: Key = ("plugin_request_timeout", "nri_plugin_request_timeout");
+
+impl Dialect {
+    pub(super) fn choose(self, (containerd, crio): Key) -> &'static str {
+        match self {
+            Self::Containerd => containerd,
+            Self::Crio => crio,
+        }
+    }
+
+    /// What the other one calls the same things, for whoever mixes them up: each with the name that is right here.
+    pub(super) fn others(self, keys: &[Key]) -> Vec<(&'static str, String)> {
+        let other = match self {
+            Self::Containerd => Self::Crio,
+            Self::Crio => Self::Containerd,
+        };
+        keys.iter().map(|key| (other.choose(*key), self.choose(*key).to_owned())).collect()
+    }
+}
+
+/// What a table says of them.
+pub(super) struct Upstream {
+    pub(super) disable: Option<bool>,
+    pub(super) disable_connections: bool,
+    pub(super) socket: Option<PathBuf>,
+    pub(super) plugin_path: Option<PathBuf>,
+    pub(super) plugin_config_path: Option<PathBuf>,
+    pub(super) registration_timeout: Option<Duration>,
+    pub(super) request_timeout: Option<Duration>,
+}
+
+impl Upstream {
+    pub(super) const KEYS: &'static [Key] =
+        &[DISABLE, DISABLE_CONNECTIONS, SOCKET, PLUGIN_PATH, PLUGIN_CONFIG_PATH, REGISTRATION_TIMEOUT, REQUEST_TIMEOUT];
+
+    /// Takes them out of a table.
+    pub(super) fn read(section: &mut Section<'_>, dialect: Dialect) -> Self {
+        let key = |key| dialect.choose(key);
+        let said: Option<bool> = section.take(key(DISABLE));
+        Self {
+            disable: said.map(|said| said == (dialect == Dialect::Containerd)),
+            disable_connections: section.take(key(DISABLE_CONNECTIONS)).unwrap_or(false),
+            socket: section.take_set(key(SOCKET)),
+            plugin_path: section.take_set(key(PLUGIN_PATH)),
+            plugin_config_path: section.take_set(key(PLUGIN_CONFIG_PATH)),
+            registration_timeout: timeout(section, dialect, REGISTRATION_TIMEOUT),
+            request_timeout: timeout(section, dialect, REQUEST_TIMEOUT),
+        }
+    }
+}
+
+/// A timeout, unless it is zero. To CRI-O a number is one of nanoseconds.
+fn timeout(section: &mut Section<'_>, dialect: Dialect, key: Key) -> Option<Duration> {
+    let read = |value: &Value| match (dialect, value) {
+        (Dialect::Crio, Value::Integer(nanos)) => Option::read(&Value::String(format!("{nanos}ns"))),
+        _ => Option::read(value),
+    };
+    section.take_with(dialect.choose(key), read).flatten()
+}

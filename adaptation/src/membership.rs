@@ -1,0 +1,134 @@
+//! Who is a plugin: those that are added, take another one's place, or are gone. Whoever watches is told of it in that order.
+
+use std::sync::Arc;
+
+use nri_proto::PluginId;
+
+use crate::admission::AdmitError;
+use crate::entry::{Entry, REPLACED};
+use crate::events::Happening;
+use crate::leaving::leave;
+use crate::roster::Roster;
+use crate::shared::{Plugins, Shared};
+
+impl Shared {
+    /// Whether a plugin may be added: there is room, or it takes another one's place.
+    pub(crate) fn has_room_for(&self, id: &PluginId) -> bool {
+        self.lock().roster.has_room_for(id, self.config.max_plugins)
+    }
+
+    /// Adds a plugin that is ready to be asked, and looks after it until it is gone.
+    ///
+    /// One of the same id gives way to it.
+    ///
+    /// # Errors
+    ///
+    /// The adaptation was stopped, there are too many, or one of the same id came in another way.
+    pub(crate) fn add(self: &Arc<Self>, entry: &Arc<Entry>) -> Result<(), AdmitError> {
+        let limit = self.config.max_plugins;
+        let replaced = {
+            let mut plugins = self.lock();
+            if plugins.stopped {
+                return Err(AdmitError::Stopped);
+            }
+            if !plugins.roster.has_room_for(&entry.id, limit) {
+                return Err(AdmitError::Full { plugin: entry.id.clone(), limit });
+            }
+            plugins.roster.check_place(&entry.id, entry.origin)?;
+            let (with, replaced) = plugins.roster.with(entry);
+            if !entry.joins(replaced.as_deref()) {
+                return Err(AdmitError::Overtaken { plugin: entry.id.clone() });
+            }
+            // An operation that begins now asks it, one that began before does not.
+            plugins.joining.retain(|joiner| !Arc::ptr_eq(&joiner.entry, entry));
+            self.set_roster(&mut plugins, with);
+            replaced
+        };
+        self.watchers.flush();
+        entry.goes_on();
+        if let Some(replaced) = replaced {
+            self.let_go(replaced, REPLACED);
+        }
+        self.spawn(Arc::clone(self).look_after(Arc::clone(entry)));
+        Ok(())
+    }
+
+    /// One that wanted to join does not.
+    pub(crate) fn is_refused(&self, plugin: PluginId, reason: String) {
+        {
+            let plugins = self.lock();
+            self.watchers.note(match plugins.roster.has(&plugin) {
+                true => Happening::Refused { plugin, reason },
+                false => Happening::Closed { plugin, reason },
+            });
+        }
+        self.watchers.flush();
+    }
+
+    /// Lets a plugin finish what it does, if there are not too many that do.
+    fn let_go(&self, entry: Arc<Entry>, reason: &'static str) {
+        match Arc::clone(&self.leaving).try_acquire_owned() {
+            Ok(place) => self.spawn(async move {
+                leave(entry, reason).await;
+                drop(place);
+            }),
+            Err(_) => entry.close(reason),
+        }
+    }
+
+    /// Waits until a plugin is gone, by itself or because it was closed, and removes it.
+    async fn look_after(self: Arc<Self>, entry: Arc<Entry>) {
+        tokio::select! {
+            reason = entry.plugin.gone() => entry.close(&reason.to_string()),
+            () = entry.closed.cancelled() => {}
+        }
+        self.remove(&entry, entry.reason());
+    }
+
+    /// Removes a plugin: operations that begin now do without it. False if it was not there any more.
+    pub(crate) fn remove(&self, entry: &Arc<Entry>, reason: &str) -> bool {
+        {
+            let mut plugins = self.lock();
+            let Some(without) = plugins.roster.without(entry) else { return false };
+            entry.is_dismissed(reason);
+            self.set_roster(&mut plugins, without);
+        }
+        self.watchers.flush();
+        true
+    }
+
+    /// Waits until no operation is open that a plugin takes part in. To be asked of one that was removed.
+    pub(crate) async fn takes_no_part(&self, entry: &Arc<Entry>) {
+        let _leaver = Leaver::begin(self);
+        loop {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if !self.lock().open.values().any(|act| act.participants.contains(entry)) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn set_roster(&self, plugins: &mut Plugins, roster: Roster) {
+        self.watchers.note_order(roster.entries().iter().map(|entry| entry.id.clone()).collect());
+        plugins.roster = Arc::new(roster);
+    }
+}
+
+/// Counts a plugin that waits for the end of what it takes part in.
+struct Leaver<'a>(&'a Shared);
+
+impl<'a> Leaver<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        shared.lock().n_leaving += 1;
+        Self(shared)
+    }
+}
+
+impl Drop for Leaver<'_> {
+    fn drop(&mut self) {
+        self.0.lock().n_leaving -= 1;
+    }
+}

@@ -1,0 +1,30 @@
+//! What the operator says, as it is at one moment.
+
+use crate::config::{Config, DefaultValidator};
+use crate::policy::Policies;
+use crate::requirements::Requirements;
+
+/// All that a reload replaces. It is never changed, only replaced.
+pub(crate) struct Regime {
+    /// How many there were before it.
+    pub(crate) number: u64,
+    pub(crate) policies: Policies,
+    pub(crate) requirements: Requirements,
+    default_validator: Option<DefaultValidator>,
+}
+
+impl Regime {
+    pub(crate) fn new(number: u64, config: &Config) -> Self {
+        Self {
+            number,
+            policies: config.policies.clone(),
+            requirements: Requirements::of(config),
+            default_validator: config.default_validator.clone().filter(|validator| validator.enable),
+        }
+    }
+
+    /// Upstream's validator, if it is wanted.
+    pub(crate) fn default_validator(&self) -> Option<&DefaultValidator> {
+        self.default_validator.as_ref()
+    }
+}

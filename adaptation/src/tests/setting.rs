@@ -1,0 +1,93 @@
+//! A runtime whose store a test writes, and plugins that join it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nri_proto::{Eviction, PluginId, Update};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use super::fake::{Diary, FakePlugin, LIFE, at_once, container, pod};
+use crate::snapshot::Snapshot;
+use crate::{Adaptation, AdmitError, Config, Notice, Source};
+
+/// A runtime whose store a test writes.
+#[derive(Default)]
+pub(super) struct Shelf {
+    pub(super) store: Mutex<Snapshot>,
+    pub(super) updated: Mutex<Vec<String>>,
+    /// How long it takes to say what there is.
+    pub(super) takes: Mutex<Duration>,
+}
+
+#[async_trait]
+impl Source for Shelf {
+    async fn snapshot(&self) -> Snapshot {
+        let takes = *self.takes.lock().unwrap();
+        sleep(takes).await;
+        self.store.lock().unwrap().clone()
+    }
+
+    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
+        self.updated.lock().unwrap().extend(updates.into_iter().map(|update| update.container_id));
+        Vec::new()
+    }
+}
+
+pub(super) struct Setting {
+    pub(super) nri: Arc<Adaptation>,
+    pub(super) shelf: Arc<Shelf>,
+    pub(super) diary: Diary,
+}
+
+pub(super) fn setting(policy: &str) -> Setting {
+    let shelf = Arc::new(Shelf::default());
+    let config = Config { socket: None, ..Config::from_toml(policy).unwrap() };
+    let nri = Arc::new(Adaptation::new(config, Arc::clone(&shelf) as Arc<dyn Source>));
+    Setting { nri, shelf, diary: Diary::default() }
+}
+
+impl Setting {
+    pub(super) fn plugin(&self, name: &str) -> Arc<FakePlugin> {
+        FakePlugin::new(name, LIFE, at_once(), &self.diary)
+    }
+
+    /// Lets a plugin in, from another task.
+    pub(super) fn admit(&self, name: &str, plugin: &Arc<FakePlugin>) -> JoinHandle<Result<(), AdmitError>> {
+        let (nri, id, plugin) = (Arc::clone(&self.nri), name.parse().unwrap(), Arc::clone(plugin));
+        tokio::spawn(async move { nri.admit(id, plugin).await })
+    }
+
+    /// Has a plugin begin to be synchronized.
+    pub(super) async fn joining(
+        &self,
+        name: &str,
+        time: Duration,
+    ) -> (Arc<FakePlugin>, JoinHandle<Result<(), AdmitError>>) {
+        let plugin = self.plugin(name);
+        plugin.synchronizes_for(time);
+        let joining = self.admit(name, &plugin);
+        while plugin.shown().is_empty() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        (plugin, joining)
+    }
+
+    pub(super) async fn create(&self, pod_id: &str, id: &str) -> Duration {
+        let begun = Instant::now();
+        let operation = self.nri.begin(pod(pod_id));
+        operation.create_container(container(id)).await.unwrap();
+        self.shelf.store.lock().unwrap().containers.push(container(id));
+        operation.commit();
+        begun.elapsed()
+    }
+
+    pub(super) async fn tell(&self, pod_id: &str, notice: Notice) -> Duration {
+        let begun = Instant::now();
+        let operation = self.nri.begin(pod(pod_id));
+        operation.notify(notice).await.unwrap();
+        operation.commit();
+        begun.elapsed()
+    }
+}

@@ -1,0 +1,100 @@
+//! Waiting until required plugins have heard what was before.
+//!
+//! A plugin that has just joined, or was silent, hears of an operation when that has ended. Whoever must not do without the plugin waits for that, and
+//! does so before it has the pod's turn: the operation that it waits for may need the turn itself.
+
+use std::sync::Arc;
+
+use nri_proto::Event;
+use tokio::time::{Instant, timeout_at};
+
+use crate::cause::{Cause, RelayError};
+use crate::chain::Chain;
+use crate::entry::Entry;
+use crate::policy::{Mode, Policy};
+use crate::roster::Participant;
+use crate::terms::Terms;
+use crate::turns::Turn;
+
+impl Chain {
+    /// The turn of the pod, once all required plugins have heard what was before.
+    ///
+    /// A request that waits for them has no place in order yet: what need not wait goes before it. Those that wait keep their order.
+    ///
+    /// # Errors
+    ///
+    /// One of them does not hear it in time. Nobody was asked then.
+    pub(crate) async fn turn_when_heard(&mut self) -> Result<Turn, RelayError> {
+        if self.participants.regime().requirements.are_none() {
+            return Ok(self.turn().await);
+        }
+        if !self.has_to_wait() {
+            let turn = self.turn().await;
+            if self.behind().is_none() {
+                return Ok(turn);
+            }
+        }
+        Box::pin(self.wait_for_turn()).await
+    }
+
+    async fn wait_for_turn(&mut self) -> Result<Turn, RelayError> {
+        let begun = Instant::now();
+        let (waiting, pod) = (self.shared.waiting.clone(), Arc::clone(&self.act.pod_id));
+        let place = waiting.take(pod);
+        tokio::pin!(place);
+        let mut had = None;
+        loop {
+            if had.is_none() {
+                // Those before this one wait for the same.
+                let limit = self.behind().map(|(_, entry)| begun + entry.terms.policy().join_timeout);
+                had = match limit {
+                    Some(limit) => timeout_at(limit, &mut place).await.ok(),
+                    None => Some(place.as_mut().await),
+                };
+            }
+            while let Some((at, entry)) = self.behind() {
+                self.asking.is(at);
+                let heard = entry.has_heard(&self.act.pod_id, self.act.id());
+                if timeout_at(begun + entry.terms.policy().join_timeout, heard).await.is_err() {
+                    self.go_without(&entry, begun.elapsed(), Cause::Behind)?;
+                }
+            }
+            self.asking.is_nobody();
+            let turn = self.turn().await;
+            if self.behind().is_none() {
+                return Ok(turn);
+            }
+        }
+    }
+
+    /// Whether it has to wait, or others wait already that were made before it.
+    fn has_to_wait(&self) -> bool {
+        let others_wait = || self.shared.waiting.has(&self.act.pod_id) && self.required().next().is_some();
+        self.behind().is_some() || others_wait() && !self.is_waited_for()
+    }
+
+    /// Whether someone waits for the operation that this is a part of.
+    fn is_waited_for(&self) -> bool {
+        self.shared.roster().entries().iter().any(|entry| entry.waits_for(self.act.id()))
+    }
+
+    /// The first that has yet to hear what was before, and its place. An operation does not wait for itself, nor for anyone if its pod may do without.
+    fn behind(&self) -> Option<(usize, Participant)> {
+        let is_behind = |entry: &Entry| entry.is_behind(&self.act.pod_id, self.act.id());
+        let (place, entry) = self.required().find(|(_, entry)| is_behind(entry))?;
+        (!self.is_exempt()).then(|| (place, entry.clone()))
+    }
+
+    /// Those that the request cannot do without.
+    fn required(&self) -> impl Iterator<Item = (usize, &Participant)> {
+        let (event, namespace) = (self.shown.request.event(), &*self.act.pod.namespace);
+        let validates = event == Event::CreateContainer;
+        let is_asked = move |terms: &Terms| {
+            terms.is_asked(event, namespace)
+                || validates && terms.is_asked(Event::ValidateContainerAdjustment, namespace)
+        };
+        let is_required = |policy: &Policy| policy.required && policy.mode == Mode::Enforce;
+        let entries = self.participants.entries().iter().enumerate();
+        entries.filter(move |(_, entry)| is_required(entry.terms.policy()) && is_asked(&entry.terms))
+    }
+}

@@ -1,0 +1,254 @@
+//! The runtime itself: what is done with runc and the store, and where plugins are asked and told.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, Result};
+use cri_domain::generator::Host;
+use cri_domain::records::{
+    ContainerConfig, ContainerRecord, ContainerStatus, Exit, PodConfig, PodRecord, PodState, PodStatus,
+};
+use cri_domain::runtime::RuntimeError;
+use cri_domain::store::MemoryStore;
+use cri_domain::words::Settings;
+use cri_domain::{CriDomain, Hooks, Runtime as _, Store as _};
+use nri_api::{Config, Happening, Nri};
+use nri_proto::ContainerState;
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, waitpid};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::sync::Notify;
+use tokio::sync::broadcast::Receiver;
+use tokio_util::task::TaskTracker;
+
+use crate::Options;
+use crate::pod_file::{ContainerFile, PodFile};
+use crate::runc::Runc;
+use crate::spec::spec;
+
+pub(crate) struct Node {
+    pub(crate) nri: Nri,
+    hooks: Hooks,
+    store: Arc<MemoryStore>,
+    runc: Arc<Runc>,
+    /// Those that wait for containers.
+    tasks: TaskTracker,
+    /// A container has ended.
+    ended: Arc<Notify>,
+    happenings: tokio::sync::Mutex<Receiver<Happening>>,
+    /// Bundles and runc's own state; gone with this.
+    _directory: tempfile::TempDir,
+}
+
+impl Node {
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        let directory = tempfile::Builder::new().prefix("mini-runtime").tempdir()?;
+        let store = Arc::new(MemoryStore::default());
+        let runc = Arc::new(Runc::new(directory.path()));
+        let config = Config {
+            runtime_name: "mini-runtime".to_owned(),
+            runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
+            socket: options.socket.clone(),
+            plugin_path: options.plugins.clone(),
+            ..Config::default()
+        };
+        let nri = Nri::new(config);
+        let happenings = tokio::sync::Mutex::new(nri.watch());
+        let (known, runs) = (Arc::clone(&store) as Arc<_>, Arc::clone(&runc) as Arc<_>);
+        let domain = CriDomain::new(known, runs, Host::of_this_machine(), Settings::default());
+        let hooks = Hooks::register(&nri, "mini", Arc::new(domain))?;
+        let (tasks, ended) = (TaskTracker::new(), Arc::default());
+        Ok(Self { nri, hooks, store, runc, tasks, ended, happenings, _directory: directory })
+    }
+
+    /// Waits until so many plugins have joined.
+    pub(crate) async fn wait_for_plugins(&self, n_plugins: usize) -> Result<()> {
+        let mut happenings = self.happenings.lock().await;
+        let mut n_joined = 0;
+        while n_joined < n_plugins {
+            n_joined += usize::from(matches!(happenings.recv().await?, Happening::Joined { .. }));
+        }
+        Ok(())
+    }
+
+    /// A pod is its cgroup here: each container has namespaces of its own.
+    pub(crate) async fn run_pod(&self, file: &PodFile) -> Result<String> {
+        let id = format!("{}-{}", file.name, std::process::id());
+        let pod = PodRecord {
+            id: id.clone(),
+            config: PodConfig {
+                name: file.name.clone(),
+                uid: id.clone(),
+                namespace: file.namespace.clone(),
+                annotations: file.annotations.clone(),
+                cgroup_parent: format!("/{id}"),
+                ..PodConfig::default()
+            },
+            status: PodStatus { state: PodState::Ready, ..PodStatus::default() },
+            ..PodRecord::default()
+        };
+        let run = self.hooks.run_pod(&pod).await.context("plugins do not let the pod run")?;
+        self.store.put_pod(pod);
+        run.commit();
+        tell(&json!({"pod": id, "state": "running"}));
+        Ok(id)
+    }
+
+    pub(crate) async fn create(&self, pod: &str, file: &ContainerFile, rootfs: &Path) -> Result<String> {
+        let id = format!("{pod}-{}", file.name);
+        let mut container = ContainerRecord {
+            id: id.clone(),
+            pod_id: pod.to_owned(),
+            config: ContainerConfig {
+                name: file.name.clone(),
+                annotations: file.annotations.clone(),
+                ..ContainerConfig::default()
+            },
+            spec: Some(Arc::new(spec(file, rootfs, &format!("/{pod}/{id}")))),
+            ..ContainerRecord::default()
+        };
+        // Dropped on the way out of here, it tells plugins that nothing came of it.
+        let adjusted = self.hooks.create_container(&mut container).await?;
+        let spec = container.spec.clone().context("it has one")?;
+        let made = self.runc.create(&id, &spec).await?;
+        container.status = ContainerStatus {
+            state: ContainerState::Created,
+            pid: made.pid,
+            created_at: now(),
+            ..ContainerStatus::default()
+        };
+        self.store.put_container(container);
+        self.watch(&id, made)?;
+        heard(&id, adjusted.creation.created(self.hooks.container(&id)).await);
+        tell(&json!({"container": id, "state": "created"}));
+        Ok(id)
+    }
+
+    pub(crate) async fn start(&self, id: &str) -> Result<()> {
+        let start = self.hooks.start_container(id).await?;
+        self.runc.start(id).await?;
+        self.store.change_container(id, &mut |record| {
+            // It may have ended already.
+            if record.status.state == ContainerState::Created {
+                record.status.state = ContainerState::Running;
+            }
+            record.status.started_at = now();
+        });
+        if self.hooks.container(id).state == ContainerState::Running {
+            tell(&json!({"container": id, "state": "running"}));
+        }
+        heard(id, start.started(self.hooks.container(id)).await);
+        Ok(())
+    }
+
+    /// Passes on what a container says, and notices its end.
+    fn watch(&self, id: &str, made: crate::runc::Made) -> Result<()> {
+        let pid = Pid::from_raw(made.pid.try_into()?).context("a process has a number")?;
+        let (stdout, stderr) = made.says;
+        let said = [self.tasks.spawn(say(id.to_owned(), stdout)), self.tasks.spawn(say(id.to_owned(), stderr))];
+        let (hooks, runc, ended, id) =
+            (self.hooks.clone(), Arc::clone(&self.runc), Arc::clone(&self.ended), id.to_owned());
+        self.tasks.spawn(async move {
+            let code = tokio::task::spawn_blocking(move || wait(pid)).await.unwrap_or(255);
+            for said in said {
+                let _ = said.await;
+            }
+            hooks.container_exited(&id, &Exit { code, at: now(), ..Exit::default() });
+            runc.has_ended(&id);
+            let seen = hooks.container(&id);
+            tell(&json!({"container": id, "state": "stopped", "exit_code": code, "reason": seen.status_reason}));
+            ended.notify_one();
+        });
+        Ok(())
+    }
+
+    /// Waits until all containers have ended.
+    pub(crate) async fn all_ended(&self) {
+        while self.store.containers().iter().any(|record| record.status.state != ContainerState::Stopped) {
+            self.ended.notified().await;
+        }
+    }
+
+    /// Stops and removes a pod with its containers.
+    pub(crate) async fn remove_pod(&self, pod: &str, grace: Duration) -> Result<()> {
+        let containers: Vec<String> = self.store.containers().iter().map(|record| record.id.clone()).collect();
+        for id in &containers {
+            match self.runc.stop(id, grace).await {
+                Ok(()) | Err(RuntimeError::Gone) => heard(id, self.hooks.stop_container(id).await),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.store.change_pod(pod, |record| record.status.state = PodState::NotReady);
+        heard(pod, self.hooks.stop_pod(pod).await);
+        for id in &containers {
+            heard(id, self.hooks.remove_container(id).await);
+            self.runc.delete(id).await?;
+            self.store.remove_container(id);
+        }
+        heard(pod, self.hooks.remove_pod(pod).await);
+        self.store.remove_pod(pod);
+        self.tasks.close();
+        self.tasks.wait().await;
+        remove_cgroup(pod)?;
+        tell(&json!({"pod": pod, "state": "removed"}));
+        Ok(())
+    }
+}
+
+/// What a plugin fails to hear has happened all the same.
+fn heard(id: &str, heard: Result<(), nri_api::Error>) {
+    if let Err(error) = heard {
+        tracing::warn!(id, error = &error as &dyn std::error::Error, "a plugin failed to hear of it");
+    }
+}
+
+/// Passes on lines.
+async fn say(id: String, output: impl AsyncRead + Unpin) {
+    let mut lines = BufReader::new(output).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        tell(&json!({"container": id, "said": line}));
+    }
+}
+
+/// Waits for the process of a container, as shells tell its end.
+fn wait(pid: Pid) -> i32 {
+    loop {
+        match waitpid(Some(pid), WaitOptions::empty()) {
+            Ok(Some((_, status))) => {
+                return status
+                    .exit_status()
+                    .or_else(|| status.terminating_signal().map(|signal| 128 + signal))
+                    .unwrap_or(255);
+            }
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(_) => return 255,
+        }
+    }
+}
+
+/// The pod's own: runc removes only those of containers.
+fn remove_cgroup(pod: &str) -> Result<()> {
+    let root = Path::new("/sys/fs/cgroup");
+    let hierarchies = std::fs::read_dir(root)?.filter_map(Result::ok).map(|entry| entry.path());
+    for hierarchy in hierarchies.chain([root.to_owned()]) {
+        match std::fs::remove_dir(hierarchy.join(pod)) {
+            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Err(error.into());
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn tell(what: &Value) {
+    println!("{what}");
+}

@@ -1,0 +1,131 @@
+//! What runs containers: runc, a process for each thing to do.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use async_trait::async_trait;
+use cri_domain::Runtime;
+use cri_domain::runtime::{Limits, RUNC_UPDATES, RuntimeError};
+use nri_proto::Field;
+use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{ChildStderr, ChildStdout, Command};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// How long a container that was killed may take to be gone.
+const KILLED: Duration = Duration::from_secs(10);
+
+pub(crate) struct Runc {
+    /// Where it keeps what it knows, and bundles.
+    directory: PathBuf,
+    /// Which containers there are, and whether they have ended.
+    ended: Mutex<HashMap<String, watch::Sender<bool>>>,
+}
+
+/// A container that was made: its process, and what it says.
+pub(crate) struct Made {
+    pub(crate) pid: u32,
+    pub(crate) says: (ChildStdout, ChildStderr),
+}
+
+impl Runc {
+    pub(crate) fn new(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), ended: Mutex::default() }
+    }
+
+    /// Makes a container of a spec. It waits to be started.
+    pub(crate) async fn create(&self, id: &str, spec: &Value) -> Result<Made> {
+        let bundle = self.directory.join(id);
+        std::fs::create_dir_all(&bundle)?;
+        std::fs::write(bundle.join("config.json"), spec.to_string())?;
+        let (pid_file, log) = (bundle.join("pid"), bundle.join("log"));
+        let mut command = self.command();
+        command.arg("--log").arg(&log).arg("create").arg("--bundle").arg(&bundle).arg("--pid-file").arg(&pid_file);
+        let mut child = command.arg(id).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let says = child.stdout.take().zip(child.stderr.take()).context("both are piped")?;
+        if !child.wait().await?.success() {
+            bail!("runc could not create {id}: {}", std::fs::read_to_string(log).unwrap_or_default().trim());
+        }
+        let pid = std::fs::read_to_string(pid_file)?.trim().parse()?;
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), watch::Sender::new(false));
+        Ok(Made { pid, says })
+    }
+
+    pub(crate) async fn start(&self, id: &str) -> Result<()> {
+        self.run(&["start", id], None).await
+    }
+
+    /// Its process was collected.
+    pub(crate) fn has_ended(&self, id: &str) {
+        if let Some(ended) = self.ended.lock().unwrap_or_else(PoisonError::into_inner).get(id) {
+            ended.send_replace(true);
+        }
+    }
+
+    pub(crate) async fn delete(&self, id: &str) -> Result<()> {
+        self.run(&["delete", "--force", id], None).await?;
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        Ok(())
+    }
+
+    async fn kill(&self, id: &str, signal: &str) -> Result<()> {
+        self.run(&["kill", id, signal], None).await
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("runc");
+        command.arg("--root").arg(self.directory.join("state"));
+        command
+    }
+
+    async fn run(&self, args: &[&str], input: Option<&Value>) -> Result<()> {
+        let mut command = self.command();
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let mut stdin = child.stdin.take().context("it is piped")?;
+        if let Some(input) = input {
+            stdin.write_all(input.to_string().as_bytes()).await?;
+        }
+        drop(stdin);
+        let Output { status, stderr, .. } = child.wait_with_output().await?;
+        if !status.success() {
+            bail!("runc {}: {}", args.join(" "), String::from_utf8_lossy(&stderr).trim());
+        }
+        Ok(())
+    }
+
+    fn watch(&self, id: &str) -> Result<watch::Receiver<bool>, RuntimeError> {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.get(id).map(watch::Sender::subscribe).filter(|ended| !*ended.borrow()).ok_or(RuntimeError::Gone)
+    }
+}
+
+#[async_trait]
+impl Runtime for Runc {
+    fn can_update(&self, field: Field) -> bool {
+        RUNC_UPDATES.contains(&field)
+    }
+
+    async fn update(&self, id: &str, limits: &Limits) -> Result<(), RuntimeError> {
+        self.watch(id)?;
+        self.run(&["update", "--resources", "-", id], Some(&limits.resources)).await.map_err(RuntimeError::failed)
+    }
+
+    async fn stop(&self, id: &str, grace: Duration) -> Result<(), RuntimeError> {
+        let mut ended = self.watch(id)?;
+        if !grace.is_zero() {
+            self.kill(id, "TERM").await.map_err(RuntimeError::failed)?;
+            if timeout(grace, ended.wait_for(|ended| *ended)).await.is_ok() {
+                return Ok(());
+            }
+        }
+        self.kill(id, "KILL").await.map_err(RuntimeError::failed)?;
+        let gone = timeout(KILLED, ended.wait_for(|ended| *ended)).await;
+        gone.map(drop).map_err(RuntimeError::failed)
+    }
+}

@@ -1,0 +1,60 @@
+use nri_proto::{ProfileKind, Seccomp, SecurityProfile, Syscall, SyscallArg};
+use serde_json::Value;
+
+use super::{Settings, read};
+use crate::records::SeccompRequest;
+
+/// Returns where the seccomp policy of a container comes from: from the profile that is asked for, else from the deprecated path,
+/// else from what the server is set to. A privileged container is unconfined. It is `None` if nobody says anything, and then it is
+/// unconfined, too.
+pub fn profile(asked: &SeccompRequest, settings: &Settings) -> Option<SecurityProfile> {
+    let SeccompRequest { profile, deprecated_path, privileged } = asked;
+    if *privileged {
+        return Some(of(ProfileKind::Unconfined, ""));
+    }
+    profile.clone().or_else(|| deprecated(deprecated_path)).or_else(|| settings.unset_seccomp_profile.clone())
+}
+
+/// A path that means nothing asks for nothing.
+fn deprecated(path: &str) -> Option<SecurityProfile> {
+    match path {
+        "unconfined" => Some(of(ProfileKind::Unconfined, "")),
+        "runtime/default" | "docker/default" => Some(of(ProfileKind::RuntimeDefault, "")),
+        path => path.strip_prefix("localhost/").map(|file| of(ProfileKind::Localhost, file)),
+    }
+}
+
+fn of(kind: ProfileKind, localhost_ref: &str) -> SecurityProfile {
+    SecurityProfile { kind, localhost_ref: localhost_ref.to_owned(), ..SecurityProfile::default() }
+}
+
+pub(super) fn policy(seccomp: &Value) -> Seccomp {
+    Seccomp {
+        default_action: read::text(seccomp, "defaultAction"),
+        default_errno: read::small(seccomp, "defaultErrnoRet"),
+        architectures: read::texts(seccomp, "architectures"),
+        flags: read::texts(seccomp, "flags"),
+        listener_path: read::text(seccomp, "listenerPath"),
+        listener_metadata: read::text(seccomp, "listenerMetadata"),
+        syscalls: read::all(seccomp, "syscalls", |syscall| Some(self::syscall(syscall))),
+        ..Seccomp::default()
+    }
+}
+
+fn syscall(syscall: &Value) -> Syscall {
+    Syscall {
+        names: read::texts(syscall, "names"),
+        action: read::text(syscall, "action"),
+        errno_ret: read::small(syscall, "errnoRet"),
+        args: read::all(syscall, "args", |arg| {
+            Some(SyscallArg {
+                index: read::small(arg, "index")?,
+                value: read::unsigned(arg, "value")?,
+                value_two: read::unsigned(arg, "valueTwo").unwrap_or_default(),
+                op: read::text(arg, "op"),
+                ..SyscallArg::default()
+            })
+        }),
+        ..Syscall::default()
+    }
+}

@@ -1,0 +1,300 @@
+//! A pod's life, as a CRI server tells it.
+
+use std::time::Duration;
+
+use cri_domain::generator::Host;
+use cri_domain::hooks::{AdjustError, UpdateError};
+use cri_domain::records::{Exit, PodState};
+use cri_domain::store::Store as _;
+use nri_api::plugin::PluginError;
+use nri_proto::{Container, ContainerState, Cpu, CreateReply, EnvVar, Event, Eviction, Resources, Update, UpdateReply};
+use serde_json::json;
+
+use crate::server::{FakePlugin, Server, container, pod};
+
+fn env(name: &'static str, value: &'static str) -> FakePlugin {
+    FakePlugin::adjusting(move |it| it.env.set(EnvVar::new(name, value)).unwrap())
+}
+
+fn shares(shares: u64) -> Resources {
+    Resources { cpu: Some(Cpu { shares: Some(shares), ..Cpu::default() }), ..Resources::default() }
+}
+
+/// Until a plugin has heard something.
+async fn heard(plugin: &FakePlugin, what: &str) {
+    let hears = async {
+        while !plugin.heard().iter().any(|heard| heard == what) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), hears).await.unwrap_or_else(|_| panic!("{:?}", plugin.heard()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pods_life_is_told_in_order() {
+    let server = Server::new();
+    server.nri.start().await.unwrap();
+    let plugin = server.admit("10-a", env("A", "1")).await;
+    let hooks = &server.hooks;
+
+    let run = hooks.run_pod(&pod("p")).await.unwrap();
+    server.store.put_pod(pod("p"));
+    run.commit();
+    assert_eq!(plugin.last(Event::RunPodSandbox).pod().ips, ["10.0.0.1"]);
+
+    let mut record = container("c", json!({"process": {"env": ["PATH=/bin"]}}));
+    record.status.state = ContainerState::Created;
+    let adjusted = hooks.create_container(&mut record).await.unwrap();
+    assert_eq!(record.spec.as_deref().unwrap()["process"]["env"], json!(["PATH=/bin", "A=1"]));
+    server.store.put_container(record);
+    adjusted.creation.created(hooks.container("c")).await.unwrap();
+
+    let start = hooks.start_container("c").await.unwrap();
+    server.store.change_container("c", &mut |record| record.status.state = ContainerState::Running);
+    start.started(hooks.container("c")).await.unwrap();
+
+    let exit = Exit { code: 137, at: 5, reason: "OOMKilled".to_owned(), message: "no memory".to_owned() };
+    hooks.container_exited("c", &exit);
+    heard(&plugin, "StopContainer c").await;
+    hooks.stop_container("c").await.unwrap();
+    hooks.remove_container("c").await.unwrap();
+    server.store.remove_container("c");
+    hooks.stop_pod("p").await.unwrap();
+    hooks.remove_pod("p").await.unwrap();
+    server.nri.stop().await;
+
+    let expected = [
+        "RunPodSandbox p",
+        "CreateContainer c",
+        "PostCreateContainer c",
+        "StartContainer c",
+        "PostStartContainer c",
+        "StopContainer c",
+        "RemoveContainer c",
+        "StopPodSandbox p",
+        "RemovePodSandbox p",
+    ];
+    assert_eq!(plugin.heard(), expected);
+    let stop = plugin.last(Event::StopContainer);
+    let Container { state, exit_code, finished_at, status_reason, status_message, .. } = stop.container().unwrap();
+    assert_eq!((*state, *exit_code, *finished_at), (ContainerState::Stopped, 137, 5));
+    assert_eq!((&**status_reason, &**status_message), ("OOMKilled", "no memory"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_in_a_pod_that_is_not_known_is_not_created_and_nobody_is_asked() {
+    let server = Server::new();
+    let mut stopped = pod("stopped");
+    stopped.status.state = PodState::NotReady;
+    server.store.put_pod(stopped);
+    server.nri.start().await.unwrap();
+    let plugin = server.admit("10-a", env("A", "1")).await;
+    let mut record = container("c", json!({}));
+    let Err(error) = server.hooks.create_container(&mut record).await else { panic!("it is created") };
+    assert_eq!(error.to_string(), "cannot create a container in pod p, which is not known");
+    record.pod_id = "stopped".to_owned();
+    let Err(error) = server.hooks.create_container(&mut record).await else { panic!("it is created") };
+    assert_eq!(error.to_string(), "cannot create a container in pod stopped, which is not ready");
+    assert_eq!(plugin.heard(), Vec::<String>::new());
+}
+
+/// In Go each of these ends the daemon.
+#[tokio::test(start_paused = true)]
+async fn a_container_whose_pod_is_not_known_ends_and_is_removed_like_others() {
+    let server = Server::new();
+    for id in ["a", "b", "c"] {
+        server.store.put_container(container(id, json!({})));
+    }
+    server.nri.start().await.unwrap();
+    let plugin = server.admit("10-a", FakePlugin::default()).await;
+    server.hooks.stop_container("a").await.unwrap();
+    server.hooks.container_exited("b", &Exit::default());
+    server.hooks.remove_container("c").await.unwrap();
+    heard(&plugin, "StopContainer b").await;
+    for what in ["StopContainer a", "StopContainer c", "RemoveContainer c"] {
+        heard(&plugin, what).await;
+    }
+    assert_eq!(plugin.last(Event::RemoveContainer).pod().id, "p");
+}
+
+/// In Go this once was a panic: what the exit was told to was not there yet.
+#[tokio::test(start_paused = true)]
+async fn an_exit_before_the_start_is_told_after_it() {
+    let server = Server::new();
+    server.store.put_pod(pod("p"));
+    server.store.put_container(container("c", json!({})));
+    server.hooks.container_exited("c", &Exit { code: 3, ..Exit::default() });
+    assert_eq!(server.hooks.container("c").state, ContainerState::Stopped);
+    server.nri.start().await.unwrap();
+    server.nri.settled().await;
+    assert_eq!(server.hooks.handle().container_state("c"), Some(nri_api::State::Stopped));
+    // Of what nobody knows there is nothing to tell.
+    server.hooks.container_exited("nobody", &Exit::default());
+    assert_eq!(server.hooks.handle().container_state("nobody"), None);
+    server.nri.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_plugin_removed_or_classed_stays_so_for_others() {
+    let server = Server::running().await;
+    let removes = FakePlugin::adjusting(|it| {
+        it.annotations.remove("debug");
+        it.resources_mut().rdt_class = Some("gold".to_owned());
+    });
+    server.admit("10-a", removes).await;
+    let mut record = container("new", json!({}));
+    for key in ["debug", "team"] {
+        record.config.annotations.insert(key.to_owned(), "1".to_owned());
+    }
+    let adjusted = server.hooks.create_container(&mut record).await.unwrap();
+    assert_eq!(adjusted.ignored, [nri_proto::Field::RdtClass]);
+    assert_eq!(record.config.rdt_class, None, "nobody here knows classes");
+    server.store.put_container(record);
+    adjusted.creation.created(server.hooks.container("new")).await.unwrap();
+    let seen = server.hooks.container("new");
+    assert_eq!((seen.annotation("debug"), seen.annotation("team")), (None, Some("1")));
+
+    let mut without = container("without", json!({}));
+    without.spec = None;
+    let Err(error) = server.hooks.create_container(&mut without).await else { panic!("it is created") };
+    assert_eq!(error.to_string(), "cannot create container without without a spec");
+}
+
+#[tokio::test(start_paused = true)]
+async fn d14_a_container_that_cannot_be_created_is_undone_for_plugins() {
+    let server = Server::running().await;
+    let plugin = server.admit("10-a", env("A", "1")).await;
+    let adjusted = server.hooks.create_container(&mut container("new", json!({}))).await.unwrap();
+    drop(adjusted);
+    heard(&plugin, "RemoveContainer new").await;
+    assert_eq!(plugin.heard(), ["CreateContainer new", "StopContainer new", "RemoveContainer new"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn d01_what_cannot_be_applied_names_the_plugin_leaves_the_spec_and_is_undone() {
+    let server = Server::running().await;
+    let first = server.admit("10-a", env("A", "1")).await;
+    let wrong = server.admit("20-b", env("B=C", "1")).await;
+    let mut record = container("new", json!({"process": {"env": []}}));
+    let before = record.clone();
+    let Err(error) = server.hooks.create_container(&mut record).await else { panic!("it is created") };
+    let AdjustError::Spec { plugins, source } = error else { panic!("{error:?}") };
+    assert_eq!((&*plugins, &*source.to_string()), ("20-b", r#"cannot adjust Env "B=C": the name has an equals sign"#));
+    assert_eq!(record, before);
+    for plugin in [&first, &wrong] {
+        heard(plugin, "RemoveContainer new").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_says_no_leaves_the_spec_and_those_before_it_hear_of_the_end() {
+    let server = Server::running().await;
+    let first = server.admit("10-a", env("A", "1")).await;
+    let refuses =
+        FakePlugin { create: Some(Box::new(|_| Err(PluginError::refused("not today")))), ..FakePlugin::default() };
+    server.admit("20-b", refuses).await;
+    let mut record = container("new", json!({}));
+    let before = record.clone();
+    let Err(error) = server.hooks.create_container(&mut record).await else { panic!("it is created") };
+    assert!(matches!(error, AdjustError::Nri(_)), "{error:?}");
+    assert_eq!(record, before);
+    heard(&first, "RemoveContainer new").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn d10_a_plugin_cannot_put_a_container_into_another_pods_cgroup() {
+    let server = Server::running().await;
+    let elsewhere = FakePlugin::adjusting(|it| it.linux_mut().cgroups_path = "/kubepods/other/c".to_owned());
+    server.admit("10-a", elsewhere).await;
+    let Err(error) = server.hooks.create_container(&mut container("new", json!({}))).await else {
+        panic!("it is created")
+    };
+    let AdjustError::Spec { plugins, source } = error else { panic!("{error:?}") };
+    assert_eq!((&*plugins, &*source.to_string()), ("10-a", "could not adjust CgroupsPath"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_kubelets_update_is_what_plugins_make_of_it() {
+    let server = Server::running().await;
+    let plugin = FakePlugin {
+        update: Some(Box::new(|_| UpdateReply {
+            updates: vec![Update::new("c", shares(700))],
+            ..UpdateReply::default()
+        })),
+        ..FakePlugin::default()
+    };
+    let plugin = server.admit("10-a", plugin).await;
+    let mut asked = shares(500);
+    asked.limit_pids(9);
+    server.hooks.update_container("c", asked).await.unwrap();
+    assert_eq!(server.runtime.last(), json!({"cpu": {"shares": 700}, "pids": {"limit": 9}}));
+    let post = plugin.last(Event::PostUpdateContainer);
+    let resources = post.container().unwrap().linux.clone().unwrap().resources.unwrap();
+    assert_eq!((resources.cpu.unwrap().shares, resources.pids.unwrap().limit), (Some(700), 9));
+
+    let error = server.hooks.update_container("nobody", shares(2)).await.unwrap_err();
+    assert!(matches!(error, UpdateError::Unknown { .. }), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_fails_leaves_the_container_and_plugins_do_not_hear_that_it_was_made() {
+    let server = Server::running().await;
+    let plugin = server.admit("10-a", FakePlugin::default()).await;
+    *server.runtime.failures.lock().unwrap() = 1;
+    let error = server.hooks.update_container("c", shares(500)).await.unwrap_err();
+    assert!(matches!(error, UpdateError::Limit(_)), "{error:?}");
+    assert_eq!(server.spec("c")["linux"]["resources"]["cpu"]["shares"], 2);
+    assert_eq!(plugin.heard(), ["UpdateContainer c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_are_updated_and_evicted_in_the_answer_to_a_create() {
+    let server = Server::running().await;
+    server.store.put_container(container("other", json!({})));
+    let reply = |_: &_| {
+        Ok(CreateReply {
+            updates: vec![Update::new("c", shares(300))],
+            evictions: vec![Eviction::new("c", "room")],
+            ..CreateReply::default()
+        })
+    };
+    server.admit("10-a", FakePlugin { create: Some(Box::new(reply)), ..FakePlugin::default() }).await;
+    let adjusted = server.hooks.create_container(&mut container("new", json!({}))).await.unwrap();
+    assert_eq!(server.spec("c")["linux"]["resources"]["cpu"]["shares"], 300);
+    drop(adjusted);
+    server.nri.stop().await;
+    assert_eq!(server.runtime.stopped.lock().unwrap()[0].0, "c");
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_limits_of_a_pod_are_shown_when_it_has_them() {
+    let server = Server::running().await;
+    let plugin = server.admit("10-a", FakePlugin::default()).await;
+    let update = server.hooks.update_pod("p", None, Some(shares(9))).await.unwrap();
+    server.store.change_pod("p", |record| record.config.resources = Some(shares(9)));
+    update.updated(server.hooks.domain().pod("p")).await.unwrap();
+    let post = plugin.last(Event::PostUpdatePodSandbox);
+    assert_eq!(post.pod().linux.clone().unwrap().pod_resources, Some(shares(9)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_nri_everything_is_done_and_nobody_is_asked() {
+    use std::sync::Arc;
+
+    use cri_domain::{CriDomain, Hooks};
+    use nri_api::{Config, Nri};
+
+    let server = Server::new();
+    let nri = Nri::new(Config { disable: true, ..Config::default() });
+    let (store, runtime) = (Arc::clone(&server.store) as Arc<_>, Arc::clone(&server.runtime) as Arc<_>);
+    let domain = CriDomain::new(store, runtime, Host::default(), cri_domain::words::Settings::default());
+    let hooks = Hooks::register(&nri, "k8s.io", Arc::new(domain)).unwrap();
+    server.store.put_pod(pod("p"));
+    let mut record = container("c", json!({"process": {}}));
+    let adjusted = hooks.create_container(&mut record).await.unwrap();
+    server.store.put_container(record);
+    adjusted.creation.created(hooks.container("c")).await.unwrap();
+    assert_eq!(server.spec("c"), json!({"process": {}}));
+    hooks.update_container("c", shares(9)).await.unwrap();
+    assert_eq!(server.spec("c")["linux"]["resources"]["cpu"]["shares"], 9);
+}

@@ -1,0 +1,104 @@
+//! New limits of a container that runs, by way of the domain.
+
+use std::fs;
+use std::sync::Arc;
+
+use cri_domain::CriDomain;
+use cri_domain::generator::Host;
+use cri_domain::records::{ContainerRecord, ContainerStatus};
+use cri_domain::store::{MemoryStore, Store as _};
+use cri_domain::words::Settings;
+use nri_proto::{ContainerState, Resources};
+use serde_json::json;
+
+use crate::bundle::Bundle;
+use crate::mini_runc::Runc;
+
+/// A container that runs, and its domain.
+struct Running {
+    domain: CriDomain,
+    store: Arc<MemoryStore>,
+    bundle: Bundle,
+}
+
+impl Running {
+    async fn new() -> Option<Self> {
+        let mut bundle = Bundle::on_cgroup_v1()?;
+        bundle.spec["process"]["args"] = json!(["sh", "-c", "while :; do read line < /proc/uptime; done"]);
+        bundle.spec["root"]["path"] = json!(bundle.path().join("rootfs"));
+        bundle.spec["linux"]["resources"]["memory"] = json!({"limit": 64 << 20, "swap": 128 << 20});
+        bundle.spec["linux"]["resources"]["cpu"] = json!({"shares": 512});
+        let runc = Arc::new(Runc::new(bundle.path()));
+        let made = runc.create(&bundle.id, &bundle.spec).await.unwrap();
+        runc.start(&bundle.id).await.unwrap();
+        let store = Arc::new(MemoryStore::default());
+        store.put_container(ContainerRecord {
+            id: bundle.id.clone(),
+            spec: Some(Arc::new(bundle.spec.clone())),
+            status: ContainerStatus { state: ContainerState::Running, pid: made.pid, ..ContainerStatus::default() },
+            ..ContainerRecord::default()
+        });
+        let domain = CriDomain::new(Arc::clone(&store) as Arc<_>, runc, Host::of_this_machine(), Settings::default());
+        Some(Self { domain, store, bundle })
+    }
+
+    /// What a file in its cgroup says; `None` if there is none.
+    fn cgroup(&self, controller: &str, file: &str) -> Option<String> {
+        let path = format!("/sys/fs/cgroup/{controller}/{}/{file}", self.bundle.id);
+        fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+    }
+
+    fn shares(&self) -> (Option<String>, Option<u64>) {
+        let seen = self.domain.container(&self.bundle.id).unwrap().linux.unwrap().resources.unwrap();
+        (self.cgroup("cpu", "cpu.shares"), seen.cpu.unwrap().shares)
+    }
+
+    async fn limit(&self, set: impl FnOnce(&mut Resources)) -> Result<(), String> {
+        let mut resources = Resources::default();
+        set(&mut resources);
+        let limited = self.domain.limit(&self.bundle.id, &resources).await;
+        limited.map_err(|error| format!("{error}: {}", std::error::Error::source(&error).unwrap()))
+    }
+}
+
+#[tokio::test]
+async fn new_limits_are_in_the_cgroup_and_others_stay() {
+    let Some(running) = Running::new().await else { return };
+    let set = |it: &mut Resources| {
+        it.memory_mut().limit = Some(96 << 20);
+        it.limit_pids(33);
+    };
+    running.limit(set).await.unwrap();
+    assert_eq!(running.cgroup("memory", "memory.limit_in_bytes"), Some((96 << 20).to_string()));
+    assert_eq!(running.cgroup("pids", "pids.max").as_deref(), Some("33"));
+    assert_eq!(running.shares(), (Some("512".to_owned()), Some(512)));
+    // Kernels may be built without it.
+    let swap = running.cgroup("memory", "memory.memsw.limit_in_bytes");
+    assert!(swap.as_ref().is_none_or(|swap| *swap == (128 << 20).to_string()), "{swap:?}");
+}
+
+#[tokio::test]
+async fn d15_d16_what_the_kernel_refuses_is_taken_back_and_the_container_lives() {
+    let Some(running) = Running::new().await else { return };
+    let no_such_cpu = |it: &mut Resources| {
+        it.cpu_mut().shares = Some(256);
+        it.cpu_mut().cpus = "4095".to_owned();
+    };
+    let error = running.limit(no_such_cpu).await.unwrap_err();
+    assert!(error.contains("could not update container"), "{error}");
+    assert_eq!(running.shares(), (Some("512".to_owned()), Some(512)));
+
+    let error = running.limit(|it| _ = it.unified.insert("memory.high".to_owned(), "1".to_owned())).await.unwrap_err();
+    assert!(error.contains("unified"), "{error}");
+
+    // Less than it uses.
+    let error = running.limit(|it| it.memory_mut().limit = Some(4096)).await.unwrap_err();
+    assert!(error.contains("could not update container"), "{error}");
+    assert_eq!(running.cgroup("memory", "memory.limit_in_bytes"), Some((64 << 20).to_string()));
+
+    let pid = running.store.container(&running.bundle.id).unwrap().status.pid;
+    let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    assert!(!status.contains(") Z "), "it has ended: {status}");
+    running.limit(|it| it.cpu_mut().shares = Some(128)).await.unwrap();
+    assert_eq!(running.shares(), (Some("128".to_owned()), Some(128)));
+}

@@ -1,0 +1,293 @@
+//! What is begun and not done yet. To drop it without its last word is to say that it failed.
+
+use std::sync::Arc;
+
+use nri_adaptation::{Notice, Operation};
+use nri_proto::{Adjustment, Container, Owners, Pod, Resources};
+
+use crate::error::Error;
+use crate::life::{Deed, Run, State};
+use crate::table::Parked;
+use crate::way::Way;
+
+/// A pod or container that is to be.
+pub(crate) struct Begun {
+    way: Way,
+    /// There until it has succeeded or failed.
+    operation: Option<Operation>,
+    pod: Arc<Pod>,
+    /// Whether the pod is to be, too.
+    with_pod: bool,
+    /// The container, unless it is about the pod alone.
+    container: Option<String>,
+}
+
+impl Begun {
+    pub(crate) fn new(
+        way: &Way,
+        operation: Operation,
+        pod: Arc<Pod>,
+        with_pod: bool,
+        container: Option<String>,
+    ) -> Self {
+        Self { way: way.clone(), operation: Some(operation), pod, with_pod, container }
+    }
+
+    pub(crate) fn operation(&self) -> &Operation {
+        self.operation.as_ref().expect("it has not ended")
+    }
+
+    /// It is now. What a joining plugin is shown says so before the operation ends.
+    pub(crate) fn succeeds(&mut self) {
+        let Some(operation) = self.operation.take() else { return };
+        let space = &self.way.space;
+        if self.with_pod {
+            space.pods.created(&self.pod.id, State::Running);
+        }
+        if let Some(id) = &self.container {
+            space.enter_pod(&self.pod.id, State::Running);
+            space.belongs(id, &self.pod.id);
+            space.containers.created(id, State::Created);
+        }
+        operation.commit();
+        if let Some(id) = &self.container {
+            // It may have exited already.
+            self.way.tell_exit(Arc::clone(&self.pod), id);
+        }
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        let Some(operation) = self.operation.take() else { return };
+        // What is undone has its place in the queue before another one of the same id can be begun.
+        drop(operation);
+        if let Some(id) = &self.container {
+            self.way.space.containers.abandon(id);
+        }
+        if self.with_pod {
+            self.way.space.pods.abandon(&self.pod.id);
+        }
+    }
+}
+
+/// A pod that plugins let run. To drop it is to say that it does not: plugins that have heard of it are told that it is stopped and removed.
+#[must_use = "a pod that is not committed has failed"]
+pub struct PodRun(pub(crate) Option<Begun>);
+
+impl PodRun {
+    /// The pod runs, and the domain's [inventory](crate::Domain::inventory) has it.
+    pub fn commit(self) {
+        if let Some(mut begun) = self.0 {
+            begun.succeeds();
+        }
+    }
+}
+
+/// Something that plugins let be done with a pod or container, and that the runtime is at. If that ends meanwhile, it counts as done.
+pub(crate) struct Underway {
+    way: Way,
+    pod: Arc<Pod>,
+    /// The container, unless it is about the pod.
+    container: Option<String>,
+    parked: Option<Parked>,
+}
+
+impl Underway {
+    pub(crate) fn new(way: &Way, pod: Arc<Pod>, container: Option<String>) -> Self {
+        Self { way: way.clone(), pod, container, parked: None }
+    }
+
+    /// Plugins let it be done.
+    pub(crate) fn begins(&mut self, operation: Operation) {
+        let space = &self.way.space;
+        self.parked = Some(match &self.container {
+            Some(id) => space.containers.park(id, operation),
+            None => space.pods.park(&self.pod.id, operation),
+        });
+    }
+
+    fn operation(&mut self) -> Option<Operation> {
+        let (space, parked) = (&self.way.space, self.parked.take()?);
+        match &self.container {
+            Some(id) => space.containers.take_parked(id, parked),
+            None => space.pods.take_parked(&self.pod.id, parked),
+        }
+    }
+
+    /// It was done. Returns who is to be told, and about which pod.
+    fn done(mut self) -> (Way, Arc<Pod>) {
+        self.succeeds();
+        (self.way.clone(), Arc::clone(&self.pod))
+    }
+
+    /// It was done.
+    pub(crate) fn succeeds(&mut self) {
+        self.operation().into_iter().for_each(Operation::commit);
+    }
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        drop(self.operation());
+    }
+}
+
+/// New limits of a pod that plugins have heard of.
+#[must_use = "plugins are to hear that the pod was updated"]
+pub struct PodUpdate(pub(crate) Option<Underway>);
+
+impl PodUpdate {
+    /// The pod has its new limits.
+    ///
+    /// # Errors
+    ///
+    /// A plugin failed to hear that. The pod has its new limits all the same.
+    pub fn updated(self, pod: Pod) -> impl Future<Output = Result<(), Error>> + Send {
+        let done = self.0.map(Underway::done);
+        async move {
+            let Some((way, _)) = done else { return Ok(()) };
+            Box::pin(way.post_pod(pod)).await
+        }
+    }
+}
+
+/// A container that plugins let be created, and what they want changed in it. To drop it is to say that it was not created: plugins that were asked about it are
+/// told that it is stopped and removed.
+#[must_use = "a container that is not said to be created has failed"]
+pub struct Creation {
+    pub(crate) begun: Option<Begun>,
+    pub(crate) adjustment: Adjustment,
+    pub(crate) owners: Owners,
+}
+
+impl Creation {
+    /// What plugins want changed in the container.
+    #[must_use]
+    pub fn adjustment(&self) -> &Adjustment {
+        &self.adjustment
+    }
+
+    /// The same, to be changed or kept. What is left is empty.
+    #[must_use]
+    pub fn take_adjustment(&mut self) -> Adjustment {
+        std::mem::take(&mut self.adjustment)
+    }
+
+    /// Which plugin wants what.
+    #[must_use]
+    pub fn owners(&self) -> &Owners {
+        &self.owners
+    }
+
+    /// The container was created, and the domain's [inventory](crate::Domain::inventory) has it. It is from now on, whatever comes of telling plugins so.
+    ///
+    /// # Errors
+    ///
+    /// A plugin failed to hear that. The container is created all the same.
+    pub fn created(self, container: Container) -> impl Future<Output = Result<(), Error>> + Send {
+        let done = self.begun.map(|mut begun| {
+            begun.succeeds();
+            (begun.way.clone(), Arc::clone(&begun.pod))
+        });
+        async move {
+            let Some((way, pod)) = done else { return Ok(()) };
+            Box::pin(way.post(&pod, container, Deed::Create, Notice::PostCreate)).await
+        }
+    }
+}
+
+/// A container that plugins let start. To drop it is to say that it did not: plugins are told that it has stopped.
+#[must_use = "a container that is not said to be started has failed"]
+pub struct Start(pub(crate) Option<Starting>);
+
+/// A start that is under way. Unless it succeeds, plugins are told that the container has stopped.
+pub(crate) struct Starting {
+    pub(crate) underway: Underway,
+    pub(crate) run: Run,
+    pub(crate) is_done: bool,
+}
+
+impl Start {
+    /// The container was started. If it has stopped meanwhile, plugins are not told: they know.
+    ///
+    /// # Errors
+    ///
+    /// A plugin failed to hear that. The container was started all the same.
+    pub fn started(self, container: Container) -> impl Future<Output = Result<(), Error>> + Send {
+        let done = self.0.map(|mut starting| {
+            starting.is_done = true;
+            starting.underway.succeeds();
+            (starting.underway.way.clone(), Arc::clone(&starting.underway.pod), starting.run)
+        });
+        async move {
+            let Some((way, pod, run)) = done else { return Ok(()) };
+            Box::pin(way.post(&pod, container, Deed::Start(run), Notice::PostStart)).await
+        }
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        let Underway { way, pod, container, .. } = &self.underway;
+        if let (false, Some(id)) = (self.is_done, container) {
+            way.start_failed(Arc::clone(pod), id.clone(), self.run);
+        }
+    }
+}
+
+/// New limits of a container, as plugins want them.
+#[must_use = "plugins are to hear that the container was updated"]
+pub struct ContainerUpdate {
+    pub(crate) underway: Option<Underway>,
+    pub(crate) resources: Option<Resources>,
+}
+
+impl ContainerUpdate {
+    /// What the container is to be updated to: all that was asked for, with what plugins changed. `None` if neither the runtime nor a plugin wants anything.
+    #[must_use]
+    pub fn resources(&self) -> Option<&Resources> {
+        self.resources.as_ref()
+    }
+
+    /// The container has its new limits.
+    ///
+    /// # Errors
+    ///
+    /// A plugin failed to hear that. The container has its new limits all the same.
+    pub fn updated(self, container: Container) -> impl Future<Output = Result<(), Error>> + Send {
+        let done = self.underway.map(Underway::done);
+        async move {
+            let Some((way, pod)) = done else { return Ok(()) };
+            Box::pin(way.post(&pod, container, Deed::Update, Notice::PostUpdate)).await
+        }
+    }
+}
+
+impl Way {
+    /// Tells plugins that something was done, unless it is too late for that. An operation of its own: what was done is done.
+    pub(crate) async fn post(
+        &self,
+        pod: &Arc<Pod>,
+        container: Container,
+        deed: Deed,
+        notice: impl FnOnce(Container) -> Notice,
+    ) -> Result<(), Error> {
+        let id = container.id.clone();
+        let Some(pending) = self.space.containers.claim_post(&id, deed).await else { return Ok(()) };
+        let operation = self.begin(pod);
+        let (told, _telling) = pending.make(operation.notify(notice(container))).await;
+        operation.commit();
+        Ok(told?)
+    }
+
+    /// The same of a pod that has new limits.
+    pub(crate) async fn post_pod(&self, pod: Pod) -> Result<(), Error> {
+        let pod = Arc::new(pod);
+        let Some(pending) = self.space.pods.claim_post(&pod.id, Deed::Update).await else { return Ok(()) };
+        let operation = self.begin(&pod);
+        let (told, _telling) = pending.make(operation.notify(Notice::PostUpdatePod)).await;
+        operation.commit();
+        Ok(told?)
+    }
+}

@@ -1,0 +1,221 @@
+//! All namespaces of a runtime: where a joining plugin's snapshot comes from, and where what plugins want of containers goes to.
+
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use nri_adaptation::Source;
+use nri_adaptation::merge::AskedEviction;
+use nri_adaptation::snapshot::Snapshot;
+use nri_proto::{Eviction, PluginId, Update};
+use thiserror::Error;
+use tokio::time::Instant;
+use tracing::{error, warn};
+
+use crate::bounded::{Trouble, bounded, chain, done};
+use crate::domain::Inventory;
+use crate::node::Node;
+use crate::space::{Presence, Space};
+
+/// The namespaces of a runtime.
+pub(crate) struct Domains {
+    spaces: RwLock<Vec<Arc<Space>>>,
+    /// How long a domain may take.
+    limit: Duration,
+    /// Whoever has this.
+    node: Weak<Node>,
+}
+
+/// Why an update or eviction was not made.
+#[derive(Debug, Error)]
+pub(crate) enum Unmade {
+    #[error("there is no such container")]
+    Unknown,
+    #[error("the container is still being created")]
+    BeingCreated,
+    #[error("several namespaces have a container of this id")]
+    Ambiguous,
+    #[error("namespace {namespace} has not done it")]
+    Domain { namespace: String, source: Trouble },
+}
+
+/// An update that was not made, and why.
+pub(crate) struct Failed {
+    pub(crate) update: Update,
+    pub(crate) reason: String,
+}
+
+impl Failed {
+    fn new(update: Update, unmade: &Unmade) -> Self {
+        let reason = chain(unmade);
+        warn!(container = update.container_id, reason, "an update that plugins want was not made");
+        Self { update, reason }
+    }
+}
+
+impl Domains {
+    pub(crate) fn new(limit: Duration, node: Weak<Node>) -> Self {
+        Self { spaces: RwLock::default(), limit, node }
+    }
+
+    /// Adds a namespace. False if there is one of this name.
+    pub(crate) fn add(&self, space: &Arc<Space>) -> bool {
+        let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
+        let is_new = spaces.iter().all(|other| other.namespace != space.namespace);
+        if is_new {
+            spaces.push(Arc::clone(space));
+        }
+        is_new
+    }
+
+    fn spaces(&self) -> Vec<Arc<Space>> {
+        self.spaces.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// When a domain that is called now is to be done.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.limit
+    }
+
+    /// The same for what the adaptation waits for: before it gives up on all domains because of one.
+    fn shared_deadline(&self) -> Instant {
+        Instant::now() + self.limit / 4 * 3
+    }
+
+    /// Enters all that there is, before any plugin is told.
+    pub(crate) async fn fill(&self) {
+        for (space, inventory) in self.inventories(self.deadline()).await {
+            space.fill(inventory);
+        }
+    }
+
+    /// What each namespace has. One that does not say is reported, and has nothing.
+    async fn inventories(&self, until: Instant) -> Vec<(Arc<Space>, Inventory)> {
+        let spaces = self.spaces();
+        let asking = spaces.into_iter().map(|space| async move {
+            let inventory = space.inventory(until).await;
+            (space, inventory)
+        });
+        join_all(asking).await
+    }
+
+    /// Which namespace an update or eviction is for; `None` if the container has just gone. What is asked for in a request about one namespace is looked for
+    /// there first.
+    fn place(&self, own: Option<&Arc<Space>>, id: &str) -> Result<Option<Arc<Space>>, Unmade> {
+        match own.map(|own| (own, own.presence(id))) {
+            Some((own, Presence::Here)) => return Ok(Some(Arc::clone(own))),
+            Some((_, Presence::Coming)) => return Err(Unmade::BeingCreated),
+            Some((_, Presence::Over)) => return Ok(None),
+            Some((_, Presence::Unknown)) | None => {}
+        }
+        let places: Vec<_> = self.spaces().into_iter().map(|space| (space.presence(id), space)).collect();
+        let mut here = places.iter().filter(|(presence, _)| *presence == Presence::Here);
+        match (here.next(), here.next()) {
+            (Some((_, space)), None) => return Ok(Some(Arc::clone(space))),
+            (Some(_), Some(_)) => return Err(Unmade::Ambiguous),
+            (None, _) => {}
+        }
+        let is_any = |wanted: Presence| places.iter().any(|(presence, _)| *presence == wanted);
+        match (is_any(Presence::Coming), is_any(Presence::Over)) {
+            (true, _) => Err(Unmade::BeingCreated),
+            (false, true) => Ok(None),
+            (false, false) => Err(Unmade::Unknown),
+        }
+    }
+
+    /// Makes updates, those of one namespace in order. Returns those that failed, also where that may be ignored.
+    pub(crate) async fn update(&self, own: Option<&Arc<Space>>, updates: Vec<Update>, until: Instant) -> Vec<Failed> {
+        let mut failed = Vec::new();
+        let mut of_spaces: Vec<(Arc<Space>, Vec<Update>)> = Vec::new();
+        for update in updates {
+            match self.place(own, &update.container_id) {
+                Ok(Some(space)) => match of_spaces.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &space)) {
+                    Some((_, updates)) => updates.push(update),
+                    None => of_spaces.push((space, vec![update])),
+                },
+                Ok(None) => {}
+                Err(unmade) => failed.push(Failed::new(update, &unmade)),
+            }
+        }
+        // One that hangs takes the time of its own updates alone.
+        let making = of_spaces.iter_mut().map(|(space, updates)| space.update_all(std::mem::take(updates), until));
+        failed.extend(join_all(making).await.into_iter().flatten());
+        failed
+    }
+
+    /// Stops a container for a plugin.
+    pub(crate) async fn evict(&self, own: Option<&Arc<Space>>, eviction: Eviction) -> Result<(), Unmade> {
+        match self.place(own, &eviction.container_id)? {
+            Some(space) => space.evict(eviction, self.deadline()).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Space {
+    /// What there is; nothing if the domain does not say.
+    pub(crate) async fn inventory(&self, until: Instant) -> Inventory {
+        match bounded(until, async { self.domain.inventory().await }).await {
+            Ok(inventory) => inventory,
+            Err(trouble) => {
+                let namespace = &self.namespace;
+                error!(namespace, error = &trouble as &dyn std::error::Error, "a domain does not say what there is");
+                Inventory::default()
+            }
+        }
+    }
+
+    /// Makes updates in order. Returns those that failed.
+    async fn update_all(&self, updates: Vec<Update>, until: Instant) -> Vec<Failed> {
+        let mut failed = Vec::new();
+        for update in updates {
+            if let Err(unmade) = self.update(update.clone(), until).await {
+                failed.push(Failed::new(update, &unmade));
+            }
+        }
+        failed
+    }
+
+    async fn update(&self, update: Update, until: Instant) -> Result<(), Unmade> {
+        done(until, async { self.domain.update(update).await }).await.map_err(|source| self.unmade(source))
+    }
+
+    async fn evict(&self, eviction: Eviction, until: Instant) -> Result<(), Unmade> {
+        done(until, async { self.domain.evict(eviction).await }).await.map_err(|source| self.unmade(source))
+    }
+
+    fn unmade(&self, source: Trouble) -> Unmade {
+        Unmade::Domain { namespace: self.namespace.clone(), source }
+    }
+}
+
+#[async_trait]
+impl Source for Domains {
+    async fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        for (space, inventory) in self.inventories(self.shared_deadline()).await {
+            let (pods, containers) = space.show(inventory);
+            snapshot.pods.extend(pods);
+            snapshot.containers.extend(containers);
+        }
+        snapshot
+    }
+
+    async fn apply(&self, plugin: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
+        let node = self.node.upgrade();
+        if let Some(node) = &node {
+            let asked = |eviction| AskedEviction { plugin: plugin.clone(), eviction };
+            node.evict(None, evictions.into_iter().map(asked).collect(), None);
+        }
+        let failed = self.update(None, updates, self.shared_deadline()).await;
+        let (ignored, failed): (Vec<_>, Vec<_>) = failed.into_iter().partition(|failed| failed.update.ignore_failure);
+        for Failed { update, reason } in ignored {
+            // What the plugin is told of, the adaptation writes down.
+            if let Some(node) = &node {
+                node.update_failed(plugin.as_ref(), None, &update.container_id, reason);
+            }
+        }
+        failed.into_iter().map(|failed| failed.update).collect()
+    }
+}

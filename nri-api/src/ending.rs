@@ -1,0 +1,241 @@
+//! How plugins are told of ends: of each at most once, and in order.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use nri_adaptation::merge::MergedStop;
+use nri_adaptation::{Notice, RelayError, StopError};
+use nri_proto::{Container, ContainerState, Event, Pod};
+use tracing::warn;
+
+use crate::domain::Inventory;
+use crate::life::{Goal, Life, Run, Step};
+use crate::node::Asked;
+use crate::space::ContainerRest;
+use crate::table::{Entry, Pending};
+use crate::way::Way;
+
+impl Way {
+    /// Tells plugins of a container's end, as far as nobody else has. Its Stop is told before its Remove; of a Stop that is not the
+    /// goal an error is only logged. Without words, those of its exit are used.
+    pub(crate) async fn end_container(
+        &self,
+        pod: &Arc<Pod>,
+        id: &str,
+        words: Option<Container>,
+        goal: Goal,
+    ) -> Result<(), RelayError> {
+        loop {
+            let Some((step, pending)) = self.space.containers.claim(id, goal).await else { return Ok(()) };
+            if step == Step::Remove {
+                return self.remove_container(pending, pod, id, words).await;
+            }
+            if goal == Goal::Stopped {
+                return self.stop_container(pending, pod, id, words).await;
+            }
+            if let Err(error) = self.stop_container(pending, pod, id, words.clone()).await {
+                report(&error, id);
+            }
+        }
+    }
+
+    async fn stop_container(
+        &self,
+        pending: Pending<'_, ContainerRest>,
+        pod: &Arc<Pod>,
+        id: &str,
+        words: Option<Container>,
+    ) -> Result<(), RelayError> {
+        let exit = self.space.containers.look(id, |entry| entry.rest.exit.take()).flatten();
+        let container = Container { state: ContainerState::Stopped, ..stopped(words, exit, id, pod) };
+        let operation = self.begin(pod);
+        let (stopped, told) = pending.make(operation.stop_container(container)).await;
+        self.space.containers.stop_told(id);
+        operation.commit();
+        drop(told);
+        let (MergedStop { updates, owners }, failed) = match stopped {
+            Ok(merged) => (merged, None),
+            Err(StopError { merged, cause }) => (merged, Some(cause)),
+        };
+        let asked = Asked { event: Event::StopContainer, pod: Arc::clone(pod) };
+        self.node.update(&self.space, asked, updates, &owners).await;
+        failed.map_or(Ok(()), Err)
+    }
+
+    async fn remove_container(
+        &self,
+        pending: Pending<'_, ContainerRest>,
+        pod: &Arc<Pod>,
+        id: &str,
+        words: Option<Container>,
+    ) -> Result<(), RelayError> {
+        let container = Container { state: ContainerState::Stopped, ..stopped(words, None, id, pod) };
+        let operation = self.begin(pod);
+        let (removed, _told) = pending.make(operation.notify(Notice::Remove(container))).await;
+        self.space.container_removed(id);
+        operation.commit();
+        removed
+    }
+
+    /// Tells plugins of a pod's end, as far as nobody else has: of that of its containers first. Of those that are not the goal an error is only logged.
+    pub(crate) async fn end_pod(&self, pod: &Arc<Pod>, known: Option<Container>, goal: Goal) -> Result<(), RelayError> {
+        let mut words = Words::of_pod(self, pod, known);
+        let mut of_containers = self.end_containers(&mut words, Goal::Stopped).await;
+        let told = loop {
+            if goal == Goal::Removed && self.space.pods.read(&pod.id, |entry| entry.life.needs_stop()) == Some(false) {
+                of_containers = self.end_containers(&mut words, Goal::Removed).await;
+            }
+            let Some((step, pending)) = self.space.pods.claim(&pod.id, goal).await else { break Ok(()) };
+            let operation = self.begin(pod);
+            if step == Step::Remove {
+                let (removed, _told) = pending.make(operation.notify(Notice::RemovePod)).await;
+                self.wait_for_containers(&pod.id).await;
+                self.space.pods.removed(&pod.id);
+                operation.commit();
+                break removed;
+            }
+            let (stopped, _told) = pending.make(operation.notify(Notice::StopPod)).await;
+            self.wait_for_containers(&pod.id).await;
+            self.space.pods.stop_told(&pod.id);
+            operation.commit();
+            if goal == Goal::Stopped {
+                break stopped;
+            }
+            if let Err(error) = stopped {
+                report(&error, &pod.id);
+            }
+        };
+        // Where there are no pods, the runtime asked for the container's end.
+        if self.space.is_podless { of_containers.and(told) } else { told }
+    }
+
+    /// Waits until what plugins were told of a pod's containers has ended.
+    async fn wait_for_containers(&self, pod: &str) {
+        for id in self.space.containers_of(pod) {
+            self.space.containers.wait_for_all(&id).await;
+        }
+    }
+
+    /// Tells plugins of the ends of a pod's containers. What fails is logged, and the last failure returned.
+    async fn end_containers(&self, words: &mut Words<'_>, goal: Goal) -> Result<(), RelayError> {
+        let mut ended = Ok(());
+        for id in self.space.containers_of(&words.pod.id) {
+            // Also those whose Stop someone else makes: the pod's comes behind it.
+            let is_due = |life: &Life| goal == Goal::Removed || life.shown().is_some();
+            let needs_no_words = |entry: &Entry<ContainerRest>| {
+                entry.rest.exit.is_some() || (goal == Goal::Stopped && !entry.life.needs_stop())
+            };
+            let looked = self.space.containers.read(&id, |entry| (is_due(&entry.life), needs_no_words(entry)));
+            let Some((true, has_exited)) = looked else { continue };
+            let said = words.of(&id, has_exited).await;
+            if let Err(error) = self.end_container(words.pod, &id, said, goal).await {
+                report(&error, &id);
+                ended = Err(error);
+            }
+        }
+        ended
+    }
+
+    /// A start came to nothing: plugins are told that the container has stopped, in a task.
+    pub(crate) fn start_failed(&self, pod: Arc<Pod>, id: String, run: Run) {
+        let way = Self { deadline: None, ..self.clone() };
+        self.node.spawn(async move {
+            if way.space.containers.read(&id, |entry| entry.life.runs(run)) != Some(true) {
+                return;
+            }
+            let words = Words::of_pod(&way, &pod, None).of(&id, false).await;
+            if let Err(error) = way.end_container(&pod, &id, words, Goal::Stopped).await {
+                report(&error, &id);
+            }
+        });
+    }
+
+    /// A container has exited: that is noted now, and told in a task. Whoever makes its Stop before that uses what is noted.
+    pub(crate) fn exited(&self, pod: Arc<Pod>, container: Container) {
+        let id = container.id.clone();
+        let is_noted = self.space.containers.look(&id, |entry| {
+            let is_first = entry.life.may_exit() && entry.rest.exit.is_none();
+            if is_first {
+                entry.rest.exit = Some(Box::new(container));
+            }
+            is_first
+        });
+        if is_noted == Some(true) {
+            self.tell_exit(pod, &id);
+        }
+    }
+
+    /// Tells plugins of an exit that was noted, unless the container is still being created.
+    pub(crate) fn tell_exit(&self, pod: Arc<Pod>, id: &str) {
+        if self.has_exited(id) {
+            let (way, id) = (Self { deadline: None, ..self.clone() }, id.to_owned());
+            self.node.spawn(async move { way.end_exited(&pod, &id).await });
+        }
+    }
+
+    /// Whether an exit was noted that plugins are yet to be told of.
+    pub(crate) fn has_exited(&self, id: &str) -> bool {
+        let has_exited = |entry: &Entry<ContainerRest>| entry.life.needs_stop() && entry.rest.exit.is_some();
+        self.space.containers.read(id, has_exited) == Some(true)
+    }
+
+    /// Tells plugins of an exit, as far as nobody else has.
+    pub(crate) async fn end_exited(&self, pod: &Arc<Pod>, id: &str) {
+        let told = match self.space.is_podless {
+            true => self.end_pod(pod, None, Goal::Stopped).await,
+            false => self.end_container(pod, id, None, Goal::Stopped).await,
+        };
+        if let Err(error) = told {
+            report(&error, id);
+        }
+    }
+}
+
+/// An error that nobody is given.
+fn report(error: &RelayError, id: &str) {
+    warn!(id, error = error as &dyn std::error::Error, "a plugin failed when it was told of an end");
+}
+
+/// What is known of containers whose end the runtime has not said itself.
+struct Words<'a> {
+    way: &'a Way,
+    pod: &'a Arc<Pod>,
+    known: HashMap<String, Container>,
+    has_asked: bool,
+}
+
+impl<'a> Words<'a> {
+    fn of_pod(way: &'a Way, pod: &'a Arc<Pod>, known: Option<Container>) -> Self {
+        let known = known.into_iter().map(|known| (known.id.clone(), known)).collect();
+        Self { way, pod, known, has_asked: false }
+    }
+
+    /// A container as the runtime knows it. The domain is asked once, and not for one whose exit says all.
+    async fn of(&mut self, id: &str, has_exited: bool) -> Option<Container> {
+        if !has_exited && !self.known.contains_key(id) && !std::mem::replace(&mut self.has_asked, true) {
+            let Inventory { pods: _, containers } = self.way.space.inventory(self.way.node.domains.deadline()).await;
+            let of_pod = containers.into_iter().filter(|container| self.way.space.pod_of(container) == self.pod.id);
+            self.known.extend(of_pod.map(|container| (container.id.clone(), container)));
+        }
+        self.known.get(id).cloned()
+    }
+}
+
+/// A container that has stopped: as the runtime says, with how it has exited; else as its exit says, else with nothing but its id.
+fn stopped(words: Option<Container>, exit: Option<Box<Container>>, id: &str, pod: &Pod) -> Container {
+    match (words, exit) {
+        (None, Some(exit)) => *exit,
+        (Some(words), None) => words,
+        (None, None) => Container { id: id.to_owned(), pod_id: pod.id.clone(), ..Container::default() },
+        (Some(words), Some(exit)) => {
+            let said = |exit: String, before: String| if exit.is_empty() { before } else { exit };
+            Container {
+                exit_code: exit.exit_code,
+                finished_at: if exit.finished_at == 0 { words.finished_at } else { exit.finished_at },
+                status_reason: said(exit.status_reason, words.status_reason),
+                status_message: said(exit.status_message, words.status_message),
+                ..words
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The layer itself: its beginning and its end.
+
+use std::sync::Arc;
+
+use nri_adaptation::ledger::Ledger;
+use nri_adaptation::{Config, Happening, LaunchError, Metrics, NoMetrics, Plugin, PluginStatus};
+use nri_proto::PluginId;
+use tokio::sync::broadcast;
+
+use crate::domain::Domain;
+use crate::error::{AdmitError, Error, RegisterError, StartError};
+use crate::handle::Handle;
+use crate::node::Node;
+use crate::podless::PodlessHandle;
+use crate::space::Space;
+use crate::stage::{EarlyExit, LostExits};
+use crate::way::Way;
+
+/// NRI, as a runtime has it. A clone is the same one.
+///
+/// Namespaces are [registered](Nri::register) first; then it is [started](Nri::start), and at the end [stopped](Nri::stop).
+#[derive(Clone)]
+pub struct Nri {
+    /// There unless NRI is disabled.
+    pub(crate) node: Option<Arc<Node>>,
+}
+
+impl Nri {
+    /// NRI with these settings. If it is [disabled](Config::disable) nothing is made, and whatever is asked is answered at once: plugins want nothing.
+    ///
+    /// Its tasks run on the Tokio runtime that it is made in.
+    ///
+    /// # Panics
+    ///
+    /// Outside a Tokio runtime, unless it is disabled.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self::with_metrics(config, Arc::new(NoMetrics))
+    }
+
+    /// The same, counted.
+    ///
+    /// # Panics
+    ///
+    /// Outside a Tokio runtime, unless it is disabled.
+    #[must_use]
+    pub fn with_metrics(config: Config, metrics: Arc<dyn Metrics>) -> Self {
+        Self { node: (!config.disable).then(|| Node::new(config, metrics)) }
+    }
+
+    /// Whether it is enabled.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// Registers the pods and containers of a namespace. The handle is the way in for them.
+    ///
+    /// # Errors
+    ///
+    /// There is one of this name, or it is too late.
+    pub fn register(&self, namespace: &str, domain: Arc<dyn Domain>) -> Result<Handle, RegisterError> {
+        self.add(namespace, domain, false)
+    }
+
+    /// The same for a namespace without pods: plugins see one for each container.
+    ///
+    /// # Errors
+    ///
+    /// There is one of this name, or it is too late.
+    pub fn register_podless(&self, namespace: &str, domain: Arc<dyn Domain>) -> Result<PodlessHandle, RegisterError> {
+        Ok(PodlessHandle::new(self.add(namespace, domain, true)?, namespace))
+    }
+
+    fn add(&self, namespace: &str, domain: Arc<dyn Domain>, is_podless: bool) -> Result<Handle, RegisterError> {
+        let Some(node) = &self.node else { return Ok(Handle::new(None)) };
+        if !node.stages.is_new() {
+            return Err(RegisterError::Started(namespace.to_owned()));
+        }
+        let space = Arc::new(Space::new(namespace, domain, is_podless));
+        if !node.domains.add(&space) {
+            return Err(RegisterError::Taken(namespace.to_owned()));
+        }
+        Ok(Handle::new(Some(Way { node: Arc::clone(node), space, deadline: None })))
+    }
+
+    /// Starts: learns from the domains what there is, launches plugins, lets others connect, and tells of exits that came too early. Until it has returned, requests are errors.
+    ///
+    /// # Errors
+    ///
+    /// The directory of plugins or the socket cannot be used. It may be tried again.
+    pub async fn start(&self) -> Result<(), StartError> {
+        let Some(node) = &self.node else { return Ok(()) };
+        let starting = node.stages.start()?;
+        node.domains.fill().await;
+        match Box::pin(node.adaptation.launch()).await {
+            // A start that came to nothing has done it.
+            Ok(()) | Err(LaunchError::Twice) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if node.stages.is_stopped() {
+            return Err(StartError::Stopped);
+        }
+        node.adaptation.listen()?;
+        let early = starting.succeeds().ok_or(StartError::Stopped)?;
+        for EarlyExit { space, pod, container } in early {
+            Way { node: Arc::clone(node), space, deadline: None }.exited(pod, container);
+        }
+        Ok(())
+    }
+
+    /// Stops: nothing is asked any more. What plugins are being told they are told to the end, then they are told to go, and nothing is left running.
+    pub async fn stop(&self) {
+        let Some(node) = &self.node else { return };
+        node.stages.stop();
+        node.tasks.close();
+        node.tasks.wait().await;
+        node.adaptation.stop().await;
+    }
+
+    /// Lets a plugin in that is built into the runtime. It is told what there is, so NRI must have been started.
+    ///
+    /// # Errors
+    ///
+    /// It is too early, or the plugin fails to be configured or synchronized.
+    pub async fn admit(&self, id: PluginId, plugin: Arc<dyn Plugin>) -> Result<(), AdmitError> {
+        let Some(node) = &self.node else { return Ok(()) };
+        if let Err(Error::NotStarted) = node.stages.check() {
+            return Err(AdmitError::NotStarted(id));
+        }
+        Ok(node.adaptation.admit(id, plugin).await?)
+    }
+
+    /// Waits until no plugin is being synchronized: each that was is asked from now on, or closed.
+    pub async fn settled(&self) {
+        if let Some(node) = &self.node {
+            node.adaptation.settled().await;
+        }
+    }
+
+    /// The plugins that there are, in the order in which they are asked.
+    #[must_use]
+    pub fn plugins(&self) -> Vec<PluginStatus> {
+        self.node.as_ref().map(|node| node.adaptation.plugins()).unwrap_or_default()
+    }
+
+    /// What happens from now on; nothing ever if NRI is disabled. A watcher that is too far behind is told how much was dropped.
+    #[must_use]
+    pub fn watch(&self) -> broadcast::Receiver<Happening> {
+        match &self.node {
+            Some(node) => node.adaptation.watch(),
+            None => broadcast::channel(1).1,
+        }
+    }
+
+    /// The same without [`Happening::Asked`], for who only looks on how plugins are doing: unless someone [watches](Nri::watch) everything, requests then cost nothing more.
+    #[must_use]
+    pub fn watch_plugins(&self) -> broadcast::Receiver<Happening> {
+        match &self.node {
+            Some(node) => node.adaptation.watch_plugins(),
+            None => broadcast::channel(1).1,
+        }
+    }
+
+    /// Looks at who changed what. Nothing is recorded meanwhile, so look shortly: entries may be kept.
+    pub fn ledger<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
+        match &self.node {
+            Some(node) => node.adaptation.ledger(look),
+            None => look(&Ledger::new(0)),
+        }
+    }
+
+    /// How many exits plugins were not told of, because they came too early or too late.
+    #[must_use]
+    pub fn lost_exits(&self) -> LostExits {
+        self.node.as_ref().map(|node| node.stages.lost()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,102 @@
+//! What has happened, told by itself: for a runtime that does not keep what it has begun until then.
+
+use std::sync::Arc;
+
+use nri_adaptation::Notice;
+use nri_proto::{Container, Pod};
+
+use crate::begun::{ContainerUpdate, Creation, PodUpdate, Start};
+use crate::domain::Inventory;
+use crate::error::Error;
+use crate::handle::Handle;
+use crate::life::Deed;
+
+impl Handle {
+    /// Enters pods and containers that have come into being without being asked for, such as some that were found late. Those that are known stay as they are. Plugins that are there are
+    /// not told; those that join are shown them, and all hear of their end.
+    pub fn adopt(&self, found: Inventory) {
+        if let Ok(Some(way)) = self.way() {
+            way.space.fill(found);
+        }
+    }
+
+    /// A container was created: what [`Creation::created`] says after [`Creation::commit`].
+    ///
+    /// # Errors
+    ///
+    /// A plugin failed to hear it.
+    pub async fn post_create_container(&self, pod: Pod, container: Container) -> Result<(), Error> {
+        let Some(way) = self.way()? else { return Ok(()) };
+        Box::pin(way.post(&Arc::new(pod), container, Deed::Create, Notice::PostCreate)).await
+    }
+
+    /// A container was started: what [`Start::started`] says after [`Start::commit`]. Of one that has stopped meanwhile nobody is told.
+    ///
+    /// # Errors
+    ///
+    /// A plugin failed to hear it.
+    pub async fn post_start_container(&self, pod: Pod, container: Container) -> Result<(), Error> {
+        let Some(way) = self.way()? else { return Ok(()) };
+        let run = way.space.containers.read(&container.id, |entry| entry.life.last_run());
+        let Some(run) = run else { return Ok(()) };
+        Box::pin(way.post(&Arc::new(pod), container, Deed::Start(run), Notice::PostStart)).await
+    }
+
+    /// A container was updated: what [`ContainerUpdate::updated`] says after [`ContainerUpdate::commit`].
+    ///
+    /// # Errors
+    ///
+    /// A plugin failed to hear it.
+    pub async fn post_update_container(&self, pod: Pod, container: Container) -> Result<(), Error> {
+        let Some(way) = self.way()? else { return Ok(()) };
+        Box::pin(way.post(&Arc::new(pod), container, Deed::Update, Notice::PostUpdate)).await
+    }
+
+    /// A pod was updated: what [`PodUpdate::updated`] says after [`PodUpdate::commit`].
+    ///
+    /// # Errors
+    ///
+    /// A plugin failed to hear it.
+    pub async fn post_update_pod(&self, pod: Pod) -> Result<(), Error> {
+        let Some(way) = self.way()? else { return Ok(()) };
+        Box::pin(way.post_pod(pod)).await
+    }
+}
+
+impl Creation {
+    /// The container was created, and the domain's [inventory](crate::Domain::inventory) has it. Plugins are told by
+    /// [`Handle::post_create_container`].
+    pub fn commit(self) {
+        if let Some(mut begun) = self.begun {
+            begun.succeeds();
+        }
+    }
+}
+
+impl Start {
+    /// The container was started. Plugins are told by [`Handle::post_start_container`].
+    pub fn commit(self) {
+        if let Some(mut starting) = self.0 {
+            starting.is_done = true;
+            starting.underway.succeeds();
+        }
+    }
+}
+
+impl ContainerUpdate {
+    /// The container has its new limits. Plugins are told by [`Handle::post_update_container`].
+    pub fn commit(self) {
+        if let Some(mut underway) = self.underway {
+            underway.succeeds();
+        }
+    }
+}
+
+impl PodUpdate {
+    /// The pod has its new limits. Plugins are told by [`Handle::post_update_pod`].
+    pub fn commit(self) {
+        if let Some(mut underway) = self.0 {
+            underway.succeeds();
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Whether NRI was started, and what is to be said of exits until then.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nri_proto::{Container, Pod};
+use tracing::warn;
+
+use crate::error::{Error, StartError};
+use crate::space::Space;
+
+/// How many exits are kept until NRI was started.
+pub(crate) const MAX_EARLY_EXITS: usize = 4096;
+
+const NEW: u8 = 0;
+const STARTING: u8 = 1;
+const STARTED: u8 = 2;
+const STOPPED: u8 = 3;
+
+/// An exit that was said too early.
+pub(crate) struct EarlyExit {
+    pub(crate) space: Arc<Space>,
+    pub(crate) pod: Arc<Pod>,
+    pub(crate) container: Container,
+}
+
+/// Exits that plugins were not told of, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LostExits {
+    /// There were too many before NRI was started: the oldest were forgotten.
+    pub before_start: u64,
+    /// They came after NRI was stopped.
+    pub after_stop: u64,
+}
+
+/// Where in its own life an [`Nri`](crate::Nri) is.
+#[derive(Default)]
+pub(crate) struct Stages {
+    /// Changed under the lock of the queue.
+    stage: AtomicU8,
+    early: Mutex<VecDeque<EarlyExit>>,
+    lost_before: AtomicU64,
+    lost_after: AtomicU64,
+}
+
+/// A start that is under way. Unless it succeeds, another one may be tried.
+pub(crate) struct Starting<'a>(&'a Stages);
+
+impl Stages {
+    /// Whether requests may be made.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.stage.load(Ordering::Acquire) {
+            STARTED => Ok(()),
+            STOPPED => Err(Error::Stopped),
+            _ => Err(Error::NotStarted),
+        }
+    }
+
+    pub(crate) fn is_new(&self) -> bool {
+        self.stage.load(Ordering::Acquire) == NEW
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stage.load(Ordering::Acquire) == STOPPED
+    }
+
+    pub(crate) fn start(&self) -> Result<Starting<'_>, StartError> {
+        let _early = self.early();
+        match self.stage.load(Ordering::Acquire) {
+            NEW => {
+                self.stage.store(STARTING, Ordering::Release);
+                Ok(Starting(self))
+            }
+            STOPPED => Err(StartError::Stopped),
+            _ => Err(StartError::Twice),
+        }
+    }
+
+    /// No requests any more. What was not told yet will not be.
+    pub(crate) fn stop(&self) {
+        let mut early = self.early();
+        self.stage.store(STOPPED, Ordering::Release);
+        self.lost_after.fetch_add(early.len() as u64, Ordering::Relaxed);
+        early.clear();
+    }
+
+    /// Takes an exit that cannot be told now. Gives it back if it can.
+    pub(crate) fn exited(&self, exit: EarlyExit) -> Option<EarlyExit> {
+        let mut early = self.early();
+        match self.stage.load(Ordering::Acquire) {
+            STARTED => return Some(exit),
+            STOPPED => _ = self.lost_after.fetch_add(1, Ordering::Relaxed),
+            _ => {
+                if early.len() == MAX_EARLY_EXITS {
+                    early.pop_front();
+                    if self.lost_before.fetch_add(1, Ordering::Relaxed) == 0 {
+                        warn!(limit = MAX_EARLY_EXITS, "too many containers exit before NRI is started");
+                    }
+                }
+                early.push_back(exit);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn lost(&self) -> LostExits {
+        LostExits {
+            before_start: self.lost_before.load(Ordering::Relaxed),
+            after_stop: self.lost_after.load(Ordering::Relaxed),
+        }
+    }
+
+    fn early(&self) -> MutexGuard<'_, VecDeque<EarlyExit>> {
+        self.early.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Starting<'_> {
+    /// It has succeeded. Returns the exits that are to be told; later ones are told at once. `None` if it was stopped meanwhile.
+    pub(crate) fn succeeds(self) -> Option<VecDeque<EarlyExit>> {
+        let mut early = self.0.early();
+        if self.0.is_stopped() {
+            return None;
+        }
+        self.0.stage.store(STARTED, Ordering::Release);
+        Some(std::mem::take(&mut *early))
+    }
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        let _early = self.0.early();
+        // Others may have stopped it; or it has succeeded.
+        _ = self.0.stage.compare_exchange(STARTING, NEW, Ordering::AcqRel, Ordering::Acquire);
+    }
+}

@@ -1,0 +1,292 @@
+//! The lives of one kind of object in one namespace, by id. Its locks are held for a look.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry as Place;
+use futures_util::poll;
+use nri_adaptation::Operation;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::life::{Deed, Goal, Life, PostStep, Refusal, Run, StartStep, State, Step};
+
+/// An object, and what else is known of it.
+pub(crate) struct Entry<T> {
+    pub(crate) life: Life,
+    pub(crate) rest: T,
+    /// What plugins let be done with it, and the runtime is at.
+    open: Vec<(Parked, Operation)>,
+    /// What plugins are being told of it, in the order in which it was claimed.
+    telling: Vec<Ticket>,
+}
+
+/// The place of a claim among all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Ticket(u64);
+
+/// How long it is waited for one who was told all and does not go on.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// An operation that was [parked](Table::park).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parked(u64);
+
+/// All objects of a kind.
+pub(crate) struct Table<T> {
+    entries: DashMap<String, Entry<T>>,
+    /// Rung when a request was made that had been claimed, and when its operation has ended.
+    asked: Notify,
+    n_parked: AtomicU64,
+    n_tickets: AtomicU64,
+}
+
+/// A claim whose request is about to be made. Whoever wants to claim something of the same object waits until this is dropped.
+pub(crate) struct Pending<'a, T> {
+    telling: Telling<'a, T>,
+    is_made: bool,
+}
+
+/// A claim whose request was made, until its operation has ended.
+pub(crate) struct Telling<'a, T> {
+    table: &'a Table<T>,
+    id: &'a str,
+    ticket: Ticket,
+}
+
+impl<T> Drop for Pending<'_, T> {
+    fn drop(&mut self) {
+        let Telling { table, id, .. } = self.telling;
+        if !self.is_made {
+            table.look(id, |entry| entry.life.asked());
+            table.asked.notify_waiters();
+        }
+    }
+}
+
+impl<T> Drop for Telling<'_, T> {
+    fn drop(&mut self) {
+        let Self { table, id, ticket } = self;
+        table.look(id, |entry| entry.telling.retain(|other| other != ticket));
+        table.asked.notify_waiters();
+    }
+}
+
+impl<'a, T: Send + Sync> Pending<'a, T> {
+    /// Makes the request that was claimed: it has its place in the queue of its pod when the future has been looked at once.
+    ///
+    /// When it returns, the operations of what was claimed before have ended, too, so that a plugin which joins later hears of neither. What is returned is to be dropped
+    /// when the operation of this one has ended.
+    pub(crate) async fn make<R>(mut self, request: impl Future<Output = R>) -> (R, Self) {
+        let mut request = pin!(request);
+        let first = poll!(request.as_mut());
+        self.is_made = true;
+        let Telling { table, id, ticket } = &self.telling;
+        table.look(id, |entry| entry.life.asked());
+        table.asked.notify_waiters();
+        let outcome = match first {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => request.await,
+        };
+        table.wait_for_those_before(id, *ticket).await;
+        (outcome, self)
+    }
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self {
+            entries: DashMap::new(),
+            asked: Notify::new(),
+            n_parked: AtomicU64::new(0),
+            n_tickets: AtomicU64::new(0),
+        }
+    }
+}
+
+impl<T> Table<T> {
+    /// Looks at one, shortly.
+    pub(crate) fn look<R>(&self, id: &str, look: impl FnOnce(&mut Entry<T>) -> R) -> Option<R> {
+        self.entries.get_mut(id).map(|mut entry| look(&mut entry))
+    }
+
+    /// The same, to read.
+    pub(crate) fn read<R>(&self, id: &str, read: impl FnOnce(&Entry<T>) -> R) -> Option<R> {
+        self.entries.get(id).map(|entry| read(&entry))
+    }
+
+    pub(crate) fn state(&self, id: &str) -> Option<State> {
+        self.read(id, |entry| entry.life.state())?
+    }
+
+    /// Enters one that there is, unless it is known. True if it was not.
+    pub(crate) fn enter(&self, id: &str, state: State, rest: impl FnOnce() -> T) -> bool {
+        if self.entries.contains_key(id) {
+            return false;
+        }
+        match self.entries.entry(id.to_owned()) {
+            Place::Occupied(_) => false,
+            Place::Vacant(place) => {
+                place.insert(Entry { life: Life::known(state), rest: rest(), open: Vec::new(), telling: Vec::new() });
+                true
+            }
+        }
+    }
+
+    /// Begins to create one.
+    pub(crate) fn begin(&self, id: &str, rest: T) -> Result<(), Refusal> {
+        match self.entries.entry(id.to_owned()) {
+            Place::Occupied(other) => Err(other.get().life.in_the_way()),
+            Place::Vacant(place) => {
+                place.insert(Entry { life: Life::creating(), rest, open: Vec::new(), telling: Vec::new() });
+                Ok(())
+            }
+        }
+    }
+
+    /// It was created.
+    pub(crate) fn created(&self, id: &str, state: State) {
+        self.look(id, |entry| entry.life.created(state));
+    }
+
+    /// It was not created.
+    pub(crate) fn abandon(&self, id: &str) {
+        self.entries.remove_if(id, |_, entry| entry.life.is_creating());
+    }
+
+    /// Its Remove was told.
+    pub(crate) fn removed(&self, id: &str) -> Option<(String, T)> {
+        let (id, entry) = self.entries.remove_if(id, |_, entry| entry.life.is_removing())?;
+        Some((id, entry.rest))
+    }
+
+    /// Its Stop was told.
+    pub(crate) fn stop_told(&self, id: &str) {
+        self.look(id, |entry| entry.life.stop_told());
+    }
+
+    /// Keeps the operation of something that the runtime is at with an object. If that ends meanwhile, it is as if it had been done: plugins
+    /// hear of it before they hear of the end.
+    pub(crate) fn park(&self, id: &str, operation: Operation) -> Parked {
+        let parked = Parked(self.n_parked.fetch_add(1, Ordering::Relaxed));
+        let mut operation = Some(operation);
+        self.look(id, |entry| {
+            if entry.life.needs_stop() {
+                entry.open.extend(operation.take().map(|operation| (parked, operation)));
+            }
+        });
+        operation.into_iter().for_each(Operation::commit);
+        parked
+    }
+
+    /// Gives an operation back, unless it has ended.
+    pub(crate) fn take_parked(&self, id: &str, parked: Parked) -> Option<Operation> {
+        let take = |entry: &mut Entry<T>| {
+            let place = entry.open.iter().position(|(other, _)| *other == parked)?;
+            Some(entry.open.swap_remove(place).1)
+        };
+        self.look(id, take).flatten()
+    }
+
+    /// Claims the next step to a goal. `None`: there is nothing to do.
+    pub(crate) async fn claim<'a>(&'a self, id: &'a str, goal: Goal) -> Option<(Step, Pending<'a, T>)> {
+        let claim = |entry: &mut Entry<T>| match entry.life.claim(goal) {
+            Step::Wait => None,
+            Step::Nothing => Some((Step::Nothing, Vec::new(), None)),
+            step @ (Step::Stop | Step::Remove) => Some((step, std::mem::take(&mut entry.open), self.ticket(entry))),
+        };
+        let (step, open, ticket) = self.settle(id, claim).await?;
+        let claimed = ticket.map(|ticket| (step, self.pending(id, ticket)));
+        open.into_iter().for_each(|(_, operation)| operation.commit());
+        claimed
+    }
+
+    /// Claims a notice of what was done. `None`: it is too late for it.
+    pub(crate) async fn claim_post<'a>(&'a self, id: &'a str, deed: Deed) -> Option<Pending<'a, T>> {
+        let post = |entry: &mut Entry<T>| match entry.life.post(deed) {
+            PostStep::Wait => None,
+            PostStep::Drop => Some(None),
+            PostStep::Tell => Some(self.ticket(entry)),
+        };
+        self.settle(id, post).await?.map(|ticket| self.pending(id, ticket))
+    }
+
+    fn ticket(&self, entry: &mut Entry<T>) -> Option<Ticket> {
+        let ticket = self.next_ticket();
+        entry.telling.push(ticket);
+        Some(ticket)
+    }
+
+    fn next_ticket(&self) -> Ticket {
+        Ticket(self.n_tickets.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn pending<'a>(&'a self, id: &'a str, ticket: Ticket) -> Pending<'a, T> {
+        Pending { telling: Telling { table: self, id, ticket }, is_made: false }
+    }
+
+    /// Waits until the operations of all that was claimed of it up to now have ended.
+    pub(crate) async fn wait_for_all(&self, id: &str) {
+        self.wait_for_those_before(id, self.next_ticket()).await;
+    }
+
+    async fn wait_for_those_before(&self, id: &str, ticket: Ticket) {
+        let is_first = |entry: &mut Entry<T>| entry.telling.iter().all(|other| *other >= ticket).then_some(());
+        // Whoever holds it up has been told all, and has only to go on.
+        let _ = timeout(PATIENCE, self.settle(id, is_first)).await;
+    }
+
+    /// Begins to start one. `None`: there is none.
+    pub(crate) async fn start(&self, id: &str) -> Option<Result<Run, Refusal>> {
+        let start = |entry: &mut Entry<T>| match entry.life.start() {
+            StartStep::Start(run) => Some(Ok(run)),
+            StartStep::Refused(refusal) => Some(Err(refusal)),
+            StartStep::Wait => None,
+        };
+        self.settle(id, start).await
+    }
+
+    /// Looks at one until it says something, each time that a request was made.
+    async fn settle<R>(&self, id: &str, mut look: impl FnMut(&mut Entry<T>) -> Option<R>) -> Option<R> {
+        if let Some(said) = self.look(id, &mut look)? {
+            return Some(said);
+        }
+        loop {
+            let mut asked = pin!(self.asked.notified());
+            asked.as_mut().enable();
+            if let Some(said) = self.look(id, &mut look)? {
+                return Some(said);
+            }
+            asked.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::poll;
+
+    use super::Table;
+    use crate::life::{Deed, Goal, State, Step};
+
+    #[tokio::test]
+    async fn whoever_claims_waits_until_the_request_of_the_claim_before_was_made() {
+        let table = Table::default();
+        assert!(table.enter("c", State::Running, || ()));
+        let (step, stop) = table.claim("c", Goal::Stopped).await.unwrap();
+        assert_eq!(step, Step::Stop);
+        let mut remove = pin!(table.claim("c", Goal::Removed));
+        assert!(poll!(remove.as_mut()).is_pending());
+        assert!(table.claim_post("c", Deed::Create).await.is_none(), "it is too late for that");
+        assert!(poll!(remove.as_mut()).is_pending(), "what came to nothing frees nobody");
+        let mut request = Box::pin(stop.make(std::future::pending::<()>()));
+        assert!(poll!(request.as_mut()).is_pending());
+        let (step, _remove) = remove.await.unwrap();
+        assert_eq!(step, Step::Remove, "the Stop has its place, although it is not told yet");
+    }
+}

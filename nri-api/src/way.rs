@@ -1,0 +1,65 @@
+//! The way from one namespace to plugins.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use nri_adaptation::Operation;
+use nri_proto::Pod;
+use tokio::time::Instant;
+
+use crate::node::Node;
+use crate::space::Space;
+
+/// One namespace's way to plugins.
+#[derive(Clone)]
+pub(crate) struct Way {
+    pub(crate) node: Arc<Node>,
+    pub(crate) space: Arc<Space>,
+    /// The caller's own.
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl Way {
+    /// Begins an act of the runtime.
+    pub(crate) fn begin(&self, pod: &Arc<Pod>) -> Operation {
+        let operation = self.node.adaptation.begin(Arc::clone(pod));
+        match self.deadline {
+            Some(deadline) => operation.until(deadline),
+            None => operation,
+        }
+    }
+
+    /// Does something that is done to its end, also if nobody waits for it any more.
+    pub(crate) fn finish<T: Send + 'static>(&self, act: impl Future<Output = T> + Send + 'static) -> Finish<T> {
+        Finish { act: Some(Box::pin(act)), node: Arc::clone(&self.node) }
+    }
+}
+
+/// A future that is handed to a task if it is dropped before its end.
+pub(crate) struct Finish<T: Send + 'static> {
+    act: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
+    node: Arc<Node>,
+}
+
+impl<T: Send + 'static> Future for Finish<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        // One that panics is not there any more, so nobody goes on with it.
+        let Some(mut act) = self.act.take() else { return Poll::Pending };
+        let outcome = act.as_mut().poll(cx);
+        if outcome.is_pending() {
+            self.act = Some(act);
+        }
+        outcome
+    }
+}
+
+impl<T: Send + 'static> Drop for Finish<T> {
+    fn drop(&mut self) {
+        if let Some(act) = self.act.take() {
+            self.node.spawn(async move { drop(act.await) });
+        }
+    }
+}

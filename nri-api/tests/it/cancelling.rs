@@ -1,0 +1,152 @@
+//! Callers that leave in the middle: each future is looked at n times, for each n, and then dropped.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::poll;
+use nri_api::State;
+use tokio::time::sleep;
+
+use crate::rig::{Rig, SECOND, container, pod};
+
+/// More looks than any of these takes: each request takes its plugin a second, and there are four looks in that.
+const LOOKS: usize = 24;
+
+/// Looks at a future so many times, and drops it. True if it was done by then.
+async fn leave_after<T>(looks: usize, future: impl Future<Output = T>) -> bool {
+    let mut future = pin!(future);
+    for _ in 0..looks {
+        if poll!(future.as_mut()).is_ready() {
+            return true;
+        }
+        sleep(SECOND / 4).await;
+    }
+    false
+}
+
+/// A rig with a pod and two containers that run, whose plugin takes a second for each answer.
+async fn slow() -> Rig {
+    let rig = Rig::new().await;
+    rig.running("p", "a").await;
+    rig.create("p", "b").await;
+    rig.plugin.news();
+    rig.plugin.take(SECOND);
+    rig
+}
+
+/// All that is begun comes to its end.
+async fn later() {
+    sleep(Duration::from_secs(60)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_is_told_to_its_end_whenever_its_caller_leaves() {
+    for looks in 0..LOOKS {
+        let rig = slow().await;
+        let was_done = leave_after(looks, rig.handle.stop_container(pod("p"), container("p", "a"))).await;
+        later().await;
+        let expected: &[&str] = if looks == 0 { &[] } else { &["StopContainer a"] };
+        assert_eq!(rig.plugin.heard(), expected, "{looks}");
+        assert_eq!(rig.handle.container_state("a") == Some(State::Stopped), looks > 0);
+        assert!(was_done || looks < LOOKS - 1, "the last look sees the end");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_remove_is_told_to_its_end_whenever_its_caller_leaves() {
+    for looks in 1..LOOKS {
+        let rig = slow().await;
+        leave_after(looks, rig.handle.remove_container(pod("p"), container("p", "a"))).await;
+        later().await;
+        assert_eq!(rig.plugin.heard(), ["StopContainer a", "RemoveContainer a"], "{looks}");
+        assert_eq!(rig.handle.container_state("a"), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_pod_is_told_to_its_end_whenever_its_caller_leaves() {
+    for looks in 1..LOOKS {
+        let rig = slow().await;
+        leave_after(looks, rig.handle.stop_pod(pod("p"))).await;
+        later().await;
+        assert_eq!(rig.plugin.news(), ["StopContainer a", "StopContainer b", "StopPodSandbox p"], "{looks}");
+        leave_after(looks, rig.handle.remove_pod(pod("p"))).await;
+        later().await;
+        assert_eq!(rig.plugin.news(), ["RemoveContainer a", "RemoveContainer b", "RemovePodSandbox p"], "{looks}");
+        assert_eq!((rig.handle.pod_state("p"), rig.handle.container_state("b")), (None, None));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_whose_caller_leaves_is_undone_and_leaves_nothing_behind() {
+    for looks in 0..LOOKS {
+        let rig = slow().await;
+        leave_after(looks, rig.handle.create_container(pod("p"), container("p", "c"))).await;
+        assert_eq!(rig.handle.container_state("c"), None);
+        later().await;
+        let expected: &[&str] =
+            if looks == 0 { &[] } else { &["CreateContainer c", "StopContainer c", "RemoveContainer c"] };
+        assert_eq!(rig.plugin.news(), expected, "{looks}");
+        rig.create("p", "c").await;
+        assert_eq!(rig.handle.container_state("c"), Some(State::Created));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_caller_leaves_is_undone_and_leaves_nothing_behind() {
+    for looks in 1..LOOKS {
+        let rig = slow().await;
+        leave_after(looks, rig.handle.run_pod(pod("q"))).await;
+        assert_eq!(rig.handle.pod_state("q"), None);
+        later().await;
+        assert_eq!(rig.plugin.news(), ["RunPodSandbox q", "StopPodSandbox q", "RemovePodSandbox q"], "{looks}");
+        rig.run_pod("q").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_whose_caller_leaves_ends_in_a_stop() {
+    for looks in 1..LOOKS {
+        let rig = slow().await;
+        leave_after(looks, rig.handle.start_container(pod("p"), container("p", "b"))).await;
+        later().await;
+        assert_eq!(rig.plugin.news(), ["StartContainer b", "StopContainer b"], "{looks}");
+        assert_eq!(rig.handle.container_state("b"), Some(State::Stopped));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_done_stays_done_although_its_caller_leaves_while_plugins_are_told() {
+    for looks in 1..LOOKS {
+        let rig = slow().await;
+        let creation = rig.handle.create_container(pod("p"), container("p", "c")).await.unwrap();
+        leave_after(looks, creation.created(container("p", "c"))).await;
+        later().await;
+        assert_eq!(rig.plugin.news(), ["CreateContainer c", "PostCreateContainer c"], "{looks}");
+        assert_eq!(rig.handle.container_state("c"), Some(State::Created));
+        let start = rig.handle.start_container(pod("p"), container("p", "c")).await.unwrap();
+        leave_after(looks, start.started(container("p", "c"))).await;
+        later().await;
+        assert_eq!(rig.plugin.news(), ["StartContainer c", "PostStartContainer c"], "{looks}");
+        assert_eq!(rig.handle.container_state("c"), Some(State::Running));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_whose_caller_has_left_is_waited_for_at_the_end() {
+    let rig = slow().await;
+    leave_after(1, rig.handle.remove_pod(pod("p"))).await;
+    rig.nri.stop().await;
+    assert_eq!(rig.plugin.heard().last().unwrap(), "RemovePodSandbox p");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_caller_that_does_not_go_on() {
+    let rig = slow().await;
+    let mut stopping = Box::pin(rig.handle.stop_container(pod("p"), container("p", "a")));
+    assert!(poll!(&mut stopping).is_pending());
+    rig.remove("p", "a").await;
+    rig.handle.remove_pod(pod("p")).await.unwrap();
+    assert_eq!(rig.plugin.heard()[..2], ["StopContainer a", "RemoveContainer a"]);
+    assert_eq!(rig.plugin.heard().last().unwrap(), "RemovePodSandbox p");
+}

@@ -1,0 +1,16 @@
+//! A runtime in memory on the public interface of this crate, and plugins that are built in.
+
+#![allow(clippy::unwrap_used, reason = "these are tests, and what they share")]
+
+mod books;
+mod cancelling;
+mod domains;
+mod exits;
+mod joining;
+mod kit;
+mod lives;
+mod operators;
+mod podless;
+mod posts;
+mod rig;
+mod stages;

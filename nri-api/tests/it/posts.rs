@@ -1,0 +1,53 @@
+//! What has happened, told by itself; and what has come into being by itself.
+
+use nri_api::{Container, ContainerState, Inventory, KnownPod, PodState, State};
+
+use crate::rig::{Rig, container, pod};
+
+#[tokio::test(start_paused = true)]
+async fn what_was_committed_is_told_when_the_runtime_says_so() {
+    let rig = Rig::new().await;
+    let (handle, c) = (&rig.handle, container("p", "c"));
+    handle.run_pod(pod("p")).await.unwrap().commit();
+    handle.update_pod(pod("p"), None, None).await.unwrap().commit();
+    handle.post_update_pod(pod("p")).await.unwrap();
+    handle.create_container(pod("p"), c.clone()).await.unwrap().commit();
+    handle.post_create_container(pod("p"), c.clone()).await.unwrap();
+    handle.start_container(pod("p"), c.clone()).await.unwrap().commit();
+    handle.post_start_container(pod("p"), c.clone()).await.unwrap();
+    handle.update_container(pod("p"), c.clone(), None).await.unwrap().commit();
+    handle.post_update_container(pod("p"), c.clone()).await.unwrap();
+    let expected = [
+        "RunPodSandbox p",
+        "UpdatePodSandbox p",
+        "PostUpdatePodSandbox p",
+        "CreateContainer c",
+        "PostCreateContainer c",
+        "StartContainer c",
+        "PostStartContainer c",
+        "UpdateContainer c",
+        "PostUpdateContainer c",
+    ];
+    assert_eq!(rig.plugin.news(), expected);
+    handle.stop_container(pod("p"), c.clone()).await.unwrap();
+    handle.post_start_container(pod("p"), c).await.unwrap();
+    assert_eq!(rig.plugin.news(), ["StopContainer c"], "it has stopped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_found_late_is_adopted_and_its_end_is_told() {
+    let rig = Rig::new().await;
+    let found = || Inventory {
+        pods: vec![KnownPod { pod: pod("found"), state: PodState::Running }],
+        containers: vec![Container { state: ContainerState::Running, ..container("found", "c") }],
+    };
+    rig.handle.adopt(found());
+    assert_eq!(rig.plugin.news(), [""; 0]);
+    assert_eq!(rig.handle.container_state("c"), Some(State::Running));
+    rig.stop("found", "c").await;
+    rig.handle.adopt(found());
+    assert_eq!(rig.handle.container_state("c"), Some(State::Stopped), "it is known, and stays as it is");
+    rig.handle.remove_pod(pod("found")).await.unwrap();
+    let expected = ["StopContainer c", "StopPodSandbox found", "RemoveContainer c", "RemovePodSandbox found"];
+    assert_eq!(rig.plugin.news(), expected);
+}

@@ -1,0 +1,104 @@
+//! Who answers what.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
+use tonic::Status;
+use tonic::body::Body;
+
+use super::Route;
+use super::body::Watched;
+use super::bridge::Called;
+use super::timeout::timeout;
+use crate::call::{self, Guard, Guarded, Unanswered};
+
+/// Methods of ttrpc services, by service and name.
+pub(crate) type Methods = BTreeMap<String, HashMap<String, Guarded>>;
+
+/// The methods that are to be had at one socket.
+pub(crate) struct Answers {
+    pub(crate) guard: Guard,
+    /// Services that speak gRPC themselves.
+    pub(crate) routes: BTreeMap<String, Route>,
+    pub(crate) methods: Methods,
+}
+
+impl Answers {
+    /// Answers a call, within the time that its caller has.
+    pub(super) async fn answer<B>(&self, request: http::Request<B>) -> http::Response<Body>
+    where
+        B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    {
+        if !is_grpc(request.headers()) {
+            let mut response = http::Response::new(Body::empty());
+            *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return response;
+        }
+        let limit = timeout(request.headers());
+        let path = request.uri().path().to_owned();
+        let answering = self.find(&path, limit, request);
+        let answered = match limit {
+            Some(limit) => tokio::time::timeout(limit, answering).await,
+            None => Ok(answering.await),
+        };
+        answered.unwrap_or_else(|_| Err(Status::deadline_exceeded("the caller's time is over"))).unwrap_or_else(refuse)
+    }
+
+    async fn find<B>(
+        &self,
+        path: &str,
+        limit: Option<Duration>,
+        request: http::Request<B>,
+    ) -> Result<http::Response<Body>, Status>
+    where
+        B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    {
+        let names = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+        let Some((service, method)) = names else { return Err(missing(path)) };
+        if let Some(route) = self.routes.get(service) {
+            return self.routed(path, service, method, route.clone(), request.map(Body::new)).await;
+        }
+        let found = self.methods.get(service).and_then(|methods| methods.get(method));
+        let Some(found) = found.cloned() else { return Err(missing(path)) };
+        let mut called = ttrpc::Request::new();
+        service.clone_into(&mut called.service);
+        method.clone_into(&mut called.method);
+        Ok(Called { method: found, request: called, limit }.answer(request).boxed().await)
+    }
+
+    /// Hands a call to a service that speaks gRPC itself.
+    async fn routed(
+        &self,
+        path: &str,
+        service: &str,
+        method: &str,
+        route: Route,
+        request: http::Request<Body>,
+    ) -> Result<http::Response<Body>, Status> {
+        if self.guard.refuses(service, method) {
+            return Err(Status::unavailable(call::SHUTTING_DOWN));
+        }
+        match self.guard.run(service, method, async move { route.call(request).await }).await {
+            Ok(response) => Ok(response.map(|body| Body::new(Watched::new(path.to_owned(), body, &self.guard)))),
+            Err(Unanswered::Panicked { text }) => Err(Status::internal(text)),
+            Err(Unanswered::Ended) => Err(Status::unavailable(call::SHUTTING_DOWN)),
+        }
+    }
+}
+
+fn is_grpc(head: &HeaderMap) -> bool {
+    head.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+}
+
+fn missing(path: &str) -> Status {
+    Status::unimplemented(format!("there is no {path}"))
+}
+
+fn refuse(status: Status) -> http::Response<Body> {
+    status.into_http()
+}

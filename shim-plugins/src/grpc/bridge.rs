@@ -1,0 +1,116 @@
+//! A ttrpc method, called over gRPC.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::{Buf as _, BufMut as _, Bytes};
+use futures_util::future::BoxFuture;
+use http::HeaderMap;
+use protobuf::Message as _;
+use tonic::body::Body;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::server::{Grpc, UnaryService};
+use tonic::{Code, Status};
+use ttrpc::r#async::{MethodHandler as _, TtrpcContext};
+
+use super::MAX_MESSAGE;
+use crate::call::Guarded;
+
+/// A method, and what it is called.
+pub(super) struct Called {
+    pub(super) method: Guarded,
+    pub(super) request: ttrpc::Request,
+    pub(super) limit: Option<Duration>,
+}
+
+impl Called {
+    /// Answers a call.
+    pub(super) async fn answer<B>(self, request: http::Request<B>) -> http::Response<Body>
+    where
+        B: http_body::Body + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    {
+        let grpc = Grpc::new(Encoded).max_decoding_message_size(MAX_MESSAGE);
+        grpc.max_encoding_message_size(MAX_MESSAGE).unary(self, request).await
+    }
+}
+
+impl UnaryService<Bytes> for Called {
+    type Response = Bytes;
+    type Future = BoxFuture<'static, Result<tonic::Response<Bytes>, Status>>;
+
+    fn call(&mut self, request: tonic::Request<Bytes>) -> Self::Future {
+        let (metadata, _, payload) = request.into_parts();
+        let limit = self.limit.map_or(0, |limit| i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX));
+        let metadata = texts(&metadata.into_headers());
+        let context = TtrpcContext { metadata, timeout_nano: limit, ..Default::default() };
+        let mut request = std::mem::take(&mut self.request);
+        request.timeout_nano = limit;
+        request.payload = payload.into();
+        let method = self.method.clone();
+        Box::pin(async move {
+            let answer = method.handler(context, request).await;
+            let answer = answer.map_err(|error| Status::unknown(error.to_string()))?;
+            match answer.status.into_option() {
+                Some(status) if status.code() != ttrpc::Code::OK => Err(refusal(&status)),
+                Some(_) | None => Ok(tonic::Response::new(answer.payload.into())),
+            }
+        })
+    }
+}
+
+/// The codes are the same, and so is the message that carries the details.
+fn refusal(status: &ttrpc::Status) -> Status {
+    let details = if status.details.is_empty() { Vec::new() } else { status.write_to_bytes().unwrap_or_default() };
+    Status::with_details(Code::from_i32(status.code.value()), &status.message, details.into())
+}
+
+/// What the caller says beside the message, but for what is gRPC's own.
+fn texts(head: &HeaderMap) -> HashMap<String, Vec<String>> {
+    let mut texts: HashMap<_, Vec<_>> = HashMap::new();
+    for (name, value) in head {
+        let name = name.as_str();
+        let is_own = name.starts_with("grpc-") || ["content-type", "te", "user-agent"].contains(&name);
+        if let (false, Ok(value)) = (is_own || name.ends_with("-bin"), value.to_str()) {
+            texts.entry(name.to_owned()).or_default().push(value.to_owned());
+        }
+    }
+    texts
+}
+
+/// Messages that are encoded already.
+pub(crate) struct Encoded;
+
+impl Codec for Encoded {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Encoded {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, message: Bytes, into: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        into.put(message);
+        Ok(())
+    }
+}
+
+impl Decoder for Encoded {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(from.copy_to_bytes(from.remaining())))
+    }
+}

@@ -1,0 +1,221 @@
+//! The runtime: its store, and those who work on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use nri_api::{
+    Container, ContainerState, Domain, DomainError, Eviction, Handle, Inventory, KnownPod, Pod, PodState, Update,
+};
+use proptest::prelude::RngExt as _;
+use proptest::test_runner::TestRng;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+/// How likely it is that the runtime fails to do what plugins have agreed to.
+const FAILS: f64 = 0.1;
+/// How likely it is that something is left as it is for good.
+const STAYS: f64 = 0.01;
+
+#[derive(Default)]
+pub(super) struct Node {
+    store: Mutex<Store>,
+    serial: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Store {
+    pods: BTreeMap<String, KnownPod>,
+    containers: BTreeMap<String, Container>,
+}
+
+impl Node {
+    /// With so many containers that run, one of which has a variable of so many bytes.
+    pub(super) fn with(containers: usize, largest: usize) -> Self {
+        let node = Self::default();
+        let pod = node.next_pod();
+        node.put_pod(&pod, PodState::Running);
+        for number in 0..containers {
+            let value = "x".repeat(if number == containers / 2 { largest } else { 1000 });
+            node.put(&Container {
+                id: format!("c{number}"),
+                pod_id: pod.id.clone(),
+                state: ContainerState::Running,
+                env: vec![format!("VALUE={value}")],
+                ..Container::default()
+            });
+        }
+        node
+    }
+
+    pub(super) fn pods_so_far(&self) -> usize {
+        self.serial.load(Ordering::Relaxed)
+    }
+
+    fn next_pod(&self) -> Pod {
+        let id = format!("p{}", self.serial.fetch_add(1, Ordering::Relaxed));
+        Pod { name: id.clone(), id, ..Pod::default() }
+    }
+
+    fn put_pod(&self, pod: &Pod, state: PodState) {
+        self.store.lock().unwrap().pods.insert(pod.id.clone(), KnownPod { pod: pod.clone(), state });
+    }
+
+    fn put(&self, container: &Container) {
+        self.store.lock().unwrap().containers.insert(container.id.clone(), container.clone());
+    }
+
+    /// What is not in a plugin's books as it is here. What has stopped it may have seen, or not.
+    pub(super) fn differences(&self, books: &Value) -> Vec<String> {
+        let store = self.store.lock().unwrap();
+        let pods = store.pods.iter().map(|(id, known)| (&**id, if is_stopped(known) { "stopped" } else { "running" }));
+        let containers = store.containers.iter().map(|(id, container)| (&**id, word(container.state)));
+        let mut differences = difference(pods.collect(), &books["pods"]);
+        differences.extend(difference(containers.collect(), &books["containers"]));
+        differences
+    }
+}
+
+fn difference(here: BTreeMap<&str, &str>, books: &Value) -> Vec<String> {
+    let books = books.as_object().unwrap();
+    let ids: BTreeSet<&str> = here.keys().copied().chain(books.keys().map(String::as_str)).collect();
+    let differs = |id: &&str| match (here.get(id), books.get(*id).and_then(Value::as_str)) {
+        (Some(here), Some(there)) => *here != there,
+        (here, there) => here.is_some_and(|state| *state != "stopped") || there.is_some(),
+    };
+    ids.into_iter().filter(differs).map(|id| format!("{id}: {:?}, not {:?}", here.get(id), books.get(id))).collect()
+}
+
+fn is_stopped(known: &KnownPod) -> bool {
+    known.state != PodState::Running
+}
+
+fn word(state: ContainerState) -> &'static str {
+    match state {
+        ContainerState::Created => "created",
+        ContainerState::Running | ContainerState::Paused => "running",
+        ContainerState::Stopped => "stopped",
+        ContainerState::Unknown | ContainerState::Unnamed(_) => "unknown",
+    }
+}
+
+#[async_trait]
+impl Domain for Node {
+    async fn inventory(&self) -> Inventory {
+        let store = self.store.lock().unwrap();
+        let (pods, containers) = (store.pods.values().cloned(), store.containers.values().cloned());
+        Inventory { pods: pods.collect(), containers: containers.collect() }
+    }
+
+    async fn update(&self, _: Update) -> Result<(), DomainError> {
+        Ok(())
+    }
+
+    async fn evict(&self, _: Eviction) -> Result<(), DomainError> {
+        Ok(())
+    }
+}
+
+/// One of those who do something with pods all the time.
+pub(super) struct Worker {
+    handle: Handle,
+    node: Arc<Node>,
+    chance: TestRng,
+}
+
+impl Worker {
+    pub(super) fn new(handle: &Handle, node: &Arc<Node>, chance: TestRng) -> Self {
+        Self { handle: handle.clone(), node: Arc::clone(node), chance }
+    }
+
+    pub(super) async fn work_until(mut self, is_over: CancellationToken) -> Self {
+        while !is_over.is_cancelled() {
+            self.live().await;
+            // Where nobody is asked nothing waits.
+            tokio::task::yield_now().await;
+        }
+        self
+    }
+
+    /// A pod from its beginning to its end, unless something fails, or it stays.
+    async fn live(&mut self) {
+        let pod = self.node.next_pod();
+        let run = self.handle.run_pod(pod.clone()).await.unwrap();
+        if self.chance.random_bool(FAILS) {
+            return;
+        }
+        self.node.put_pod(&pod, PodState::Running);
+        run.commit();
+        let mut stay = self.chance.random_bool(STAYS);
+        for number in 0..self.chance.random_range(1..3) {
+            stay |= self.live_within(&pod, number).await;
+        }
+        if !stay {
+            self.end(&pod).await;
+        }
+    }
+
+    async fn end(&mut self, pod: &Pod) {
+        self.node.put_pod(pod, PodState::Stopped);
+        self.handle.stop_pod(pod.clone()).await.unwrap();
+        if self.chance.random_bool(STAYS) {
+            return;
+        }
+        self.handle.remove_pod(pod.clone()).await.unwrap();
+        self.node.store.lock().unwrap().pods.remove(&pod.id);
+    }
+
+    /// A container, likewise. Returns whether it stays.
+    async fn live_within(&mut self, pod: &Pod, number: usize) -> bool {
+        let (node, handle) = (Arc::clone(&self.node), self.handle.clone());
+        let mut container = Container {
+            id: format!("{}c{number}", pod.id),
+            pod_id: pod.id.clone(),
+            state: ContainerState::Created,
+            ..Container::default()
+        };
+        let creation = handle.create_container(pod.clone(), container.clone()).await.unwrap();
+        if self.chance.random_bool(FAILS) {
+            return false;
+        }
+        node.put(&container);
+        creation.created(container.clone()).await.unwrap();
+        if self.chance.random_bool(STAYS) {
+            return true;
+        }
+        let start = handle.start_container(pod.clone(), container.clone()).await.unwrap();
+        if self.chance.random_bool(FAILS) {
+            container.state = ContainerState::Stopped;
+            node.put(&container);
+            drop(start);
+        } else {
+            (container.state, container.started_at) = (ContainerState::Running, 1);
+            node.put(&container);
+            start.started(container.clone()).await.unwrap();
+            if self.chance.random_bool(STAYS) {
+                return true;
+            }
+            self.stop(pod, &mut container).await;
+        }
+        handle.remove_container(pod.clone(), container.clone()).await.unwrap();
+        node.store.lock().unwrap().containers.remove(&container.id);
+        false
+    }
+
+    /// It is stopped, or exits, or both, or is removed as it runs.
+    async fn stop(&mut self, pod: &Pod, container: &mut Container) {
+        let way = self.chance.random_range(0..4);
+        if way == 0 {
+            return;
+        }
+        container.state = ContainerState::Stopped;
+        self.node.put(container);
+        if way != 1 {
+            self.handle.container_exited(pod.clone(), container.clone());
+        }
+        if way != 2 {
+            self.handle.stop_container(pod.clone(), container.clone()).await.unwrap();
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! A runtime on our crates alone, with runc: plugins on Go's stub change its containers, and the changes are real.
+//!
+//! It takes root, runc and a static busybox; where these are not, it says so and passes, unless `NRI_REQUIRE_RUNC` is set.
+
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io, thread};
+
+use nri_tests::go;
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::time::{Duration, sleep, timeout};
+
+use crate::peer::PATIENCE;
+use crate::program::Program;
+use crate::sdk::examples::example;
+
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// What a runtime needs: a root file system, and a place for its socket.
+struct Host(tempfile::TempDir);
+
+impl Host {
+    /// Reports why there cannot be one.
+    fn new() -> Option<Self> {
+        let reason = match program("busybox") {
+            _ if !nix::unistd::geteuid().is_root() => "it takes root",
+            _ if program("runc").is_none() => "there is no runc, see scripts/setup",
+            None => "there is no busybox, see scripts/setup",
+            Some(busybox) => return Some(Self::with(&busybox)),
+        };
+        assert!(env::var_os("NRI_REQUIRE_RUNC").is_none(), "{reason}");
+        let _ = writeln!(io::stderr(), "skipped: {}: {reason}", thread::current().name().unwrap_or("a test"));
+        None
+    }
+
+    fn with(busybox: &Path) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let rootfs = directory.path().join("rootfs");
+        for folder in ["bin", "proc", "dev", "tmp", "data"] {
+            fs::create_dir_all(rootfs.join(folder)).unwrap();
+        }
+        fs::copy(busybox, rootfs.join("bin/busybox")).unwrap();
+        for applet in ["sh", "cat", "env", "sleep"] {
+            symlink("busybox", rootfs.join("bin").join(applet)).unwrap();
+        }
+        Self(directory)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Starts the runtime with a pod of containers, which it runs once a plugin has joined.
+    async fn start(&self, containers: Value) -> Program {
+        let pod = json!({"name": "mini", "namespace": "shop", "containers": containers});
+        fs::write(self.path("pod.json"), pod.to_string()).unwrap();
+        let mut command = Command::new(example("mini-runtime"));
+        command.arg(self.path("pod.json")).arg(self.path("rootfs")).arg("--socket").arg(self.path("nri.sock"));
+        // Plugins of this machine are none of ours.
+        command.arg("--plugins").arg(self.path("none")).args(["--wait", "1"]).env("TMPDIR", self.0.path());
+        let runtime = Program::start(command);
+        timeout(PATIENCE, async {
+            while !self.path("nri.sock").exists() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await
+        .expect("it does not listen");
+        runtime
+    }
+
+    fn plugin(&self, plugin: &Path, args: &[&str]) -> Program {
+        let mut command = Command::new(plugin);
+        command.arg("-socket").arg(self.path("nri.sock")).args(args);
+        Program::start(command)
+    }
+}
+
+/// Containers of a runtime that was killed, because a test failed, do not stay.
+impl Drop for Host {
+    fn drop(&mut self) {
+        let inside = |dir: &Path| fs::read_dir(dir).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+        let left: Vec<PathBuf> = inside(self.0.path()).filter(|dir| dir.join("state").exists()).collect();
+        for state in left.iter().map(|dir| dir.join("state")) {
+            for container in inside(&state) {
+                let mut command = std::process::Command::new("runc");
+                let id = container.file_name().unwrap_or_default();
+                _ = command.arg("--root").arg(&state).args(["delete", "--force"]).arg(id).status();
+            }
+        }
+        assert!(thread::panicking() || left.is_empty(), "something is left: {left:?}");
+    }
+}
+
+fn program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|dir| dir.join(name)).find(|program| program.is_file())
+}
+
+/// The next line with this in it.
+async fn line(program: &mut Program, key: &str, value: &str) -> Value {
+    loop {
+        let line = program.wrote().await.unwrap_or_else(|| panic!("it ended before it said {key} {value}"));
+        if line[key] == value {
+            return line;
+        }
+    }
+}
+
+/// What a container said, of all that the runtime wrote.
+fn said(lines: &[Value]) -> Vec<&str> {
+    lines.iter().filter_map(|line| line["said"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_go_plugin_changes_a_real_container_and_the_change_is_seen_inside() {
+    let Ok(stub) = go::program("stubplugin") else { return };
+    let Some(host) = Host::new() else { return };
+    fs::create_dir(host.path("from")).unwrap();
+    fs::write(host.path("from/file"), "mounted\n").unwrap();
+    let script = "echo NRI=$NRI GONE=$GONE; cat /data/file; ulimit -n; exit 3";
+    let container = json!({"name": "app", "args": ["sh", "-c", script], "env": ["GONE=1"]});
+    let mut runtime = host.start(json!([container])).await;
+    let mount = format!("mount=/data={}", host.path("from").display());
+    let changes = ["env=NRI=yes", "env=-GONE", &mount, "rlimit=RLIMIT_NOFILE=123", "annotation=color=red"];
+    let args: Vec<&str> = changes.iter().flat_map(|change| ["-adjust", change]).chain(["-show"]).collect();
+    let mut plugin = host.plugin(&stub, &args);
+
+    let lines = runtime.wrote_last().await;
+    assert_eq!(said(&lines), ["NRI=yes GONE=", "mounted", "123"]);
+    let ended = lines.iter().find(|line| line["state"] == "stopped").unwrap();
+    assert_eq!((&ended["exit_code"], &ended["reason"]), (&json!(3), &json!("Error")));
+    assert!(runtime.ended().await.unwrap().success());
+
+    let heard: Vec<Value> = plugin.wrote_last().await;
+    let events: Vec<&str> = heard.iter().filter_map(|line| line["heard"].as_str()).skip(2).collect();
+    let expected = [
+        "RunPodSandbox",
+        "CreateContainer",
+        "PostCreateContainer",
+        "StartContainer",
+        "StopContainer",
+        "StopPodSandbox",
+        "RemoveContainer",
+        "RemovePodSandbox",
+        "Shutdown",
+    ];
+    // That one which ends at once has started is told before its end, or not at all.
+    let must = |event: &&str| !matches!(*event, "PostStartContainer" | "Closed");
+    assert_eq!(events.into_iter().filter(must).collect::<Vec<_>>(), expected);
+    // What it changed is what it sees.
+    let start = heard.iter().find(|line| line["heard"] == "StartContainer").unwrap();
+    assert_eq!(start["annotations"], json!({"color": "red"}));
+    assert!(start["env"].as_array().unwrap().contains(&json!("NRI=yes")), "{start}");
+}
+
+#[tokio::test]
+async fn an_update_and_an_eviction_of_a_go_plugin_act_on_the_real_container() {
+    let Ok(stub) = go::program("stubplugin") else { return };
+    let Some(host) = Host::new() else { return };
+    let container = json!({"name": "app", "args": ["sleep", "600"], "memory_limit": 64 << 20});
+    let mut runtime = host.start(json!([container])).await;
+    let mut plugin = host.plugin(&stub, &[]);
+    let id = line(&mut runtime, "state", "created").await["container"].as_str().unwrap().to_owned();
+    line(&mut runtime, "state", "running").await;
+    let pod = id.strip_suffix("-app").unwrap();
+
+    plugin.obey(&format!("update {id} nobody")).await;
+    let answer = loop {
+        let line = plugin.wrote().await.unwrap();
+        if !line["updated"].is_null() {
+            break line;
+        }
+    };
+    assert_eq!(answer["failed"], json!(["nobody"]));
+    let shares = Path::new(CGROUPS).join(format!("cpu/{pod}/{id}/cpu.shares"));
+    if Path::new(CGROUPS).join("cpu").exists() {
+        assert_eq!(fs::read_to_string(&shares).unwrap().trim(), "123");
+        let limit = Path::new(CGROUPS).join(format!("memory/{pod}/{id}/memory.limit_in_bytes"));
+        assert_eq!(fs::read_to_string(limit).unwrap().trim(), (64 << 20).to_string());
+    } else {
+        let _ = writeln!(io::stderr(), "skipped: cgroups of version 1 are looked into, and this is version 2");
+    }
+
+    plugin.obey(&format!("evict {id}")).await;
+    let ended = line(&mut runtime, "state", "stopped").await;
+    assert_eq!((&ended["container"], &ended["exit_code"]), (&json!(id), &json!(137)));
+    line(&mut runtime, "state", "removed").await;
+    assert!(runtime.ended().await.unwrap().success());
+    assert!(!shares.exists(), "the cgroup is left");
+    line(&mut plugin, "heard", "RemovePodSandbox").await;
+}
+
+#[tokio::test]
+async fn a_container_that_a_go_plugin_refuses_is_not_made_and_nothing_is_left() {
+    let Ok(stub) = go::program("stubplugin") else { return };
+    let Some(host) = Host::new() else { return };
+    let containers = json!([{"name": "app", "args": ["sleep", "600"]}]);
+    let mut runtime = host.start(containers).await;
+    let mut plugin = host.plugin(&stub, &["-refuse", "CreateContainer"]);
+    let lines = runtime.wrote_last().await;
+    assert!(lines.iter().all(|line| line["state"] != "created"), "{lines:?}");
+    assert!(!runtime.ended().await.unwrap().success());
+    line(&mut plugin, "heard", "RemovePodSandbox").await;
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/containerd/nri/pkg/api"
+)
+
+// state is where a pod or container is in its life. Those that are absent have no entry.
+type state string
+
+const (
+	absent  state = "absent"
+	created state = "created"
+	running state = "running"
+	stopped state = "stopped"
+)
+
+// books are what a plugin knows. Handlers of different pods may be called at the same time.
+type books struct {
+	sync.Mutex
+	Synchronized bool             `json:"synchronized"`
+	Pods         map[string]state `json:"pods"`
+	Containers   map[string]state `json:"containers"`
+	// Wrong is what did not fit to what was known.
+	Wrong []string `json:"wrong"`
+	// Heard is how many events there were.
+	Heard int `json:"heard"`
+
+	podOf map[string]string
+	// lives are the events that each object was in.
+	lives map[string][]string
+}
+
+func newBooks() *books {
+	return &books{Pods: map[string]state{}, Containers: map[string]state{}, Wrong: []string{}, podOf: map[string]string{}, lives: map[string][]string{}}
+}
+
+func (b *books) write(out *json.Encoder) error {
+	b.Lock()
+	defer b.Unlock()
+	return out.Encode(b)
+}
+
+// open begins the books with what there is.
+func (b *books) open(pods []*api.PodSandbox, containers []*api.Container) {
+	b.Lock()
+	defer b.Unlock()
+	if b.Synchronized || b.Heard > 0 {
+		b.wrong("Synchronize comes after %d events", b.Heard)
+	}
+	b.Synchronized = true
+	for _, pod := range pods {
+		b.note(b.Pods, "Synchronize: pod", pod.GetId(), running, absent)
+	}
+	for _, container := range containers {
+		now, isKnown := map[api.ContainerState]state{
+			api.ContainerState_CONTAINER_CREATED: created,
+			api.ContainerState_CONTAINER_RUNNING: running,
+			api.ContainerState_CONTAINER_PAUSED:  running,
+		}[container.GetState()]
+		if !isKnown {
+			b.wrong("Synchronize: container %s is %s", container.GetId(), container.GetState())
+		}
+		if b.Pods[container.GetPodSandboxId()] != running {
+			b.wrong("Synchronize: container %s has no pod", container.GetId())
+		}
+		b.podOf[container.GetId()] = container.GetPodSandboxId()
+		b.note(b.Containers, "Synchronize: container", container.GetId(), now, absent)
+	}
+}
+
+// podIs takes note of a pod's new state, which can follow on these.
+func (b *books) podIs(event string, pod *api.PodSandbox, now state, before ...state) {
+	b.Lock()
+	defer b.Unlock()
+	b.heard(event)
+	if now == stopped {
+		for id, state := range b.Containers {
+			if state != stopped && b.podOf[id] == pod.GetId() {
+				b.wrong("%s: container %s of pod %s is %s", event, id, pod.GetId(), state)
+			}
+		}
+	}
+	b.note(b.Pods, event, pod.GetId(), now, before...)
+}
+
+// containerIs takes note of a container's new state, which can follow on these.
+func (b *books) containerIs(event string, container *api.Container, now state, before ...state) {
+	b.Lock()
+	defer b.Unlock()
+	b.heard(event)
+	b.podOf[container.GetId()] = container.GetPodSandboxId()
+	if now == created && b.Pods[container.GetPodSandboxId()] != running {
+		b.wrong("%s: the pod of container %s does not run", event, container.GetId())
+	}
+	b.note(b.Containers, event, container.GetId(), now, before...)
+	if now == absent {
+		delete(b.podOf, container.GetId())
+	}
+}
+
+func (b *books) note(all map[string]state, event, id string, now state, before ...state) {
+	was, isKnown := all[id]
+	if !isKnown {
+		was = absent
+	}
+	if !slices.Contains(before, was) {
+		b.wrong("%s: %s was %s after %v", event, id, was, b.lives[id])
+	}
+	b.lives[id] = append(b.lives[id], event)
+	if now == absent {
+		delete(all, id)
+		delete(b.lives, id)
+	} else {
+		all[id] = now
+	}
+}
+
+func (b *books) heard(event string) {
+	b.Heard++
+	if !b.Synchronized {
+		b.wrong("%s comes before Synchronize", event)
+	}
+}
+
+// wrong keeps the first few: one mistake has many followers.
+func (b *books) wrong(format string, args ...any) {
+	if len(b.Wrong) < 20 {
+		b.Wrong = append(b.Wrong, fmt.Sprintf(format, args...))
+	}
+}
