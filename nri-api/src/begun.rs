@@ -13,8 +13,10 @@ use crate::way::Way;
 /// A pod or container that is to be.
 pub(crate) struct Begun {
     way: Way,
-    /// There until it has succeeded or failed.
+    /// There while plugins are asked.
     operation: Option<Operation>,
+    /// Where it is while the runtime is at it, if it is about a container.
+    parked: Option<Parked>,
     pod: Arc<Pod>,
     /// Whether the pod is to be, too.
     with_pod: bool,
@@ -30,23 +32,36 @@ impl Begun {
         with_pod: bool,
         container: Option<String>,
     ) -> Self {
-        Self { way: way.clone(), operation: Some(operation), pod, with_pod, container }
+        Self { way: way.clone(), operation: Some(operation), parked: None, pod, with_pod, container }
     }
 
-    pub(crate) fn operation(&self) -> &Operation {
-        self.operation.as_ref().expect("it has not ended")
+    pub(crate) fn asks(&self) -> &Operation {
+        self.operation.as_ref().expect("plugins are being asked")
     }
 
-    /// It is now. What a joining plugin is shown says so before the operation ends.
-    pub(crate) fn succeeds(&mut self) {
-        let Some(operation) = self.operation.take() else { return };
+    /// Plugins let it be: from now on the runtime is at it, unless its pod has ended meanwhile.
+    pub(crate) fn is_let(&mut self) -> Result<(), Error> {
+        if let (Some(id), Some(operation)) = (&self.container, self.operation.take()) {
+            let parked = self.way.space.containers.park_creation(id, operation);
+            self.parked = Some(parked.map_err(|_operation| self.pod_ended(id))?);
+        }
+        Ok(())
+    }
+
+    fn pod_ended(&self, id: &str) -> Error {
+        Error::PodEnded { id: id.to_owned(), pod: self.pod.id.clone() }
+    }
+
+    /// It is now, unless its pod has ended meanwhile. What a joining plugin is shown says so before the operation ends.
+    pub(crate) fn succeeds(&mut self) -> Result<(), Error> {
+        let Some(operation) = self.operation() else {
+            return self.container.as_ref().map_or(Ok(()), |id| Err(self.pod_ended(id)));
+        };
         let space = &self.way.space;
         if self.with_pod {
             space.pods.created(&self.pod.id, State::Running);
         }
         if let Some(id) = &self.container {
-            space.enter_pod(&self.pod.id, State::Running);
-            space.belongs(id, &self.pod.id);
             space.containers.created(id, State::Created);
         }
         operation.commit();
@@ -54,16 +69,25 @@ impl Begun {
             // It may have exited already.
             self.way.tell_exit(Arc::clone(&self.pod), id);
         }
+        Ok(())
+    }
+
+    /// Its operation, unless it has ended.
+    fn operation(&mut self) -> Option<Operation> {
+        let (container, parked) = (&self.container, self.parked.take());
+        let parked =
+            || container.as_ref().zip(parked).and_then(|(id, at)| self.way.space.containers.take_parked(id, at));
+        self.operation.take().or_else(parked)
     }
 }
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        let Some(operation) = self.operation.take() else { return };
+        let Some(operation) = self.operation() else { return };
         // What is undone has its place in the queue before another one of the same id can be begun.
         drop(operation);
         if let Some(id) = &self.container {
-            self.way.space.containers.abandon(id);
+            self.way.space.abandon_container(id, &self.pod.id);
         }
         if self.with_pod {
             self.way.space.pods.abandon(&self.pod.id);
@@ -79,7 +103,8 @@ impl PodRun {
     /// The pod runs, and the domain's [inventory](crate::Domain::inventory) has it.
     pub fn commit(self) {
         if let Some(mut begun) = self.0 {
-            begun.succeeds();
+            // Only a container can come too late.
+            _ = begun.succeeds();
         }
     }
 }
@@ -184,14 +209,15 @@ impl Creation {
     ///
     /// # Errors
     ///
-    /// A plugin failed to hear that. The container is created all the same.
+    /// A plugin failed to hear that: the container is created all the same. Or [its pod has ended](Error::PodEnded) meanwhile: plugins were told that the container
+    /// has, too, and it is to be removed.
     pub fn created(self, container: Container) -> impl Future<Output = Result<(), Error>> + Send {
         let done = self.begun.map(|mut begun| {
-            begun.succeeds();
-            (begun.way.clone(), Arc::clone(&begun.pod))
+            let pod = Arc::clone(&begun.pod);
+            begun.succeeds().map(|()| (begun.way.clone(), pod))
         });
         async move {
-            let Some((way, pod)) = done else { return Ok(()) };
+            let Some((way, pod)) = done.transpose()? else { return Ok(()) };
             Box::pin(way.post(&pod, container, Deed::Create, Notice::PostCreate)).await
         }
     }

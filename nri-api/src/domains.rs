@@ -84,14 +84,16 @@ impl Domains {
     }
 
     /// Enters all that there is, before any plugin is told.
-    pub(crate) async fn fill(&self) {
+    /// The first namespace that does not say what it has is the error.
+    pub(crate) async fn fill(&self) -> Result<(), String> {
         for (space, inventory) in self.inventories(self.deadline()).await {
-            space.fill(inventory);
+            space.fill(inventory.ok_or_else(|| space.namespace.clone())?);
         }
+        Ok(())
     }
 
-    /// What each namespace has. One that does not say is reported, and has nothing.
-    async fn inventories(&self, until: Instant) -> Vec<(Arc<Space>, Inventory)> {
+    /// What each namespace has. One that does not say is reported.
+    async fn inventories(&self, until: Instant) -> Vec<(Arc<Space>, Option<Inventory>)> {
         let spaces = self.spaces();
         let asking = spaces.into_iter().map(|space| async move {
             let inventory = space.inventory(until).await;
@@ -154,14 +156,14 @@ impl Domains {
 }
 
 impl Space {
-    /// What there is; nothing if the domain does not say.
-    pub(crate) async fn inventory(&self, until: Instant) -> Inventory {
+    /// What there is. A domain that does not say is reported.
+    pub(crate) async fn inventory(&self, until: Instant) -> Option<Inventory> {
         match bounded(until, async { self.domain.inventory().await }).await {
-            Ok(inventory) => inventory,
+            Ok(inventory) => Some(inventory),
             Err(trouble) => {
                 let namespace = &self.namespace;
                 error!(namespace, error = &trouble as &dyn std::error::Error, "a domain does not say what there is");
-                Inventory::default()
+                None
             }
         }
     }
@@ -192,9 +194,11 @@ impl Space {
 
 #[async_trait]
 impl Source for Domains {
+    /// Whoever was shown a part of what there is would never hear of the rest: without all of it nobody is let in.
     async fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::default();
-        for (space, inventory) in self.inventories(self.shared_deadline()).await {
+        for (space, inventory) in self.inventories(self.deadline()).await {
+            let Some(inventory) = inventory else { return std::future::pending().await };
             let (pods, containers) = space.show(inventory);
             snapshot.pods.extend(pods);
             snapshot.containers.extend(containers);

@@ -46,7 +46,11 @@ impl Way {
         id: &str,
         words: Option<Container>,
     ) -> Result<(), RelayError> {
-        let exit = self.space.containers.look(id, |entry| entry.rest.exit.take()).flatten();
+        let take = |entry: &mut Entry<ContainerRest>| {
+            entry.rest.has_failed = false;
+            entry.rest.exit.take()
+        };
+        let exit = self.space.containers.look(id, take).flatten();
         let container = Container { state: ContainerState::Stopped, ..stopped(words, exit, id, pod) };
         let operation = self.begin(pod);
         let (stopped, told) = pending.make(operation.stop_container(container)).await;
@@ -82,10 +86,12 @@ impl Way {
         let mut words = Words::of_pod(self, pod, known);
         let mut of_containers = self.end_containers(&mut words, Goal::Stopped).await;
         let told = loop {
-            if goal == Goal::Removed && self.space.pods.read(&pod.id, |entry| entry.life.needs_stop()) == Some(false) {
-                of_containers = self.end_containers(&mut words, Goal::Removed).await;
-            }
             let Some((step, pending)) = self.space.pods.claim(&pod.id, goal).await else { break Ok(()) };
+            // From now on no container is created in it; those that are being, are not.
+            self.undo_creations(&pod.id).await;
+            let before = if step == Step::Remove { Goal::Removed } else { Goal::Stopped };
+            let ended = self.end_containers(&mut words, before).await;
+            of_containers = if goal == Goal::Stopped { of_containers.and(ended) } else { ended };
             let operation = self.begin(pod);
             if step == Step::Remove {
                 let (removed, _told) = pending.make(operation.notify(Notice::RemovePod)).await;
@@ -107,6 +113,16 @@ impl Way {
         };
         // Where there are no pods, the runtime asked for the container's end.
         if self.space.is_podless { of_containers.and(told) } else { told }
+    }
+
+    /// What is being created in a pod comes to nothing. Plugins that have seen it are told so before they are told of the pod's end.
+    async fn undo_creations(&self, pod: &str) {
+        for id in self.space.containers_of(pod) {
+            if let Some(operation) = self.space.containers.take_creation(&id).await {
+                drop(operation);
+                self.space.abandon_container(&id, pod);
+            }
+        }
     }
 
     /// Waits until what plugins were told of a pod's containers has ended.
@@ -138,16 +154,14 @@ impl Way {
 
     /// A start came to nothing: plugins are told that the container has stopped, in a task.
     pub(crate) fn start_failed(&self, pod: Arc<Pod>, id: String, run: Run) {
-        let way = Self { deadline: None, ..self.clone() };
-        self.node.spawn(async move {
-            if way.space.containers.read(&id, |entry| entry.life.runs(run)) != Some(true) {
-                return;
-            }
-            let words = Words::of_pod(&way, &pod, None).of(&id, false).await;
-            if let Err(error) = way.end_container(&pod, &id, words, Goal::Stopped).await {
-                report(&error, &id);
-            }
+        let is_noted = self.space.containers.look(&id, |entry| {
+            let is_last = entry.life.runs(run);
+            entry.rest.has_failed |= is_last;
+            is_last
         });
+        if is_noted == Some(true) {
+            self.tell_exit(pod, &id);
+        }
     }
 
     /// A container has exited: that is noted now, and told in a task. Whoever makes its Stop before that uses what is noted.
@@ -175,15 +189,23 @@ impl Way {
 
     /// Whether an exit was noted that plugins are yet to be told of.
     pub(crate) fn has_exited(&self, id: &str) -> bool {
-        let has_exited = |entry: &Entry<ContainerRest>| entry.life.needs_stop() && entry.rest.exit.is_some();
+        let has_exited = |entry: &Entry<ContainerRest>| {
+            entry.life.needs_stop() && (entry.rest.exit.is_some() || entry.rest.has_failed)
+        };
         self.space.containers.read(id, has_exited) == Some(true)
     }
 
     /// Tells plugins of an exit, as far as nobody else has.
     pub(crate) async fn end_exited(&self, pod: &Arc<Pod>, id: &str) {
-        let told = match self.space.is_podless {
-            true => self.end_pod(pod, None, Goal::Stopped).await,
-            false => self.end_container(pod, id, None, Goal::Stopped).await,
+        if !self.has_exited(id) {
+            return;
+        }
+        let told = if self.space.is_podless {
+            self.end_pod(pod, None, Goal::Stopped).await
+        } else {
+            let has_words = self.space.containers.read(id, |entry| entry.rest.exit.is_some()) == Some(true);
+            let words = Words::of_pod(self, pod, None).of(id, has_words).await;
+            self.end_container(pod, id, words, Goal::Stopped).await
         };
         if let Err(error) = told {
             report(&error, id);
@@ -213,7 +235,8 @@ impl<'a> Words<'a> {
     /// A container as the runtime knows it. The domain is asked once, and not for one whose exit says all.
     async fn of(&mut self, id: &str, has_exited: bool) -> Option<Container> {
         if !has_exited && !self.known.contains_key(id) && !std::mem::replace(&mut self.has_asked, true) {
-            let Inventory { pods: _, containers } = self.way.space.inventory(self.way.node.domains.deadline()).await;
+            let inventory = self.way.space.inventory(self.way.node.domains.deadline()).await;
+            let Inventory { pods: _, containers } = inventory.unwrap_or_default();
             let of_pod = containers.into_iter().filter(|container| self.way.space.pod_of(container) == self.pod.id);
             self.known.extend(of_pod.map(|container| (container.id.clone(), container)));
         }

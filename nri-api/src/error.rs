@@ -57,6 +57,22 @@ pub enum Error {
         /// Its id.
         id: String,
     },
+    /// Its pod has ended, or ends.
+    #[error("container {id} cannot be: pod {pod} has ended")]
+    PodEnded {
+        /// The id of the container.
+        id: String,
+        /// The id of the pod.
+        pod: String,
+    },
+    /// It was removed a while ago.
+    #[error("{kind} {id} was removed")]
+    Removed {
+        /// What.
+        kind: Kind,
+        /// Its id.
+        id: String,
+    },
     /// Plugins do not let it be, or could not be asked.
     #[error(transparent)]
     Relay(RelayError),
@@ -110,6 +126,9 @@ pub enum StartError {
     /// The socket cannot be made.
     #[error("could not listen for plugins")]
     Listen(#[from] BindError),
+    /// A domain does not say what there is.
+    #[error("the domain of namespace {0} does not say what there is")]
+    Domain(String),
     /// It was started before, or is being started.
     #[error("NRI was started already")]
     Twice,

@@ -11,7 +11,7 @@ use crate::begun::{Begun, ContainerUpdate, Creation, PodRun, PodUpdate, Start, S
 use crate::error::{Error, Kind};
 use crate::life::{Goal, Run, State};
 use crate::node::Asked;
-use crate::space::{ContainerRest, PodRest, state_of};
+use crate::space::{ContainerRest, PodRest, Presence, state_of};
 use crate::stage::EarlyExit;
 use crate::way::Way;
 
@@ -72,7 +72,7 @@ impl Handle {
         let refused = |refusal| Error::refused(refusal, Kind::Pod, &pod.id);
         way.space.pods.begin(&pod.id, PodRest::new()).map_err(refused)?;
         let begun = Begun::new(way, way.begin(&pod), Arc::clone(&pod), true, None);
-        begun.operation().notify(Notice::RunPod).await?;
+        begun.asks().notify(Notice::RunPod).await?;
         Ok(PodRun(Some(begun)))
     }
 
@@ -89,9 +89,9 @@ impl Handle {
     ) -> Result<PodUpdate, Error> {
         let Some(way) = self.way()? else { return Ok(PodUpdate(None)) };
         let pod = Arc::new(pod);
+        way.space.enter_pod(&pod.id, State::Running);
         let operation = way.begin(&pod);
         operation.notify(Notice::UpdatePod { overhead, resources }).await?;
-        way.space.enter_pod(&pod.id, State::Running);
         let mut underway = Underway::new(way, pod, None);
         underway.begins(operation);
         Ok(PodUpdate(Some(underway)))
@@ -226,22 +226,25 @@ impl Way {
     /// Begins to create a container, with its pod if that is to be, too.
     pub(crate) async fn create(&self, pod: Arc<Pod>, container: Container, with_pod: bool) -> Result<Creation, Error> {
         let id = container.id.clone();
-        let rest = ContainerRest { pod: pod.id.clone(), exit: None };
+        let rest = ContainerRest { pod: pod.id.clone(), ..ContainerRest::default() };
         let refused = |refusal| Error::refused(refusal, Kind::Container, &id);
         self.space.containers.begin(&id, rest).map_err(refused)?;
         if with_pod && let Err(refusal) = self.space.pods.begin(&pod.id, PodRest::new()) {
             self.space.containers.abandon(&id);
             return Err(Error::refused(refusal, Kind::Pod, &pod.id));
         }
-        let begun = Begun::new(self, self.begin(&pod), Arc::clone(&pod), with_pod, Some(id));
-        if with_pod {
-            begun.operation().notify(Notice::RunPod).await?;
+        let mut begun = Begun::new(self, self.begin(&pod), Arc::clone(&pod), with_pod, Some(id));
+        if !self.space.may_belong(&container.id, &pod.id) {
+            return Err(Error::PodEnded { id: container.id, pod: pod.id.clone() });
         }
-        let MergedCreate { adjustment, updates, evictions, owners } =
-            begun.operation().create_container(container).await?;
+        if with_pod {
+            begun.asks().notify(Notice::RunPod).await?;
+        }
+        let MergedCreate { adjustment, updates, evictions, owners } = begun.asks().create_container(container).await?;
         let asked = Asked { event: Event::CreateContainer, pod };
         self.node.evict(Some(Arc::clone(&self.space)), evictions, Some(asked.clone()));
         self.node.update(&self.space, asked, updates, &owners).await;
+        begun.is_let()?;
         Ok(Creation { begun: Some(begun), adjustment, owners })
     }
 
@@ -255,6 +258,20 @@ impl Way {
         self.space.containers.look(&id, |entry| entry.life.start_asked(run));
         starting.underway.begins(operation);
         Ok(Start(Some(starting)))
+    }
+
+    /// Enters a container that nobody knows of, unless it was known.
+    fn know(&self, id: &str, pod: &str, state: State) -> Result<(), Error> {
+        let (kind, id_of) = (Kind::Container, || id.to_owned());
+        match self.space.containers.read(id, |entry| entry.life.is_creating()) {
+            Some(true) => Err(Error::BeingCreated { kind, id: id_of() }),
+            Some(false) => Ok(()),
+            None if self.space.presence(id) == Presence::Over => Err(Error::Removed { kind, id: id_of() }),
+            None => {
+                self.space.enter_container(id, pod, state);
+                Ok(())
+            }
+        }
     }
 
     /// Plugins know nothing of it that could end: it is not there, or not yet.
@@ -271,15 +288,20 @@ impl Way {
 
     /// Begins a run of a container. One that nobody knows of is entered. Of an exit of the run before plugins are told first.
     async fn begin_run(&self, id: &str, pod: &Arc<Pod>) -> Result<Run, Error> {
-        if self.has_exited(id) {
-            let (ending, pod, id) = (Self { deadline: None, ..self.clone() }, Arc::clone(pod), id.to_owned());
-            self.finish(async move { ending.end_exited(&pod, &id).await }).await;
-        }
+        self.catch_up_with_exit(id, pod).await;
         loop {
             match self.space.containers.start(id).await {
                 Some(begun) => return begun.map_err(|refusal| Error::refused(refusal, Kind::Container, id)),
-                None => self.space.enter_container(id, &pod.id, State::Created),
+                None => self.know(id, &pod.id, State::Created)?,
             }
+        }
+    }
+
+    /// Tells plugins of an exit that was noted, also if nobody waits for that any more.
+    pub(crate) async fn catch_up_with_exit(&self, id: &str, pod: &Arc<Pod>) {
+        if self.has_exited(id) {
+            let (ending, pod, id) = (Self { deadline: None, ..self.clone() }, Arc::clone(pod), id.to_owned());
+            self.finish(async move { ending.end_exited(&pod, &id).await }).await;
         }
     }
 
@@ -289,11 +311,11 @@ impl Way {
         container: Container,
         resources: Option<Resources>,
     ) -> Result<ContainerUpdate, Error> {
-        let (id, state) = (container.id.clone(), state_of(container.state));
+        let id = container.id.clone();
+        self.know(&id, &pod.id, state_of(container.state))?;
         let operation = self.begin(&pod);
         let merged = operation.update_container(container, resources.clone()).await?;
         let MergedUpdate { own, others, evictions, owners } = merged;
-        self.space.enter_container(&id, &pod.id, state);
         let mut underway = Underway::new(self, Arc::clone(&pod), Some(id));
         underway.begins(operation);
         let asked = Asked { event: Event::UpdateContainer, pod };

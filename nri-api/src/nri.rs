@@ -92,7 +92,7 @@ impl Nri {
     pub async fn start(&self) -> Result<(), StartError> {
         let Some(node) = &self.node else { return Ok(()) };
         let starting = node.stages.start()?;
-        node.domains.fill().await;
+        node.domains.fill().await.map_err(StartError::Domain)?;
         match Box::pin(node.adaptation.launch()).await {
             // A start that came to nothing has done it.
             Ok(()) | Err(LaunchError::Twice) => {}

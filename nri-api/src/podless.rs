@@ -55,11 +55,13 @@ impl PodlessHandle {
     pub async fn start_container(&self, container: Container) -> Result<Start, Error> {
         let Some(way) = self.handle.way()? else { return Ok(Start(None)) };
         let (pod, container) = self.with_pod(container);
+        let pod = Arc::new(pod);
+        way.catch_up_with_exit(&container.id, &pod).await;
         // One that is started again has its pod again, so that the pod's end is told again.
         if let Some(Ok(run)) = way.space.pods.start(&pod.id).await {
             way.space.pods.look(&pod.id, |entry| entry.life.start_asked(run));
         }
-        Box::pin(way.start(Arc::new(pod), container)).await
+        Box::pin(way.start(pod, container)).await
     }
 
     /// As [`Handle::update_container`].

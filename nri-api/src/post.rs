@@ -66,10 +66,12 @@ impl Handle {
 impl Creation {
     /// The container was created, and the domain's [inventory](crate::Domain::inventory) has it. Plugins are told by
     /// [`Handle::post_create_container`].
-    pub fn commit(self) {
-        if let Some(mut begun) = self.begun {
-            begun.succeeds();
-        }
+    ///
+    /// # Errors
+    ///
+    /// [Its pod has ended](Error::PodEnded) meanwhile.
+    pub fn commit(self) -> Result<(), Error> {
+        self.begun.map_or(Ok(()), |mut begun| begun.succeeds())
     }
 }
 

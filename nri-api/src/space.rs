@@ -23,6 +23,8 @@ pub(crate) struct ContainerRest {
     pub(crate) pod: String,
     /// It has exited, and this was said of it. Whoever makes its Stop uses that.
     pub(crate) exit: Option<Box<Container>>,
+    /// A start of it came to nothing, and plugins are yet to be told that it has stopped.
+    pub(crate) has_failed: bool,
 }
 
 /// A namespace.
@@ -70,19 +72,39 @@ impl Space {
     /// Enters a container that there is, unless it is known. So is its pod.
     pub(crate) fn enter_container(&self, id: &str, pod: &str, state: State) {
         self.enter_pod(pod, if state == State::Stopped { State::Stopped } else { State::Running });
-        if self.containers.enter(id, state, || ContainerRest { pod: pod.to_owned(), exit: None }) {
+        if self.containers.enter(id, state, || ContainerRest { pod: pod.to_owned(), ..ContainerRest::default() }) {
             self.belongs(id, pod);
         }
     }
 
     /// A container is one of a pod.
-    pub(crate) fn belongs(&self, id: &str, pod: &str) {
+    fn belongs(&self, id: &str, pod: &str) {
         self.pods.look(pod, |entry| entry.rest.push(id.to_owned()));
+    }
+
+    /// A container is to be created in a pod, which is entered unless it is known. False if the pod has ended, or ends.
+    pub(crate) fn may_belong(&self, id: &str, pod: &str) -> bool {
+        self.enter_pod(pod, State::Running);
+        let belongs = self.pods.look(pod, |entry| {
+            let goes_on = entry.life.is_creating() || entry.life.needs_stop();
+            if goes_on {
+                entry.rest.push(id.to_owned());
+            }
+            goes_on
+        });
+        belongs == Some(true)
+    }
+
+    /// A container was not created.
+    pub(crate) fn abandon_container(&self, id: &str, pod: &str) {
+        if self.containers.abandon(id) {
+            self.pods.look(pod, |entry| entry.rest.retain(|other| other != id));
+        }
     }
 
     /// A container was removed, and plugins were told so.
     pub(crate) fn container_removed(&self, id: &str) {
-        let Some((id, ContainerRest { pod, exit: _ })) = self.containers.removed(id) else { return };
+        let Some((id, ContainerRest { pod, .. })) = self.containers.removed(id) else { return };
         self.pods.look(&pod, |entry| entry.rest.retain(|other| *other != id));
         let mut gone = self.gone();
         if gone.len() == REMEMBERED {

@@ -152,9 +152,37 @@ impl<T> Table<T> {
         self.look(id, |entry| entry.life.created(state));
     }
 
-    /// It was not created.
-    pub(crate) fn abandon(&self, id: &str) {
-        self.entries.remove_if(id, |_, entry| entry.life.is_creating());
+    /// It was not created. False if it is not being created.
+    pub(crate) fn abandon(&self, id: &str) -> bool {
+        let was_creating = self.entries.remove_if(id, |_, entry| entry.life.is_creating()).is_some();
+        self.asked.notify_waiters();
+        was_creating
+    }
+
+    /// Plugins let it be created, and the runtime is at it. Gives the operation back if that has come to nothing already.
+    pub(crate) fn park_creation(&self, id: &str, operation: Operation) -> Result<Parked, Operation> {
+        let parked = Parked(self.n_parked.fetch_add(1, Ordering::Relaxed));
+        let mut operation = Some(operation);
+        self.look(id, |entry| {
+            if entry.life.is_creating() {
+                entry.open.extend(operation.take().map(|operation| (parked, operation)));
+            }
+        });
+        self.asked.notify_waiters();
+        operation.map_or(Ok(parked), Err)
+    }
+
+    /// Takes what is being created from the runtime that is at it. While plugins are being asked about it, that is waited for: they have their limits.
+    pub(crate) async fn take_creation(&self, id: &str) -> Option<Operation> {
+        let take = |entry: &mut Entry<T>| match (entry.life.is_creating(), entry.open.pop()) {
+            (true, None) => None,
+            (true, Some((_, operation))) => Some(Some(operation)),
+            (false, open) => {
+                entry.open.extend(open);
+                Some(None)
+            }
+        };
+        self.settle(id, take).await.flatten()
     }
 
     /// Its Remove was told.

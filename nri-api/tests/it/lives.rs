@@ -276,3 +276,72 @@ async fn u29_n02_every_plugin_hears_of_a_stop_although_one_fails_and_the_error_i
     rig.remove("p", "c").await;
     assert_eq!(last.heard(), ["StopContainer c", "RemoveContainer c"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_being_created_in_a_pod_that_ends_comes_to_nothing_before_the_pod_does() {
+    let rig = Rig::new().await;
+    rig.handle.run_pod(pod("p")).await.unwrap().commit();
+    let creation = rig.handle.create_container(pod("p"), container("p", "c")).await.unwrap();
+    rig.plugin.news();
+    rig.handle.remove_pod(pod("p")).await.unwrap();
+    let expected = ["StopContainer c", "RemoveContainer c", "StopPodSandbox p", "RemovePodSandbox p"];
+    assert_eq!(rig.plugin.news(), expected);
+    let late = creation.created(container("p", "c")).await.unwrap_err();
+    assert_eq!(late.to_string(), "container c cannot be: pod p has ended");
+    assert_eq!(rig.plugin.news(), [""; 0]);
+    assert_eq!((rig.handle.pod_state("p"), rig.handle.container_state("c")), (None, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_plugins_are_asked_about_a_container_its_pod_does_not_end() {
+    let rig = Rig::new().await;
+    rig.handle.run_pod(pod("p")).await.unwrap().commit();
+    rig.plugin.news();
+    rig.plugin.take(crate::rig::SECOND);
+    let create = rig.handle.create_container(pod("p"), container("p", "c"));
+    let stop = async {
+        tokio::task::yield_now().await;
+        rig.handle.stop_pod(pod("p")).await
+    };
+    let (created, stopped) = tokio::join!(create, stop);
+    stopped.unwrap();
+    let late = created.unwrap().created(container("p", "c")).await;
+    assert!(matches!(late, Err(Error::PodEnded { .. })));
+    let expected = ["CreateContainer c", "StopContainer c", "RemoveContainer c", "StopPodSandbox p"];
+    assert_eq!(rig.plugin.news(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_created_in_a_pod_that_has_stopped() {
+    let rig = Rig::new().await;
+    rig.handle.run_pod(pod("p")).await.unwrap().commit();
+    rig.handle.stop_pod(pod("p")).await.unwrap();
+    let refused = rig.handle.create_container(pod("p"), container("p", "c")).await.err();
+    assert!(matches!(refused, Some(Error::PodEnded { .. })));
+    rig.plugin.news();
+    rig.handle.remove_pod(pod("p")).await.unwrap();
+    assert_eq!(rig.plugin.news(), ["RemovePodSandbox p"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_removed_is_not_updated_and_does_not_come_back() {
+    let rig = Rig::new().await;
+    rig.running("p", "c").await;
+    rig.remove("p", "c").await;
+    rig.plugin.news();
+    let update = rig.handle.update_container(pod("p"), container("p", "c"), None).await.err();
+    assert_eq!(update.unwrap().to_string(), "container c was removed");
+    assert_eq!(rig.plugin.news(), [""; 0]);
+    assert_eq!(rig.handle.container_state("c"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_failed_and_is_tried_again_at_once_stops_in_between() {
+    let rig = Rig::new().await;
+    rig.create("p", "c").await;
+    rig.plugin.news();
+    drop(rig.handle.start_container(pod("p"), container("p", "c")).await.unwrap());
+    rig.handle.start_container(pod("p"), container("p", "c")).await.unwrap().commit();
+    assert_eq!(rig.plugin.news(), ["StartContainer c", "StopContainer c", "StartContainer c"]);
+    assert_eq!(rig.handle.container_state("c"), Some(State::Running));
+}

@@ -26,12 +26,12 @@ async fn nri_is_ready_when_all_required_plugins_are_there() {
 async fn a_reloaded_policy_holds_for_the_next_create() {
     let rig = Rig::new().await;
     let create = |id: &'static str| rig.handle.create_container(pod("p"), container("p", id));
-    create("c1").await.unwrap().commit();
+    create("c1").await.unwrap().commit().unwrap();
     assert!(rig.nri.reload(&requiring("guard")).is_empty());
     let error = create("c2").await.err().unwrap();
     assert_eq!(error.to_string(), "plugin guard failed to handle CreateContainer request");
     assert_eq!(rig.nri.reload(&Config { max_plugins: 1, ..config() }), ["max_plugins"]);
-    create("c2").await.unwrap().commit();
+    create("c2").await.unwrap().commit().unwrap();
 }
 
 #[tokio::test(start_paused = true)]

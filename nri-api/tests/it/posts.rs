@@ -11,7 +11,7 @@ async fn what_was_committed_is_told_when_the_runtime_says_so() {
     handle.run_pod(pod("p")).await.unwrap().commit();
     handle.update_pod(pod("p"), None, None).await.unwrap().commit();
     handle.post_update_pod(pod("p")).await.unwrap();
-    handle.create_container(pod("p"), c.clone()).await.unwrap().commit();
+    handle.create_container(pod("p"), c.clone()).await.unwrap().commit().unwrap();
     handle.post_create_container(pod("p"), c.clone()).await.unwrap();
     handle.start_container(pod("p"), c.clone()).await.unwrap().commit();
     handle.post_start_container(pod("p"), c.clone()).await.unwrap();

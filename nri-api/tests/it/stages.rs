@@ -89,25 +89,6 @@ async fn a_start_that_fails_may_be_tried_again() {
     assert!(matches!(handle.run_pod(pod("p")).await, Err(Error::NotStarted)));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_domain_that_hangs_or_panics_at_the_start_keeps_no_other_from_being_known() {
-    for manner in [Manner::Hangs, Manner::Panics] {
-        let (bad, good) = (FakeDomain::new(), FakeDomain::new());
-        bad.behave(manner);
-        good.put_pod(pod("p"));
-        good.put(running("p", "c"));
-        let nri = Nri::new(config());
-        let _bad = nri.register("bad", bad.clone()).unwrap();
-        let handle = nri.register("good", good).unwrap();
-        nri.start().await.unwrap();
-        assert_eq!(handle.container_state("c"), Some(State::Running));
-        let plugin = Recorder::new();
-        nri.admit("10-books".parse().unwrap(), plugin.clone()).await.unwrap();
-        assert_eq!(plugin.shown()[0].containers.len(), 1, "the others are shown");
-        nri.stop().await;
-    }
-}
-
 /// Outside a Tokio runtime: nothing is made that would need one.
 #[test]
 fn disabled_nothing_is_made_and_plugins_want_nothing() {
@@ -174,4 +155,22 @@ async fn a_callers_deadline_ends_its_waiting_and_nothing_else() {
     let expected = ["StopContainer c", "RemoveContainer c", "StopPodSandbox p", "RemovePodSandbox p"];
     assert_eq!(rig.plugin.heard(), expected);
     assert_eq!((rig.handle.container_state("c"), rig.handle.pod_state("p")), (None, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_domain_that_does_not_say_what_there_is_fails_the_start_which_may_be_tried_again() {
+    for manner in [Manner::Hangs, Manner::Panics] {
+        let (bad, good) = (FakeDomain::new(), FakeDomain::new());
+        bad.behave(manner);
+        bad.put_pod(pod("p"));
+        let nri = Nri::new(config());
+        let handle = nri.register("bad", bad.clone()).unwrap();
+        let _good = nri.register("good", good).unwrap();
+        let error = nri.start().await.unwrap_err();
+        assert_eq!(error.to_string(), "the domain of namespace bad does not say what there is");
+        bad.behave(Manner::Well);
+        nri.start().await.unwrap();
+        assert_eq!(handle.pod_state("p"), Some(State::Running));
+        nri.stop().await;
+    }
 }

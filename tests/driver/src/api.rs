@@ -94,7 +94,7 @@ pub(crate) async fn perform(handle: Handle, store: &Store, pod: Pod, act: Act) -
             let mut creation = handle.create_container(pod, container.clone()).await?;
             store.put(Container { state: ContainerState::Created, ..container });
             let (adjustment, owners) = (creation.take_adjustment(), creation.owners().clone());
-            creation.commit();
+            creation.commit()?;
             let merged = MergedCreate { adjustment, updates: Vec::new(), evictions: Vec::new(), owners };
             Ok(Answer::Created(Box::new(merged)))
         }

@@ -88,10 +88,10 @@ fn a_line_that_cannot_be_read_is_answered_by_its_id() {
 }
 
 #[test]
-fn what_there_is_not_yet_is_refused() {
+fn what_there_is_not_is_refused() {
     let mut driver = Driver::start();
     let mut error = |line: Value| driver.ask(&line)["error"].as_str().unwrap_or("none").to_owned();
-    assert_eq!(error(json!({"cmd": "start", "layer": "api"})), "layer \"api\" is not there yet");
+    assert_eq!(error(json!({"cmd": "start", "layer": "cri"})), "unknown layer \"cri\"");
     assert_eq!(error(json!({"cmd": "start", "builtin": 1})), "built-in plugins answer with the payloads");
     assert_eq!(error(json!({"cmd": "profile", "kind": "cpu", "action": "start"})), "this driver takes no profiles");
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
+mod api;
 mod benchmarks;
 mod driver;
 mod errors;
