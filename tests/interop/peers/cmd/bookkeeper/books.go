@@ -49,9 +49,12 @@ func (b *books) write(out *json.Encoder) error {
 func (b *books) open(pods []*api.PodSandbox, containers []*api.Container) {
 	b.Lock()
 	defer b.Unlock()
-	if b.Synchronized || b.Heard > 0 {
+	if b.Heard > 0 && !b.Synchronized {
 		b.wrong("Synchronize comes after %d events", b.Heard)
 	}
+	// A plugin for which more happened than is kept while it joined begins anew.
+	b.Pods, b.Containers = map[string]state{}, map[string]state{}
+	b.podOf, b.lives = map[string]string{}, map[string][]string{}
 	b.Synchronized = true
 	for _, pod := range pods {
 		b.note(b.Pods, "Synchronize: pod", pod.GetId(), running, absent)
