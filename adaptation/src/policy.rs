@@ -9,7 +9,9 @@
 //! 5. the default, [`Policy::default`].
 //!
 //! Whether a plugin is [required](Policy::required) is the operator's word alone. One that is required fails requests,
-//! whatever else is said: what an operator requires does not slide to being skipped.
+//! whatever else is said: what an operator requires does not slide to being skipped. The one exception is a plugin on trial
+//! ([`Mode::Shadow`]), which is required by nobody; who means that says both in one table, and in two tables it is a
+//! [contradiction](Policies::contradictions), with which no file is taken.
 //!
 //! ```
 //! use nri_adaptation::policy::{Declared, OnTimeout, Origin, Policies, Rules};
@@ -28,6 +30,7 @@
 mod allowed;
 mod axes;
 mod choices;
+mod contradiction;
 mod effective;
 mod exemptions;
 mod namespaces;
@@ -42,6 +45,7 @@ use nri_proto::PluginId;
 pub use self::allowed::{Allowed, Changes, NotAllowed};
 pub use self::axes::{Origins, Policy, Rules};
 pub use self::choices::{Concurrency, Declarations, Mode, OnTimeout};
+pub use self::contradiction::{Contradiction, Obstacle, Word};
 pub use self::effective::{Effective, Origin};
 pub(crate) use self::exemptions::annotation;
 pub use self::exemptions::{BadAnnotation, Exemptions};

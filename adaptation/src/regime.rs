@@ -1,5 +1,7 @@
 //! What the operator says, as it is at one moment.
 
+use tracing::warn;
+
 use crate::config::{Config, DefaultValidator};
 use crate::policy::Policies;
 use crate::requirements::Requirements;
@@ -15,6 +17,9 @@ pub(crate) struct Regime {
 
 impl Regime {
     pub(crate) fn new(number: u64, config: &Config) -> Self {
+        for contradiction in config.policies.contradictions() {
+            warn!(%contradiction, "what is demanded of a plugin does not hold");
+        }
         Self {
             number,
             policies: config.policies.clone(),

@@ -1,6 +1,6 @@
 //! Which plugins must be there for a pod, as the operator says.
 
-use nri_proto::{PluginId, Pod};
+use nri_proto::Pod;
 
 use crate::config::Config;
 use crate::policy::{Exemptions, Mode, Namespaces, PluginKey, Policies};
@@ -72,19 +72,14 @@ impl Requirements {
 
 fn demands<'p>(policies: &'p Policies, keys: impl Iterator<Item = &'p PluginKey>) -> Vec<Demand> {
     let demand = |key: &PluginKey| {
-        let said = [policies.plugins.get(key), name_of(key).and_then(|name| policies.plugins.get(&name))];
-        let said = || said.into_iter().flatten().chain([&policies.defaults]);
+        let layers = policies.layers(key);
+        let said = || layers.iter().map(|layer| layer.rules);
         // One on trial holds nobody up.
         let is_on_trial = said().find_map(|rules| rules.mode) == Some(Mode::Shadow);
         let namespaces = said().find_map(|rules| rules.namespaces.clone()).unwrap_or_else(Namespaces::all);
         (!is_on_trial).then(|| Demand { key: key.clone(), namespaces })
     };
     keys.filter_map(demand).collect()
-}
-
-/// The name of a plugin that is given by index and name: what is said about it holds, too.
-fn name_of(key: &PluginKey) -> Option<PluginKey> {
-    key.as_str().parse::<PluginId>().ok().map(|id| PluginKey::of_name(&id))
 }
 
 fn first_missing<'d>(demands: &'d [Demand], pod: &Pod, is_there: impl Fn(&PluginKey) -> bool) -> Option<&'d PluginKey> {

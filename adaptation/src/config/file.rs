@@ -9,7 +9,7 @@ use toml::{Table, Value};
 use super::lines::Lines;
 use super::upstream::{Dialect, REQUEST_TIMEOUT, Upstream};
 use super::{Config, ConfigError, DefaultValidator, containerd, crio};
-use crate::policy::{PluginKey, Policies, Rules};
+use crate::policy::{Contradiction, PluginKey, Policies, Rules};
 use crate::settings::{Fault, Place, Problem, Section};
 
 impl Config {
@@ -203,6 +203,9 @@ impl Policies {
                     Err(error) => section.report_all(Fault::NoPlugin(error)),
                 }
             });
+        }
+        for Contradiction { demand, obstacle, reason } in policies.contradictions() {
+            section.report_deeper(&obstacle.keys(), &demand.keys(), |demand| Fault::Undoes { demand, reason });
         }
         policies
     }

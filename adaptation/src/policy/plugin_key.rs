@@ -47,6 +47,14 @@ impl PluginKey {
         Self(Kind::Name(id.name().to_owned()))
     }
 
+    /// All plugins of the same name, for one that is given by index and name: what is said about them holds for it, too.
+    pub(crate) fn name(&self) -> Option<Self> {
+        match &self.0 {
+            Kind::Id(id) => Some(Self::of_name(id)),
+            Kind::Name(_) => None,
+        }
+    }
+
     /// Says whether a plugin is meant.
     #[must_use]
     pub fn matches(&self, id: &PluginId) -> bool {

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::policy::PluginKeyError;
+use crate::policy::{Obstacle, PluginKeyError};
 
 /// One thing that is wrong in a configuration. It reads as one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +44,13 @@ pub enum Fault {
         /// The other key.
         other: String,
     },
+    /// It takes back what another key demands of the same plugin.
+    Undoes {
+        /// The other key.
+        demand: String,
+        /// Why that takes it back.
+        reason: Obstacle,
+    },
     /// The name of a table should be that of a plugin, and cannot be.
     NoPlugin(PluginKeyError),
     /// Plugins that have no name cannot be required, as validators or at all: nobody could tell that one is absent.
@@ -64,6 +71,7 @@ impl Display for Problem {
             Fault::Value { found, expected } => write!(f, "{place} is {found}, but must be {expected}"),
             Fault::Misplaced { home } => write!(f, "nobody reads {place}, it belongs in [{home}]"),
             Fault::Contradicts { other } => write!(f, "{place} says something else than {other}"),
+            Fault::Undoes { demand, reason } => reason.tell(f, place, demand),
             Fault::NoPlugin(error) => write!(f, "{place} is about no plugin: {error}"),
             Fault::Nameless => write!(f, "{place} names nobody: require plugins in tables of their own"),
         }

@@ -70,6 +70,13 @@ impl<'a> Section<'a> {
         self.problems.push((self.place.of(key), fault));
     }
 
+    /// Reports something about what lies deeper in this table, and what that has to do with what lies at `other`.
+    pub(crate) fn report_deeper(&mut self, keys: &[&str], other: &[&str], fault: impl FnOnce(String) -> Fault) {
+        let place = |keys: &[&str]| keys.iter().fold(self.place.clone(), |place, key| place.of(key));
+        let fault = fault(place(other).to_string());
+        self.problems.push((place(keys), fault));
+    }
+
     /// Reports something about this table.
     pub(crate) fn report_all(&mut self, fault: Fault) {
         self.problems.push((self.place.clone(), fault));

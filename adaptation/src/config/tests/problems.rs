@@ -189,3 +189,58 @@ fn a_long_value_is_not_repeated_as_a_whole() {
     let error = Config::from_toml(&format!("disable = '{}'", "é".repeat(100_000))).unwrap_err().to_string();
     assert!(error.len() < 300, "{error}");
 }
+
+#[test]
+fn whom_one_table_demands_no_other_puts_on_trial() {
+    refused(
+        "[plugins.guard]\nrequired = true\n[plugins.10-guard]\nmode = 'shadow'",
+        &["line 4: plugins.10-guard.mode puts on trial whom plugins.guard.required demands, \
+           and nobody waits for one on trial"],
+    );
+    refused(
+        "[plugins.10-judge]\nvalidator = true\n[plugins.judge]\nmode = 'shadow'",
+        &["line 4: plugins.judge.mode puts on trial whom plugins.10-judge.validator demands, \
+           and nobody waits for one on trial"],
+    );
+    refused(
+        "[plugin_defaults]\nmode = 'shadow'\n[plugins.guard]\nrequired = true\n[plugins.10-guard]\nstrikes = 1",
+        &["line 2: plugin_defaults.mode puts on trial whom plugins.guard.required demands, \
+           and nobody waits for one on trial"],
+    );
+    refused(
+        "[plugins.guard]\nrequired = true\n[plugins.10-guard]\nrequired = true\nmode = 'shadow'",
+        &["line 5: plugins.10-guard.mode puts on trial whom plugins.guard.required demands, \
+           and nobody waits for one on trial"],
+    );
+    refused(
+        "version = 3\n[plugins.'io.containerd.nri.v1.nri']\nplugins.a.required = true\nplugin_defaults.mode = 'shadow'",
+        &[
+            r#"line 4: plugins."io.containerd.nri.v1.nri".plugin_defaults.mode puts on trial whom plugins."io.containerd.nri.v1.nri".plugins.a.required demands, and nobody waits for one on trial"#,
+        ],
+    );
+}
+
+#[test]
+fn what_is_said_in_one_table_or_taken_back_by_name_is_meant() {
+    for text in [
+        "[plugins.guard]\nrequired = true\nmode = 'shadow'",
+        "[plugin_defaults]\nmode = 'shadow'\n[plugins.guard]\nrequired = true\nmode = 'enforce'",
+        "[plugins.guard]\nrequired = true\n[plugins.10-guard]\nrequired = false\nmode = 'shadow'",
+        "[plugins.guard]\nrequired = true\n[plugins.10-other]\nmode = 'shadow'",
+        "[plugins.judge]\nvalidator = true\nallow.events = ['all']\n[plugin_defaults]\nallow.events = []",
+    ] {
+        assert!(Config::from_toml(text).is_ok(), "{text}");
+    }
+}
+
+#[test]
+fn a_validator_may_see_what_it_is_to_validate() {
+    refused(
+        "[plugins.judge]\nvalidator = true\nallow.events = ['CreateContainer']",
+        &["line 3: plugins.judge.allow keeps ValidateContainerAdjustment from whom plugins.judge.validator demands"],
+    );
+    refused(
+        "[plugins.judge]\nvalidator = true\n[plugins.10-judge]\nallow = { events = [] }",
+        &["line 4: plugins.10-judge.allow keeps ValidateContainerAdjustment from whom plugins.judge.validator demands"],
+    );
+}

@@ -89,7 +89,7 @@ fn each_axis_can_be_said_for_all_and_for_some() {
         namespaces = ["shop"]
         mode = "shadow"
         allow.changes = ["Env"]
-        allow.events = ["CreateContainer"]
+        allow.events = ["CreateContainer", "ValidateContainerAdjustment"]
     "#;
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     let rules = Rules {
@@ -104,7 +104,10 @@ fn each_axis_can_be_said_for_all_and_for_some() {
         lane_timeout: seconds(4),
         concurrency: Some(Concurrency::PerPod),
         validator: None,
-        allow: Some(Allowed { changes: Some(Changes::of([Field::Env])), events: Some(Event::CreateContainer.into()) }),
+        allow: Some(Allowed {
+            changes: Some(Changes::of([Field::Env])),
+            events: Some([Event::CreateContainer, Event::ValidateContainerAdjustment].into_iter().collect()),
+        }),
         namespaces: Namespaces::of(["shop"]).ok(),
         mode: Some(Mode::Shadow),
     };
