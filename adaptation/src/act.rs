@@ -165,6 +165,11 @@ impl Act {
         self.said().is_unseen_by(entry)
     }
 
+    /// Whether something was begun in it, for whoever may have seen it.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.said().asked.iter().any(|asked| Begun::is_begin(asked.event))
+    }
+
     /// Adds how what is touched in this was before.
     pub(crate) fn touched(&self, touched: &mut Touched) {
         self.said().asked.iter().filter_map(|asked| asked.before.as_ref()).for_each(|before| touched.add(before));

@@ -97,14 +97,24 @@ impl Shared {
         true
     }
 
-    /// Waits until no operation is open that a plugin takes part in. To be asked of one that was removed.
+    /// Waits until no operation is open that a plugin takes part in. To be asked of one that is [leaving](Leaver).
     pub(crate) async fn takes_no_part(&self, entry: &Arc<Entry>) {
-        let _leaver = Leaver::begin(self);
+        self.ended(|plugins| !plugins.asks_in_any(entry)).await;
+    }
+
+    /// Waits until a plugin, likewise, has heard of all that it has seen begin and that came to nothing.
+    pub(crate) async fn is_owed_no_undo(&self, entry: &Arc<Entry>) {
+        self.ended(|plugins| !plugins.undoes_for(entry)).await;
+        // What it could not be told then.
+        entry.has_heard_all().await;
+    }
+
+    async fn ended(&self, is_so: impl Fn(&Plugins) -> bool) {
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            if !self.lock().open.values().any(|act| act.participants.contains(entry)) {
+            if is_so(&self.lock()) {
                 return;
             }
             ended.await;
@@ -117,18 +127,22 @@ impl Shared {
     }
 }
 
-/// Counts a plugin that waits for the end of what it takes part in.
-struct Leaver<'a>(&'a Shared);
+/// A plugin on its way out. Until it is gone, what the operator says holds for it, too.
+pub(crate) struct Leaver<'a>(&'a Arc<Entry>);
 
 impl<'a> Leaver<'a> {
-    fn begin(shared: &'a Shared) -> Self {
-        shared.lock().n_leaving += 1;
-        Self(shared)
+    /// To be made of one that was removed.
+    pub(crate) fn begin(entry: &'a Arc<Entry>) -> Self {
+        let mut plugins = entry.shared.lock();
+        // There may have been a reload since.
+        entry.adopt(&plugins.roster.regime().policies);
+        plugins.leaving.push(Arc::clone(entry));
+        Self(entry)
     }
 }
 
 impl Drop for Leaver<'_> {
     fn drop(&mut self) {
-        self.0.lock().n_leaving -= 1;
+        self.0.shared.lock().leaving.retain(|other| !Arc::ptr_eq(other, self.0));
     }
 }

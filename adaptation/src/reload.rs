@@ -10,7 +10,7 @@ impl Adaptation {
     /// [exempt namespaces](Config::required_exempt_namespaces) and the [default validator](Config::default_validator). Returns
     /// what else of it differs and [needs a restart](Config::changes_that_need_a_restart), by its key; that is left as it is.
     ///
-    /// Plugins that are there or are joining are treated so from the next request on; what they declared about themselves still
+    /// Plugins that are there, are joining or are on their way out are treated so from the next request on; what they declared about themselves still
     /// counts as far as the operator lets it. [`Happening::Policy`](crate::Happening::Policy) tells of each that is there and whose policy is another one now.
     /// Requests that are being made keep what held when they began, up to the last plugin, the validators and the late
     /// answer. One that still waits for a required plugin to join waits no longer than is required now. In particular:

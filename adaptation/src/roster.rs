@@ -58,10 +58,13 @@ impl Roster {
         &self.regime
     }
 
-    /// The same plugins, on the terms that hold now.
+    /// The same plugins, on the terms that hold now. Some may have left: nobody else gives those the terms.
     pub(crate) fn under(&self, regime: &Arc<Regime>) -> Self {
-        let entries = self.entries.iter().map(|participant| Participant::new(&participant.entry)).collect();
-        Self { regime: Arc::clone(regime), entries }
+        let under = |participant: &Participant| {
+            participant.entry.adopt(&regime.policies);
+            Participant::new(&participant.entry)
+        };
+        Self { regime: Arc::clone(regime), entries: self.entries.iter().map(under).collect() }
     }
 
     /// All of them.

@@ -80,17 +80,37 @@ pub(crate) struct Plugins {
     pub(crate) joining: Vec<Joiner>,
     /// The operations that something was asked in.
     pub(crate) open: HashMap<u64, Arc<Act>>,
+    /// Those that have failed and are being undone.
+    undoing: Vec<Arc<Act>>,
     n_acts: u64,
-    /// How many plugins wait for the end of operations that they take part in.
-    pub(crate) n_leaving: usize,
+    /// Plugins that are asked no more but in operations that they take part in.
+    pub(crate) leaving: Vec<Arc<Entry>>,
 }
 
 impl Plugins {
     /// None yet.
     fn under(regime: Regime) -> Self {
         let roster = Arc::new(Roster::new(Arc::new(regime)));
-        let (arriving, joining, open) = (Vec::new(), Vec::new(), HashMap::new());
-        Self { roster, stopped: false, arriving, joining, open, n_acts: 0, n_leaving: 0 }
+        Self {
+            roster,
+            stopped: false,
+            arriving: Vec::new(),
+            joining: Vec::new(),
+            open: HashMap::new(),
+            undoing: Vec::new(),
+            n_acts: 0,
+            leaving: Vec::new(),
+        }
+    }
+
+    /// Whether a plugin takes part in an operation that is open.
+    pub(crate) fn asks_in_any(&self, entry: &Arc<Entry>) -> bool {
+        self.open.values().any(|act| act.participants.contains(entry))
+    }
+
+    /// Whether a plugin may still be told that something came to nothing.
+    pub(crate) fn undoes_for(&self, entry: &Arc<Entry>) -> bool {
+        self.undoing.iter().any(|act| act.participants.contains(entry))
     }
 }
 
@@ -174,6 +194,7 @@ impl Shared {
             let mut plugins = self.lock();
             let regime = Arc::new(Regime::new(plugins.roster.regime().number + 1, config));
             plugins.joining.iter().for_each(|joiner| _ = joiner.entry.adopt(&regime.policies));
+            plugins.leaving.iter().for_each(|entry| _ = entry.adopt(&regime.policies));
             let changed = plugins.roster.entries().iter().filter(|entry| entry.adopt(&regime.policies));
             let n_changed = changed.inspect(|entry| self.watchers.note(entry.policy())).count();
             plugins.roster = Arc::new(plugins.roster.under(&regime));
@@ -206,10 +227,16 @@ impl Shared {
 
     /// An operation has ended. From now on a snapshot shows what came of it.
     pub(crate) fn end(self: &Arc<Self>, act: &Arc<Act>, outcome: Outcome) {
+        // What has begun nothing is never undone.
+        let is_undoing = outcome == Outcome::Failed && act.has_begun();
         let is_waited_for = {
             let mut plugins = self.lock();
             plugins.open.remove(&act.id().0);
-            plugins.n_leaving > 0
+            // Nobody may take a participant for one that has nothing left to hear.
+            if is_undoing {
+                plugins.undoing.push(Arc::clone(act));
+            }
+            !plugins.leaving.is_empty()
         };
         if is_waited_for {
             self.ended.notify_waiters();
@@ -217,8 +244,22 @@ impl Shared {
         let undo = act.end(outcome).filter(|_| !self.stopping.is_cancelled());
         #[cfg(test)]
         let undo = undo.filter(|_| !self.makes(Mistake::UndoLost));
-        if let Some(undo) = undo {
-            undo.start(self, Arc::clone(act));
+        match undo {
+            Some(undo) => undo.start(self, Arc::clone(act)),
+            None if is_undoing => self.undone(act),
+            None => {}
+        }
+    }
+
+    /// All who saw what was begun in an operation know that it came to nothing, or cannot be told.
+    pub(crate) fn undone(&self, act: &Arc<Act>) {
+        let is_waited_for = {
+            let mut plugins = self.lock();
+            plugins.undoing.retain(|other| !Arc::ptr_eq(other, act));
+            !plugins.leaving.is_empty()
+        };
+        if is_waited_for {
+            self.ended.notify_waiters();
         }
     }
 

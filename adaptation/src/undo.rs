@@ -134,6 +134,7 @@ impl Undo {
                 }
             }
             drop(turn);
+            to.undone(&act);
             for (entry, updates) in wanted {
                 // What fails of it is logged and recorded.
                 let _ = Unasked::updates(updates).apply(&to, &entry.id, entry.terms().policy()).await;

@@ -65,6 +65,22 @@ impl Entry {
         }
     }
 
+    /// Waits until it has heard all that it can hear now.
+    pub(crate) async fn has_heard_all(&self) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            {
+                let standing = self.standing();
+                if !standing.telling && !standing.journal.has_ready() {
+                    return;
+                }
+            }
+            changed.await;
+        }
+    }
+
     /// Whether something that it is to hear waits for the end of this operation.
     pub(crate) fn waits_for(&self, act: ActId) -> bool {
         self.standing().journal.waits_for(act)

@@ -306,6 +306,20 @@ async fn a_plugin_that_joins_meanwhile_is_under_the_new_policy_when_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_plugin_that_is_leaving_is_under_the_new_policy_in_what_it_still_takes_part_in() {
+    let diary = Diary::default();
+    let [old, new] = ["old", "new"].map(|name| plugin(name, at_once(), &diary));
+    let nri = adaptation("", &[("10-a", &old)]).await;
+    let operation = nri.begin(pod("p"));
+    operation.notify(Notice::Start(container("c"))).await.unwrap();
+    nri.admit("10-a".parse().unwrap(), new).await.unwrap();
+    reload(&nri, "[plugins.a]\nallow.events = ['UpdateContainer']");
+    operation.notify(Notice::Start(container("d"))).await.unwrap();
+    operation.update_container(container("c"), None).await.unwrap();
+    assert_eq!(diary.lines(), ["old StartContainer c", "old UpdateContainer c"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_waits_for_a_required_plugin_goes_on_when_it_is_not_required_any_more() {
     let diary = Diary::default();
     let late = plugin("10-guard", at_once(), &diary);

@@ -183,6 +183,27 @@ async fn an_undo_is_waited_for_when_the_runtime_stops() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_plugin_that_was_replaced_hears_the_undo_of_what_it_saw_before_it_is_told_to_go() {
+    for answers_after in [Duration::ZERO, SECOND / 2, SECOND * 3] {
+        let diary = Diary::default();
+        let [old, new] = ["old", "new"].map(|name| FakePlugin::new(name, LIFE, at_once(), &diary));
+        let nri = adaptation("", &[("10-a", &old)]).await;
+        let operation = nri.begin(pod("p"));
+        old.behave(Manner::After(answers_after));
+        operation.create_container(container("c")).await.unwrap();
+        old.behave(Manner::After(SECOND / 4));
+        nri.admit("10-a".parse().unwrap(), new as Arc<_>).await.unwrap();
+        sleep(Duration::from_millis(1)).await;
+        drop(operation);
+        while old.told_to_go.load(std::sync::atomic::Ordering::SeqCst) == 0 {
+            sleep(SECOND / 10).await;
+        }
+        assert_eq!(lines(&diary, "old"), UNDONE, "it answers after {answers_after:?}");
+        assert!(lines(&diary, "new").is_empty(), "it has not seen the beginning");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn more_plugins_than_a_word_has_bits_are_all_told() {
     let diary = Diary::default();
     let nri = adaptation("max_plugins = 100", &[]).await;
