@@ -5,7 +5,7 @@
 //! | file | read by |
 //! |---|---|
 //! | a table of our own, with containerd's names | [`Config::from_toml`] |
-//! | containerd's `config.toml` | [`Config::from_toml`] |
+//! | containerd's `config.toml` | [`Config::from_toml`]; with what it imports, [`Config::load`] |
 //! | CRI-O's `crio.conf`, or a file of `crio.conf.d` | [`Config::from_toml`], [`Config::from_crio`] |
 //! | `/etc/nri/nri.conf`, which NRI had up to 0.2 | [`Config::from_nri_conf`] |
 //!
@@ -16,6 +16,7 @@ mod containerd;
 mod crio;
 mod error;
 mod file;
+mod imports;
 mod lines;
 mod load;
 mod nri_conf;

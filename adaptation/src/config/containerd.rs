@@ -9,11 +9,13 @@ use crate::settings::{Fault, Place, Section};
 
 const PLUGINS: &str = "plugins";
 const NRI: &str = "io.containerd.nri.v1.nri";
+pub(super) const IMPORTS: &str = "imports";
+pub(super) const DISABLED_PLUGINS: &str = "disabled_plugins";
 
 /// Says whether this is such a file.
 pub(super) fn owns(file: &Table) -> bool {
     let plugins = file.get(PLUGINS).and_then(Value::as_table);
-    file.contains_key("version")
+    ["version", IMPORTS, DISABLED_PLUGINS].iter().any(|key| file.contains_key(*key))
         || plugins.is_some_and(|plugins| plugins.keys().any(|plugin| plugin.starts_with("io.containerd.")))
 }
 
@@ -32,7 +34,17 @@ pub(super) fn read(mut file: Table, problems: &mut Vec<(Place, Fault)>) -> Confi
         }
     };
     problems.extend(strays(&file, &known, &home));
-    config
+    let is_disabled = is_disabled(&mut file, problems);
+    Config { disable: config.disable || is_disabled, ..config }
+}
+
+/// Whether containerd is to do without NRI, whatever NRI's own table says. What it imports can be read only from files.
+fn is_disabled(file: &mut Table, problems: &mut Vec<(Place, Fault)>) -> bool {
+    let theirs = [IMPORTS, DISABLED_PLUGINS].iter().filter_map(|key| file.remove_entry(*key)).collect();
+    let mut section = Section::new(Place::default(), theirs, problems);
+    let _: Option<Vec<String>> = section.take(IMPORTS);
+    let disabled: Option<Vec<String>> = section.take(DISABLED_PLUGINS);
+    disabled.is_some_and(|disabled| disabled.iter().any(|plugin| plugin == NRI))
 }
 
 /// Keys of ours in what is containerd's. It ignores them in silence, and for two years a tool wrote the timeouts of

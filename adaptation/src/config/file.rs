@@ -77,8 +77,9 @@ impl Config {
     ///
     /// All of it may also lie where containerd's own `config.toml` has it, in `[plugins."io.containerd.nri.v1.nri"]`
     /// (so `[plugins."io.containerd.nri.v1.nri".plugins.topology]`). Then the rest of the file is containerd's, and
-    /// only looked at for keys that should be in that table. A file counts as containerd's if it has a `version`, or
-    /// a table of `plugins` that begins with `io.containerd.`
+    /// only looked at for keys that should be in that table, and for that one among `disabled_plugins`. A file counts as containerd's
+    /// if it has a `version`, `imports` or `disabled_plugins`, or a table of `plugins` that begins with `io.containerd.` What it
+    /// imports is read by [`Config::load`], which knows where it lies.
     ///
     /// A file of CRI-O's is one with a table `crio`; for that and for CRI-O's names see [`Config::from_crio`].
     ///

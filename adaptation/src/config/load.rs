@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use thiserror::Error;
 
-use super::{Config, ConfigError, nri_conf};
+use super::{Config, ConfigError, imports, nri_conf};
 use crate::settings::Fault;
 
 /// What the file of NRI's own is called.
@@ -24,6 +24,14 @@ pub enum LoadError {
         /// Why.
         source: io::Error,
     },
+    /// It imports more than anyone needs.
+    #[error("{} imports more than {limit} files", path.display())]
+    TooMany {
+        /// The file.
+        path: PathBuf,
+        /// How many there may be.
+        limit: usize,
+    },
     /// What is in it cannot be used.
     #[error("{} cannot be used", path.display())]
     Content {
@@ -38,6 +46,9 @@ impl Config {
     /// Reads a file, and finds out by what is in it which kind it is: a table of our own, containerd's `config.toml` or
     /// CRI-O's `crio.conf` ([`Config::from_toml`]), or the `nri.conf` that NRI had of its own ([`Config::from_nri_conf`]).
     ///
+    /// What containerd's file `imports` is read as containerd does it: patterns too, beside the file that imports them, each file once; tables
+    /// are joined, and what is read later counts. What is wrong is told with the file that it is in.
+    ///
     /// With NRI's own file, plugins find their configuration in `conf.d` beside it. One that is called `nri.conf` need not be
     /// there, and may be empty.
     ///
@@ -51,6 +62,9 @@ impl Config {
             Err(error) if is_nri_conf && error.kind() == io::ErrorKind::NotFound => String::new(),
             read => read.map_err(|source| LoadError::Read { path: path.to_owned(), source })?,
         };
+        if let Some(config) = imports::read(path, &text) {
+            return config;
+        }
         let read = match Self::from_toml(&text) {
             Err(error) if !is_toml(&error) && nri_conf::owns(&text) => of_nri(path, &text),
             Ok(_) if is_nri_conf && text.trim().is_empty() => of_nri(path, &text),

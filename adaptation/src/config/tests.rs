@@ -1,5 +1,6 @@
 mod containerd;
 mod crio;
+mod imports;
 mod load;
 mod nri_conf;
 mod problems;

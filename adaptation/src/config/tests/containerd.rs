@@ -92,3 +92,18 @@ fn keys_and_tables_of_ours_beside_the_section_are_not_ignored() {
         &[r#"line 2: nobody reads plugin_defaults, it belongs in [plugins."io.containerd.nri.v1.nri"]"#],
     );
 }
+
+#[test]
+fn nri_is_disabled_if_it_is_one_of_the_disabled_plugins() {
+    let off = Config { disable: true, ..Config::default() };
+    assert_eq!(Config::from_toml("disabled_plugins = ['io.containerd.nri.v1.nri']"), Ok(off.clone()));
+    let both = "version = 3\ndisabled_plugins = ['io.containerd.nri.v1.nri']\n\
+                [plugins.'io.containerd.nri.v1.nri']\ndisable = false";
+    assert_eq!(Config::from_toml(both), Ok(off));
+    let other = "version = 3\ndisabled_plugins = ['io.containerd.snapshotter.v1.zfs']";
+    assert_eq!(Config::from_toml(other), Ok(Config::default()));
+    refused(
+        "disabled_plugins = 'io.containerd.nri.v1.nri'",
+        &[r#"line 1: disabled_plugins is "io.containerd.nri.v1.nri", but must be a list of texts"#],
+    );
+}
