@@ -7,7 +7,7 @@
 //! | a table of our own, with containerd's names | [`Config::from_toml`] |
 //! | containerd's `config.toml` | [`Config::from_toml`]; with what it imports, [`Config::load`] |
 //! | CRI-O's `crio.conf`, or a file of `crio.conf.d` | [`Config::from_toml`], [`Config::from_crio`] |
-//! | `/etc/nri/nri.conf`, which NRI had up to 0.2 | [`Config::from_nri_conf`] |
+//! | `/etc/nri/nri.conf`, which NRI had up to 0.2 | [`Config::from_nri_conf`]; with policies it is a table of our own |
 //!
 //! What differs from one that is in use can be [reloaded](crate::Adaptation::reload), or
 //! [needs a restart](Config::changes_that_need_a_restart).

@@ -50,7 +50,7 @@ impl Config {
     /// are joined, and what is read later counts. What is wrong is told with the file that it is in.
     ///
     /// With NRI's own file, plugins find their configuration in `conf.d` beside it. One that is called `nri.conf` need not be
-    /// there, and may be empty.
+    /// there, and may be empty. Policies of plugins lie in the same file, which is TOML then.
     ///
     /// # Errors
     ///

@@ -6,10 +6,13 @@ use nri_proto::quote::quoted;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use toml::{Table, Value};
 
+use super::upstream::Dialect;
 use super::{Config, ConfigError};
 use crate::settings::{Fault, Place, Problem, Section};
 
 const DISABLE_CONNECTIONS: &str = "disableConnections";
+/// What that is called in TOML.
+const IN_TOML: &str = "disable_connections";
 
 /// Why a text cannot be read at all, and where.
 type Unread = (Option<usize>, String);
@@ -17,13 +20,18 @@ type Unread = (Option<usize>, String);
 impl Config {
     /// Reads the file `/etc/nri/nri.conf`, which NRI had before runtimes kept its settings among their own.
     ///
-    /// It is YAML, and has one setting. All else is as in [`Config::default`].
+    /// It is YAML, and has one setting. All else is as in [`Config::default`]. Who wants to say more, such as policies of plugins, writes the
+    /// same file in TOML, with the keys of [`Config::from_toml`]: [`Config::load`] takes it so, too.
     ///
     /// ```
     /// use nri_adaptation::config::Config;
     ///
     /// assert_eq!(Config::from_nri_conf("disableConnections: true")?.socket, None);
     /// assert_eq!(Config::from_nri_conf("")?, Config::default());
+    ///
+    /// let policy = Config::from_nri_conf("plugins: {guard: {required: true}}").unwrap_err();
+    /// assert_eq!(policy.to_string(), "line 1: plugins can be said in TOML only: write the whole file so, with disable_connections");
+    /// assert!(Config::from_toml("disable_connections = true\nplugins.guard.required = true").is_ok());
     /// # Ok::<(), nri_adaptation::config::ConfigError>(())
     /// ```
     ///
@@ -32,17 +40,26 @@ impl Config {
     /// All problems there are, each with its line.
     pub fn from_nri_conf(text: &str) -> Result<Self, ConfigError> {
         let fault = |(line, message)| Problem { line, place: String::new(), fault: Fault::Yaml(message) };
-        let (table, lines) = read(text).map_err(|unread| ConfigError::new(vec![fault(unread)]))?;
-        let mut problems = Vec::new();
+        let (mut table, lines) = read(text).map_err(|unread| ConfigError::new(vec![fault(unread)]))?;
+        let in_toml = |key| table.remove(key).map(|_| (Place::default().of(key), Fault::InToml));
+        let mut problems: Vec<_> = keys_in_toml().into_iter().filter_map(in_toml).collect();
         let mut section = Section::new(Place::default(), table, &mut problems);
         let no_connections = section.take(DISABLE_CONNECTIONS).unwrap_or(false);
-        section.finish(&[("disable_connections", DISABLE_CONNECTIONS.to_owned())]);
+        section.finish(&[(IN_TOML, DISABLE_CONNECTIONS.to_owned())]);
         let line = |place: &Place| place.keys().first().and_then(|key| lines.get(key).copied());
         let located = |(place, fault)| Problem { line: line(&place), ..Problem::new((place, fault)) };
         let default = Self::default();
         let socket = if no_connections { None } else { default.socket };
         Self { socket, ..default }.unless(problems.into_iter().map(located).collect())
     }
+}
+
+/// What can be said in the other form of the file, but for what is only called otherwise here.
+fn keys_in_toml() -> Vec<&'static str> {
+    let mut problems = Vec::new();
+    let mut nothing = Section::new(Place::default(), Table::new(), &mut problems);
+    Config::read(&mut nothing, Dialect::Containerd);
+    nothing.known().iter().copied().filter(|key| *key != IN_TOML).collect()
 }
 
 /// Says whether this is such a file: YAML that has keys.

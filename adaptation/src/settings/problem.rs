@@ -51,6 +51,8 @@ pub enum Fault {
         /// Why that takes it back.
         reason: Obstacle,
     },
+    /// The key is a known one in a file that is not YAML.
+    InToml,
     /// The name of a table should be that of a plugin, and cannot be.
     NoPlugin(PluginKeyError),
     /// Plugins that have no name cannot be required, as validators or at all: nobody could tell that one is absent.
@@ -71,6 +73,9 @@ impl Display for Problem {
             Fault::Value { found, expected } => write!(f, "{place} is {found}, but must be {expected}"),
             Fault::Misplaced { home } => write!(f, "nobody reads {place}, it belongs in [{home}]"),
             Fault::Contradicts { other } => write!(f, "{place} says something else than {other}"),
+            Fault::InToml => {
+                write!(f, "{place} can be said in TOML only: write the whole file so, with disable_connections")
+            }
             Fault::Undoes { demand, reason } => reason.tell(f, place, demand),
             Fault::NoPlugin(error) => write!(f, "{place} is about no plugin: {error}"),
             Fault::Nameless => write!(f, "{place} names nobody: require plugins in tables of their own"),

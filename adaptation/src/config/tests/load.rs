@@ -51,3 +51,18 @@ fn text_that_is_nothing_at_all_is_told_as_no_toml() {
     };
     assert!(source.problems().iter().all(|problem| matches!(problem.fault, Fault::Syntax(_))), "{source}");
 }
+
+#[test]
+fn the_policies_of_an_nri_conf_are_in_it_in_toml() {
+    let config = load("nri.conf", "disable_connections = true\n[plugins.guard]\nrequired = true").unwrap();
+    assert_eq!(config.socket, None);
+    assert!(config.policies.required().eq([&"guard".parse().unwrap()]));
+    let error =
+        load("nri.conf", "disableConnections: true\nplugins: {guard: {required: true}}\nmax_plugins: 1").unwrap_err();
+    let told = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(
+        told,
+        "line 2: plugins can be said in TOML only: write the whole file so, with disable_connections; \
+         line 3: max_plugins can be said in TOML only: write the whole file so, with disable_connections"
+    );
+}
