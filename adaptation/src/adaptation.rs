@@ -22,6 +22,7 @@ use crate::ledger::{Ledger, Occasion, What};
 use crate::listener::listen;
 use crate::operation::Operation;
 use crate::plugin::Plugin;
+use crate::policy::Effective;
 use crate::roster::Participant;
 use crate::shared::{GOES_AWAY, Shared};
 use crate::socket::{BindError, Socket};
@@ -36,6 +37,8 @@ pub struct PluginStatus {
     pub events: EventMask,
     /// How it is doing.
     pub state: State,
+    /// The policy that holds for it. It prints as one line, with who said what of it: `required=true (operator, by name), …`
+    pub policy: Effective,
 }
 
 /// The runtime side of NRI. Dropping it leaves plugins without a word; [`Adaptation::stop`] tells them.
@@ -175,6 +178,7 @@ impl Adaptation {
             id: entry.id.clone(),
             events: entry.terms.events,
             state: entry.state(),
+            policy: entry.terms.effective.clone(),
         };
         self.shared.roster().entries().iter().map(status).collect()
     }

@@ -87,3 +87,26 @@ async fn a_request_that_nobody_subscribed_to_costs_no_time() {
     assert_eq!(before.elapsed(), Duration::ZERO);
     assert!(diary.lines().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn everyone_can_see_which_policy_holds_for_a_plugin_and_who_said_so() {
+    let diary = Diary::default();
+    let plugin = FakePlugin::new("10-guard", LIFE, at_once(), &diary);
+    let policy = "[plugins.guard]\nrequired = true\n[plugins.10-guard]\nallow.changes = ['Env']";
+    let nri = adaptation(policy, &[("10-guard", &plugin)]).await;
+    let told = || nri.plugins()[0].policy.to_string();
+    for part in [
+        "required=true (operator, by name), ",
+        "on_timeout=fail (required), ",
+        "allow=changes=[Env] (operator, by index and name), ",
+        "mode=enforce",
+    ] {
+        assert!(told().contains(part), "{part:?} is not in {:?}", told());
+    }
+    nri.reload(&crate::Config::from_toml("[plugins.guard]\nmode = 'shadow'").unwrap());
+    assert!(
+        told().starts_with("required=false, ") && told().ends_with("mode=shadow (operator, by name)"),
+        "{}",
+        told()
+    );
+}
