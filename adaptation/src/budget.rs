@@ -35,3 +35,11 @@ const OUTPUT: usize = 2 * (2 * MAX_LINE + 4096);
 
 // A buffer may be larger than what it holds by a sixteenth.
 const _: () = assert!(CONNECTION.received / 16 * 17 + UNSENT + ENTRIES * ENTRY + OUTPUT <= ALL);
+
+/// How much of a plugin's text is kept, in bytes: it goes into errors, logs and the stream of what happened. No path is longer.
+pub(crate) const TEXT: usize = 4096;
+
+/// As much of a plugin's text as is kept.
+pub(crate) fn cut(text: &str) -> String {
+    text[..text.floor_char_boundary(TEXT)].to_owned()
+}

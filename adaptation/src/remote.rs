@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tracing::warn;
 use ttrpc::Code;
 
+use crate::budget;
 use crate::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
 use crate::request::{Request, encode};
 use crate::snapshot::{Chunk, MAX_CHUNK, Snapshot};
@@ -24,8 +25,6 @@ use crate::snapshot::{Chunk, MAX_CHUNK, Snapshot};
 const PLUGIN: &str = "nri.pkg.api.v1alpha1.Plugin";
 /// How many entries a plugin's message may have: mounts, variables, updates and what they consist of.
 const MAX_ENTRIES: usize = 16 << 10;
-/// How much of a plugin's text is kept: it goes into errors, logs and the stream of what happened.
-const MAX_TEXT: usize = 4096;
 /// How long a plugin that is told to go may take to say that it has heard it.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -187,7 +186,7 @@ fn reply(event: Event, answer: &Bytes) -> Result<Reply, PluginError> {
         Event::StopContainer => Reply::Stop(parse::<api::StopContainerResponse>(answer)?.into()),
         Event::ValidateContainerAdjustment => {
             let mut verdict = Verdict::from(parse::<api::ValidateContainerAdjustmentResponse>(answer)?);
-            verdict.reason.truncate(verdict.reason.floor_char_boundary(MAX_TEXT));
+            verdict.reason.truncate(verdict.reason.floor_char_boundary(budget::TEXT));
             Reply::Verdict(verdict)
         }
         Event::RunPodSandbox
@@ -219,7 +218,7 @@ impl From<CallError> for PluginError {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Refused { code, mut message } => {
-                message.truncate(message.floor_char_boundary(MAX_TEXT));
+                message.truncate(message.floor_char_boundary(budget::TEXT));
                 Self::Refused { code, message }
             }
             CallError::Closed(reason) => Self::Gone(reason),

@@ -5,6 +5,7 @@ use nri_proto::{FieldOwners, Owner, Owners, PluginId};
 
 use super::touch::Act;
 use super::{Conflict, Touch};
+use crate::budget;
 
 /// Who has claimed what, for the length of one request.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -79,7 +80,7 @@ impl<'a> Claiming<'_, 'a> {
                 match change_owner(fields, touch, |now| claim(plugin, touch.act, now)) {
                     Ok(before) => made.push(Made { container, touch, before }),
                     Err(owner) => {
-                        let (container, key) = (container.to_owned(), touch.key.to_owned());
+                        let (container, key) = (budget::cut(container), budget::cut(touch.key));
                         return Err(Conflict { container, field: touch.field, key, claimer: plugin.clone(), owner });
                     }
                 }

@@ -7,6 +7,7 @@ use std::fmt::{self, Display, Formatter};
 
 use nri_proto::{CreateReply, Event, EventMask, Eviction, Field, StopReply, Update, UpdateReply};
 
+use crate::budget;
 use crate::merge::Touch;
 
 /// What a plugin may change, and which events it may see. Where nothing is said, all.
@@ -136,7 +137,7 @@ impl Allowed {
         }
         for update in updates {
             if !self.allows_updates() && own != Some(&*update.container_id) {
-                return Err(NotAllowed::Update { container: update.container_id.clone() });
+                return Err(NotAllowed::Update { container: budget::cut(&update.container_id) });
             }
             self.check_touches(&Touch::of_update(update))?;
         }
@@ -146,7 +147,7 @@ impl Allowed {
     fn check_evictions(&self, evictions: &[Eviction]) -> Result<(), NotAllowed> {
         match evictions.first() {
             Some(eviction) if !self.allows_evictions() => {
-                Err(NotAllowed::Eviction { container: eviction.container_id.clone() })
+                Err(NotAllowed::Eviction { container: budget::cut(&eviction.container_id) })
             }
             _ => Ok(()),
         }
@@ -154,7 +155,7 @@ impl Allowed {
 
     fn check_touches(&self, touches: &[Touch<'_>]) -> Result<(), NotAllowed> {
         match touches.iter().find(|touch| !self.allows_field(touch.field)) {
-            Some(touch) => Err(NotAllowed::Field { field: touch.field, key: touch.key.to_owned() }),
+            Some(touch) => Err(NotAllowed::Field { field: touch.field, key: budget::cut(touch.key) }),
             None => Ok(()),
         }
     }

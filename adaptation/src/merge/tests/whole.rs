@@ -64,3 +64,22 @@ fn after_a_refused_reply_others_are_applied_as_if_it_had_not_been() {
     assert!(merge.apply(&id(last.0), last.1).is_ok());
     assert_eq!(merge.finish(), expected);
 }
+
+#[test]
+fn a_conflict_repeats_no_more_of_a_name_than_anyone_reads() {
+    let long = "é".repeat(1 << 20);
+    let set = |value: &str| {
+        let mut reply = CreateReply::default();
+        reply.adjustment.get_or_insert_default().annotations.set(&*long, value).unwrap();
+        reply
+    };
+    let (mut merge, _) = create(container(), [("10-a", set("1"))]);
+    let told = merge.apply(&id("20-b"), set("2")).unwrap_err().to_string();
+    assert!(told.contains("both tried to set Annotations éé") && told.len() < 5000, "{} bytes", told.len());
+    let update = |limit| CreateReply { updates: vec![Update::new(&*long, pids(limit))], ..CreateReply::default() };
+    let (mut merge, _) = create(container(), [("10-a", update(1))]);
+    let MergeError::Conflict(conflict) = merge.apply(&id("20-b"), update(2)).unwrap_err() else {
+        panic!("no conflict")
+    };
+    assert!(conflict.container.len() < 5000);
+}

@@ -170,3 +170,17 @@ fn limit(container: &str) -> Update {
 fn eviction() -> Eviction {
     Eviction { container_id: "victim".to_owned(), ..Eviction::default() }
 }
+
+#[test]
+fn a_refusal_repeats_no_more_of_a_name_than_anyone_reads() {
+    let allowed = read("changes = []");
+    let long = "é".repeat(1 << 20);
+    let told = refusal(&allowed, |adjustment| adjustment.annotations.set(&*long, "1").unwrap());
+    assert!(told.starts_with("it may not touch Annotations éé") && told.len() < 5000, "{} bytes", told.len());
+    for refused in [
+        allowed.check_unasked(&[limit(&long)], &[]),
+        allowed.check_unasked(&[], &[Eviction { container_id: long.clone(), ..eviction() }]),
+    ] {
+        assert!(refused.unwrap_err().to_string().len() < 5000);
+    }
+}
