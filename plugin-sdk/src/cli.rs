@@ -21,8 +21,8 @@
 //!
 //! fn main() -> ExitCode {
 //!     Program::new("quiet", "says nothing about containers that start")
-//!         .flag("greeting", "TEXT", "what it does not say")
-//!         .main(|given| Ok(Quiet { greeting: given.value("greeting").unwrap_or("hello").to_owned() }))
+//!         .flag_or("greeting", "TEXT", "hello", "what it does not say")
+//!         .main(|given| Ok(Quiet { greeting: given.value("greeting").unwrap_or_default().to_owned() }))
 //! }
 //! ```
 
@@ -60,14 +60,27 @@ impl Program {
     /// Adds a flag of its own that has a value. `value` says of what kind.
     #[must_use]
     pub fn flag(mut self, name: &'static str, value: &'static str, help: &'static str) -> Self {
-        self.flags.push(Flag { name, aliases: &[], kind: Kind::Value(value), help });
+        self.flags.push(Flag { name, aliases: &[], kind: Kind::Value(value), default: None, help });
+        self
+    }
+
+    /// Adds one that has this value if it is not given. `--help` tells it.
+    #[must_use]
+    pub fn flag_or(
+        mut self,
+        name: &'static str,
+        value: &'static str,
+        default: &'static str,
+        help: &'static str,
+    ) -> Self {
+        self.flags.push(Flag { name, aliases: &[], kind: Kind::Value(value), default: Some(default), help });
         self
     }
 
     /// Adds a flag of its own that is there or not.
     #[must_use]
     pub fn switch(mut self, name: &'static str, help: &'static str) -> Self {
-        self.flags.push(Flag { name, aliases: &[], kind: Kind::Switch, help });
+        self.flags.push(Flag { name, aliases: &[], kind: Kind::Switch, default: None, help });
         self
     }
 

@@ -14,12 +14,6 @@ use super::definition::Definition;
 #[derive(Debug)]
 pub(crate) struct Directories(Vec<PathBuf>);
 
-impl Default for Directories {
-    fn default() -> Self {
-        Self(["/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d"].map(PathBuf::from).to_vec())
-    }
-}
-
 impl Directories {
     pub(crate) fn from_list(list: &str) -> Self {
         Self(std::env::split_paths(list).collect())

@@ -19,7 +19,12 @@ use tracing::{debug, info};
 
 fn main() -> ExitCode {
     Program::new("hook-injector", "adds OCI hooks to containers")
-        .flag("hooks-dir", "DIRS", "directories of hooks, separated by colons; later ones hide files of earlier ones")
+        .flag_or(
+            "hooks-dir",
+            "DIRS",
+            "/usr/share/containers/oci/hooks.d:/etc/containers/oci/hooks.d",
+            "directories of hooks, separated by colons; later ones hide files of earlier ones",
+        )
         .switch("disableWatch", "read the directories once, and not again for each container")
         .main(HookInjector::new)
 }
@@ -32,7 +37,7 @@ struct HookInjector {
 
 impl HookInjector {
     fn new(given: &Given) -> Result<Self, Refusal> {
-        let directories = given.value("hooks-dir").map_or_else(Directories::default, Directories::from_list);
+        let directories = Directories::from_list(given.value("hooks-dir").unwrap_or_default());
         let read = directories.read()?;
         Ok(Self { directories, read: given.is_set("disableWatch").then_some(read) })
     }

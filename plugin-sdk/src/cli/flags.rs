@@ -15,6 +15,8 @@ pub(super) struct Flag {
     pub(super) name: &'static str,
     pub(super) aliases: &'static [&'static str],
     pub(super) kind: Kind,
+    /// Its value if it is not given.
+    pub(super) default: Option<&'static str>,
     pub(super) help: &'static str,
 }
 
@@ -42,18 +44,23 @@ const COMMON: [Flag; 7] = [
         INDEX,
         &["index"],
         Kind::Value("NN"),
-        "index of the plugin, two digits: those with smaller ones are asked first",
+        "index of the plugin, two digits: those with smaller ones are asked first (default: as the program is called, 10-name)",
     ),
-    flag(NAME, &["plugin-name"], Kind::Value("NAME"), "name of the plugin"),
-    flag(SOCKET, &["socket-path", "nri-socket"], Kind::Value("PATH"), "socket of the runtime"),
-    flag(CONFIG, &[], Kind::Value("FILE"), "configuration, if the runtime has none for the plugin"),
+    flag(NAME, &["plugin-name"], Kind::Value("NAME"), "name of the plugin (default: as the program is called)"),
+    flag(
+        SOCKET,
+        &["socket-path", "nri-socket"],
+        Kind::Value("PATH"),
+        "socket of the runtime (default: that of whoever launches it, or /var/run/nri/nri.sock)",
+    ),
+    flag(CONFIG, &[], Kind::Value("FILE"), "configuration, if the runtime has none for the plugin (default: none)"),
     flag(ONCE, &[], Kind::Switch, "end when the runtime goes away, instead of waiting for it"),
     flag(VERBOSE, &["v"], Kind::Count, "say more in the log, and more still if given twice"),
     flag(HELP, &["h"], Kind::Switch, "print this"),
 ];
 
 const fn flag(name: &'static str, aliases: &'static [&'static str], kind: Kind, help: &'static str) -> Flag {
-    Flag { name, aliases, kind, help }
+    Flag { name, aliases, kind, default: None, help }
 }
 
 /// Why flags cannot be used.
@@ -84,7 +91,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// The value of a flag, if it was given.
+    /// The value of a flag, if it was given or has a default.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
     }
@@ -153,6 +160,11 @@ pub(super) fn parse(own: &[Flag], args: impl Iterator<Item = OsString>) -> Resul
             }
         }
     }
+    for flag in own {
+        if let (Some(default), false) = (flag.default, given.values.contains_key(flag.name)) {
+            given.values.insert(flag.name, default.to_owned());
+        }
+    }
     Ok(given)
 }
 
@@ -174,7 +186,10 @@ pub(super) fn table(own: &[Flag]) -> String {
             Kind::Switch | Kind::Count => format!("--{}", flag.name),
         };
         // Writing to a string does not fail.
-        let _ = writeln!(table, "  {left:<24} {}", flag.help);
+        let _ = match flag.default {
+            Some(default) => writeln!(table, "  {left:<24} {} (default: {default})", flag.help),
+            None => writeln!(table, "  {left:<24} {}", flag.help),
+        };
     }
     table
 }

@@ -77,3 +77,19 @@ fn the_help_lists_every_flag_once() {
         assert_eq!(help.matches(flag).count(), 1, "{flag}: {help}");
     }
 }
+
+#[test]
+fn a_default_holds_until_the_flag_is_given_and_the_help_tells_it() {
+    let program = program().flag_or("greeting", "TEXT", "hello", "what it says");
+    let value = |args: &[&str]| program.parse(args).unwrap().value("greeting").map(str::to_owned);
+    assert_eq!(value(&[]).as_deref(), Some("hello"));
+    assert_eq!(value(&["-greeting=bye"]).as_deref(), Some("bye"));
+    let help = program.help();
+    assert!(help.contains("what it says (default: hello)\n"), "{help}");
+    let socket = format!("or {})\n", nri_proto::defaults::SOCKET_PATH);
+    assert!(help.contains(&socket), "{help}");
+    for flag in ["--idx", "--name", "--config"] {
+        let line = help.lines().find(|line| line.trim_start().starts_with(flag)).unwrap();
+        assert!(line.contains("(default: "), "{line}");
+    }
+}
