@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +8,7 @@ use nri_proto::{Eviction, Update, api};
 use protobuf::Message;
 use thiserror::Error;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// The service that plugins call.
 const RUNTIME: &str = "nri.pkg.api.v1alpha1.Runtime";
@@ -19,6 +20,8 @@ const MAX_ENTRIES: usize = 64 << 10;
 pub struct Runtime {
     client: Arc<watch::Sender<Option<Client>>>,
     timeout: Duration,
+    /// The deadline of the handler that it was given to, while that runs.
+    handler: Option<Weak<Instant>>,
 }
 
 /// Why the runtime did not do what it was asked for.
@@ -38,7 +41,7 @@ pub enum UpdateError {
 
 impl Runtime {
     pub(crate) fn new(timeout: Duration) -> Self {
-        Self { client: Arc::new(watch::Sender::new(None)), timeout }
+        Self { client: Arc::new(watch::Sender::new(None)), timeout, handler: None }
     }
 
     /// Asks for updates and evictions of containers, and returns the updates that the runtime could not make.
@@ -53,7 +56,7 @@ impl Runtime {
             evict: evictions.into_iter().map(Into::into).collect(),
             ..Default::default()
         };
-        let answer = client.call(method("UpdateContainers"), encode(&request), self.timeout).await;
+        let answer = client.call(method("UpdateContainers"), encode(&request), self.limit()).await;
         let api::UpdateContainersResponse { failed, special_fields: _ } =
             parse(&answer.map_err(UpdateError::Call)?).map_err(UpdateError::Answer)?;
         Ok(failed.into_iter().map(Update::from).collect())
@@ -65,9 +68,16 @@ impl Runtime {
         let _ = self.client.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// The same with less time.
-    pub(crate) fn within(&self, timeout: Duration) -> Self {
-        Self { client: Arc::clone(&self.client), timeout: self.timeout.min(timeout) }
+    /// The same for a handler that has to answer until then. It is over when the deadline is dropped.
+    pub(crate) fn within(&self, deadline: &Arc<Instant>) -> Self {
+        Self { client: Arc::clone(&self.client), timeout: self.timeout, handler: Some(Arc::downgrade(deadline)) }
+    }
+
+    /// How long to wait for an answer. When the handler's time is over nobody waits for it any more.
+    fn limit(&self) -> Duration {
+        let deadline = self.handler.as_ref().and_then(Weak::upgrade);
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        left.filter(|left| !left.is_zero()).map_or(self.timeout, |left| self.timeout.min(left / 4 * 3))
     }
 
     /// What is asked for from now on goes here.

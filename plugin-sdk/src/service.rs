@@ -317,7 +317,8 @@ impl Service {
     }
 
     fn context(&self, timeout: Option<Duration>) -> Context {
-        Context::new(self.runtime.clone(), timeout)
+        // Whoever is not configured is asked nothing.
+        Context::new(self.runtime.clone(), self.events().unwrap_or(EventMask::EMPTY), timeout)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

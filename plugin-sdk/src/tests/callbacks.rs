@@ -25,6 +25,26 @@ async fn a_handler_does_not_wait_longer_for_an_update_than_the_runtime_for_it() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_runtime_that_a_handler_has_kept_has_all_the_time_when_the_handler_is_over() {
+    let (runtime, running) = pair(Manner::Accepts, FakePlugin { takes: SECOND, ..starts() });
+    runtime.admit().await;
+    let asking = async || {
+        let kept = running.plugin.kept.lock().unwrap().clone().unwrap();
+        let begun = Instant::now();
+        kept.update(vec![Update::of("stuck")], Vec::new()).await.unwrap_err();
+        begun.elapsed()
+    };
+    let during = async {
+        tokio::time::sleep(SECOND / 2).await;
+        asking().await
+    };
+    let (started, waited) = tokio::join!(runtime.start("c1"), during);
+    started.unwrap();
+    assert!(waited < 3 * SECOND / 2, "of the 1.5 s that were left: {waited:?}");
+    assert_eq!(asking().await, 10 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
 async fn updates_and_evictions_can_be_asked_for_from_anywhere() {
     let (runtime, running) = pair(Manner::Accepts, starts());
     runtime.admit().await;

@@ -178,6 +178,10 @@ pub(super) struct FakePlugin {
     pub(super) refuses: bool,
     /// It asks for an update of this container when one starts.
     pub(super) updates: Option<&'static str>,
+    /// What it keeps of the last start.
+    pub(super) kept: Mutex<Option<Runtime>>,
+    /// What it hears of, as it was told when it was synchronized.
+    pub(super) hears: Mutex<Option<EventMask>>,
 }
 
 impl FakePlugin {
@@ -207,10 +211,11 @@ impl Plugin for FakePlugin {
 
     async fn synchronize(
         &self,
-        _: &Context,
+        context: &Context,
         pods: Vec<Pod>,
         containers: Vec<Container>,
     ) -> Result<Vec<Update>, Refusal> {
+        *self.hears.lock().unwrap() = Some(context.events());
         self.write(format!("Synchronize {} {}", pods.len(), containers.len()));
         Ok(containers.into_iter().map(|container| Update::of(container.id)).collect())
     }
@@ -230,6 +235,7 @@ impl Plugin for FakePlugin {
 
     async fn start_container(&self, context: &Context, _: Pod, container: Container) -> Result<(), Refusal> {
         self.write(format!("StartContainer {}", container.id));
+        *self.kept.lock().unwrap() = Some(context.runtime());
         if let Some(other) = self.updates {
             let failed = context.runtime().update(vec![Update::of(other)], Vec::new()).await?;
             self.write(format!("failed {}", failed.len()));

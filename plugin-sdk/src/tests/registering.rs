@@ -95,6 +95,20 @@ async fn a_runtime_is_not_asked_for_events_that_it_does_not_know() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_plugin_can_tell_what_it_will_hear_of() {
+    for (version, knows) in [("v0.12.5", true), ("v0.6.1", false)] {
+        let (runtime, running) = pair(Manner::Accepts, FakePlugin::on(EventMask::ALL));
+        runtime.registered().await;
+        let request = api::ConfigureRequest { NRI_version: version.to_owned(), ..introduction() };
+        let _: api::ConfigureResponse = runtime.call("Configure", &request).await.unwrap();
+        let _: api::SynchronizeResponse = runtime.call("Synchronize", &api::SynchronizeRequest::new()).await.unwrap();
+        let hears = running.plugin.hears.lock().unwrap().unwrap();
+        assert!(hears.contains(Event::StartContainer));
+        assert_eq!(hears.contains(Event::ValidateContainerAdjustment), knows, "{version}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_plugin_that_wants_only_what_the_runtime_does_not_know_ends() {
     let (runtime, running) = pair(Manner::Accepts, FakePlugin::on(Event::ValidateContainerAdjustment.into()));
     runtime.registered().await;
