@@ -1,6 +1,7 @@
 use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::time::Duration;
 
 use nri_proto::defaults::{PLUGIN_SOCKET_ENV, SOCKET_PATH};
@@ -23,12 +24,31 @@ pub enum Connection {
     Path(PathBuf),
     /// A connection that is there already: [`Stream::over`], [`Stream::on_unix`].
     Stream(Stream),
-    /// What this returns, any number of times.
+    /// What this returns, any number of times: [`Connection::dial`].
     Dial(Dialer),
 }
 
-/// Makes a connection.
-pub type Dialer = Box<dyn FnMut() -> io::Result<Stream> + Send>;
+/// Makes a connection, in [`Options::registration_timeout`](crate::Options::registration_timeout) each time.
+pub type Dialer = Box<dyn FnMut() -> Dialing + Send>;
+/// A connection that is being made.
+pub type Dialing = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
+
+impl Connection {
+    /// What this returns, any number of times. It may wait: for a name, a tunnel, or whoever listens.
+    ///
+    /// ```
+    /// use nri_plugin::{Connection, Stream};
+    /// use tokio::net::UnixStream;
+    ///
+    /// let newest = Connection::dial(async || Ok(Stream::on_unix(UnixStream::connect("/run/my/newest.sock").await?)));
+    /// ```
+    pub fn dial<F>(mut dial: impl FnMut() -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = io::Result<Stream>> + Send + 'static,
+    {
+        Self::Dial(Box::new(move || Box::pin(dial())))
+    }
+}
 
 /// A connection that is there already.
 pub struct Stream(Box<dyn FnOnce() -> io::Result<Opened> + Send>);
@@ -119,7 +139,11 @@ impl Road {
     pub(crate) async fn open(&mut self, timeout: Duration) -> Result<Opened, ConnectError> {
         match self {
             Self::Path(path) => dial(path, timeout).await,
-            Self::Dial(dial) => dial().and_then(|Stream(open)| open()).map_err(ConnectError::Unusable),
+            Self::Dial(dial) => {
+                let dialled = tokio::time::timeout(timeout, dial()).await;
+                let dialled = dialled.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+                dialled.and_then(|Stream(open)| open()).map_err(ConnectError::Unusable)
+            }
             Self::Once(stream) => {
                 let gone = || io::Error::new(io::ErrorKind::NotConnected, "it was used before");
                 let Stream(open) = stream.take().ok_or_else(|| ConnectError::Unusable(gone()))?;

@@ -101,7 +101,7 @@ pub use nri_proto as proto;
 pub use nri_proto::words::*;
 pub use nri_proto::{Event, EventMask, PluginId};
 
-pub use connection::{ConnectError, Connection, Dialer, Stream};
+pub use connection::{ConnectError, Connection, Dialer, Dialing, Stream};
 pub use context::Context;
 pub use error::{OptionsError, RunError};
 pub use identity::IdentityError;

@@ -25,7 +25,8 @@ pub struct Options {
     pub connection: Connection,
     /// The configuration, for runtimes that have none for this plugin.
     pub config: Option<String>,
-    /// How long each step of being let in may take: to connect, to register, and to be configured.
+    /// How long each step of being let in may take: to connect, to register, and to be configured. A runtime that said the last time that
+    /// it gives plugins longer is given as long when it is connected to again, up to an hour.
     pub registration_timeout: Duration,
     /// How long it may take to be told what there is, once configured. A plugin that was launched waits for as long as it
     /// takes: runtimes on Go's NRI before 0.7 tell it of events alone.

@@ -12,6 +12,9 @@ use crate::service::{Service, Step, Terms};
 use crate::session::{self, End, Times};
 use crate::{Backoff, Options, OptionsError, Plugin, RunError, Runtime, chain, identity};
 
+/// The longest that a runtime can have us wait until it lets us in.
+const LONGEST_REGISTRATION: Duration = Duration::from_hours(1);
+
 /// A plugin that is ready to run.
 pub struct Runner {
     id: PluginId,
@@ -141,6 +144,9 @@ impl Runner {
         let outcome = session::run(opened?, &self.id, &service, &self.runtime, self.times, shutdown).await;
         let has_lasted = self.reconnect.is_none_or(|backoff| begun.elapsed() >= backoff.most);
         progress.note(&service.steps().borrow(), &outcome, has_lasted);
+        // It may be busy with others when it comes back, and it has said how busy.
+        let told = service.registration_timeout().min(LONGEST_REGISTRATION);
+        self.times.registration = self.times.registration.max(told);
         outcome
     }
 

@@ -69,6 +69,7 @@ pub(crate) struct Service {
 #[derive(Default)]
 struct State {
     subscribed: Option<Subscribed>,
+    registration_timeout: Duration,
     parts: Parts,
     /// Events without a handler that were complained about.
     complained: EventMask,
@@ -91,6 +92,11 @@ impl Service {
         self.step.subscribe()
     }
 
+    /// How long the runtime lets plugins register, if it has said so.
+    pub(crate) fn registration_timeout(&self) -> Duration {
+        self.state().registration_timeout
+    }
+
     /// All that can be called. Leaving one RPC out would make runtimes take the plugin for an old one.
     pub(crate) fn methods(self: &Arc<Self>) -> Services {
         let rpcs = [Rpc::Configure, Rpc::Synchronize, Rpc::Shutdown, Rpc::StateChange].into_iter();
@@ -109,6 +115,7 @@ impl Service {
         }
         let request = parse::<api::ConfigureRequest>(request, MAX_CONFIGURE_ENTRIES)?;
         let introduction = Introduction::read(request, self.terms.config.as_deref());
+        self.state().registration_timeout = introduction.registration_timeout;
         let subscribed = match self.subscribe(introduction).await {
             Ok(subscribed) => subscribed,
             Err(refusal) => {

@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::future::{pending, ready};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,9 +16,9 @@ fn among(streams: Vec<Stream>, plugin: FakePlugin) -> (Running, Attempts) {
     let (mut left, begun, noted) = (VecDeque::from(streams), Instant::now(), attempts.clone());
     let dial = move || {
         noted.0.lock().unwrap().push(begun.elapsed());
-        left.pop_front().ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
+        ready(left.pop_front().ok_or_else(|| io::ErrorKind::ConnectionRefused.into()))
     };
-    let connection = Connection::Dial(Box::new(dial));
+    let connection = Connection::dial(dial);
     (Running::with(plugin, Options { connection, ..Options::default() }), attempts)
 }
 
@@ -147,11 +148,44 @@ async fn the_first_connection_must_succeed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_connection_that_is_never_made_is_given_up_in_time_and_at_once_when_the_plugin_stops() {
+    let running = Running::new(starts(), Connection::dial(pending));
+    let begun = Instant::now();
+    assert_eq!(running.ended().await, "could not use the connection to the runtime: timed out");
+    assert_eq!(begun.elapsed(), 5 * SECOND);
+
+    let running = Running::new(starts(), Connection::dial(pending));
+    tokio::time::sleep(SECOND).await;
+    let begun = Instant::now();
+    running.shutdown.cancel();
+    assert_eq!(running.ended().await, "well");
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_gives_more_time_to_register_is_given_it_when_it_is_back() {
+    for (told, waits) in [(30_000, 30 * SECOND), (1_000, 5 * SECOND), (i64::MAX, 3600 * SECOND)] {
+        let ((first, one), (_second, other)) = (FakeRuntime::new(Manner::Accepts), FakeRuntime::new(Manner::Hangs));
+        let (_running, attempts) = among(vec![one, other], starts());
+        first.registered().await;
+        let request = api::ConfigureRequest { registration_timeout: told, ..introduction() };
+        let _: api::ConfigureResponse = first.call("Configure", &request).await.unwrap();
+        let _: api::SynchronizeResponse = first.call("Synchronize", &api::SynchronizeRequest::new()).await.unwrap();
+        first.mux.close();
+        while attempts.times().len() < 3 {
+            tokio::time::sleep(SECOND / 10).await;
+        }
+        let waited = attempts.times()[2] - attempts.times()[1];
+        assert!((waits..waits + 2 * SECOND).contains(&waited), "told {told} ms, waited {waited:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_does_not_want_to_reconnect_ends() {
     let (first, one) = FakeRuntime::new(Manner::Accepts);
     let mut one = Some(one);
-    let dial = move || one.take().ok_or_else(|| io::ErrorKind::ConnectionRefused.into());
-    let connection = Connection::Dial(Box::new(dial));
+    let dial = move || ready(one.take().ok_or_else(|| io::ErrorKind::ConnectionRefused.into()));
+    let connection = Connection::dial(dial);
     let running = Running::with(starts(), Options { connection, reconnect: None, ..Options::default() });
     first.admit().await;
     first.mux.close();
