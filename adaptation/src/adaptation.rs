@@ -23,6 +23,7 @@ use crate::listener::listen;
 use crate::operation::Operation;
 use crate::plugin::Plugin;
 use crate::policy::Effective;
+use crate::regime::Regime;
 use crate::roster::Participant;
 use crate::shared::{GOES_AWAY, Shared};
 use crate::socket::{BindError, Socket};
@@ -65,6 +66,7 @@ impl Adaptation {
     /// Outside a Tokio runtime.
     #[must_use]
     pub fn with_metrics(config: Config, source: Arc<dyn Source>, metrics: Arc<dyn Metrics>) -> Self {
+        Regime::complain(&config);
         let shared = Shared::new(config, source, Watchers::new(metrics));
         shared.spawn(Arc::clone(&shared).watch_operations());
         Self { shared, is_launched: AtomicBool::new(false) }

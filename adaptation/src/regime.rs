@@ -17,14 +17,18 @@ pub(crate) struct Regime {
 
 impl Regime {
     pub(crate) fn new(number: u64, config: &Config) -> Self {
-        for contradiction in config.policies.contradictions() {
-            warn!(%contradiction, "what is demanded of a plugin does not hold");
-        }
         Self {
             number,
             policies: config.policies.clone(),
             requirements: Requirements::of(config),
             default_validator: config.default_validator.clone().filter(|validator| validator.enable),
+        }
+    }
+
+    /// Logs what of the operator's demands does not hold. Not under a lock: whoever writes the log may take a while.
+    pub(crate) fn complain(config: &Config) {
+        for contradiction in config.policies.contradictions() {
+            warn!(%contradiction, "what is demanded of a plugin does not hold");
         }
     }
 

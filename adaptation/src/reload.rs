@@ -4,6 +4,7 @@ use tracing::{info, warn};
 
 use crate::adaptation::Adaptation;
 use crate::config::Config;
+use crate::regime::Regime;
 
 impl Adaptation {
     /// What the operator says from now on: of `config`, the [policies](Config::policies), the
@@ -36,6 +37,7 @@ impl Adaptation {
     /// }
     /// ```
     pub fn reload(&self, config: &Config) -> Vec<&'static str> {
+        Regime::complain(config);
         let plugins = self.shared.reload(config);
         info!(plugins, "the policy was reloaded");
         let left = self.shared.config.changes_that_need_a_restart(config);

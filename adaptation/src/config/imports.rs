@@ -60,7 +60,7 @@ fn alone(text: &str) -> Result<Table, ConfigError> {
 }
 
 /// The files that a file imports. What is not absolute is beside it.
-fn imported(path: &Path, file: &Table) -> Result<Vec<PathBuf>, ConfigError> {
+pub(super) fn imported(path: &Path, file: &Table) -> Result<Vec<PathBuf>, ConfigError> {
     let imports = file.get(IMPORTS).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut found = Vec::new();

@@ -7,6 +7,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::*;
+use crate::config::imports::imported;
 
 const TABLE: &str = "[plugins.'io.containerd.nri.v1.nri']\n";
 
@@ -85,6 +86,19 @@ fn files_that_import_each_other_are_read_once() {
 fn a_pattern_that_nothing_matches_imports_nothing() {
     let dir = files(&[("config.toml", "version = 3\nimports = ['/nowhere/at/all/*.toml', 'conf.d/*.toml']")]);
     assert_eq!(Config::load(dir.path().join("config.toml")).unwrap(), Config::default());
+}
+
+#[test]
+fn beside_a_file_without_a_directory_is_the_current_one() {
+    let file = toml::from_str("imports = ['Cargo*ml', 'src/lib.rs']").unwrap();
+    let found = imported(Path::new("config.toml"), &file).unwrap();
+    assert_eq!(
+        found.iter().map(|path| path.canonicalize().unwrap()).collect::<Vec<_>>(),
+        [
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").canonicalize().unwrap(),
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs").canonicalize().unwrap(),
+        ]
+    );
 }
 
 #[test]
