@@ -128,6 +128,10 @@ impl Writer {
         match (tag(field, SIZED), length as u64) {
             // Most are short, and of a field with a low number.
             (tag @ ..0x80, length @ ..0x80) => self.raw(&[tag as u8, length as u8]),
+            (tag @ ..0x80, length @ ..0x4000) => {
+                let [low, high] = two_bytes(length);
+                self.raw(&[tag as u8, low, high]);
+            }
             (tag, length) => {
                 self.varint(length);
                 self.varint(tag);
@@ -135,14 +139,20 @@ impl Writer {
         }
     }
 
+    #[inline]
     pub(crate) fn unknown(&mut self, unknown: &Unknown) {
         if !unknown.is_empty() {
-            let mut bytes = Vec::new();
-            let mut out = CodedOutputStream::vec(&mut bytes);
-            out.write_unknown_fields(&unknown.0).and_then(|()| out.flush()).expect("memory takes what is written");
-            drop(out);
-            self.raw(&bytes);
+            self.some_unknown(unknown);
         }
+    }
+
+    #[cold]
+    fn some_unknown(&mut self, unknown: &Unknown) {
+        let mut bytes = Vec::new();
+        let mut out = CodedOutputStream::vec(&mut bytes);
+        out.write_unknown_fields(&unknown.0).and_then(|()| out.flush()).expect("memory takes what is written");
+        drop(out);
+        self.raw(&bytes);
     }
 
     #[inline]
@@ -150,9 +160,16 @@ impl Writer {
         // Most are one byte.
         if value < 0x80 {
             self.raw(&[value as u8]);
+        } else if value < 0x4000 {
+            self.raw(&two_bytes(value));
         } else {
-            self.raw(Varint::new(value).as_bytes());
+            self.long_varint(value);
         }
+    }
+
+    #[inline(never)]
+    fn long_varint(&mut self, value: u64) {
+        self.raw(Varint::new(value).as_bytes());
     }
 
     #[inline]
@@ -179,6 +196,11 @@ impl Writer {
 
 fn tag(field: u32, kind: u32) -> u64 {
     (field << 3 | kind).into()
+}
+
+/// A number below 0x4000 as the wire has it, unless one byte is enough.
+fn two_bytes(value: u64) -> [u8; 2] {
+    [(value & 0x7f) as u8 | 0x80, (value >> 7) as u8]
 }
 
 /// A number as the wire has it: seven bits in each byte, the lowest first; the eighth says that there are more.
