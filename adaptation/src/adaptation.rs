@@ -147,7 +147,7 @@ impl Adaptation {
         self.shared.watchers.subscribe_rare()
     }
 
-    /// Looks at who changed what. Nothing is recorded meanwhile, so look shortly: entries may be kept.
+    /// Looks at who changed what until now. Nobody waits for that.
     ///
     /// ```
     /// # use nri_adaptation::{Adaptation, ledger::Ledger};
@@ -158,7 +158,8 @@ impl Adaptation {
     /// }
     /// ```
     pub fn ledger<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
-        look(&self.shared.records.ledger())
+        let ledger = self.shared.records.ledger().clone();
+        look(&ledger)
     }
 
     /// Writes into the ledger what the runtime knows and plugins do not say: that an update or eviction which a plugin had asked for could

@@ -21,7 +21,7 @@ use crate::merging::Merging;
 use crate::plugin::{PluginError, Reply};
 use crate::policy::{Mode, OnTimeout};
 use crate::question::{Outcome, Refusal};
-use crate::records::{self, Notes};
+use crate::records::{self, Asked, Notes};
 use crate::request::{Request, Subject};
 use crate::roster::{Participant, Roster};
 use crate::shared::Shared;
@@ -254,14 +254,14 @@ impl Chain {
         self.shared.watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
         let evictions = records::evictions(&reply).to_vec();
         let outcome = self.merge(entry, reply);
-        let occasion = || records::occasion(entry, &entry.terms, &self.shown.request, Some(took));
+        let answered = Asked { plugin: entry, request: &self.shown.request, took };
         match outcome {
             Some(Outcome::Applied(applied) | Outcome::Shadow(Ok(applied))) => {
-                self.notes.reply(occasion, applied, evictions);
+                self.notes.reply(answered, applied, evictions);
             }
-            Some(Outcome::Shadow(Err(refusal))) => self.notes.refused(occasion(), &refusal),
+            Some(Outcome::Shadow(Err(refusal))) => self.notes.refused(answered, &refusal),
             Some(Outcome::Refused(refusal)) => {
-                self.notes.refused(occasion(), &refusal);
+                self.notes.refused(answered, &refusal);
                 return Err(match refusal {
                     Refusal::Conflict(conflict) => conflict.into(),
                     Refusal::NotAllowed(cause) => Failure::new(&entry.id, event, cause.into()).into(),

@@ -1,7 +1,8 @@
 //! Who changed what: a history of what plugins did and did not do, with a bound in bytes.
 //!
-//! Whoever asks plugins records here what came of it: an [`Occasion`], and [`What`] happened. What is kept is an
+//! Whoever asks plugins records here what came of it: an [`Occasion`], and [`What`] happened. What is read is an
 //! [`Entry`]. The oldest go first. An entry that would take more than a share of the history is kept without its values.
+//! What a reply changed is packed until someone reads it: it is written with each request, and read seldom.
 //!
 //! An entry reads as one line, and serializes to one flat object, with values as people write them.
 //!
@@ -12,6 +13,7 @@ mod cut;
 mod entry;
 mod line;
 mod object;
+mod packed;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -22,6 +24,7 @@ use std::sync::Arc;
 use nri_proto::{Eviction, Field};
 
 pub use self::entry::{Change, Entry, Occasion, What};
+use self::packed::Packed;
 use crate::merge::{Applied, Changed, Dropped};
 
 /// The part of a history that one entry may take.
@@ -70,18 +73,26 @@ const SHARE: usize = 16;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    /// Oldest first, each with what it costs. Whoever reads shares them, so nobody who records waits for that.
-    entries: VecDeque<(Arc<Entry>, usize)>,
+    /// Oldest first, each with what it costs. Whoever reads shares them.
+    kept: VecDeque<(Kept, usize)>,
     bytes: usize,
     limit: usize,
     recorded: u64,
+    forgotten: u64,
+}
+
+/// What is forgotten at a time.
+#[derive(Clone, Debug)]
+enum Kept {
+    One(Arc<Entry>),
+    Changes(Arc<Packed>),
 }
 
 impl Ledger {
     /// Begins a history that takes at most so many bytes, those of its entries included.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { entries: VecDeque::new(), bytes: 0, limit, recorded: 0 }
+        Self { kept: VecDeque::new(), bytes: 0, limit, recorded: 0, forgotten: 0 }
     }
 
     /// Records what a plugin did or did not do.
@@ -94,41 +105,21 @@ impl Ledger {
         self.recorded += 1;
         entry.strip();
         let mut cost = entry.cost();
-        if cost > self.limit / SHARE {
+        if cost > self.share() {
             entry.cut();
             cost = entry.cost();
         }
-        if cost > self.limit {
-            return;
-        }
-        // What it shares with the one before it goes when it goes.
-        if let Some((last, last_cost)) = self.entries.back_mut()
-            && Arc::ptr_eq(&last.occasion, &entry.occasion)
-        {
-            let shared = entry.occasion.cost();
-            *last_cost -= shared;
-            self.bytes -= shared;
-        }
-        self.bytes += cost;
-        self.entries.push_back((Arc::new(entry), cost));
-        self.forget();
+        self.keep(Kept::One(Arc::new(entry)), cost);
     }
 
     /// Records what came of a reply: each change, and each thing that was not used.
     pub fn record_applied(&mut self, occasion: &Occasion, applied: Applied) {
         let Applied { changes, dropped } = applied;
         let own = Arc::new(occasion.clone());
-        let mut of_other = Arc::clone(&own);
-        for Changed { container, field, key, before, after } in changes {
-            let what = What::Changed(Change { field, key, before, after });
-            match container {
-                None => self.record_of(&own, what),
-                Some(other) => {
-                    if of_other.container.as_deref() != Some(&*other) {
-                        of_other = Arc::new(own.of_container(&other));
-                    }
-                    self.record_of(&of_other, what);
-                }
+        for changes in changes.chunk_by(|one, other| one.container == other.container) {
+            match &changes[0].container {
+                None => self.record_changes(&own, changes),
+                Some(other) => self.record_changes(&Arc::new(own.of_container(other)), changes),
             }
         }
         for dropped in dropped {
@@ -139,6 +130,35 @@ impl Ledger {
             };
             self.record_of(&of_dropped, What::Dropped(dropped));
         }
+    }
+
+    /// Records changes of one container, as many together as fit into a share.
+    fn record_changes(&mut self, occasion: &Arc<Occasion>, mut changes: &[Changed]) {
+        let room = self.share().saturating_sub(occasion.cost());
+        while let [first, ..] = changes {
+            let mut cost = 0;
+            let fits = |change: &&Changed| {
+                cost += change.cost();
+                cost <= room
+            };
+            let n_fitting = changes.iter().take_while(fits).count();
+            if n_fitting == 0 {
+                self.record_of(occasion, What::Changed(first.into()));
+                changes = &changes[1..];
+                continue;
+            }
+            let (fitting, rest) = changes.split_at(n_fitting);
+            let packed = Packed::new(self.recorded, Arc::clone(occasion), fitting);
+            self.recorded += n_fitting as u64;
+            let cost = packed.cost();
+            self.keep(Kept::Changes(Arc::new(packed)), cost);
+            changes = rest;
+        }
+    }
+
+    /// The part of the history that may be forgotten at a time.
+    fn share(&self) -> usize {
+        self.limit / SHARE
     }
 
     /// Records what is to be stopped, each with its own container.
@@ -152,17 +172,15 @@ impl Ledger {
     /// of its entries, or of all.
     #[must_use]
     pub fn why(&self, container: &str, field: Field, key: Option<&str>) -> Vec<Arc<Entry>> {
-        self.select(|entry| {
-            let What::Changed(change) = &entry.what else { return false };
-            let is_meant = change.field == field && key.is_none_or(|key| key == change.key);
-            is_meant && entry.is_about(container) && !entry.occasion.shadow && !entry.occasion.in_vain
-        })
+        let mut entries = self.of(container);
+        entries.retain(|entry| entry.is_change_of(field, key));
+        entries
     }
 
     /// Returns all that is known about a container, in order.
     #[must_use]
     pub fn of(&self, container: &str) -> Vec<Arc<Entry>> {
-        self.select(|entry| entry.is_about(container))
+        self.select(|occasion| occasion.is_about(container))
     }
 
     /// Returns everything, in order.
@@ -174,7 +192,7 @@ impl Ledger {
     /// How many entries were recorded, and are forgotten.
     #[must_use]
     pub fn n_forgotten(&self) -> u64 {
-        self.recorded - self.entries.len() as u64
+        self.forgotten
     }
 
     /// How many bytes it takes. What the entries of different replies share is counted for each of them, so it may take
@@ -184,19 +202,45 @@ impl Ledger {
         self.bytes
     }
 
-    fn select(&self, is_meant: impl Fn(&Entry) -> bool) -> Vec<Arc<Entry>> {
-        self.entries.iter().map(|(entry, _)| entry).filter(|entry| is_meant(entry)).cloned().collect()
+    fn select(&self, is_meant: impl Fn(&Occasion) -> bool) -> Vec<Arc<Entry>> {
+        let mut entries = Vec::new();
+        for (kept, _) in self.kept.iter().filter(|(kept, _)| is_meant(kept.occasion())) {
+            match kept {
+                Kept::One(entry) => entries.push(Arc::clone(entry)),
+                Kept::Changes(packed) => entries.extend(packed.entries().map(Arc::new)),
+            }
+        }
+        entries
     }
 
-    /// Lets the oldest go until the rest fits.
-    fn forget(&mut self) {
+    /// Keeps something, and lets the oldest go until the rest fits.
+    fn keep(&mut self, kept: Kept, cost: usize) {
+        self.bytes += cost;
+        self.kept.push_back((kept, cost));
         while self.bytes > self.limit {
-            let Some((_, cost)) = self.entries.pop_front() else { break };
+            let Some((kept, cost)) = self.kept.pop_front() else { break };
             self.bytes -= cost;
+            self.forgotten += kept.n_entries();
         }
         // A queue does not shrink by itself, and each entry pays for two places only.
-        if self.entries.capacity() > 64 && self.entries.capacity() > 4 * self.entries.len() {
-            self.entries.shrink_to(2 * self.entries.len());
+        if self.kept.capacity() > 64 && self.kept.capacity() > 4 * self.kept.len() {
+            self.kept.shrink_to(2 * self.kept.len());
+        }
+    }
+}
+
+impl Kept {
+    fn occasion(&self) -> &Occasion {
+        match self {
+            Self::One(entry) => &entry.occasion,
+            Self::Changes(packed) => packed.occasion(),
+        }
+    }
+
+    fn n_entries(&self) -> u64 {
+        match self {
+            Self::One(_) => 1,
+            Self::Changes(packed) => packed.n_changes(),
         }
     }
 }

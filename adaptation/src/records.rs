@@ -70,26 +70,38 @@ enum Note {
     Fact { occasion: Occasion, what: What },
 }
 
+/// A plugin that was asked, and how long it took.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) plugin: &'a Participant,
+    pub(crate) request: &'a Request,
+    pub(crate) took: Duration,
+}
+
 /// What came of the replies to one request, in order. Unless it [came true](Notes::came_true), all that they want was in vain.
 pub(crate) struct Notes {
     shared: Arc<Shared>,
     notes: Vec<Note>,
+    /// The pod and the container that the request is about, once they are noted.
+    about: Option<(Arc<str>, Option<Arc<str>>)>,
 }
 
 impl Notes {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, notes: Vec::new() }
+        Self { shared, notes: Vec::new(), about: None }
     }
 
     /// A reply that counts, or would count if its plugin were not on trial.
-    pub(crate) fn reply(&mut self, occasion: impl FnOnce() -> Occasion, applied: Applied, evictions: Vec<Eviction>) {
+    pub(crate) fn reply(&mut self, answered: Asked<'_>, applied: Applied, evictions: Vec<Eviction>) {
         if applied != Applied::default() || !evictions.is_empty() {
-            self.notes.push(Note::Reply { occasion: occasion(), applied, evictions });
+            let occasion = self.occasion(answered);
+            self.notes.push(Note::Reply { occasion, applied, evictions });
         }
     }
 
     /// A reply that does not count.
-    pub(crate) fn refused(&mut self, occasion: Occasion, refusal: &Refusal) {
+    pub(crate) fn refused(&mut self, answered: Asked<'_>, refusal: &Refusal) {
+        let occasion = self.occasion(answered);
         self.notes.push(Note::Fact { occasion, what: refusal.into() });
     }
 
@@ -100,8 +112,19 @@ impl Notes {
         if is_passed_over && !gates(request.event()) {
             return;
         }
-        let occasion = occasion(asked, &asked.terms, request, (!is_passed_over).then_some(took));
+        let mut occasion = self.occasion(Asked { plugin: asked, request, took });
+        occasion.took = occasion.took.filter(|_| !is_passed_over);
         self.notes.push(Note::Fact { occasion, what: cause.into() });
+    }
+
+    /// All of one request share its ids.
+    fn occasion(&mut self, Asked { plugin, request, took }: Asked<'_>) -> Occasion {
+        let (pod, container) = self.about.get_or_insert_with(|| ids(request.pod(), request.container())).clone();
+        Occasion {
+            took: Some(took),
+            shadow: plugin.terms.policy().mode == Mode::Shadow,
+            ..occasion_about(plugin.id.clone().into(), request.event(), pod, container)
+        }
     }
 
     /// The request came to something.
@@ -154,12 +177,21 @@ pub(crate) fn occasion(entry: &Entry, terms: &Terms, request: &Request, took: Op
 
 /// One that is no plugin, or not there.
 pub(crate) fn occasion_of(plugin: Arc<str>, event: Event, pod: &Pod, container: Option<&Container>) -> Occasion {
+    let (pod, container) = ids(pod, container);
+    occasion_about(plugin, event, pod, container)
+}
+
+fn ids(pod: &Pod, container: Option<&Container>) -> (Arc<str>, Option<Arc<str>>) {
+    (pod.id.as_str().into(), container.map(|container| container.id.as_str().into()))
+}
+
+fn occasion_about(plugin: Arc<str>, event: Event, pod: Arc<str>, container: Option<Arc<str>>) -> Occasion {
     Occasion {
         when: SystemTime::now(),
         plugin,
         event: Some(event),
-        pod: Some(pod.id.as_str().into()),
-        container: container.map(|container| container.id.as_str().into()),
+        pod: Some(pod),
+        container,
         took: None,
         shadow: false,
         in_vain: false,

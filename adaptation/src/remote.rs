@@ -10,7 +10,7 @@ use nri_proto::bounded::{self, BoundedError};
 use nri_proto::call::{CallError, Client, Method};
 use nri_proto::event::EventMask;
 use nri_proto::mux::{Closed, Mux};
-use nri_proto::{Event, Update, Verdict, api};
+use nri_proto::{CreateReply, Event, Update, Verdict, api, decode};
 use protobuf::Message;
 use tokio::time::Instant;
 use tracing::warn;
@@ -181,7 +181,7 @@ fn is_unimplemented(event: Event, error: &PluginError) -> bool {
 /// Reads the answer to a request about `event`.
 fn reply(event: Event, answer: &Bytes) -> Result<Reply, PluginError> {
     Ok(match event {
-        Event::CreateContainer => Reply::Create(Box::new(parse::<api::CreateContainerResponse>(answer)?.into())),
+        Event::CreateContainer => Reply::Create(Box::new(create_reply(answer)?)),
         Event::UpdateContainer => Reply::Update(parse::<api::UpdateContainerResponse>(answer)?.into()),
         Event::StopContainer => Reply::Stop(parse::<api::StopContainerResponse>(answer)?.into()),
         Event::ValidateContainerAdjustment => {
@@ -202,10 +202,23 @@ fn reply(event: Event, answer: &Bytes) -> Result<Reply, PluginError> {
     })
 }
 
+/// Most are read without making a message of them.
+fn create_reply(answer: &Bytes) -> Result<CreateReply, PluginError> {
+    bounded::check::<api::CreateContainerResponse>(answer, MAX_ENTRIES).map_err(breach)?;
+    match decode::usual(answer) {
+        Some(reply) => Ok(reply),
+        None => Ok(parse::<api::CreateContainerResponse>(answer)?.into()),
+    }
+}
+
 fn parse<M: Message>(answer: &Bytes) -> Result<M, PluginError> {
-    bounded::parse(answer, MAX_ENTRIES).map_err(|error| match error {
-        BoundedError::TooMany(_) => PluginError::Breach("its answer has more entries than anyone needs"),
-        BoundedError::Malformed(_) => PluginError::Breach("its answer cannot be read"),
+    bounded::parse(answer, MAX_ENTRIES).map_err(breach)
+}
+
+fn breach(error: BoundedError) -> PluginError {
+    PluginError::Breach(match error {
+        BoundedError::TooMany(_) => "its answer has more entries than anyone needs",
+        BoundedError::Malformed(_) => "its answer cannot be read",
     })
 }
 

@@ -52,7 +52,7 @@ pub struct Request {
     event: Event,
     pod: Arc<Pod>,
     /// The pod's encoding, for all requests that were made from this one.
-    pod_bytes: Arc<OnceLock<Vec<u8>>>,
+    pod_bytes: Arc<OnceLock<Bytes>>,
     subject: Subject,
     bytes: OnceLock<Bytes>,
 }
@@ -136,35 +136,35 @@ impl Request {
         match &self.subject {
             Subject::Pod => out.encoded(1, self.pod_bytes()),
             Subject::PodResources { overhead, resources } => {
-                out.encoded(1, self.pod_bytes());
-                overhead.iter().for_each(|overhead| out.word(2, &**overhead));
                 resources.iter().for_each(|resources| out.word(3, &**resources));
+                overhead.iter().for_each(|overhead| out.word(2, &**overhead));
+                out.encoded(1, self.pod_bytes());
             }
             Subject::Container(container) => {
-                out.encoded(1, self.pod_bytes());
                 out.word(2, &**container);
+                out.encoded(1, self.pod_bytes());
             }
             Subject::ContainerResources { container, resources } => {
-                out.encoded(1, self.pod_bytes());
-                out.word(2, &**container);
                 resources.iter().for_each(|resources| out.word(3, &**resources));
+                out.word(2, &**container);
+                out.encoded(1, self.pod_bytes());
             }
             Subject::Proposal(proposal) => {
                 return encode(&api::ValidateContainerAdjustmentRequest::from(Proposal::clone(proposal)));
             }
         }
-        out.into_bytes().into()
+        out.into_bytes()
     }
 
     /// Its encoding for plugins that know no RPC for this event.
     pub(crate) fn state_change(&self) -> Bytes {
         let mut out = Writer::with_capacity(ROOM);
-        out.number(1, self.event.number().unsigned_abs().into());
-        out.encoded(2, self.pod_bytes());
         if let Some(container) = self.container() {
             out.word(3, container);
         }
-        out.into_bytes().into()
+        out.encoded(2, self.pod_bytes());
+        out.number(1, self.event.number().unsigned_abs().into());
+        out.into_bytes()
     }
 }
 

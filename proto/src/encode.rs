@@ -4,6 +4,9 @@
 //! [`api`](crate::api) both would have to be copied, each of their strings with them: that was half of what a request
 //! cost. What is here writes the same bytes from the words themselves, for those words that requests are made of.
 //!
+//! It is written from the back to the front: the length of a message stands before it, and is known only when all that is
+//! in it has been written.
+//!
 //! ```
 //! use nri_proto::encode::Writer;
 //! use nri_proto::{Pod, api};
@@ -17,11 +20,11 @@
 //! # Ok::<(), protobuf::Error>(())
 //! ```
 
-mod tables;
 #[cfg(test)]
 mod tests;
 mod value;
 
+use bytes::{Buf, Bytes};
 use protobuf::CodedOutputStream;
 
 use crate::words::Unknown;
@@ -30,13 +33,17 @@ use crate::words::Unknown;
 const VARINT: u32 = 0;
 /// The kind of a field that says how long it is: texts, messages, packed numbers.
 const SIZED: u32 = 2;
-/// What the tag of a field and its length take at most.
-const HEAD: usize = 2 * Varint::MAX;
 
 /// A word that can be encoded.
 pub trait Encode {
-    /// Writes its fields, in the order of their numbers.
+    /// Writes its fields, the one with the highest number first.
     fn encode(&self, out: &mut Writer);
+}
+
+impl<W: Encode> Encode for Box<W> {
+    fn encode(&self, out: &mut Writer) {
+        W::encode(self, out);
+    }
 }
 
 /// What one field of a word is made of.
@@ -45,23 +52,40 @@ pub(crate) trait Value {
     fn write(&self, field: u32, out: &mut Writer);
 }
 
-/// Where words are written to.
+/// Where words are written to, each before those that were written earlier.
 #[derive(Clone, Debug, Default)]
-pub struct Writer(Vec<u8>);
+pub struct Writer {
+    /// Room, and behind it what was written.
+    bytes: Vec<u8>,
+    /// Where that begins.
+    start: usize,
+}
 
 impl Writer {
     /// Begins with room for so many bytes. There may be more.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
-        Self(Vec::with_capacity(bytes))
+        // Not `vec![0; bytes]`: allocators clear memory more slowly than this does.
+        let mut room = Vec::with_capacity(bytes);
+        room.resize(bytes, 0);
+        Self { bytes: room, start: bytes }
     }
 
     /// Returns what was written. Room that was not needed is given back, if it is much.
-    pub fn into_bytes(mut self) -> Vec<u8> {
-        if self.0.len() < self.0.capacity() / 2 {
-            self.0.shrink_to_fit();
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        if self.length() < self.bytes.len() / 2 {
+            return Bytes::copy_from_slice(self.written());
         }
-        self.0
+        let mut bytes = Bytes::from(self.bytes);
+        bytes.advance(self.start);
+        bytes
+    }
+
+    /// What was written so far.
+    #[must_use]
+    pub fn written(&self) -> &[u8] {
+        &self.bytes[self.start..]
     }
 
     /// Writes a word as a field of the message that is being written.
@@ -71,16 +95,8 @@ impl Writer {
 
     /// Writes what is encoded already as a field.
     pub fn encoded(&mut self, field: u32, word: &[u8]) {
-        self.0.reserve(HEAD + word.len());
-        match (tag(field, SIZED), word.len() as u64) {
-            // Most are short, and of a field with a low number.
-            (tag @ ..0x80, length @ ..0x80) => self.0.extend_from_slice(&[tag as u8, length as u8]),
-            (tag, length) => {
-                self.varint(tag);
-                self.varint(length);
-            }
-        }
-        self.0.extend_from_slice(word);
+        self.raw(word);
+        self.head(field, word.len());
     }
 
     /// Writes a number as a field, unless it is zero.
@@ -92,53 +108,99 @@ impl Writer {
 
     /// Writes a number also if it is zero.
     fn each_number(&mut self, field: u32, value: u64) {
-        self.varint(tag(field, VARINT));
         self.varint(value);
+        self.varint(tag(field, VARINT));
     }
 
     fn text(&mut self, field: u32, text: &str) {
         self.encoded(field, text.as_bytes());
     }
 
-    /// Writes a message whose length is only known afterwards. Most are shorter than 128 bytes, and one byte says so; for
-    /// a longer one room is made.
     fn message(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
-        self.varint(tag(field, SIZED));
-        let start = self.0.len();
-        self.0.push(0);
+        let before = self.length();
         write(self);
-        let length = (self.0.len() - start - 1) as u64;
-        if length < 0x80 {
-            self.0[start] = length as u8;
-        } else {
-            self.0.splice(start..=start, Varint::new(length).as_bytes().iter().copied());
+        self.head(field, self.length() - before);
+    }
+
+    /// Writes what stands before a field that has been written.
+    #[inline]
+    fn head(&mut self, field: u32, length: usize) {
+        match (tag(field, SIZED), length as u64) {
+            // Most are short, and of a field with a low number.
+            (tag @ ..0x80, length @ ..0x80) => self.raw(&[tag as u8, length as u8]),
+            (tag @ ..0x80, length @ ..0x4000) => {
+                let [low, high] = two_bytes(length);
+                self.raw(&[tag as u8, low, high]);
+            }
+            (tag, length) => {
+                self.varint(length);
+                self.varint(tag);
+            }
         }
     }
 
-    fn unknown(&mut self, unknown: &Unknown) {
+    #[inline]
+    pub(crate) fn unknown(&mut self, unknown: &Unknown) {
         if !unknown.is_empty() {
-            let mut out = CodedOutputStream::vec(&mut self.0);
-            out.write_unknown_fields(&unknown.0).and_then(|()| out.flush()).expect("memory takes what is written");
+            self.some_unknown(unknown);
         }
+    }
+
+    #[cold]
+    fn some_unknown(&mut self, unknown: &Unknown) {
+        let mut bytes = Vec::new();
+        let mut out = CodedOutputStream::vec(&mut bytes);
+        out.write_unknown_fields(&unknown.0).and_then(|()| out.flush()).expect("memory takes what is written");
+        drop(out);
+        self.raw(&bytes);
     }
 
     #[inline]
     fn varint(&mut self, value: u64) {
         // Most are one byte.
         if value < 0x80 {
-            self.0.push(value as u8);
+            self.raw(&[value as u8]);
+        } else if value < 0x4000 {
+            self.raw(&two_bytes(value));
         } else {
             self.long_varint(value);
         }
     }
 
+    #[inline(never)]
     fn long_varint(&mut self, value: u64) {
-        self.0.extend_from_slice(Varint::new(value).as_bytes());
+        self.raw(Varint::new(value).as_bytes());
+    }
+
+    #[inline]
+    fn raw(&mut self, bytes: &[u8]) {
+        if bytes.len() > self.start {
+            self.make_room(bytes.len());
+        }
+        let end = self.start;
+        self.start -= bytes.len();
+        self.bytes[self.start..end].copy_from_slice(bytes);
+    }
+
+    #[cold]
+    fn make_room(&mut self, length: usize) {
+        let more = self.bytes.len().max(length);
+        drop(self.bytes.splice(..self.start, std::iter::repeat_n(0, self.start + more)));
+        self.start += more;
+    }
+
+    fn length(&self) -> usize {
+        self.bytes.len() - self.start
     }
 }
 
 fn tag(field: u32, kind: u32) -> u64 {
     (field << 3 | kind).into()
+}
+
+/// A number below 0x4000 as the wire has it, unless one byte is enough.
+fn two_bytes(value: u64) -> [u8; 2] {
+    [(value & 0x7f) as u8 | 0x80, (value >> 7) as u8]
 }
 
 /// A number as the wire has it: seven bits in each byte, the lowest first; the eighth says that there are more.

@@ -5,12 +5,14 @@
 //!   ends meet ([`defaults`]) and which version they speak ([`version`]).
 //! - Pods, containers and what plugins change in them in plain Rust ([`words`]), with conversions to and from the
 //!   messages. Everyone but the wire's edges says these.
-//! - The same from words to bytes without a message in between, for what is encoded often ([`encode`]).
+//! - The same from words to bytes and back without a message in between, for what is often on the wire ([`encode`],
+//!   [`decode`]).
 //! - The wire: many channels on one connection ([`mux`]), calls on a channel ([`call`]), and
 //!   messages that may not grow when they are read ([`bounded`]).
 
 pub mod bounded;
 pub mod call;
+pub mod decode;
 pub mod defaults;
 pub mod descriptor;
 pub mod encode;
@@ -22,6 +24,7 @@ pub mod quote;
 #[cfg(test)]
 mod raw;
 pub mod shape;
+mod tables;
 pub mod version;
 mod wire;
 pub mod words;

@@ -22,6 +22,8 @@ mod resources;
 mod scheduler;
 mod seccomp;
 #[cfg(test)]
+pub(crate) use tests::fill;
+#[cfg(test)]
 mod tests;
 mod update;
 mod value;

@@ -7,8 +7,9 @@ use nri_proto::{
     PluginId, Rlimit, Scheduler, SchedulerFlag, Seccomp, Syscall, SyscallArg, Unread,
 };
 
-use super::{Change, Entry, Occasion, What};
-use crate::merge::{Conflict, Dropped, MergeError, Value};
+use super::packed::Packed;
+use super::{Change, Entry, Kept, Occasion, What};
+use crate::merge::{Changed, Conflict, Dropped, MergeError, Value};
 use crate::policy::NotAllowed;
 
 /// What the allocator takes for itself, roughly.
@@ -16,12 +17,30 @@ const OVERHEAD: usize = 16;
 /// The counts of what is shared.
 const COUNTS: usize = 2 * size_of::<usize>();
 
+/// The places in a queue that may be half empty.
+const PLACES: usize = 2 * size_of::<(Kept, usize)>();
+
 impl Entry {
-    /// Everything, with the places in a queue that may be half empty.
+    /// Everything that is kept for it.
     pub(super) fn cost(&self) -> usize {
-        let places = 2 * size_of::<(Arc<Self>, usize)>();
         let Self { sequence: _, occasion, what, is_cut: _ } = self;
-        places + allocation(COUNTS + size_of::<Self>()) + occasion.cost() + what.heap()
+        PLACES + allocation(COUNTS + size_of::<Self>()) + occasion.cost() + what.heap()
+    }
+}
+
+impl Packed {
+    /// Everything that is kept for them.
+    pub(super) fn cost(&self) -> usize {
+        let Self { first: _, n_changes: _, occasion, bytes } = self;
+        PLACES + allocation(COUNTS + size_of::<Self>()) + occasion.cost() + allocation(bytes.len())
+    }
+}
+
+impl Changed {
+    /// What it takes unpacked, which is more.
+    pub(super) fn cost(&self) -> usize {
+        let Self { container: _, field: _, key, before, after } = self;
+        size_of::<Self>() + key.heap() + before.heap() + after.heap()
     }
 }
 

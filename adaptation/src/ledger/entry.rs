@@ -110,12 +110,19 @@ pub struct Change {
 }
 
 impl Entry {
-    pub(super) fn is_about(&self, container: &str) -> bool {
-        self.occasion.container.as_deref() == Some(container)
+    /// Whether it is a change of a field, or of one of its entries, that was applied.
+    pub(super) fn is_change_of(&self, field: Field, key: Option<&str>) -> bool {
+        let What::Changed(change) = &self.what else { return false };
+        let is_meant = change.field == field && key.is_none_or(|key| key == change.key);
+        is_meant && !self.occasion.shadow && !self.occasion.in_vain
     }
 }
 
 impl Occasion {
+    pub(super) fn is_about(&self, container: &str) -> bool {
+        self.container.as_deref() == Some(container)
+    }
+
     /// The same, about another container.
     #[must_use]
     pub fn of_container(&self, container: &str) -> Self {

@@ -14,7 +14,8 @@ use crate::policy::NotAllowed;
 /// How many entries are forgotten, and those that are not.
 impl Serialize for Ledger {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let entries: Vec<_> = self.entries.iter().map(|(entry, _)| &**entry).collect();
+        let all = self.all();
+        let entries: Vec<_> = all.iter().map(|entry| &**entry).collect();
         let mut object = serializer.serialize_map(Some(2))?;
         object.serialize_entry("forgotten", &self.n_forgotten())?;
         object.serialize_entry("entries", &entries)?;

@@ -122,8 +122,16 @@ impl<'a> Notes<'a> {
         key: &str,
         values: impl FnOnce() -> (Option<Value>, Option<Value>),
     ) {
-        if let Some(changes) = &mut self.changes {
+        if self.changes.is_some() {
             let (before, after) = values();
+            self.push(field, key, before, after);
+        }
+    }
+
+    /// One for all kinds of values: it is called from many places.
+    #[inline(never)]
+    fn push(&mut self, field: Field, key: &str, before: Option<Value>, after: Option<Value>) {
+        if let Some(changes) = &mut self.changes {
             let (container, key) = (self.container.map(str::to_owned), key.to_owned());
             changes.push(Changed { container, field, key, before, after });
         }

@@ -34,10 +34,18 @@ impl Claims {
     /// Lets `change` change what is claimed of a container. No empty table is left behind: nothing is different from
     /// before if nothing is claimed.
     fn of_container<T>(&mut self, container: &str, change: impl FnOnce(&mut FieldOwners) -> T) -> T {
-        let mut fields = occupied(self.0.containers.entry(container.to_owned()));
-        let result = change(fields.get_mut());
-        if fields.get().simple.is_empty() && fields.get().compound.is_empty() {
-            fields.remove();
+        let containers = &mut self.0.containers;
+        if let Some(fields) = containers.get_mut(container) {
+            let result = change(fields);
+            if *fields == FieldOwners::default() {
+                containers.remove(container);
+            }
+            return result;
+        }
+        let mut fields = FieldOwners::default();
+        let result = change(&mut fields);
+        if fields != FieldOwners::default() {
+            containers.insert(container.to_owned(), fields);
         }
         result
     }

@@ -56,16 +56,23 @@ fn add_linux(result: &mut LinuxAdjustment, later: LinuxAdjustment) {
     if !cgroups_path.is_empty() {
         result.cgroups_path = cgroups_path;
     }
-    result.oom_score_adj = oom_score_adj.or(result.oom_score_adj.take());
-    result.io_priority = io_priority.or(result.io_priority.take());
-    result.seccomp_policy = seccomp_policy.or(result.seccomp_policy.take());
+    set(oom_score_adj, &mut result.oom_score_adj);
+    set(io_priority, &mut result.io_priority);
+    set(seccomp_policy, &mut result.seccomp_policy);
     result.namespaces.then(namespaces);
     result.sysctl.then(sysctl);
     result.net_devices.then(net_devices);
-    result.scheduler = scheduler.or(result.scheduler.take());
+    set(scheduler, &mut result.scheduler);
     // Upstream's validators find it, empty, once any plugin has adjusted anything of Linux.
     add_rdt(result.rdt.get_or_insert_default(), rdt.unwrap_or_default());
-    result.memory_policy = memory_policy.or(result.memory_policy.take());
+    set(memory_policy, &mut result.memory_policy);
+}
+
+/// Sets `target` if there is a new value.
+fn set<T>(new: Option<T>, target: &mut Option<T>) {
+    if new.is_some() {
+        *target = new;
+    }
 }
 
 /// Something that is set is no longer to be removed.
@@ -77,7 +84,7 @@ fn add_rdt(result: &mut Rdt, later: Rdt) {
     if clos_id.is_some() || schemata.is_some() || enable_monitoring.is_some() {
         result.remove = false;
     }
-    result.clos_id = clos_id.or(result.clos_id.take());
-    result.schemata = schemata.or(result.schemata.take());
-    result.enable_monitoring = enable_monitoring.or(result.enable_monitoring.take());
+    set(clos_id, &mut result.clos_id);
+    set(schemata, &mut result.schemata);
+    set(enable_monitoring, &mut result.enable_monitoring);
 }

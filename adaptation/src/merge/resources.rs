@@ -49,19 +49,32 @@ pub(super) fn normalise(resources: &mut Resources) {
 }
 
 /// Sets `target` if there is a new value.
+#[inline]
 pub(super) fn set<T: Clone + Into<Value>>(field: Field, new: Option<T>, target: &mut Option<T>, notes: &mut Notes<'_>) {
-    if new.is_some() {
-        let before = std::mem::replace(target, new);
-        notes.take(field, "", before, target.as_ref());
+    if let Some(new) = new {
+        put(field, new, target, notes);
     }
 }
 
+/// Sets `target`. Few of the many fields are set at a time, so this is kept out of the way of those who ask for each.
+#[inline(never)]
+pub(super) fn put<T: Clone + Into<Value>>(field: Field, new: T, target: &mut Option<T>, notes: &mut Notes<'_>) {
+    let before = target.replace(new);
+    notes.take(field, "", before, target.as_ref());
+}
+
 /// Sets `target` if the new text is not empty: that means "not set" where the wire has no wrapper.
-pub(super) fn set_text(field: Field, new: String, target: &mut String, notes: &mut Notes<'_>) {
+#[inline]
+pub(super) fn set_text(field: Field, new: &str, target: &mut String, notes: &mut Notes<'_>) {
     if !new.is_empty() {
-        let before = std::mem::replace(target, new);
-        notes.take(field, "", Some(before).filter(|text| !text.is_empty()), Some(target));
+        put_text(field, new, target, notes);
     }
+}
+
+#[inline(never)]
+fn put_text(field: Field, new: &str, target: &mut String, notes: &mut Notes<'_>) {
+    let before = std::mem::replace(target, new.to_owned());
+    notes.take(field, "", Some(before).filter(|text| !text.is_empty()), Some(target));
 }
 
 /// Gives a key of a map a value.
@@ -113,8 +126,8 @@ fn apply_cpu(cpu: Cpu, target: &mut Cpu, notes: &mut Notes<'_>) {
     set(Field::CPUPeriod, period, &mut target.period, notes);
     set(Field::CPURealtimeRuntime, realtime_runtime, &mut target.realtime_runtime, notes);
     set(Field::CPURealtimePeriod, realtime_period, &mut target.realtime_period, notes);
-    set_text(Field::CPUSetCPUs, cpus, &mut target.cpus, notes);
-    set_text(Field::CPUSetMems, mems, &mut target.mems, notes);
+    set_text(Field::CPUSetCPUs, &cpus, &mut target.cpus, notes);
+    set_text(Field::CPUSetMems, &mems, &mut target.mems, notes);
 }
 
 fn add_hugepage_limits(limits: Vec<HugepageLimit>, target: &mut Vec<HugepageLimit>, notes: &mut Notes<'_>) {

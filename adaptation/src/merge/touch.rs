@@ -80,6 +80,8 @@ impl<'a> Touch<'a> {
 struct Touches<'a>(Vec<Touch<'a>>);
 
 impl<'a> Touches<'a> {
+    /// Few of the many fields are touched at a time.
+    #[inline(never)]
     fn add(&mut self, field: Field, key: &'a str, act: Act) {
         self.0.push(Touch { field, key, act });
     }

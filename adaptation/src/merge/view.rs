@@ -9,7 +9,7 @@ use nri_proto::{
 
 use super::Value;
 use super::changed::Notes;
-use super::resources::{self, set, set_text};
+use super::resources::{self, put, set, set_text};
 
 /// Adds what upstream adds to a container before the first plugin is shown it: messages that are often looked into.
 pub(super) fn normalise(container: &mut Container) {
@@ -88,16 +88,24 @@ fn adjust_linux(container: &mut LinuxContainer, adjustment: &LinuxAdjustment, no
     if let Some(resources) = resources {
         resources::apply(resources.clone(), container.resources.get_or_insert_default(), notes);
     }
-    set_text(Field::CgroupsPath, cgroups_path.clone(), &mut container.cgroups_path, notes);
+    set_text(Field::CgroupsPath, cgroups_path, &mut container.cgroups_path, notes);
     set(Field::OomScoreAdj, *oom_score_adj, &mut container.oom_score_adj, notes);
-    set(Field::IoPriority, io_priority.clone(), &mut container.io_priority, notes);
-    set(Field::SeccompPolicy, seccomp_policy.clone(), &mut container.seccomp_policy, notes);
+    set_copy(Field::IoPriority, io_priority.as_ref(), &mut container.io_priority, notes);
+    set_copy(Field::SeccompPolicy, seccomp_policy.as_ref(), &mut container.seccomp_policy, notes);
     change_list(Field::Namespace, namespaces, &mut container.namespaces, notes);
     change_map(Field::Sysctl, sysctl, &mut container.sysctl, notes);
     change_map(Field::LinuxNetDevices, net_devices, &mut container.net_devices, notes);
-    set(Field::LinuxSched, scheduler.clone(), &mut container.scheduler, notes);
+    set_copy(Field::LinuxSched, scheduler.as_ref(), &mut container.scheduler, notes);
     // A container has no place to show it.
-    set(Field::MemoryPolicy, memory_policy.clone(), &mut None, notes);
+    set_copy(Field::MemoryPolicy, memory_policy.as_ref(), &mut None, notes);
+}
+
+/// Sets `target` to a copy, if there is a new value.
+#[inline]
+fn set_copy<T: Clone + Into<Value>>(field: Field, new: Option<&T>, target: &mut Option<T>, notes: &mut Notes<'_>) {
+    if let Some(new) = new {
+        put(field, new.clone(), target, notes);
+    }
 }
 
 fn change_map<T: Clone + Into<Value>>(

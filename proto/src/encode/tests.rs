@@ -3,12 +3,12 @@ use protobuf::Message;
 
 use super::{Encode, Writer};
 use crate::api;
-use crate::words::{Container, Pod, Resources, arbitrary};
+use crate::words::{Container, Hooks, Pod, Resources, Unknown, arbitrary};
 
 fn encoded(word: &impl Encode) -> Vec<u8> {
     let mut out = Writer::default();
     word.encode(&mut out);
-    out.into_bytes()
+    out.into_bytes().into()
 }
 
 proptest! {
@@ -28,6 +28,17 @@ proptest! {
     fn limits_are_encoded_as_their_message_is(resources in arbitrary::resources()) {
         let message = api::LinuxResources::parse_from_bytes(&encoded(&resources)).unwrap();
         prop_assert_eq!(message, api::LinuxResources::from(resources));
+    }
+
+    #[test]
+    fn a_memory_policy_is_encoded_as_its_message_is(policy in arbitrary::memory_policy()) {
+        prop_assert_eq!(encoded(&policy), api::LinuxMemoryPolicy::from(policy).write_to_bytes().unwrap());
+    }
+
+    #[test]
+    fn hooks_are_encoded_byte_by_byte_as_the_library_does(hooks in arbitrary::hooks()) {
+        let hooks = Hooks { unknown: Unknown::default(), ..hooks };
+        prop_assert_eq!(encoded(&hooks), api::Hooks::from(hooks).write_to_bytes().unwrap());
     }
 
     /// Maps have no order in a message, so only the lengths can be compared.

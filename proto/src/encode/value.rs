@@ -7,7 +7,9 @@ use protobuf::{Enum, EnumOrUnknown};
 use super::{Encode, Value, Writer};
 use crate::api;
 use crate::wire::Translate;
-use crate::words::{ContainerState, IoPriorityClass, ProfileKind, SchedulerFlag, SchedulerPolicy};
+use crate::words::{
+    ContainerState, IoPriorityClass, MemoryPolicyFlag, MemoryPolicyMode, ProfileKind, SchedulerFlag, SchedulerPolicy,
+};
 
 /// Numbers, and the wire's wrappers of them: that a wrapper is there says that the value is set.
 macro_rules! numbers {
@@ -88,6 +90,8 @@ enums! {
     ProfileKind as api::security_profile::ProfileType,
     SchedulerPolicy as api::LinuxSchedulerPolicy,
     SchedulerFlag as api::LinuxSchedulerFlag,
+    MemoryPolicyMode as api::MpolMode,
+    MemoryPolicyFlag as api::MpolFlag,
 }
 
 fn number_of<E: Enum>(value: EnumOrUnknown<E>) -> u64 {
@@ -95,19 +99,23 @@ fn number_of<E: Enum>(value: EnumOrUnknown<E>) -> u64 {
 }
 
 /// Not packed, as the schema says.
-impl Value for Vec<SchedulerFlag> {
-    fn write(&self, field: u32, out: &mut Writer) {
-        for flag in self {
-            out.each_number(field, flag.bits());
-        }
-    }
+macro_rules! flags {
+    ($($flag:ident),+) => {
+        $(impl Value for Vec<$flag> {
+            fn write(&self, field: u32, out: &mut Writer) {
+                self.iter().rev().for_each(|flag| out.each_number(field, flag.bits()));
+            }
+        })+
+    };
 }
+
+flags!(SchedulerFlag, MemoryPolicyFlag);
 
 /// Packed.
 impl Value for Vec<u32> {
     fn write(&self, field: u32, out: &mut Writer) {
         if !self.is_empty() {
-            out.message(field, |out| self.iter().for_each(|&number| out.varint(number.into())));
+            out.message(field, |out| self.iter().rev().for_each(|&number| out.varint(number.into())));
         }
     }
 }
@@ -130,7 +138,7 @@ impl Value for Option<String> {
 
 impl Value for Vec<String> {
     fn write(&self, field: u32, out: &mut Writer) {
-        self.iter().for_each(|text| out.text(field, text));
+        self.iter().rev().for_each(|text| out.text(field, text));
     }
 }
 
@@ -152,17 +160,17 @@ impl<W: Encode> Value for Option<W> {
 
 impl<W: Encode> Value for Vec<W> {
     fn write(&self, field: u32, out: &mut Writer) {
-        self.iter().for_each(|word| out.word(field, word));
+        self.iter().rev().for_each(|word| out.word(field, word));
     }
 }
 
 /// A map is a list of entries that have a key and a value.
 impl Value for BTreeMap<String, String> {
     fn write(&self, field: u32, out: &mut Writer) {
-        for (key, value) in self {
+        for (key, value) in self.iter().rev() {
             out.message(field, |out| {
-                out.text(1, key);
                 out.text(2, value);
+                out.text(1, key);
             });
         }
     }
@@ -170,10 +178,10 @@ impl Value for BTreeMap<String, String> {
 
 impl<W: Encode> Value for BTreeMap<String, W> {
     fn write(&self, field: u32, out: &mut Writer) {
-        for (key, value) in self {
+        for (key, value) in self.iter().rev() {
             out.message(field, |out| {
-                out.text(1, key);
                 out.word(2, value);
+                out.text(1, key);
             });
         }
     }

@@ -60,19 +60,28 @@ impl Field {
             .map(|&field| EnumOrUnknown::new(field).translate())
             .filter(|&field| field != Self::None)
     }
+
+    /// Returns its number on the wire.
+    pub fn number(self) -> i32 {
+        self.translate().value()
+    }
+
+    /// Returns the one with this number on the wire.
+    pub fn of_number(number: i32) -> Self {
+        EnumOrUnknown::<api::Field>::from_i32(number).translate()
+    }
 }
 
 // The wire has fields as numbers where they are keys: keys cannot be enums.
 
 impl<M: Translate<W>, W> Translate<BTreeMap<Field, W>> for HashMap<i32, M> {
     fn translate(self) -> BTreeMap<Field, W> {
-        let field = |number| EnumOrUnknown::<api::Field>::from_i32(number).translate();
-        self.into_iter().map(|(number, value)| (field(number), value.translate())).collect()
+        self.into_iter().map(|(number, value)| (Field::of_number(number), value.translate())).collect()
     }
 }
 
 impl<W: Translate<M>, M> Translate<HashMap<i32, M>> for BTreeMap<Field, W> {
     fn translate(self) -> HashMap<i32, M> {
-        self.into_iter().map(|(field, value)| (field.translate().value(), value.translate())).collect()
+        self.into_iter().map(|(field, value)| (field.number(), value.translate())).collect()
     }
 }

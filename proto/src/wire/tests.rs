@@ -7,7 +7,7 @@ use super::Translate;
 use crate::words::*;
 use crate::{api, descriptor};
 
-mod fill;
+pub(crate) mod fill;
 mod marker;
 
 /// Four sentences about each word.

@@ -63,6 +63,11 @@ impl Args {
         Self { replaces: false, list }
     }
 
+    /// Whoever adds one this way has looked whether it is an empty first one.
+    pub(crate) fn push_checked(&mut self, argument: String) {
+        self.list.push(argument);
+    }
+
     pub(crate) fn into_parts(self) -> (bool, Vec<String>) {
         (self.replaces, self.list)
     }

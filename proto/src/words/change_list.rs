@@ -64,6 +64,11 @@ impl<T> ChangeList<T> {
         Self(entries)
     }
 
+    /// As above: sets one more.
+    pub(crate) fn push_checked(&mut self, value: T) {
+        self.0.push(Entry::Set(value));
+    }
+
     pub(crate) fn into_entries(self) -> Vec<Entry<T>> {
         self.0
     }

@@ -83,6 +83,11 @@ impl<T> ChangeMap<T> {
         Self(changes)
     }
 
+    /// As above: sets one more.
+    pub(crate) fn insert_checked(&mut self, key: String, value: T) {
+        self.0.insert(key, Change::Set(value));
+    }
+
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.0.values_mut().filter_map(Change::value_mut)
     }

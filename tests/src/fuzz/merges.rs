@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use nri_adaptation::merge::{
     Applied, CreateMerge, Dropped, MergeError, MergedCreate, MergedStop, MergedUpdate, StopMerge, UpdateMerge,
 };
-use nri_proto::{Container, CreateReply, PluginId, Resources, StopReply, UpdateReply, api};
+use nri_proto::{Container, CreateReply, PluginId, Resources, StopReply, UpdateReply, api, decode};
 use proptest::strategy::{Strategy, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use protobuf::Message;
@@ -16,6 +16,7 @@ use crate::merging::{self, OWN, PLUGINS};
 /// Applies replies in turn. A refused one leaves nothing behind, what the next plugin is shown is what this one was shown
 /// with its reply made, and all is the same when it is done again.
 pub fn merges(input: &[u8]) {
+    check_reading(input);
     let mut script = Script(input);
     match script.byte() % 6 {
         0 => {
@@ -36,6 +37,14 @@ pub fn merges(input: &[u8]) {
             check(&UpdateMerge::new(OWN, requested), &likely_replies(&merging::update_reply(), &mut script));
         }
         _ => check(&StopMerge::new(), &likely_replies(&merging::stop_reply(), &mut script)),
+    }
+}
+
+/// A reply that is read straight into words is what its message comes to.
+fn check_reading(input: &[u8]) {
+    if let Some(reply) = decode::usual::<CreateReply>(input) {
+        let message = api::CreateContainerResponse::parse_from_bytes(input).expect("only what can be read is usual");
+        assert_eq!(reply, message.into());
     }
 }
 

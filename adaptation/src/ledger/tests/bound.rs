@@ -61,6 +61,20 @@ proptest! {
     }
 
     #[test]
+    fn what_a_reply_changed_is_read_as_if_each_change_were_recorded_alone(changes in vec(some_change(), 0..8)) {
+        let (mut alone, mut together) = (Ledger::new(usize::MAX), Ledger::new(usize::MAX));
+        changes.iter().for_each(|what| alone.record(&occasion("10-a", "c"), what.clone()));
+        let changed = changes.into_iter().filter_map(|what| {
+            let What::Changed(Change { field, key, before, after }) = what else { return None };
+            Some(Changed { container: None, field, key, before, after })
+        });
+        let applied = Applied { changes: changed.collect(), dropped: Vec::new() };
+        together.record_applied(&occasion("10-a", "c"), applied);
+        prop_assert_eq!(together.all(), alone.all());
+        prop_assert_eq!(together.why("c", Field::Env, None), alone.why("c", Field::Env, None));
+    }
+
+    #[test]
     fn with_room_for_all_why_and_of_are_filters_of_what_was_recorded(records in vec(some_record(), 0..30)) {
         let mut ledger = Ledger::new(usize::MAX);
         for (occasion, what) in &records {
@@ -96,21 +110,44 @@ proptest! {
     }
 }
 
-#[test]
-fn what_the_entries_of_one_reply_share_is_counted_once_and_until_the_last_of_them_goes() {
-    let changed =
-        |key: &str| Changed { container: None, field: Field::Env, key: key.to_owned(), before: None, after: text("1") };
-    let mut ledger = Ledger::new(8192);
-    while ledger.n_forgotten() < 20 {
-        let changes = ["A", "B", "C"].map(changed).to_vec();
-        ledger.record_applied(&occasion("10-a", "c"), Applied { changes, dropped: Vec::new() });
+fn set_env(key: &str, value: &str) -> Changed {
+    Changed { container: None, field: Field::Env, key: key.to_owned(), before: None, after: text(value) }
+}
 
-        let mut entries = ledger.all();
-        let alone: usize = entries.iter().map(|entry| entry.cost() - entry.occasion.cost()).sum();
-        entries.dedup_by_key(|entry| Arc::as_ptr(&entry.occasion));
-        let shared: usize = entries.iter().map(|entry| entry.occasion.cost()).sum();
-        assert_eq!(ledger.n_bytes(), alone + shared);
+#[test]
+fn the_changes_of_one_reply_are_forgotten_together_and_none_of_another() {
+    let mut ledger = Ledger::new(16 << 10);
+    for n in 0.. {
+        let changes = ["A", "B", "C"].map(|key| set_env(key, "1")).to_vec();
+        ledger.record_applied(&occasion("10-a", "c"), Applied { changes, dropped: Vec::new() });
+        let entries = ledger.all();
+        assert!(ledger.n_bytes() <= 16 << 10);
+        assert_eq!((ledger.n_forgotten() % 3, entries.len() as u64 + ledger.n_forgotten()), (0, 3 * (n + 1)));
+        assert!(entries.iter().map(|entry| entry.sequence).eq(ledger.n_forgotten()..3 * (n + 1)));
+        if ledger.n_forgotten() > 20 {
+            break;
+        }
     }
+}
+
+#[test]
+fn a_reply_that_changes_more_than_fits_leaves_its_last_changes() {
+    let changes: Vec<_> = (0..10_000).map(|n| set_env(&n.to_string(), "1")).collect();
+    let mut ledger = Ledger::new(64 << 10);
+    ledger.record_applied(&occasion("10-a", "c"), Applied { changes, dropped: Vec::new() });
+    let entries = ledger.all();
+    assert!(ledger.n_bytes() <= 64 << 10 && ledger.n_forgotten() > 0 && entries.len() > 500, "{}", entries.len());
+    assert_eq!(entries.last().unwrap().what, env("9999", None, Some("1")));
+}
+
+#[test]
+fn one_change_of_a_reply_that_is_too_large_is_kept_without_its_values_and_the_others_whole() {
+    let changes = vec![set_env("A", "1"), set_env("B", &"x".repeat(1 << 20)), set_env("C", "3")];
+    let mut ledger = Ledger::new(64 << 10);
+    ledger.record_applied(&occasion("10-a", "c"), Applied { changes, dropped: Vec::new() });
+    let whats: Vec<_> = ledger.all().iter().map(|entry| (entry.is_cut, entry.what.clone())).collect();
+    let expected = [env("A", None, Some("1")), env("B", None, None), env("C", None, Some("3"))];
+    assert_eq!(whats, [false, true, false].into_iter().zip(expected).collect::<Vec<_>>());
 }
 
 #[test]

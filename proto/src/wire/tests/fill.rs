@@ -10,17 +10,17 @@ use protobuf::{Message, MessageDyn, UnknownFields};
 use crate::descriptor;
 
 /// Returns a message in which every field is set, and no two to the same value where values can differ.
-pub(super) fn full<M: Message>() -> M {
+pub(crate) fn full<M: Message>() -> M {
     make(&mut Full { last: 0, unknown: true })
 }
 
 /// Returns the same without fields that nobody knows.
-pub(super) fn full_of_known<M: Message>() -> M {
+pub(crate) fn full_of_known<M: Message>() -> M {
     make(&mut Full { last: 0, unknown: false })
 }
 
 /// Returns the message that `bytes` stand for. Fewer and smaller ones make a simpler message.
-pub(super) fn random<M: Message>(bytes: Vec<u8>) -> M {
+pub(crate) fn random<M: Message>(bytes: Vec<u8>) -> M {
     make(&mut Random(bytes.into_iter()))
 }
 
