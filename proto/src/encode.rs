@@ -65,10 +65,7 @@ impl Writer {
     /// Begins with room for so many bytes. There may be more.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
-        // Not `vec![0; bytes]`: allocators clear memory more slowly than this does.
-        let mut room = Vec::with_capacity(bytes);
-        room.resize(bytes, 0);
-        Self { bytes: room, start: bytes }
+        Self { bytes: vec![0; bytes], start: bytes }
     }
 
     /// Returns what was written. Room that was not needed is given back, if it is much.
