@@ -10,6 +10,7 @@
 mod cost;
 mod cut;
 mod entry;
+mod failed;
 mod line;
 mod object;
 #[cfg(test)]
@@ -149,14 +150,17 @@ impl Ledger {
     }
 
     /// Returns how a field of a container came to be what it is: all changes of it that were applied, in order; of one
-    /// of its entries, or of all.
+    /// of its entries, or of all. Those that are known to have [failed](What::UpdateFailed) are not among them; of several
+    /// updates of one container that a plugin asked for at once, none is.
     #[must_use]
     pub fn why(&self, container: &str, field: Field, key: Option<&str>) -> Vec<Arc<Entry>> {
-        self.select(|entry| {
+        let mut entries = failed::without(self.of(container));
+        entries.retain(|entry| {
             let What::Changed(change) = &entry.what else { return false };
             let is_meant = change.field == field && key.is_none_or(|key| key == change.key);
-            is_meant && entry.is_about(container) && !entry.occasion.shadow && !entry.occasion.in_vain
-        })
+            is_meant && !entry.occasion.shadow && !entry.occasion.in_vain
+        });
+        entries
     }
 
     /// Returns all that is known about a container, in order.
