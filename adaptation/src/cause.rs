@@ -21,7 +21,7 @@ pub enum Cause {
     #[error("no answer in time")]
     TimedOut,
     /// It was passed over, because of the state it is in.
-    #[error("the plugin is {0}")]
+    #[error("the plugin is {_0}{why}", why = why(*_0))]
     PassedOver(State),
     /// Others were asked of it for so long that its turn did not come.
     #[error("its turn did not come in time")]
@@ -38,6 +38,15 @@ pub enum Cause {
     /// The caller's own deadline was over while it was asked.
     #[error("the caller's deadline was over while it was asked")]
     CallerDeadline,
+}
+
+/// What has made a plugin so, for whoever hears of it without its log.
+fn why(state: State) -> &'static str {
+    match state {
+        State::Silent => ": it has yet to answer an earlier request",
+        State::Suspended => ": it was silent too often",
+        State::Active | State::Closed => "",
+    }
 }
 
 /// A plugin that failed a request.

@@ -11,6 +11,7 @@
 mod cost;
 mod cut;
 mod entry;
+mod failed;
 mod line;
 mod object;
 mod packed;
@@ -169,10 +170,11 @@ impl Ledger {
     }
 
     /// Returns how a field of a container came to be what it is: all changes of it that were applied, in order; of one
-    /// of its entries, or of all.
+    /// of its entries, or of all. Those that are known to have [failed](What::UpdateFailed) are not among them; of several
+    /// updates of one container that a plugin asked for at once, none is.
     #[must_use]
     pub fn why(&self, container: &str, field: Field, key: Option<&str>) -> Vec<Arc<Entry>> {
-        let mut entries = self.of(container);
+        let mut entries = failed::without(self.of(container));
         entries.retain(|entry| entry.is_change_of(field, key));
         entries
     }

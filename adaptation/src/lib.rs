@@ -23,8 +23,8 @@
 //! use nri_adaptation::request::Request;
 //! use nri_adaptation::snapshot::Snapshot;
 //! use nri_adaptation::{Adaptation, Config, Notice, Source};
-//! use nri_proto::event::WireEvents;
-//! use nri_proto::{Adjustment, Container, CreateReply, EnvVar, Event, Eviction, FailurePolicy, Field, Pod, PluginId, Update};
+//! use nri_proto::event::EventMask;
+//! use nri_proto::{Adjustment, Container, CreateReply, EnvVar, Event, Eviction, Field, Pod, PluginId, Update};
 //!
 //! /// The runtime: it has no containers yet, and makes no updates.
 //! struct Node;
@@ -45,15 +45,14 @@
 //! #[async_trait]
 //! impl Plugin for Guard {
 //!     async fn configure(&self, _: Introduction) -> Result<Subscription, PluginError> {
-//!         let known = [Event::CreateContainer, Event::StartContainer].into_iter().collect();
-//!         Ok(Subscription { events: WireEvents { known, unknown: 0 }, declared: FailurePolicy::default() })
+//!         let events: EventMask = [Event::CreateContainer, Event::StartContainer].into_iter().collect();
+//!         Ok(events.into())
 //!     }
 //!     async fn ask(self: Arc<Self>, request: Arc<Request>, _: Duration) -> Result<Reply, PluginError> {
 //!         if request.event() == Event::CreateContainer {
 //!             let mut adjustment = Adjustment::default();
 //!             adjustment.env.set(EnvVar::new("LOG_LEVEL", "debug")).expect("it has no dash");
-//!             let reply = CreateReply { adjustment: Some(adjustment), ..CreateReply::default() };
-//!             return Ok(Reply::Create(Box::new(reply)));
+//!             return Ok(CreateReply::from(adjustment).into());
 //!         }
 //!         match request.container() {
 //!             Some(container) if container.name == "evil" => Err(PluginError::refused("it is evil")),

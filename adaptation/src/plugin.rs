@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nri_proto::event::WireEvents;
+use nri_proto::event::{EventMask, WireEvents};
 use nri_proto::mux::Closed;
 use nri_proto::{CreateReply, FailurePolicy, StopReply, Update, UpdateReply, Verdict};
 use thiserror::Error;
@@ -39,6 +39,13 @@ pub struct Subscription {
     pub declared: FailurePolicy,
 }
 
+impl From<EventMask> for Subscription {
+    /// A plugin that wants these events, and declares nothing.
+    fn from(known: EventMask) -> Self {
+        Self { events: WireEvents { known, unknown: 0 }, declared: FailurePolicy::default() }
+    }
+}
+
 /// What a plugin answers to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
@@ -52,6 +59,12 @@ pub enum Reply {
     Stop(StopReply),
     /// To what all plugins together want of a new container.
     Verdict(Verdict),
+}
+
+impl From<CreateReply> for Reply {
+    fn from(reply: CreateReply) -> Self {
+        Self::Create(Box::new(reply))
+    }
 }
 
 /// Why there is no reply.
@@ -97,6 +110,9 @@ impl PluginError {
 
 /// A plugin: behind a connection, or built into the runtime.
 ///
+/// One that is built in changes containers by what it answers. To ask for something by itself it has to be behind a connection: one in the same
+/// process may connect to the socket, too.
+///
 /// Whoever asks decides how long to wait. A future of [`Plugin::ask`] that is not in time is kept
 /// and waited for: as long as it runs, the plugin owes an answer.
 #[async_trait]
@@ -110,7 +126,8 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Tells or asks the plugin something. `timeout` is how long the answer will be waited for; it may come later.
+    /// Tells or asks the plugin something: to a create, an update, a stop and a proposal there is a [`Reply`] of that name, to all else
+    /// [`Reply::Heard`], which to the first three says that it wants nothing. `timeout` is how long the answer will be waited for; it may come later.
     async fn ask(self: Arc<Self>, request: Arc<Request>, timeout: Duration) -> Result<Reply, PluginError>;
 
     /// Tells the plugin that the runtime goes away.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::task::noop_waker_ref;
-use nri_proto::{Event, StopReply, Update};
+use nri_proto::{Container, ContainerState, Event, StopReply, Update};
 use tokio::time::Instant;
 use tracing::{Instrument, info_span, warn};
 
@@ -81,7 +81,10 @@ impl Begun {
             (false, false) => [Some(stop), Some(remove)],
         };
         let subject = match self.request.subject() {
-            Subject::Container(container) => Subject::Container(Arc::clone(container)),
+            Subject::Container(container) => Subject::Container(Arc::new(Container {
+                state: ContainerState::Stopped,
+                ..Container::clone(container)
+            })),
             Subject::Pod | Subject::PodResources { .. } | Subject::ContainerResources { .. } | Subject::Proposal(_) => {
                 Subject::Pod
             }
@@ -157,6 +160,28 @@ async fn tell(entry: &Arc<Entry>, request: &Arc<Request>, act: &Arc<Act>) -> Opt
                 entry.shared.records.ledger().record(&occasion, (&cause).into());
             }
             None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nri_proto::Pod;
+
+    use super::*;
+
+    #[test]
+    fn what_did_not_come_to_be_has_stopped() {
+        let subject = Subject::Container(Arc::new(Container { name: "app".to_owned(), ..Container::default() }));
+        let request = Request::new(Event::CreateContainer, Arc::new(Pod::default()), subject);
+        let told: Vec<_> = Begun::new(Arc::new(request), Vec::new()).undone().collect();
+        assert_eq!(
+            told.iter().map(|end| end.event()).collect::<Vec<_>>(),
+            [Event::StopContainer, Event::RemoveContainer]
+        );
+        for end in told {
+            let container = end.container().unwrap();
+            assert_eq!((&*container.name, container.state), ("app", ContainerState::Stopped));
         }
     }
 }

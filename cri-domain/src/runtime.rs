@@ -57,7 +57,8 @@ impl RuntimeError {
     }
 }
 
-/// The limits that `runc update` changes. Others it takes and leaves as they are.
+/// The limits that `runc update` changes: of memory and swap, of CPU time and which CPUs, of processes, and files of cgroup v2. Others it takes and leaves as
+/// they are.
 pub const RUNC_UPDATES: [Field; 12] = [
     Field::MemLimit,
     Field::MemReservation,

@@ -295,10 +295,13 @@ impl Way {
     pub(crate) async fn post(
         &self,
         pod: &Arc<Pod>,
-        container: Container,
+        mut container: Container,
         deed: Deed,
         notice: impl FnOnce(Container) -> Notice,
     ) -> Result<(), Error> {
+        if self.space.is_podless {
+            container.pod_id.clone_from(&pod.id);
+        }
         let id = container.id.clone();
         let Some(pending) = self.space.containers.claim_post(&id, deed).await else { return Ok(()) };
         let operation = self.begin(pod);

@@ -3,7 +3,9 @@
 //! - [`Nri`] is the layer: the settings, the plugins, the beginning and the end.
 //! - A [`Domain`] is what the runtime implements: the pods and containers of one of its namespaces, and how to update and stop them.
 //! - A [`Handle`] is what it calls: a method for each moment in the life of a pod or container. [`PodlessHandle`] is that of a runtime without pods.
-//! - With the feature `testing`, `testing` has a domain in memory, and the contract of domains as tests.
+//! - With the feature `testing`, `testing` has a domain in memory, and the contract of domains as tests (`cargo doc --features testing` shows it).
+//!
+//! What goes on is logged by way of [`tracing`](https://docs.rs/tracing).
 //!
 //! What is promised of each moment, to the runtime and to plugins, is in `docs/lifecycle.md`; how to integrate it step by step, in
 //! `docs/guides/runtime-author.md`.
@@ -15,14 +17,12 @@
 //! use std::sync::{Arc, Mutex};
 //! use std::time::Duration;
 //!
-//! use async_trait::async_trait;
 //! use nri_api::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
-//! use nri_api::proto::event::WireEvents;
-//! use nri_api::proto::{CreateReply, EnvVar, FailurePolicy};
+//! use nri_api::proto::{CreateReply, EnvVar};
 //! use nri_api::request::Request;
 //! use nri_api::{
-//!     Adjustment, Config, Container, ContainerState, Domain, DomainError, Event, Eviction, Field, Inventory, KnownPod, Nri, Pod,
-//!     PodState, Update,
+//!     Adjustment, Config, Container, ContainerState, Domain, DomainError, Event, EventMask, Eviction, Field, Inventory, KnownPod,
+//!     Nri, Pod, PodState, Update, async_trait,
 //! };
 //!
 //! /// The runtime: what it runs is in these maps.
@@ -43,12 +43,16 @@
 //!     async fn update(&self, update: Update) -> Result<(), DomainError> {
 //!         let mut containers = self.containers.lock().unwrap();
 //!         let container = containers.get_mut(&update.container_id).ok_or(DomainError::Gone)?;
-//!         println!("{} gets {:?}", container.name, update.resources());
+//!         if let Some(resources) = update.resources() {
+//!             // A real one sets these first. Who joins from now on is shown them, and what was not set stays.
+//!             container.resources_mut().update(resources.clone());
+//!         }
 //!         Ok(())
 //!     }
 //!     async fn evict(&self, eviction: Eviction) -> Result<(), DomainError> {
 //!         let mut containers = self.containers.lock().unwrap();
 //!         let container = containers.get_mut(&eviction.container_id).ok_or(DomainError::Gone)?;
+//!         // A real one kills it. That it has ended is said by whoever watches processes, as of any other.
 //!         container.state = ContainerState::Stopped;
 //!         Ok(())
 //!     }
@@ -60,13 +64,12 @@
 //! #[async_trait]
 //! impl Plugin for Verbose {
 //!     async fn configure(&self, _: Introduction) -> Result<Subscription, PluginError> {
-//!         let known = Event::CreateContainer.into();
-//!         Ok(Subscription { events: WireEvents { known, unknown: 0 }, declared: FailurePolicy::default() })
+//!         Ok(EventMask::from(Event::CreateContainer).into())
 //!     }
 //!     async fn ask(self: Arc<Self>, _: Arc<Request>, _: Duration) -> Result<Reply, PluginError> {
 //!         let mut adjustment = Adjustment::default();
 //!         adjustment.env.set(EnvVar::new("LOG_LEVEL", "debug")).expect("it has no dash");
-//!         Ok(Reply::Create(Box::new(CreateReply::from(adjustment))))
+//!         Ok(CreateReply::from(adjustment).into())
 //!     }
 //! }
 //!
@@ -120,7 +123,7 @@
 //!
 //! For each pod and container an entry in a concurrent map says where it is in its life. What may be told next is decided by a small machine that
 //! knows nothing else (`life.rs`), under the lock of that entry; the request is made right after, and from then on the queue of its pod in
-//! [`nri_adaptation`] keeps the order. No lock is held while anyone waits.
+//! `nri-adaptation` keeps the order. No lock is held while anyone waits.
 //!
 //! # Tasks
 //!
@@ -158,6 +161,7 @@ pub use stage::LostExits;
 
 pub use async_trait::async_trait;
 pub use nri_adaptation::config;
+pub use nri_adaptation::health::State as PluginState;
 pub use nri_adaptation::ledger;
 pub use nri_adaptation::plugin;
 pub use nri_adaptation::policy;
@@ -169,8 +173,8 @@ pub use nri_adaptation::{
 };
 pub use nri_proto as proto;
 pub use nri_proto::{
-    Adjustment, Container, ContainerState, Event, Eviction, Field, LinuxContainer, LinuxPod, Owner, Owners, PluginId,
-    Pod, Resources, Update,
+    Adjustment, Container, ContainerState, Event, EventMask, Eviction, Field, LinuxContainer, LinuxPod, Owner, Owners,
+    PluginId, Pod, Resources, Update,
 };
 
 /// The code of the guide, which must compile.

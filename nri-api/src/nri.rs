@@ -88,7 +88,8 @@ impl Nri {
     ///
     /// # Errors
     ///
-    /// The directory of plugins or the socket cannot be used. It may be tried again.
+    /// A domain does not say what there is, or the directory of plugins or the socket cannot be used: then it may be tried again. Or it was started
+    /// already, or stopped, after which it is not started any more.
     pub async fn start(&self) -> Result<(), StartError> {
         let Some(node) = &self.node else { return Ok(()) };
         let starting = node.stages.start()?;
@@ -118,11 +119,12 @@ impl Nri {
         node.adaptation.stop().await;
     }
 
-    /// Lets a plugin in that is built into the runtime. It is told what there is, so NRI must have been started.
+    /// Lets a plugin in that is built into the runtime. It is told what there is, so NRI must have been started. It takes the place of one of the
+    /// same id that is built in, too.
     ///
     /// # Errors
     ///
-    /// It is too early, or the plugin fails to be configured or synchronized.
+    /// It is too early, the plugin fails to be configured or synchronized, or one of its id was launched or has connected.
     pub async fn admit(&self, id: PluginId, plugin: Arc<dyn Plugin>) -> Result<(), AdmitError> {
         let Some(node) = &self.node else { return Ok(()) };
         if let Err(Error::NotStarted) = node.stages.check() {

@@ -32,6 +32,7 @@ async fn what_a_plugin_wants_by_itself_is_in_the_ledger_with_what_failed() {
     let of_c = nri.ledger(|ledger| ledger.of("c"));
     assert!(matches!(&of_c[0].what, What::Changed(change) if change.field == Field::CPUShares), "{of_c:?}");
     assert!(matches!(of_c[1].what, What::UpdateFailed { .. }), "{of_c:?}");
+    assert!(nri.ledger(|ledger| ledger.why("c", Field::CPUShares, None)).is_empty(), "it was not made");
     let of_e = nri.ledger(|ledger| ledger.of("e"));
     assert!(matches!(&of_e[0].what, What::EvictionAsked { reason } if reason == "makes room"), "{of_e:?}");
     drop(plugin);

@@ -23,7 +23,7 @@ async fn a_required_plugin_that_does_not_answer_fails_what_it_gates_by_name() {
     let nri =
         adaptation("[plugins.stuck]\nrequired = true\nstrikes = 99", &[("10-stuck", &stuck), ("20-later", &later)])
             .await;
-    for cause in ["no answer in time", "the plugin is silent"] {
+    for cause in ["no answer in time", "the plugin is silent: it has yet to answer an earlier request"] {
         let failed = nri.begin(pod("p")).create_container(container("c")).await.unwrap_err();
         assert_eq!(chain(&failed), format!("plugin 10-stuck failed to handle CreateContainer request: {cause}"));
     }

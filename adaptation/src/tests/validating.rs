@@ -130,7 +130,11 @@ async fn u11_a_validator_that_timed_out_fails_creates_until_it_is_back() {
     let nri = adaptation("", &[("10-judge", &judge)]).await;
     assert_eq!(create(&nri).await, Err("validator plugin 10-judge failed: no answer in time".to_owned()));
     judge.behave(at_once());
-    assert_eq!(create(&nri).await, Err("validator plugin 10-judge failed: the plugin is silent".to_owned()));
+    assert_eq!(
+        create(&nri).await,
+        Err("validator plugin 10-judge failed: the plugin is silent: it has yet to answer an earlier request"
+            .to_owned())
+    );
     sleep(SECOND * 2).await;
     assert_eq!(create(&nri).await, Ok(()), "its answer has come");
 }
@@ -145,7 +149,10 @@ async fn u11_a_validator_that_is_silent_for_good_is_kept_and_fails_creates_for_g
         sleep(SECOND * 60).await;
     }
     assert_eq!(nri.plugins()[0].state, State::Suspended);
-    assert_eq!(create(&nri).await, Err("validator plugin 10-judge failed: the plugin is suspended".to_owned()));
+    assert_eq!(
+        create(&nri).await,
+        Err("validator plugin 10-judge failed: the plugin is suspended: it was silent too often".to_owned())
+    );
 }
 
 /// U11. As an operator may want it who does without validators that fail.
@@ -238,13 +245,20 @@ async fn u32_the_default_validator_misses_a_required_plugin_that_did_not_answer(
 async fn u32_a_required_plugin_that_is_kept_and_hangs_fails_every_request() {
     let stuck = FakePlugin::new("10-stuck", LIFE, Manner::Never, &Diary::default());
     let nri = adaptation("[plugins.stuck]\nrequired = true\nkeep_connected = true", &[("10-stuck", &stuck)]).await;
-    for (pause, cause) in [(0, "no answer in time"), (0, "the plugin is silent"), (6, "the plugin is suspended")] {
+    for (pause, cause) in [
+        (0, "no answer in time"),
+        (0, "the plugin is silent: it has yet to answer an earlier request"),
+        (6, "the plugin is suspended: it was silent too often"),
+    ] {
         sleep(SECOND * pause).await;
         let failed = format!("plugin 10-stuck failed to handle CreateContainer request: {cause}");
         assert_eq!(create(&nri).await, Err(failed));
     }
     let failed = nri.begin(pod("p")).notify(Notice::RunPod).await.unwrap_err();
-    assert_eq!(chain(&failed), "plugin 10-stuck failed to handle RunPodSandbox request: the plugin is suspended");
+    assert_eq!(
+        chain(&failed),
+        "plugin 10-stuck failed to handle RunPodSandbox request: the plugin is suspended: it was silent too often"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -64,7 +64,7 @@ pub async fn check(fixture: &dyn Fixture) -> Vec<Breach> {
     };
     note("the inventory has what runs, each once", timeout(LIMIT, shows(fixture)).await);
     note("the inventory has nothing that was removed", timeout(LIMIT, forgets(fixture)).await);
-    note("an update is seen in the inventory, and what is not set stays", timeout(LIMIT, updates(fixture)).await);
+    note("an update is seen in the inventory, and what it does not set stays", timeout(LIMIT, updates(fixture)).await);
     note("what is not there has gone", timeout(LIMIT, has_gone(fixture)).await);
     note("what is evicted stops, and may be evicted again", timeout(LIMIT, evicts(fixture)).await);
     note("many callers at a time do not keep each other waiting", timeout(LIMIT, bears_many(fixture)).await);
@@ -116,7 +116,7 @@ async fn updates(fixture: &dyn Fixture) -> Kept {
     let found = find(&inventory, &container).ok_or("there is no such container")?;
     let resources = found.linux.as_ref().and_then(|linux| linux.resources.clone()).unwrap_or_default();
     let cpu = resources.cpu.unwrap_or_default();
-    let seen = || format!("shares are {:?}, the quota is {:?}", cpu.shares, cpu.quota);
+    let seen = || format!("in its linux.resources.cpu, shares are {:?}, the quota is {:?}", cpu.shares, cpu.quota);
     expect(cpu.shares == Some(512) && cpu.quota == Some(50_000), seen)?;
     fixture.remove(&pod, &container).await;
     Ok(())

@@ -2,8 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use nri_adaptation::merge::UpdateMerge;
-use nri_proto::{Container, ContainerState, Eviction, Pod, Update, UpdateReply};
+use nri_proto::{Container, ContainerState, Eviction, Pod, Update};
 
 use super::contract::Fixture;
 use crate::domain::{Domain, DomainError, Inventory, KnownPod, PodState};
@@ -151,12 +150,10 @@ impl Domain for FakeDomain {
         if container.state == ContainerState::Stopped {
             return Err(DomainError::Gone);
         }
-        let resources = &mut container.linux.get_or_insert_default().resources;
-        let mut merge = UpdateMerge::new(update.container_id.clone(), resources.take().unwrap_or_default());
-        let plugin = "00-test".parse().map_err(DomainError::failed)?;
-        let merged = merge.apply(&plugin, UpdateReply { updates: vec![update], ..UpdateReply::default() });
-        *resources = Some(merge.view().clone());
-        merged.map(drop).map_err(DomainError::failed)
+        if let Some(new) = update.resources() {
+            container.resources_mut().update(new.clone());
+        }
+        Ok(())
     }
 
     async fn evict(&self, eviction: Eviction) -> Result<(), DomainError> {

@@ -68,6 +68,9 @@ async fn each_container_has_a_pod_of_its_own_that_begins_before_it_and_ends_afte
         "RemovePodSandbox c",
     ];
     assert_eq!(rig.plugin.heard(), expected);
+    for event in [Event::CreateContainer, Event::PostCreateContainer, Event::PostStartContainer, Event::StopContainer] {
+        assert_eq!(rig.plugin.container(event).pod_id, "c", "{event}");
+    }
     let (pod, told) = (rig.plugin.pod(), rig.plugin.container(Event::RemoveContainer));
     assert_eq!((&*pod.id, &*pod.name, &*pod.namespace, pod.label("tier")), ("c", "/c", "moby", Some("web")));
     assert_eq!(pod.linux.unwrap().cgroups_path, "/docker/x");

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::{CdiDevice, Hooks, LinuxContainer, Mount, Unknown, Unnamed};
+use super::{CdiDevice, Hooks, LinuxContainer, Mount, Resources, Unknown, Unnamed};
 
 /// A container, as plugins see it.
 ///
@@ -89,6 +89,11 @@ impl Container {
             (key == name).then_some(value)
         })
     }
+
+    /// What it may use, made if there is nothing said of it.
+    pub fn resources_mut(&mut self) -> &mut Resources {
+        self.linux.get_or_insert_default().resources.get_or_insert_default()
+    }
 }
 
 /// Where a [`Container`] is in its life.
@@ -149,7 +154,7 @@ pub struct Rlimit {
 }
 
 impl Rlimit {
-    /// A limit that holds (`soft`), and up to where the process may raise it (`hard`).
+    /// A limit that holds (`soft`), and up to where the process may raise it (`hard`), in this order.
     pub fn new(kind: impl Into<String>, soft: u64, hard: u64) -> Self {
         Self { kind: kind.into(), hard, soft, unknown: Unknown::default() }
     }

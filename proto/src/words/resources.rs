@@ -63,6 +63,50 @@ impl Resources {
         self.hugepage_limits.retain(|other| other.page_size != page_size);
         self.hugepage_limits.push(HugepageLimit { page_size, limit, unknown: Unknown::default() });
     }
+
+    /// Sets what is set in `new`, as an [`Update`](super::Update) of a container that has these. What is not set there stays, and fields that we do not know are left out.
+    ///
+    /// ```
+    /// use nri_proto::Resources;
+    ///
+    /// let (mut resources, mut new) = (Resources::default(), Resources::default());
+    /// resources.cpu_mut().shares = Some(512);
+    /// new.cpu_mut().quota = Some(50_000);
+    /// resources.update(new);
+    /// assert_eq!((resources.cpu_mut().shares, resources.cpu_mut().quota), (Some(512), Some(50_000)));
+    /// ```
+    pub fn update(&mut self, new: Self) {
+        let Self { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified, devices, pids, unknown: _ } = new;
+        if let Some(memory) = memory {
+            self.memory_mut().update(memory);
+        }
+        if let Some(cpu) = cpu {
+            self.cpu_mut().update(cpu);
+        }
+        for limit in hugepage_limits {
+            self.hugepage_limits.retain(|other| other.page_size != limit.page_size);
+            self.hugepage_limits.push(limit);
+        }
+        set(&mut self.blockio_class, blockio_class);
+        set(&mut self.rdt_class, rdt_class);
+        self.unified.extend(unified);
+        self.devices.extend(devices);
+        set(&mut self.pids, pids);
+    }
+}
+
+/// Sets what there is a new value for.
+fn set<T>(target: &mut Option<T>, new: Option<T>) {
+    if new.is_some() {
+        *target = new;
+    }
+}
+
+/// The same for what is empty if it is not set.
+fn set_text(target: &mut String, new: String) {
+    if !new.is_empty() {
+        *target = new;
+    }
 }
 
 /// Limits of memory. Amounts are in bytes, -1 for no limit.
@@ -88,6 +132,30 @@ pub struct Memory {
     pub unknown: Unknown,
 }
 
+impl Memory {
+    fn update(&mut self, new: Self) {
+        let Self {
+            limit,
+            reservation,
+            swap,
+            kernel,
+            kernel_tcp,
+            swappiness,
+            disable_oom_killer,
+            use_hierarchy,
+            unknown: _,
+        } = new;
+        set(&mut self.limit, limit);
+        set(&mut self.reservation, reservation);
+        set(&mut self.swap, swap);
+        set(&mut self.kernel, kernel);
+        set(&mut self.kernel_tcp, kernel_tcp);
+        set(&mut self.swappiness, swappiness);
+        set(&mut self.disable_oom_killer, disable_oom_killer);
+        set(&mut self.use_hierarchy, use_hierarchy);
+    }
+}
+
 /// Limits of CPU time, and which CPUs. Times are in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpu {
@@ -109,6 +177,19 @@ pub struct Cpu {
     pub unknown: Unknown,
 }
 
+impl Cpu {
+    fn update(&mut self, new: Self) {
+        let Self { shares, quota, period, realtime_runtime, realtime_period, cpus, mems, unknown: _ } = new;
+        set(&mut self.shares, shares);
+        set(&mut self.quota, quota);
+        set(&mut self.period, period);
+        set(&mut self.realtime_runtime, realtime_runtime);
+        set(&mut self.realtime_period, realtime_period);
+        set_text(&mut self.cpus, cpus);
+        set_text(&mut self.mems, mems);
+    }
+}
+
 /// The limit for huge pages of one size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HugepageLimit {
@@ -127,4 +208,67 @@ pub struct Pids {
     pub limit: i64,
     /// Fields that we do not know yet.
     pub unknown: Unknown,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all_set(to: u64) -> Resources {
+        let signed = Some(i64::try_from(to).unwrap());
+        let mut resources = Resources {
+            memory: Some(Memory {
+                limit: signed,
+                reservation: signed,
+                swap: signed,
+                kernel: signed,
+                kernel_tcp: signed,
+                swappiness: Some(to),
+                disable_oom_killer: Some(to == 1),
+                use_hierarchy: Some(to == 1),
+                unknown: Unknown::default(),
+            }),
+            cpu: Some(Cpu {
+                shares: Some(to),
+                quota: signed,
+                period: Some(to),
+                realtime_runtime: signed,
+                realtime_period: Some(to),
+                cpus: to.to_string(),
+                mems: to.to_string(),
+                unknown: Unknown::default(),
+            }),
+            blockio_class: Some(to.to_string()),
+            rdt_class: Some(to.to_string()),
+            unified: [("memory.high".to_owned(), to.to_string())].into(),
+            pids: Some(Pids { limit: 7, unknown: Unknown::default() }),
+            ..Resources::default()
+        };
+        resources.limit_hugepages("2MB", to);
+        resources
+    }
+
+    #[test]
+    fn an_update_sets_all_that_is_set_in_it() {
+        let mut resources = all_set(1);
+        resources.update(all_set(2));
+        assert_eq!(resources, all_set(2));
+    }
+
+    #[test]
+    fn what_is_not_set_in_an_update_stays() {
+        let mut resources = all_set(1);
+        let nothing = Resources { memory: Some(Memory::default()), cpu: Some(Cpu::default()), ..Resources::default() };
+        resources.update(nothing);
+        assert_eq!(resources, all_set(1));
+    }
+
+    #[test]
+    fn an_update_of_other_pages_and_files_is_beside_what_there_was() {
+        let mut resources = all_set(1);
+        let mut new = Resources { unified: [("io.weight".to_owned(), "5".to_owned())].into(), ..Resources::default() };
+        new.limit_hugepages("1GB", 3);
+        resources.update(new);
+        assert_eq!((resources.hugepage_limits.len(), resources.unified.len()), (2, 2));
+    }
 }

@@ -49,6 +49,47 @@ fn what_was_not_applied_is_no_reason() {
     assert_eq!(lines(&ledger.of("c")), ["10-a (shadow) set Env A: 1"]);
 }
 
+fn pids(after: i64) -> What {
+    change(Field::PidsLimit, "", None, Some(Value::Signed(after)))
+}
+
+fn failure() -> What {
+    What::UpdateFailed { reason: "the cgroup is gone".to_owned() }
+}
+
+fn later(occasion: &Occasion, seconds: u64) -> Occasion {
+    Occasion { when: occasion.when + Duration::from_secs(seconds), ..occasion.clone() }
+}
+
+#[test]
+fn an_update_that_failed_is_no_reason() {
+    let mut ledger = Ledger::new(1 << 20);
+    let by_itself = Occasion { event: None, pod: None, ..occasion("10-a", "c") };
+    ledger.record(&by_itself, pids(1));
+    let again = later(&by_itself, 1);
+    ledger.record(&again, env("A", None, Some("1")));
+    ledger.record(&again, pids(2));
+    // Others come in between.
+    ledger.record(&later(&by_itself, 2), pids(3));
+    ledger.record(&again, failure());
+    assert_eq!(lines(&ledger.why("c", Field::PidsLimit, None)), ["10-a set PidsLimit: 1", "10-a set PidsLimit: 3"]);
+    assert!(ledger.why("c", Field::Env, None).is_empty());
+    assert_eq!(ledger.of("c").len(), 5);
+}
+
+#[test]
+fn an_update_whose_failure_was_written_down_later_is_no_reason() {
+    let mut ledger = Ledger::new(1 << 20);
+    let asked = occasion("10-a", "c");
+    ledger.record(&asked, pids(1));
+    ledger.record(&later(&asked, 1), pids(2));
+    ledger.record(&occasion("20-b", "c"), env("A", None, Some("1")));
+    ledger.record(&Occasion { in_vain: true, ..later(&asked, 2) }, pids(3));
+    ledger.record(&later(&asked, 3), failure());
+    assert_eq!(lines(&ledger.why("c", Field::PidsLimit, None)), ["10-a set PidsLimit: 1"]);
+    assert_eq!(ledger.why("c", Field::Env, None).len(), 1);
+}
+
 #[test]
 fn changes_of_other_containers_are_found_by_theirs() {
     let limit = |container: &str| {
