@@ -115,21 +115,13 @@ pub(crate) struct Underway {
     pod: Arc<Pod>,
     /// The container, unless it is about the pod.
     container: Option<String>,
-    parked: Option<Parked>,
+    /// Where its operation is, once plugins let it be done.
+    pub(crate) parked: Option<Parked>,
 }
 
 impl Underway {
     pub(crate) fn new(way: &Way, pod: Arc<Pod>, container: Option<String>) -> Self {
         Self { way: way.clone(), pod, container, parked: None }
-    }
-
-    /// Plugins let it be done.
-    pub(crate) fn begins(&mut self, operation: Operation) {
-        let space = &self.way.space;
-        self.parked = Some(match &self.container {
-            Some(id) => space.containers.park(id, operation),
-            None => space.pods.park(&self.pod.id, operation),
-        });
     }
 
     fn operation(&mut self) -> Option<Operation> {

@@ -9,10 +9,11 @@ use tokio::time::Instant;
 
 use crate::begun::{Begun, ContainerUpdate, Creation, PodRun, PodUpdate, Start, Starting, Underway};
 use crate::error::{Error, Kind};
-use crate::life::{Goal, Run, State};
+use crate::life::{GateStep, Goal, Life, State};
 use crate::node::Asked;
 use crate::space::{ContainerRest, PodRest, Presence, state_of};
 use crate::stage::EarlyExit;
+use crate::table::Gate;
 use crate::way::Way;
 
 /// The way in of one namespace. A clone is the same one.
@@ -54,6 +55,10 @@ impl Handle {
         self.way.as_ref()?.space.containers.state(id)
     }
 
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.way.is_some()
+    }
+
     /// The way to plugins, if there is one.
     pub(crate) fn way(&self) -> Result<Option<&Way>, Error> {
         let Some(way) = &self.way else { return Ok(None) };
@@ -89,11 +94,11 @@ impl Handle {
     ) -> Result<PodUpdate, Error> {
         let Some(way) = self.way()? else { return Ok(PodUpdate(None)) };
         let pod = Arc::new(pod);
-        way.space.enter_pod(&pod.id, State::Running);
+        let gate = way.begin_pod_update(&pod.id).await?;
         let operation = way.begin(&pod);
         operation.notify(Notice::UpdatePod { overhead, resources }).await?;
-        let mut underway = Underway::new(way, pod, None);
-        underway.begins(operation);
+        let mut underway = Underway::new(way, Arc::clone(&pod), None);
+        underway.parked = Some(gate.pass(operation, |_| ()));
         Ok(PodUpdate(Some(underway)))
     }
 
@@ -250,26 +255,42 @@ impl Way {
 
     pub(crate) async fn start(&self, pod: Arc<Pod>, container: Container) -> Result<Start, Error> {
         let id = container.id.clone();
-        let run = self.begin_run(&id, &pod).await?;
+        self.catch_up_with_exit(&id, &pod).await;
+        let (run, gate) = self.gate(&id, &pod.id, State::Created, Life::start).await?;
         let underway = Underway::new(self, Arc::clone(&pod), Some(id.clone()));
         let mut starting = Starting { underway, run, is_done: false };
         let operation = self.begin(&pod);
         operation.notify(Notice::Start(container)).await?;
-        self.space.containers.look(&id, |entry| entry.life.start_asked(run));
-        starting.underway.begins(operation);
+        starting.underway.parked = Some(gate.pass(operation, |life| life.start_asked(run)));
         Ok(Start(Some(starting)))
     }
 
-    /// Enters a container that nobody knows of, unless it was known.
-    fn know(&self, id: &str, pod: &str, state: State) -> Result<(), Error> {
-        let (kind, id_of) = (Kind::Container, || id.to_owned());
-        match self.space.containers.read(id, |entry| entry.life.is_creating()) {
-            Some(true) => Err(Error::BeingCreated { kind, id: id_of() }),
-            Some(false) => Ok(()),
-            None if self.space.presence(id) == Presence::Over => Err(Error::Removed { kind, id: id_of() }),
-            None => {
-                self.space.enter_container(id, pod, state);
-                Ok(())
+    /// Begins to ask whether something may be done with a container. One that nobody knows of is entered, unless it was known.
+    async fn gate<'a, R>(
+        &'a self,
+        id: &'a str,
+        pod: &str,
+        state: State,
+        ask: impl Fn(&mut Life) -> GateStep<R>,
+    ) -> Result<(R, Gate<'a, ContainerRest>), Error> {
+        let kind = Kind::Container;
+        loop {
+            match self.space.containers.gate(id, &ask).await {
+                Some(begun) => return begun.map_err(|refusal| Error::refused(refusal, kind, id)),
+                None if self.space.presence(id) == Presence::Over => {
+                    return Err(Error::Removed { kind, id: id.to_owned() });
+                }
+                None => self.space.enter_container(id, pod, state),
+            }
+        }
+    }
+
+    /// The same for new limits of a pod.
+    async fn begin_pod_update<'a>(&'a self, id: &'a str) -> Result<Gate<'a, PodRest>, Error> {
+        loop {
+            self.space.enter_pod(id, State::Running);
+            if let Some(begun) = self.space.pods.gate(id, Life::update).await {
+                return begun.map(|((), gate)| gate).map_err(|refusal| Error::refused(refusal, Kind::Pod, id));
             }
         }
     }
@@ -283,17 +304,6 @@ impl Way {
         match is_creating {
             Some(true) => Err(Error::BeingCreated { kind, id: id.to_owned() }),
             _ => Ok(()),
-        }
-    }
-
-    /// Begins a run of a container. One that nobody knows of is entered. Of an exit of the run before plugins are told first.
-    async fn begin_run(&self, id: &str, pod: &Arc<Pod>) -> Result<Run, Error> {
-        self.catch_up_with_exit(id, pod).await;
-        loop {
-            match self.space.containers.start(id).await {
-                Some(begun) => return begun.map_err(|refusal| Error::refused(refusal, Kind::Container, id)),
-                None => self.know(id, &pod.id, State::Created)?,
-            }
         }
     }
 
@@ -312,12 +322,12 @@ impl Way {
         resources: Option<Resources>,
     ) -> Result<ContainerUpdate, Error> {
         let id = container.id.clone();
-        self.know(&id, &pod.id, state_of(container.state))?;
+        let ((), gate) = self.gate(&id, &pod.id, state_of(container.state), Life::update).await?;
         let operation = self.begin(&pod);
         let merged = operation.update_container(container, resources.clone()).await?;
         let MergedUpdate { own, others, evictions, owners } = merged;
-        let mut underway = Underway::new(self, Arc::clone(&pod), Some(id));
-        underway.begins(operation);
+        let mut underway = Underway::new(self, Arc::clone(&pod), Some(id.clone()));
+        underway.parked = Some(gate.pass(operation, |_| ()));
         let asked = Asked { event: Event::UpdateContainer, pod };
         self.node.evict(Some(Arc::clone(&self.space)), evictions, Some(asked.clone()));
         self.node.update(&self.space, asked, others, &owners).await;

@@ -12,7 +12,7 @@ use nri_adaptation::Operation;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::life::{Deed, Goal, Life, PostStep, Refusal, Run, StartStep, State, Step};
+use crate::life::{Deed, GateStep, Goal, Life, PostStep, Refusal, State, Step};
 
 /// An object, and what else is known of it.
 pub(crate) struct Entry<T> {
@@ -55,6 +55,41 @@ pub(crate) struct Telling<'a, T> {
     table: &'a Table<T>,
     id: &'a str,
     ticket: Ticket,
+}
+
+/// A start or an update that plugins are being asked about. Until this is dropped, no end of the same object is claimed.
+pub(crate) struct Gate<'a, T> {
+    table: &'a Table<T>,
+    id: &'a str,
+    is_passed: bool,
+}
+
+impl<T> Gate<'_, T> {
+    /// Plugins let it be, and the runtime is at it. Its operation is kept: if the object ends meanwhile, it is as if it had been done, and plugins
+    /// hear of it before they hear of the end.
+    pub(crate) fn pass(mut self, operation: Operation, change: impl FnOnce(&mut Life)) -> Parked {
+        let (parked, mut operation) = (self.table.next_parked(), Some(operation));
+        self.table.look(self.id, |entry| {
+            change(&mut entry.life);
+            entry.life.gate_passed();
+            if entry.life.needs_stop() {
+                entry.open.extend(operation.take().map(|operation| (parked, operation)));
+            }
+        });
+        self.is_passed = true;
+        self.table.asked.notify_waiters();
+        operation.into_iter().for_each(Operation::commit);
+        parked
+    }
+}
+
+impl<T> Drop for Gate<'_, T> {
+    fn drop(&mut self) {
+        if !self.is_passed {
+            self.table.look(self.id, |entry| entry.life.gate_passed());
+            self.table.asked.notify_waiters();
+        }
+    }
 }
 
 impl<T> Drop for Pending<'_, T> {
@@ -161,8 +196,7 @@ impl<T> Table<T> {
 
     /// Plugins let it be created, and the runtime is at it. Gives the operation back if that has come to nothing already.
     pub(crate) fn park_creation(&self, id: &str, operation: Operation) -> Result<Parked, Operation> {
-        let parked = Parked(self.n_parked.fetch_add(1, Ordering::Relaxed));
-        let mut operation = Some(operation);
+        let (parked, mut operation) = (self.next_parked(), Some(operation));
         self.look(id, |entry| {
             if entry.life.is_creating() {
                 entry.open.extend(operation.take().map(|operation| (parked, operation)));
@@ -185,6 +219,10 @@ impl<T> Table<T> {
         self.settle(id, take).await.flatten()
     }
 
+    fn next_parked(&self) -> Parked {
+        Parked(self.n_parked.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// Its Remove was told.
     pub(crate) fn removed(&self, id: &str) -> Option<(String, T)> {
         let (id, entry) = self.entries.remove_if(id, |_, entry| entry.life.is_removing())?;
@@ -194,20 +232,6 @@ impl<T> Table<T> {
     /// Its Stop was told.
     pub(crate) fn stop_told(&self, id: &str) {
         self.look(id, |entry| entry.life.stop_told());
-    }
-
-    /// Keeps the operation of something that the runtime is at with an object. If that ends meanwhile, it is as if it had been done: plugins
-    /// hear of it before they hear of the end.
-    pub(crate) fn park(&self, id: &str, operation: Operation) -> Parked {
-        let parked = Parked(self.n_parked.fetch_add(1, Ordering::Relaxed));
-        let mut operation = Some(operation);
-        self.look(id, |entry| {
-            if entry.life.needs_stop() {
-                entry.open.extend(operation.take().map(|operation| (parked, operation)));
-            }
-        });
-        operation.into_iter().for_each(Operation::commit);
-        parked
     }
 
     /// Gives an operation back, unless it has ended.
@@ -267,14 +291,28 @@ impl<T> Table<T> {
         let _ = timeout(PATIENCE, self.settle(id, is_first)).await;
     }
 
-    /// Begins to start one. `None`: there is none.
-    pub(crate) async fn start(&self, id: &str) -> Option<Result<Run, Refusal>> {
-        let start = |entry: &mut Entry<T>| match entry.life.start() {
-            StartStep::Start(run) => Some(Ok(run)),
-            StartStep::Refused(refusal) => Some(Err(refusal)),
-            StartStep::Wait => None,
+    /// Begins to ask plugins whether something may be done with one. `None`: there is none.
+    pub(crate) async fn gate<'a, R>(
+        &'a self,
+        id: &'a str,
+        ask: impl Fn(&mut Life) -> GateStep<R>,
+    ) -> Option<Result<(R, Gate<'a, T>), Refusal>> {
+        let asked = self.ask_until_said(id, ask).await?;
+        Some(asked.map(|said| (said, Gate { table: self, id, is_passed: false })))
+    }
+
+    /// A pod runs again whose container is started again. `None`: there is none.
+    pub(crate) async fn run_again(&self, id: &str) -> Option<Result<(), Refusal>> {
+        self.ask_until_said(id, Life::run_again).await
+    }
+
+    async fn ask_until_said<R>(&self, id: &str, ask: impl Fn(&mut Life) -> GateStep<R>) -> Option<Result<R, Refusal>> {
+        let ask = |entry: &mut Entry<T>| match ask(&mut entry.life) {
+            GateStep::Ask(said) => Some(Ok(said)),
+            GateStep::Refused(refusal) => Some(Err(refusal)),
+            GateStep::Wait => None,
         };
-        self.settle(id, start).await
+        self.settle(id, ask).await
     }
 
     /// Looks at one until it says something, each time that a request was made.

@@ -14,3 +14,4 @@ mod podless;
 mod posts;
 mod rig;
 mod stages;
+mod waiting;
