@@ -51,3 +51,20 @@ async fn what_was_found_late_is_adopted_and_its_end_is_told() {
     let expected = ["StopContainer c", "StopPodSandbox found", "RemoveContainer c", "RemovePodSandbox found"];
     assert_eq!(rig.plugin.news(), expected);
 }
+
+#[tokio::test(start_paused = true)]
+async fn that_something_was_created_or_started_is_told_once_however_often_it_is_said() {
+    let rig = Rig::new().await;
+    let (handle, c) = (&rig.handle, container("p", "c"));
+    rig.create("p", "c").await;
+    handle.post_create_container(pod("p"), c.clone()).await.unwrap();
+    rig.start("p", "c").await;
+    handle.post_start_container(pod("p"), c.clone()).await.unwrap();
+    handle.post_create_container(pod("p"), c.clone()).await.unwrap();
+    let expected = ["CreateContainer c", "PostCreateContainer c", "StartContainer c", "PostStartContainer c"];
+    assert_eq!(rig.plugin.news(), expected);
+    rig.stop("p", "c").await;
+    rig.start("p", "c").await;
+    handle.post_start_container(pod("p"), c).await.unwrap();
+    assert_eq!(rig.plugin.news(), ["StopContainer c", "StartContainer c", "PostStartContainer c"], "once for each run");
+}
