@@ -293,9 +293,9 @@ impl Way {
     ) -> Result<(), Error> {
         let id = container.id.clone();
         let Some(pending) = self.space.containers.claim_post(&id, deed).await else { return Ok(()) };
-        let operation = self.begin(pod);
-        let (told, _telling) = pending.make(operation.notify(notice(container))).await;
-        operation.commit();
+        let operation = Arc::new(self.begin(pod));
+        let (told, telling) = pending.make(&operation, operation.notify(notice(container))).await;
+        telling.end();
         Ok(told?)
     }
 
@@ -303,9 +303,9 @@ impl Way {
     pub(crate) async fn post_pod(&self, pod: Pod) -> Result<(), Error> {
         let pod = Arc::new(pod);
         let Some(pending) = self.space.pods.claim_post(&pod.id, Deed::Update).await else { return Ok(()) };
-        let operation = self.begin(&pod);
-        let (told, _telling) = pending.make(operation.notify(Notice::PostUpdatePod)).await;
-        operation.commit();
+        let operation = Arc::new(self.begin(&pod));
+        let (told, telling) = pending.make(&operation, operation.notify(Notice::PostUpdatePod)).await;
+        telling.end();
         Ok(told?)
     }
 }

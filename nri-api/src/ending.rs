@@ -52,11 +52,9 @@ impl Way {
         };
         let exit = self.space.containers.look(id, take).flatten();
         let container = Container { state: ContainerState::Stopped, ..stopped(words, exit, id, pod) };
-        let operation = self.begin(pod);
-        let (stopped, told) = pending.make(operation.stop_container(container)).await;
-        self.space.containers.stop_told(id);
-        operation.commit();
-        drop(told);
+        let operation = Arc::new(self.begin(pod));
+        let (stopped, told) = pending.make(&operation, operation.stop_container(container)).await;
+        told.end();
         let (MergedStop { updates, owners }, failed) = match stopped {
             Ok(merged) => (merged, None),
             Err(StopError { merged, cause }) => (merged, Some(cause)),
@@ -74,10 +72,9 @@ impl Way {
         words: Option<Container>,
     ) -> Result<(), RelayError> {
         let container = Container { state: ContainerState::Stopped, ..stopped(words, None, id, pod) };
-        let operation = self.begin(pod);
-        let (removed, _told) = pending.make(operation.notify(Notice::Remove(container))).await;
+        let operation = Arc::new(self.begin(pod));
+        let (removed, _told) = pending.make(&operation, operation.notify(Notice::Remove(container))).await;
         self.space.container_removed(id);
-        operation.commit();
         removed
     }
 
@@ -92,18 +89,17 @@ impl Way {
             let before = if step == Step::Remove { Goal::Removed } else { Goal::Stopped };
             let ended = self.end_containers(&mut words, before).await;
             of_containers = if goal == Goal::Stopped { of_containers.and(ended) } else { ended };
-            let operation = self.begin(pod);
+            let operation = Arc::new(self.begin(pod));
+            let of_containers_before = self.space.containers.next_ticket();
             if step == Step::Remove {
-                let (removed, _told) = pending.make(operation.notify(Notice::RemovePod)).await;
-                self.wait_for_containers(&pod.id).await;
-                self.space.pods.removed(&pod.id);
-                operation.commit();
+                let (removed, _told) = pending.make(&operation, operation.notify(Notice::RemovePod)).await;
+                self.space.told_of_containers(&pod.id, of_containers_before);
+                self.space.pods.removed(&pod.id, |_, _| ());
                 break removed;
             }
-            let (stopped, _told) = pending.make(operation.notify(Notice::StopPod)).await;
-            self.wait_for_containers(&pod.id).await;
-            self.space.pods.stop_told(&pod.id);
-            operation.commit();
+            let (stopped, told) = pending.make(&operation, operation.notify(Notice::StopPod)).await;
+            self.space.told_of_containers(&pod.id, of_containers_before);
+            told.end();
             if goal == Goal::Stopped {
                 break stopped;
             }
@@ -122,13 +118,6 @@ impl Way {
                 drop(operation);
                 self.space.abandon_container(&id, pod);
             }
-        }
-    }
-
-    /// Waits until what plugins were told of a pod's containers has ended.
-    async fn wait_for_containers(&self, pod: &str) {
-        for id in self.space.containers_of(pod) {
-            self.space.containers.wait_for_all(&id).await;
         }
     }
 

@@ -1,16 +1,15 @@
 //! The lives of one kind of object in one namespace, by id. Its locks are held for a look.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
-use std::time::Duration;
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry as Place;
 use futures_util::poll;
 use nri_adaptation::Operation;
 use tokio::sync::Notify;
-use tokio::time::timeout;
 
 use crate::life::{Deed, GateStep, Goal, Life, PostStep, Refusal, State, Step};
 
@@ -21,15 +20,20 @@ pub(crate) struct Entry<T> {
     /// What plugins let be done with it, and the runtime is at.
     open: Vec<(Parked, Operation)>,
     /// What plugins are being told of it, in the order in which it was claimed.
-    telling: Vec<Ticket>,
+    telling: Vec<Telling>,
+}
+
+/// Something that was claimed, and whose operation has not ended.
+struct Telling {
+    ticket: Ticket,
+    is_stop: bool,
+    /// There once the request was made.
+    operation: Option<Arc<Operation>>,
 }
 
 /// The place of a claim among all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Ticket(u64);
-
-/// How long it is waited for one who was told all and does not go on.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) struct Ticket(u64);
 
 /// An operation that was [parked](Table::park).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,29 +42,26 @@ pub(crate) struct Parked(u64);
 /// All objects of a kind.
 pub(crate) struct Table<T> {
     entries: DashMap<String, Entry<T>>,
-    /// Rung when a request was made that had been claimed, and when its operation has ended.
+    /// Rung when a request was made that had been claimed, and when plugins were asked about a start, an update or a create.
     asked: Notify,
     n_parked: AtomicU64,
     n_tickets: AtomicU64,
 }
 
-/// A claim whose request is about to be made. Whoever wants to claim something of the same object waits until this is dropped.
+/// A claim whose request is about to be made. Whoever wants to claim something of the same object waits until that was, or this is dropped.
 pub(crate) struct Pending<'a, T> {
-    telling: Telling<'a, T>,
-    is_made: bool,
-}
-
-/// A claim whose request was made, until its operation has ended.
-pub(crate) struct Telling<'a, T> {
     table: &'a Table<T>,
     id: &'a str,
     ticket: Ticket,
+    is_made: bool,
 }
 
 /// A start or an update that plugins are being asked about. Until this is dropped, no end of the same object is claimed.
 pub(crate) struct Gate<'a, T> {
     table: &'a Table<T>,
     id: &'a str,
+    /// What was claimed before it was told before it.
+    ticket: Ticket,
     is_passed: bool,
 }
 
@@ -69,15 +70,18 @@ impl<T> Gate<'_, T> {
     /// hear of it before they hear of the end.
     pub(crate) fn pass(mut self, operation: Operation, change: impl FnOnce(&mut Life)) -> Parked {
         let (parked, mut operation) = (self.table.next_parked(), Some(operation));
-        self.table.look(self.id, |entry| {
+        let told = self.table.look(self.id, |entry| {
+            let told = entry.take_told(self.ticket);
             change(&mut entry.life);
             entry.life.gate_passed();
             if entry.life.needs_stop() {
                 entry.open.extend(operation.take().map(|operation| (parked, operation)));
             }
+            told
         });
         self.is_passed = true;
         self.table.asked.notify_waiters();
+        commit(told.unwrap_or_default());
         operation.into_iter().for_each(Operation::commit);
         parked
     }
@@ -94,41 +98,68 @@ impl<T> Drop for Gate<'_, T> {
 
 impl<T> Drop for Pending<'_, T> {
     fn drop(&mut self) {
-        let Telling { table, id, .. } = self.telling;
+        let given_up = self.table.look(self.id, |entry| {
+            if !self.is_made {
+                entry.life.asked();
+            }
+            let place = entry.telling.iter().position(|telling| telling.ticket == self.ticket)?;
+            Some(entry.telling.remove(place))
+        });
         if !self.is_made {
-            table.look(id, |entry| entry.life.asked());
-            table.asked.notify_waiters();
+            self.table.asked.notify_waiters();
         }
+        // Its operation may end with it, which is not to be done under the lock.
+        drop(given_up);
     }
 }
 
-impl<T> Drop for Telling<'_, T> {
-    fn drop(&mut self) {
-        let Self { table, id, ticket } = self;
-        table.look(id, |entry| entry.telling.retain(|other| other != ticket));
-        table.asked.notify_waiters();
-    }
-}
-
-impl<'a, T: Send + Sync> Pending<'a, T> {
+impl<T: Send + Sync> Pending<'_, T> {
     /// Makes the request that was claimed: it has its place in the queue of its pod when the future has been looked at once.
     ///
-    /// When it returns, the operations of what was claimed before have ended, too, so that a plugin which joins later hears of neither. What is returned is to be dropped
-    /// when the operation of this one has ended.
-    pub(crate) async fn make<R>(mut self, request: impl Future<Output = R>) -> (R, Self) {
+    /// What is returned is to be [ended](Pending::end), or its object removed. To drop it, or this future, is to give the operation up.
+    pub(crate) async fn make<R>(mut self, operation: &Arc<Operation>, request: impl Future<Output = R>) -> (R, Self) {
         let mut request = pin!(request);
         let first = poll!(request.as_mut());
         self.is_made = true;
-        let Telling { table, id, ticket } = &self.telling;
-        table.look(id, |entry| entry.life.asked());
-        table.asked.notify_waiters();
+        self.table.look(self.id, |entry| {
+            entry.life.asked();
+            let telling = entry.telling.iter_mut().find(|telling| telling.ticket == self.ticket);
+            telling.into_iter().for_each(|telling| telling.operation = Some(Arc::clone(operation)));
+        });
+        self.table.asked.notify_waiters();
         let outcome = match first {
             Poll::Ready(outcome) => outcome,
             Poll::Pending => request.await,
         };
-        table.wait_for_those_before(id, *ticket).await;
         (outcome, self)
     }
+
+    /// It was told, and so was all that was claimed before it: those operations end now, whether or not their callers go on, so
+    /// that a plugin which joins later hears of none.
+    pub(crate) fn end(self) {
+        self.table.told(self.id, self.ticket);
+    }
+}
+
+impl<T> Entry<T> {
+    fn new(life: Life, rest: T) -> Self {
+        Self { life, rest, open: Vec::new(), telling: Vec::new() }
+    }
+
+    /// What was claimed up to this was told.
+    fn take_told(&mut self, last: Ticket) -> Vec<Telling> {
+        let is_told = |telling: &mut Telling| telling.ticket <= last && telling.operation.is_some();
+        let told: Vec<_> = self.telling.extract_if(.., is_told).collect();
+        // What is shown says so before the operation ends.
+        if told.iter().any(|telling| telling.is_stop) {
+            self.life.stop_told();
+        }
+        told
+    }
+}
+
+fn commit(told: Vec<Telling>) {
+    told.into_iter().filter_map(|telling| telling.operation).for_each(|operation| operation.committed());
 }
 
 impl<T> Default for Table<T> {
@@ -165,7 +196,7 @@ impl<T> Table<T> {
         match self.entries.entry(id.to_owned()) {
             Place::Occupied(_) => false,
             Place::Vacant(place) => {
-                place.insert(Entry { life: Life::known(state), rest: rest(), open: Vec::new(), telling: Vec::new() });
+                place.insert(Entry::new(Life::known(state), rest()));
                 true
             }
         }
@@ -176,7 +207,7 @@ impl<T> Table<T> {
         match self.entries.entry(id.to_owned()) {
             Place::Occupied(other) => Err(other.get().life.in_the_way()),
             Place::Vacant(place) => {
-                place.insert(Entry { life: Life::creating(), rest, open: Vec::new(), telling: Vec::new() });
+                place.insert(Entry::new(Life::creating(), rest));
                 Ok(())
             }
         }
@@ -223,15 +254,16 @@ impl<T> Table<T> {
         Parked(self.n_parked.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Its Remove was told.
-    pub(crate) fn removed(&self, id: &str) -> Option<(String, T)> {
-        let (id, entry) = self.entries.remove_if(id, |_, entry| entry.life.is_removing())?;
-        Some((id, entry.rest))
+    /// Its Remove was told, and all before. It is not there any more.
+    pub(crate) fn removed(&self, id: &str, forget: impl FnOnce(&str, T)) {
+        let Some((id, entry)) = self.entries.remove_if(id, |_, entry| entry.life.is_removing()) else { return };
+        forget(&id, entry.rest);
+        commit(entry.telling);
     }
 
-    /// Its Stop was told.
-    pub(crate) fn stop_told(&self, id: &str) {
-        self.look(id, |entry| entry.life.stop_told());
+    /// What was claimed of one up to this was told.
+    pub(crate) fn told(&self, id: &str, last: Ticket) {
+        commit(self.look(id, |entry| entry.take_told(last)).unwrap_or_default());
     }
 
     /// Gives an operation back, unless it has ended.
@@ -248,7 +280,10 @@ impl<T> Table<T> {
         let claim = |entry: &mut Entry<T>| match entry.life.claim(goal) {
             Step::Wait => None,
             Step::Nothing => Some((Step::Nothing, Vec::new(), None)),
-            step @ (Step::Stop | Step::Remove) => Some((step, std::mem::take(&mut entry.open), self.ticket(entry))),
+            step @ (Step::Stop | Step::Remove) => {
+                let ticket = self.ticket(entry, step == Step::Stop);
+                Some((step, std::mem::take(&mut entry.open), Some(ticket)))
+            }
         };
         let (step, open, ticket) = self.settle(id, claim).await?;
         let claimed = ticket.map(|ticket| (step, self.pending(id, ticket)));
@@ -261,34 +296,24 @@ impl<T> Table<T> {
         let post = |entry: &mut Entry<T>| match entry.life.post(deed) {
             PostStep::Wait => None,
             PostStep::Drop => Some(None),
-            PostStep::Tell => Some(self.ticket(entry)),
+            PostStep::Tell => Some(Some(self.ticket(entry, false))),
         };
         self.settle(id, post).await?.map(|ticket| self.pending(id, ticket))
     }
 
-    fn ticket(&self, entry: &mut Entry<T>) -> Option<Ticket> {
+    fn ticket(&self, entry: &mut Entry<T>, is_stop: bool) -> Ticket {
         let ticket = self.next_ticket();
-        entry.telling.push(ticket);
-        Some(ticket)
+        entry.telling.push(Telling { ticket, is_stop, operation: None });
+        ticket
     }
 
-    fn next_ticket(&self) -> Ticket {
+    /// One that comes after all that was claimed up to now.
+    pub(crate) fn next_ticket(&self) -> Ticket {
         Ticket(self.n_tickets.fetch_add(1, Ordering::Relaxed))
     }
 
     fn pending<'a>(&'a self, id: &'a str, ticket: Ticket) -> Pending<'a, T> {
-        Pending { telling: Telling { table: self, id, ticket }, is_made: false }
-    }
-
-    /// Waits until the operations of all that was claimed of it up to now have ended.
-    pub(crate) async fn wait_for_all(&self, id: &str) {
-        self.wait_for_those_before(id, self.next_ticket()).await;
-    }
-
-    async fn wait_for_those_before(&self, id: &str, ticket: Ticket) {
-        let is_first = |entry: &mut Entry<T>| entry.telling.iter().all(|other| *other >= ticket).then_some(());
-        // Whoever holds it up has been told all, and has only to go on.
-        let _ = timeout(PATIENCE, self.settle(id, is_first)).await;
+        Pending { table: self, id, ticket, is_made: false }
     }
 
     /// Begins to ask plugins whether something may be done with one. `None`: there is none.
@@ -298,7 +323,7 @@ impl<T> Table<T> {
         ask: impl Fn(&mut Life) -> GateStep<R>,
     ) -> Option<Result<(R, Gate<'a, T>), Refusal>> {
         let asked = self.ask_until_said(id, ask).await?;
-        Some(asked.map(|said| (said, Gate { table: self, id, is_passed: false })))
+        Some(asked.map(|said| (said, Gate { table: self, id, ticket: self.next_ticket(), is_passed: false })))
     }
 
     /// A pod runs again whose container is started again. `None`: there is none.
@@ -334,11 +359,15 @@ impl<T> Table<T> {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
+    use std::sync::Arc;
 
     use futures_util::poll;
+    use nri_adaptation::{Config, NoMetrics};
+    use nri_proto::Pod;
 
     use super::Table;
     use crate::life::{Deed, Goal, State, Step};
+    use crate::node::Node;
 
     #[tokio::test]
     async fn whoever_claims_waits_until_the_request_of_the_claim_before_was_made() {
@@ -350,7 +379,9 @@ mod tests {
         assert!(poll!(remove.as_mut()).is_pending());
         assert!(table.claim_post("c", Deed::Create).await.is_none(), "it is too late for that");
         assert!(poll!(remove.as_mut()).is_pending(), "what came to nothing frees nobody");
-        let mut request = Box::pin(stop.make(std::future::pending::<()>()));
+        let node = Node::new(Config::default(), Arc::new(NoMetrics));
+        let operation = Arc::new(node.adaptation.begin(Pod::default()));
+        let mut request = Box::pin(stop.make(&operation, std::future::pending::<()>()));
         assert!(poll!(request.as_mut()).is_pending());
         let (step, _remove) = remove.await.unwrap();
         assert_eq!(step, Step::Remove, "the Stop has its place, although it is not told yet");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::poll;
 use nri_api::State;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::rig::{Rig, SECOND, container, pod};
 
@@ -149,4 +149,55 @@ async fn nobody_waits_for_a_caller_that_does_not_go_on() {
     rig.handle.remove_pod(pod("p")).await.unwrap();
     assert_eq!(rig.plugin.heard()[..2], ["StopContainer a", "RemoveContainer a"]);
     assert_eq!(rig.plugin.heard().last().unwrap(), "RemovePodSandbox p");
+}
+
+/// Whoever does not go on with an end that was told leaves nothing for those who join later.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_does_not_go_on_makes_no_ghost_for_plugins_that_join() {
+    let rig = slow().await;
+    let mut stopping = Box::pin(rig.handle.stop_container(pod("p"), container("p", "a")));
+    assert!(poll!(&mut stopping).is_pending());
+    rig.remove("p", "a").await;
+    let late = rig.join("20-late").await;
+    assert_eq!(late.shown()[0].containers.iter().map(|c| &*c.id).collect::<Vec<_>>(), ["b"]);
+    let mut of_pod = Box::pin(rig.handle.stop_pod(pod("p")));
+    for _ in 0..8 {
+        assert!(poll!(&mut of_pod).is_pending());
+        if rig.plugin.heard().last().unwrap() == "StopPodSandbox p" {
+            break;
+        }
+        sleep(SECOND / 2).await;
+    }
+    let before = Instant::now();
+    rig.handle.remove_pod(pod("p")).await.unwrap();
+    assert!(
+        before.elapsed() < SECOND * 4,
+        "it took what plugins take, and nobody was waited for: {:?}",
+        before.elapsed()
+    );
+    let later = rig.join("30-later").await;
+    assert_eq!((later.shown()[0].pods.len(), later.shown()[0].containers.len()), (0, 0));
+    later_than_all().await;
+    drop((stopping, of_pod));
+    later_than_all().await;
+    assert_eq!(late.heard(), ["StopContainer b", "StopPodSandbox p", "RemoveContainer b", "RemovePodSandbox p"]);
+    assert_eq!(later.heard(), [""; 0]);
+}
+
+/// What is open for longer than this is reported, and nobody waits for it.
+async fn later_than_all() {
+    sleep(Duration::from_secs(1000)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_whose_caller_does_not_go_on_is_over_when_the_container_is_started_again() {
+    let rig = slow().await;
+    let mut stopping = Box::pin(rig.handle.stop_container(pod("p"), container("p", "a")));
+    assert!(poll!(&mut stopping).is_pending());
+    rig.start("p", "a").await;
+    let late = rig.join("20-late").await;
+    later_than_all().await;
+    drop(stopping);
+    later().await;
+    assert_eq!(late.heard(), [""; 0], "it was shown one that runs");
 }
