@@ -189,14 +189,15 @@ impl Way {
         if !self.has_exited(id) {
             return;
         }
-        let told = if self.space.is_podless {
-            self.end_pod(pod, None, Goal::Stopped).await
-        } else {
+        let telling = async {
+            if self.space.is_podless {
+                return self.end_pod(pod, None, Goal::Stopped).await;
+            }
             let has_words = self.space.containers.read(id, |entry| entry.rest.exit.is_some()) == Some(true);
             let words = Words::of_pod(self, pod, None).of(id, has_words).await;
             self.end_container(pod, id, words, Goal::Stopped).await
         };
-        if let Err(error) = told {
+        if let Err(error) = self.insist(&pod.id, telling).await {
             report(&error, id);
         }
     }

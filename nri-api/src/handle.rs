@@ -1,6 +1,6 @@
 //! What a runtime calls.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use nri_adaptation::Notice;
 use nri_adaptation::merge::{MergedCreate, MergedUpdate};
@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::begun::{Begun, ContainerUpdate, Creation, PodRun, PodUpdate, Start, Starting, Underway};
 use crate::error::{Error, Kind};
+use crate::held::{Held, Reins};
 use crate::life::{GateStep, Goal, Life, State};
 use crate::node::Asked;
 use crate::space::{ContainerRest, PodRest, Presence, state_of};
@@ -75,7 +76,7 @@ impl Handle {
         let Some(way) = self.way()? else { return Ok(PodRun(None)) };
         let pod = Arc::new(pod);
         let refused = |refusal| Error::refused(refusal, Kind::Pod, &pod.id);
-        way.space.pods.begin(&pod.id, PodRest::new()).map_err(refused)?;
+        way.space.pods.begin(&pod.id, PodRest::new(), None).map_err(refused)?;
         let begun = Begun::new(way, way.begin(&pod), Arc::clone(&pod), true, None);
         begun.asks().notify(Notice::RunPod).await?;
         Ok(PodRun(Some(begun)))
@@ -93,13 +94,8 @@ impl Handle {
         resources: Option<Resources>,
     ) -> Result<PodUpdate, Error> {
         let Some(way) = self.way()? else { return Ok(PodUpdate(None)) };
-        let pod = Arc::new(pod);
-        let gate = way.begin_pod_update(&pod.id).await?;
-        let operation = way.begin(&pod);
-        operation.notify(Notice::UpdatePod { overhead, resources }).await?;
-        let mut underway = Underway::new(way, Arc::clone(&pod), None);
-        underway.parked = Some(gate.pass(operation, |_| ()));
-        Ok(PodUpdate(Some(underway)))
+        let (way, pod) = (way.clone(), Arc::new(pod));
+        Held::new(|reins| async move { way.update_pod(pod, overhead, resources, reins).await }).await
     }
 
     /// A pod has stopped. Its containers have, too: plugins that do not know that are told first.
@@ -138,7 +134,7 @@ impl Handle {
     /// A plugin does not let it, plugins want contrary things, or there is such a container.
     pub async fn create_container(&self, pod: Pod, container: Container) -> Result<Creation, Error> {
         let Some(way) = self.way()? else { return Ok(Creation::of_nobody()) };
-        Box::pin(way.create(Arc::new(pod), container, false)).await
+        way.clone().create(Arc::new(pod), container, false).await
     }
 
     /// A container is about to start, perhaps again.
@@ -148,7 +144,7 @@ impl Handle {
     /// A plugin does not let it: then plugins are told that it has stopped. It is being created or removed.
     pub async fn start_container(&self, pod: Pod, container: Container) -> Result<Start, Error> {
         let Some(way) = self.way()? else { return Ok(Start(None)) };
-        Box::pin(way.start(Arc::new(pod), container)).await
+        way.clone().start(Arc::new(pod), container).await
     }
 
     /// A container is to get new limits. Plugins may change them; [`ContainerUpdate::resources`] says to what. Of updates of other containers and what plugins want stopped the
@@ -164,7 +160,7 @@ impl Handle {
         resources: Option<Resources>,
     ) -> Result<ContainerUpdate, Error> {
         let Some(way) = self.way()? else { return Ok(ContainerUpdate { underway: None, resources }) };
-        Box::pin(way.update(Arc::new(pod), container, resources)).await
+        way.clone().update(Arc::new(pod), container, resources).await
     }
 
     /// A container has stopped. How is what it says itself, or what its [exit](Self::container_exited) said.
@@ -192,8 +188,8 @@ impl Handle {
         }
         let ending = way.clone();
         let end = async move {
-            let id = container.id.clone();
-            ending.end_container(&Arc::new(pod), &id, Some(container), goal).await
+            let (pod, id) = (Arc::new(pod), container.id.clone());
+            ending.insist(&pod.id, ending.end_container(&pod, &id, Some(container), goal)).await
         };
         Ok(way.finish(end).await?)
     }
@@ -224,17 +220,45 @@ impl Way {
     /// Ends a pod, also if nobody waits for it any more.
     pub(crate) async fn finish_pod(&self, pod: Pod, known: Option<Container>, goal: Goal) -> Result<(), Error> {
         let ending = self.clone();
-        let end = async move { ending.end_pod(&Arc::new(pod), known, goal).await };
+        let end = async move {
+            let pod = Arc::new(pod);
+            ending.insist(&pod.id, ending.end_pod(&pod, known, goal)).await
+        };
         Ok(self.finish(end).await?)
     }
 
     /// Begins to create a container, with its pod if that is to be, too.
-    pub(crate) async fn create(&self, pod: Arc<Pod>, container: Container, with_pod: bool) -> Result<Creation, Error> {
+    pub(crate) fn create(self, pod: Arc<Pod>, container: Container, with_pod: bool) -> Held<Creation> {
+        Held::new(move |reins| async move { self.ask_to_create(pod, container, with_pod, reins).await })
+    }
+
+    /// Begins to start a container.
+    pub(crate) fn start(self, pod: Arc<Pod>, container: Container) -> Held<Start> {
+        Held::new(move |reins| async move { self.ask_to_start(pod, container, reins).await })
+    }
+
+    /// Begins to update a container.
+    pub(crate) fn update(
+        self,
+        pod: Arc<Pod>,
+        container: Container,
+        resources: Option<Resources>,
+    ) -> Held<ContainerUpdate> {
+        Held::new(move |reins| async move { self.ask_to_update(pod, container, resources, reins).await })
+    }
+
+    async fn ask_to_create(
+        &self,
+        pod: Arc<Pod>,
+        container: Container,
+        with_pod: bool,
+        reins: Weak<dyn Reins>,
+    ) -> Result<Creation, Error> {
         let id = container.id.clone();
         let rest = ContainerRest { pod: pod.id.clone(), ..ContainerRest::default() };
         let refused = |refusal| Error::refused(refusal, Kind::Container, &id);
-        self.space.containers.begin(&id, rest).map_err(refused)?;
-        if with_pod && let Err(refusal) = self.space.pods.begin(&pod.id, PodRest::new()) {
+        self.space.containers.begin(&id, rest, Some(&reins)).map_err(refused)?;
+        if with_pod && let Err(refusal) = self.space.pods.begin(&pod.id, PodRest::new(), None) {
             self.space.containers.abandon(&id);
             return Err(Error::refused(refusal, Kind::Pod, &pod.id));
         }
@@ -253,10 +277,10 @@ impl Way {
         Ok(Creation { begun: Some(begun), adjustment, owners })
     }
 
-    pub(crate) async fn start(&self, pod: Arc<Pod>, container: Container) -> Result<Start, Error> {
+    async fn ask_to_start(&self, pod: Arc<Pod>, container: Container, reins: Weak<dyn Reins>) -> Result<Start, Error> {
         let id = container.id.clone();
         self.catch_up_with_exit(&id, &pod).await;
-        let (run, gate) = self.gate(&id, &pod.id, State::Created, Life::start).await?;
+        let (run, gate) = self.gate(&id, &pod.id, State::Created, &reins, Life::start).await?;
         let underway = Underway::new(self, Arc::clone(&pod), Some(id.clone()));
         let mut starting = Starting { underway, run, is_done: false };
         let operation = self.begin(&pod);
@@ -271,11 +295,12 @@ impl Way {
         id: &'a str,
         pod: &str,
         state: State,
+        reins: &Weak<dyn Reins>,
         ask: impl Fn(&mut Life) -> GateStep<R>,
     ) -> Result<(R, Gate<'a, ContainerRest>), Error> {
         let kind = Kind::Container;
         loop {
-            match self.space.containers.gate(id, &ask).await {
+            match self.space.containers.gate(id, reins, &ask).await {
                 Some(begun) => return begun.map_err(|refusal| Error::refused(refusal, kind, id)),
                 None if self.space.presence(id) == Presence::Over => {
                     return Err(Error::Removed { kind, id: id.to_owned() });
@@ -285,14 +310,24 @@ impl Way {
         }
     }
 
-    /// The same for new limits of a pod.
-    async fn begin_pod_update<'a>(&'a self, id: &'a str) -> Result<Gate<'a, PodRest>, Error> {
-        loop {
-            self.space.enter_pod(id, State::Running);
-            if let Some(begun) = self.space.pods.gate(id, Life::update).await {
-                return begun.map(|((), gate)| gate).map_err(|refusal| Error::refused(refusal, Kind::Pod, id));
+    async fn update_pod(
+        &self,
+        pod: Arc<Pod>,
+        overhead: Option<Resources>,
+        resources: Option<Resources>,
+        reins: Weak<dyn Reins>,
+    ) -> Result<PodUpdate, Error> {
+        let gate = loop {
+            self.space.enter_pod(&pod.id, State::Running);
+            if let Some(begun) = self.space.pods.gate(&pod.id, &reins, Life::update).await {
+                break begun.map_err(|refusal| Error::refused(refusal, Kind::Pod, &pod.id))?.1;
             }
-        }
+        };
+        let operation = self.begin(&pod);
+        operation.notify(Notice::UpdatePod { overhead, resources }).await?;
+        let mut underway = Underway::new(self, Arc::clone(&pod), None);
+        underway.parked = Some(gate.pass(operation, |_| ()));
+        Ok(PodUpdate(Some(underway)))
     }
 
     /// Plugins know nothing of it that could end: it is not there, or not yet.
@@ -315,14 +350,15 @@ impl Way {
         }
     }
 
-    pub(crate) async fn update(
+    async fn ask_to_update(
         &self,
         pod: Arc<Pod>,
         container: Container,
         resources: Option<Resources>,
+        reins: Weak<dyn Reins>,
     ) -> Result<ContainerUpdate, Error> {
         let id = container.id.clone();
-        let ((), gate) = self.gate(&id, &pod.id, state_of(container.state), Life::update).await?;
+        let ((), gate) = self.gate(&id, &pod.id, state_of(container.state), &reins, Life::update).await?;
         let operation = self.begin(&pod);
         let merged = operation.update_container(container, resources.clone()).await?;
         let MergedUpdate { own, others, evictions, owners } = merged;

@@ -134,6 +134,7 @@ mod domains;
 mod ending;
 mod error;
 mod handle;
+mod held;
 mod life;
 mod node;
 mod nri;

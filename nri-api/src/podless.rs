@@ -44,7 +44,7 @@ impl PodlessHandle {
     pub async fn create_container(&self, container: Container) -> Result<Creation, Error> {
         let Some(way) = self.handle.way()? else { return Ok(Creation::of_nobody()) };
         let (pod, container) = self.with_pod(container);
-        Box::pin(way.create(Arc::new(pod), container, true)).await
+        way.clone().create(Arc::new(pod), container, true).await
     }
 
     /// As [`Handle::start_container`].
@@ -61,7 +61,7 @@ impl PodlessHandle {
         if let Some(Err(refusal)) = way.space.pods.run_again(&pod.id).await {
             return Err(Error::refused(refusal, Kind::Container, &pod.id));
         }
-        Box::pin(way.start(pod, container)).await
+        way.clone().start(pod, container).await
     }
 
     /// As [`Handle::update_container`].
@@ -76,7 +76,7 @@ impl PodlessHandle {
     ) -> Result<ContainerUpdate, Error> {
         let Some(way) = self.handle.way()? else { return Ok(ContainerUpdate { underway: None, resources }) };
         let (pod, container) = self.with_pod(container);
-        Box::pin(way.update(Arc::new(pod), container, resources)).await
+        way.clone().update(Arc::new(pod), container, resources).await
     }
 
     /// As [`Handle::stop_container`], and then of its pod.

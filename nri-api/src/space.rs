@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nri_proto::{Container, ContainerState, Pod};
 
@@ -124,6 +125,14 @@ impl Space {
     /// The containers of a pod.
     pub(crate) fn containers_of(&self, pod: &str) -> Vec<String> {
         self.pods.read(pod, |entry| entry.rest.clone()).unwrap_or_default()
+    }
+
+    /// Takes from callers what is asked about a pod or its containers, if they do not go on with it.
+    pub(crate) fn pull_reins(&self, pod: &str, patience: Duration) {
+        self.pods.held(pod).iter().for_each(|reins| reins.pull(patience));
+        for id in self.containers_of(pod) {
+            self.containers.held(&id).iter().for_each(|reins| reins.pull(patience));
+        }
     }
 
     /// The id of a container's pod.

@@ -1,8 +1,8 @@
 //! The lives of one kind of object in one namespace, by id. Its locks are held for a look.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 
 use dashmap::DashMap;
@@ -11,6 +11,7 @@ use futures_util::poll;
 use nri_adaptation::Operation;
 use tokio::sync::Notify;
 
+use crate::held::Reins;
 use crate::life::{Deed, GateStep, Goal, Life, PostStep, Refusal, State, Step};
 
 /// An object, and what else is known of it.
@@ -21,6 +22,8 @@ pub(crate) struct Entry<T> {
     open: Vec<(Parked, Operation)>,
     /// What plugins are being told of it, in the order in which it was claimed.
     telling: Vec<Telling>,
+    /// What they are being asked about it, and some of what they were.
+    held: Vec<Weak<dyn Reins>>,
 }
 
 /// Something that was claimed, and whose operation has not ended.
@@ -143,7 +146,12 @@ impl<T: Send + Sync> Pending<'_, T> {
 
 impl<T> Entry<T> {
     fn new(life: Life, rest: T) -> Self {
-        Self { life, rest, open: Vec::new(), telling: Vec::new() }
+        Self { life, rest, open: Vec::new(), telling: Vec::new(), held: Vec::new() }
+    }
+
+    fn hold(&mut self, reins: &Weak<dyn Reins>) {
+        self.held.retain(|other| other.strong_count() > 0);
+        self.held.push(Weak::clone(reins));
     }
 
     /// What was claimed up to this was told.
@@ -203,14 +211,20 @@ impl<T> Table<T> {
     }
 
     /// Begins to create one.
-    pub(crate) fn begin(&self, id: &str, rest: T) -> Result<(), Refusal> {
+    pub(crate) fn begin(&self, id: &str, rest: T, reins: Option<&Weak<dyn Reins>>) -> Result<(), Refusal> {
         match self.entries.entry(id.to_owned()) {
             Place::Occupied(other) => Err(other.get().life.in_the_way()),
             Place::Vacant(place) => {
-                place.insert(Entry::new(Life::creating(), rest));
+                let mut entry = place.insert(Entry::new(Life::creating(), rest));
+                reins.into_iter().for_each(|reins| entry.hold(reins));
                 Ok(())
             }
         }
+    }
+
+    /// What plugins are being asked about one.
+    pub(crate) fn held(&self, id: &str) -> Vec<Arc<dyn Reins>> {
+        self.read(id, |entry| entry.held.iter().filter_map(Weak::upgrade).collect()).unwrap_or_default()
     }
 
     /// It was created.
@@ -320,19 +334,31 @@ impl<T> Table<T> {
     pub(crate) async fn gate<'a, R>(
         &'a self,
         id: &'a str,
+        reins: &Weak<dyn Reins>,
         ask: impl Fn(&mut Life) -> GateStep<R>,
     ) -> Option<Result<(R, Gate<'a, T>), Refusal>> {
+        let ask = |entry: &mut Entry<T>| {
+            let step = ask(&mut entry.life);
+            if let GateStep::Ask(_) = step {
+                entry.hold(reins);
+            }
+            step
+        };
         let asked = self.ask_until_said(id, ask).await?;
         Some(asked.map(|said| (said, Gate { table: self, id, ticket: self.next_ticket(), is_passed: false })))
     }
 
     /// A pod runs again whose container is started again. `None`: there is none.
     pub(crate) async fn run_again(&self, id: &str) -> Option<Result<(), Refusal>> {
-        self.ask_until_said(id, Life::run_again).await
+        self.ask_until_said(id, |entry| entry.life.run_again()).await
     }
 
-    async fn ask_until_said<R>(&self, id: &str, ask: impl Fn(&mut Life) -> GateStep<R>) -> Option<Result<R, Refusal>> {
-        let ask = |entry: &mut Entry<T>| match ask(&mut entry.life) {
+    async fn ask_until_said<R>(
+        &self,
+        id: &str,
+        ask: impl Fn(&mut Entry<T>) -> GateStep<R>,
+    ) -> Option<Result<R, Refusal>> {
+        let ask = |entry: &mut Entry<T>| match ask(entry) {
             GateStep::Ask(said) => Some(Ok(said)),
             GateStep::Refused(refusal) => Some(Err(refusal)),
             GateStep::Wait => None,

@@ -1,12 +1,13 @@
 //! The way from one namespace to plugins.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use nri_adaptation::Operation;
 use nri_proto::Pod;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::node::Node;
 use crate::space::Space;
@@ -33,6 +34,22 @@ impl Way {
     /// Does something that is done to its end, also if nobody waits for it any more.
     pub(crate) fn finish<T: Send + 'static>(&self, act: impl Future<Output = T> + Send + 'static) -> Finish<T> {
         Finish { act: Some(Box::pin(act)), node: Arc::clone(&self.node) }
+    }
+}
+
+/// How long an end waits for a caller that could go on, and does not.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Way {
+    /// Does what ends something in a pod. What it may wait for, and a caller does not go on with, is taken from that caller.
+    pub(crate) async fn insist<T>(&self, pod: &str, end: impl Future<Output = T>) -> T {
+        let mut end = pin!(end);
+        loop {
+            match timeout(PATIENCE, end.as_mut()).await {
+                Ok(outcome) => return outcome,
+                Err(_elapsed) => self.space.pull_reins(pod, PATIENCE),
+            }
+        }
     }
 }
 
