@@ -163,8 +163,11 @@ impl Way {
             }
             is_first
         });
-        if is_noted == Some(true) {
-            self.tell_exit(pod, &id);
+        match is_noted {
+            Some(true) => self.tell_exit(pod, &id),
+            // Of that plugins were told, or are being told.
+            Some(false) => {}
+            None => self.node.stages.lost_unknown(),
         }
     }
 
@@ -172,7 +175,9 @@ impl Way {
     pub(crate) fn tell_exit(&self, pod: Arc<Pod>, id: &str) {
         if self.has_exited(id) {
             let (way, id) = (Self { deadline: None, ..self.clone() }, id.to_owned());
-            self.node.spawn(async move { way.end_exited(&pod, &id).await });
+            if !self.node.tell(async move { way.end_exited(&pod, &id).await }) {
+                self.node.stages.lost_after_stop();
+            }
         }
     }
 

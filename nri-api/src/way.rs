@@ -8,6 +8,7 @@ use std::time::Duration;
 use nri_adaptation::Operation;
 use nri_proto::Pod;
 use tokio::time::{Instant, timeout};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::node::Node;
 use crate::space::Space;
@@ -33,7 +34,7 @@ impl Way {
 
     /// Does something that is done to its end, also if nobody waits for it any more.
     pub(crate) fn finish<T: Send + 'static>(&self, act: impl Future<Output = T> + Send + 'static) -> Finish<T> {
-        Finish { act: Some(Box::pin(act)), node: Arc::clone(&self.node) }
+        Finish { act: Some(Box::pin(act)), node: Arc::clone(&self.node), _token: self.node.tasks.token() }
     }
 }
 
@@ -53,10 +54,11 @@ impl Way {
     }
 }
 
-/// A future that is handed to a task if it is dropped before its end.
+/// A future that is handed to a task if it is dropped before its end. [`Nri::stop`](crate::Nri::stop) waits for it.
 pub(crate) struct Finish<T: Send + 'static> {
     act: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     node: Arc<Node>,
+    _token: TaskTrackerToken,
 }
 
 impl<T: Send + 'static> Future for Finish<T> {
@@ -76,7 +78,8 @@ impl<T: Send + 'static> Future for Finish<T> {
 impl<T: Send + 'static> Drop for Finish<T> {
     fn drop(&mut self) {
         if let Some(act) = self.act.take() {
-            self.node.spawn(async move { drop(act.await) });
+            // If nothing is told any more it was counted, as all that was begun and not done then.
+            self.node.tell(async move { drop(act.await) });
         }
     }
 }

@@ -12,7 +12,7 @@ use nri_plugin::{Connection, Options, Runner};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::rig::{Recorder, Rig, SECOND, config, container, create_reply, pod, running, settle};
+use crate::rig::{Recorder, Rig, SECOND, config, container, create_reply, exited, pod, running, settle};
 
 /// Sets the CPU shares of a container.
 fn shares(id: &str, shares: u64) -> Update {
@@ -159,6 +159,25 @@ async fn a_container_of_another_namespace_is_found() {
     let _creation = handle.create_container(pod("p"), container("p", "c")).await.unwrap();
     settle().await;
     assert_eq!((other.updates().len(), other.evictions().len(), one.updates().len()), (1, 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_over_here_and_runs_elsewhere_is_updated_there() {
+    let (one, other) = (FakeDomain::new(), FakeDomain::new());
+    other.put_pod(pod("q"));
+    other.put(running("q", "twice"));
+    one.put_pod(pod("p"));
+    one.put(exited("p", "twice", 0));
+    let nri = Nri::new(config());
+    let handle = nri.register("one", one.clone()).unwrap();
+    let _other = nri.register("other", other.clone()).unwrap();
+    nri.start().await.unwrap();
+    let plugin = Recorder::new();
+    nri.admit("10-books".parse().unwrap(), plugin.clone()).await.unwrap();
+    plugin.reply(Event::CreateContainer, create_reply(vec![shares("twice", 5)], Vec::new()));
+    let _creation = handle.create_container(pod("p"), container("p", "c")).await.unwrap();
+    assert_eq!((shares_of(&other, "twice"), one.updates().len()), (Some(5), 0));
+    assert_eq!(failures(&nri), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
