@@ -222,13 +222,16 @@ impl Source for Domains {
             node.evict(None, evictions.into_iter().map(asked).collect(), None);
         }
         let failed = self.update(None, updates, self.shared_deadline()).await;
-        let (ignored, failed): (Vec<_>, Vec<_>) = failed.into_iter().partition(|failed| failed.update.ignore_failure);
-        for Failed { update, reason } in ignored {
-            // What the plugin is told of, the adaptation writes down.
-            if let Some(node) = &node {
-                node.update_failed(plugin.as_ref(), None, &update.container_id, reason);
+        if let Some(node) = &node {
+            for Failed { update, reason } in &failed {
+                node.update_failed(plugin.as_ref(), None, &update.container_id, reason.clone());
             }
         }
-        failed.into_iter().map(|failed| failed.update).collect()
+        let is_told = |failed: &Failed| !failed.update.ignore_failure;
+        failed.into_iter().filter(is_told).map(|failed| failed.update).collect()
+    }
+
+    fn records_failures(&self) -> bool {
+        true
     }
 }

@@ -24,6 +24,9 @@ use crate::stage::Stages;
 /// What the adaptation takes to close plugins that have heard that they are to go.
 const MARGIN: Duration = Duration::from_secs(1);
 
+/// Who wants an update that sets nothing: nobody owns any of it.
+const NOBODY: &str = "(nobody)";
+
 /// What one runtime has of NRI.
 pub(crate) struct Node {
     pub(crate) adaptation: Adaptation,
@@ -97,7 +100,11 @@ impl Node {
         }
         for Failed { update, reason } in self.domains.update(Some(own), updates, self.domains.deadline()).await {
             let id = &update.container_id;
-            for plugin in owners.containers.get(id).map(plugins_of).unwrap_or_default() {
+            let mut plugins = owners.containers.get(id).map(plugins_of).unwrap_or_default();
+            if plugins.is_empty() {
+                plugins.insert(NOBODY);
+            }
+            for plugin in plugins {
                 self.update_failed(plugin, Some(&asked), id, reason.clone());
             }
         }

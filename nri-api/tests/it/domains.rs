@@ -83,6 +83,25 @@ async fn an_update_that_fails_is_in_the_ledger_and_fails_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn why_an_update_failed_is_in_the_ledger_whoever_asked_for_it() {
+    let rig = Rig::new().await;
+    rig.running("p", "a").await;
+    rig.domain.behave(Manner::Fails);
+    rig.plugin.reply(Event::CreateContainer, create_reply(vec![Update::of("a")], Vec::new()));
+    rig.create("p", "c").await;
+    let joins = Recorder::new();
+    joins.want(vec![shares("a", 1), Update { ignore_failure: true, ..shares("never", 2) }]);
+    rig.nri.admit("20-joins".parse().unwrap(), joins).await.unwrap();
+    let why = "namespace k8s.io has not done it: the runtime could not do it: it fails on purpose";
+    let expected = [
+        format!("(nobody) CreateContainer update of a: {why}"),
+        "20-joins by itself update of never: there is no such container".to_owned(),
+        format!("20-joins by itself update of a: {why}"),
+    ];
+    assert_eq!(failures(&rig.nri), expected);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_has_just_gone_is_no_failure_and_what_never_was_is_one() {
     let rig = Rig::new().await;
     rig.run_pod("p").await;
@@ -336,7 +355,7 @@ async fn a29_a_plugin_that_updates_by_itself_is_told_what_failed() {
     let expected = [
         "20-caller by itself eviction of none: there is no such container",
         "20-caller by itself update of never: there is no such container",
-        "20-caller by itself update of none: the runtime could not make it",
+        "20-caller by itself update of none: there is no such container",
     ];
     assert_eq!(written, expected);
     shutdown.cancel();
