@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use nri_adaptation::Source;
 use nri_adaptation::merge::AskedEviction;
 use nri_adaptation::snapshot::Snapshot;
-use nri_proto::{Eviction, PluginId, Update};
+use nri_proto::{Container, Eviction, PluginId, Update};
 use thiserror::Error;
 use tokio::time::Instant;
 use tracing::{error, warn};
@@ -166,8 +166,17 @@ impl Domains {
 impl Space {
     /// What there is. A domain that does not say is reported.
     pub(crate) async fn inventory(&self, until: Instant) -> Option<Inventory> {
-        match bounded(until, async { self.domain.inventory().await }).await {
-            Ok(inventory) => Some(inventory),
+        self.said(until, async { self.domain.inventory().await }).await
+    }
+
+    /// Those of these containers that there are.
+    pub(crate) async fn known(&self, ids: &[String], until: Instant) -> Vec<Container> {
+        self.said(until, async { self.domain.containers(ids).await }).await.unwrap_or_default()
+    }
+
+    async fn said<T>(&self, until: Instant, asking: impl Future<Output = T>) -> Option<T> {
+        match bounded(until, asking).await {
+            Ok(said) => Some(said),
             Err(trouble) => {
                 let namespace = &self.namespace;
                 error!(namespace, error = &trouble as &dyn std::error::Error, "a domain does not say what there is");

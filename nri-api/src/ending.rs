@@ -8,7 +8,6 @@ use nri_adaptation::{Notice, RelayError, StopError};
 use nri_proto::{Container, ContainerState, Event, Pod};
 use tracing::warn;
 
-use crate::domain::Inventory;
 use crate::life::{Goal, Life, Run, Step};
 use crate::node::Asked;
 use crate::space::ContainerRest;
@@ -230,10 +229,9 @@ impl<'a> Words<'a> {
     /// A container as the runtime knows it. The domain is asked once, and not for one whose exit says all.
     async fn of(&mut self, id: &str, has_exited: bool) -> Option<Container> {
         if !has_exited && !self.known.contains_key(id) && !std::mem::replace(&mut self.has_asked, true) {
-            let inventory = self.way.space.inventory(self.way.node.domains.deadline()).await;
-            let Inventory { pods: _, containers } = inventory.unwrap_or_default();
-            let of_pod = containers.into_iter().filter(|container| self.way.space.pod_of(container) == self.pod.id);
-            self.known.extend(of_pod.map(|container| (container.id.clone(), container)));
+            let ids = self.way.space.containers_of(&self.pod.id);
+            let known = self.way.space.known(&ids, self.way.node.domains.deadline()).await;
+            self.known.extend(known.into_iter().map(|container| (container.id.clone(), container)));
         }
         self.known.get(id).cloned()
     }

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Weak};
 
-use nri_adaptation::Notice;
 use nri_adaptation::merge::{MergedCreate, MergedUpdate};
-use nri_proto::{Adjustment, Container, Event, Owners, Pod, Resources};
-use tokio::time::Instant;
+use nri_adaptation::{Notice, RelayError};
+use nri_proto::{Adjustment, Container, ContainerState, Event, Owners, Pod, Resources};
+use tokio::time::{Instant, timeout_at};
 
 use crate::begun::{Begun, ContainerUpdate, Creation, PodRun, PodUpdate, Start, Starting, Underway};
 use crate::error::{Error, Kind};
@@ -15,7 +15,7 @@ use crate::node::Asked;
 use crate::space::{ContainerRest, PodRest, Presence, state_of};
 use crate::stage::EarlyExit;
 use crate::table::Gate;
-use crate::way::Way;
+use crate::way::{Finish, Way};
 
 /// The way in of one namespace. A clone is the same one.
 ///
@@ -38,7 +38,8 @@ impl Handle {
         Self { way }
     }
 
-    /// The same, with a deadline of the caller's own for each thing that is asked through it. It costs a plugin nothing that is asked when it is over.
+    /// The same, with a deadline of the caller's own for each thing that is asked through it. It costs a plugin nothing that is asked when it is over. An end goes on after it, and
+    /// only its caller does not wait any more.
     #[must_use]
     pub fn until(&self, deadline: Instant) -> Self {
         Self { way: self.way.as_ref().map(|way| Way { deadline: Some(deadline), ..way.clone() }) }
@@ -56,8 +57,9 @@ impl Handle {
         self.way.as_ref()?.space.containers.state(id)
     }
 
-    pub(crate) fn is_enabled(&self) -> bool {
-        self.way.is_some()
+    /// The way to plugins, whether or not NRI was started. `None` if it is disabled.
+    pub(crate) fn enabled(&self) -> Option<&Way> {
+        self.way.as_ref()
     }
 
     /// The way to plugins, if there is one.
@@ -191,7 +193,7 @@ impl Handle {
             let (pod, id) = (Arc::new(pod), container.id.clone());
             ending.insist(&pod.id, ending.end_container(&pod, &id, Some(container), goal)).await
         };
-        Ok(way.finish(end).await?)
+        way.in_time(way.finish(end)).await
     }
 
     /// A container has exited by itself. Its words say how: `exit_code`, `finished_at`, `status_reason`, `status_message`. Plugins are told in a task, as of a Stop;
@@ -224,7 +226,16 @@ impl Way {
             let pod = Arc::new(pod);
             ending.insist(&pod.id, ending.end_pod(&pod, known, goal)).await
         };
-        Ok(self.finish(end).await?)
+        self.in_time(self.finish(end)).await
+    }
+
+    /// Waits for an end until the caller's deadline. It goes on after that.
+    async fn in_time(&self, end: Finish<Result<(), RelayError>>) -> Result<(), Error> {
+        let ended = match self.deadline {
+            Some(deadline) => timeout_at(deadline, end).await.unwrap_or(Err(RelayError::Deadline)),
+            None => end.await,
+        };
+        Ok(ended?)
     }
 
     /// Begins to create a container, with its pod if that is to be, too.
@@ -284,6 +295,8 @@ impl Way {
         let underway = Underway::new(self, Arc::clone(&pod), Some(id.clone()));
         let mut starting = Starting { underway, run, is_done: false };
         let operation = self.begin(&pod);
+        // Its process is there and does not run, whatever the runtime's store has of a run before.
+        let container = Container { state: ContainerState::Created, ..container };
         operation.notify(Notice::Start(container)).await?;
         starting.underway.parked = Some(gate.pass(operation, |life| life.start_asked(run)));
         Ok(Start(Some(starting)))

@@ -108,7 +108,7 @@ impl PodlessHandle {
 
     /// As [`Handle::container_exited`].
     pub fn container_exited(&self, container: Container) {
-        if !self.handle.is_enabled() {
+        if self.handle.enabled().is_none() {
             return;
         }
         let (pod, container) = self.with_pod(container);
