@@ -65,7 +65,11 @@ impl Begun {
             space.containers.created(id, State::Created);
         }
         operation.commit();
+        if self.with_pod {
+            space.pods.ended(&self.pod.id);
+        }
         if let Some(id) = &self.container {
+            space.containers.ended(id);
             // It may have exited already.
             self.way.tell_exit(Arc::clone(&self.pod), id);
         }
@@ -124,11 +128,11 @@ impl Underway {
         Self { way: way.clone(), pod, container, parked: None }
     }
 
-    fn operation(&mut self) -> Option<Operation> {
-        let (space, parked) = (&self.way.space, self.parked.take()?);
+    fn end(&mut self, end: impl FnOnce(Operation)) {
+        let (space, Some(parked)) = (&self.way.space, self.parked.take()) else { return };
         match &self.container {
-            Some(id) => space.containers.take_parked(id, parked),
-            None => space.pods.take_parked(&self.pod.id, parked),
+            Some(id) => space.containers.end_parked(id, parked, end),
+            None => space.pods.end_parked(&self.pod.id, parked, end),
         }
     }
 
@@ -140,13 +144,13 @@ impl Underway {
 
     /// It was done.
     pub(crate) fn succeeds(&mut self) {
-        self.operation().into_iter().for_each(Operation::commit);
+        self.end(Operation::commit);
     }
 }
 
 impl Drop for Underway {
     fn drop(&mut self) {
-        drop(self.operation());
+        self.end(drop);
     }
 }
 

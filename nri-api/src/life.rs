@@ -173,13 +173,19 @@ impl Life {
         }
     }
 
-    /// It was created. False if that is not being done.
+    /// It was created. False if that is not being done. Its operation is to be ended, and that to be [said](Life::asked).
     pub(crate) fn created(&mut self, state: State) -> bool {
         let was = self.is_creating();
         if was {
             self.phase = Self::known(state).phase;
         }
+        self.ends_operation();
         was
+    }
+
+    /// An operation about it is being ended. Until that was [said](Life::asked), nothing is claimed: a plugin that joins after its end would hear of the operation.
+    pub(crate) fn ends_operation(&mut self) {
+        self.pending += 1;
     }
 
     /// Claims the next step to a goal. A step is to be [made](Life::asked) at once.
@@ -198,7 +204,7 @@ impl Life {
         step
     }
 
-    /// What was claimed is asked now: whatever is asked from now on comes behind it.
+    /// What was claimed is asked now, or an operation has ended: whatever is asked from now on comes behind it.
     pub(crate) fn asked(&mut self) {
         self.pending = self.pending.saturating_sub(1);
     }

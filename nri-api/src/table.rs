@@ -74,7 +74,7 @@ impl<T> Gate<'_, T> {
     pub(crate) fn pass(mut self, operation: Operation, change: impl FnOnce(&mut Life)) -> Parked {
         let (parked, mut operation) = (self.table.next_parked(), Some(operation));
         let told = self.table.look(self.id, |entry| {
-            let told = entry.take_told(self.ticket);
+            let told = entry.told(self.ticket);
             change(&mut entry.life);
             entry.life.gate_passed();
             if entry.life.needs_stop() {
@@ -84,7 +84,7 @@ impl<T> Gate<'_, T> {
         });
         self.is_passed = true;
         self.table.asked.notify_waiters();
-        commit(told.unwrap_or_default());
+        self.table.end_told(self.id, told.unwrap_or_default());
         operation.into_iter().for_each(Operation::commit);
         parked
     }
@@ -149,26 +149,33 @@ impl<T> Entry<T> {
         Self { life, rest, open: Vec::new(), telling: Vec::new(), held: Vec::new() }
     }
 
+    fn take_parked(&mut self, parked: Parked) -> Option<Operation> {
+        let place = self.open.iter().position(|(other, _)| *other == parked)?;
+        Some(self.open.swap_remove(place).1)
+    }
+
     fn hold(&mut self, reins: &Weak<dyn Reins>) {
         self.held.retain(|other| other.strong_count() > 0);
         self.held.push(Weak::clone(reins));
     }
 
-    /// What was claimed up to this was told.
-    fn take_told(&mut self, last: Ticket) -> Vec<Telling> {
-        let is_told = |telling: &mut Telling| telling.ticket <= last && telling.operation.is_some();
-        let told: Vec<_> = self.telling.extract_if(.., is_told).collect();
+    /// What was claimed up to this was told. Its operations are to be [ended](Table::end_told).
+    fn told(&mut self, last: Ticket) -> Told {
+        let is_told = |telling: &&Telling| telling.ticket <= last && telling.operation.is_some();
+        let told = || self.telling.iter().filter(is_told);
         // What is shown says so before the operation ends.
-        if told.iter().any(|telling| telling.is_stop) {
+        let has_stopped = told().any(|telling| telling.is_stop);
+        let told =
+            told().filter_map(|telling| Some((telling.ticket, Arc::clone(telling.operation.as_ref()?)))).collect();
+        if has_stopped {
             self.life.stop_told();
         }
         told
     }
 }
 
-fn commit(told: Vec<Telling>) {
-    told.into_iter().filter_map(|telling| telling.operation).for_each(|operation| operation.committed());
-}
+/// What was told, and whose operations are to be ended.
+type Told = Vec<(Ticket, Arc<Operation>)>;
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
@@ -227,9 +234,28 @@ impl<T> Table<T> {
         self.read(id, |entry| entry.held.iter().filter_map(Weak::upgrade).collect()).unwrap_or_default()
     }
 
-    /// It was created.
+    /// It was created. Its operation is to be ended at once, and that to be [said](Table::ended).
     pub(crate) fn created(&self, id: &str, state: State) {
         self.look(id, |entry| entry.life.created(state));
+    }
+
+    /// The operation has ended that was to be.
+    pub(crate) fn ended(&self, id: &str) {
+        self.look(id, |entry| entry.life.asked());
+        self.asked.notify_waiters();
+    }
+
+    /// Ends an operation that was parked, unless that has been done. Nothing of its object is claimed meanwhile.
+    pub(crate) fn end_parked(&self, id: &str, parked: Parked, end: impl FnOnce(Operation)) {
+        let take = |entry: &mut Entry<T>| {
+            let operation = entry.take_parked(parked)?;
+            entry.life.ends_operation();
+            Some(operation)
+        };
+        if let Some(operation) = self.look(id, take).flatten() {
+            end(operation);
+            self.ended(id);
+        }
     }
 
     /// It was not created. False if it is not being created.
@@ -272,21 +298,27 @@ impl<T> Table<T> {
     pub(crate) fn removed(&self, id: &str, forget: impl FnOnce(&str, T)) {
         let Some((id, entry)) = self.entries.remove_if(id, |_, entry| entry.life.is_removing()) else { return };
         forget(&id, entry.rest);
-        commit(entry.telling);
+        entry.telling.into_iter().filter_map(|telling| telling.operation).for_each(|operation| operation.committed());
     }
 
     /// What was claimed of one up to this was told.
     pub(crate) fn told(&self, id: &str, last: Ticket) {
-        commit(self.look(id, |entry| entry.take_told(last)).unwrap_or_default());
+        self.end_told(id, self.look(id, |entry| entry.told(last)).unwrap_or_default());
+    }
+
+    /// Others find the operations until they have ended, and end them, too: whoever is told of the object's end after that finds none open.
+    fn end_told(&self, id: &str, told: Told) {
+        if told.is_empty() {
+            return;
+        }
+        told.iter().for_each(|(_, operation)| operation.committed());
+        let has_ended = |telling: &Telling| told.iter().any(|(ticket, _)| *ticket == telling.ticket);
+        self.look(id, |entry| entry.telling.retain(|telling| !has_ended(telling)));
     }
 
     /// Gives an operation back, unless it has ended.
     pub(crate) fn take_parked(&self, id: &str, parked: Parked) -> Option<Operation> {
-        let take = |entry: &mut Entry<T>| {
-            let place = entry.open.iter().position(|(other, _)| *other == parked)?;
-            Some(entry.open.swap_remove(place).1)
-        };
-        self.look(id, take).flatten()
+        self.look(id, |entry| entry.take_parked(parked)).flatten()
     }
 
     /// Claims the next step to a goal. `None`: there is nothing to do.

@@ -59,6 +59,8 @@ fn what_is_being_created_is_nowhere_and_has_no_end() {
     assert_eq!(life.in_the_way(), Refusal::BeingCreated);
     assert!(life.created(State::Created));
     assert_eq!(life.shown(), Some(State::Created));
+    assert_eq!(life.claim(Goal::Stopped), Step::Wait, "its operation has not ended");
+    life.asked();
     assert!(!life.created(State::Running), "it is there already");
 }
 
