@@ -1,6 +1,6 @@
 //! The way from one namespace to plugins.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -43,12 +43,15 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Way {
     /// Does what ends something in a pod. What it may wait for, and a caller does not go on with, is taken from that caller.
-    pub(crate) async fn insist<T>(&self, pod: &str, end: impl Future<Output = T>) -> T {
-        let mut end = pin!(end);
-        loop {
-            match timeout(PATIENCE, end.as_mut()).await {
-                Ok(outcome) => return outcome,
-                Err(_elapsed) => self.space.pull_reins(pod, PATIENCE),
+    pub(crate) fn insist<T>(&self, pod: &str, end: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
+        // Not an async function: the end would lie in its future twice.
+        let mut end = Box::pin(end);
+        async move {
+            loop {
+                match timeout(PATIENCE, end.as_mut()).await {
+                    Ok(outcome) => return outcome,
+                    Err(_elapsed) => self.space.pull_reins(pod, PATIENCE),
+                }
             }
         }
     }
