@@ -97,7 +97,7 @@ impl Handle {
     ) -> Result<PodUpdate, Error> {
         let Some(way) = self.way()? else { return Ok(PodUpdate(None)) };
         let (way, pod) = (way.clone(), Arc::new(pod));
-        Held::new(|reins| async move { way.update_pod(pod, overhead, resources, reins).await }).await
+        Held::new(|reins| way.update_pod(pod, overhead, resources, reins)).await
     }
 
     /// A pod has stopped. Its containers have, too: plugins that do not know that are told first.
@@ -240,12 +240,12 @@ impl Way {
 
     /// Begins to create a container, with its pod if that is to be, too.
     pub(crate) fn create(self, pod: Arc<Pod>, container: Container, with_pod: bool) -> Held<Creation> {
-        Held::new(move |reins| async move { self.ask_to_create(pod, container, with_pod, reins).await })
+        Held::new(|reins| self.ask_to_create(pod, container, with_pod, reins))
     }
 
     /// Begins to start a container.
     pub(crate) fn start(self, pod: Arc<Pod>, container: Container) -> Held<Start> {
-        Held::new(move |reins| async move { self.ask_to_start(pod, container, reins).await })
+        Held::new(|reins| self.ask_to_start(pod, container, reins))
     }
 
     /// Begins to update a container.
@@ -255,11 +255,11 @@ impl Way {
         container: Container,
         resources: Option<Resources>,
     ) -> Held<ContainerUpdate> {
-        Held::new(move |reins| async move { self.ask_to_update(pod, container, resources, reins).await })
+        Held::new(|reins| self.ask_to_update(pod, container, resources, reins))
     }
 
     async fn ask_to_create(
-        &self,
+        self,
         pod: Arc<Pod>,
         container: Container,
         with_pod: bool,
@@ -273,7 +273,7 @@ impl Way {
             self.space.containers.abandon(&id);
             return Err(Error::refused(refusal, Kind::Pod, &pod.id));
         }
-        let mut begun = Begun::new(self, self.begin(&pod), Arc::clone(&pod), with_pod, Some(id));
+        let mut begun = Begun::new(&self, self.begin(&pod), Arc::clone(&pod), with_pod, Some(id));
         if !self.space.may_belong(&container.id, &pod.id) {
             return Err(Error::PodEnded { id: container.id, pod: pod.id.clone() });
         }
@@ -288,15 +288,20 @@ impl Way {
         Ok(Creation { begun: Some(begun), adjustment, owners })
     }
 
-    async fn ask_to_start(&self, pod: Arc<Pod>, container: Container, reins: Weak<dyn Reins>) -> Result<Start, Error> {
+    async fn ask_to_start(
+        self,
+        pod: Arc<Pod>,
+        mut container: Container,
+        reins: Weak<dyn Reins>,
+    ) -> Result<Start, Error> {
         let id = container.id.clone();
         self.catch_up_with_exit(&id, &pod).await;
         let (run, gate) = self.gate(&id, &pod.id, State::Created, &reins, Life::start).await?;
-        let underway = Underway::new(self, Arc::clone(&pod), Some(id.clone()));
+        let underway = Underway::new(&self, Arc::clone(&pod), Some(id.clone()));
         let mut starting = Starting { underway, run, is_done: false };
         let operation = self.begin(&pod);
         // Its process is there and does not run, whatever the runtime's store has of a run before.
-        let container = Container { state: ContainerState::Created, ..container };
+        container.state = ContainerState::Created;
         operation.notify(Notice::Start(container)).await?;
         starting.underway.parked = Some(gate.pass(operation, |life| life.start_asked(run)));
         Ok(Start(Some(starting)))
@@ -324,7 +329,7 @@ impl Way {
     }
 
     async fn update_pod(
-        &self,
+        self,
         pod: Arc<Pod>,
         overhead: Option<Resources>,
         resources: Option<Resources>,
@@ -338,7 +343,7 @@ impl Way {
         };
         let operation = self.begin(&pod);
         operation.notify(Notice::UpdatePod { overhead, resources }).await?;
-        let mut underway = Underway::new(self, Arc::clone(&pod), None);
+        let mut underway = Underway::new(&self, Arc::clone(&pod), None);
         underway.parked = Some(gate.pass(operation, |_| ()));
         Ok(PodUpdate(Some(underway)))
     }
@@ -364,7 +369,7 @@ impl Way {
     }
 
     async fn ask_to_update(
-        &self,
+        self,
         pod: Arc<Pod>,
         container: Container,
         resources: Option<Resources>,
@@ -375,7 +380,7 @@ impl Way {
         let operation = self.begin(&pod);
         let merged = operation.update_container(container, resources.clone()).await?;
         let MergedUpdate { own, others, evictions, owners } = merged;
-        let mut underway = Underway::new(self, Arc::clone(&pod), Some(id.clone()));
+        let mut underway = Underway::new(&self, Arc::clone(&pod), Some(id.clone()));
         underway.parked = Some(gate.pass(operation, |_| ()));
         let asked = Asked { event: Event::UpdateContainer, pod };
         self.node.evict(Some(Arc::clone(&self.space)), evictions, Some(asked.clone()));
