@@ -170,6 +170,13 @@ impl Operation {
         self.end(Outcome::Committed);
     }
 
+    /// The same for one that several hold: whoever says it first ends it, and whatever becomes of it afterwards changes nothing.
+    pub fn committed(&self) {
+        if let Some(act) = self.act.get() {
+            self.shared.end(act, Outcome::Committed);
+        }
+    }
+
     fn end(&mut self, outcome: Outcome) {
         if let Some(act) = self.act.take() {
             self.shared.end(&act, outcome);

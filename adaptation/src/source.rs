@@ -34,6 +34,12 @@ pub trait Source: Send + Sync + 'static {
         if updates.is_empty() { Ok(updates) } else { Ok(self.apply(plugin, updates, Vec::new()).await) }
     }
 
+    /// Whether it [writes down](crate::Adaptation::record) itself why updates failed that a plugin asked for by itself. By default it does not,
+    /// and the ledger says only that they did.
+    fn records_failures(&self) -> bool {
+        false
+    }
+
     /// Updates and evicts containers because a plugin asks for it. Returns the updates that failed.
     async fn apply(&self, plugin: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update>;
 }

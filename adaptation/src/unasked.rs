@@ -106,7 +106,9 @@ impl Unasked {
                 if !failed.is_empty() {
                     warn!(%plugin, count = failed.len(), "updates that the plugin asked for failed");
                 }
-                shared.records.undone(occasion, &failed);
+                if !shared.source.records_failures() {
+                    shared.records.undone(occasion, &failed);
+                }
                 return Ok(failed);
             }
             Ok(Err(_panic)) => Undone::Panicked,

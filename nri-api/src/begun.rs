@@ -65,7 +65,11 @@ impl Begun {
             space.containers.created(id, State::Created);
         }
         operation.commit();
+        if self.with_pod {
+            space.pods.ended(&self.pod.id);
+        }
         if let Some(id) = &self.container {
+            space.containers.ended(id);
             // It may have exited already.
             self.way.tell_exit(Arc::clone(&self.pod), id);
         }
@@ -115,7 +119,8 @@ pub(crate) struct Underway {
     pod: Arc<Pod>,
     /// The container, unless it is about the pod.
     container: Option<String>,
-    parked: Option<Parked>,
+    /// Where its operation is, once plugins let it be done.
+    pub(crate) parked: Option<Parked>,
 }
 
 impl Underway {
@@ -123,20 +128,11 @@ impl Underway {
         Self { way: way.clone(), pod, container, parked: None }
     }
 
-    /// Plugins let it be done.
-    pub(crate) fn begins(&mut self, operation: Operation) {
-        let space = &self.way.space;
-        self.parked = Some(match &self.container {
-            Some(id) => space.containers.park(id, operation),
-            None => space.pods.park(&self.pod.id, operation),
-        });
-    }
-
-    fn operation(&mut self) -> Option<Operation> {
-        let (space, parked) = (&self.way.space, self.parked.take()?);
+    fn end(&mut self, end: impl FnOnce(Operation)) {
+        let (space, Some(parked)) = (&self.way.space, self.parked.take()) else { return };
         match &self.container {
-            Some(id) => space.containers.take_parked(id, parked),
-            None => space.pods.take_parked(&self.pod.id, parked),
+            Some(id) => space.containers.end_parked(id, parked, end),
+            None => space.pods.end_parked(&self.pod.id, parked, end),
         }
     }
 
@@ -148,13 +144,13 @@ impl Underway {
 
     /// It was done.
     pub(crate) fn succeeds(&mut self) {
-        self.operation().into_iter().for_each(Operation::commit);
+        self.end(Operation::commit);
     }
 }
 
 impl Drop for Underway {
     fn drop(&mut self) {
-        drop(self.operation());
+        self.end(drop);
     }
 }
 
@@ -304,9 +300,9 @@ impl Way {
         }
         let id = container.id.clone();
         let Some(pending) = self.space.containers.claim_post(&id, deed).await else { return Ok(()) };
-        let operation = self.begin(pod);
-        let (told, _telling) = pending.make(operation.notify(notice(container))).await;
-        operation.commit();
+        let operation = Arc::new(self.begin(pod));
+        let (told, telling) = pending.make(&operation, operation.notify(notice(container))).await;
+        telling.end();
         Ok(told?)
     }
 
@@ -314,9 +310,9 @@ impl Way {
     pub(crate) async fn post_pod(&self, pod: Pod) -> Result<(), Error> {
         let pod = Arc::new(pod);
         let Some(pending) = self.space.pods.claim_post(&pod.id, Deed::Update).await else { return Ok(()) };
-        let operation = self.begin(&pod);
-        let (told, _telling) = pending.make(operation.notify(Notice::PostUpdatePod)).await;
-        operation.commit();
+        let operation = Arc::new(self.begin(&pod));
+        let (told, telling) = pending.make(&operation, operation.notify(Notice::PostUpdatePod)).await;
+        telling.end();
         Ok(told?)
     }
 }

@@ -22,6 +22,15 @@ pub trait Domain: Send + Sync + 'static {
     /// that was said. What the runtime has never said anything of is not shown to plugins.
     async fn inventory(&self) -> Inventory;
 
+    /// Those of these containers that there are, as in the [inventory](Self::inventory), which is asked by default.
+    ///
+    /// Asked for when a pod ends and the runtime has not said of its containers that they have: a runtime with many of them had better look these up.
+    async fn containers(&self, ids: &[String]) -> Vec<Container> {
+        let Inventory { pods: _, mut containers } = self.inventory().await;
+        containers.retain(|container| ids.contains(&container.id));
+        containers
+    }
+
     /// Gives a container new limits. What is not set stays as it is.
     ///
     /// Nobody is told of it: to call [`Handle::update_container`](crate::Handle::update_container) here would ask plugins again.

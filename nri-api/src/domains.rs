@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use nri_adaptation::Source;
 use nri_adaptation::merge::AskedEviction;
 use nri_adaptation::snapshot::Snapshot;
-use nri_proto::{Eviction, PluginId, Update};
+use nri_proto::{Container, Eviction, PluginId, Update};
 use thiserror::Error;
 use tokio::time::Instant;
 use tracing::{error, warn};
@@ -36,8 +36,17 @@ pub(crate) enum Unmade {
     BeingCreated,
     #[error("several namespaces have a container of this id")]
     Ambiguous,
+    #[error("NRI was stopped")]
+    Stopped,
     #[error("namespace {namespace} has not done it")]
     Domain { namespace: String, source: Trouble },
+}
+
+/// What plugins want of containers, by the namespaces that have them.
+pub(crate) struct Sorted<W> {
+    pub(crate) of_spaces: Vec<(Arc<Space>, Vec<W>)>,
+    /// What no namespace can do, and why.
+    pub(crate) nowhere: Vec<(W, Unmade)>,
 }
 
 /// An update that was not made, and why.
@@ -108,8 +117,8 @@ impl Domains {
         match own.map(|own| (own, own.presence(id))) {
             Some((own, Presence::Here)) => return Ok(Some(Arc::clone(own))),
             Some((_, Presence::Coming)) => return Err(Unmade::BeingCreated),
-            Some((_, Presence::Over)) => return Ok(None),
-            Some((_, Presence::Unknown)) | None => {}
+            // Plugins were told that it is over: another one is meant if there is one.
+            Some((_, Presence::Over | Presence::Unknown)) | None => {}
         }
         let places: Vec<_> = self.spaces().into_iter().map(|space| (space.presence(id), space)).collect();
         let mut here = places.iter().filter(|(presence, _)| *presence == Presence::Here);
@@ -126,40 +135,48 @@ impl Domains {
         }
     }
 
-    /// Makes updates, those of one namespace in order. Returns those that failed, also where that may be ignored.
-    pub(crate) async fn update(&self, own: Option<&Arc<Space>>, updates: Vec<Update>, until: Instant) -> Vec<Failed> {
-        let mut failed = Vec::new();
-        let mut of_spaces: Vec<(Arc<Space>, Vec<Update>)> = Vec::new();
-        for update in updates {
-            match self.place(own, &update.container_id) {
-                Ok(Some(space)) => match of_spaces.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &space)) {
-                    Some((_, updates)) => updates.push(update),
-                    None => of_spaces.push((space, vec![update])),
+    /// Which namespaces are to do what plugins want. What has just gone is left out.
+    pub(crate) fn sort<W>(&self, own: Option<&Arc<Space>>, wanted: Vec<W>, id: impl Fn(&W) -> &str) -> Sorted<W> {
+        let mut sorted = Sorted { of_spaces: Vec::<(Arc<Space>, Vec<W>)>::new(), nowhere: Vec::new() };
+        for wanted in wanted {
+            match self.place(own, id(&wanted)) {
+                Ok(Some(space)) => match sorted.of_spaces.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &space)) {
+                    Some((_, of_space)) => of_space.push(wanted),
+                    None => sorted.of_spaces.push((space, vec![wanted])),
                 },
                 Ok(None) => {}
-                Err(unmade) => failed.push(Failed::new(update, &unmade)),
+                Err(unmade) => sorted.nowhere.push((wanted, unmade)),
             }
         }
-        // One that hangs takes the time of its own updates alone.
-        let making = of_spaces.iter_mut().map(|(space, updates)| space.update_all(std::mem::take(updates), until));
-        failed.extend(join_all(making).await.into_iter().flatten());
-        failed
+        sorted
     }
 
-    /// Stops a container for a plugin.
-    pub(crate) async fn evict(&self, own: Option<&Arc<Space>>, eviction: Eviction) -> Result<(), Unmade> {
-        match self.place(own, &eviction.container_id)? {
-            Some(space) => space.evict(eviction, self.deadline()).await,
-            None => Ok(()),
-        }
+    /// Makes updates, those of one namespace in order. Returns those that failed, also where that may be ignored.
+    pub(crate) async fn update(&self, own: Option<&Arc<Space>>, updates: Vec<Update>, until: Instant) -> Vec<Failed> {
+        let Sorted { of_spaces, nowhere } = self.sort(own, updates, |update| &update.container_id);
+        let mut failed: Vec<_> = nowhere.into_iter().map(|(update, unmade)| Failed::new(update, &unmade)).collect();
+        // One that hangs takes the time of its own updates alone.
+        let making =
+            of_spaces.into_iter().map(|(space, updates)| async move { space.update_all(updates, until).await });
+        failed.extend(join_all(making).await.into_iter().flatten());
+        failed
     }
 }
 
 impl Space {
     /// What there is. A domain that does not say is reported.
     pub(crate) async fn inventory(&self, until: Instant) -> Option<Inventory> {
-        match bounded(until, async { self.domain.inventory().await }).await {
-            Ok(inventory) => Some(inventory),
+        self.said(until, async { self.domain.inventory().await }).await
+    }
+
+    /// Those of these containers that there are.
+    pub(crate) async fn known(&self, ids: &[String], until: Instant) -> Vec<Container> {
+        self.said(until, async { self.domain.containers(ids).await }).await.unwrap_or_default()
+    }
+
+    async fn said<T>(&self, until: Instant, asking: impl Future<Output = T>) -> Option<T> {
+        match bounded(until, asking).await {
+            Ok(said) => Some(said),
             Err(trouble) => {
                 let namespace = &self.namespace;
                 error!(namespace, error = &trouble as &dyn std::error::Error, "a domain does not say what there is");
@@ -183,7 +200,8 @@ impl Space {
         done(until, async { self.domain.update(update).await }).await.map_err(|source| self.unmade(source))
     }
 
-    async fn evict(&self, eviction: Eviction, until: Instant) -> Result<(), Unmade> {
+    /// Stops a container for a plugin.
+    pub(crate) async fn evict(&self, eviction: Eviction, until: Instant) -> Result<(), Unmade> {
         done(until, async { self.domain.evict(eviction).await }).await.map_err(|source| self.unmade(source))
     }
 
@@ -213,13 +231,16 @@ impl Source for Domains {
             node.evict(None, evictions.into_iter().map(asked).collect(), None);
         }
         let failed = self.update(None, updates, self.shared_deadline()).await;
-        let (ignored, failed): (Vec<_>, Vec<_>) = failed.into_iter().partition(|failed| failed.update.ignore_failure);
-        for Failed { update, reason } in ignored {
-            // What the plugin is told of, the adaptation writes down.
-            if let Some(node) = &node {
-                node.update_failed(plugin.as_ref(), None, &update.container_id, reason);
+        if let Some(node) = &node {
+            for Failed { update, reason } in &failed {
+                node.update_failed(plugin.as_ref(), None, &update.container_id, reason.clone());
             }
         }
-        failed.into_iter().map(|failed| failed.update).collect()
+        let is_told = |failed: &Failed| !failed.update.ignore_failure;
+        failed.into_iter().filter(is_told).map(|failed| failed.update).collect()
+    }
+
+    fn records_failures(&self) -> bool {
+        true
     }
 }

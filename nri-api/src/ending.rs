@@ -8,7 +8,6 @@ use nri_adaptation::{Notice, RelayError, StopError};
 use nri_proto::{Container, ContainerState, Event, Pod};
 use tracing::warn;
 
-use crate::domain::Inventory;
 use crate::life::{Goal, Life, Run, Step};
 use crate::node::Asked;
 use crate::space::ContainerRest;
@@ -52,11 +51,9 @@ impl Way {
         };
         let exit = self.space.containers.look(id, take).flatten();
         let container = Container { state: ContainerState::Stopped, ..stopped(words, exit, id, pod) };
-        let operation = self.begin(pod);
-        let (stopped, told) = pending.make(operation.stop_container(container)).await;
-        self.space.containers.stop_told(id);
-        operation.commit();
-        drop(told);
+        let operation = Arc::new(self.begin(pod));
+        let (stopped, told) = pending.make(&operation, operation.stop_container(container)).await;
+        told.end();
         let (MergedStop { updates, owners }, failed) = match stopped {
             Ok(merged) => (merged, None),
             Err(StopError { merged, cause }) => (merged, Some(cause)),
@@ -74,10 +71,9 @@ impl Way {
         words: Option<Container>,
     ) -> Result<(), RelayError> {
         let container = Container { state: ContainerState::Stopped, ..stopped(words, None, id, pod) };
-        let operation = self.begin(pod);
-        let (removed, _told) = pending.make(operation.notify(Notice::Remove(container))).await;
+        let operation = Arc::new(self.begin(pod));
+        let (removed, _told) = pending.make(&operation, operation.notify(Notice::Remove(container))).await;
         self.space.container_removed(id);
-        operation.commit();
         removed
     }
 
@@ -92,18 +88,17 @@ impl Way {
             let before = if step == Step::Remove { Goal::Removed } else { Goal::Stopped };
             let ended = self.end_containers(&mut words, before).await;
             of_containers = if goal == Goal::Stopped { of_containers.and(ended) } else { ended };
-            let operation = self.begin(pod);
+            let operation = Arc::new(self.begin(pod));
+            let of_containers_before = self.space.containers.next_ticket();
             if step == Step::Remove {
-                let (removed, _told) = pending.make(operation.notify(Notice::RemovePod)).await;
-                self.wait_for_containers(&pod.id).await;
-                self.space.pods.removed(&pod.id);
-                operation.commit();
+                let (removed, _told) = pending.make(&operation, operation.notify(Notice::RemovePod)).await;
+                self.space.told_of_containers(&pod.id, of_containers_before);
+                self.space.pods.removed(&pod.id, |_, _| ());
                 break removed;
             }
-            let (stopped, _told) = pending.make(operation.notify(Notice::StopPod)).await;
-            self.wait_for_containers(&pod.id).await;
-            self.space.pods.stop_told(&pod.id);
-            operation.commit();
+            let (stopped, told) = pending.make(&operation, operation.notify(Notice::StopPod)).await;
+            self.space.told_of_containers(&pod.id, of_containers_before);
+            told.end();
             if goal == Goal::Stopped {
                 break stopped;
             }
@@ -122,13 +117,6 @@ impl Way {
                 drop(operation);
                 self.space.abandon_container(&id, pod);
             }
-        }
-    }
-
-    /// Waits until what plugins were told of a pod's containers has ended.
-    async fn wait_for_containers(&self, pod: &str) {
-        for id in self.space.containers_of(pod) {
-            self.space.containers.wait_for_all(&id).await;
         }
     }
 
@@ -174,8 +162,11 @@ impl Way {
             }
             is_first
         });
-        if is_noted == Some(true) {
-            self.tell_exit(pod, &id);
+        match is_noted {
+            Some(true) => self.tell_exit(pod, &id),
+            // Of that plugins were told, or are being told.
+            Some(false) => {}
+            None => self.node.stages.lost_unknown(),
         }
     }
 
@@ -183,7 +174,9 @@ impl Way {
     pub(crate) fn tell_exit(&self, pod: Arc<Pod>, id: &str) {
         if self.has_exited(id) {
             let (way, id) = (Self { deadline: None, ..self.clone() }, id.to_owned());
-            self.node.spawn(async move { way.end_exited(&pod, &id).await });
+            if !self.node.tell(async move { way.end_exited(&pod, &id).await }) {
+                self.node.stages.lost_after_stop();
+            }
         }
     }
 
@@ -200,14 +193,15 @@ impl Way {
         if !self.has_exited(id) {
             return;
         }
-        let told = if self.space.is_podless {
-            self.end_pod(pod, None, Goal::Stopped).await
-        } else {
+        let telling = async {
+            if self.space.is_podless {
+                return self.end_pod(pod, None, Goal::Stopped).await;
+            }
             let has_words = self.space.containers.read(id, |entry| entry.rest.exit.is_some()) == Some(true);
             let words = Words::of_pod(self, pod, None).of(id, has_words).await;
             self.end_container(pod, id, words, Goal::Stopped).await
         };
-        if let Err(error) = told {
+        if let Err(error) = self.insist(&pod.id, telling).await {
             report(&error, id);
         }
     }
@@ -235,10 +229,9 @@ impl<'a> Words<'a> {
     /// A container as the runtime knows it. The domain is asked once, and not for one whose exit says all.
     async fn of(&mut self, id: &str, has_exited: bool) -> Option<Container> {
         if !has_exited && !self.known.contains_key(id) && !std::mem::replace(&mut self.has_asked, true) {
-            let inventory = self.way.space.inventory(self.way.node.domains.deadline()).await;
-            let Inventory { pods: _, containers } = inventory.unwrap_or_default();
-            let of_pod = containers.into_iter().filter(|container| self.way.space.pod_of(container) == self.pod.id);
-            self.known.extend(of_pod.map(|container| (container.id.clone(), container)));
+            let ids = self.way.space.containers_of(&self.pod.id);
+            let known = self.way.space.known(&ids, self.way.node.domains.deadline()).await;
+            self.known.extend(known.into_iter().map(|container| (container.id.clone(), container)));
         }
         self.known.get(id).cloned()
     }

@@ -73,6 +73,9 @@ pub enum Error {
         /// Its id.
         id: String,
     },
+    /// Its future was not polled while its end waited for it: it counts as dropped.
+    #[error("it was given up: its caller did not go on with it")]
+    GivenUp,
     /// Plugins do not let it be, or could not be asked.
     #[error(transparent)]
     Relay(RelayError),

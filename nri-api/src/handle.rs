@@ -1,19 +1,21 @@
 //! What a runtime calls.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use nri_adaptation::Notice;
 use nri_adaptation::merge::{MergedCreate, MergedUpdate};
-use nri_proto::{Adjustment, Container, Event, Owners, Pod, Resources};
-use tokio::time::Instant;
+use nri_adaptation::{Notice, RelayError};
+use nri_proto::{Adjustment, Container, ContainerState, Event, Owners, Pod, Resources};
+use tokio::time::{Instant, timeout_at};
 
 use crate::begun::{Begun, ContainerUpdate, Creation, PodRun, PodUpdate, Start, Starting, Underway};
 use crate::error::{Error, Kind};
-use crate::life::{Goal, Run, State};
+use crate::held::{Held, Reins};
+use crate::life::{GateStep, Goal, Life, State};
 use crate::node::Asked;
 use crate::space::{ContainerRest, PodRest, Presence, state_of};
 use crate::stage::EarlyExit;
-use crate::way::Way;
+use crate::table::Gate;
+use crate::way::{Finish, Way};
 
 /// The way in of one namespace. A clone is the same one.
 ///
@@ -36,7 +38,8 @@ impl Handle {
         Self { way }
     }
 
-    /// The same, with a deadline of the caller's own for each thing that is asked through it. It costs a plugin nothing that is asked when it is over.
+    /// The same, with a deadline of the caller's own for each thing that is asked through it. It costs a plugin nothing that is asked when it is over. An end goes on after it, and
+    /// only its caller does not wait any more.
     #[must_use]
     pub fn until(&self, deadline: Instant) -> Self {
         Self { way: self.way.as_ref().map(|way| Way { deadline: Some(deadline), ..way.clone() }) }
@@ -52,6 +55,11 @@ impl Handle {
     #[must_use]
     pub fn container_state(&self, id: &str) -> Option<State> {
         self.way.as_ref()?.space.containers.state(id)
+    }
+
+    /// The way to plugins, whether or not NRI was started. `None` if it is disabled.
+    pub(crate) fn enabled(&self) -> Option<&Way> {
+        self.way.as_ref()
     }
 
     /// The way to plugins, if there is one.
@@ -70,7 +78,7 @@ impl Handle {
         let Some(way) = self.way()? else { return Ok(PodRun(None)) };
         let pod = Arc::new(pod);
         let refused = |refusal| Error::refused(refusal, Kind::Pod, &pod.id);
-        way.space.pods.begin(&pod.id, PodRest::new()).map_err(refused)?;
+        way.space.pods.begin(&pod.id, PodRest::new(), None).map_err(refused)?;
         let begun = Begun::new(way, way.begin(&pod), Arc::clone(&pod), true, None);
         begun.asks().notify(Notice::RunPod).await?;
         Ok(PodRun(Some(begun)))
@@ -88,13 +96,8 @@ impl Handle {
         resources: Option<Resources>,
     ) -> Result<PodUpdate, Error> {
         let Some(way) = self.way()? else { return Ok(PodUpdate(None)) };
-        let pod = Arc::new(pod);
-        way.space.enter_pod(&pod.id, State::Running);
-        let operation = way.begin(&pod);
-        operation.notify(Notice::UpdatePod { overhead, resources }).await?;
-        let mut underway = Underway::new(way, pod, None);
-        underway.begins(operation);
-        Ok(PodUpdate(Some(underway)))
+        let (way, pod) = (way.clone(), Arc::new(pod));
+        Held::new(|reins| way.update_pod(pod, overhead, resources, reins)).await
     }
 
     /// A pod has stopped. Its containers have, too: plugins that do not know that are told first.
@@ -133,7 +136,7 @@ impl Handle {
     /// A plugin does not let it, plugins want contrary things, or there is such a container.
     pub async fn create_container(&self, pod: Pod, container: Container) -> Result<Creation, Error> {
         let Some(way) = self.way()? else { return Ok(Creation::of_nobody()) };
-        Box::pin(way.create(Arc::new(pod), container, false)).await
+        way.clone().create(Arc::new(pod), container, false).await
     }
 
     /// A container is about to start, perhaps again.
@@ -143,7 +146,7 @@ impl Handle {
     /// A plugin does not let it: then plugins are told that it has stopped. It is being created or removed.
     pub async fn start_container(&self, pod: Pod, container: Container) -> Result<Start, Error> {
         let Some(way) = self.way()? else { return Ok(Start(None)) };
-        Box::pin(way.start(Arc::new(pod), container)).await
+        way.clone().start(Arc::new(pod), container).await
     }
 
     /// A container is to get new limits. Plugins may change them; [`ContainerUpdate::resources`] says to what. Of updates of other containers and what plugins want stopped the
@@ -159,7 +162,7 @@ impl Handle {
         resources: Option<Resources>,
     ) -> Result<ContainerUpdate, Error> {
         let Some(way) = self.way()? else { return Ok(ContainerUpdate { underway: None, resources }) };
-        Box::pin(way.update(Arc::new(pod), container, resources)).await
+        way.clone().update(Arc::new(pod), container, resources).await
     }
 
     /// A container has stopped. How is what it says itself, or what its [exit](Self::container_exited) said.
@@ -187,10 +190,10 @@ impl Handle {
         }
         let ending = way.clone();
         let end = async move {
-            let id = container.id.clone();
-            ending.end_container(&Arc::new(pod), &id, Some(container), goal).await
+            let (pod, id) = (Arc::new(pod), container.id.clone());
+            ending.insist(&pod.id, ending.end_container(&pod, &id, Some(container), goal)).await
         };
-        Ok(way.finish(end).await?)
+        way.in_time(way.finish(end)).await
     }
 
     /// A container has exited by itself. Its words say how: `exit_code`, `finished_at`, `status_reason`, `status_message`. Plugins are told in a task, as of a Stop;
@@ -219,21 +222,58 @@ impl Way {
     /// Ends a pod, also if nobody waits for it any more.
     pub(crate) async fn finish_pod(&self, pod: Pod, known: Option<Container>, goal: Goal) -> Result<(), Error> {
         let ending = self.clone();
-        let end = async move { ending.end_pod(&Arc::new(pod), known, goal).await };
-        Ok(self.finish(end).await?)
+        let end = async move {
+            let pod = Arc::new(pod);
+            ending.insist(&pod.id, ending.end_pod(&pod, known, goal)).await
+        };
+        self.in_time(self.finish(end)).await
+    }
+
+    /// Waits for an end until the caller's deadline. It goes on after that.
+    async fn in_time(&self, end: Finish<Result<(), RelayError>>) -> Result<(), Error> {
+        let ended = match self.deadline {
+            Some(deadline) => timeout_at(deadline, end).await.unwrap_or(Err(RelayError::Deadline)),
+            None => end.await,
+        };
+        Ok(ended?)
     }
 
     /// Begins to create a container, with its pod if that is to be, too.
-    pub(crate) async fn create(&self, pod: Arc<Pod>, container: Container, with_pod: bool) -> Result<Creation, Error> {
+    pub(crate) fn create(self, pod: Arc<Pod>, container: Container, with_pod: bool) -> Held<Creation> {
+        Held::new(|reins| self.ask_to_create(pod, container, with_pod, reins))
+    }
+
+    /// Begins to start a container.
+    pub(crate) fn start(self, pod: Arc<Pod>, container: Container) -> Held<Start> {
+        Held::new(|reins| self.ask_to_start(pod, container, reins))
+    }
+
+    /// Begins to update a container.
+    pub(crate) fn update(
+        self,
+        pod: Arc<Pod>,
+        container: Container,
+        resources: Option<Resources>,
+    ) -> Held<ContainerUpdate> {
+        Held::new(|reins| self.ask_to_update(pod, container, resources, reins))
+    }
+
+    async fn ask_to_create(
+        self,
+        pod: Arc<Pod>,
+        container: Container,
+        with_pod: bool,
+        reins: Weak<dyn Reins>,
+    ) -> Result<Creation, Error> {
         let id = container.id.clone();
         let rest = ContainerRest { pod: pod.id.clone(), ..ContainerRest::default() };
         let refused = |refusal| Error::refused(refusal, Kind::Container, &id);
-        self.space.containers.begin(&id, rest).map_err(refused)?;
-        if with_pod && let Err(refusal) = self.space.pods.begin(&pod.id, PodRest::new()) {
+        self.space.containers.begin(&id, rest, Some(&reins)).map_err(refused)?;
+        if with_pod && let Err(refusal) = self.space.pods.begin(&pod.id, PodRest::new(), None) {
             self.space.containers.abandon(&id);
             return Err(Error::refused(refusal, Kind::Pod, &pod.id));
         }
-        let mut begun = Begun::new(self, self.begin(&pod), Arc::clone(&pod), with_pod, Some(id));
+        let mut begun = Begun::new(&self, self.begin(&pod), Arc::clone(&pod), with_pod, Some(id));
         if !self.space.may_belong(&container.id, &pod.id) {
             return Err(Error::PodEnded { id: container.id, pod: pod.id.clone() });
         }
@@ -248,30 +288,64 @@ impl Way {
         Ok(Creation { begun: Some(begun), adjustment, owners })
     }
 
-    pub(crate) async fn start(&self, pod: Arc<Pod>, container: Container) -> Result<Start, Error> {
+    async fn ask_to_start(
+        self,
+        pod: Arc<Pod>,
+        mut container: Container,
+        reins: Weak<dyn Reins>,
+    ) -> Result<Start, Error> {
         let id = container.id.clone();
-        let run = self.begin_run(&id, &pod).await?;
-        let underway = Underway::new(self, Arc::clone(&pod), Some(id.clone()));
+        self.catch_up_with_exit(&id, &pod).await;
+        let (run, gate) = self.gate(&id, &pod.id, State::Created, &reins, Life::start).await?;
+        let underway = Underway::new(&self, Arc::clone(&pod), Some(id.clone()));
         let mut starting = Starting { underway, run, is_done: false };
         let operation = self.begin(&pod);
+        // Its process is there and does not run, whatever the runtime's store has of a run before.
+        container.state = ContainerState::Created;
         operation.notify(Notice::Start(container)).await?;
-        self.space.containers.look(&id, |entry| entry.life.start_asked(run));
-        starting.underway.begins(operation);
+        starting.underway.parked = Some(gate.pass(operation, |life| life.start_asked(run)));
         Ok(Start(Some(starting)))
     }
 
-    /// Enters a container that nobody knows of, unless it was known.
-    fn know(&self, id: &str, pod: &str, state: State) -> Result<(), Error> {
-        let (kind, id_of) = (Kind::Container, || id.to_owned());
-        match self.space.containers.read(id, |entry| entry.life.is_creating()) {
-            Some(true) => Err(Error::BeingCreated { kind, id: id_of() }),
-            Some(false) => Ok(()),
-            None if self.space.presence(id) == Presence::Over => Err(Error::Removed { kind, id: id_of() }),
-            None => {
-                self.space.enter_container(id, pod, state);
-                Ok(())
+    /// Begins to ask whether something may be done with a container. One that nobody knows of is entered, unless it was known.
+    async fn gate<'a, R>(
+        &'a self,
+        id: &'a str,
+        pod: &str,
+        state: State,
+        reins: &Weak<dyn Reins>,
+        ask: impl Fn(&mut Life) -> GateStep<R>,
+    ) -> Result<(R, Gate<'a, ContainerRest>), Error> {
+        let kind = Kind::Container;
+        loop {
+            match self.space.containers.gate(id, reins, &ask).await {
+                Some(begun) => return begun.map_err(|refusal| Error::refused(refusal, kind, id)),
+                None if self.space.presence(id) == Presence::Over => {
+                    return Err(Error::Removed { kind, id: id.to_owned() });
+                }
+                None => self.space.enter_container(id, pod, state),
             }
         }
+    }
+
+    async fn update_pod(
+        self,
+        pod: Arc<Pod>,
+        overhead: Option<Resources>,
+        resources: Option<Resources>,
+        reins: Weak<dyn Reins>,
+    ) -> Result<PodUpdate, Error> {
+        let gate = loop {
+            self.space.enter_pod(&pod.id, State::Running);
+            if let Some(begun) = self.space.pods.gate(&pod.id, &reins, Life::update).await {
+                break begun.map_err(|refusal| Error::refused(refusal, Kind::Pod, &pod.id))?.1;
+            }
+        };
+        let operation = self.begin(&pod);
+        operation.notify(Notice::UpdatePod { overhead, resources }).await?;
+        let mut underway = Underway::new(&self, Arc::clone(&pod), None);
+        underway.parked = Some(gate.pass(operation, |_| ()));
+        Ok(PodUpdate(Some(underway)))
     }
 
     /// Plugins know nothing of it that could end: it is not there, or not yet.
@@ -286,17 +360,6 @@ impl Way {
         }
     }
 
-    /// Begins a run of a container. One that nobody knows of is entered. Of an exit of the run before plugins are told first.
-    async fn begin_run(&self, id: &str, pod: &Arc<Pod>) -> Result<Run, Error> {
-        self.catch_up_with_exit(id, pod).await;
-        loop {
-            match self.space.containers.start(id).await {
-                Some(begun) => return begun.map_err(|refusal| Error::refused(refusal, Kind::Container, id)),
-                None => self.know(id, &pod.id, State::Created)?,
-            }
-        }
-    }
-
     /// Tells plugins of an exit that was noted, also if nobody waits for that any more.
     pub(crate) async fn catch_up_with_exit(&self, id: &str, pod: &Arc<Pod>) {
         if self.has_exited(id) {
@@ -305,19 +368,20 @@ impl Way {
         }
     }
 
-    pub(crate) async fn update(
-        &self,
+    async fn ask_to_update(
+        self,
         pod: Arc<Pod>,
         container: Container,
         resources: Option<Resources>,
+        reins: Weak<dyn Reins>,
     ) -> Result<ContainerUpdate, Error> {
         let id = container.id.clone();
-        self.know(&id, &pod.id, state_of(container.state))?;
+        let ((), gate) = self.gate(&id, &pod.id, state_of(container.state), &reins, Life::update).await?;
         let operation = self.begin(&pod);
         let merged = operation.update_container(container, resources.clone()).await?;
         let MergedUpdate { own, others, evictions, owners } = merged;
-        let mut underway = Underway::new(self, Arc::clone(&pod), Some(id));
-        underway.begins(operation);
+        let mut underway = Underway::new(&self, Arc::clone(&pod), Some(id.clone()));
+        underway.parked = Some(gate.pass(operation, |_| ()));
         let asked = Asked { event: Event::UpdateContainer, pod };
         self.node.evict(Some(Arc::clone(&self.space)), evictions, Some(asked.clone()));
         self.node.update(&self.space, asked, others, &owners).await;

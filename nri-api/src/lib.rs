@@ -128,7 +128,7 @@
 //! # Tasks
 //!
 //! One per exit; one per start that failed; one per request in which plugins want something stopped; one per end whose caller has left. All of them are waited for by
-//! [`Nri::stop`]. Those of the adaptation are in its own documentation.
+//! [`Nri::stop`], until its deadline. Those of the adaptation are in its own documentation.
 
 mod begun;
 mod bounded;
@@ -137,6 +137,7 @@ mod domains;
 mod ending;
 mod error;
 mod handle;
+mod held;
 mod life;
 mod node;
 mod nri;

@@ -49,6 +49,13 @@ pub(crate) struct Life {
     runs: u64,
     /// How many claims were made whose request was not made yet. Until then nothing else may be claimed, or it could overtake that.
     pending: u32,
+    /// How many times plugins are being asked whether it may be started or updated. Such a request may wait for a plugin before it has its place, so no end
+    /// is claimed until it was answered.
+    gates: u32,
+    /// Whether plugins were told that it was created.
+    create_posted: bool,
+    /// Of which start plugins were told that it was done.
+    start_posted: Option<Run>,
 }
 
 /// What is to come of it.
@@ -83,10 +90,10 @@ pub(crate) enum Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run(u64);
 
-/// What a start is to do now.
+/// What a start or an update is to do now. Plugins are to be asked at once, and that they [were](Life::gate_passed) is to be said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StartStep {
-    Start(Run),
+pub(crate) enum GateStep<T> {
+    Ask(T),
     Wait,
     Refused(Refusal),
 }
@@ -104,14 +111,14 @@ pub(crate) enum Deed {
 pub(crate) enum PostStep {
     Tell,
     Wait,
-    /// It is too late for it.
+    /// It is too late for it, or was told.
     Drop,
 }
 
 impl Life {
     /// One that is being created.
     pub(crate) fn creating() -> Self {
-        Self { phase: Phase::Creating, runs: 0, pending: 0 }
+        Self::in_phase(Phase::Creating)
     }
 
     /// One that there is.
@@ -121,7 +128,11 @@ impl Life {
             State::Running => Phase::Running,
             State::Stopped => Phase::Stopped,
         };
-        Self { phase, runs: 0, pending: 0 }
+        Self::in_phase(phase)
+    }
+
+    fn in_phase(phase: Phase) -> Self {
+        Self { phase, runs: 0, pending: 0, gates: 0, create_posted: false, start_posted: None }
     }
 
     /// Where it is. One that is being created is nowhere yet.
@@ -162,20 +173,26 @@ impl Life {
         }
     }
 
-    /// It was created. False if that is not being done.
+    /// It was created. False if that is not being done. Its operation is to be ended, and that to be [said](Life::asked).
     pub(crate) fn created(&mut self, state: State) -> bool {
         let was = self.is_creating();
         if was {
             self.phase = Self::known(state).phase;
         }
+        self.ends_operation();
         was
+    }
+
+    /// An operation about it is being ended. Until that was [said](Life::asked), nothing is claimed: a plugin that joins after its end would hear of the operation.
+    pub(crate) fn ends_operation(&mut self) {
+        self.pending += 1;
     }
 
     /// Claims the next step to a goal. A step is to be [made](Life::asked) at once.
     pub(crate) fn claim(&mut self, goal: Goal) -> Step {
         let (phase, step) = match (self.phase, goal) {
             // Also if there is nothing left to do: whoever comes after that must come behind it.
-            _ if self.pending > 0 => return Step::Wait,
+            _ if self.pending > 0 || self.gates > 0 => return Step::Wait,
             (Phase::Creating | Phase::Removing, _) => return Step::Nothing,
             (Phase::Stopping { .. } | Phase::Stopped, Goal::Stopped) => return Step::Nothing,
             (Phase::Created, _) => (Phase::Stopping { was_running: false }, Step::Stop),
@@ -187,7 +204,7 @@ impl Life {
         step
     }
 
-    /// What was claimed is asked now: whatever is asked from now on comes behind it.
+    /// What was claimed is asked now, or an operation has ended: whatever is asked from now on comes behind it.
     pub(crate) fn asked(&mut self) {
         self.pending = self.pending.saturating_sub(1);
     }
@@ -205,16 +222,40 @@ impl Life {
     }
 
     /// It is to be started, perhaps again.
-    pub(crate) fn start(&mut self) -> StartStep {
-        match self.phase {
-            Phase::Creating => return StartStep::Refused(Refusal::BeingCreated),
-            Phase::Removing => return StartStep::Refused(Refusal::BeingRemoved),
-            _ if self.pending > 0 => return StartStep::Wait,
-            Phase::Stopping { .. } | Phase::Stopped => self.phase = Phase::Created,
-            Phase::Created | Phase::Running => {}
+    pub(crate) fn start(&mut self) -> GateStep<Run> {
+        if let Some(step) = self.closed_gate() {
+            return step;
         }
+        if !self.needs_stop() {
+            self.phase = Phase::Created;
+        }
+        self.gates += 1;
         self.runs += 1;
-        StartStep::Start(Run(self.runs))
+        GateStep::Ask(Run(self.runs))
+    }
+
+    /// It is to get new limits.
+    pub(crate) fn update(&mut self) -> GateStep<()> {
+        if let Some(step) = self.closed_gate() {
+            return step;
+        }
+        self.gates += 1;
+        GateStep::Ask(())
+    }
+
+    /// Why nothing may be done with it now.
+    fn closed_gate<T>(&self) -> Option<GateStep<T>> {
+        match self.phase {
+            Phase::Creating => Some(GateStep::Refused(Refusal::BeingCreated)),
+            Phase::Removing => Some(GateStep::Refused(Refusal::BeingRemoved)),
+            _ if self.pending > 0 => Some(GateStep::Wait),
+            Phase::Created | Phase::Running | Phase::Stopping { .. } | Phase::Stopped => None,
+        }
+    }
+
+    /// Plugins were asked, or are not any more.
+    pub(crate) fn gate_passed(&mut self) {
+        self.gates = self.gates.saturating_sub(1);
     }
 
     /// Plugins let it be started.
@@ -222,6 +263,15 @@ impl Life {
         if self.is(run) && self.phase == Phase::Created {
             self.phase = Phase::Running;
         }
+    }
+
+    /// A pod that was made for a container which is started again runs again.
+    pub(crate) fn run_again(&mut self) -> GateStep<()> {
+        if let Some(step) = self.closed_gate() {
+            return step;
+        }
+        self.phase = Phase::Running;
+        GateStep::Ask(())
     }
 
     /// Whether this start is the last one, and it has not stopped since.
@@ -241,8 +291,8 @@ impl Life {
     /// Claims that plugins are told what was done. To be [made](Life::asked) at once.
     pub(crate) fn post(&mut self, deed: Deed) -> PostStep {
         let is_late = match deed {
-            Deed::Create => !self.needs_stop(),
-            Deed::Start(run) => !self.runs(run),
+            Deed::Create => !self.needs_stop() || self.create_posted,
+            Deed::Start(run) => !self.runs(run) || self.start_posted == Some(run),
             Deed::Update => matches!(self.phase, Phase::Creating | Phase::Removing),
         };
         if is_late {
@@ -250,6 +300,11 @@ impl Life {
         }
         if self.pending > 0 {
             return PostStep::Wait;
+        }
+        match deed {
+            Deed::Create => self.create_posted = true,
+            Deed::Start(run) => self.start_posted = Some(run),
+            Deed::Update => {}
         }
         self.pending += 1;
         PostStep::Tell

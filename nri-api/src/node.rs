@@ -2,20 +2,30 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
+use futures_util::future::join_all;
 use nri_adaptation::ledger::{Occasion, What};
 use nri_adaptation::merge::AskedEviction;
 use nri_adaptation::{Adaptation, Config, Metrics};
-use nri_proto::{Event, FieldOwners, Owners, Pod, Update};
+use nri_proto::{Event, FieldOwners, Owners, PluginId, Pod, Update};
 use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use crate::bounded::chain;
-use crate::domains::{Domains, Failed};
+use crate::domains::{Domains, Failed, Sorted, Unmade};
 use crate::space::Space;
 use crate::stage::Stages;
+
+/// What the adaptation takes to close plugins that have heard that they are to go.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// Who wants an update that sets nothing: nobody owns any of it.
+const NOBODY: &str = "(nobody)";
 
 /// What one runtime has of NRI.
 pub(crate) struct Node {
@@ -23,6 +33,12 @@ pub(crate) struct Node {
     pub(crate) domains: Arc<Domains>,
     pub(crate) stages: Stages,
     pub(crate) tasks: TaskTracker,
+    /// Rung when nothing is waited for any more.
+    pub(crate) over: CancellationToken,
+    /// How much was left then.
+    pub(crate) n_left: AtomicU64,
+    /// How long the adaptation may take to let plugins go.
+    pub(crate) farewell: Duration,
     runtime: Handle,
 }
 
@@ -41,21 +57,40 @@ impl Node {
         Arc::new_cyclic(|node| {
             let domains = Arc::new(Domains::new(config.source_timeout, node.clone()));
             let source = Arc::clone(&domains);
+            let farewell = config.shutdown_grace + MARGIN;
             Self {
                 adaptation: Adaptation::with_metrics(config, source, metrics),
                 domains,
                 stages: Stages::default(),
                 tasks: TaskTracker::new(),
+                over: CancellationToken::new(),
+                n_left: AtomicU64::new(0),
+                farewell,
                 runtime: Handle::current(),
             }
         })
     }
 
-    /// Runs a task that [`Nri::stop`](crate::Nri::stop) waits for. After that there is nothing to do any more.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        if !self.stages.is_stopped() {
-            self.tasks.spawn_on(task, &self.runtime);
+    /// Tells plugins of an end in a task that [`Nri::stop`](crate::Nri::stop) waits for. False if nothing is told any more.
+    pub(crate) fn tell(&self, end: impl Future<Output = ()> + Send + 'static) -> bool {
+        let over = self.over.clone();
+        let goes_on = !over.is_cancelled();
+        if goes_on {
+            let telling = async move { _ = over.run_until_cancelled(end).await };
+            self.tasks.spawn_on(telling, &self.runtime);
         }
+        goes_on
+    }
+
+    /// Waits until all that is being done is done, and until then at most. Nothing is done from then on.
+    pub(crate) async fn finish(&self, until: Instant) {
+        self.tasks.close();
+        if timeout_at(until, self.tasks.wait()).await.is_err() {
+            let left = self.tasks.len();
+            warn!(left, "NRI stops, although plugins were not told of all that has ended");
+            self.n_left.fetch_max(left as u64, Ordering::Relaxed);
+        }
+        self.over.cancel();
     }
 
     /// Makes updates that plugins asked for in a request. What fails is in the ledger.
@@ -65,7 +100,11 @@ impl Node {
         }
         for Failed { update, reason } in self.domains.update(Some(own), updates, self.domains.deadline()).await {
             let id = &update.container_id;
-            for plugin in owners.containers.get(id).map(plugins_of).unwrap_or_default() {
+            let mut plugins = owners.containers.get(id).map(plugins_of).unwrap_or_default();
+            if plugins.is_empty() {
+                plugins.insert(NOBODY);
+            }
+            for plugin in plugins {
                 self.update_failed(plugin, Some(&asked), id, reason.clone());
             }
         }
@@ -76,23 +115,39 @@ impl Node {
         self.adaptation.record(&occasion(plugin, asked, container), What::UpdateFailed { reason });
     }
 
-    /// Stops containers that plugins want stopped, in a task: nobody waits for that. What fails is in the ledger.
+    /// Stops containers that plugins want stopped, in a task: nobody waits for that but [`Nri::stop`](crate::Nri::stop). All of them have one deadline. What
+    /// fails is in the ledger.
     pub(crate) fn evict(self: &Arc<Self>, own: Option<Arc<Space>>, wanted: Vec<AskedEviction>, asked: Option<Asked>) {
         if wanted.is_empty() {
             return;
         }
-        let node = Arc::clone(self);
-        self.spawn(async move {
-            for AskedEviction { plugin, eviction } in wanted {
-                let id = eviction.container_id.clone();
-                if let Err(unmade) = node.domains.evict(own.as_ref(), eviction).await {
-                    let reason = chain(&unmade);
-                    warn!(%plugin, container = id, reason, "a container that a plugin wants stopped was not");
-                    let occasion = occasion(plugin.as_ref(), asked.as_ref(), &id);
-                    node.adaptation.record(&occasion, What::EvictionFailed { reason });
-                }
+        let (node, until) = (Arc::clone(self), self.domains.deadline());
+        let evicting = async move {
+            let Sorted { of_spaces, nowhere } = node.domains.sort(own.as_ref(), wanted, |it| &it.eviction.container_id);
+            for (AskedEviction { plugin, eviction }, unmade) in nowhere {
+                node.eviction_failed(&plugin, asked.as_ref(), &eviction.container_id, &unmade);
             }
-        });
+            // One that hangs takes the time of its own evictions alone.
+            let of_space = |(space, wanted)| node.evict_from(space, wanted, asked.as_ref(), until);
+            join_all(of_spaces.into_iter().map(of_space)).await;
+        };
+        self.tasks.spawn_on(evicting, &self.runtime);
+    }
+
+    async fn evict_from(&self, space: Arc<Space>, wanted: Vec<AskedEviction>, asked: Option<&Asked>, until: Instant) {
+        for AskedEviction { plugin, eviction } in wanted {
+            let id = eviction.container_id.clone();
+            let evicted = self.over.run_until_cancelled(space.evict(eviction, until)).await;
+            if let Err(unmade) = evicted.unwrap_or(Err(Unmade::Stopped)) {
+                self.eviction_failed(&plugin, asked, &id, &unmade);
+            }
+        }
+    }
+
+    fn eviction_failed(&self, plugin: &PluginId, asked: Option<&Asked>, container: &str, unmade: &Unmade) {
+        let reason = chain(unmade);
+        warn!(%plugin, container, reason, "a container that a plugin wants stopped was not");
+        self.adaptation.record(&occasion(plugin.as_ref(), asked, container), What::EvictionFailed { reason });
     }
 }
 

@@ -1,11 +1,14 @@
 //! The layer itself: its beginning and its end.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use nri_adaptation::ledger::Ledger;
 use nri_adaptation::{Config, Happening, LaunchError, Metrics, NoMetrics, Plugin, PluginStatus};
 use nri_proto::PluginId;
 use tokio::sync::broadcast;
+use tokio::time::{Instant, timeout_at};
+use tracing::warn;
 
 use crate::domain::Domain;
 use crate::error::{AdmitError, Error, RegisterError, StartError};
@@ -110,13 +113,27 @@ impl Nri {
         Ok(())
     }
 
-    /// Stops: nothing is asked any more. What plugins are being told they are told to the end, then they are told to go, and nothing is left running.
+    /// Stops: nothing is asked any more. What plugins are being told they are told to the end, whoever waits for it, and what they want stopped is stopped; then they are
+    /// told to go, and nothing is left running.
+    ///
+    /// All of that has one deadline, [`source_timeout`](Config::source_timeout) from now; only to tell plugins to go takes its own
+    /// [`shutdown_grace`](Config::shutdown_grace). What is not done by then is given up, logged and [counted](Nri::unfinished).
     pub async fn stop(&self) {
         let Some(node) = &self.node else { return };
         node.stages.stop();
-        node.tasks.close();
-        node.tasks.wait().await;
-        node.adaptation.stop().await;
+        let until = node.domains.deadline();
+        node.finish(until).await;
+        let until = until.max(Instant::now() + node.farewell);
+        if timeout_at(until, node.adaptation.stop()).await.is_err() {
+            warn!("NRI stops, although not all that plugins asked for has come to its end");
+        }
+    }
+
+    /// How much of what was begun was not done when NRI had to [stop](Nri::stop): ends that plugins were not told of, and lists of
+    /// evictions, which are in the [ledger](Nri::ledger), too.
+    #[must_use]
+    pub fn unfinished(&self) -> u64 {
+        self.node.as_ref().map(|node| node.n_left.load(Ordering::Relaxed)).unwrap_or_default()
     }
 
     /// Lets a plugin in that is built into the runtime. It is told what there is, so NRI must have been started. It takes the place of one of the
@@ -172,7 +189,7 @@ impl Nri {
         }
     }
 
-    /// How many exits plugins were not told of, because they came too early or too late.
+    /// How many exits plugins were not told of, because they came too early or too late, or of what they do not know.
     #[must_use]
     pub fn lost_exits(&self) -> LostExits {
         self.node.as_ref().map(|node| node.stages.lost()).unwrap_or_default()

@@ -6,7 +6,7 @@ use nri_proto::{Container, LinuxPod, Pod, Resources};
 use tokio::time::Instant;
 
 use crate::begun::{ContainerUpdate, Creation, Start};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::handle::Handle;
 use crate::life::{Goal, State};
 
@@ -44,7 +44,7 @@ impl PodlessHandle {
     pub async fn create_container(&self, container: Container) -> Result<Creation, Error> {
         let Some(way) = self.handle.way()? else { return Ok(Creation::of_nobody()) };
         let (pod, container) = self.with_pod(container);
-        Box::pin(way.create(Arc::new(pod), container, true)).await
+        way.clone().create(Arc::new(pod), container, true).await
     }
 
     /// As [`Handle::start_container`].
@@ -58,10 +58,10 @@ impl PodlessHandle {
         let pod = Arc::new(pod);
         way.catch_up_with_exit(&container.id, &pod).await;
         // One that is started again has its pod again, so that the pod's end is told again.
-        if let Some(Ok(run)) = way.space.pods.start(&pod.id).await {
-            way.space.pods.look(&pod.id, |entry| entry.life.start_asked(run));
+        if let Some(Err(refusal)) = way.space.pods.run_again(&pod.id).await {
+            return Err(Error::refused(refusal, Kind::Container, &pod.id));
         }
-        Box::pin(way.start(pod, container)).await
+        way.clone().start(pod, container).await
     }
 
     /// As [`Handle::update_container`].
@@ -74,8 +74,9 @@ impl PodlessHandle {
         container: Container,
         resources: Option<Resources>,
     ) -> Result<ContainerUpdate, Error> {
+        let Some(way) = self.handle.way()? else { return Ok(ContainerUpdate { underway: None, resources }) };
         let (pod, container) = self.with_pod(container);
-        self.handle.update_container(pod, container, resources).await
+        way.clone().update(Arc::new(pod), container, resources).await
     }
 
     /// As [`Handle::stop_container`], and then of its pod.
@@ -107,6 +108,9 @@ impl PodlessHandle {
 
     /// As [`Handle::container_exited`].
     pub fn container_exited(&self, container: Container) {
+        if self.handle.enabled().is_none() {
+            return;
+        }
         let (pod, container) = self.with_pod(container);
         self.handle.container_exited(pod, container);
     }

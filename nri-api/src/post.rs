@@ -13,9 +13,10 @@ use crate::life::Deed;
 
 impl Handle {
     /// Enters pods and containers that have come into being without being asked for, such as some that were found late. Those that are known stay as they are. Plugins that are there are
-    /// not told; those that join are shown them, and all hear of their end.
+    /// not told; those that join are shown them, and all hear of their end. Also before [`Nri::start`](crate::Nri::start), which then leaves them as they are; after
+    /// [`Nri::stop`](crate::Nri::stop) there is nobody who would hear of them.
     pub fn adopt(&self, found: Inventory) {
-        if let Ok(Some(way)) = self.way() {
+        if let Some(way) = self.enabled() {
             way.space.fill(found);
         }
     }

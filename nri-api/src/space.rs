@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nri_proto::{Container, ContainerState, Pod};
 
 use crate::domain::{Domain, Inventory, PodState};
 use crate::life::{Life, State};
 use crate::podless::made_pod;
-use crate::table::Table;
+use crate::table::{Table, Ticket};
 
 /// How many containers that were removed are remembered, to tell them from those that never were.
 const REMEMBERED: usize = 1024;
@@ -104,18 +105,34 @@ impl Space {
 
     /// A container was removed, and plugins were told so.
     pub(crate) fn container_removed(&self, id: &str) {
-        let Some((id, ContainerRest { pod, .. })) = self.containers.removed(id) else { return };
-        self.pods.look(&pod, |entry| entry.rest.retain(|other| *other != id));
-        let mut gone = self.gone();
-        if gone.len() == REMEMBERED {
-            gone.pop_front();
+        self.containers.removed(id, |id, ContainerRest { pod, .. }| {
+            self.pods.look(&pod, |entry| entry.rest.retain(|other| other != id));
+            let mut gone = self.gone();
+            if gone.len() == REMEMBERED {
+                gone.pop_front();
+            }
+            gone.push_back(id.to_owned());
+        });
+    }
+
+    /// What was claimed up to this of a pod's containers was told.
+    pub(crate) fn told_of_containers(&self, pod: &str, last: Ticket) {
+        for id in self.containers_of(pod) {
+            self.containers.told(&id, last);
         }
-        gone.push_back(id);
     }
 
     /// The containers of a pod.
     pub(crate) fn containers_of(&self, pod: &str) -> Vec<String> {
         self.pods.read(pod, |entry| entry.rest.clone()).unwrap_or_default()
+    }
+
+    /// Takes from callers what is asked about a pod or its containers, if they do not go on with it.
+    pub(crate) fn pull_reins(&self, pod: &str, patience: Duration) {
+        self.pods.held(pod).iter().for_each(|reins| reins.pull(patience));
+        for id in self.containers_of(pod) {
+            self.containers.held(&id).iter().for_each(|reins| reins.pull(patience));
+        }
     }
 
     /// The id of a container's pod.

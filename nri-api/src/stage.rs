@@ -33,6 +33,8 @@ pub struct LostExits {
     pub before_start: u64,
     /// They came after NRI was stopped.
     pub after_stop: u64,
+    /// They were of containers that plugins know nothing of.
+    pub unknown: u64,
 }
 
 /// Where in its own life an [`Nri`](crate::Nri) is.
@@ -43,6 +45,7 @@ pub(crate) struct Stages {
     early: Mutex<VecDeque<EarlyExit>>,
     lost_before: AtomicU64,
     lost_after: AtomicU64,
+    lost_unknown: AtomicU64,
 }
 
 /// A start that is under way. Unless it succeeds, another one may be tried.
@@ -91,7 +94,7 @@ impl Stages {
         let mut early = self.early();
         match self.stage.load(Ordering::Acquire) {
             STARTED => return Some(exit),
-            STOPPED => _ = self.lost_after.fetch_add(1, Ordering::Relaxed),
+            STOPPED => self.lost_after_stop(),
             _ => {
                 if early.len() == MAX_EARLY_EXITS {
                     early.pop_front();
@@ -109,7 +112,18 @@ impl Stages {
         LostExits {
             before_start: self.lost_before.load(Ordering::Relaxed),
             after_stop: self.lost_after.load(Ordering::Relaxed),
+            unknown: self.lost_unknown.load(Ordering::Relaxed),
         }
+    }
+
+    /// An exit came when nothing is told any more.
+    pub(crate) fn lost_after_stop(&self) {
+        self.lost_after.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// An exit was of a container that plugins know nothing of.
+    pub(crate) fn lost_unknown(&self) {
+        self.lost_unknown.fetch_add(1, Ordering::Relaxed);
     }
 
     fn early(&self) -> MutexGuard<'_, VecDeque<EarlyExit>> {

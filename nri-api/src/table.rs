@@ -2,17 +2,17 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::Poll;
-use std::time::Duration;
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry as Place;
 use futures_util::poll;
 use nri_adaptation::Operation;
 use tokio::sync::Notify;
-use tokio::time::timeout;
 
-use crate::life::{Deed, Goal, Life, PostStep, Refusal, Run, StartStep, State, Step};
+use crate::held::Reins;
+use crate::life::{Deed, GateStep, Goal, Life, PostStep, Refusal, State, Step};
 
 /// An object, and what else is known of it.
 pub(crate) struct Entry<T> {
@@ -21,15 +21,22 @@ pub(crate) struct Entry<T> {
     /// What plugins let be done with it, and the runtime is at.
     open: Vec<(Parked, Operation)>,
     /// What plugins are being told of it, in the order in which it was claimed.
-    telling: Vec<Ticket>,
+    telling: Vec<Telling>,
+    /// What they are being asked about it, and some of what they were.
+    held: Vec<Weak<dyn Reins>>,
+}
+
+/// Something that was claimed, and whose operation has not ended.
+struct Telling {
+    ticket: Ticket,
+    is_stop: bool,
+    /// There once the request was made.
+    operation: Option<Arc<Operation>>,
 }
 
 /// The place of a claim among all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Ticket(u64);
-
-/// How long it is waited for one who was told all and does not go on.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) struct Ticket(u64);
 
 /// An operation that was [parked](Table::park).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,63 +45,137 @@ pub(crate) struct Parked(u64);
 /// All objects of a kind.
 pub(crate) struct Table<T> {
     entries: DashMap<String, Entry<T>>,
-    /// Rung when a request was made that had been claimed, and when its operation has ended.
+    /// Rung when a request was made that had been claimed, and when plugins were asked about a start, an update or a create.
     asked: Notify,
     n_parked: AtomicU64,
     n_tickets: AtomicU64,
 }
 
-/// A claim whose request is about to be made. Whoever wants to claim something of the same object waits until this is dropped.
+/// A claim whose request is about to be made. Whoever wants to claim something of the same object waits until that was, or this is dropped.
 pub(crate) struct Pending<'a, T> {
-    telling: Telling<'a, T>,
-    is_made: bool,
-}
-
-/// A claim whose request was made, until its operation has ended.
-pub(crate) struct Telling<'a, T> {
     table: &'a Table<T>,
     id: &'a str,
     ticket: Ticket,
+    is_made: bool,
 }
 
-impl<T> Drop for Pending<'_, T> {
+/// A start or an update that plugins are being asked about. Until this is dropped, no end of the same object is claimed.
+pub(crate) struct Gate<'a, T> {
+    table: &'a Table<T>,
+    id: &'a str,
+    /// What was claimed before it was told before it.
+    ticket: Ticket,
+    is_passed: bool,
+}
+
+impl<T> Gate<'_, T> {
+    /// Plugins let it be, and the runtime is at it. Its operation is kept: if the object ends meanwhile, it is as if it had been done, and plugins
+    /// hear of it before they hear of the end.
+    pub(crate) fn pass(mut self, operation: Operation, change: impl FnOnce(&mut Life)) -> Parked {
+        let (parked, mut operation) = (self.table.next_parked(), Some(operation));
+        let told = self.table.look(self.id, |entry| {
+            let told = entry.told(self.ticket);
+            change(&mut entry.life);
+            entry.life.gate_passed();
+            if entry.life.needs_stop() {
+                entry.open.extend(operation.take().map(|operation| (parked, operation)));
+            }
+            told
+        });
+        self.is_passed = true;
+        self.table.asked.notify_waiters();
+        self.table.end_told(self.id, told.unwrap_or_default());
+        operation.into_iter().for_each(Operation::commit);
+        parked
+    }
+}
+
+impl<T> Drop for Gate<'_, T> {
     fn drop(&mut self) {
-        let Telling { table, id, .. } = self.telling;
-        if !self.is_made {
-            table.look(id, |entry| entry.life.asked());
-            table.asked.notify_waiters();
+        if !self.is_passed {
+            self.table.look(self.id, |entry| entry.life.gate_passed());
+            self.table.asked.notify_waiters();
         }
     }
 }
 
-impl<T> Drop for Telling<'_, T> {
+impl<T> Drop for Pending<'_, T> {
     fn drop(&mut self) {
-        let Self { table, id, ticket } = self;
-        table.look(id, |entry| entry.telling.retain(|other| other != ticket));
-        table.asked.notify_waiters();
+        let given_up = self.table.look(self.id, |entry| {
+            if !self.is_made {
+                entry.life.asked();
+            }
+            let place = entry.telling.iter().position(|telling| telling.ticket == self.ticket)?;
+            Some(entry.telling.remove(place))
+        });
+        if !self.is_made {
+            self.table.asked.notify_waiters();
+        }
+        // Its operation may end with it, which is not to be done under the lock.
+        drop(given_up);
     }
 }
 
-impl<'a, T: Send + Sync> Pending<'a, T> {
+impl<T: Send + Sync> Pending<'_, T> {
     /// Makes the request that was claimed: it has its place in the queue of its pod when the future has been looked at once.
     ///
-    /// When it returns, the operations of what was claimed before have ended, too, so that a plugin which joins later hears of neither. What is returned is to be dropped
-    /// when the operation of this one has ended.
-    pub(crate) async fn make<R>(mut self, request: impl Future<Output = R>) -> (R, Self) {
+    /// What is returned is to be [ended](Pending::end), or its object removed. To drop it, or this future, is to give the operation up.
+    pub(crate) async fn make<R>(mut self, operation: &Arc<Operation>, request: impl Future<Output = R>) -> (R, Self) {
         let mut request = pin!(request);
         let first = poll!(request.as_mut());
         self.is_made = true;
-        let Telling { table, id, ticket } = &self.telling;
-        table.look(id, |entry| entry.life.asked());
-        table.asked.notify_waiters();
+        self.table.look(self.id, |entry| {
+            entry.life.asked();
+            let telling = entry.telling.iter_mut().find(|telling| telling.ticket == self.ticket);
+            telling.into_iter().for_each(|telling| telling.operation = Some(Arc::clone(operation)));
+        });
+        self.table.asked.notify_waiters();
         let outcome = match first {
             Poll::Ready(outcome) => outcome,
             Poll::Pending => request.await,
         };
-        table.wait_for_those_before(id, *ticket).await;
         (outcome, self)
     }
+
+    /// It was told, and so was all that was claimed before it: those operations end now, whether or not their callers go on, so
+    /// that a plugin which joins later hears of none.
+    pub(crate) fn end(self) {
+        self.table.told(self.id, self.ticket);
+    }
 }
+
+impl<T> Entry<T> {
+    fn new(life: Life, rest: T) -> Self {
+        Self { life, rest, open: Vec::new(), telling: Vec::new(), held: Vec::new() }
+    }
+
+    fn take_parked(&mut self, parked: Parked) -> Option<Operation> {
+        let place = self.open.iter().position(|(other, _)| *other == parked)?;
+        Some(self.open.swap_remove(place).1)
+    }
+
+    fn hold(&mut self, reins: &Weak<dyn Reins>) {
+        self.held.retain(|other| other.strong_count() > 0);
+        self.held.push(Weak::clone(reins));
+    }
+
+    /// What was claimed up to this was told. Its operations are to be [ended](Table::end_told).
+    fn told(&mut self, last: Ticket) -> Told {
+        let is_told = |telling: &&Telling| telling.ticket <= last && telling.operation.is_some();
+        let told = || self.telling.iter().filter(is_told);
+        // What is shown says so before the operation ends.
+        let has_stopped = told().any(|telling| telling.is_stop);
+        let told =
+            told().filter_map(|telling| Some((telling.ticket, Arc::clone(telling.operation.as_ref()?)))).collect();
+        if has_stopped {
+            self.life.stop_told();
+        }
+        told
+    }
+}
+
+/// What was told, and whose operations are to be ended.
+type Told = Vec<(Ticket, Arc<Operation>)>;
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
@@ -130,26 +211,51 @@ impl<T> Table<T> {
         match self.entries.entry(id.to_owned()) {
             Place::Occupied(_) => false,
             Place::Vacant(place) => {
-                place.insert(Entry { life: Life::known(state), rest: rest(), open: Vec::new(), telling: Vec::new() });
+                place.insert(Entry::new(Life::known(state), rest()));
                 true
             }
         }
     }
 
     /// Begins to create one.
-    pub(crate) fn begin(&self, id: &str, rest: T) -> Result<(), Refusal> {
+    pub(crate) fn begin(&self, id: &str, rest: T, reins: Option<&Weak<dyn Reins>>) -> Result<(), Refusal> {
         match self.entries.entry(id.to_owned()) {
             Place::Occupied(other) => Err(other.get().life.in_the_way()),
             Place::Vacant(place) => {
-                place.insert(Entry { life: Life::creating(), rest, open: Vec::new(), telling: Vec::new() });
+                let mut entry = place.insert(Entry::new(Life::creating(), rest));
+                reins.into_iter().for_each(|reins| entry.hold(reins));
                 Ok(())
             }
         }
     }
 
-    /// It was created.
+    /// What plugins are being asked about one.
+    pub(crate) fn held(&self, id: &str) -> Vec<Arc<dyn Reins>> {
+        self.read(id, |entry| entry.held.iter().filter_map(Weak::upgrade).collect()).unwrap_or_default()
+    }
+
+    /// It was created. Its operation is to be ended at once, and that to be [said](Table::ended).
     pub(crate) fn created(&self, id: &str, state: State) {
         self.look(id, |entry| entry.life.created(state));
+    }
+
+    /// The operation has ended that was to be.
+    pub(crate) fn ended(&self, id: &str) {
+        self.look(id, |entry| entry.life.asked());
+        self.asked.notify_waiters();
+    }
+
+    /// Ends an operation that was parked, unless that has been done. Nothing of its object is claimed meanwhile.
+    pub(crate) fn end_parked(&self, id: &str, parked: Parked, end: impl FnOnce(Operation)) {
+        let take = |entry: &mut Entry<T>| {
+            let operation = entry.take_parked(parked)?;
+            entry.life.ends_operation();
+            Some(operation)
+        };
+        if let Some(operation) = self.look(id, take).flatten() {
+            end(operation);
+            self.ended(id);
+        }
     }
 
     /// It was not created. False if it is not being created.
@@ -161,8 +267,7 @@ impl<T> Table<T> {
 
     /// Plugins let it be created, and the runtime is at it. Gives the operation back if that has come to nothing already.
     pub(crate) fn park_creation(&self, id: &str, operation: Operation) -> Result<Parked, Operation> {
-        let parked = Parked(self.n_parked.fetch_add(1, Ordering::Relaxed));
-        let mut operation = Some(operation);
+        let (parked, mut operation) = (self.next_parked(), Some(operation));
         self.look(id, |entry| {
             if entry.life.is_creating() {
                 entry.open.extend(operation.take().map(|operation| (parked, operation)));
@@ -185,38 +290,35 @@ impl<T> Table<T> {
         self.settle(id, take).await.flatten()
     }
 
-    /// Its Remove was told.
-    pub(crate) fn removed(&self, id: &str) -> Option<(String, T)> {
-        let (id, entry) = self.entries.remove_if(id, |_, entry| entry.life.is_removing())?;
-        Some((id, entry.rest))
+    fn next_parked(&self) -> Parked {
+        Parked(self.n_parked.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Its Stop was told.
-    pub(crate) fn stop_told(&self, id: &str) {
-        self.look(id, |entry| entry.life.stop_told());
+    /// Its Remove was told, and all before. It is not there any more.
+    pub(crate) fn removed(&self, id: &str, forget: impl FnOnce(&str, T)) {
+        let Some((id, entry)) = self.entries.remove_if(id, |_, entry| entry.life.is_removing()) else { return };
+        forget(&id, entry.rest);
+        entry.telling.into_iter().filter_map(|telling| telling.operation).for_each(|operation| operation.committed());
     }
 
-    /// Keeps the operation of something that the runtime is at with an object. If that ends meanwhile, it is as if it had been done: plugins
-    /// hear of it before they hear of the end.
-    pub(crate) fn park(&self, id: &str, operation: Operation) -> Parked {
-        let parked = Parked(self.n_parked.fetch_add(1, Ordering::Relaxed));
-        let mut operation = Some(operation);
-        self.look(id, |entry| {
-            if entry.life.needs_stop() {
-                entry.open.extend(operation.take().map(|operation| (parked, operation)));
-            }
-        });
-        operation.into_iter().for_each(Operation::commit);
-        parked
+    /// What was claimed of one up to this was told.
+    pub(crate) fn told(&self, id: &str, last: Ticket) {
+        self.end_told(id, self.look(id, |entry| entry.told(last)).unwrap_or_default());
+    }
+
+    /// Others find the operations until they have ended, and end them, too: whoever is told of the object's end after that finds none open.
+    fn end_told(&self, id: &str, told: Told) {
+        if told.is_empty() {
+            return;
+        }
+        told.iter().for_each(|(_, operation)| operation.committed());
+        let has_ended = |telling: &Telling| told.iter().any(|(ticket, _)| *ticket == telling.ticket);
+        self.look(id, |entry| entry.telling.retain(|telling| !has_ended(telling)));
     }
 
     /// Gives an operation back, unless it has ended.
     pub(crate) fn take_parked(&self, id: &str, parked: Parked) -> Option<Operation> {
-        let take = |entry: &mut Entry<T>| {
-            let place = entry.open.iter().position(|(other, _)| *other == parked)?;
-            Some(entry.open.swap_remove(place).1)
-        };
-        self.look(id, take).flatten()
+        self.look(id, |entry| entry.take_parked(parked)).flatten()
     }
 
     /// Claims the next step to a goal. `None`: there is nothing to do.
@@ -224,7 +326,10 @@ impl<T> Table<T> {
         let claim = |entry: &mut Entry<T>| match entry.life.claim(goal) {
             Step::Wait => None,
             Step::Nothing => Some((Step::Nothing, Vec::new(), None)),
-            step @ (Step::Stop | Step::Remove) => Some((step, std::mem::take(&mut entry.open), self.ticket(entry))),
+            step @ (Step::Stop | Step::Remove) => {
+                let ticket = self.ticket(entry, step == Step::Stop);
+                Some((step, std::mem::take(&mut entry.open), Some(ticket)))
+            }
         };
         let (step, open, ticket) = self.settle(id, claim).await?;
         let claimed = ticket.map(|ticket| (step, self.pending(id, ticket)));
@@ -237,44 +342,60 @@ impl<T> Table<T> {
         let post = |entry: &mut Entry<T>| match entry.life.post(deed) {
             PostStep::Wait => None,
             PostStep::Drop => Some(None),
-            PostStep::Tell => Some(self.ticket(entry)),
+            PostStep::Tell => Some(Some(self.ticket(entry, false))),
         };
         self.settle(id, post).await?.map(|ticket| self.pending(id, ticket))
     }
 
-    fn ticket(&self, entry: &mut Entry<T>) -> Option<Ticket> {
+    fn ticket(&self, entry: &mut Entry<T>, is_stop: bool) -> Ticket {
         let ticket = self.next_ticket();
-        entry.telling.push(ticket);
-        Some(ticket)
+        entry.telling.push(Telling { ticket, is_stop, operation: None });
+        ticket
     }
 
-    fn next_ticket(&self) -> Ticket {
+    /// One that comes after all that was claimed up to now.
+    pub(crate) fn next_ticket(&self) -> Ticket {
         Ticket(self.n_tickets.fetch_add(1, Ordering::Relaxed))
     }
 
     fn pending<'a>(&'a self, id: &'a str, ticket: Ticket) -> Pending<'a, T> {
-        Pending { telling: Telling { table: self, id, ticket }, is_made: false }
+        Pending { table: self, id, ticket, is_made: false }
     }
 
-    /// Waits until the operations of all that was claimed of it up to now have ended.
-    pub(crate) async fn wait_for_all(&self, id: &str) {
-        self.wait_for_those_before(id, self.next_ticket()).await;
-    }
-
-    async fn wait_for_those_before(&self, id: &str, ticket: Ticket) {
-        let is_first = |entry: &mut Entry<T>| entry.telling.iter().all(|other| *other >= ticket).then_some(());
-        // Whoever holds it up has been told all, and has only to go on.
-        let _ = timeout(PATIENCE, self.settle(id, is_first)).await;
-    }
-
-    /// Begins to start one. `None`: there is none.
-    pub(crate) async fn start(&self, id: &str) -> Option<Result<Run, Refusal>> {
-        let start = |entry: &mut Entry<T>| match entry.life.start() {
-            StartStep::Start(run) => Some(Ok(run)),
-            StartStep::Refused(refusal) => Some(Err(refusal)),
-            StartStep::Wait => None,
+    /// Begins to ask plugins whether something may be done with one. `None`: there is none.
+    pub(crate) async fn gate<'a, R>(
+        &'a self,
+        id: &'a str,
+        reins: &Weak<dyn Reins>,
+        ask: impl Fn(&mut Life) -> GateStep<R>,
+    ) -> Option<Result<(R, Gate<'a, T>), Refusal>> {
+        let ask = |entry: &mut Entry<T>| {
+            let step = ask(&mut entry.life);
+            if let GateStep::Ask(_) = step {
+                entry.hold(reins);
+            }
+            step
         };
-        self.settle(id, start).await
+        let asked = self.ask_until_said(id, ask).await?;
+        Some(asked.map(|said| (said, Gate { table: self, id, ticket: self.next_ticket(), is_passed: false })))
+    }
+
+    /// A pod runs again whose container is started again. `None`: there is none.
+    pub(crate) async fn run_again(&self, id: &str) -> Option<Result<(), Refusal>> {
+        self.ask_until_said(id, |entry| entry.life.run_again()).await
+    }
+
+    async fn ask_until_said<R>(
+        &self,
+        id: &str,
+        ask: impl Fn(&mut Entry<T>) -> GateStep<R>,
+    ) -> Option<Result<R, Refusal>> {
+        let ask = |entry: &mut Entry<T>| match ask(entry) {
+            GateStep::Ask(said) => Some(Ok(said)),
+            GateStep::Refused(refusal) => Some(Err(refusal)),
+            GateStep::Wait => None,
+        };
+        self.settle(id, ask).await
     }
 
     /// Looks at one until it says something, each time that a request was made.
@@ -296,11 +417,15 @@ impl<T> Table<T> {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
+    use std::sync::Arc;
 
     use futures_util::poll;
+    use nri_adaptation::{Config, NoMetrics};
+    use nri_proto::Pod;
 
     use super::Table;
     use crate::life::{Deed, Goal, State, Step};
+    use crate::node::Node;
 
     #[tokio::test]
     async fn whoever_claims_waits_until_the_request_of_the_claim_before_was_made() {
@@ -312,7 +437,9 @@ mod tests {
         assert!(poll!(remove.as_mut()).is_pending());
         assert!(table.claim_post("c", Deed::Create).await.is_none(), "it is too late for that");
         assert!(poll!(remove.as_mut()).is_pending(), "what came to nothing frees nobody");
-        let mut request = Box::pin(stop.make(std::future::pending::<()>()));
+        let node = Node::new(Config::default(), Arc::new(NoMetrics));
+        let operation = Arc::new(node.adaptation.begin(Pod::default()));
+        let mut request = Box::pin(stop.make(&operation, std::future::pending::<()>()));
         assert!(poll!(request.as_mut()).is_pending());
         let (step, _remove) = remove.await.unwrap();
         assert_eq!(step, Step::Remove, "the Stop has its place, although it is not told yet");

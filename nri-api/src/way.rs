@@ -3,10 +3,12 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use nri_adaptation::Operation;
 use nri_proto::Pod;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::node::Node;
 use crate::space::Space;
@@ -32,14 +34,34 @@ impl Way {
 
     /// Does something that is done to its end, also if nobody waits for it any more.
     pub(crate) fn finish<T: Send + 'static>(&self, act: impl Future<Output = T> + Send + 'static) -> Finish<T> {
-        Finish { act: Some(Box::pin(act)), node: Arc::clone(&self.node) }
+        Finish { act: Some(Box::pin(act)), node: Arc::clone(&self.node), _token: self.node.tasks.token() }
     }
 }
 
-/// A future that is handed to a task if it is dropped before its end.
+/// How long an end waits for a caller that could go on, and does not.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Way {
+    /// Does what ends something in a pod. What it may wait for, and a caller does not go on with, is taken from that caller.
+    pub(crate) fn insist<T>(&self, pod: &str, end: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
+        // Not an async function: the end would lie in its future twice.
+        let mut end = Box::pin(end);
+        async move {
+            loop {
+                match timeout(PATIENCE, end.as_mut()).await {
+                    Ok(outcome) => return outcome,
+                    Err(_elapsed) => self.space.pull_reins(pod, PATIENCE),
+                }
+            }
+        }
+    }
+}
+
+/// A future that is handed to a task if it is dropped before its end. [`Nri::stop`](crate::Nri::stop) waits for it.
 pub(crate) struct Finish<T: Send + 'static> {
     act: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     node: Arc<Node>,
+    _token: TaskTrackerToken,
 }
 
 impl<T: Send + 'static> Future for Finish<T> {
@@ -59,7 +81,8 @@ impl<T: Send + 'static> Future for Finish<T> {
 impl<T: Send + 'static> Drop for Finish<T> {
     fn drop(&mut self) {
         if let Some(act) = self.act.take() {
-            self.node.spawn(async move { drop(act.await) });
+            // If nothing is told any more it was counted, as all that was begun and not done then.
+            self.node.tell(async move { drop(act.await) });
         }
     }
 }

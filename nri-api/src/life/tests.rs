@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{Deed, Goal, Life, PostStep, Refusal, Run, StartStep, State, Step};
+use super::{Deed, GateStep, Goal, Life, PostStep, Refusal, Run, State, Step};
 
 /// What comes of claims one after the other, each made at once, as `Stop Remove Nothing`.
 fn check(state: State, goals: &[Goal], expected: &str) {
@@ -35,7 +35,7 @@ fn nothing_is_claimed_while_the_request_of_a_claim_is_not_made_yet() {
     let mut life = Life::known(State::Running);
     assert_eq!(life.claim(Goal::Stopped), Step::Stop);
     assert_eq!(life.claim(Goal::Removed), Step::Wait, "it could overtake the Stop");
-    assert_eq!(life.start(), StartStep::Wait);
+    assert_eq!((life.start(), life.update()), (GateStep::Wait, GateStep::Wait));
     assert_eq!(life.post(Deed::Update), PostStep::Wait);
     life.asked();
     assert_eq!(life.claim(Goal::Removed), Step::Remove);
@@ -55,18 +55,23 @@ fn what_is_being_created_is_nowhere_and_has_no_end() {
     let mut life = Life::creating();
     assert_eq!((life.shown(), life.state()), (None, None));
     assert_eq!(life.claim(Goal::Removed), Step::Nothing);
-    assert_eq!(life.start(), StartStep::Refused(Refusal::BeingCreated));
+    assert_eq!(life.start(), GateStep::Refused(Refusal::BeingCreated));
     assert_eq!(life.in_the_way(), Refusal::BeingCreated);
     assert!(life.created(State::Created));
     assert_eq!(life.shown(), Some(State::Created));
+    assert_eq!(life.claim(Goal::Stopped), Step::Wait, "its operation has not ended");
+    life.asked();
     assert!(!life.created(State::Running), "it is there already");
 }
 
 #[test]
 fn that_it_was_started_is_told_unless_it_has_stopped_or_was_started_again() {
     let start = |life: &mut Life| match life.start() {
-        StartStep::Start(run) => run,
-        other @ (StartStep::Wait | StartStep::Refused(_)) => unreachable!("{other:?}"),
+        GateStep::Ask(run) => {
+            life.gate_passed();
+            run
+        }
+        other @ (GateStep::Wait | GateStep::Refused(_)) => unreachable!("{other:?}"),
     };
     let mut life = Life::known(State::Created);
     let first = start(&mut life);
@@ -88,9 +93,21 @@ fn a_stop_that_is_told_late_does_not_end_the_next_run() {
     let mut life = Life::known(State::Running);
     life.claim(Goal::Stopped);
     life.asked();
-    assert!(matches!(life.start(), StartStep::Start(_)));
+    assert!(matches!(life.start(), GateStep::Ask(_)));
     life.stop_told();
     assert_eq!(life.shown(), Some(State::Created));
+}
+
+#[test]
+fn no_end_is_claimed_while_plugins_are_asked_about_a_start_or_an_update() {
+    let mut life = Life::known(State::Created);
+    assert!(matches!(life.start(), GateStep::Ask(_)));
+    assert_eq!(life.update(), GateStep::Ask(()), "those have their own order");
+    assert_eq!(life.claim(Goal::Stopped), Step::Wait);
+    life.gate_passed();
+    assert_eq!(life.claim(Goal::Removed), Step::Wait);
+    life.gate_passed();
+    assert_eq!(life.claim(Goal::Stopped), Step::Stop);
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -124,6 +141,10 @@ struct Heard {
     stopped: bool,
     removed: bool,
     in_flight: bool,
+    /// How many starts plugins are being asked about.
+    asked: u32,
+    /// The start that they were told was done.
+    posted: Option<Run>,
 }
 
 proptest! {
@@ -136,7 +157,7 @@ proptest! {
             match act {
                 Act::Claim(goal) => {
                     let step = life.claim(goal);
-                    let expected = match (heard.in_flight, heard.removed, heard.stopped, goal) {
+                    let expected = match (heard.in_flight || heard.asked > 0, heard.removed, heard.stopped, goal) {
                         (true, ..) => Step::Wait,
                         (false, true, ..) => Step::Nothing,
                         (false, false, false, _) => Step::Stop,
@@ -154,13 +175,14 @@ proptest! {
                 }
                 Act::StopTold => life.stop_told(),
                 Act::Start => match life.start() {
-                    StartStep::Start(run) => {
+                    GateStep::Ask(run) => {
                         prop_assert!(!heard.in_flight && !heard.removed);
                         last = Some(run);
+                        heard.asked += 1;
                         heard.stopped = false;
                     }
-                    StartStep::Wait => prop_assert!(heard.in_flight),
-                    StartStep::Refused(refusal) => {
+                    GateStep::Wait => prop_assert!(heard.in_flight),
+                    GateStep::Refused(refusal) => {
                         prop_assert!(heard.removed);
                         prop_assert_eq!(refusal, Refusal::BeingRemoved);
                     }
@@ -169,11 +191,14 @@ proptest! {
                     if let Some(run) = last {
                         life.start_asked(run);
                     }
+                    life.gate_passed();
+                    heard.asked = heard.asked.saturating_sub(1);
                 }
                 Act::PostStart => if let Some(run) = last {
                     let step = life.post(Deed::Start(run));
-                    prop_assert_eq!(step == PostStep::Drop, heard.stopped);
+                    prop_assert_eq!(step == PostStep::Drop, heard.stopped || heard.posted == last);
                     heard.in_flight |= step == PostStep::Tell;
+                    heard.posted = if step == PostStep::Tell { last } else { heard.posted };
                 },
                 Act::PostUpdate => {
                     let step = life.post(Deed::Update);

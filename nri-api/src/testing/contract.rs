@@ -63,6 +63,7 @@ pub async fn check(fixture: &dyn Fixture) -> Vec<Breach> {
         Err(_) => breaches.push(Breach { rule, seen: format!("nothing within {LIMIT:?}") }),
     };
     note("the inventory has what runs, each once", timeout(LIMIT, shows(fixture)).await);
+    note("what is asked for by id is what the inventory has", timeout(LIMIT, finds(fixture)).await);
     note("the inventory has nothing that was removed", timeout(LIMIT, forgets(fixture)).await);
     note("an update is seen in the inventory, and what it does not set stays", timeout(LIMIT, updates(fixture)).await);
     note("what is not there has gone", timeout(LIMIT, has_gone(fixture)).await);
@@ -89,6 +90,20 @@ async fn shows(fixture: &dyn Fixture) -> Kept {
     expect(found.state == ContainerState::Running, || format!("the container is {:?}", found.state))?;
     expect(fixture.is_podless() || found.pod_id == pod, || format!("the container is in pod {}", found.pod_id))?;
     fixture.remove(&pod, &container).await;
+    Ok(())
+}
+
+async fn finds(fixture: &dyn Fixture) -> Kept {
+    let (pod, container) = fixture.run("found").await;
+    let (other_pod, other) = fixture.run("another").await;
+    let found = fixture.domain().containers(&[container.clone(), "there-is-none".to_owned()]).await;
+    let ids: Vec<_> = found.iter().map(|container| &container.id).collect();
+    expect(ids == [&container], || format!("asked for {container}, it has {ids:?}"))?;
+    let inventory = fixture.domain().inventory().await;
+    let shown = find(&inventory, &container);
+    expect(shown == found.first(), || format!("{:?} is {shown:?} in the inventory", found.first()))?;
+    fixture.remove(&pod, &container).await;
+    fixture.remove(&other_pod, &other).await;
     Ok(())
 }
 

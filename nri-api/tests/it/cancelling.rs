@@ -1,13 +1,15 @@
 //! Callers that leave in the middle: each future is looked at n times, for each n, and then dropped.
 
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::poll;
-use nri_api::State;
-use tokio::time::sleep;
+use nri_api::testing::FakeDomain;
+use nri_api::{Config, Error, State};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::rig::{Rig, SECOND, container, pod};
+use crate::rig::{Rig, SECOND, config, container, exited, pod};
 
 /// More looks than any of these takes: each request takes its plugin a second, and there are four looks in that.
 const LOOKS: usize = 24;
@@ -149,4 +151,123 @@ async fn nobody_waits_for_a_caller_that_does_not_go_on() {
     rig.handle.remove_pod(pod("p")).await.unwrap();
     assert_eq!(rig.plugin.heard()[..2], ["StopContainer a", "RemoveContainer a"]);
     assert_eq!(rig.plugin.heard().last().unwrap(), "RemovePodSandbox p");
+}
+
+/// Whoever does not go on with an end that was told leaves nothing for those who join later.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_does_not_go_on_makes_no_ghost_for_plugins_that_join() {
+    let rig = slow().await;
+    let mut stopping = Box::pin(rig.handle.stop_container(pod("p"), container("p", "a")));
+    assert!(poll!(&mut stopping).is_pending());
+    rig.remove("p", "a").await;
+    let late = rig.join("20-late").await;
+    assert_eq!(late.shown()[0].containers.iter().map(|c| &*c.id).collect::<Vec<_>>(), ["b"]);
+    let mut of_pod = Box::pin(rig.handle.stop_pod(pod("p")));
+    for _ in 0..8 {
+        assert!(poll!(&mut of_pod).is_pending());
+        if rig.plugin.heard().last().unwrap() == "StopPodSandbox p" {
+            break;
+        }
+        sleep(SECOND / 2).await;
+    }
+    let before = Instant::now();
+    rig.handle.remove_pod(pod("p")).await.unwrap();
+    assert!(
+        before.elapsed() < SECOND * 4,
+        "it took what plugins take, and nobody was waited for: {:?}",
+        before.elapsed()
+    );
+    let later = rig.join("30-later").await;
+    assert_eq!((later.shown()[0].pods.len(), later.shown()[0].containers.len()), (0, 0));
+    later_than_all().await;
+    drop((stopping, of_pod));
+    later_than_all().await;
+    assert_eq!(late.heard(), ["StopContainer b", "StopPodSandbox p", "RemoveContainer b", "RemovePodSandbox p"]);
+    assert_eq!(later.heard(), [""; 0]);
+}
+
+/// What is open for longer than this is reported, and nobody waits for it.
+async fn later_than_all() {
+    sleep(Duration::from_secs(1000)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_whose_caller_does_not_go_on_is_over_when_the_container_is_started_again() {
+    let rig = slow().await;
+    let mut stopping = Box::pin(rig.handle.stop_container(pod("p"), container("p", "a")));
+    assert!(poll!(&mut stopping).is_pending());
+    rig.start("p", "a").await;
+    let late = rig.join("20-late").await;
+    later_than_all().await;
+    drop(stopping);
+    later().await;
+    assert_eq!(late.heard(), [""; 0], "it was shown one that runs");
+}
+
+/// A future that is looked at once, and then kept.
+macro_rules! kept {
+    ($future:expr) => {{
+        let mut kept = Box::pin($future);
+        assert!(poll!(&mut kept).is_pending());
+        kept
+    }};
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_its_caller_does_not_go_on_with_does_not_hold_up_the_end_of_its_pod() {
+    let rig = slow().await;
+    let mut creating = kept!(rig.handle.create_container(pod("p"), container("p", "c")));
+    timeout(SECOND * 30, rig.handle.stop_pod(pod("p"))).await.expect("it is given up").unwrap();
+    let heard = rig.plugin.news();
+    assert_eq!(heard.last().unwrap(), "StopPodSandbox p");
+    let of_c: Vec<_> = heard.iter().filter(|line| line.ends_with(" c")).collect();
+    assert_eq!(of_c, ["CreateContainer c", "StopContainer c", "RemoveContainer c"]);
+    assert_eq!(rig.handle.container_state("c"), None);
+    let late = poll!(&mut creating);
+    assert!(matches!(late, Poll::Ready(Err(Error::GivenUp))), "its caller is told");
+    rig.run_pod("q").await;
+    rig.create("q", "c").await;
+    drop(creating);
+    assert_eq!(rig.handle.container_state("c"), Some(State::Created), "another one has the id now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_or_an_update_that_its_caller_does_not_go_on_with_holds_up_no_end() {
+    let rig = slow().await;
+    let starting = kept!(rig.handle.start_container(pod("p"), container("p", "b")));
+    rig.handle.container_exited(pod("p"), exited("p", "b", 3));
+    timeout(SECOND * 30, rig.handle.stop_container(pod("p"), container("p", "a"))).await.unwrap().unwrap();
+    later().await;
+    let mut heard = rig.plugin.news();
+    heard.sort();
+    assert_eq!(heard, ["StartContainer b", "StopContainer a", "StopContainer b"]);
+    drop(starting);
+
+    let rig = slow().await;
+    let of_container = kept!(rig.handle.update_container(pod("p"), container("p", "b"), None));
+    let of_pod = kept!(rig.handle.update_pod(pod("p"), None, None));
+    timeout(SECOND * 30, rig.remove("p", "a")).await.expect("it is of another container");
+    timeout(SECOND * 30, rig.handle.remove_pod(pod("p"))).await.unwrap().unwrap();
+    later().await;
+    assert_eq!(rig.plugin.heard().last().unwrap(), "RemovePodSandbox p");
+    drop((of_container, of_pod));
+}
+
+/// A slow plugin is no slow caller.
+#[tokio::test(start_paused = true)]
+async fn a_create_that_takes_its_time_is_not_given_up() {
+    let settings = Config::from_toml("[plugin_defaults]\nrequest_timeout = \"60s\"").unwrap();
+    let rig = Rig::with(Config { policies: settings.policies, ..config() }, FakeDomain::new()).await;
+    rig.run_pod("p").await;
+    rig.plugin.take(SECOND * 20);
+    let creating = {
+        let handle = rig.handle.clone();
+        tokio::spawn(async move { handle.create_container(pod("p"), container("p", "c")).await })
+    };
+    sleep(SECOND).await;
+    rig.handle.stop_pod(pod("p")).await.unwrap();
+    let created = creating.await.unwrap().expect("nobody took it away").created(container("p", "c")).await;
+    assert!(matches!(created, Err(Error::PodEnded { .. })));
+    let expected = ["RunPodSandbox p", "CreateContainer c", "StopContainer c", "RemoveContainer c", "StopPodSandbox p"];
+    assert_eq!(rig.plugin.heard(), expected);
 }

@@ -12,7 +12,7 @@ use nri_plugin::{Connection, Options, Runner};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::rig::{Recorder, Rig, SECOND, config, container, create_reply, pod, running, settle};
+use crate::rig::{Recorder, Rig, SECOND, config, container, create_reply, exited, pod, running, settle};
 
 /// Sets the CPU shares of a container.
 fn shares(id: &str, shares: u64) -> Update {
@@ -78,6 +78,25 @@ async fn an_update_that_fails_is_in_the_ledger_and_fails_nothing_else() {
     let expected = [
         "10-books CreateContainer update of nobody: there is no such container",
         "10-books CreateContainer update of a: namespace k8s.io has not done it: the runtime could not do it: it fails on purpose",
+    ];
+    assert_eq!(failures(&rig.nri), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn why_an_update_failed_is_in_the_ledger_whoever_asked_for_it() {
+    let rig = Rig::new().await;
+    rig.running("p", "a").await;
+    rig.domain.behave(Manner::Fails);
+    rig.plugin.reply(Event::CreateContainer, create_reply(vec![Update::of("a")], Vec::new()));
+    rig.create("p", "c").await;
+    let joins = Recorder::new();
+    joins.want(vec![shares("a", 1), Update { ignore_failure: true, ..shares("never", 2) }]);
+    rig.nri.admit("20-joins".parse().unwrap(), joins).await.unwrap();
+    let why = "namespace k8s.io has not done it: the runtime could not do it: it fails on purpose";
+    let expected = [
+        format!("(nobody) CreateContainer update of a: {why}"),
+        "20-joins by itself update of never: there is no such container".to_owned(),
+        format!("20-joins by itself update of a: {why}"),
     ];
     assert_eq!(failures(&rig.nri), expected);
 }
@@ -159,6 +178,25 @@ async fn a_container_of_another_namespace_is_found() {
     let _creation = handle.create_container(pod("p"), container("p", "c")).await.unwrap();
     settle().await;
     assert_eq!((other.updates().len(), other.evictions().len(), one.updates().len()), (1, 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_over_here_and_runs_elsewhere_is_updated_there() {
+    let (one, other) = (FakeDomain::new(), FakeDomain::new());
+    other.put_pod(pod("q"));
+    other.put(running("q", "twice"));
+    one.put_pod(pod("p"));
+    one.put(exited("p", "twice", 0));
+    let nri = Nri::new(config());
+    let handle = nri.register("one", one.clone()).unwrap();
+    let _other = nri.register("other", other.clone()).unwrap();
+    nri.start().await.unwrap();
+    let plugin = Recorder::new();
+    nri.admit("10-books".parse().unwrap(), plugin.clone()).await.unwrap();
+    plugin.reply(Event::CreateContainer, create_reply(vec![shares("twice", 5)], Vec::new()));
+    let _creation = handle.create_container(pod("p"), container("p", "c")).await.unwrap();
+    assert_eq!((shares_of(&other, "twice"), one.updates().len()), (Some(5), 0));
+    assert_eq!(failures(&nri), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -317,7 +355,7 @@ async fn a29_a_plugin_that_updates_by_itself_is_told_what_failed() {
     let expected = [
         "20-caller by itself eviction of none: there is no such container",
         "20-caller by itself update of never: there is no such container",
-        "20-caller by itself update of none: the runtime could not make it",
+        "20-caller by itself update of none: there is no such container",
     ];
     assert_eq!(written, expected);
     shutdown.cancel();

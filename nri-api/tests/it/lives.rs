@@ -1,10 +1,17 @@
 //! What plugins are told of pods and containers, and in which order.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use nri_api::plugin::Reply;
 use nri_api::proto::UpdateReply;
-use nri_api::{ContainerState, Error, Event, Kind, Resources, State, Update};
+use nri_api::testing::FakeDomain;
+use nri_api::{
+    Container, ContainerState, Domain, DomainError, Error, Event, Eviction, Inventory, Kind, Nri, Resources, State,
+    Update,
+};
 
-use crate::rig::{Rig, container, exited, pod, running, settle};
+use crate::rig::{Recorder, Rig, config, container, exited, pod, running, settle};
 
 #[tokio::test(start_paused = true)]
 async fn a_life_is_told_in_order() {
@@ -344,4 +351,53 @@ async fn a_start_that_failed_and_is_tried_again_at_once_stops_in_between() {
     rig.handle.start_container(pod("p"), container("p", "c")).await.unwrap().commit();
     assert_eq!(rig.plugin.news(), ["StartContainer c", "StopContainer c", "StartContainer c"]);
     assert_eq!(rig.handle.container_state("c"), Some(State::Running));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_about_to_start_is_created_whatever_it_was_before() {
+    let rig = Rig::new().await;
+    rig.running("p", "c").await;
+    for words in [container("p", "c"), running("p", "c"), exited("p", "c", 3)] {
+        drop(rig.handle.start_container(pod("p"), words).await.unwrap());
+        assert_eq!(rig.plugin.container(Event::StartContainer).state, ContainerState::Created);
+    }
+}
+
+/// A runtime that can look up what it is asked for.
+struct Quick(Arc<FakeDomain>);
+
+#[async_trait]
+impl Domain for Quick {
+    async fn inventory(&self) -> Inventory {
+        self.0.inventory().await
+    }
+    async fn containers(&self, ids: &[String]) -> Vec<Container> {
+        ids.iter().filter_map(|id| self.0.container(id)).collect()
+    }
+    async fn update(&self, update: Update) -> Result<(), DomainError> {
+        self.0.update(update).await
+    }
+    async fn evict(&self, eviction: Eviction) -> Result<(), DomainError> {
+        self.0.evict(eviction).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_pod_asks_for_its_own_containers_alone() {
+    let memory = FakeDomain::new();
+    for n in 0..100 {
+        memory.put_pod(pod(&format!("p{n}")));
+        memory.put(running(&format!("p{n}"), &format!("c{n}")));
+    }
+    let nri = Nri::new(config());
+    let handle = nri.register("k8s.io", Arc::new(Quick(memory.clone()))).unwrap();
+    nri.start().await.unwrap();
+    let plugin = Recorder::new();
+    nri.admit("10-books".parse().unwrap(), plugin.clone()).await.unwrap();
+    let before = memory.n_inventories();
+    for n in 0..100 {
+        handle.remove_pod(pod(&format!("p{n}"))).await.unwrap();
+        assert_eq!(plugin.container(Event::StopContainer).name, format!("c{n}"));
+    }
+    assert_eq!(memory.n_inventories(), before);
 }

@@ -14,3 +14,5 @@ mod podless;
 mod posts;
 mod rig;
 mod stages;
+mod stopping;
+mod waiting;

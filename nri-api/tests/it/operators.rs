@@ -3,12 +3,7 @@
 use nri_api::testing::FakeDomain;
 use nri_api::{Config, Nri};
 
-use crate::rig::{Recorder, Rig, SECOND, config, container, pod};
-
-fn requiring(plugin: &str) -> Config {
-    let policy = Config::from_toml(&format!("[plugins.{plugin}]\nrequired = true")).unwrap();
-    Config { policies: policy.policies, ..config() }
-}
+use crate::rig::{Recorder, Rig, SECOND, config, container, pod, requiring};
 
 #[tokio::test(start_paused = true)]
 async fn nri_is_ready_when_all_required_plugins_are_there() {

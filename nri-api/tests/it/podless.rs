@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use nri_api::testing::FakeDomain;
-use nri_api::{Container, ContainerState, Event, LinuxContainer, Nri, PodlessHandle, State};
+use nri_api::{Config, Container, ContainerState, Event, LinuxContainer, Nri, PodlessHandle, Resources, State};
 
-use crate::rig::{Recorder, config, settle};
+use crate::rig::{Recorder, SECOND, config, settle};
 
 struct Podless {
     nri: Nri,
@@ -142,4 +143,59 @@ async fn limits_are_updated_as_with_pods() {
     rig.plugin.refuse(Event::StopContainer);
     assert!(rig.handle.stop_container(container("c")).await.is_err(), "what was asked for has failed");
     assert_eq!(rig.plugin.news(), ["StopContainer c", "StopPodSandbox c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_fails_ends_the_container_and_its_pod() {
+    let rig = Podless::with(FakeDomain::new()).await;
+    rig.running("c").await;
+    rig.handle.stop_container(container("c")).await.unwrap();
+    for _ in 0..2 {
+        rig.plugin.news();
+        drop(rig.handle.start_container(container("c")).await.unwrap());
+        settle().await;
+        assert_eq!(rig.plugin.news(), ["StartContainer c", "StopContainer c", "StopPodSandbox c"]);
+    }
+    rig.plugin.refuse(Event::StartContainer);
+    rig.handle.start_container(container("c")).await.err().unwrap();
+    rig.handle.remove_container(container("c")).await.unwrap();
+    let expected =
+        ["StartContainer c", "StopContainer c", "StopPodSandbox c", "RemoveContainer c", "RemovePodSandbox c"];
+    assert_eq!(rig.plugin.news(), expected, "its end is told before that of the next");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_being_removed_is_not_started_and_its_pod_does_not_run_again() {
+    let rig = Podless::with(FakeDomain::new()).await;
+    rig.running("c").await;
+    rig.handle.stop_container(container("c")).await.unwrap();
+    rig.plugin.news();
+    rig.plugin.take(SECOND);
+    let removing = {
+        let handle = rig.handle.clone();
+        tokio::spawn(async move { handle.remove_container(container("c")).await })
+    };
+    settle().await;
+    let refused = rig.handle.start_container(container("c")).await.err().unwrap();
+    assert_eq!(refused.to_string(), "container c is being removed");
+    removing.await.unwrap().unwrap();
+    assert_eq!(rig.plugin.news(), ["RemoveContainer c", "RemovePodSandbox c"]);
+    let removed = rig.handle.start_container(container("c")).await.err().unwrap();
+    assert_eq!(removed.to_string(), "container c was removed");
+}
+
+/// Outside a Tokio runtime: nothing is made that would need one.
+#[test]
+fn disabled_a_runtime_without_pods_is_answered_at_once() {
+    let nri = Nri::new(Config { disable: true, ..config() });
+    let handle = nri.register_podless("moby", FakeDomain::new()).unwrap();
+    let life = async {
+        handle.create_container(container("c")).await.unwrap().created(container("c")).await.unwrap();
+        handle.start_container(container("c")).await.unwrap().started(container("c")).await.unwrap();
+        let update = handle.update_container(container("c"), Some(Resources::default())).await.unwrap();
+        assert_eq!(update.resources(), Some(&Resources::default()));
+        handle.container_exited(container("c"));
+        handle.remove_container(container("c")).await.unwrap();
+    };
+    assert_eq!(life.now_or_never(), Some(()));
 }

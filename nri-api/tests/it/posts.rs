@@ -1,8 +1,9 @@
 //! What has happened, told by itself; and what has come into being by itself.
 
-use nri_api::{Container, ContainerState, Inventory, KnownPod, PodState, State};
+use nri_api::testing::FakeDomain;
+use nri_api::{Container, ContainerState, Inventory, KnownPod, Nri, PodState, State};
 
-use crate::rig::{Rig, container, pod};
+use crate::rig::{Recorder, Rig, config, container, pod};
 
 #[tokio::test(start_paused = true)]
 async fn what_was_committed_is_told_when_the_runtime_says_so() {
@@ -50,4 +51,38 @@ async fn what_was_found_late_is_adopted_and_its_end_is_told() {
     rig.handle.remove_pod(pod("found")).await.unwrap();
     let expected = ["StopContainer c", "StopPodSandbox found", "RemoveContainer c", "RemovePodSandbox found"];
     assert_eq!(rig.plugin.news(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_something_was_created_or_started_is_told_once_however_often_it_is_said() {
+    let rig = Rig::new().await;
+    let (handle, c) = (&rig.handle, container("p", "c"));
+    rig.create("p", "c").await;
+    handle.post_create_container(pod("p"), c.clone()).await.unwrap();
+    rig.start("p", "c").await;
+    handle.post_start_container(pod("p"), c.clone()).await.unwrap();
+    handle.post_create_container(pod("p"), c.clone()).await.unwrap();
+    let expected = ["CreateContainer c", "PostCreateContainer c", "StartContainer c", "PostStartContainer c"];
+    assert_eq!(rig.plugin.news(), expected);
+    rig.stop("p", "c").await;
+    rig.start("p", "c").await;
+    handle.post_start_container(pod("p"), c).await.unwrap();
+    assert_eq!(rig.plugin.news(), ["StopContainer c", "StartContainer c", "PostStartContainer c"], "once for each run");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_adopted_before_the_start_is_known_after_it() {
+    let domain = FakeDomain::new();
+    let nri = Nri::new(config());
+    let handle = nri.register("k8s.io", domain.clone()).unwrap();
+    let found = Container { state: ContainerState::Running, ..container("p", "c") };
+    handle.adopt(Inventory { pods: Vec::new(), containers: vec![found.clone()] });
+    nri.start().await.unwrap();
+    assert_eq!((handle.pod_state("p"), handle.container_state("c")), (Some(State::Running), Some(State::Running)));
+    domain.put(found);
+    let plugin = Recorder::new();
+    nri.admit("10-books".parse().unwrap(), plugin.clone()).await.unwrap();
+    assert_eq!(plugin.shown()[0].containers.len(), 1);
+    handle.remove_pod(pod("p")).await.unwrap();
+    assert_eq!(plugin.heard(), ["StopContainer c", "StopPodSandbox p", "RemoveContainer c", "RemovePodSandbox p"]);
 }

@@ -24,6 +24,7 @@ pub(crate) struct Recorder {
     replies: Mutex<BTreeMap<Event, Reply>>,
     refuses: Mutex<Vec<Event>>,
     takes: Mutex<Duration>,
+    joins_in: Mutex<Duration>,
     shown: Mutex<Vec<Snapshot>>,
     wants: Mutex<Vec<Update>>,
 }
@@ -68,6 +69,11 @@ impl Recorder {
         *self.takes.lock().unwrap() = time;
     }
 
+    /// It takes so long to join.
+    pub(crate) fn join_in(&self, time: Duration) {
+        *self.joins_in.lock().unwrap() = time;
+    }
+
     /// What it was shown when it joined, each time.
     pub(crate) fn shown(&self) -> Vec<Snapshot> {
         self.shown.lock().unwrap().clone()
@@ -89,6 +95,10 @@ impl Plugin for Recorder {
 
     async fn synchronize(&self, snapshot: Snapshot) -> Result<Vec<Update>, PluginError> {
         self.shown.lock().unwrap().push(snapshot);
+        let joins_in = *self.joins_in.lock().unwrap();
+        if !joins_in.is_zero() {
+            sleep(joins_in).await;
+        }
         Ok(self.wants.lock().unwrap().clone())
     }
 
@@ -130,6 +140,12 @@ pub(crate) fn create_reply(updates: Vec<Update>, evictions: Vec<nri_api::Evictio
 /// Settings for a test: nobody connects.
 pub(crate) fn config() -> Config {
     Config { socket: None, plugin_path: None, ..Config::default() }
+}
+
+/// The same, and this plugin must be there.
+pub(crate) fn requiring(plugin: &str) -> Config {
+    let policy = Config::from_toml(&format!("[plugins.{plugin}]\nrequired = true")).unwrap();
+    Config { policies: policy.policies, ..config() }
 }
 
 /// NRI with one namespace and one plugin.

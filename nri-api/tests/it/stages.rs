@@ -3,7 +3,7 @@
 use futures_util::FutureExt;
 use nri_api::ledger::Ledger;
 use nri_api::testing::{FakeDomain, Manner};
-use nri_api::{Config, Container, ContainerState, Error, Nri, PodState, RegisterError, StartError, State};
+use nri_api::{Config, Container, ContainerState, Error, Nri, PodState, RegisterError, RelayError, StartError, State};
 use tokio::time::Instant;
 
 use crate::rig::{Recorder, Rig, SECOND, config, container, exited, pod, running};
@@ -155,6 +155,21 @@ async fn a_callers_deadline_ends_its_waiting_and_nothing_else() {
     let expected = ["StopContainer c", "RemoveContainer c", "StopPodSandbox p", "RemovePodSandbox p"];
     assert_eq!(rig.plugin.heard(), expected);
     assert_eq!((rig.handle.container_state("c"), rig.handle.pod_state("p")), (None, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_callers_deadline_holds_for_all_that_an_end_waits_for() {
+    let rig = Rig::new().await;
+    rig.running("p", "c").await;
+    rig.domain.behave(Manner::Hangs);
+    let before = Instant::now();
+    let late = rig.handle.until(before + SECOND).remove_pod(pod("p")).await.unwrap_err();
+    assert!(matches!(late, Error::Relay(RelayError::Deadline)), "{late}");
+    assert_eq!(before.elapsed(), SECOND, "not for the domain");
+    assert_eq!(rig.plugin.heard(), [""; 0]);
+    tokio::time::sleep(SECOND * 100).await;
+    let expected = ["StopContainer c", "StopPodSandbox p", "RemoveContainer c", "RemovePodSandbox p"];
+    assert_eq!(rig.plugin.heard(), expected, "it goes on");
 }
 
 #[tokio::test(start_paused = true)]

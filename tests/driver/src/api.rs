@@ -57,6 +57,10 @@ pub(crate) fn inventory(Snapshot { pods, containers }: Snapshot) -> Inventory {
 impl Domain for Store {
     async fn inventory(&self) -> Inventory {
         let (mut shown, is_new) = self.node.shown().await;
+        if self.node.is_refused() {
+            // Nobody is let in without all that there is.
+            return std::future::pending().await;
+        }
         if let Some(handle) = self.handle.get().filter(|_| is_new) {
             handle.adopt(inventory(shown.clone()));
         }

@@ -125,6 +125,11 @@ impl Node {
         (snapshot, self.sync_events)
     }
 
+    /// Whether the plugin that this task synchronizes is not to be let in.
+    pub(crate) fn is_refused(&self) -> bool {
+        lock(&self.failures).remove(&task::try_id()).is_some()
+    }
+
     /// Has the controller update and evict containers. Returns the updates that failed.
     pub(crate) async fn ask_to_apply(&self, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
         if !self.callbacks {

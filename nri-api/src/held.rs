@@ -1,0 +1,111 @@
+//! What a caller has begun, and can be taken from it if it does not go on.
+//!
+//! While plugins are asked about a create, a start or an update, that goes on only as its caller looks at it, and
+//! whatever else is asked about the pod waits behind it. A caller that keeps the future and does not look at it would hold up the ends of all that is in the pod.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use futures_util::task::AtomicWaker;
+use tokio::time::Instant;
+
+use crate::error::Error;
+
+/// A future that can be taken from whoever has it.
+pub(crate) struct Held<T>(Arc<Slot<T>>);
+
+type Act<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+
+struct Slot<T> {
+    act: Mutex<Idling<T>>,
+    caller: AtomicWaker,
+    /// It could go on, and its caller has not looked at it since.
+    is_woken: AtomicBool,
+}
+
+struct Idling<T> {
+    /// There until it is done, or was taken.
+    act: Option<Act<T>>,
+    /// Since when its caller is known not to look at it.
+    since: Option<Instant>,
+}
+
+/// What takes a future from a caller that does not go on with it.
+pub(crate) trait Reins: Send + Sync {
+    /// Drops it if its caller has not looked at it for so long since it was first asked so, although it could have gone on.
+    fn pull(&self, patience: Duration);
+}
+
+impl<T: 'static> Held<T> {
+    /// What is made is told how to take it.
+    pub(crate) fn new<F>(make: impl FnOnce(Weak<dyn Reins>) -> F) -> Self
+    where
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        Self(Arc::new_cyclic(|slot: &Weak<Slot<T>>| {
+            let act: Act<T> = Box::pin(make(Weak::clone(slot) as Weak<dyn Reins>));
+            let act = Mutex::new(Idling { act: Some(act), since: None });
+            Slot { act, caller: AtomicWaker::new(), is_woken: AtomicBool::new(false) }
+        }))
+    }
+}
+
+impl<T: 'static> Future for Held<T> {
+    type Output = Result<T, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let slot = &self.0;
+        slot.caller.register(cx.waker());
+        let waker = Waker::from(Arc::clone(slot));
+        // Whoever pulls the reins only tries this lock.
+        let mut held = slot.act.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.is_woken.store(false, Ordering::Release);
+        held.since = None;
+        let Some(act) = &mut held.act else { return Poll::Ready(Err(Error::GivenUp)) };
+        let outcome = act.as_mut().poll(&mut Context::from_waker(&waker));
+        if outcome.is_ready() {
+            let done = held.act.take();
+            drop(held);
+            drop(done);
+        }
+        outcome
+    }
+}
+
+impl<T: 'static> Wake for Slot<T> {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::Release);
+        self.caller.wake();
+    }
+}
+
+impl<T: 'static> Reins for Slot<T> {
+    fn pull(&self, patience: Duration) {
+        // Its caller is looking at it right now if the lock is held.
+        let Ok(mut held) = self.act.try_lock() else { return };
+        if !self.is_woken.load(Ordering::Acquire) {
+            return;
+        }
+        if held.since.get_or_insert_with(Instant::now).elapsed() < patience {
+            return;
+        }
+        let given_up = held.act.take();
+        drop(held);
+        drop(given_up);
+    }
+}
+
+impl<T> Drop for Held<T> {
+    fn drop(&mut self) {
+        // Not when the last waker goes, which others may keep for long.
+        let given_up = self.0.act.lock().unwrap_or_else(PoisonError::into_inner).act.take();
+        drop(given_up);
+    }
+}
