@@ -1,7 +1,5 @@
 //! The server's pods and containers as a domain of NRI.
 
-mod turns;
-
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -13,12 +11,12 @@ use nri_proto::{Container, ContainerState, Eviction, Field, Pod, Resources, Upda
 use serde_json::{Value, json};
 use tracing::warn;
 
-use self::turns::Turns;
 use crate::generator::{self, Adjusted, Host, SpecError};
 use crate::limits;
 use crate::records::{ContainerRecord, PodRef, PodState};
 use crate::runtime::{Limits, Runtime, RuntimeError};
 use crate::store::Store;
+use crate::turns::Turns;
 use crate::words::{self, Settings};
 
 /// The pods and containers of a CRI server, over two seams: what remembers them and what runs them.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use nri_api::{Creation, Error, Handle, Nri, PodRun, PodUpdate, RegisterError, Start};
 use nri_proto::{Adjustment, Change, Container, Field, Resources};
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
 pub use self::error::{AdjustError, UpdateError};
@@ -18,6 +19,7 @@ use crate::domain::{CriDomain, Fields};
 use crate::generator::host::below;
 use crate::generator::{self, Host, SpecError};
 use crate::records::{ContainerRecord, Exit, PodRecord, PodRef, PodState};
+use crate::turns::Turns;
 use crate::words::{self, Settings};
 
 /// A CRI server's way to NRI. A clone is the same one.
@@ -25,6 +27,9 @@ use crate::words::{self, Settings};
 pub struct Hooks {
     handle: Handle,
     domain: Arc<CriDomain>,
+    /// Of the kubelet's updates.
+    turns: Arc<Turns>,
+    deadline: Option<Instant>,
 }
 
 impl Hooks {
@@ -35,13 +40,13 @@ impl Hooks {
     /// Something is registered under this name, or NRI was started.
     pub fn register(nri: &Nri, namespace: &str, domain: Arc<CriDomain>) -> Result<Self, RegisterError> {
         let handle = nri.register(namespace, Arc::clone(&domain) as Arc<_>)?;
-        Ok(Self { handle, domain })
+        Ok(Self { handle, domain, turns: Arc::default(), deadline: None })
     }
 
     /// The same, with a deadline of the caller's own for what is asked through it.
     #[must_use]
     pub fn until(&self, deadline: Instant) -> Self {
-        Self { handle: self.handle.until(deadline), domain: Arc::clone(&self.domain) }
+        Self { handle: self.handle.until(deadline), deadline: Some(deadline), ..self.clone() }
     }
 
     /// Returns the handle, for what is not here.
@@ -119,12 +124,13 @@ impl Hooks {
     }
 
     /// Gives a container the limits that the kubelet asks for, with what plugins change in them: they are asked, the runtime and the
-    /// store get what comes of it, and then plugins are told.
+    /// store get what comes of it, and then plugins are told. Two updates of one container are made in the order in which plugins see them.
     ///
     /// # Errors
     ///
     /// A plugin does not let it, or the limits cannot be set. The container has those that it had.
     pub async fn update_container(&self, id: &str, resources: Resources) -> Result<(), UpdateError> {
+        let _turn = self.turn(id).await?;
         let Some(container) = self.domain.container(id) else { return Err(UpdateError::Unknown { id: id.to_owned() }) };
         let update =
             self.handle.update_container(self.domain.pod(&container.pod_id), container, Some(resources)).await?;
@@ -135,6 +141,18 @@ impl Hooks {
             warn!(container = id, error = &error as &dyn std::error::Error, "a plugin failed to hear of an update");
         }
         Ok(())
+    }
+
+    /// Waits until no other update of the kubelet is under way for a container.
+    async fn turn(&self, id: &str) -> Result<OwnedMutexGuard<()>, UpdateError> {
+        let turn = self.turns.take(id);
+        match self.deadline {
+            None => Ok(turn.await),
+            Some(deadline) => {
+                let turn = timeout_at(deadline, turn).await;
+                turn.map_err(|_| UpdateError::BeingUpdated { id: id.to_owned() })
+            }
+        }
     }
 
     /// A container was stopped, and the store says so.

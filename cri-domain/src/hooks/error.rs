@@ -44,6 +44,12 @@ pub enum UpdateError {
         /// The container.
         id: String,
     },
+    /// Another update of it took until the deadline of this one.
+    #[error("cannot update container {id}, which is still being updated")]
+    BeingUpdated {
+        /// The container.
+        id: String,
+    },
     /// A plugin does not let it, or plugins could not be asked.
     #[error("plugins do not let the container be updated")]
     Nri(#[from] nri_api::Error),

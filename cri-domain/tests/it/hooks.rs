@@ -1,5 +1,6 @@
 //! A pod's life, as a CRI server tells it.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use cri_domain::generator::Host;
@@ -234,6 +235,46 @@ async fn the_kubelets_update_is_what_plugins_make_of_it() {
 
     let error = server.hooks.update_container("nobody", shares(2)).await.unwrap_err();
     assert!(matches!(error, UpdateError::Unknown { .. }), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_updates_of_the_kubelet_are_made_in_the_order_in_which_plugins_see_them() {
+    let server = Server::new();
+    server.store.put_pod(pod("p"));
+    for id in ["c", "other"] {
+        server.store.put_container(container(id, json!({})));
+    }
+    server.nri.start().await.unwrap();
+    // What it wants of another container keeps the first update from being made, and not the second.
+    let n_asked = AtomicU32::new(0);
+    let reply = move |_: &_| {
+        let others = (n_asked.fetch_add(1, Ordering::Relaxed) == 0).then(|| Update::new("other", shares(9)));
+        UpdateReply { updates: others.into_iter().collect(), ..UpdateReply::default() }
+    };
+    let plugin = server.admit("10-a", FakePlugin { update: Some(Box::new(reply)), ..FakePlugin::default() }).await;
+    let hooks = &server.hooks;
+    let (first, second) =
+        tokio::join!(hooks.update_container("c", shares(300)), hooks.update_container("c", shares(400)));
+    first.unwrap();
+    second.unwrap();
+    let told = server.runtime.updates.lock().unwrap().clone();
+    let told: Vec<_> =
+        told.iter().filter(|(id, _)| id == "c").map(|(_, it)| it.resources["cpu"]["shares"].clone()).collect();
+    assert_eq!(told, [300, 400]);
+    let expected = ["UpdateContainer c", "PostUpdateContainer c", "UpdateContainer c", "PostUpdateContainer c"];
+    assert_eq!(plugin.heard(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_waits_for_another_has_an_end() {
+    let server = Server::running().await;
+    let deadline = tokio::time::Instant::now() + Duration::from_millis(2);
+    let hurried = server.hooks.until(deadline);
+    let (first, second) =
+        tokio::join!(server.hooks.update_container("c", shares(300)), hurried.update_container("c", shares(400)));
+    first.unwrap();
+    assert_eq!(second.unwrap_err().to_string(), "cannot update container c, which is still being updated");
+    assert_eq!(server.spec("c")["linux"]["resources"]["cpu"]["shares"], 300);
 }
 
 #[tokio::test(start_paused = true)]
