@@ -67,7 +67,11 @@ impl CriDomain {
 
     /// Returns a container as plugins see it, if it is known.
     pub fn container(&self, id: &str) -> Option<Container> {
-        self.store.container(id).map(|record| words::container(&record, &self.settings))
+        self.store.container(id).map(|record| self.words(&record))
+    }
+
+    pub(crate) fn words(&self, record: &ContainerRecord) -> Container {
+        words::container(record, &self.settings)
     }
 
     /// Gives a container new limits, and remembers them. Nobody is asked: this is what follows when plugins were.

@@ -2,19 +2,21 @@
 //!
 //! What plugins are shown is made of what the store has, so that a call takes an id. What is begun and may fail is a guard of
 //! `nri-api`: say its last word when it is done, or drop it when it has failed, and the plugins that heard of it hear that, too.
+//!
+//! With NRI disabled a call is a look into the store: no words are made, and no spec is copied.
 
 mod error;
 
 use std::sync::Arc;
 
-use nri_api::{Creation, Error, Handle, Nri, PodRun, PodUpdate, RegisterError, Start};
-use nri_proto::{Adjustment, Change, Container, Field, Resources};
+use nri_api::{Creation, Error, Handle, Kind, Nri, PodRun, PodUpdate, RegisterError, Start};
+use nri_proto::{Adjustment, Change, Container, Field, Pod, Resources};
 use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
-pub use self::error::{AdjustError, UpdateError};
+pub use self::error::{AdjustError, AskError, UpdateError};
 use crate::domain::{CriDomain, Fields};
 use crate::generator::host::below;
 use crate::generator::{self, Host, SpecError};
@@ -66,22 +68,27 @@ impl Hooks {
     ///
     /// A plugin does not let it.
     pub async fn run_pod(&self, pod: &PodRecord) -> Result<PodRun, Error> {
-        self.handle.run_pod(words::pod(&PodRef::Known(Arc::new(pod.clone())))).await
+        let pod = self.shown(|| words::pod(&PodRef::Known(Arc::new(pod.clone()))));
+        self.handle.run_pod(pod).await
     }
 
     /// Asks whether a pod may get new limits. Once the store has them, say [`updated`](PodUpdate::updated) with
-    /// [`CriDomain::pod`].
+    /// [`pod`](Self::pod).
     ///
     /// # Errors
     ///
-    /// A plugin does not let it.
+    /// The store does not have it, or a plugin does not let it.
     pub async fn update_pod(
         &self,
         id: &str,
         overhead: Option<Resources>,
         resources: Option<Resources>,
-    ) -> Result<PodUpdate, Error> {
-        self.handle.update_pod(self.domain.pod(id), overhead, resources).await
+    ) -> Result<PodUpdate, AskError> {
+        let pod = self.domain.pod_ref(id);
+        if let PodRef::Unknown { id } = &pod {
+            return Err(AskError::unknown(Kind::Pod, id));
+        }
+        Ok(self.handle.update_pod(self.shown(|| words::pod(&pod)), overhead, resources).await?)
     }
 
     /// A pod's containers have ended, and its sandbox is still there.
@@ -90,7 +97,7 @@ impl Hooks {
     ///
     /// A plugin failed. The pod is stopped all the same.
     pub async fn stop_pod(&self, id: &str) -> Result<(), Error> {
-        self.handle.stop_pod(self.domain.pod(id)).await
+        self.handle.stop_pod(self.pod(id)).await
     }
 
     /// A pod is removed. The store still has it.
@@ -99,7 +106,7 @@ impl Hooks {
     ///
     /// A plugin failed. The pod is removed all the same.
     pub async fn remove_pod(&self, id: &str) -> Result<(), Error> {
-        self.handle.remove_pod(self.domain.pod(id)).await
+        self.handle.remove_pod(self.pod(id)).await
     }
 
     /// Asks plugins about a container that is being created, and applies what they want to its spec. See [`adjust`].
@@ -117,10 +124,13 @@ impl Hooks {
     ///
     /// # Errors
     ///
-    /// A plugin does not let it.
-    pub async fn start_container(&self, id: &str) -> Result<Start, Error> {
-        let container = self.container(id);
-        self.handle.start_container(self.domain.pod(&container.pod_id), container).await
+    /// The store does not have it, or a plugin does not let it.
+    pub async fn start_container(&self, id: &str) -> Result<Start, AskError> {
+        let Some(record) = self.domain.store().container(id) else {
+            return Err(AskError::unknown(Kind::Container, id));
+        };
+        let (pod, container) = (self.pod(&record.pod_id), self.shown(|| self.domain.words(&record)));
+        Ok(self.handle.start_container(pod, container).await?)
     }
 
     /// Gives a container the limits that the kubelet asks for, with what plugins change in them: they are asked, the runtime and the
@@ -131,9 +141,11 @@ impl Hooks {
     /// A plugin does not let it, or the limits cannot be set. The container has those that it had.
     pub async fn update_container(&self, id: &str, resources: Resources) -> Result<(), UpdateError> {
         let _turn = self.turn(id).await?;
-        let Some(container) = self.domain.container(id) else { return Err(UpdateError::Unknown { id: id.to_owned() }) };
-        let update =
-            self.handle.update_container(self.domain.pod(&container.pod_id), container, Some(resources)).await?;
+        let Some(record) = self.domain.store().container(id) else {
+            return Err(UpdateError::Unknown { id: id.to_owned() });
+        };
+        let (pod, container) = (self.pod(&record.pod_id), self.shown(|| self.domain.words(&record)));
+        let update = self.handle.update_container(pod, container, Some(resources)).await?;
         if let Some(resources) = update.resources() {
             self.domain.limit(id, resources).await?;
         }
@@ -162,7 +174,7 @@ impl Hooks {
     /// A plugin failed. The container is stopped all the same.
     pub async fn stop_container(&self, id: &str) -> Result<(), Error> {
         let container = self.container(id);
-        self.handle.stop_container(self.domain.pod(&container.pod_id), container).await
+        self.handle.stop_container(self.pod(&container.pod_id), container).await
     }
 
     /// A container is removed. The store still has it.
@@ -172,21 +184,42 @@ impl Hooks {
     /// A plugin failed. The container is removed all the same.
     pub async fn remove_container(&self, id: &str) -> Result<(), Error> {
         let container = self.container(id);
-        self.handle.remove_container(self.domain.pod(&container.pod_id), container).await
+        self.handle.remove_container(self.pod(&container.pod_id), container).await
     }
 
     /// A container has ended by itself: the store is told so, and then plugins, without anyone waiting for them. To be called from
     /// whatever notices it, also before NRI is started.
-    pub fn container_exited(&self, id: &str, exit: &Exit) {
+    ///
+    /// Returns whether the store has it. If not, there is nobody whom it could be told of: put a container that was created into the store before
+    /// its end is watched for, or note the [exit](crate::records::ContainerStatus::exited) in the record that is put there.
+    pub fn container_exited(&self, id: &str, exit: &Exit) -> bool {
         self.domain.store().change_container(id, &mut |record| record.status.exited(exit.clone()));
-        if let Some(container) = self.domain.container(id) {
-            self.handle.container_exited(self.domain.pod(&container.pod_id), container);
+        let Some(record) = self.domain.store().container(id) else {
+            warn!(container = id, code = exit.code, "a container has ended that is not known: nobody is told");
+            return false;
+        };
+        if self.handle.is_enabled() {
+            self.handle.container_exited(self.domain.pod(&record.pod_id), self.domain.words(&record));
         }
+        true
     }
 
-    /// Returns a container as plugins see it. Of one that is not known there is the id.
+    /// Returns a pod as plugins are to see it. Of one that is not known there is the id; with NRI disabled nobody sees anything, and
+    /// there is nothing. [`CriDomain::pod`] has all of it in any case.
+    pub fn pod(&self, id: &str) -> Pod {
+        self.shown(|| self.domain.pod(id))
+    }
+
+    /// Returns a container as plugins are to see it. Of one that is not known there is the id; with NRI disabled nobody sees anything,
+    /// and there is nothing. [`CriDomain::container`] has all of it in any case.
     pub fn container(&self, id: &str) -> Container {
-        self.domain.container(id).unwrap_or_else(|| Container { id: id.to_owned(), ..Container::default() })
+        let nothing_but_id = || Container { id: id.to_owned(), ..Container::default() };
+        self.shown(|| self.domain.container(id).unwrap_or_else(nothing_but_id))
+    }
+
+    /// Words that somebody will see.
+    fn shown<T: Default>(&self, words: impl FnOnce() -> T) -> T {
+        if self.handle.is_enabled() { words() } else { T::default() }
     }
 }
 
@@ -217,9 +250,14 @@ pub async fn adjust(
     if record.status.state != PodState::Ready {
         return Err(AdjustError::PodNotReady { id: record.id.clone() });
     }
-    let Some(mut spec) = container.spec.as_deref().cloned() else {
+    let Some(spec) = container.spec.as_deref() else {
         return Err(AdjustError::NoSpec { id: container.id.clone() });
     };
+    if !handle.is_enabled() {
+        let creation = handle.create_container(Pod::default(), Container::default()).await?;
+        return Ok(Adjusted { creation, ignored: vec![] });
+    }
+    let mut spec = spec.clone();
     // All that is asked of plugins is in this future: in the caller's own it would be large.
     let asked = handle.create_container(words::pod(pod), words::container(container, settings));
     let creation = Box::pin(asked).await?;

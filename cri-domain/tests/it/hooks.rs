@@ -1,14 +1,16 @@
 //! A pod's life, as a CRI server tells it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use cri_domain::generator::Host;
 use cri_domain::hooks::{AdjustError, UpdateError};
 use cri_domain::records::{Exit, PodState};
 use cri_domain::store::Store as _;
 use nri_api::plugin::PluginError;
-use nri_proto::{Container, ContainerState, Cpu, CreateReply, EnvVar, Event, Eviction, Resources, Update, UpdateReply};
+use nri_proto::{
+    Container, ContainerState, Cpu, CreateReply, EnvVar, Event, Eviction, Pod, Resources, Update, UpdateReply,
+};
 use serde_json::json;
 
 use crate::server::{FakePlugin, Server, container, pod};
@@ -124,13 +126,13 @@ async fn an_exit_before_the_start_is_told_after_it() {
     let server = Server::new();
     server.store.put_pod(pod("p"));
     server.store.put_container(container("c", json!({})));
-    server.hooks.container_exited("c", &Exit { code: 3, ..Exit::default() });
+    assert!(server.hooks.container_exited("c", &Exit { code: 3, ..Exit::default() }));
     assert_eq!(server.hooks.container("c").state, ContainerState::Stopped);
     server.nri.start().await.unwrap();
     server.nri.settled().await;
     assert_eq!(server.hooks.handle().container_state("c"), Some(nri_api::State::Stopped));
-    // Of what nobody knows there is nothing to tell.
-    server.hooks.container_exited("nobody", &Exit::default());
+    // Of what nobody knows there is nothing to tell, and the caller is told so.
+    assert!(!server.hooks.container_exited("nobody", &Exit::default()));
     assert_eq!(server.hooks.handle().container_state("nobody"), None);
     server.nri.stop().await;
 }
@@ -319,23 +321,35 @@ async fn new_limits_of_a_pod_are_shown_when_it_has_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn plugins_are_not_asked_about_what_the_store_does_not_have() {
+    let server = Server::running().await;
+    let plugin = server.admit("10-a", FakePlugin::default()).await;
+    let Err(error) = server.hooks.start_container("nobody").await else { panic!("it starts") };
+    assert_eq!(error.to_string(), "container nobody is not known");
+    let Err(error) = server.hooks.update_pod("nobody", None, Some(shares(9))).await else { panic!("it is updated") };
+    assert_eq!(error.to_string(), "pod nobody is not known");
+    assert_eq!(plugin.heard(), Vec::<String>::new());
+    assert_eq!(server.hooks.handle().container_state("nobody"), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_nri_everything_is_done_and_nobody_is_asked() {
-    use std::sync::Arc;
-
-    use cri_domain::{CriDomain, Hooks};
-    use nri_api::{Config, Nri};
-
-    let server = Server::new();
-    let nri = Nri::new(Config { disable: true, ..Config::default() });
-    let (store, runtime) = (Arc::clone(&server.store) as Arc<_>, Arc::clone(&server.runtime) as Arc<_>);
-    let domain = CriDomain::new(store, runtime, Host::default(), cri_domain::words::Settings::default());
-    let hooks = Hooks::register(&nri, "k8s.io", Arc::new(domain)).unwrap();
+    let server = Server::disabled();
+    let hooks = &server.hooks;
     server.store.put_pod(pod("p"));
     let mut record = container("c", json!({"process": {}}));
+    let spec = record.spec.clone().unwrap();
     let adjusted = hooks.create_container(&mut record).await.unwrap();
+    assert!(Arc::ptr_eq(&spec, record.spec.as_ref().unwrap()), "the spec is copied for nobody");
     server.store.put_container(record);
     adjusted.creation.created(hooks.container("c")).await.unwrap();
     assert_eq!(server.spec("c"), json!({"process": {}}));
     hooks.update_container("c", shares(9)).await.unwrap();
     assert_eq!(server.spec("c")["linux"]["resources"]["cpu"]["shares"], 9);
+    hooks.container_exited("c", &Exit { code: 3, ..Exit::default() });
+    assert_eq!(server.store.container("c").unwrap().status.exit_code, 3);
+    // What nobody sees is not made.
+    assert_eq!((hooks.container("c"), hooks.pod("p")), (Container::default(), Pod::default()));
+    assert_eq!(hooks.domain().container("c").unwrap().exit_code, 3);
+    assert!(hooks.start_container("nobody").await.is_err());
 }
