@@ -99,7 +99,7 @@ pub fn adjust_json(spec: &str, adjustment: &Adjustment, host: &Host) -> Result<(
 /// the spec as a whole, or not at all.
 ///
 /// A limit of memory leaves that of swap, but swap cannot be limited to less than memory: then it is raised with it. Where none
-/// is in the spec, both are limited together, as for a container that is created.
+/// is in the spec, or both are the same because nothing is to be swapped, they are limited together, as for a container that is created.
 ///
 /// ```
 /// use cri_domain::generator::{Host, update};
