@@ -87,10 +87,12 @@ impl CriDomain {
         self.check(id, &changes)?;
         let mut spec = before.clone();
         let updated = generator::update(&mut spec, &changes, &self.host);
-        let Adjusted { ignored } = updated.map_err(|source| LimitError::Spec { container: id.to_owned(), source })?;
+        let Adjusted { ignored, overridden } =
+            updated.map_err(|source| LimitError::Spec { container: id.to_owned(), source })?;
         if !ignored.is_empty() {
             return Err(LimitError::Unsupported { container: id.to_owned(), fields: Fields(ignored) });
         }
+        tell_overridden(id, &overridden);
         self.set(id, &before, &spec).await?;
         self.store.change_container(id, &mut |record| remember(record, &spec, resources));
         Ok(())
@@ -135,6 +137,13 @@ impl CriDomain {
     async fn stop(&self, id: &str, grace: Duration) -> Result<(), RuntimeError> {
         let is_there = self.store.container(id).is_some_and(|record| is_there(&record));
         if is_there { self.runtime.stop(id, grace).await } else { Err(RuntimeError::Gone) }
+    }
+}
+
+/// Says which limits do not count, because a file says something else.
+pub(crate) fn tell_overridden(id: &str, fields: &[Field]) {
+    if !fields.is_empty() {
+        warn!(container = id, fields = %Fields(fields.to_vec()), "limits are also asked for as files of cgroups, which count");
     }
 }
 

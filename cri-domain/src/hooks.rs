@@ -17,9 +17,10 @@ use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
 pub use self::error::{AdjustError, AskError, UpdateError};
-use crate::domain::{CriDomain, Fields};
+use crate::domain::{CriDomain, Fields, tell_overridden};
 use crate::generator::host::below;
 use crate::generator::{self, Host, SpecError};
+use crate::limits;
 use crate::records::{ContainerRecord, Exit, PodRecord, PodRef, PodState};
 use crate::turns::Turns;
 use crate::words::{self, Settings};
@@ -145,9 +146,10 @@ impl Hooks {
             return Err(UpdateError::Unknown { id: id.to_owned() });
         };
         let (pod, container) = (self.pod(&record.pod_id), self.shown(|| self.domain.words(&record)));
-        let update = self.handle.update_container(pod, container, Some(resources)).await?;
-        if let Some(resources) = update.resources() {
-            self.domain.limit(id, resources).await?;
+        let update = self.handle.update_container(pod, container, Some(resources.clone())).await?;
+        if let Some(mut merged) = update.resources().cloned() {
+            limits::let_fields_count(&resources, &mut merged);
+            self.domain.limit(id, &merged).await?;
         }
         if let Err(error) = update.updated(self.container(id)).await {
             warn!(container = id, error = &error as &dyn std::error::Error, "a plugin failed to hear of an update");
@@ -228,8 +230,10 @@ impl Hooks {
 pub struct Adjusted {
     /// Say [`created`](Creation::created) once the store has the container, or drop it if it failed.
     pub creation: Creation,
-    /// What plugins asked for and nobody here can do.
+    /// What plugins asked for and nobody here can do. It is in the log, too.
     pub ignored: Vec<Field>,
+    /// Limits that plugins asked for as fields and as files, of which the file counts. They are in the log, too.
+    pub overridden: Vec<Field>,
 }
 
 /// Asks plugins about a container that is being created, and applies what they want to its spec.
@@ -255,20 +259,21 @@ pub async fn adjust(
     };
     if !handle.is_enabled() {
         let creation = handle.create_container(Pod::default(), Container::default()).await?;
-        return Ok(Adjusted { creation, ignored: vec![] });
+        return Ok(Adjusted { creation, ignored: vec![], overridden: vec![] });
     }
     let mut spec = spec.clone();
     // All that is asked of plugins is in this future: in the caller's own it would be large.
     let asked = handle.create_container(words::pod(pod), words::container(container, settings));
     let creation = Box::pin(asked).await?;
     match apply(&mut spec, &creation, record, host, settings) {
-        Ok(generator::Adjusted { ignored }) => {
+        Ok(generator::Adjusted { ignored, overridden }) => {
             if !ignored.is_empty() {
                 warn!(container = container.id, fields = %Fields(ignored.clone()), "plugins want what cannot be done here");
             }
+            tell_overridden(&container.id, &overridden);
             remember(container, creation.adjustment(), &ignored);
             container.spec = Some(Arc::new(spec));
-            Ok(Adjusted { creation, ignored })
+            Ok(Adjusted { creation, ignored, overridden })
         }
         Err(source) => {
             let owners = creation.owners().containers.get(&container.id);

@@ -240,6 +240,25 @@ async fn the_kubelets_update_is_what_plugins_make_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_file_of_the_kubelet_does_not_hide_the_field_that_a_plugin_changed() {
+    let server = Server::running().await;
+    let lowers = |_: &_| {
+        let mut resources = Resources::default();
+        resources.memory_mut().limit = Some(50);
+        UpdateReply { updates: vec![Update::new("c", resources)], ..UpdateReply::default() }
+    };
+    server.admit("10-a", FakePlugin { update: Some(Box::new(lowers)), ..FakePlugin::default() }).await;
+    let mut asked = Resources::default();
+    asked.memory_mut().limit = Some(100);
+    for (file, value) in [("memory.max", "100"), ("memory.swap.max", "0")] {
+        asked.unified.insert(file.to_owned(), value.to_owned());
+    }
+    server.hooks.update_container("c", asked).await.unwrap();
+    let set = server.runtime.last();
+    assert_eq!((&set["memory"]["limit"], &set["unified"]), (&json!(50), &json!({"memory.swap.max": "0"})));
+}
+
+#[tokio::test(start_paused = true)]
 async fn two_updates_of_the_kubelet_are_made_in_the_order_in_which_plugins_see_them() {
     let server = Server::new();
     server.store.put_pod(pod("p"));
