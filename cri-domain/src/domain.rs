@@ -1,8 +1,11 @@
 //! The server's pods and containers as a domain of NRI.
 
+mod again;
+
+use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,6 +14,7 @@ use nri_proto::{Container, ContainerState, Eviction, Field, Pod, Resources, Upda
 use serde_json::{Value, json};
 use tracing::warn;
 
+use self::again::{Again, again};
 use crate::generator::{self, Adjusted, Host, SpecError};
 use crate::limits;
 use crate::records::{ContainerRecord, PodRef, PodState};
@@ -23,19 +27,21 @@ use crate::words::{self, Settings};
 ///
 /// Updates of one container are made one after the other, those of plugins and of the kubelet alike, each from what the one before
 /// left. New limits are applied to the container's spec as a whole or not at all; then the runtime is told all of them, and only if
-/// it could set them the store has them.
+/// it could set them the store has them. Otherwise those are set again that there were, and those are lifted that there were none of.
 pub struct CriDomain {
     store: Arc<dyn Store>,
     runtime: Arc<dyn Runtime>,
     host: Host,
     settings: Settings,
     turns: Turns,
+    /// What the runtime was told last of containers whose update is under way, or was given up half-way.
+    unsettled: Mutex<HashMap<String, Value>>,
 }
 
 impl CriDomain {
     /// Makes a domain. The host is what the generator asks about this machine.
     pub fn new(store: Arc<dyn Store>, runtime: Arc<dyn Runtime>, host: Host, settings: Settings) -> Self {
-        Self { store, runtime, host, settings, turns: Turns::default() }
+        Self { store, runtime, host, settings, turns: Turns::default(), unsettled: Mutex::default() }
     }
 
     /// Returns what the generator asks.
@@ -122,15 +128,44 @@ impl CriDomain {
 
     /// Sets the limits of a spec. If some cannot be set, those are set again that there were.
     async fn set(&self, id: &str, before: &Value, after: &Value) -> Result<(), LimitError> {
-        let source = match self.runtime.update(id, &limits_of(after)).await {
+        let given_up = self.unsettled().get(id).cloned().unwrap_or_default();
+        let told = self.lifting(id, after, &given_up);
+        let source = match self.tell(id, &told).await {
             Ok(()) => return Ok(()),
             Err(RuntimeError::Gone) => return Err(LimitError::Gone),
             Err(RuntimeError::Failed(source)) => source,
         };
-        if let Err(error) = self.runtime.update(id, &limits_of(before)).await {
+        if let Err(error) = self.tell(id, &self.lifting(id, before, &told.resources)).await {
             warn!(container = id, error = &error as &dyn Error, "could not set the limits again that there were");
         }
         Err(LimitError::Runtime { container: id.to_owned(), source })
+    }
+
+    /// Returns the limits of a spec, which also lift what was tried before.
+    fn lifting(&self, id: &str, spec: &Value, tried: &Value) -> Limits {
+        let Limits { resources, rdt } = limits_of(spec);
+        let Again { resources, left } = again(&resources, tried, self.host.cgroup_v2);
+        if !left.is_empty() {
+            warn!(container = id, limits = left.join(", "), "these were not set before, and cannot be lifted");
+        }
+        Limits { resources, rdt }
+    }
+
+    /// Tells the runtime. If nobody waits for its answer any more, it is noted what it was told: who can say what came of it?
+    async fn tell(&self, id: &str, limits: &Limits) -> Result<(), RuntimeError> {
+        {
+            let mut unsettled = self.unsettled();
+            // What has gone meanwhile needs no notes.
+            unsettled.retain(|id, _| self.store.container(id).is_some_and(|record| is_there(&record)));
+            unsettled.insert(id.to_owned(), limits.resources.clone());
+        }
+        let told = self.runtime.update(id, limits).await;
+        self.unsettled().remove(id);
+        told
+    }
+
+    fn unsettled(&self) -> MutexGuard<'_, HashMap<String, Value>> {
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stops a container: it may end by itself for so long.

@@ -80,6 +80,8 @@ impl Runc {
     fn command(&self) -> Command {
         let mut command = Command::new("runc");
         command.arg("--root").arg(self.directory.join("state"));
+        // Nobody waits for what it does any more, and what comes after must not meet it half-way.
+        command.kill_on_drop(true);
         command
     }
 

@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 pub use self::annotations::refuse_settings_of_runtimes;
 pub use self::blockio::{BlockIoClasses, BlockIoError};
 pub use self::cdi::{CdiDevices, CdiError};
-pub use self::cgroup::{NotBelow, below};
+pub use self::cgroup::{NotBelow, below, is_cgroup_v2};
 pub use self::hugetlb::has_hugetlb;
 pub use self::propagation::{Propagation, mount_propagation};
 pub use self::rdt::{clos, existing_clos};
@@ -53,6 +53,8 @@ pub struct Host {
     pub rdt: Function<dyn Fn(&str) -> Result<LinuxIntelRdt, HostError> + Send + Sync>,
     /// Whether huge pages can be limited. Where they cannot, limits are taken out of a spec whose resources change.
     pub hugetlb: bool,
+    /// Whether cgroups are of version 2. Some limits are lifted by another word there.
+    pub cgroup_v2: bool,
     /// Looks at the resources that an adjustment leads to (`linux.resources` of the spec), and may change or refuse them.
     pub resources: Function<dyn Fn(&mut Map<String, Value>) -> Result<(), HostError> + Send + Sync>,
     /// Decides whether the container may be in this cgroup.
@@ -82,6 +84,7 @@ impl Host {
             propagation: Some(Box::new(|path| Ok(mount_propagation(path)?))),
             rdt: Some(Box::new(|class| Ok(clos(class)))),
             hugetlb: has_hugetlb(),
+            cgroup_v2: is_cgroup_v2(),
             ..Self::default()
         }
     }
@@ -95,6 +98,7 @@ impl Default for Host {
             blockio: None,
             rdt: None,
             hugetlb: true,
+            cgroup_v2: false,
             resources: None,
             cgroup: None,
             annotations: None,
@@ -106,12 +110,13 @@ impl Default for Host {
 
 impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { propagation, blockio, rdt, hugetlb, resources, cgroup, annotations, sysctl, cdi } = self;
+        let Self { propagation, blockio, rdt, hugetlb, cgroup_v2, resources, cgroup, annotations, sysctl, cdi } = self;
         f.debug_struct("Host")
             .field("propagation", &propagation.is_some())
             .field("blockio", &blockio.is_some())
             .field("rdt", &rdt.is_some())
             .field("hugetlb", hugetlb)
+            .field("cgroup_v2", cgroup_v2)
             .field("resources", &resources.is_some())
             .field("cgroup", &cgroup.is_some())
             .field("annotations", &annotations.is_some())

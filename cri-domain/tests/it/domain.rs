@@ -167,6 +167,32 @@ async fn d15_an_update_that_fails_half_way_is_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn d15_a_limit_that_there_was_none_of_is_lifted_again() {
+    let server = Server::new();
+    server.store.put_container(container("c", json!({})));
+    *server.runtime.failures.lock().unwrap() = 1;
+    let mut asked = shares(7);
+    asked.limit_pids(9);
+    server.hooks.domain().update(Update::new("c", asked)).await.unwrap_err();
+    assert_eq!(server.runtime.last(), json!({"cpu": {"shares": 1024}, "pids": {"limit": -1}}));
+    assert_eq!(server.spec("c"), json!({}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_update_set_that_was_given_up_is_lifted_by_the_next() {
+    let server = Server::new();
+    server.store.put_container(container("c", json!({})));
+    let domain = server.hooks.domain();
+    let given_up = tokio::time::timeout(Duration::from_millis(1), domain.update(Update::new("c", shares(7)))).await;
+    assert!(given_up.is_err());
+    domain.update(Update::new("c", memory(100))).await.unwrap();
+    let told = server.runtime.last();
+    assert_eq!(told, json!({"memory": {"limit": 100, "swap": 100}, "cpu": {"shares": 1024}}));
+    domain.update(Update::new("c", memory(200))).await.unwrap();
+    assert_eq!(server.runtime.last(), json!({"memory": {"limit": 200, "swap": 200}}), "once is enough");
+}
+
+#[tokio::test(start_paused = true)]
 async fn updates_of_one_container_are_made_one_after_the_other() {
     let server = Server::new();
     server.store.put_container(container("c", json!({})));

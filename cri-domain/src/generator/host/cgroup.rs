@@ -1,3 +1,5 @@
+use std::path::Path;
+
 /// Says whether the cgroup of a container lies below that of its pod: give it to [`Host::cgroup`](super::Host::cgroup).
 ///
 /// Both may be paths, or the container's may be systemd's `slice:prefix:name`, whose slice is then the pod's, or one below.
@@ -43,6 +45,11 @@ fn is_slice_below(parent: &str, slice: &str) -> bool {
     let Some(parent) = parts(parent).last().and_then(|name| name.strip_suffix(".slice")) else { return false };
     let Some(slice) = slice.strip_suffix(".slice") else { return false };
     slice == parent || slice.strip_prefix(parent).is_some_and(|rest| rest.starts_with('-'))
+}
+
+/// Says whether this machine has cgroups of version 2, and no others.
+pub fn is_cgroup_v2() -> bool {
+    Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
 }
 
 #[cfg(test)]
