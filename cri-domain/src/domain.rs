@@ -88,7 +88,7 @@ impl CriDomain {
     pub async fn limit(&self, id: &str, resources: &Resources) -> Result<(), LimitError> {
         let _turn = self.turns.take(id).await;
         let record = self.store.container(id).filter(|record| is_there(record)).ok_or(LimitError::Gone)?;
-        let before = self.limited(&record);
+        let before = self.limited(&record)?;
         let changes = changed(&before, resources);
         self.check(id, &changes)?;
         let mut spec = before.clone();
@@ -105,15 +105,16 @@ impl CriDomain {
     }
 
     /// The container's spec; of one whose spec was not kept, what it would say of limits.
-    fn limited(&self, record: &ContainerRecord) -> Value {
-        let mut spec = json!({});
-        match (record.spec.as_deref(), &record.config.resources) {
-            (Some(spec), _) => return spec.clone(),
-            // What cannot be said there was never set.
-            (None, Some(resources)) => _ = generator::update(&mut spec, resources, &self.host),
-            (None, None) => {}
+    fn limited(&self, record: &ContainerRecord) -> Result<Value, LimitError> {
+        if let Some(spec) = record.spec.as_deref() {
+            return Ok(spec.clone());
         }
-        spec
+        let mut spec = json!({});
+        if let Some(resources) = &record.config.resources {
+            generator::update(&mut spec, resources, &self.host)
+                .map_err(|source| LimitError::Known { container: record.id.clone(), source })?;
+        }
+        Ok(spec)
     }
 
     /// What cannot be done is refused before anything is.
@@ -214,9 +215,10 @@ impl Domain for CriDomain {
         let Some(resources) = update.resources() else { return Ok(()) };
         self.limit(&update.container_id, resources).await.map_err(|error| match error {
             LimitError::Gone => DomainError::Gone,
-            LimitError::Unsupported { .. } | LimitError::Spec { .. } | LimitError::Runtime { .. } => {
-                DomainError::failed(error)
-            }
+            LimitError::Unsupported { .. }
+            | LimitError::Known { .. }
+            | LimitError::Spec { .. }
+            | LimitError::Runtime { .. } => DomainError::failed(error),
         })
     }
 
@@ -271,6 +273,14 @@ pub enum LimitError {
         container: String,
         /// Those limits.
         fields: Fields,
+    },
+    /// Its spec was not kept, and the limits that it was asked for with cannot be meant: nobody knows which ones it has.
+    #[error("cannot update container {container}, whose limits are not known")]
+    Known {
+        /// The container.
+        container: String,
+        /// What is wrong with those that were asked for.
+        source: SpecError,
     },
     /// They cannot be meant, or the operator does not allow them.
     #[error("cannot update container {container}")]

@@ -294,9 +294,8 @@ fn apply(
 ) -> Result<generator::Adjusted, SpecError> {
     let adjustment = creation.adjustment();
     let cgroup = adjustment.linux.as_ref().map(|linux| linux.cgroups_path.as_str()).unwrap_or_default();
-    let parent = pod.config.cgroup_parent.as_str();
-    if !(settings.any_cgroup || cgroup.is_empty() || parent.is_empty()) {
-        below(parent, cgroup).map_err(|source| SpecError::Host {
+    if !(settings.any_cgroup || cgroup.is_empty()) {
+        below(&pod.config.cgroup_parent, cgroup).map_err(|source| SpecError::Host {
             field: Field::CgroupsPath,
             key: String::new(),
             source: source.into(),

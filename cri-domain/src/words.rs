@@ -32,7 +32,8 @@ pub use self::spec::{hooks, resources};
 pub struct Settings {
     /// What a container gets that asks for no seccomp profile (containerd's `unset_seccomp_profile`); none if it gets none.
     pub unset_seccomp_profile: Option<nri_proto::SecurityProfile>,
-    /// Whether a plugin may put a container into a cgroup that is not below its pod's.
+    /// Whether a plugin may put a container into a cgroup that is not below its pod's. Otherwise it may not put one of a pod whose
+    /// [`cgroup_parent`](crate::records::PodConfig::cgroup_parent) is empty anywhere.
     pub any_cgroup: bool,
 }
 

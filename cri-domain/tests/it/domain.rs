@@ -112,6 +112,19 @@ async fn a_container_whose_spec_was_not_kept_gets_new_limits_too() {
 }
 
 #[tokio::test]
+async fn a_container_whose_limits_nobody_knows_gets_no_others() {
+    let server = Server::new();
+    let mut record = container("c", json!({}));
+    record.spec = None;
+    record.config.resources = Some(shares(1));
+    server.store.put_container(record);
+    let error = server.hooks.domain().update(Update::new("c", memory(100))).await.unwrap_err();
+    let expected = "cannot update container c, whose limits are not known: cannot adjust CPUShares: it is not between 2 and 262144";
+    assert!(chain(&error).ends_with(expected), "{}", chain(&error));
+    assert_eq!(server.runtime.n_updates(), 0);
+}
+
+#[tokio::test]
 async fn what_the_runtime_cannot_change_is_refused_by_name_and_nothing_is_done() {
     let server = Server::new();
     server.store.put_container(container("c", json!({})));

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use cri_domain::generator::Host;
 use cri_domain::hooks::{AdjustError, UpdateError};
 use cri_domain::records::{Exit, PodState};
 use cri_domain::store::Store as _;
+use cri_domain::words::Settings;
 use nri_api::plugin::PluginError;
 use nri_proto::{
     Container, ContainerState, Cpu, CreateReply, EnvVar, Event, Eviction, Pod, Resources, Update, UpdateReply,
@@ -214,6 +216,21 @@ async fn d10_a_plugin_cannot_put_a_container_into_another_pods_cgroup() {
     };
     let AdjustError::Spec { plugins, source } = error else { panic!("{error:?}") };
     assert_eq!((&*plugins, &*source.to_string()), ("10-a", "could not adjust CgroupsPath"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn d10_a_plugin_cannot_choose_the_cgroup_where_the_pods_is_not_known() {
+    for any_cgroup in [false, true] {
+        let server = Server::with(Host::default(), Settings { any_cgroup, ..Settings::default() });
+        let mut nowhere = pod("p");
+        nowhere.config.cgroup_parent.clear();
+        server.store.put_pod(nowhere);
+        server.nri.start().await.unwrap();
+        let elsewhere = FakePlugin::adjusting(|it| it.linux_mut().cgroups_path = "/kubepods/other/c".to_owned());
+        server.admit("10-a", elsewhere).await;
+        let created = server.hooks.create_container(&mut container("new", json!({}))).await;
+        assert_eq!(created.is_ok(), any_cgroup);
+    }
 }
 
 #[tokio::test(start_paused = true)]
