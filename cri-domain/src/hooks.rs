@@ -200,9 +200,7 @@ impl Hooks {
             warn!(container = id, code = exit.code, "a container has ended that is not known: nobody is told");
             return false;
         };
-        if self.handle.is_enabled() {
-            self.handle.container_exited(self.domain.pod(&record.pod_id), self.domain.words(&record));
-        }
+        exited(&self.handle, &self.domain.pod_ref(&record.pod_id), &record, self.domain.settings());
         true
     }
 
@@ -285,6 +283,25 @@ pub async fn adjust(
     }
 }
 
+/// Tells plugins that a container has ended by itself, as its record says; nobody waits for them, and nothing fails.
+///
+/// ```
+/// use cri_domain::hooks::exited;
+/// use cri_domain::records::{ContainerRecord, PodRef};
+/// use cri_domain::words::Settings;
+/// use nri_api::Handle;
+///
+/// /// What a server runs when the process of a container is collected.
+/// fn on_exit(handle: Handle, pod: PodRef, container: ContainerRecord) -> impl FnOnce() {
+///     move || exited(&handle, &pod, &container, &Settings::default())
+/// }
+/// ```
+pub fn exited(handle: &Handle, pod: &PodRef, container: &ContainerRecord, settings: &Settings) {
+    if handle.is_enabled() {
+        handle.container_exited(words::pod(pod), words::container(container, settings));
+    }
+}
+
 fn apply(
     spec: &mut Value,
     creation: &Creation,
@@ -304,8 +321,11 @@ fn apply(
     generator::adjust(spec, adjustment, host)
 }
 
-/// What the spec cannot say: of classes it has only what they come to, and of annotations not those that it never had.
+/// What the spec cannot say: of classes and CDI devices it has only what they come to, and of annotations not those that it never had.
 fn remember(container: &mut ContainerRecord, adjustment: &Adjustment, ignored: &[Field]) {
+    if !ignored.contains(&Field::CdiDevices) {
+        container.config.cdi_devices.extend(adjustment.cdi_devices.iter().map(|device| device.name.clone()));
+    }
     let removed = adjustment.annotations.iter().filter(|(_, change)| matches!(change, Change::Remove));
     container.removed_annotations.extend(removed.map(|(key, _)| key.to_owned()));
     let Some(resources) = adjustment.linux.as_ref().and_then(|linux| linux.resources.as_ref()) else { return };

@@ -10,7 +10,7 @@
 //! | args, env, mounts, resources, OOM score | spec; without a spec, config |
 //! | hooks, rlimits, user, devices, namespaces, cgroup, sysctls, network devices, scheduler, I/O priority, RDT, seccomp policy | spec |
 //! | classes of block I/O and RDT, image | config |
-//! | CDI devices | config, and annotations of config |
+//! | CDI devices | config with those that plugins gave it, and annotations of config |
 //! | seccomp profile | config, else the deprecated path, else what the server does for containers without; none for privileged ones |
 //! | state, process, times, exit code, reason, message, addresses | status |
 

@@ -11,7 +11,8 @@ use cri_domain::store::Store as _;
 use cri_domain::words::Settings;
 use nri_api::plugin::PluginError;
 use nri_proto::{
-    Container, ContainerState, Cpu, CreateReply, EnvVar, Event, Eviction, Pod, Resources, Update, UpdateReply,
+    CdiDevice, Container, ContainerState, Cpu, CreateReply, EnvVar, Event, Eviction, Pod, Resources, Update,
+    UpdateReply,
 };
 use serde_json::json;
 
@@ -163,6 +164,29 @@ async fn what_a_plugin_removed_or_classed_stays_so_for_others() {
     without.spec = None;
     let Err(error) = server.hooks.create_container(&mut without).await else { panic!("it is created") };
     assert_eq!(error.to_string(), "cannot create container without without a spec");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_that_a_plugin_gave_to_a_container_is_shown_if_it_got_it() {
+    let inject = |spec: &mut serde_json::Value, _: &[&str]| {
+        spec["process"]["env"] = json!(["GPU=0"]);
+        Ok(())
+    };
+    for (host, expected) in
+        [(Host { cdi: Some(Box::new(inject)), ..Host::default() }, &["vendor.com/gpu=0"][..]), (Host::default(), &[])]
+    {
+        let server = Server::with(host, Settings::default());
+        server.store.put_pod(pod("p"));
+        server.nri.start().await.unwrap();
+        let gives = FakePlugin::adjusting(|it| it.cdi_devices.push(CdiDevice::new("vendor.com/gpu=0")));
+        server.admit("10-a", gives).await;
+        let mut record = container("new", json!({}));
+        let adjusted = server.hooks.create_container(&mut record).await.unwrap();
+        server.store.put_container(record);
+        adjusted.creation.created(server.hooks.container("new")).await.unwrap();
+        let shown = server.hooks.container("new").cdi_devices;
+        assert_eq!(shown.iter().map(|device| &*device.name).collect::<Vec<_>>(), expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]
