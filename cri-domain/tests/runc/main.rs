@@ -13,6 +13,7 @@ mod mini_output;
 #[path = "../../examples/mini-runtime/runc.rs"]
 mod mini_runc;
 mod mounting;
+mod newer;
 mod output;
 mod process;
 mod running;
