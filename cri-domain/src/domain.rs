@@ -1,10 +1,11 @@
 //! The server's pods and containers as a domain of NRI.
 
-mod turns;
+mod again;
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,31 +14,34 @@ use nri_proto::{Container, ContainerState, Eviction, Field, Pod, Resources, Upda
 use serde_json::{Value, json};
 use tracing::warn;
 
-use self::turns::Turns;
+use self::again::{Again, again};
 use crate::generator::{self, Adjusted, Host, SpecError};
 use crate::limits;
 use crate::records::{ContainerRecord, PodRef, PodState};
 use crate::runtime::{Limits, Runtime, RuntimeError};
 use crate::store::Store;
+use crate::turns::Turns;
 use crate::words::{self, Settings};
 
 /// The pods and containers of a CRI server, over two seams: what remembers them and what runs them.
 ///
 /// Updates of one container are made one after the other, those of plugins and of the kubelet alike, each from what the one before
 /// left. New limits are applied to the container's spec as a whole or not at all; then the runtime is told all of them, and only if
-/// it could set them the store has them.
+/// it could set them the store has them. Otherwise those are set again that there were, and those are lifted that there were none of.
 pub struct CriDomain {
     store: Arc<dyn Store>,
     runtime: Arc<dyn Runtime>,
     host: Host,
     settings: Settings,
     turns: Turns,
+    /// What the runtime was told last of containers whose update is under way, or was given up half-way.
+    unsettled: Mutex<HashMap<String, Value>>,
 }
 
 impl CriDomain {
     /// Makes a domain. The host is what the generator asks about this machine.
     pub fn new(store: Arc<dyn Store>, runtime: Arc<dyn Runtime>, host: Host, settings: Settings) -> Self {
-        Self { store, runtime, host, settings, turns: Turns::default() }
+        Self { store, runtime, host, settings, turns: Turns::default(), unsettled: Mutex::default() }
     }
 
     /// Returns what the generator asks.
@@ -69,7 +73,11 @@ impl CriDomain {
 
     /// Returns a container as plugins see it, if it is known.
     pub fn container(&self, id: &str) -> Option<Container> {
-        self.store.container(id).map(|record| words::container(&record, &self.settings))
+        self.store.container(id).map(|record| self.words(&record))
+    }
+
+    pub(crate) fn words(&self, record: &ContainerRecord) -> Container {
+        words::container(record, &self.settings)
     }
 
     /// Gives a container new limits, and remembers them. Nobody is asked: this is what follows when plugins were.
@@ -80,30 +88,33 @@ impl CriDomain {
     pub async fn limit(&self, id: &str, resources: &Resources) -> Result<(), LimitError> {
         let _turn = self.turns.take(id).await;
         let record = self.store.container(id).filter(|record| is_there(record)).ok_or(LimitError::Gone)?;
-        let before = self.limited(&record);
+        let before = self.limited(&record)?;
         let changes = changed(&before, resources);
         self.check(id, &changes)?;
         let mut spec = before.clone();
         let updated = generator::update(&mut spec, &changes, &self.host);
-        let Adjusted { ignored } = updated.map_err(|source| LimitError::Spec { container: id.to_owned(), source })?;
+        let Adjusted { ignored, overridden } =
+            updated.map_err(|source| LimitError::Spec { container: id.to_owned(), source })?;
         if !ignored.is_empty() {
             return Err(LimitError::Unsupported { container: id.to_owned(), fields: Fields(ignored) });
         }
+        tell_overridden(id, &overridden);
         self.set(id, &before, &spec).await?;
         self.store.change_container(id, &mut |record| remember(record, &spec, resources));
         Ok(())
     }
 
     /// The container's spec; of one whose spec was not kept, what it would say of limits.
-    fn limited(&self, record: &ContainerRecord) -> Value {
-        let mut spec = json!({});
-        match (record.spec.as_deref(), &record.config.resources) {
-            (Some(spec), _) => return spec.clone(),
-            // What cannot be said there was never set.
-            (None, Some(resources)) => _ = generator::update(&mut spec, resources, &self.host),
-            (None, None) => {}
+    fn limited(&self, record: &ContainerRecord) -> Result<Value, LimitError> {
+        if let Some(spec) = record.spec.as_deref() {
+            return Ok(spec.clone());
         }
-        spec
+        let mut spec = json!({});
+        if let Some(resources) = &record.config.resources {
+            generator::update(&mut spec, resources, &self.host)
+                .map_err(|source| LimitError::Known { container: record.id.clone(), source })?;
+        }
+        Ok(spec)
     }
 
     /// What cannot be done is refused before anything is.
@@ -118,21 +129,57 @@ impl CriDomain {
 
     /// Sets the limits of a spec. If some cannot be set, those are set again that there were.
     async fn set(&self, id: &str, before: &Value, after: &Value) -> Result<(), LimitError> {
-        let source = match self.runtime.update(id, &limits_of(after)).await {
+        let given_up = self.unsettled().get(id).cloned().unwrap_or_default();
+        let told = self.lifting(id, after, &given_up);
+        let source = match self.tell(id, &told).await {
             Ok(()) => return Ok(()),
             Err(RuntimeError::Gone) => return Err(LimitError::Gone),
             Err(RuntimeError::Failed(source)) => source,
         };
-        if let Err(error) = self.runtime.update(id, &limits_of(before)).await {
+        if let Err(error) = self.tell(id, &self.lifting(id, before, &told.resources)).await {
             warn!(container = id, error = &error as &dyn Error, "could not set the limits again that there were");
         }
         Err(LimitError::Runtime { container: id.to_owned(), source })
+    }
+
+    /// Returns the limits of a spec, which also lift what was tried before.
+    fn lifting(&self, id: &str, spec: &Value, tried: &Value) -> Limits {
+        let Limits { resources, rdt } = limits_of(spec);
+        let Again { resources, left } = again(&resources, tried, self.host.cgroup_v2);
+        if !left.is_empty() {
+            warn!(container = id, limits = left.join(", "), "these were not set before, and cannot be lifted");
+        }
+        Limits { resources, rdt }
+    }
+
+    /// Tells the runtime. If nobody waits for its answer any more, it is noted what it was told: who can say what came of it?
+    async fn tell(&self, id: &str, limits: &Limits) -> Result<(), RuntimeError> {
+        {
+            let mut unsettled = self.unsettled();
+            // What has gone meanwhile needs no notes.
+            unsettled.retain(|id, _| self.store.container(id).is_some_and(|record| is_there(&record)));
+            unsettled.insert(id.to_owned(), limits.resources.clone());
+        }
+        let told = self.runtime.update(id, limits).await;
+        self.unsettled().remove(id);
+        told
+    }
+
+    fn unsettled(&self) -> MutexGuard<'_, HashMap<String, Value>> {
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stops a container: it may end by itself for so long.
     async fn stop(&self, id: &str, grace: Duration) -> Result<(), RuntimeError> {
         let is_there = self.store.container(id).is_some_and(|record| is_there(&record));
         if is_there { self.runtime.stop(id, grace).await } else { Err(RuntimeError::Gone) }
+    }
+}
+
+/// Says which limits do not count, because a file says something else.
+pub(crate) fn tell_overridden(id: &str, fields: &[Field]) {
+    if !fields.is_empty() {
+        warn!(container = id, fields = %Fields(fields.to_vec()), "limits are also asked for as files of cgroups, which count");
     }
 }
 
@@ -168,9 +215,10 @@ impl Domain for CriDomain {
         let Some(resources) = update.resources() else { return Ok(()) };
         self.limit(&update.container_id, resources).await.map_err(|error| match error {
             LimitError::Gone => DomainError::Gone,
-            LimitError::Unsupported { .. } | LimitError::Spec { .. } | LimitError::Runtime { .. } => {
-                DomainError::failed(error)
-            }
+            LimitError::Unsupported { .. }
+            | LimitError::Known { .. }
+            | LimitError::Spec { .. }
+            | LimitError::Runtime { .. } => DomainError::failed(error),
         })
     }
 
@@ -225,6 +273,14 @@ pub enum LimitError {
         container: String,
         /// Those limits.
         fields: Fields,
+    },
+    /// Its spec was not kept, and the limits that it was asked for with cannot be meant: nobody knows which ones it has.
+    #[error("cannot update container {container}, whose limits are not known")]
+    Known {
+        /// The container.
+        container: String,
+        /// What is wrong with those that were asked for.
+        source: SpecError,
     },
     /// They cannot be meant, or the operator does not allow them.
     #[error("cannot update container {container}")]

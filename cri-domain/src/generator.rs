@@ -61,6 +61,7 @@ mod sysctl;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod unified;
 
 use nri_proto::{Adjustment, Field, LinuxAdjustment, Resources};
 use serde_json::Value;
@@ -75,6 +76,9 @@ pub struct Adjusted {
     /// What was asked for and could not be done: classes without a resolver, CDI devices without an injector, limits of
     /// huge pages where there are none.
     pub ignored: Vec<Field>,
+    /// Limits that were asked for together with the file of cgroups of version 2 that they are written to. What is said of the file
+    /// counts: runtimes write it last.
+    pub overridden: Vec<Field>,
 }
 
 /// Applies an adjustment to a spec, or leaves the spec as it is.
@@ -99,7 +103,7 @@ pub fn adjust_json(spec: &str, adjustment: &Adjustment, host: &Host) -> Result<(
 /// the spec as a whole, or not at all.
 ///
 /// A limit of memory leaves that of swap, but swap cannot be limited to less than memory: then it is raised with it. Where none
-/// is in the spec, both are limited together, as for a container that is created.
+/// is in the spec, or both are the same because nothing is to be swapped, they are limited together, as for a container that is created.
 ///
 /// ```
 /// use cri_domain::generator::{Host, update};
@@ -116,6 +120,7 @@ pub fn update(spec: &mut Value, resources: &Resources, host: &Host) -> Result<Ad
     let mut draft = spec.clone();
     let mut adjusted = Adjusted::default();
     let document = document::root(&mut draft)?;
+    unified::give_way(document, resources, &mut adjusted)?;
     match memory::with_swap(document, resources)? {
         Some(resources) => resources::adjust(document, &resources, host, &mut adjusted)?,
         None => resources::adjust(document, resources, host, &mut adjusted)?,
@@ -187,6 +192,7 @@ fn adjust_linux(
         memory_policy::adjust(spec, policy)?;
     }
     if let Some(resources) = resources {
+        unified::give_way(spec, resources, adjusted)?;
         resources::adjust(spec, resources, host, adjusted)?;
     }
     if let Some(rdt) = rdt {

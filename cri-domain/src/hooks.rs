@@ -2,22 +2,27 @@
 //!
 //! What plugins are shown is made of what the store has, so that a call takes an id. What is begun and may fail is a guard of
 //! `nri-api`: say its last word when it is done, or drop it when it has failed, and the plugins that heard of it hear that, too.
+//!
+//! With NRI disabled a call is a look into the store: no words are made, and no spec is copied.
 
 mod error;
 
 use std::sync::Arc;
 
-use nri_api::{Creation, Error, Handle, Nri, PodRun, PodUpdate, RegisterError, Start};
-use nri_proto::{Adjustment, Change, Container, Field, Resources};
+use nri_api::{Creation, Error, Handle, Kind, Nri, PodRun, PodUpdate, RegisterError, Start};
+use nri_proto::{Adjustment, Change, Container, Field, Pod, Resources};
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
-pub use self::error::{AdjustError, UpdateError};
-use crate::domain::{CriDomain, Fields};
+pub use self::error::{AdjustError, AskError, UpdateError};
+use crate::domain::{CriDomain, Fields, tell_overridden};
 use crate::generator::host::below;
 use crate::generator::{self, Host, SpecError};
+use crate::limits;
 use crate::records::{ContainerRecord, Exit, PodRecord, PodRef, PodState};
+use crate::turns::Turns;
 use crate::words::{self, Settings};
 
 /// A CRI server's way to NRI. A clone is the same one.
@@ -25,6 +30,9 @@ use crate::words::{self, Settings};
 pub struct Hooks {
     handle: Handle,
     domain: Arc<CriDomain>,
+    /// Of the kubelet's updates.
+    turns: Arc<Turns>,
+    deadline: Option<Instant>,
 }
 
 impl Hooks {
@@ -35,13 +43,13 @@ impl Hooks {
     /// Something is registered under this name, or NRI was started.
     pub fn register(nri: &Nri, namespace: &str, domain: Arc<CriDomain>) -> Result<Self, RegisterError> {
         let handle = nri.register(namespace, Arc::clone(&domain) as Arc<_>)?;
-        Ok(Self { handle, domain })
+        Ok(Self { handle, domain, turns: Arc::default(), deadline: None })
     }
 
     /// The same, with a deadline of the caller's own for what is asked through it.
     #[must_use]
     pub fn until(&self, deadline: Instant) -> Self {
-        Self { handle: self.handle.until(deadline), domain: Arc::clone(&self.domain) }
+        Self { handle: self.handle.until(deadline), deadline: Some(deadline), ..self.clone() }
     }
 
     /// Returns the handle, for what is not here.
@@ -61,22 +69,27 @@ impl Hooks {
     ///
     /// A plugin does not let it.
     pub async fn run_pod(&self, pod: &PodRecord) -> Result<PodRun, Error> {
-        self.handle.run_pod(words::pod(&PodRef::Known(Arc::new(pod.clone())))).await
+        let pod = self.shown(|| words::pod(&PodRef::Known(Arc::new(pod.clone()))));
+        self.handle.run_pod(pod).await
     }
 
     /// Asks whether a pod may get new limits. Once the store has them, say [`updated`](PodUpdate::updated) with
-    /// [`CriDomain::pod`].
+    /// [`pod`](Self::pod).
     ///
     /// # Errors
     ///
-    /// A plugin does not let it.
+    /// The store does not have it, or a plugin does not let it.
     pub async fn update_pod(
         &self,
         id: &str,
         overhead: Option<Resources>,
         resources: Option<Resources>,
-    ) -> Result<PodUpdate, Error> {
-        self.handle.update_pod(self.domain.pod(id), overhead, resources).await
+    ) -> Result<PodUpdate, AskError> {
+        let pod = self.domain.pod_ref(id);
+        if let PodRef::Unknown { id } = &pod {
+            return Err(AskError::unknown(Kind::Pod, id));
+        }
+        Ok(self.handle.update_pod(self.shown(|| words::pod(&pod)), overhead, resources).await?)
     }
 
     /// A pod's containers have ended, and its sandbox is still there.
@@ -85,7 +98,7 @@ impl Hooks {
     ///
     /// A plugin failed. The pod is stopped all the same.
     pub async fn stop_pod(&self, id: &str) -> Result<(), Error> {
-        self.handle.stop_pod(self.domain.pod(id)).await
+        self.handle.stop_pod(self.pod(id)).await
     }
 
     /// A pod is removed. The store still has it.
@@ -94,7 +107,7 @@ impl Hooks {
     ///
     /// A plugin failed. The pod is removed all the same.
     pub async fn remove_pod(&self, id: &str) -> Result<(), Error> {
-        self.handle.remove_pod(self.domain.pod(id)).await
+        self.handle.remove_pod(self.pod(id)).await
     }
 
     /// Asks plugins about a container that is being created, and applies what they want to its spec. See [`adjust`].
@@ -112,29 +125,48 @@ impl Hooks {
     ///
     /// # Errors
     ///
-    /// A plugin does not let it.
-    pub async fn start_container(&self, id: &str) -> Result<Start, Error> {
-        let container = self.container(id);
-        self.handle.start_container(self.domain.pod(&container.pod_id), container).await
+    /// The store does not have it, or a plugin does not let it.
+    pub async fn start_container(&self, id: &str) -> Result<Start, AskError> {
+        let Some(record) = self.domain.store().container(id) else {
+            return Err(AskError::unknown(Kind::Container, id));
+        };
+        let (pod, container) = (self.pod(&record.pod_id), self.shown(|| self.domain.words(&record)));
+        Ok(self.handle.start_container(pod, container).await?)
     }
 
     /// Gives a container the limits that the kubelet asks for, with what plugins change in them: they are asked, the runtime and the
-    /// store get what comes of it, and then plugins are told.
+    /// store get what comes of it, and then plugins are told. Two updates of one container are made in the order in which plugins see them.
     ///
     /// # Errors
     ///
     /// A plugin does not let it, or the limits cannot be set. The container has those that it had.
     pub async fn update_container(&self, id: &str, resources: Resources) -> Result<(), UpdateError> {
-        let Some(container) = self.domain.container(id) else { return Err(UpdateError::Unknown { id: id.to_owned() }) };
-        let update =
-            self.handle.update_container(self.domain.pod(&container.pod_id), container, Some(resources)).await?;
-        if let Some(resources) = update.resources() {
-            self.domain.limit(id, resources).await?;
+        let _turn = self.turn(id).await?;
+        let Some(record) = self.domain.store().container(id) else {
+            return Err(UpdateError::Unknown { id: id.to_owned() });
+        };
+        let (pod, container) = (self.pod(&record.pod_id), self.shown(|| self.domain.words(&record)));
+        let update = self.handle.update_container(pod, container, Some(resources.clone())).await?;
+        if let Some(mut merged) = update.resources().cloned() {
+            limits::let_fields_count(&resources, &mut merged);
+            self.domain.limit(id, &merged).await?;
         }
         if let Err(error) = update.updated(self.container(id)).await {
             warn!(container = id, error = &error as &dyn std::error::Error, "a plugin failed to hear of an update");
         }
         Ok(())
+    }
+
+    /// Waits until no other update of the kubelet is under way for a container.
+    async fn turn(&self, id: &str) -> Result<OwnedMutexGuard<()>, UpdateError> {
+        let turn = self.turns.take(id);
+        match self.deadline {
+            None => Ok(turn.await),
+            Some(deadline) => {
+                let turn = timeout_at(deadline, turn).await;
+                turn.map_err(|_| UpdateError::BeingUpdated { id: id.to_owned() })
+            }
+        }
     }
 
     /// A container was stopped, and the store says so.
@@ -144,7 +176,7 @@ impl Hooks {
     /// A plugin failed. The container is stopped all the same.
     pub async fn stop_container(&self, id: &str) -> Result<(), Error> {
         let container = self.container(id);
-        self.handle.stop_container(self.domain.pod(&container.pod_id), container).await
+        self.handle.stop_container(self.pod(&container.pod_id), container).await
     }
 
     /// A container is removed. The store still has it.
@@ -154,21 +186,40 @@ impl Hooks {
     /// A plugin failed. The container is removed all the same.
     pub async fn remove_container(&self, id: &str) -> Result<(), Error> {
         let container = self.container(id);
-        self.handle.remove_container(self.domain.pod(&container.pod_id), container).await
+        self.handle.remove_container(self.pod(&container.pod_id), container).await
     }
 
     /// A container has ended by itself: the store is told so, and then plugins, without anyone waiting for them. To be called from
     /// whatever notices it, also before NRI is started.
-    pub fn container_exited(&self, id: &str, exit: &Exit) {
+    ///
+    /// Returns whether the store has it. If not, there is nobody whom it could be told of: put a container that was created into the store before
+    /// its end is watched for, or note the [exit](crate::records::ContainerStatus::exited) in the record that is put there.
+    pub fn container_exited(&self, id: &str, exit: &Exit) -> bool {
         self.domain.store().change_container(id, &mut |record| record.status.exited(exit.clone()));
-        if let Some(container) = self.domain.container(id) {
-            self.handle.container_exited(self.domain.pod(&container.pod_id), container);
-        }
+        let Some(record) = self.domain.store().container(id) else {
+            warn!(container = id, code = exit.code, "a container has ended that is not known: nobody is told");
+            return false;
+        };
+        exited(&self.handle, &self.domain.pod_ref(&record.pod_id), &record, self.domain.settings());
+        true
     }
 
-    /// Returns a container as plugins see it. Of one that is not known there is the id.
+    /// Returns a pod as plugins are to see it. Of one that is not known there is the id; with NRI disabled nobody sees anything, and
+    /// there is nothing. [`CriDomain::pod`] has all of it in any case.
+    pub fn pod(&self, id: &str) -> Pod {
+        self.shown(|| self.domain.pod(id))
+    }
+
+    /// Returns a container as plugins are to see it. Of one that is not known there is the id; with NRI disabled nobody sees anything,
+    /// and there is nothing. [`CriDomain::container`] has all of it in any case.
     pub fn container(&self, id: &str) -> Container {
-        self.domain.container(id).unwrap_or_else(|| Container { id: id.to_owned(), ..Container::default() })
+        let nothing_but_id = || Container { id: id.to_owned(), ..Container::default() };
+        self.shown(|| self.domain.container(id).unwrap_or_else(nothing_but_id))
+    }
+
+    /// Words that somebody will see.
+    fn shown<T: Default>(&self, words: impl FnOnce() -> T) -> T {
+        if self.handle.is_enabled() { words() } else { T::default() }
     }
 }
 
@@ -177,8 +228,10 @@ impl Hooks {
 pub struct Adjusted {
     /// Say [`created`](Creation::created) once the store has the container, or drop it if it failed.
     pub creation: Creation,
-    /// What plugins asked for and nobody here can do.
+    /// What plugins asked for and nobody here can do. It is in the log, too.
     pub ignored: Vec<Field>,
+    /// Limits that plugins asked for as fields and as files, of which the file counts. They are in the log, too.
+    pub overridden: Vec<Field>,
 }
 
 /// Asks plugins about a container that is being created, and applies what they want to its spec.
@@ -199,20 +252,26 @@ pub async fn adjust(
     if record.status.state != PodState::Ready {
         return Err(AdjustError::PodNotReady { id: record.id.clone() });
     }
-    let Some(mut spec) = container.spec.as_deref().cloned() else {
+    let Some(spec) = container.spec.as_deref() else {
         return Err(AdjustError::NoSpec { id: container.id.clone() });
     };
+    if !handle.is_enabled() {
+        let creation = handle.create_container(Pod::default(), Container::default()).await?;
+        return Ok(Adjusted { creation, ignored: vec![], overridden: vec![] });
+    }
+    let mut spec = spec.clone();
     // All that is asked of plugins is in this future: in the caller's own it would be large.
     let asked = handle.create_container(words::pod(pod), words::container(container, settings));
     let creation = Box::pin(asked).await?;
     match apply(&mut spec, &creation, record, host, settings) {
-        Ok(generator::Adjusted { ignored }) => {
+        Ok(generator::Adjusted { ignored, overridden }) => {
             if !ignored.is_empty() {
                 warn!(container = container.id, fields = %Fields(ignored.clone()), "plugins want what cannot be done here");
             }
+            tell_overridden(&container.id, &overridden);
             remember(container, creation.adjustment(), &ignored);
             container.spec = Some(Arc::new(spec));
-            Ok(Adjusted { creation, ignored })
+            Ok(Adjusted { creation, ignored, overridden })
         }
         Err(source) => {
             let owners = creation.owners().containers.get(&container.id);
@@ -221,6 +280,25 @@ pub async fn adjust(
                 .map(|owner| owner.plugins().collect::<Vec<_>>().join(", "));
             Err(AdjustError::Spec { plugins: plugins.unwrap_or_else(|| "plugins".to_owned()), source })
         }
+    }
+}
+
+/// Tells plugins that a container has ended by itself, as its record says; nobody waits for them, and nothing fails.
+///
+/// ```
+/// use cri_domain::hooks::exited;
+/// use cri_domain::records::{ContainerRecord, PodRef};
+/// use cri_domain::words::Settings;
+/// use nri_api::Handle;
+///
+/// /// What a server runs when the process of a container is collected.
+/// fn on_exit(handle: Handle, pod: PodRef, container: ContainerRecord) -> impl FnOnce() {
+///     move || exited(&handle, &pod, &container, &Settings::default())
+/// }
+/// ```
+pub fn exited(handle: &Handle, pod: &PodRef, container: &ContainerRecord, settings: &Settings) {
+    if handle.is_enabled() {
+        handle.container_exited(words::pod(pod), words::container(container, settings));
     }
 }
 
@@ -233,9 +311,8 @@ fn apply(
 ) -> Result<generator::Adjusted, SpecError> {
     let adjustment = creation.adjustment();
     let cgroup = adjustment.linux.as_ref().map(|linux| linux.cgroups_path.as_str()).unwrap_or_default();
-    let parent = pod.config.cgroup_parent.as_str();
-    if !(settings.any_cgroup || cgroup.is_empty() || parent.is_empty()) {
-        below(parent, cgroup).map_err(|source| SpecError::Host {
+    if !(settings.any_cgroup || cgroup.is_empty()) {
+        below(&pod.config.cgroup_parent, cgroup).map_err(|source| SpecError::Host {
             field: Field::CgroupsPath,
             key: String::new(),
             source: source.into(),
@@ -244,8 +321,11 @@ fn apply(
     generator::adjust(spec, adjustment, host)
 }
 
-/// What the spec cannot say: of classes it has only what they come to, and of annotations not those that it never had.
+/// What the spec cannot say: of classes and CDI devices it has only what they come to, and of annotations not those that it never had.
 fn remember(container: &mut ContainerRecord, adjustment: &Adjustment, ignored: &[Field]) {
+    if !ignored.contains(&Field::CdiDevices) {
+        container.config.cdi_devices.extend(adjustment.cdi_devices.iter().map(|device| device.name.clone()));
+    }
     let removed = adjustment.annotations.iter().filter(|(_, change)| matches!(change, Change::Remove));
     container.removed_annotations.extend(removed.map(|(key, _)| key.to_owned()));
     let Some(resources) = adjustment.linux.as_ref().and_then(|linux| linux.resources.as_ref()) else { return };

@@ -1,6 +1,6 @@
 //! Limits, field by field.
 
-use nri_proto::{Cpu, Field, Memory, Pids, Resources};
+use nri_proto::{Cpu, Field, HugepageLimit, Memory, Pids, Resources};
 
 /// Returns the fields that are set. Rules for devices are [`Field::Devices`].
 pub fn fields(resources: &Resources) -> Vec<Field> {
@@ -64,9 +64,87 @@ fn add_cpu(cpu: &Cpu, set: &mut Vec<Field>) {
     add(fields, set);
 }
 
+/// A limit, and the file of cgroups of version 2 that it is written to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InFile {
+    pub(crate) field: Field,
+    pub(crate) file: String,
+    /// What it is, to be compared.
+    value: String,
+}
+
+/// Returns the limits that are set and have a file in cgroups of version 2. Nothing (0) is no limit, as for runtimes.
+pub(crate) fn in_files(resources: &Resources) -> Vec<InFile> {
+    let (memory, cpu) = (resources.memory.as_ref(), resources.cpu.as_ref());
+    let number = |number: Option<i128>| number.filter(|number| *number != 0).map(|number| number.to_string());
+    let memory = |of: fn(&Memory) -> Option<i64>| number(memory.and_then(of).map(i128::from));
+    let list = |of: fn(&Cpu) -> &String| cpu.map(of).filter(|list| !list.is_empty()).cloned();
+    let named = [
+        (Field::MemLimit, "memory.max", memory(|it| it.limit)),
+        (Field::MemReservation, "memory.low", memory(|it| it.reservation)),
+        (Field::MemSwapLimit, "memory.swap.max", memory(|it| it.swap)),
+        (Field::CPUShares, "cpu.weight", number(cpu.and_then(|it| it.shares).map(i128::from))),
+        (Field::CPUQuota, "cpu.max", number(cpu.and_then(|it| it.quota).map(i128::from))),
+        (Field::CPUPeriod, "cpu.max", number(cpu.and_then(|it| it.period).map(i128::from))),
+        (Field::CPUSetCPUs, "cpuset.cpus", list(|it| &it.cpus)),
+        (Field::CPUSetMems, "cpuset.mems", list(|it| &it.mems)),
+        (Field::PidsLimit, "pids.max", number(resources.pids.as_ref().map(|pids| pids.limit.into()))),
+    ];
+    let named = named.into_iter().filter_map(|(field, file, value)| Some((field, file.to_owned(), value?)));
+    let hugepages = resources.hugepage_limits.iter().map(|HugepageLimit { page_size, limit, unknown: _ }| {
+        (Field::HugepageLimits, format!("hugetlb.{page_size}.max"), limit.to_string())
+    });
+    named.chain(hugepages).map(|(field, file, value)| InFile { field, file, value }).collect()
+}
+
+/// Takes those files out of merged limits that were asked for beside a field which plugins changed: theirs is the last word, and
+/// runtimes write files after fields.
+pub(crate) fn let_fields_count(asked: &Resources, merged: &mut Resources) {
+    let known = in_files(asked);
+    for changed in in_files(merged).into_iter().filter(|it| !known.contains(it)) {
+        let InFile { file, .. } = changed;
+        if merged.unified.get(&file) == asked.unified.get(&file) {
+            merged.unified.remove(&file);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn unified(file: &str, value: &str) -> Resources {
+        Resources { unified: [(file.to_owned(), value.to_owned())].into(), ..Resources::default() }
+    }
+
+    #[test]
+    fn a_field_that_a_plugin_changed_counts_before_a_file_that_the_kubelet_asked_for() {
+        let check = |asked: &Resources, change: fn(&mut Resources), file: &str, expected: Option<&str>| {
+            let mut merged = asked.clone();
+            change(&mut merged);
+            let_fields_count(asked, &mut merged);
+            assert_eq!(merged.unified.get(file).map(String::as_str), expected, "{merged:?}");
+        };
+        let mut asked = unified("memory.max", "100");
+        asked.memory_mut().limit = Some(100);
+        check(&asked, |it| it.memory_mut().limit = Some(50), "memory.max", None);
+        check(&asked, |it| it.cpu_mut().shares = Some(50), "memory.max", Some("100"));
+        // A plugin's own file is the last word in any case.
+        let both = |it: &mut Resources| {
+            it.memory_mut().limit = Some(50);
+            it.unified.insert("memory.max".to_owned(), "70".to_owned());
+        };
+        check(&asked, both, "memory.max", Some("70"));
+        // The kubelet limits swap so, and memory says nothing of that.
+        let swap = unified("memory.swap.max", "0");
+        check(&swap, |it| it.memory_mut().limit = Some(50), "memory.swap.max", Some("0"));
+        check(&swap, |it| it.memory_mut().swap = Some(50), "memory.swap.max", None);
+        check(&unified("cpu.max", "max"), |it| it.cpu_mut().quota = Some(5000), "cpu.max", None);
+        let hugepages = |it: &mut Resources| {
+            it.hugepage_limits.push(HugepageLimit { page_size: "2MB".to_owned(), limit: 1, ..HugepageLimit::default() })
+        };
+        check(&unified("hugetlb.2MB.max", "0"), hugepages, "hugetlb.2MB.max", None);
+    }
 
     #[test]
     fn what_is_set_is_told_and_nothing_else() {

@@ -15,7 +15,8 @@ pub trait Runtime: Send + Sync + 'static {
     /// by its name. [`RUNC_UPDATES`] is what runc can.
     fn can_update(&self, field: Field) -> bool;
 
-    /// Makes a container's limits these, all of them. To drop the future may leave some undone: the next call sets all again.
+    /// Makes a container's limits these, all of them. One that is to be lifted is there with a value for that, such as -1: so it is enough to set those that are there, as
+    /// `runc update` does. To drop the future may leave some undone: the next call sets all again.
     ///
     /// # Errors
     ///

@@ -10,7 +10,7 @@
 //! | args, env, mounts, resources, OOM score | spec; without a spec, config |
 //! | hooks, rlimits, user, devices, namespaces, cgroup, sysctls, network devices, scheduler, I/O priority, RDT, seccomp policy | spec |
 //! | classes of block I/O and RDT, image | config |
-//! | CDI devices | config, and annotations of config |
+//! | CDI devices | config with those that plugins gave it, and annotations of config |
 //! | seccomp profile | config, else the deprecated path, else what the server does for containers without; none for privileged ones |
 //! | state, process, times, exit code, reason, message, addresses | status |
 
@@ -32,7 +32,8 @@ pub use self::spec::{hooks, resources};
 pub struct Settings {
     /// What a container gets that asks for no seccomp profile (containerd's `unset_seccomp_profile`); none if it gets none.
     pub unset_seccomp_profile: Option<nri_proto::SecurityProfile>,
-    /// Whether a plugin may put a container into a cgroup that is not below its pod's.
+    /// Whether a plugin may put a container into a cgroup that is not below its pod's. Otherwise it may not put one of a pod whose
+    /// [`cgroup_parent`](crate::records::PodConfig::cgroup_parent) is empty anywhere.
     pub any_cgroup: bool,
 }
 

@@ -45,6 +45,12 @@ impl Handle {
         Self { way: self.way.as_ref().map(|way| Way { deadline: Some(deadline), ..way.clone() }) }
     }
 
+    /// Whether there may be plugins. If NRI is [disabled](crate::Config::disable), what is asked is answered at once, and words for it need not be made.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.way.is_some()
+    }
+
     /// Where a pod is in its life, as plugins know it. `None` if they do not.
     #[must_use]
     pub fn pod_state(&self, id: &str) -> Option<State> {

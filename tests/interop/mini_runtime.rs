@@ -52,14 +52,25 @@ impl Host {
         self.0.path().join(name)
     }
 
-    /// Starts the runtime with a pod of containers, which it runs once a plugin has joined.
-    async fn start(&self, containers: Value) -> Program {
+    /// Starts the runtime with a pod of containers, which it runs at once.
+    fn run(&self, containers: &Value) -> Program {
+        Program::start(self.command(containers))
+    }
+
+    fn command(&self, containers: &Value) -> Command {
         let pod = json!({"name": "mini", "namespace": "shop", "containers": containers});
         fs::write(self.path("pod.json"), pod.to_string()).unwrap();
         let mut command = Command::new(example("mini-runtime"));
         command.arg(self.path("pod.json")).arg(self.path("rootfs")).arg("--socket").arg(self.path("nri.sock"));
         // Plugins of this machine are none of ours.
-        command.arg("--plugins").arg(self.path("none")).args(["--wait", "1"]).env("TMPDIR", self.0.path());
+        command.arg("--plugins").arg(self.path("none")).env("TMPDIR", self.0.path());
+        command
+    }
+
+    /// The same, once a plugin has joined.
+    async fn start(&self, containers: Value) -> Program {
+        let mut command = self.command(&containers);
+        command.args(["--wait", "1"]);
         let runtime = Program::start(command);
         timeout(PATIENCE, async {
             while !self.path("nri.sock").exists() {
@@ -204,4 +215,83 @@ async fn a_container_that_a_go_plugin_refuses_is_not_made_and_nothing_is_left() 
     assert!(lines.iter().all(|line| line["state"] != "created"), "{lines:?}");
     assert!(!runtime.ended().await.unwrap().success());
     line(&mut plugin, "heard", "RemovePodSandbox").await;
+}
+
+#[tokio::test]
+async fn a_class_that_nobody_knows_is_told_as_ignored_and_the_container_runs() {
+    let Ok(stub) = go::program("stubplugin") else { return };
+    let Some(host) = Host::new() else { return };
+    let mut runtime = host.start(json!([{"name": "app", "args": ["sh", "-c", "echo hello"]}])).await;
+    let _plugin = host.plugin(&stub, &["-adjust", "blockio=gold"]);
+    let lines = runtime.wrote_last().await;
+    let ignored: Vec<&Value> =
+        lines.iter().filter(|line| !line["ignored"].is_null()).map(|it| &it["ignored"]).collect();
+    assert_eq!((ignored, said(&lines)), (vec![&json!(["BlockioClass"])], vec!["hello"]));
+    assert!(runtime.ended().await.unwrap().success());
+}
+
+#[tokio::test]
+async fn what_a_container_says_is_passed_on_whatever_it_is_and_how_much() {
+    let Some(host) = Host::new() else { return };
+    let script =
+        r"printf 'no text: \377\n'; i=0; while [ $i -lt 20000 ]; do printf 0123456789; i=$((i+1)); done; exit 7";
+    let mut runtime = host.run(&json!([{"name": "app", "args": ["sh", "-c", script]}]));
+    let lines = runtime.wrote_last().await;
+    let said = said(&lines);
+    assert_eq!(said[0], "no text: \u{fffd}");
+    assert_eq!(said[1..].concat(), "0123456789".repeat(20_000));
+    assert_eq!(lines.iter().find(|line| line["state"] == "stopped").unwrap()["exit_code"], 7);
+    assert!(runtime.ended().await.unwrap().success());
+}
+
+#[tokio::test]
+async fn a_container_that_cannot_be_removed_keeps_no_other_from_it() {
+    let Some(host) = Host::new() else { return };
+    let sleeper = |name: &str| json!({"name": name, "args": ["sleep", "600"]});
+    let mut runtime = host.run(&json!([sleeper("one"), sleeper("two")]));
+    let first = line(&mut runtime, "state", "created").await["container"].as_str().unwrap().to_owned();
+    line(&mut runtime, "state", "created").await;
+    line(&mut runtime, "state", "running").await;
+    let pod = first.strip_suffix("-one").unwrap();
+
+    // What runc knows of the first is spoiled, so that it can neither stop nor delete it.
+    let inside = fs::read_dir(host.0.path()).unwrap().map(|entry| entry.unwrap().path());
+    let directory = inside.into_iter().find(|path| path.join("state").exists()).unwrap();
+    let pid: i32 = fs::read_to_string(directory.join(&first).join("pid")).unwrap().trim().parse().unwrap();
+    fs::write(directory.join("state").join(&first).join("state.json"), "{").unwrap();
+    let left = LeftOver { pid, pod: pod.to_owned(), container: first.clone() };
+    runtime.signal(nix::sys::signal::Signal::SIGTERM);
+
+    let stopped = line(&mut runtime, "state", "stopped").await;
+    assert_eq!(stopped["container"], json!(format!("{pod}-two")));
+    runtime.wrote_last().await;
+    assert!(!runtime.ended().await.unwrap().success(), "it says that something is left");
+    let second = Path::new(CGROUPS).join(format!("memory/{pod}/{pod}-two"));
+    assert!(!second.exists(), "the cgroup of the second is left");
+    drop(left);
+}
+
+/// A container that is ended by the test.
+struct LeftOver {
+    pid: i32,
+    pod: String,
+    container: String,
+}
+
+impl Drop for LeftOver {
+    fn drop(&mut self) {
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid), nix::sys::signal::Signal::SIGKILL);
+        let hierarchies = || fs::read_dir(CGROUPS).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+        for hierarchy in hierarchies().chain([PathBuf::from(CGROUPS)]) {
+            let pod = hierarchy.join(&self.pod);
+            // Its processes leave it a moment after they were killed.
+            for _ in 0..100 {
+                if fs::remove_dir(pod.join(&self.container)).is_ok() || !pod.join(&self.container).exists() {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+            let _ = fs::remove_dir(pod);
+        }
+    }
 }

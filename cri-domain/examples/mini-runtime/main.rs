@@ -11,6 +11,7 @@
 #![allow(clippy::print_stdout)] // Its purpose is to tell what happens.
 
 mod node;
+mod output;
 mod pod_file;
 mod runc;
 mod spec;
@@ -34,6 +35,8 @@ struct Options {
     socket: Option<PathBuf>,
     /// Where plugins are that are launched.
     plugins: Option<PathBuf>,
+    /// The operator's classes of block I/O.
+    blockio: Option<PathBuf>,
     /// How many plugins to wait for before the pod is run.
     wait: usize,
 }
@@ -59,9 +62,12 @@ async fn main() -> Result<()> {
 async fn run(node: &Node, file: &PodFile, options: &Options) -> Result<()> {
     let pod = node.run_pod(file).await?;
     let ran = run_containers(node, &pod, file, options).await;
-    // Whatever came of it, nothing is left.
-    node.remove_pod(&pod, GRACE).await?;
-    ran
+    // Whatever came of it, nothing is to be left.
+    let removed = node.remove_pod(&pod, GRACE).await;
+    match (ran, removed) {
+        (Err(ran), Err(removed)) => Err(ran.context(format!("{removed:#}"))),
+        (ran, removed) => ran.and(removed),
+    }
 }
 
 async fn run_containers(node: &Node, pod: &str, file: &PodFile, options: &Options) -> Result<()> {
@@ -79,20 +85,23 @@ async fn run_containers(node: &Node, pod: &str, file: &PodFile, options: &Option
 }
 
 fn options() -> Result<Options> {
-    let (mut files, mut socket, mut plugins, mut wait) = (vec![], None, None, 0);
+    let (mut files, mut socket, mut plugins, mut blockio, mut wait) = (vec![], None, None, None, 0);
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
             Value(file) => files.push(PathBuf::from(file)),
             Long("socket") => socket = Some(PathBuf::from(parser.value()?)),
             Long("plugins") => plugins = Some(PathBuf::from(parser.value()?)),
+            Long("blockio") => blockio = Some(PathBuf::from(parser.value()?)),
             Long("wait") => wait = parser.value()?.parse()?,
             Short(_) | Long(_) => return Err(argument.unexpected().into()),
         }
     }
     let Ok([pod, rootfs]) = <[PathBuf; 2]>::try_from(files) else {
-        bail!("usage: mini-runtime POD.json ROOTFS [--socket PATH] [--plugins DIRECTORY] [--wait NUMBER]")
+        bail!(
+            "usage: mini-runtime POD.json ROOTFS [--socket PATH] [--plugins DIRECTORY] [--blockio FILE] [--wait NUMBER]"
+        )
     };
     let rootfs = rootfs.canonicalize().with_context(|| format!("could not find {}", rootfs.display()))?;
-    Ok(Options { pod, rootfs, socket, plugins, wait })
+    Ok(Options { pod, rootfs, socket, plugins, blockio, wait })
 }

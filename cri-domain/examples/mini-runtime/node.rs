@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow, bail};
 use cri_domain::generator::Host;
 use cri_domain::records::{
     ContainerConfig, ContainerRecord, ContainerStatus, Exit, PodConfig, PodRecord, PodState, PodStatus,
@@ -19,15 +19,21 @@ use nri_proto::ContainerState;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
-use tokio::sync::Notify;
+use tokio::io::AsyncRead;
 use tokio::sync::broadcast::Receiver;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::Options;
+use crate::output::lines;
 use crate::pod_file::{ContainerFile, PodFile};
 use crate::runc::Runc;
 use crate::spec::spec;
+
+/// How long what a container said may take to be read when it has ended.
+const DRAINED: Duration = Duration::from_secs(2);
 
 pub(crate) struct Node {
     pub(crate) nri: Nri,
@@ -57,8 +63,12 @@ impl Node {
         };
         let nri = Nri::new(config);
         let happenings = tokio::sync::Mutex::new(nri.watch());
+        let host = match &options.blockio {
+            Some(file) => Host::of_this_machine().with_blockio_file(file)?,
+            None => Host::of_this_machine(),
+        };
         let (known, runs) = (Arc::clone(&store) as Arc<_>, Arc::clone(&runc) as Arc<_>);
-        let domain = CriDomain::new(known, runs, Host::of_this_machine(), Settings::default());
+        let domain = CriDomain::new(known, runs, host, Settings::default());
         let hooks = Hooks::register(&nri, "mini", Arc::new(domain))?;
         let (tasks, ended) = (TaskTracker::new(), Arc::default());
         Ok(Self { nri, hooks, store, runc, tasks, ended, happenings, _directory: directory })
@@ -112,6 +122,12 @@ impl Node {
         };
         // Dropped on the way out of here, it tells plugins that nothing came of it.
         let adjusted = self.hooks.create_container(&mut container).await?;
+        for (what, fields) in [("ignored", &adjusted.ignored), ("overridden", &adjusted.overridden)] {
+            if !fields.is_empty() {
+                let fields: Vec<String> = fields.iter().map(ToString::to_string).collect();
+                tell(&json!({"container": id, what: fields}));
+            }
+        }
         let spec = container.spec.clone().context("it has one")?;
         let made = self.runc.create(&id, &spec).await?;
         container.status = ContainerStatus {
@@ -148,18 +164,20 @@ impl Node {
     fn watch(&self, id: &str, made: crate::runc::Made) -> Result<()> {
         let pid = Pid::from_raw(made.pid.try_into()?).context("a process has a number")?;
         let (stdout, stderr) = made.says;
-        let said = [self.tasks.spawn(say(id.to_owned(), stdout)), self.tasks.spawn(say(id.to_owned(), stderr))];
+        let mut said = JoinSet::new();
+        said.spawn(say(id.to_owned(), stdout));
+        said.spawn(say(id.to_owned(), stderr));
         let (hooks, runc, ended, id) =
             (self.hooks.clone(), Arc::clone(&self.runc), Arc::clone(&self.ended), id.to_owned());
         self.tasks.spawn(async move {
-            let code = tokio::task::spawn_blocking(move || wait(pid)).await.unwrap_or(255);
-            for said in said {
-                let _ = said.await;
-            }
+            let code = wait(pid).await.unwrap_or(255);
+            // What it said comes before its end, unless another process holds on to its output.
+            let _ = timeout(DRAINED, async { while said.join_next().await.is_some() {} }).await;
+            drop(said);
             hooks.container_exited(&id, &Exit { code, at: now(), ..Exit::default() });
             runc.has_ended(&id);
-            let seen = hooks.container(&id);
-            tell(&json!({"container": id, "state": "stopped", "exit_code": code, "reason": seen.status_reason}));
+            let reason = hooks.container(&id).status_reason;
+            tell(&json!({"container": id, "state": "stopped", "exit_code": code, "reason": reason}));
             ended.notify_one();
         });
         Ok(())
@@ -172,29 +190,36 @@ impl Node {
         }
     }
 
-    /// Stops and removes a pod with its containers.
+    /// Stops and removes a pod with its containers. What cannot be done keeps nothing else from being done.
     pub(crate) async fn remove_pod(&self, pod: &str, grace: Duration) -> Result<()> {
+        let mut failures = vec![];
         let containers: Vec<String> = self.store.containers().iter().map(|record| record.id.clone()).collect();
         for id in &containers {
             match self.runc.stop(id, grace).await {
                 Ok(()) | Err(RuntimeError::Gone) => heard(id, self.hooks.stop_container(id).await),
-                Err(error) => return Err(error.into()),
+                Err(error) => failures.push(anyhow!(error).context(format!("could not stop {id}"))),
             }
         }
         self.store.change_pod(pod, |record| record.status.state = PodState::NotReady);
         heard(pod, self.hooks.stop_pod(pod).await);
         for id in &containers {
             heard(id, self.hooks.remove_container(id).await);
-            self.runc.delete(id).await?;
+            failures.extend(self.runc.delete(id).await.err());
             self.store.remove_container(id);
         }
         heard(pod, self.hooks.remove_pod(pod).await);
         self.store.remove_pod(pod);
         self.tasks.close();
-        self.tasks.wait().await;
-        remove_cgroup(pod)?;
-        tell(&json!({"pod": pod, "state": "removed"}));
-        Ok(())
+        if timeout(2 * DRAINED, self.tasks.wait()).await.is_err() {
+            failures.push(anyhow!("there are containers that have not ended"));
+        }
+        failures.extend(remove_cgroup(pod).err());
+        if failures.is_empty() {
+            tell(&json!({"pod": pod, "state": "removed"}));
+            return Ok(());
+        }
+        let failures: Vec<String> = failures.iter().map(|failure| format!("{failure:#}")).collect();
+        bail!("could not remove all of pod {pod}: {}", failures.join("; "))
     }
 }
 
@@ -207,24 +232,29 @@ fn heard(id: &str, heard: Result<(), nri_api::Error>) {
 
 /// Passes on lines.
 async fn say(id: String, output: impl AsyncRead + Unpin) {
-    let mut lines = BufReader::new(output).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
-        tell(&json!({"container": id, "said": line}));
+    let said = lines(output, |line| tell(&json!({"container": id, "said": line}))).await;
+    if let Err(error) = said {
+        tracing::warn!(id, error = &error as &dyn std::error::Error, "could not read what it says");
     }
 }
 
-/// Waits for the process of a container, as shells tell its end.
-fn wait(pid: Pid) -> i32 {
+/// Waits for the process of a container, and returns its end as shells tell it.
+async fn wait(pid: Pid) -> Result<i32> {
+    let (sender, ended) = oneshot::channel();
+    // Not a thread of Tokio's: at our own end it would wait even for a process that nobody can kill.
+    std::thread::spawn(move || sender.send(wait_here(pid)));
+    ended.await?
+}
+
+fn wait_here(pid: Pid) -> Result<i32> {
     loop {
         match waitpid(Some(pid), WaitOptions::empty()) {
             Ok(Some((_, status))) => {
-                return status
-                    .exit_status()
-                    .or_else(|| status.terminating_signal().map(|signal| 128 + signal))
-                    .unwrap_or(255);
+                let signalled = status.terminating_signal().map(|signal| 128 + signal);
+                return status.exit_status().or(signalled).context("it has an end");
             }
             Ok(None) | Err(Errno::INTR) => {}
-            Err(_) => return 255,
+            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -19,6 +19,8 @@ use tokio::time::timeout;
 
 /// How long a container that was killed may take to be gone.
 const KILLED: Duration = Duration::from_secs(10);
+/// How long it may take until it is noticed that one has ended.
+const NOTICED: Duration = Duration::from_secs(2);
 
 pub(crate) struct Runc {
     /// Where it keeps what it knows, and bundles.
@@ -73,13 +75,26 @@ impl Runc {
         Ok(())
     }
 
-    async fn kill(&self, id: &str, signal: &str) -> Result<()> {
-        self.run(&["kill", id, signal], None).await
+    /// Does something to a container, which may end just before: then it has gone, and nobody may have noticed yet.
+    async fn act(&self, id: &str, args: &[&str], input: Option<&Value>) -> Result<(), RuntimeError> {
+        let mut ended = self.watch(id)?;
+        let Err(error) = self.run(args, input).await else { return Ok(()) };
+        let has_ended = self.is_stopped(id).await && timeout(NOTICED, ended.wait_for(|ended| *ended)).await.is_ok();
+        Err(if has_ended { RuntimeError::Gone } else { RuntimeError::failed(error) })
+    }
+
+    /// Asks runc whether the process of a container has ended.
+    pub(crate) async fn is_stopped(&self, id: &str) -> bool {
+        let output = self.command().args(["state", id]).stdin(Stdio::null()).output().await;
+        let state = output.ok().and_then(|output| serde_json::from_slice::<Value>(&output.stdout).ok());
+        state.is_some_and(|state| state["status"] == "stopped")
     }
 
     fn command(&self) -> Command {
         let mut command = Command::new("runc");
         command.arg("--root").arg(self.directory.join("state"));
+        // Nobody waits for what it does any more, and what comes after must not meet it half-way.
+        command.kill_on_drop(true);
         command
     }
 
@@ -112,19 +127,18 @@ impl Runtime for Runc {
     }
 
     async fn update(&self, id: &str, limits: &Limits) -> Result<(), RuntimeError> {
-        self.watch(id)?;
-        self.run(&["update", "--resources", "-", id], Some(&limits.resources)).await.map_err(RuntimeError::failed)
+        self.act(id, &["update", "--resources", "-", id], Some(&limits.resources)).await
     }
 
     async fn stop(&self, id: &str, grace: Duration) -> Result<(), RuntimeError> {
         let mut ended = self.watch(id)?;
         if !grace.is_zero() {
-            self.kill(id, "TERM").await.map_err(RuntimeError::failed)?;
+            self.act(id, &["kill", id, "TERM"], None).await?;
             if timeout(grace, ended.wait_for(|ended| *ended)).await.is_ok() {
                 return Ok(());
             }
         }
-        self.kill(id, "KILL").await.map_err(RuntimeError::failed)?;
+        self.act(id, &["kill", id, "KILL"], None).await?;
         let gone = timeout(KILLED, ended.wait_for(|ended| *ended)).await;
         gone.map(drop).map_err(RuntimeError::failed)
     }

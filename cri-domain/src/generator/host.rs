@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 pub use self::annotations::refuse_settings_of_runtimes;
 pub use self::blockio::{BlockIoClasses, BlockIoError};
 pub use self::cdi::{CdiDevices, CdiError};
-pub use self::cgroup::{NotBelow, below};
+pub use self::cgroup::{NotBelow, below, is_cgroup_v2};
 pub use self::hugetlb::has_hugetlb;
 pub use self::propagation::{Propagation, mount_propagation};
 pub use self::rdt::{clos, existing_clos};
@@ -53,6 +53,8 @@ pub struct Host {
     pub rdt: Function<dyn Fn(&str) -> Result<LinuxIntelRdt, HostError> + Send + Sync>,
     /// Whether huge pages can be limited. Where they cannot, limits are taken out of a spec whose resources change.
     pub hugetlb: bool,
+    /// Whether cgroups are of version 2. Some limits are lifted by another word there.
+    pub cgroup_v2: bool,
     /// Looks at the resources that an adjustment leads to (`linux.resources` of the spec), and may change or refuse them.
     pub resources: Function<dyn Fn(&mut Map<String, Value>) -> Result<(), HostError> + Send + Sync>,
     /// Decides whether the container may be in this cgroup.
@@ -76,14 +78,28 @@ pub enum Filtered {
 
 impl Host {
     /// Asks this machine what containerd asks by default: the propagation of mounts, whether there is a controller of
-    /// huge pages, and classes of caches by their names. Nothing is filtered.
+    /// huge pages, classes of caches by their names, and CDI devices, whose files are read for each container that gets one. Nothing is filtered.
+    ///
+    /// Classes of block I/O are in a file of the operator's: see [`with_blockio_file`](Self::with_blockio_file).
     pub fn of_this_machine() -> Self {
         Self {
             propagation: Some(Box::new(|path| Ok(mount_propagation(path)?))),
+            cdi: Some(Box::new(|spec, names| CdiDevices::inject_from(&CdiDevices::DIRECTORIES, spec, names))),
             rdt: Some(Box::new(|class| Ok(clos(class)))),
             hugetlb: has_hugetlb(),
+            cgroup_v2: is_cgroup_v2(),
             ..Self::default()
         }
+    }
+
+    /// The same, with the classes of block I/O that are in a file, the one that containerd has as `blockio_config_file`.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or is not such a file.
+    pub fn with_blockio_file(self, path: &Path) -> Result<Self, BlockIoError> {
+        let classes = BlockIoClasses::of_file(path)?;
+        Ok(Self { blockio: Some(Box::new(move |class| classes.class(class))), ..self })
     }
 }
 
@@ -95,6 +111,7 @@ impl Default for Host {
             blockio: None,
             rdt: None,
             hugetlb: true,
+            cgroup_v2: false,
             resources: None,
             cgroup: None,
             annotations: None,
@@ -106,12 +123,13 @@ impl Default for Host {
 
 impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { propagation, blockio, rdt, hugetlb, resources, cgroup, annotations, sysctl, cdi } = self;
+        let Self { propagation, blockio, rdt, hugetlb, cgroup_v2, resources, cgroup, annotations, sysctl, cdi } = self;
         f.debug_struct("Host")
             .field("propagation", &propagation.is_some())
             .field("blockio", &blockio.is_some())
             .field("rdt", &rdt.is_some())
             .field("hugetlb", hugetlb)
+            .field("cgroup_v2", cgroup_v2)
             .field("resources", &resources.is_some())
             .field("cgroup", &cgroup.is_some())
             .field("annotations", &annotations.is_some())
@@ -140,4 +158,44 @@ pub(super) fn inject(
         return Ok(());
     };
     inject(spec, &names).map_err(|source| SpecError::host(Field::CdiDevices, &names.join(","), source))
+}
+
+#[cfg(test)]
+mod tests {
+    use nri_proto::{Adjustment, LinuxAdjustment, Resources};
+    use serde_json::json;
+
+    use super::*;
+    use crate::generator::adjust;
+
+    fn with_class(class: &str) -> Adjustment {
+        let resources = Resources { blockio_class: Some(class.to_owned()), ..Resources::default() };
+        let linux = LinuxAdjustment { resources: Some(resources), ..LinuxAdjustment::default() };
+        Adjustment { linux: Some(linux), ..Adjustment::default() }
+    }
+
+    #[test]
+    fn this_machine_knows_devices_that_are_there_and_refuses_others_by_name() {
+        let device = CdiDevice::new("vendor.com/nothing=like-it");
+        let adjustment = Adjustment { cdi_devices: vec![device], ..Adjustment::default() };
+        let error = adjust(&mut json!({}), &adjustment, &Host::of_this_machine()).unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert_eq!(source, "unresolvable CDI devices vendor.com/nothing=like-it");
+    }
+
+    #[test]
+    fn classes_of_block_io_are_those_of_the_operators_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "Classes: {slow: [{Weight: 20}]}").unwrap();
+        let host = Host::of_this_machine().with_blockio_file(file.path()).unwrap();
+        let mut spec = json!({});
+        assert!(adjust(&mut spec, &with_class("slow"), &host).unwrap().ignored.is_empty());
+        assert_eq!(spec["linux"]["resources"]["blockIO"], json!({"weight": 20}));
+        assert!(adjust(&mut spec, &with_class("fast"), &host).is_err());
+        let ignored = adjust(&mut spec, &with_class("slow"), &Host::of_this_machine()).unwrap().ignored;
+        assert_eq!(ignored, [Field::BlockioClass]);
+
+        let error = Host::default().with_blockio_file(Path::new("/nothing/like/it")).unwrap_err();
+        assert_eq!(error.to_string(), "could not read /nothing/like/it");
+    }
 }

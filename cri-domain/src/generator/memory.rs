@@ -1,4 +1,5 @@
 use nri_proto::{Field, Memory, Resources};
+use serde_json::Value;
 
 use super::document::{self, Object};
 use super::{SpecError, check};
@@ -47,12 +48,14 @@ pub(super) fn adjust(spec: &mut Object, memory: &Memory) -> Result<(), SpecError
 }
 
 /// Returns the limits of an update with what its limit of memory means for swap, if it means anything: the limit that there is
-/// stays, unless it would be less than memory's.
+/// stays, unless it would be less than memory's. One that was memory's means that nothing is swapped, and goes with it.
 pub(super) fn with_swap(spec: &mut Object, resources: &Resources) -> Result<Option<Resources>, SpecError> {
     let Some(Memory { limit: Some(limit), swap: None | Some(0), .. }) = resources.memory else { return Ok(None) };
-    let known = document::find_object(spec, &PATH)?.and_then(|memory| memory.get("swap")?.as_i64());
-    let Some(known) = known.filter(|known| limit != 0 && *known != 0) else { return Ok(None) };
-    let is_enough = known < 0 || limit >= 0 && known >= limit;
+    let Some(memory) = document::find_object(spec, &PATH)? else { return Ok(None) };
+    let amount = |key| memory.get(key).and_then(Value::as_i64).filter(|amount| *amount != 0);
+    let (Some(known), true) = (amount("swap"), limit != 0) else { return Ok(None) };
+    let is_both = amount("limit") == Some(known);
+    let is_enough = !is_both && (known < 0 || limit >= 0 && known >= limit);
     let mut resources = resources.clone();
     resources.memory_mut().swap = Some(if is_enough { known } else { limit });
     Ok(Some(resources))
@@ -104,20 +107,40 @@ mod tests {
         check_linux(json!({}), with(Memory { swap: Some(0), ..Memory::default() }), json!({}));
     }
 
+    fn check_update(memory: Value, limit: i64, swap: Option<i64>, expected: i64) {
+        let mut spec = json!({"linux": {"resources": {"memory": memory}}});
+        let memory = Memory { limit: Some(limit), swap, ..Memory::default() };
+        let resources = Resources { memory: Some(memory), ..Resources::default() };
+        crate::generator::update(&mut spec, &resources, &crate::generator::Host::default()).unwrap();
+        let memory = &spec["linux"]["resources"]["memory"];
+        assert_eq!((&memory["limit"], &memory["swap"]), (&json!(limit), &json!(expected)));
+    }
+
     #[test]
     fn an_update_of_memory_leaves_swap_unless_it_would_be_less() {
-        let check = |limit: i64, swap: Option<i64>, expected: i64| {
-            let mut spec = json!({"linux": {"resources": {"memory": {"limit": 100, "swap": 300}}}});
-            let memory = Memory { limit: Some(limit), swap, ..Memory::default() };
-            let resources = Resources { memory: Some(memory), ..Resources::default() };
-            crate::generator::update(&mut spec, &resources, &crate::generator::Host::default()).unwrap();
-            assert_eq!(spec["linux"]["resources"]["memory"], json!({"limit": limit, "swap": expected}));
-        };
+        let check = |limit, swap, expected| check_update(json!({"limit": 100, "swap": 300}), limit, swap, expected);
+        check(50, None, 300);
         check(200, None, 300);
         check(200, Some(0), 300);
         check(200, Some(250), 250);
         check(400, None, 400);
         check(-1, None, -1);
+        check_update(json!({"swap": -1}), 50, None, -1);
+        check_update(json!({"limit": 100, "swap": -1}), 50, None, -1);
+    }
+
+    /// Otherwise a container that may not swap could, by as much as its memory is lowered.
+    #[test]
+    fn where_nothing_is_swapped_nothing_is_when_memory_is_updated() {
+        for both in [100, -1] {
+            let before = json!({"limit": both, "swap": both});
+            check_update(before.clone(), 50, None, 50);
+            check_update(before.clone(), 200, None, 200);
+            check_update(before.clone(), -1, None, -1);
+            check_update(before, 50, Some(80), 80);
+        }
+        check_update(json!({"limit": 100}), 50, None, 50);
+        check_update(json!({}), 50, None, 50);
     }
 
     #[test]

@@ -2,7 +2,7 @@ use nri_proto::{Field, Pids, Resources};
 use serde_json::Value;
 
 use super::document::Object;
-use super::{Adjusted, Host, SpecError, check, cpu, devices, document, hugepages, memory, rdt};
+use super::{Adjusted, Host, SpecError, check, cpu, devices, document, hugepages, memory, rdt, unified};
 
 const PATH: [&str; 2] = ["linux", "resources"];
 
@@ -12,7 +12,7 @@ pub(super) fn adjust(
     host: &Host,
     adjusted: &mut Adjusted,
 ) -> Result<(), SpecError> {
-    let Resources { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified, devices, pids, unknown: _ } =
+    let Resources { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified: _, devices, pids, unknown: _ } =
         resources;
     if let Some(cpu) = cpu {
         cpu::adjust(spec, cpu)?;
@@ -21,10 +21,7 @@ pub(super) fn adjust(
         memory::adjust(spec, memory)?;
     }
     hugepages::adjust(spec, hugepage_limits, host, adjusted)?;
-    for (file, value) in unified {
-        check_file(file, value)?;
-        document::object(spec, &[PATH[0], PATH[1], "unified"])?.insert(file.clone(), value.clone().into());
-    }
+    unified::adjust(spec, resources)?;
     if let Some(Pids { limit, unknown: _ }) = pids {
         check::of(Field::PidsLimit, "").holds(*limit >= -1, "it is less than -1")?;
         document::set(spec, &[PATH[0], PATH[1], "pids"], "limit", *limit)?;
@@ -38,14 +35,6 @@ pub(super) fn adjust(
         rdt::adjust_class(spec, class, host, adjusted)?;
     }
     Ok(())
-}
-
-/// A file in the container's cgroup, and nowhere else.
-fn check_file(file: &str, value: &str) -> Result<(), SpecError> {
-    let checked = check::of(Field::CgroupsUnified, file);
-    let is_file = !matches!(file, "" | "." | "..") && !file.contains(['/', '\0']);
-    checked.holds(is_file, "this is not the name of a file in a cgroup")?;
-    checked.text(value)
 }
 
 /// Shows the result to the operator's check, which may change it.
@@ -97,18 +86,6 @@ mod tests {
         }
         let resources = Resources { pids: Some(Pids { limit: -2, ..Pids::default() }), ..Resources::default() };
         check_linux_refused(with(resources), "PidsLimit: it is less than -1");
-    }
-
-    #[test]
-    fn files_of_cgroup_v2_are_written_in_the_containers_cgroup_alone() {
-        let unified =
-            |file: &str| Resources { unified: [(file.to_owned(), "max".to_owned())].into(), ..Resources::default() };
-        let expected = json!({"linux": {"resources": {"unified": {"memory.high": "max"}}}});
-        check_linux(json!({}), with(unified("memory.high")), expected);
-        for file in ["../memory.high", "..", "a/b"] {
-            let expected = format!("CgroupsUnified {file:?}: this is not the name of a file in a cgroup");
-            check_linux_refused(with(unified(file)), &expected);
-        }
     }
 
     #[test]

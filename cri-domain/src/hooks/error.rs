@@ -1,3 +1,5 @@
+use nri_api::Kind;
+
 use crate::domain::LimitError;
 use crate::generator::SpecError;
 
@@ -35,12 +37,40 @@ pub enum AdjustError {
     },
 }
 
+/// Why plugins were not asked, or do not let something be.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The server does not know it: nobody is asked.
+    #[error("{kind} {id} is not known")]
+    Unknown {
+        /// What it is.
+        kind: Kind,
+        /// Its id.
+        id: String,
+    },
+    /// A plugin does not let it, or plugins could not be asked.
+    #[error("plugins do not let it be")]
+    Nri(#[from] nri_api::Error),
+}
+
+impl AskError {
+    pub(super) fn unknown(kind: Kind, id: &str) -> Self {
+        Self::Unknown { kind, id: id.to_owned() }
+    }
+}
+
 /// Why a container has not got new limits.
 #[derive(Debug, thiserror::Error)]
 pub enum UpdateError {
     /// The server does not know it.
     #[error("cannot update container {id}, which is not known")]
     Unknown {
+        /// The container.
+        id: String,
+    },
+    /// Another update of it took until the deadline of this one.
+    #[error("cannot update container {id}, which is still being updated")]
+    BeingUpdated {
         /// The container.
         id: String,
     },

@@ -45,7 +45,7 @@ pub struct ContainerConfig {
     pub oom_score_adj: Option<i64>,
     /// The image, as it was found.
     pub image: Option<Image>,
-    /// CDI devices by their names, beside those that annotations ask for.
+    /// CDI devices by their names, beside those that annotations ask for. Those that plugins gave to the container are added.
     pub cdi_devices: Vec<String>,
     /// The class of block I/O, wherever the server takes it from.
     pub blockio_class: Option<String>,

@@ -34,7 +34,7 @@ pub struct PodConfig {
     pub annotations: BTreeMap<String, String>,
     /// The runtime handler; empty for the default one.
     pub runtime_handler: String,
-    /// The cgroup under which those of the pod are made.
+    /// The cgroup under which those of the pod are made; empty if nobody said. Plugins can put containers below it alone.
     pub cgroup_parent: String,
     /// What the pod needs in addition to its containers. Set it anew when it is updated.
     pub overhead: Option<Resources>,
@@ -51,7 +51,8 @@ pub struct PodStatus {
     pub pid: u32,
     /// Its addresses, the first one first; none if it has the host's.
     pub ips: Vec<String>,
-    /// Whether its network was taken down: then its namespace is not shown any more.
+    /// Whether its network was taken down, which is after plugins have heard that the pod was stopped. Then the network namespace of
+    /// the spec is not shown any more: its path may lead nowhere, or into another's. Addresses are shown as long as they are in `ips`.
     pub network_is_gone: bool,
 }
 

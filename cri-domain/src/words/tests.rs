@@ -292,3 +292,104 @@ fn what_a_plugin_set_is_what_the_next_one_sees() {
     let linux = seen.linux.unwrap();
     assert_eq!((linux.resources.unwrap().memory.unwrap().limit, &*linux.sysctl["net.a"]), (Some(9), "1"));
 }
+
+/// A record of which no part is empty.
+fn full() -> ContainerRecord {
+    let spec = json!({
+        "process": {
+            "args": ["app"], "env": ["A=1"], "user": {"uid": 7}, "oomScoreAdj": 5,
+            "rlimits": [{"type": "RLIMIT_CORE", "soft": 1, "hard": 2}],
+            "ioPriority": {"class": "IOPRIO_CLASS_IDLE"}, "scheduler": {"policy": "SCHED_BATCH"},
+        },
+        "mounts": [{"destination": "/a"}],
+        "hooks": {"poststop": [{"path": "/h"}]},
+        "linux": {
+            "namespaces": [{"type": "pid"}], "devices": [{"path": "/dev/a", "type": "c"}], "resources": {"cpu": {"shares": 2}},
+            "cgroupsPath": "/c", "seccomp": {"defaultAction": "SCMP_ACT_ALLOW"}, "sysctl": {"net.a": "1"},
+            "netDevices": {"eth0": {}}, "intelRdt": {"closID": "gold"},
+        },
+    });
+    let profile = SecurityProfile { kind: ProfileKind::Localhost, ..SecurityProfile::default() };
+    ContainerRecord {
+        id: "c".to_owned(),
+        pod_id: "p".to_owned(),
+        config: ContainerConfig {
+            name: "app".to_owned(),
+            labels: texts([("l", "1")]),
+            annotations: texts([("a", "1")]),
+            image: Some(Image { name: "app:1".to_owned(), ..Image::default() }),
+            cdi_devices: vec!["v.com/gpu=0".to_owned()],
+            seccomp: SeccompRequest { profile: Some(profile), ..SeccompRequest::default() },
+            ..ContainerConfig::default()
+        },
+        spec: Some(Arc::new(spec)),
+        status: ContainerStatus {
+            state: ContainerState::Running,
+            pid: 1,
+            created_at: 2,
+            started_at: 3,
+            finished_at: 4,
+            exit_code: 5,
+            reason: "r".to_owned(),
+            message: "m".to_owned(),
+        },
+        ..ContainerRecord::default()
+    }
+}
+
+/// The names are all that there are: a new one does not build until it has a source.
+#[test]
+fn nothing_that_plugins_can_see_of_a_container_is_left_out() {
+    let shown = seen(&full());
+    let Container {
+        id,
+        pod_id,
+        name,
+        state,
+        labels,
+        annotations,
+        args,
+        env,
+        mounts,
+        hooks,
+        linux,
+        pid,
+        rlimits,
+        created_at,
+        started_at,
+        finished_at,
+        exit_code,
+        status_reason,
+        status_message,
+        cdi_devices,
+        user,
+        image,
+        unknown: _,
+    } = &shown;
+    assert!([id, pod_id, name, status_reason, status_message].iter().all(|text| !text.is_empty()), "{shown:?}");
+    assert!([labels, annotations].iter().all(|map| !map.is_empty()), "{shown:?}");
+    assert!(![args.len(), env.len(), mounts.len(), rlimits.len(), cdi_devices.len()].contains(&0), "{shown:?}");
+    assert!(hooks.is_some() && user.is_some() && image.is_some(), "{shown:?}");
+    assert_eq!((*state, *pid, *exit_code), (ContainerState::Running, 1, 5));
+    assert_eq!([*created_at, *started_at, *finished_at], [2, 3, 4]);
+
+    let linux = linux.as_ref().unwrap();
+    let LinuxContainer {
+        namespaces,
+        devices,
+        resources,
+        oom_score_adj,
+        cgroups_path,
+        io_priority,
+        seccomp_profile,
+        seccomp_policy,
+        sysctl,
+        net_devices,
+        scheduler,
+        rdt,
+        unknown: _,
+    } = linux;
+    assert!(![namespaces.len(), devices.len(), sysctl.len(), net_devices.len(), cgroups_path.len()].contains(&0));
+    assert!(resources.is_some() && oom_score_adj.is_some() && io_priority.is_some() && rdt.is_some(), "{linux:?}");
+    assert!(seccomp_profile.is_some() && seccomp_policy.is_some() && scheduler.is_some(), "{linux:?}");
+}

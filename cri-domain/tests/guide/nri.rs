@@ -79,10 +79,13 @@ impl Server {
             ..ContainerRecord::default()
         };
         let adjusted = self.hooks.create_container(&mut container).await?;
+        for field in &adjusted.ignored {
+            println!("container {id} does without {field}, which nobody here can do");
+        }
         // From here on `container.spec` is what plugins made of it: this is where the runtime creates it.
         container.status = ContainerStatus { state: ContainerState::Created, ..ContainerStatus::default() };
         self.store.put_container(container);
-        adjusted.creation.created(self.hooks.container(id)).await?;
+        heard(id, adjusted.creation.created(self.hooks.container(id)).await);
         Ok(())
     }
 
@@ -95,7 +98,7 @@ impl Server {
                 record.status.state = ContainerState::Running;
             }
         });
-        start.started(self.hooks.container(id)).await?;
+        heard(id, start.started(self.hooks.container(id)).await);
         Ok(())
     }
 
@@ -111,17 +114,24 @@ impl Server {
     }
 
     pub async fn remove_container(&self, id: &str) -> Result<()> {
-        self.hooks.remove_container(id).await?;
+        heard(id, self.hooks.remove_container(id).await);
         self.store.remove_container(id);
         Ok(())
     }
 
     pub async fn remove_pod_sandbox(&self, id: &str) -> Result<()> {
         self.store.change_pod(id, |record| record.status.state = PodState::NotReady);
-        self.hooks.stop_pod(id).await?;
-        self.hooks.remove_pod(id).await?;
+        heard(id, self.hooks.stop_pod(id).await);
+        heard(id, self.hooks.remove_pod(id).await);
         self.store.remove_pod(id);
         Ok(())
+    }
+}
+
+/// What a plugin fails to hear has happened all the same.
+fn heard(id: &str, heard: Result<(), nri_api::Error>) {
+    if let Err(error) = heard {
+        println!("a plugin failed to hear of {id}: {error}");
     }
 }
 

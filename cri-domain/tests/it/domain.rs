@@ -112,6 +112,19 @@ async fn a_container_whose_spec_was_not_kept_gets_new_limits_too() {
 }
 
 #[tokio::test]
+async fn a_container_whose_limits_nobody_knows_gets_no_others() {
+    let server = Server::new();
+    let mut record = container("c", json!({}));
+    record.spec = None;
+    record.config.resources = Some(shares(1));
+    server.store.put_container(record);
+    let error = server.hooks.domain().update(Update::new("c", memory(100))).await.unwrap_err();
+    let expected = "cannot update container c, whose limits are not known: cannot adjust CPUShares: it is not between 2 and 262144";
+    assert!(chain(&error).ends_with(expected), "{}", chain(&error));
+    assert_eq!(server.runtime.n_updates(), 0);
+}
+
+#[tokio::test]
 async fn what_the_runtime_cannot_change_is_refused_by_name_and_nothing_is_done() {
     let server = Server::new();
     server.store.put_container(container("c", json!({})));
@@ -164,6 +177,32 @@ async fn d15_an_update_that_fails_half_way_is_taken_back() {
     let told: Vec<_> = server.runtime.updates.lock().unwrap().iter().map(|(_, it)| it.resources.clone()).collect();
     assert_eq!(told, [json!({"cpu": {"shares": 7}}), json!({"cpu": {"shares": 2}})]);
     assert_eq!(server.spec("c"), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn d15_a_limit_that_there_was_none_of_is_lifted_again() {
+    let server = Server::new();
+    server.store.put_container(container("c", json!({})));
+    *server.runtime.failures.lock().unwrap() = 1;
+    let mut asked = shares(7);
+    asked.limit_pids(9);
+    server.hooks.domain().update(Update::new("c", asked)).await.unwrap_err();
+    assert_eq!(server.runtime.last(), json!({"cpu": {"shares": 1024}, "pids": {"limit": -1}}));
+    assert_eq!(server.spec("c"), json!({}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_update_set_that_was_given_up_is_lifted_by_the_next() {
+    let server = Server::new();
+    server.store.put_container(container("c", json!({})));
+    let domain = server.hooks.domain();
+    let given_up = tokio::time::timeout(Duration::from_millis(1), domain.update(Update::new("c", shares(7)))).await;
+    assert!(given_up.is_err());
+    domain.update(Update::new("c", memory(100))).await.unwrap();
+    let told = server.runtime.last();
+    assert_eq!(told, json!({"memory": {"limit": 100, "swap": 100}, "cpu": {"shares": 1024}}));
+    domain.update(Update::new("c", memory(200))).await.unwrap();
+    assert_eq!(server.runtime.last(), json!({"memory": {"limit": 200, "swap": 200}}), "once is enough");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,13 +1,19 @@
 //! A pod's life, as a CRI server tells it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use cri_domain::generator::Host;
 use cri_domain::hooks::{AdjustError, UpdateError};
 use cri_domain::records::{Exit, PodState};
 use cri_domain::store::Store as _;
+use cri_domain::words::Settings;
 use nri_api::plugin::PluginError;
-use nri_proto::{Container, ContainerState, Cpu, CreateReply, EnvVar, Event, Eviction, Resources, Update, UpdateReply};
+use nri_proto::{
+    CdiDevice, Container, ContainerState, Cpu, CreateReply, EnvVar, Event, Eviction, Pod, Resources, Update,
+    UpdateReply,
+};
 use serde_json::json;
 
 use crate::server::{FakePlugin, Server, container, pod};
@@ -123,13 +129,13 @@ async fn an_exit_before_the_start_is_told_after_it() {
     let server = Server::new();
     server.store.put_pod(pod("p"));
     server.store.put_container(container("c", json!({})));
-    server.hooks.container_exited("c", &Exit { code: 3, ..Exit::default() });
+    assert!(server.hooks.container_exited("c", &Exit { code: 3, ..Exit::default() }));
     assert_eq!(server.hooks.container("c").state, ContainerState::Stopped);
     server.nri.start().await.unwrap();
     server.nri.settled().await;
     assert_eq!(server.hooks.handle().container_state("c"), Some(nri_api::State::Stopped));
-    // Of what nobody knows there is nothing to tell.
-    server.hooks.container_exited("nobody", &Exit::default());
+    // Of what nobody knows there is nothing to tell, and the caller is told so.
+    assert!(!server.hooks.container_exited("nobody", &Exit::default()));
     assert_eq!(server.hooks.handle().container_state("nobody"), None);
     server.nri.stop().await;
 }
@@ -158,6 +164,29 @@ async fn what_a_plugin_removed_or_classed_stays_so_for_others() {
     without.spec = None;
     let Err(error) = server.hooks.create_container(&mut without).await else { panic!("it is created") };
     assert_eq!(error.to_string(), "cannot create container without without a spec");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_that_a_plugin_gave_to_a_container_is_shown_if_it_got_it() {
+    let inject = |spec: &mut serde_json::Value, _: &[&str]| {
+        spec["process"]["env"] = json!(["GPU=0"]);
+        Ok(())
+    };
+    for (host, expected) in
+        [(Host { cdi: Some(Box::new(inject)), ..Host::default() }, &["vendor.com/gpu=0"][..]), (Host::default(), &[])]
+    {
+        let server = Server::with(host, Settings::default());
+        server.store.put_pod(pod("p"));
+        server.nri.start().await.unwrap();
+        let gives = FakePlugin::adjusting(|it| it.cdi_devices.push(CdiDevice::new("vendor.com/gpu=0")));
+        server.admit("10-a", gives).await;
+        let mut record = container("new", json!({}));
+        let adjusted = server.hooks.create_container(&mut record).await.unwrap();
+        server.store.put_container(record);
+        adjusted.creation.created(server.hooks.container("new")).await.unwrap();
+        let shown = server.hooks.container("new").cdi_devices;
+        assert_eq!(shown.iter().map(|device| &*device.name).collect::<Vec<_>>(), expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -214,6 +243,21 @@ async fn d10_a_plugin_cannot_put_a_container_into_another_pods_cgroup() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn d10_a_plugin_cannot_choose_the_cgroup_where_the_pods_is_not_known() {
+    for any_cgroup in [false, true] {
+        let server = Server::with(Host::default(), Settings { any_cgroup, ..Settings::default() });
+        let mut nowhere = pod("p");
+        nowhere.config.cgroup_parent.clear();
+        server.store.put_pod(nowhere);
+        server.nri.start().await.unwrap();
+        let elsewhere = FakePlugin::adjusting(|it| it.linux_mut().cgroups_path = "/kubepods/other/c".to_owned());
+        server.admit("10-a", elsewhere).await;
+        let created = server.hooks.create_container(&mut container("new", json!({}))).await;
+        assert_eq!(created.is_ok(), any_cgroup);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_kubelets_update_is_what_plugins_make_of_it() {
     let server = Server::running().await;
     let plugin = FakePlugin {
@@ -234,6 +278,65 @@ async fn the_kubelets_update_is_what_plugins_make_of_it() {
 
     let error = server.hooks.update_container("nobody", shares(2)).await.unwrap_err();
     assert!(matches!(error, UpdateError::Unknown { .. }), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_of_the_kubelet_does_not_hide_the_field_that_a_plugin_changed() {
+    let server = Server::running().await;
+    let lowers = |_: &_| {
+        let mut resources = Resources::default();
+        resources.memory_mut().limit = Some(50);
+        UpdateReply { updates: vec![Update::new("c", resources)], ..UpdateReply::default() }
+    };
+    server.admit("10-a", FakePlugin { update: Some(Box::new(lowers)), ..FakePlugin::default() }).await;
+    let mut asked = Resources::default();
+    asked.memory_mut().limit = Some(100);
+    for (file, value) in [("memory.max", "100"), ("memory.swap.max", "0")] {
+        asked.unified.insert(file.to_owned(), value.to_owned());
+    }
+    server.hooks.update_container("c", asked).await.unwrap();
+    let set = server.runtime.last();
+    assert_eq!((&set["memory"]["limit"], &set["unified"]), (&json!(50), &json!({"memory.swap.max": "0"})));
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_updates_of_the_kubelet_are_made_in_the_order_in_which_plugins_see_them() {
+    let server = Server::new();
+    server.store.put_pod(pod("p"));
+    for id in ["c", "other"] {
+        server.store.put_container(container(id, json!({})));
+    }
+    server.nri.start().await.unwrap();
+    // What it wants of another container keeps the first update from being made, and not the second.
+    let n_asked = AtomicU32::new(0);
+    let reply = move |_: &_| {
+        let others = (n_asked.fetch_add(1, Ordering::Relaxed) == 0).then(|| Update::new("other", shares(9)));
+        UpdateReply { updates: others.into_iter().collect(), ..UpdateReply::default() }
+    };
+    let plugin = server.admit("10-a", FakePlugin { update: Some(Box::new(reply)), ..FakePlugin::default() }).await;
+    let hooks = &server.hooks;
+    let (first, second) =
+        tokio::join!(hooks.update_container("c", shares(300)), hooks.update_container("c", shares(400)));
+    first.unwrap();
+    second.unwrap();
+    let told = server.runtime.updates.lock().unwrap().clone();
+    let told: Vec<_> =
+        told.iter().filter(|(id, _)| id == "c").map(|(_, it)| it.resources["cpu"]["shares"].clone()).collect();
+    assert_eq!(told, [300, 400]);
+    let expected = ["UpdateContainer c", "PostUpdateContainer c", "UpdateContainer c", "PostUpdateContainer c"];
+    assert_eq!(plugin.heard(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_waits_for_another_has_an_end() {
+    let server = Server::running().await;
+    let deadline = tokio::time::Instant::now() + Duration::from_millis(2);
+    let hurried = server.hooks.until(deadline);
+    let (first, second) =
+        tokio::join!(server.hooks.update_container("c", shares(300)), hurried.update_container("c", shares(400)));
+    first.unwrap();
+    assert_eq!(second.unwrap_err().to_string(), "cannot update container c, which is still being updated");
+    assert_eq!(server.spec("c")["linux"]["resources"]["cpu"]["shares"], 300);
 }
 
 #[tokio::test(start_paused = true)]
@@ -278,23 +381,35 @@ async fn new_limits_of_a_pod_are_shown_when_it_has_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn plugins_are_not_asked_about_what_the_store_does_not_have() {
+    let server = Server::running().await;
+    let plugin = server.admit("10-a", FakePlugin::default()).await;
+    let Err(error) = server.hooks.start_container("nobody").await else { panic!("it starts") };
+    assert_eq!(error.to_string(), "container nobody is not known");
+    let Err(error) = server.hooks.update_pod("nobody", None, Some(shares(9))).await else { panic!("it is updated") };
+    assert_eq!(error.to_string(), "pod nobody is not known");
+    assert_eq!(plugin.heard(), Vec::<String>::new());
+    assert_eq!(server.hooks.handle().container_state("nobody"), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_nri_everything_is_done_and_nobody_is_asked() {
-    use std::sync::Arc;
-
-    use cri_domain::{CriDomain, Hooks};
-    use nri_api::{Config, Nri};
-
-    let server = Server::new();
-    let nri = Nri::new(Config { disable: true, ..Config::default() });
-    let (store, runtime) = (Arc::clone(&server.store) as Arc<_>, Arc::clone(&server.runtime) as Arc<_>);
-    let domain = CriDomain::new(store, runtime, Host::default(), cri_domain::words::Settings::default());
-    let hooks = Hooks::register(&nri, "k8s.io", Arc::new(domain)).unwrap();
+    let server = Server::disabled();
+    let hooks = &server.hooks;
     server.store.put_pod(pod("p"));
     let mut record = container("c", json!({"process": {}}));
+    let spec = record.spec.clone().unwrap();
     let adjusted = hooks.create_container(&mut record).await.unwrap();
+    assert!(Arc::ptr_eq(&spec, record.spec.as_ref().unwrap()), "the spec is copied for nobody");
     server.store.put_container(record);
     adjusted.creation.created(hooks.container("c")).await.unwrap();
     assert_eq!(server.spec("c"), json!({"process": {}}));
     hooks.update_container("c", shares(9)).await.unwrap();
     assert_eq!(server.spec("c")["linux"]["resources"]["cpu"]["shares"], 9);
+    hooks.container_exited("c", &Exit { code: 3, ..Exit::default() });
+    assert_eq!(server.store.container("c").unwrap().status.exit_code, 3);
+    // What nobody sees is not made.
+    assert_eq!((hooks.container("c"), hooks.pod("p")), (Container::default(), Pod::default()));
+    assert_eq!(hooks.domain().container("c").unwrap().exit_code, 3);
+    assert!(hooks.start_container("nobody").await.is_err());
 }

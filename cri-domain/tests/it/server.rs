@@ -33,12 +33,21 @@ impl Server {
         Self::with(Host::default(), Settings::default())
     }
 
+    /// There is no NRI.
+    pub(crate) fn disabled() -> Self {
+        Self::of(Config { disable: true, ..Config::default() }, Host::default(), Settings::default())
+    }
+
     pub(crate) fn with(host: Host, settings: Settings) -> Self {
+        // No socket: plugins are let in by the test.
+        Self::of(Config { socket: None, plugin_path: None, ..Config::default() }, host, settings)
+    }
+
+    fn of(config: Config, host: Host, settings: Settings) -> Self {
         let store = Arc::new(MemoryStore::default());
         let runtime = Arc::new(FakeRuntime { store: Arc::clone(&store), ..FakeRuntime::new() });
         let domain = CriDomain::new(Arc::clone(&store) as Arc<_>, Arc::clone(&runtime) as Arc<_>, host, settings);
-        // No socket: plugins are let in by the test.
-        let nri = Nri::new(Config { socket: None, plugin_path: None, ..Config::default() });
+        let nri = Nri::new(config);
         let hooks = Hooks::register(&nri, "k8s.io", Arc::new(domain)).unwrap();
         Self { nri, hooks, store, runtime }
     }

@@ -42,6 +42,21 @@ impl Bundle {
         Self::new()
     }
 
+    /// As [`Bundle::new`], for what came with a version of runc.
+    pub(crate) fn with_runc(major: u32, minor: u32) -> Option<Self> {
+        let bundle = Self::new()?;
+        let said = bundle.runc(&["--version"]).stdout;
+        let version = String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned();
+        let mut numbers =
+            version.trim_start_matches("runc version ").split('.').map_while(|number| number.parse().ok());
+        let found: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        if found >= (major, minor) {
+            return Some(bundle);
+        }
+        tell(&format!("it takes runc {major}.{minor}, and this is {version}"));
+        None
+    }
+
     fn with(busybox: PathBuf) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let id = format!("nri-generator-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -75,7 +90,21 @@ impl Bundle {
     pub(crate) fn run(&mut self, script: &str) -> String {
         self.spec["process"]["args"] = json!(["sh", "-c", script]);
         self.write();
-        let output = self.runc(&["run", "--bundle", self.path().to_str().unwrap(), &self.id]);
+        self.said(self.command(&["run", "--bundle", self.path().to_str().unwrap(), &self.id]))
+    }
+
+    /// The same, by a runc in a network of its own that is made so.
+    pub(crate) fn run_in_network(&mut self, made: &str, script: &str) -> String {
+        self.spec["process"]["args"] = json!(["sh", "-c", script]);
+        self.write();
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sh", "-c", &format!("{made} && exec runc \"$@\""), "sh", "--root"]);
+        command.arg(self.path().join("state")).args(["run", "--bundle"]).arg(self.path()).arg(&self.id);
+        self.said(command)
+    }
+
+    fn said(&self, mut command: Command) -> String {
+        let output = command.stdin(Stdio::null()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
         said
@@ -152,8 +181,12 @@ impl Drop for Bundle {
 
 fn skip<T>(reason: &str) -> Option<T> {
     assert!(env::var_os("NRI_REQUIRE_RUNC").is_none(), "{reason}");
-    let _ = writeln!(io::stderr(), "skipped: {}: {reason}", thread::current().name().unwrap_or("a test"));
+    tell(reason);
     None
+}
+
+fn tell(reason: &str) {
+    let _ = writeln!(io::stderr(), "skipped: {}: {reason}", thread::current().name().unwrap_or("a test"));
 }
 
 fn program(name: &str) -> Option<PathBuf> {

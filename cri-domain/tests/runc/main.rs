@@ -7,10 +7,15 @@
 
 mod bundle;
 mod cgroups;
+#[path = "../../examples/mini-runtime/output.rs"]
+mod mini_output;
 #[allow(dead_code, reason = "a runtime does more with it")]
 #[path = "../../examples/mini-runtime/runc.rs"]
 mod mini_runc;
 mod mounting;
+mod newer;
+mod output;
 mod process;
 mod running;
+mod stopping;
 mod updates;

@@ -9,7 +9,7 @@ use cri_domain::records::{ContainerRecord, ContainerStatus};
 use cri_domain::store::{MemoryStore, Store as _};
 use cri_domain::words::Settings;
 use nri_proto::{ContainerState, Resources};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bundle::Bundle;
 use crate::mini_runc::Runc;
@@ -23,11 +23,16 @@ struct Running {
 
 impl Running {
     async fn new() -> Option<Self> {
+        Self::with(|_| {}).await
+    }
+
+    async fn with(change: impl FnOnce(&mut Value)) -> Option<Self> {
         let mut bundle = Bundle::on_cgroup_v1()?;
         bundle.spec["process"]["args"] = json!(["sh", "-c", "while :; do read line < /proc/uptime; done"]);
         bundle.spec["root"]["path"] = json!(bundle.path().join("rootfs"));
         bundle.spec["linux"]["resources"]["memory"] = json!({"limit": 64 << 20, "swap": 128 << 20});
         bundle.spec["linux"]["resources"]["cpu"] = json!({"shares": 512});
+        change(&mut bundle.spec);
         let runc = Arc::new(Runc::new(bundle.path()));
         let made = runc.create(&bundle.id, &bundle.spec).await.unwrap();
         runc.start(&bundle.id).await.unwrap();
@@ -101,4 +106,23 @@ async fn d15_d16_what_the_kernel_refuses_is_taken_back_and_the_container_lives()
     assert!(!status.contains(") Z "), "it has ended: {status}");
     running.limit(|it| it.cpu_mut().shares = Some(128)).await.unwrap();
     assert_eq!(running.shares(), (Some("128".to_owned()), Some(128)));
+}
+
+#[tokio::test]
+async fn d15_limits_that_there_were_none_of_are_lifted_when_an_update_fails() {
+    let unlimited = |spec: &mut Value| _ = spec["linux"]["resources"].as_object_mut().unwrap().remove("memory");
+    let Some(running) = Running::with(unlimited).await else { return };
+    let before = running.cgroup("memory", "memory.limit_in_bytes");
+    // Memory comes before CPU time, and so much of that the kernel does not take.
+    let too_long = |it: &mut Resources| {
+        it.memory_mut().limit = Some(96 << 20);
+        it.cpu_mut().quota = Some(1 << 62);
+    };
+    let error = running.limit(too_long).await.unwrap_err();
+    assert!(error.contains("could not update container"), "{error}");
+    assert_eq!(running.cgroup("memory", "memory.limit_in_bytes"), before);
+    let swap = running.cgroup("memory", "memory.memsw.limit_in_bytes");
+    assert!(swap.is_none() || swap == before, "{swap:?}");
+    assert_eq!(running.cgroup("cpu", "cpu.cfs_quota_us").as_deref(), Some("-1"));
+    running.limit(|it| it.cpu_mut().shares = Some(128)).await.unwrap();
 }

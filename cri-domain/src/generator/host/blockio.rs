@@ -1,7 +1,8 @@
 //! Classes of block I/O, from the file that containerd and CRI-O read, too (`blockio_config_file`).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use oci_spec::runtime::{
     LinuxBlockIo, LinuxThrottleDevice, LinuxThrottleDeviceBuilder, LinuxWeightDevice, LinuxWeightDeviceBuilder,
@@ -36,6 +37,14 @@ pub struct BlockIoClasses(BTreeMap<String, LinuxBlockIo>);
 /// Why a file of classes cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BlockIoError {
+    /// It cannot be read.
+    #[error("could not read {}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        source: io::Error,
+    },
     /// It is no YAML.
     #[error("could not read the classes of block I/O")]
     Yaml(#[source] YamlError),
@@ -90,7 +99,13 @@ struct Parameters {
 }
 
 impl BlockIoClasses {
-    /// Reads the file and looks for the devices that it names. What matches no device is left out, as in Go.
+    /// Reads a file, as [`read`](Self::read) does its text.
+    pub fn of_file(path: &Path) -> Result<Self, BlockIoError> {
+        let text = fs::read_to_string(path).map_err(|source| BlockIoError::Io { path: path.to_owned(), source })?;
+        Self::read(&text)
+    }
+
+    /// Reads the text of a file and looks for the devices that it names. What matches no device is left out, as in Go.
     pub fn read(text: &str) -> Result<Self, BlockIoError> {
         let document = yaml::read(text).map_err(BlockIoError::Yaml)?;
         let document = if document.is_null() { Value::Object(Default::default()) } else { document };
@@ -180,7 +195,7 @@ fn numbers(class: &str, patterns: &[String]) -> Result<Vec<(i64, i64)>, BlockIoE
 fn number(path: PathBuf) -> Option<(i64, i64)> {
     let found = stat(&path).ok().filter(|found| FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice)?;
     let (major, minor) = (major(found.st_rdev), minor(found.st_rdev));
-    let is_partition = std::path::Path::new(&format!("/sys/dev/block/{major}:{minor}/partition")).exists();
+    let is_partition = Path::new(&format!("/sys/dev/block/{major}:{minor}/partition")).exists();
     (!is_partition).then_some((major.into(), minor.into()))
 }
 

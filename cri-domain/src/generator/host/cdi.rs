@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use serde_json::Value;
+use tracing::warn;
 
 use self::edits::Edits;
 use self::file::File;
@@ -19,23 +20,7 @@ use super::yaml::{self, YamlError};
 use crate::generator::HostError;
 
 /// The CDI devices of a machine, as they were when they were read. Drivers add and remove them at any time, so read them for each
-/// container, or whenever the directories change:
-///
-/// ```
-/// use cri_domain::generator::Host;
-/// use cri_domain::generator::host::CdiDevices;
-///
-/// let host = Host {
-///     cdi: Some(Box::new(|spec, names| {
-///         let (devices, problems) = CdiDevices::read(&CdiDevices::DIRECTORIES);
-///         for problem in problems {
-///             println!("{problem}");
-///         }
-///         devices.inject(spec, names)
-///     })),
-///     ..Host::default()
-/// };
-/// ```
+/// container, as [`inject_from`](Self::inject_from) does, or whenever the directories change.
 #[derive(Debug, Default)]
 pub struct CdiDevices {
     /// By their qualified names. Two files of one directory that have the same one leave nothing.
@@ -104,6 +89,23 @@ impl CdiDevices {
             }
         }
         (devices, problems)
+    }
+
+    /// Reads the files of some directories, and makes what devices need in a spec. Files that cannot be used are logged.
+    ///
+    /// ```
+    /// use cri_domain::generator::Host;
+    /// use cri_domain::generator::host::CdiDevices;
+    ///
+    /// let inject = |spec: &mut _, names: &[&str]| CdiDevices::inject_from(&["/usr/share/cdi"], spec, names);
+    /// let host = Host { cdi: Some(Box::new(inject)), ..Host::of_this_machine() };
+    /// ```
+    pub fn inject_from(directories: &[impl AsRef<Path>], spec: &mut Value, names: &[&str]) -> Result<(), HostError> {
+        let (devices, problems) = Self::read(directories);
+        for problem in problems {
+            warn!(error = &problem as &dyn std::error::Error, "a file has no CDI devices for us");
+        }
+        devices.inject(spec, names)
     }
 
     fn add(&mut self, file: File, directory: usize, path: &Path) -> Vec<CdiError> {

@@ -1,6 +1,9 @@
+use std::path::Path;
+
 /// Says whether the cgroup of a container lies below that of its pod: give it to [`Host::cgroup`](super::Host::cgroup).
 ///
-/// Both may be paths, or the container's may be systemd's `slice:prefix:name`, whose slice is then the pod's, or one below.
+/// Both may be paths, or the container's may be systemd's `slice:prefix:name`, whose slice is then the pod's, or one below. Nothing is
+/// below a cgroup that is not known, an empty one; below `/` is everything.
 ///
 /// ```
 /// use cri_domain::generator::{Host, host};
@@ -13,6 +16,7 @@
 /// ```
 pub fn below(parent: &str, path: &str) -> Result<(), NotBelow> {
     let is_below = match path.split_once(':') {
+        _ if parent.is_empty() => false,
         Some((slice, _)) => is_slice_below(parent, slice),
         None => is_path_below(parent, path),
     };
@@ -21,9 +25,9 @@ pub fn below(parent: &str, path: &str) -> Result<(), NotBelow> {
 
 /// A container would be in a cgroup that is not its pod's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the cgroup is not below the pod's, {parent}")]
+#[error("the cgroup is not below the pod's, {}", if parent.is_empty() { "which is not known" } else { parent })]
 pub struct NotBelow {
-    /// The pod's.
+    /// The pod's; empty if it is not known.
     pub parent: String,
 }
 
@@ -43,6 +47,11 @@ fn is_slice_below(parent: &str, slice: &str) -> bool {
     let Some(parent) = parts(parent).last().and_then(|name| name.strip_suffix(".slice")) else { return false };
     let Some(slice) = slice.strip_suffix(".slice") else { return false };
     slice == parent || slice.strip_prefix(parent).is_some_and(|rest| rest.starts_with('-'))
+}
+
+/// Says whether this machine has cgroups of version 2, and no others.
+pub fn is_cgroup_v2() -> bool {
+    Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
 }
 
 #[cfg(test)]
@@ -73,6 +82,9 @@ mod tests {
         ] {
             assert!(below("/kubepods/pod1", path).is_err(), "{path}");
         }
+        assert_eq!(below("/", "/app"), Ok(()));
+        let error = below("", "/app").unwrap_err();
+        assert_eq!(error.to_string(), "the cgroup is not below the pod's, which is not known");
         for path in ["kubepods-pod10.slice:cri:app", "system.slice:cri:app", ":cri:app", "/kubepods-pod1.slice/app"] {
             assert!(below("/kubepods.slice/kubepods-pod1.slice", path).is_err(), "{path}");
         }

@@ -26,6 +26,10 @@ var kinds = map[string]func(*api.ContainerAdjustment, change) error{
 		}
 		return nil
 	},
+	"blockio": func(a *api.ContainerAdjustment, c change) error {
+		a.SetLinuxBlockIOClass(c.name)
+		return nil
+	},
 	"env": func(a *api.ContainerAdjustment, c change) error {
 		if c.removes {
 			a.RemoveEnv(c.name)

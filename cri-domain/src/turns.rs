@@ -3,16 +3,16 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
-/// Who updates which container: one after the other, in the order in which they came.
+/// Whose turn it is with which container: one after the other, in the order in which they came.
 ///
-/// A turn is held while the runtime sets limits, and for nothing else. No request to plugins is made in one, so that a plugin may ask for
-/// an update from its own handler.
+/// There are two of these. In a turn of the domain the runtime sets limits, and no plugin is asked: so one may ask for an update from its own handler. A turn of
+/// the hooks is around that: it is the kubelet's, from the question to plugins until the limits are set, and nobody else waits for it.
 #[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<HashMap<String, Weak<Turn<()>>>>);
+pub(crate) struct Turns(Mutex<HashMap<String, Weak<Turn<()>>>>);
 
 impl Turns {
-    /// Waits until it is ours to update this container.
-    pub(super) async fn take(&self, id: &str) -> OwnedMutexGuard<()> {
+    /// Waits until it is ours.
+    pub(crate) async fn take(&self, id: &str) -> OwnedMutexGuard<()> {
         let turn = self.of(id);
         turn.lock_owned().await
     }
