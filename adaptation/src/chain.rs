@@ -166,13 +166,13 @@ impl Chain {
     /// The same for a container to be created: what comes out is shown to validators.
     pub(crate) async fn create(mut self) -> Result<MergedCreate, RelayError> {
         let _turn = self.turn_when_heard().await?;
-        let Some(mut validation) = Validation::of(&self.shared, &self.participants, &self.shown.request) else {
+        let Some(mut validation) = Validation::of(&self.participants, &self.shown.request) else {
             self.ask(|_| ()).await?;
             self.notes.came_true();
             return Ok(self.merging.created());
         };
         self.ask(|plugin| validation.answered(plugin)).await?;
-        let merged = Box::pin(validation.judge(self.merging.created(), &self.asking)).await?;
+        let merged = Box::pin(validation.judge(self.merging.created(), &self.asking, &mut self.notes)).await?;
         self.notes.came_true();
         Ok(merged)
     }

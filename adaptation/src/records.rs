@@ -102,7 +102,12 @@ impl Notes {
     /// A reply that does not count.
     pub(crate) fn refused(&mut self, answered: Asked<'_>, refusal: &Refusal) {
         let occasion = self.occasion(answered);
-        self.notes.push(Note::Fact { occasion, what: refusal.into() });
+        self.fact(occasion, refusal.into());
+    }
+
+    /// What is so in any case.
+    pub(crate) fn fact(&mut self, occasion: Occasion, what: What) {
+        self.notes.push(Note::Fact { occasion, what });
     }
 
     /// A plugin without a say. Of ends and of what has happened a plugin that is silent misses many: those would only
@@ -114,7 +119,7 @@ impl Notes {
         }
         let mut occasion = self.occasion(Asked { plugin: asked, request, took });
         occasion.took = occasion.took.filter(|_| !is_passed_over);
-        self.notes.push(Note::Fact { occasion, what: cause.into() });
+        self.fact(occasion, cause.into());
     }
 
     /// All of one request share its ids.

@@ -14,14 +14,12 @@ use crate::chain::Asking;
 use crate::config::DefaultValidator;
 use crate::entry::{Entry, Part};
 use crate::health::State;
-use crate::ledger::What;
+use crate::ledger::{Occasion, What};
 use crate::merge::MergedCreate;
 use crate::plugin::{PluginError, Reply};
-use crate::policy::Mode;
-use crate::records;
+use crate::records::{self, Notes};
 use crate::request::{Request, Subject};
 use crate::roster::{Participant, Roster};
-use crate::shared::Shared;
 
 const EVENT: Event = Event::ValidateContainerAdjustment;
 /// What a validator says that does not say why.
@@ -34,7 +32,6 @@ pub(crate) fn is_wanted(participants: &Roster, namespace: &str) -> bool {
 
 /// The validation of one container to be created.
 pub(crate) struct Validation {
-    shared: Arc<Shared>,
     participants: Arc<Roster>,
     /// The request as it was before any plugin changed the container.
     original: Arc<Request>,
@@ -43,9 +40,8 @@ pub(crate) struct Validation {
 
 impl Validation {
     /// Begins one, if anyone wants it.
-    pub(crate) fn of(shared: &Arc<Shared>, participants: &Arc<Roster>, original: &Arc<Request>) -> Option<Self> {
+    pub(crate) fn of(participants: &Arc<Roster>, original: &Arc<Request>) -> Option<Self> {
         is_wanted(participants, &original.pod().namespace).then(|| Self {
-            shared: Arc::clone(shared),
             participants: Arc::clone(participants),
             original: Arc::clone(original),
             answered: Vec::new(),
@@ -58,11 +54,16 @@ impl Validation {
     }
 
     /// Asks all validators at the same time. Each must accept.
-    pub(crate) async fn judge(self, merged: MergedCreate, asking: &Asking) -> Result<MergedCreate, RelayError> {
+    pub(crate) async fn judge(
+        self,
+        merged: MergedCreate,
+        asking: &Asking,
+        notes: &mut Notes,
+    ) -> Result<MergedCreate, RelayError> {
         let proposal = Arc::new(self.proposal(&merged));
         let request = Arc::new(self.original.of(EVENT, Subject::Proposal(Arc::clone(&proposal))));
         if let Some(validator) = self.participants.regime().default_validator() {
-            self.accept_by_default(validator, &proposal, &request)?;
+            accept_by_default(validator, &proposal, &request, notes)?;
         }
         let validators: Vec<_> = self.participants.subscribed(EVENT, &self.original.pod().namespace).collect();
         let mut verdicts: FuturesOrdered<_> =
@@ -70,26 +71,15 @@ impl Validation {
         let mut failed = None;
         for (place, _) in &validators {
             asking.validates(*place);
-            if let Some(Err(failure)) = verdicts.next().await {
+            let Some(Err(Objection { failure, occasion, what })) = verdicts.next().await else { continue };
+            let is_on_trial = occasion.shadow;
+            notes.fact(occasion, what);
+            if !is_on_trial {
                 warn!(error = &failure as &dyn Error, "a container may not be created");
                 failed.get_or_insert(failure);
             }
         }
         failed.map_or(Ok(merged), Err)
-    }
-
-    fn accept_by_default(
-        &self,
-        validator: &DefaultValidator,
-        proposal: &Proposal,
-        request: &Request,
-    ) -> Result<(), RelayError> {
-        let accepted = accepted(DefaultValidator::ID, &validator.validate(proposal));
-        if let Err(RelayError::Rejected { reason, .. }) = &accepted {
-            let occasion = records::occasion_of(DefaultValidator::ID.into(), EVENT, request.pod(), request.container());
-            self.shared.records.ledger().record(&occasion, What::Rejected { reason: reason.clone() });
-        }
-        accepted
     }
 
     fn proposal(&self, merged: &MergedCreate) -> Proposal {
@@ -123,7 +113,7 @@ impl Validation {
     }
 
     /// Asks one validator. Without its word nothing may be, unless it is on trial.
-    async fn verdict(&self, entry: &Participant, request: &Arc<Request>) -> Result<(), RelayError> {
+    async fn verdict(&self, entry: &Participant, request: &Arc<Request>) -> Result<(), Objection> {
         let begun = Instant::now();
         let verdict = match entry.ask(request, Part::Alone).await {
             Ok(Reply::Verdict(verdict)) => accepted(entry.id.as_str(), &verdict),
@@ -135,6 +125,7 @@ impl Validation {
             Err(cause) => Err(failed(entry, cause)),
         };
         let Err(failure) = verdict else { return Ok(()) };
+        let occasion = records::occasion(entry, &entry.terms, request, Some(begun.elapsed()));
         let what = match &failure {
             RelayError::Validator { cause, .. } => cause.into(),
             RelayError::Rejected { reason, .. } => What::Rejected { reason: reason.clone() },
@@ -142,13 +133,29 @@ impl Validation {
                 What::Failed { reason: failure.to_string() }
             }
         };
-        let occasion = records::occasion(entry, &entry.terms, request, Some(begun.elapsed()));
-        self.shared.records.ledger().record(&occasion, what);
-        match entry.terms.policy().mode {
-            Mode::Enforce => Err(failure),
-            Mode::Shadow => Ok(()),
-        }
+        Err(Objection { failure, occasion, what })
     }
+}
+
+/// What a validator has against it, and how that is written down. One on trial has it, too.
+struct Objection {
+    failure: RelayError,
+    occasion: Occasion,
+    what: What,
+}
+
+fn accept_by_default(
+    validator: &DefaultValidator,
+    proposal: &Proposal,
+    request: &Request,
+    notes: &mut Notes,
+) -> Result<(), RelayError> {
+    let accepted = accepted(DefaultValidator::ID, &validator.validate(proposal));
+    if let Err(RelayError::Rejected { reason, .. }) = &accepted {
+        let occasion = records::occasion_of(DefaultValidator::ID.into(), EVENT, request.pod(), request.container());
+        notes.fact(occasion, What::Rejected { reason: reason.clone() });
+    }
+    accepted
 }
 
 /// It has not said anything.

@@ -237,7 +237,7 @@ impl fmt::Debug for CriDomain {
 }
 
 /// What has ended, or is not known to be there, has no limits that could change.
-fn is_there(record: &ContainerRecord) -> bool {
+pub(crate) fn is_there(record: &ContainerRecord) -> bool {
     matches!(record.status.state, ContainerState::Created | ContainerState::Running | ContainerState::Paused)
 }
 

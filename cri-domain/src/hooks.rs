@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
 pub use self::error::{AdjustError, AskError, UpdateError};
-use crate::domain::{CriDomain, Fields, tell_overridden};
+use crate::domain::{CriDomain, Fields, LimitError, is_there, tell_overridden};
 use crate::generator::host::below;
 use crate::generator::{self, Host, SpecError};
 use crate::limits;
@@ -145,6 +145,9 @@ impl Hooks {
         let Some(record) = self.domain.store().container(id) else {
             return Err(UpdateError::Unknown { id: id.to_owned() });
         };
+        if !is_there(&record) {
+            return Err(LimitError::Gone.into());
+        }
         let (pod, container) = (self.pod(&record.pod_id), self.shown(|| self.domain.words(&record)));
         let update = self.handle.update_container(pod, container, Some(resources.clone())).await?;
         if let Some(mut merged) = update.resources().cloned() {

@@ -360,3 +360,17 @@ async fn a_validator_that_is_absent_fails_a_create_before_anyone_is_asked() {
     assert!(create(&nri).await.is_err());
     assert!(diary.lines().is_empty(), "{:?}", diary.lines());
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_objection_is_in_the_ledger_behind_what_it_is_about() {
+    let diary = Diary::default();
+    let plugin = FakePlugin::new("10-a", LIFE, at_once(), &diary);
+    plugin.adjust(|adjustment| adjustment.env.set(EnvVar::new("A", "2")).unwrap());
+    let judge = validator("90-judge", at_once(), &diary);
+    judge.reject("too large");
+    let nri = adaptation("", &[("10-a", &plugin), ("90-judge", &judge)]).await;
+    assert!(create(&nri).await.is_err());
+    let entries = nri.ledger(|ledger| ledger.of("c"));
+    assert!(matches!(&entries[0].what, What::Changed(_)) && entries[0].occasion.in_vain, "{entries:?}");
+    assert!(matches!(&entries[1].what, What::Rejected { reason } if reason == "too large"), "{entries:?}");
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use cri_domain::domain::LimitError;
 use cri_domain::generator::Host;
 use cri_domain::hooks::{AdjustError, UpdateError};
 use cri_domain::records::{Exit, PodState};
@@ -278,6 +279,17 @@ async fn the_kubelets_update_is_what_plugins_make_of_it() {
 
     let error = server.hooks.update_container("nobody", shares(2)).await.unwrap_err();
     assert!(matches!(error, UpdateError::Unknown { .. }), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_asked_about_new_limits_of_what_has_ended() {
+    let server = Server::running().await;
+    let plugin = server.admit("10-a", FakePlugin::default()).await;
+    server.hooks.container_exited("c", &Exit::default());
+    let error = server.hooks.update_container("c", shares(2)).await.unwrap_err();
+    assert!(matches!(error, UpdateError::Limit(LimitError::Gone)), "{error:?}");
+    heard(&plugin, "StopContainer c").await;
+    assert!(!plugin.heard().iter().any(|heard| heard.starts_with("UpdateContainer")), "{:?}", plugin.heard());
 }
 
 #[tokio::test(start_paused = true)]
