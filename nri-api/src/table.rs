@@ -38,7 +38,7 @@ struct Telling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
-/// An operation that was [parked](Table::park).
+/// An operation that is kept in the entry of what it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parked(u64);
 
@@ -76,16 +76,19 @@ impl<T> Gate<'_, T> {
         let told = self.table.look(self.id, |entry| {
             let told = entry.told(self.ticket);
             change(&mut entry.life);
-            entry.life.gate_passed();
             if entry.life.needs_stop() {
                 entry.open.extend(operation.take().map(|operation| (parked, operation)));
+                entry.life.gate_passed();
+                self.is_passed = true;
             }
             told
         });
-        self.is_passed = true;
-        self.table.asked.notify_waiters();
         self.table.end_told(self.id, told.unwrap_or_default());
+        // Of what has stopped nothing is kept open, and it is not removed before that.
         operation.into_iter().for_each(Operation::commit);
+        if self.is_passed {
+            self.table.asked.notify_waiters();
+        }
         parked
     }
 }
