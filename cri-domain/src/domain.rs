@@ -211,6 +211,11 @@ impl Domain for CriDomain {
         Inventory { pods: pods.collect(), containers: containers.collect() }
     }
 
+    async fn containers(&self, ids: &[String]) -> Vec<Container> {
+        let records = ids.iter().filter_map(|id| self.store.container(id));
+        records.map(|record| words::container(&record, &self.settings)).collect()
+    }
+
     async fn update(&self, update: Update) -> Result<(), DomainError> {
         let Some(resources) = update.resources() else { return Ok(()) };
         self.limit(&update.container_id, resources).await.map_err(|error| match error {

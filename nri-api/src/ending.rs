@@ -156,7 +156,7 @@ impl Way {
     pub(crate) fn exited(&self, pod: Arc<Pod>, container: Container) {
         let id = container.id.clone();
         let is_noted = self.space.containers.look(&id, |entry| {
-            let is_first = entry.life.may_exit() && entry.rest.exit.is_none();
+            let is_first = !entry.life.is_over() && entry.rest.exit.is_none();
             if is_first {
                 entry.rest.exit = Some(Box::new(container));
             }

@@ -57,6 +57,28 @@ pub enum Error {
         /// Its id.
         id: String,
     },
+    /// It was started, and nobody has said that it has stopped since.
+    #[error("container {id} runs already: say first that it has stopped")]
+    Running {
+        /// The id of the container.
+        id: String,
+    },
+    /// Plugins would not know what is meant.
+    #[error("a {kind} without an id cannot be created")]
+    NoId {
+        /// What.
+        kind: Kind,
+    },
+    /// Plugins would look for it in another pod than the one that it is created in.
+    #[error("container {id} cannot be created in pod {pod}: it says that it is in pod {said}")]
+    OtherPod {
+        /// The id of the container.
+        id: String,
+        /// The pod that it is to be created in.
+        pod: String,
+        /// The pod that it says it is in.
+        said: String,
+    },
     /// Its pod has ended, or ends.
     #[error("container {id} cannot be: pod {pod} has ended")]
     PodEnded {
@@ -94,6 +116,7 @@ impl Error {
             Refusal::Exists => Self::Exists { kind, id },
             Refusal::BeingCreated => Self::BeingCreated { kind, id },
             Refusal::BeingRemoved => Self::BeingRemoved { kind, id },
+            Refusal::Running => Self::Running { id },
         }
     }
 }

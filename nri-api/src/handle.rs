@@ -82,6 +82,7 @@ impl Handle {
     /// A plugin does not let it, or it is there already.
     pub async fn run_pod(&self, pod: Pod) -> Result<PodRun, Error> {
         let Some(way) = self.way()? else { return Ok(PodRun(None)) };
+        check_id(Kind::Pod, &pod.id)?;
         let pod = Arc::new(pod);
         let refused = |refusal| Error::refused(refusal, Kind::Pod, &pod.id);
         way.space.pods.begin(&pod.id, PodRest::new(), None).map_err(refused)?;
@@ -217,6 +218,24 @@ impl Handle {
     }
 }
 
+/// A container says in which pod it is. That it does not is no reason to keep plugins in the dark.
+fn place_in(pod: &Pod, container: &mut Container) -> Result<(), Error> {
+    check_id(Kind::Container, &container.id)?;
+    check_id(Kind::Pod, &pod.id)?;
+    if container.pod_id.is_empty() {
+        container.pod_id.clone_from(&pod.id);
+    }
+    if container.pod_id == pod.id {
+        return Ok(());
+    }
+    let (id, pod, said) = (container.id.clone(), pod.id.clone(), container.pod_id.clone());
+    Err(Error::OtherPod { id, pod, said })
+}
+
+fn check_id(kind: Kind, id: &str) -> Result<(), Error> {
+    if id.is_empty() { Err(Error::NoId { kind }) } else { Ok(()) }
+}
+
 impl Creation {
     /// Of a container that no plugin was asked about.
     pub(crate) fn of_nobody() -> Self {
@@ -267,10 +286,11 @@ impl Way {
     async fn ask_to_create(
         self,
         pod: Arc<Pod>,
-        container: Container,
+        mut container: Container,
         with_pod: bool,
         reins: Weak<dyn Reins>,
     ) -> Result<Creation, Error> {
+        place_in(&pod, &mut container)?;
         let id = container.id.clone();
         let rest = ContainerRest { pod: pod.id.clone(), ..ContainerRest::default() };
         let refused = |refusal| Error::refused(refusal, Kind::Container, &id);
@@ -302,6 +322,9 @@ impl Way {
     ) -> Result<Start, Error> {
         let id = container.id.clone();
         self.catch_up_with_exit(&id, &pod).await;
+        if self.space.pods.read(&pod.id, |entry| entry.life.is_over()) == Some(true) {
+            return Err(Error::PodEnded { id, pod: pod.id.clone() });
+        }
         let (run, gate) = self.gate(&id, &pod.id, State::Created, &reins, Life::start).await?;
         let underway = Underway::new(&self, Arc::clone(&pod), Some(id.clone()));
         let mut starting = Starting { underway, run, is_done: false };

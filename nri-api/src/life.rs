@@ -84,6 +84,7 @@ pub(crate) enum Refusal {
     Exists,
     BeingCreated,
     BeingRemoved,
+    Running,
 }
 
 /// One of the times that it was started.
@@ -159,9 +160,9 @@ impl Life {
         matches!(self.phase, Phase::Created | Phase::Running)
     }
 
-    /// Whether an exit of it is news.
-    pub(crate) fn may_exit(&self) -> bool {
-        self.needs_stop() || self.is_creating()
+    /// Whether nothing may begin in it any more.
+    pub(crate) fn is_over(&self) -> bool {
+        !self.needs_stop() && !self.is_creating()
     }
 
     /// Why there cannot be another one.
@@ -226,8 +227,10 @@ impl Life {
         if let Some(step) = self.closed_gate() {
             return step;
         }
-        if !self.needs_stop() {
-            self.phase = Phase::Created;
+        match self.phase {
+            Phase::Running => return GateStep::Refused(Refusal::Running),
+            Phase::Creating | Phase::Created | Phase::Removing => {}
+            Phase::Stopping { .. } | Phase::Stopped => self.phase = Phase::Created,
         }
         self.gates += 1;
         self.runs += 1;

@@ -2,6 +2,7 @@ use std::collections::btree_map::{Entry, OccupiedEntry};
 use std::convert::Infallible;
 
 use nri_proto::{FieldOwners, Owner, Owners, PluginId};
+use smallvec::SmallVec;
 
 use super::touch::Act;
 use super::{Conflict, Touch};
@@ -18,7 +19,7 @@ impl Claims {
         plugin: &'a PluginId,
         claim: impl FnOnce(&mut Claiming<'_, 'a>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut claiming = Claiming { claims: self, plugin, made: Vec::new() };
+        let mut claiming = Claiming { claims: self, plugin, made: SmallVec::new() };
         let result = claim(&mut claiming);
         if result.is_err() {
             claiming.give_back_to(0);
@@ -55,7 +56,8 @@ impl Claims {
 pub(super) struct Claiming<'c, 'a> {
     claims: &'c mut Claims,
     plugin: &'a PluginId,
-    made: Vec<Made<'a>>,
+    /// As many as most replies make take no memory of their own.
+    made: SmallVec<[Made<'a>; 16]>,
 }
 
 /// A claim that was made, and whose it was before.

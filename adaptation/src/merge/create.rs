@@ -94,7 +94,7 @@ impl CreateMerge {
     /// Applies what a plugin replied, or nothing of it.
     pub fn apply(&mut self, plugin: &PluginId, mut reply: CreateReply) -> Result<Applied, MergeError> {
         let unread = reply.take_unknown();
-        let touches = reply.adjustment.as_ref().map(Touch::of_adjustment).unwrap_or_default();
+        let touches = reply.adjustment.as_ref().map(Touch::list_of_adjustment).unwrap_or_default();
         let conflicts = self.claims.all_or_none(plugin, |claiming| {
             claiming.claim(&self.view.id, &touches)?;
             updates::claim(claiming, &reply.updates, Some(&self.view.id))
@@ -102,6 +102,7 @@ impl CreateMerge {
 
         let mut applied = Applied::without(unread);
         applied.changes.reserve(touches.len());
+        drop(touches);
         let CreateReply { adjustment, updates, evictions, unknown: _ } = reply;
         if let Some(adjustment) = adjustment {
             self.adjust(adjustment, &mut Notes::of_own(&mut applied.changes));

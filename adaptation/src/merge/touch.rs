@@ -2,6 +2,7 @@ use nri_proto::{
     Adjustment, Args, Change, ChangeList, ChangeMap, Cpu, Field, Hooks, Keyed, LinuxAdjustment, Memory, Namespace, Rdt,
     Resources, Update,
 };
+use smallvec::SmallVec;
 
 /// One thing that a reply does to a field of a container, or to an entry of the field.
 ///
@@ -46,8 +47,13 @@ impl<'a> Touch<'a> {
     ///
     /// The same entry may be there twice, as it is first cleared and then claimed.
     pub fn of_adjustment(adjustment: &'a Adjustment) -> Vec<Self> {
+        Self::list_of_adjustment(adjustment).into_vec()
+    }
+
+    /// The same, where it lies while it is claimed.
+    pub(super) fn list_of_adjustment(adjustment: &'a Adjustment) -> TouchList<'a> {
         let Adjustment { annotations, mounts, env, hooks, linux, rlimits, cdi_devices, args, unknown: _ } = adjustment;
-        let mut touches = Touches(Vec::with_capacity(16));
+        let mut touches = Touches(TouchList::new());
         touches.map(Field::Annotations, annotations);
         touches.list(Field::Mounts, mounts);
         touches.list(Field::Env, env);
@@ -67,17 +73,20 @@ impl<'a> Touch<'a> {
 
     /// Returns what an update touches, in the order in which it is claimed.
     pub fn of_update(update: &'a Update) -> Vec<Self> {
-        let mut touches = Touches(Vec::with_capacity(16));
+        let mut touches = Touches(TouchList::new());
         if let Some(resources) = update.resources() {
             touches.resources(resources);
         }
         // An update has no rules for devices: they are dropped.
         touches.0.retain(|touch| touch.act != Act::Pass);
-        touches.0
+        touches.0.into_vec()
     }
 }
 
-struct Touches<'a>(Vec<Touch<'a>>);
+/// As many as most replies touch take no memory of their own.
+pub(super) type TouchList<'a> = SmallVec<[Touch<'a>; 16]>;
+
+struct Touches<'a>(TouchList<'a>);
 
 impl<'a> Touches<'a> {
     /// Few of the many fields are touched at a time.

@@ -357,6 +357,7 @@ async fn a_start_that_failed_and_is_tried_again_at_once_stops_in_between() {
 async fn what_is_about_to_start_is_created_whatever_it_was_before() {
     let rig = Rig::new().await;
     rig.running("p", "c").await;
+    rig.stop("p", "c").await;
     for words in [container("p", "c"), running("p", "c"), exited("p", "c", 3)] {
         drop(rig.handle.start_container(pod("p"), words).await.unwrap());
         assert_eq!(rig.plugin.container(Event::StartContainer).state, ContainerState::Created);
@@ -400,4 +401,54 @@ async fn the_end_of_a_pod_asks_for_its_own_containers_alone() {
         assert_eq!(plugin.container(Event::StopContainer).name, format!("c{n}"));
     }
     assert_eq!(memory.n_inventories(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_container_is_not_started_again() {
+    let rig = Rig::new().await;
+    rig.running("p", "c").await;
+    rig.plugin.news();
+    let again = rig.handle.start_container(pod("p"), container("p", "c")).await;
+    assert!(matches!(again, Err(Error::Running { id }) if id == "c"));
+    assert_eq!(rig.plugin.news(), Vec::<String>::new());
+    rig.stop("p", "c").await;
+    rig.start("p", "c").await;
+    assert_eq!(rig.plugin.news(), ["StopContainer c", "StartContainer c", "PostStartContainer c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_started_in_a_pod_that_has_ended() {
+    let rig = Rig::new().await;
+    rig.run_pod("p").await;
+    rig.create("p", "c").await;
+    rig.handle.stop_pod(pod("p")).await.unwrap();
+    rig.plugin.news();
+    let late = rig.handle.start_container(pod("p"), container("p", "c")).await;
+    assert!(matches!(late, Err(Error::PodEnded { .. })));
+    assert_eq!(rig.plugin.news(), Vec::<String>::new());
+    rig.remove("p", "c").await;
+    assert_eq!(rig.plugin.news(), ["RemoveContainer c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_plugins_could_not_find_again_is_not_created() {
+    let rig = Rig::new().await;
+    rig.run_pod("p").await;
+    rig.plugin.news();
+    let elsewhere = rig.handle.create_container(pod("p"), container("q", "c")).await;
+    let said = elsewhere.map(drop).unwrap_err().to_string();
+    assert_eq!(said, "container c cannot be created in pod p: it says that it is in pod q");
+    let nameless = rig.handle.create_container(pod("p"), container("p", "")).await;
+    assert!(matches!(nameless, Err(Error::NoId { kind: Kind::Container })));
+    assert!(matches!(rig.handle.run_pod(pod("")).await, Err(Error::NoId { kind: Kind::Pod })));
+    assert_eq!(rig.plugin.news(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_does_not_say_where_it_is_is_told_with_its_pod() {
+    let rig = Rig::new().await;
+    rig.run_pod("p").await;
+    let creation = rig.handle.create_container(pod("p"), container("", "c")).await.unwrap();
+    assert_eq!(rig.plugin.container(Event::CreateContainer).pod_id, "p");
+    drop(creation);
 }

@@ -128,16 +128,27 @@ impl<T: Keyed> ChangeList<T> {
     pub fn then(&mut self, later: Self) {
         let keys = later.keys();
         let is_changed = |entry: &Entry<T>| keys.contains(entry.key());
-        let mut removed = HashSet::new();
         if self.0.iter().any(is_changed) {
             let gone = self.0.extract_if(.., |entry| is_changed(entry));
-            removed = gone.filter(|entry| !matches!(entry, Entry::Set(_))).map(Entry::into_key).collect();
+            let removed = gone.filter(|entry| !matches!(entry, Entry::Set(_))).map(Entry::into_key).collect();
+            return self.extend(later, &removed);
         }
-        self.0.extend(later.0.into_iter().map(|entry| match entry {
+        self.extend(later, &HashSet::new());
+    }
+
+    /// Adds changes, of which these keys were removed before.
+    fn extend(&mut self, later: Self, removed: &HashSet<String>) {
+        let added = later.0.into_iter().map(|entry| match entry {
             Entry::Set(value) | Entry::Replace(value) if removed.contains(value.key()) => Entry::Replace(value),
             Entry::Set(value) | Entry::Replace(value) => Entry::Set(value),
             Entry::Remove(key) => Entry::Remove(key),
-        }));
+        });
+        if self.0.is_empty() {
+            // They stay where they are.
+            self.0 = added.collect();
+        } else {
+            self.0.extend(added);
+        }
     }
 }
 

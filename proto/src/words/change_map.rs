@@ -75,7 +75,11 @@ impl<T> ChangeMap<T> {
 
     /// Adds changes that are made after these: where both change a key, the later one counts.
     pub fn then(&mut self, later: Self) {
-        self.0.extend(later.0);
+        if self.0.is_empty() {
+            *self = later;
+        } else {
+            self.0.extend(later.0);
+        }
     }
 
     /// Whoever makes one this way has looked at the keys.

@@ -10,6 +10,7 @@ pub struct Unknown(pub(crate) UnknownFields);
 
 impl Unknown {
     /// Says whether there is no such field.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.iter().next().is_none()
     }
@@ -23,11 +24,17 @@ impl Unknown {
     }
 
     /// Takes these out of `message`.
+    #[inline]
     pub(crate) fn take(&mut self, message: &'static str, found: &mut Vec<Unread>) {
         if !self.is_empty() {
-            found.push(Unread { message, numbers: self.numbers() });
-            *self = Self::default();
+            self.take_some(message, found);
         }
+    }
+
+    #[cold]
+    fn take_some(&mut self, message: &'static str, found: &mut Vec<Unread>) {
+        found.push(Unread { message, numbers: self.numbers() });
+        *self = Self::default();
     }
 }
 
