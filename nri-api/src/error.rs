@@ -57,12 +57,6 @@ pub enum Error {
         /// Its id.
         id: String,
     },
-    /// It was started, and nobody has said that it has stopped since.
-    #[error("container {id} runs already: say first that it has stopped")]
-    Running {
-        /// The id of the container.
-        id: String,
-    },
     /// Plugins would not know what is meant.
     #[error("a {kind} without an id cannot be created")]
     NoId {
@@ -116,7 +110,6 @@ impl Error {
             Refusal::Exists => Self::Exists { kind, id },
             Refusal::BeingCreated => Self::BeingCreated { kind, id },
             Refusal::BeingRemoved => Self::BeingRemoved { kind, id },
-            Refusal::Running => Self::Running { id },
         }
     }
 }

@@ -84,7 +84,6 @@ pub(crate) enum Refusal {
     Exists,
     BeingCreated,
     BeingRemoved,
-    Running,
 }
 
 /// One of the times that it was started.
@@ -227,10 +226,8 @@ impl Life {
         if let Some(step) = self.closed_gate() {
             return step;
         }
-        match self.phase {
-            Phase::Running => return GateStep::Refused(Refusal::Running),
-            Phase::Creating | Phase::Created | Phase::Removing => {}
-            Phase::Stopping { .. } | Phase::Stopped => self.phase = Phase::Created,
+        if !self.needs_stop() {
+            self.phase = Phase::Created;
         }
         self.gates += 1;
         self.runs += 1;

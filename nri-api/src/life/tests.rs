@@ -182,9 +182,6 @@ proptest! {
                         heard.stopped = false;
                     }
                     GateStep::Wait => prop_assert!(heard.in_flight),
-                    GateStep::Refused(Refusal::Running) => {
-                        prop_assert!(!heard.stopped && life.state() == Some(State::Running));
-                    }
                     GateStep::Refused(refusal) => {
                         prop_assert!(heard.removed);
                         prop_assert_eq!(refusal, Refusal::BeingRemoved);

@@ -357,7 +357,6 @@ async fn a_start_that_failed_and_is_tried_again_at_once_stops_in_between() {
 async fn what_is_about_to_start_is_created_whatever_it_was_before() {
     let rig = Rig::new().await;
     rig.running("p", "c").await;
-    rig.stop("p", "c").await;
     for words in [container("p", "c"), running("p", "c"), exited("p", "c", 3)] {
         drop(rig.handle.start_container(pod("p"), words).await.unwrap());
         assert_eq!(rig.plugin.container(Event::StartContainer).state, ContainerState::Created);
@@ -401,19 +400,6 @@ async fn the_end_of_a_pod_asks_for_its_own_containers_alone() {
         assert_eq!(plugin.container(Event::StopContainer).name, format!("c{n}"));
     }
     assert_eq!(memory.n_inventories(), before);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_running_container_is_not_started_again() {
-    let rig = Rig::new().await;
-    rig.running("p", "c").await;
-    rig.plugin.news();
-    let again = rig.handle.start_container(pod("p"), container("p", "c")).await;
-    assert!(matches!(again, Err(Error::Running { id }) if id == "c"));
-    assert_eq!(rig.plugin.news(), Vec::<String>::new());
-    rig.stop("p", "c").await;
-    rig.start("p", "c").await;
-    assert_eq!(rig.plugin.news(), ["StopContainer c", "StartContainer c", "PostStartContainer c"]);
 }
 
 #[tokio::test(start_paused = true)]
