@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use nri_adaptation::{Notice, Operation};
-use nri_proto::{Adjustment, Container, Owners, Pod, Resources};
+use nri_proto::{Adjustment, Container, Event, Owners, Pod, Resources};
 
 use crate::error::Error;
 use crate::life::{Deed, Run, State};
+use crate::node::Asked;
 use crate::table::Parked;
 use crate::way::Way;
 
@@ -258,11 +259,23 @@ impl Drop for Starting {
     }
 }
 
-/// New limits of a container, as plugins want them.
+/// New limits of a container, as plugins want them. To drop it is to say that it did not get them.
 #[must_use = "plugins are to hear that the container was updated"]
 pub struct ContainerUpdate {
     pub(crate) underway: Option<Underway>,
     pub(crate) resources: Option<Resources>,
+    /// Those who changed something of what it was to get.
+    pub(crate) plugins: Vec<String>,
+}
+
+impl Drop for ContainerUpdate {
+    fn drop(&mut self) {
+        let Some(Underway { way, pod, container: Some(id), .. }) = &self.underway else { return };
+        let asked = Asked { event: Event::UpdateContainer, pod: Arc::clone(pod) };
+        for plugin in &self.plugins {
+            way.node.update_failed(plugin, Some(&asked), id, "the runtime did not make it".to_owned());
+        }
+    }
 }
 
 impl ContainerUpdate {
@@ -277,8 +290,8 @@ impl ContainerUpdate {
     /// # Errors
     ///
     /// A plugin failed to hear that. The container has its new limits all the same.
-    pub fn updated(self, container: Container) -> impl Future<Output = Result<(), Error>> + Send {
-        let done = self.underway.map(Underway::done);
+    pub fn updated(mut self, container: Container) -> impl Future<Output = Result<(), Error>> + Send {
+        let done = self.underway.take().map(Underway::done);
         async move {
             let Some((way, pod)) = done else { return Ok(()) };
             Box::pin(way.post(&pod, container, Deed::Update, Notice::PostUpdate)).await

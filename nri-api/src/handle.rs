@@ -11,7 +11,7 @@ use crate::begun::{Begun, ContainerUpdate, Creation, PodRun, PodUpdate, Start, S
 use crate::error::{Error, Kind};
 use crate::held::{Held, Reins};
 use crate::life::{GateStep, Goal, Life, State};
-use crate::node::Asked;
+use crate::node::{Asked, plugins_of};
 use crate::space::{ContainerRest, PodRest, Presence, state_of};
 use crate::stage::EarlyExit;
 use crate::table::Gate;
@@ -168,7 +168,7 @@ impl Handle {
         container: Container,
         resources: Option<Resources>,
     ) -> Result<ContainerUpdate, Error> {
-        let Some(way) = self.way()? else { return Ok(ContainerUpdate { underway: None, resources }) };
+        let Some(way) = self.way()? else { return Ok(ContainerUpdate::of_nobody(resources)) };
         way.clone().update(Arc::new(pod), container, resources).await
     }
 
@@ -240,6 +240,13 @@ impl Creation {
     /// Of a container that no plugin was asked about.
     pub(crate) fn of_nobody() -> Self {
         Self { begun: None, adjustment: Adjustment::default(), owners: Owners::default() }
+    }
+}
+
+impl ContainerUpdate {
+    /// Of a container that no plugin was asked about.
+    pub(crate) fn of_nobody(resources: Option<Resources>) -> Self {
+        Self { underway: None, resources, plugins: Vec::new() }
     }
 }
 
@@ -415,6 +422,7 @@ impl Way {
         self.node.evict(Some(Arc::clone(&self.space)), evictions, Some(asked.clone()));
         self.node.update(&self.space, asked, others, &owners).await;
         let merged = own.and_then(|own| own.linux).and_then(|linux| linux.resources);
-        Ok(ContainerUpdate { underway: Some(underway), resources: merged.or(resources) })
+        let plugins = plugins_of(&owners, &id).into_iter().map(str::to_owned).collect();
+        Ok(ContainerUpdate { underway: Some(underway), resources: merged.or(resources), plugins })
     }
 }

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use nri_adaptation::ledger::{Occasion, What};
 use nri_adaptation::merge::AskedEviction;
 use nri_adaptation::{Adaptation, Config, Metrics};
-use nri_proto::{Event, FieldOwners, Owners, PluginId, Pod, Update};
+use nri_proto::{Event, Owners, PluginId, Pod, Update};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -100,7 +100,7 @@ impl Node {
         }
         for Failed { update, reason } in self.domains.update(Some(own), updates, self.domains.deadline()).await {
             let id = &update.container_id;
-            let mut plugins = owners.containers.get(id).map(plugins_of).unwrap_or_default();
+            let mut plugins = plugins_of(owners, id);
             if plugins.is_empty() {
                 plugins.insert(NOBODY);
             }
@@ -152,7 +152,9 @@ impl Node {
 }
 
 /// Those who want something of a container.
-fn plugins_of(owners: &FieldOwners) -> BTreeSet<&str> {
+/// Those who want something of a container.
+pub(crate) fn plugins_of<'o>(owners: &'o Owners, container: &str) -> BTreeSet<&'o str> {
+    let Some(owners) = owners.containers.get(container) else { return BTreeSet::new() };
     let compound = owners.compound.values().flat_map(|owners| owners.entries.values());
     owners.simple.values().chain(compound).flat_map(|owner| owner.plugins()).collect()
 }

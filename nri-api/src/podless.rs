@@ -74,7 +74,7 @@ impl PodlessHandle {
         container: Container,
         resources: Option<Resources>,
     ) -> Result<ContainerUpdate, Error> {
-        let Some(way) = self.handle.way()? else { return Ok(ContainerUpdate { underway: None, resources }) };
+        let Some(way) = self.handle.way()? else { return Ok(ContainerUpdate::of_nobody(resources)) };
         let (pod, container) = self.with_pod(container);
         way.clone().update(Arc::new(pod), container, resources).await
     }

@@ -88,8 +88,8 @@ impl Start {
 
 impl ContainerUpdate {
     /// The container has its new limits. Plugins are told by [`Handle::post_update_container`].
-    pub fn commit(self) {
-        if let Some(mut underway) = self.underway {
+    pub fn commit(mut self) {
+        if let Some(mut underway) = self.underway.take() {
             underway.succeeds();
         }
     }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use nri_api::plugin::Reply;
 use nri_api::proto::{StopReply, UpdateReply};
 use nri_api::testing::{FakeDomain, Manner};
-use nri_api::{Config, Domain, DomainError, Event, Eviction, Handle, Inventory, Nri, Resources, State, Update};
+use nri_api::{Config, Domain, DomainError, Event, Eviction, Field, Handle, Inventory, Nri, Resources, State, Update};
 use nri_plugin::{Connection, Options, Runner};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -287,6 +287,22 @@ async fn an_eviction_in_a_create_of_the_same_pod_does_not_deadlock() {
     assert_eq!(plugin.heard()[0], "CreateContainer new");
     let refused = "10-books CreateContainer eviction of new: the container is still being created";
     assert_eq!(failures(&nri).iter().filter(|line| *line != refused).count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_that_the_runtime_did_not_set_have_no_reason_in_the_ledger() {
+    let rig = Rig::new().await;
+    rig.running("p", "c").await;
+    let reply = UpdateReply { updates: vec![shares("c", 7)], ..UpdateReply::default() };
+    rig.plugin.reply(Event::UpdateContainer, Reply::Update(reply));
+    let update = || rig.handle.update_container(pod("p"), running("p", "c"), Some(Resources::default()));
+    let why = || rig.nri.ledger(|ledger| ledger.why("c", Field::CPUShares, None)).len();
+    update().await.unwrap().updated(running("p", "c")).await.unwrap();
+    assert_eq!(why(), 1);
+    drop(update().await.unwrap());
+    assert_eq!(why(), 1, "only the one that was made");
+    let last = rig.nri.ledger(|ledger| ledger.of("c")).pop().unwrap();
+    assert_eq!(last.to_string(), "10-books could not update c: the runtime did not make it");
 }
 
 #[tokio::test(start_paused = true)]
