@@ -26,7 +26,7 @@ use nri_proto::{Eviction, Field};
 
 pub use self::entry::{Change, Entry, Occasion, What};
 use self::packed::Packed;
-use crate::merge::{Applied, Changed, Dropped};
+use crate::merge::{Applied, Dropped, packing};
 
 /// The part of a history that one entry may take.
 const SHARE: usize = 16;
@@ -117,10 +117,10 @@ impl Ledger {
     pub fn record_applied(&mut self, occasion: &Occasion, applied: Applied) {
         let Applied { changes, dropped } = applied;
         let own = Arc::new(occasion.clone());
-        for changes in changes.chunk_by(|one, other| one.container == other.container) {
-            match &changes[0].container {
-                None => self.record_changes(&own, changes),
-                Some(other) => self.record_changes(&Arc::new(own.of_container(other)), changes),
+        for part in changes.parts() {
+            match part.container() {
+                None => self.record_changes(&own, part.bytes()),
+                Some(other) => self.record_changes(&Arc::new(own.of_container(other)), part.bytes()),
             }
         }
         for dropped in dropped {
@@ -133,27 +133,19 @@ impl Ledger {
         }
     }
 
-    /// Records changes of one container, as many together as fit into a share.
-    fn record_changes(&mut self, occasion: &Arc<Occasion>, mut changes: &[Changed]) {
-        let room = self.share().saturating_sub(occasion.cost());
-        while let [first, ..] = changes {
-            let mut cost = 0;
-            let fits = |change: &&Changed| {
-                cost += change.cost();
-                cost <= room
-            };
-            let n_fitting = changes.iter().take_while(fits).count();
-            if n_fitting == 0 {
-                self.record_of(occasion, What::Changed(first.into()));
-                changes = &changes[1..];
+    /// Records packed changes of one container, as many together as fit into a share.
+    fn record_changes(&mut self, occasion: &Arc<Occasion>, changes: &[u8]) {
+        let room = self.share().saturating_sub(Packed::cost_of_nothing(occasion));
+        for (n_changes, bytes) in packing::cut(changes, room) {
+            if bytes.len() > room {
+                packing::unpack(bytes).for_each(|change| self.record_of(occasion, What::Changed(change.into())));
                 continue;
             }
-            let (fitting, rest) = changes.split_at(n_fitting);
-            let packed = Packed::new(self.recorded, Arc::clone(occasion), fitting);
-            self.recorded += n_fitting as u64;
+            let (first, occasion) = (self.recorded, Arc::clone(occasion));
+            self.recorded += n_changes as u64;
+            let packed = Packed { first, n_changes, occasion, bytes: bytes.into() };
             let cost = packed.cost();
             self.keep(Kept::Changes(Arc::new(packed)), cost);
-            changes = rest;
         }
     }
 
@@ -235,14 +227,14 @@ impl Kept {
     fn occasion(&self) -> &Occasion {
         match self {
             Self::One(entry) => &entry.occasion,
-            Self::Changes(packed) => packed.occasion(),
+            Self::Changes(packed) => &packed.occasion,
         }
     }
 
     fn n_entries(&self) -> u64 {
         match self {
             Self::One(_) => 1,
-            Self::Changes(packed) => packed.n_changes(),
+            Self::Changes(packed) => packed.n_changes as u64,
         }
     }
 }

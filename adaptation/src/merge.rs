@@ -13,11 +13,14 @@
 //! texts are upstream's; where they are not, `docs/differences.md` says so.
 
 mod changed;
+mod changes;
 mod claims;
 mod collect;
 mod create;
 mod dropped;
 mod error;
+mod notes;
+pub(crate) mod packing;
 mod resources;
 mod stop;
 #[cfg(test)]
@@ -28,6 +31,7 @@ mod updates;
 mod view;
 
 pub use changed::{Changed, Value};
+pub use changes::Changes;
 pub use create::{CreateMerge, MergedCreate};
 pub use dropped::Dropped;
 pub use error::{Conflict, MergeError};
@@ -36,13 +40,13 @@ pub use touch::Touch;
 pub use update::{MergedUpdate, UpdateMerge};
 pub use updates::AskedEviction;
 
-use nri_proto::{Field, Unread};
+use nri_proto::Unread;
 
 /// What became of a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// What it changed, in the order in which it was changed.
-    pub changes: Vec<Changed>,
+    pub changes: Changes,
     /// What of it was not used.
     pub dropped: Vec<Dropped>,
 }
@@ -50,13 +54,11 @@ pub struct Applied {
 impl Applied {
     /// Begins with what nobody could read.
     fn without(unread: Vec<Unread>) -> Self {
-        Self { changes: Vec::new(), dropped: unread.into_iter().map(Dropped::Unread).collect() }
+        Self { changes: Changes::default(), dropped: unread.into_iter().map(Dropped::Unread).collect() }
     }
 
     /// Says whether the next plugin is shown something else than this one was.
     pub fn view_changed(&self) -> bool {
-        let is_shown = |field| !matches!(field, Field::CdiDevices | Field::MemoryPolicy);
-        let is_something = |change: &Changed| change.before.is_some() || change.after.is_some();
-        self.changes.iter().any(|change| change.container.is_none() && is_shown(change.field) && is_something(change))
+        self.changes.are_shown()
     }
 }

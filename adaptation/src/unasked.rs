@@ -82,7 +82,7 @@ impl Unasked {
         let dropped: Vec<_> = self.updates.iter_mut().flat_map(dropped_of).collect();
         if !dropped.is_empty() {
             warn!(%plugin, count = dropped.len(), "a plugin wants what no update can have");
-            shared.records.ledger().record_applied(occasion, Applied { changes: Vec::new(), dropped });
+            shared.records.ledger().record_applied(occasion, Applied { dropped, ..Applied::default() });
         }
     }
 

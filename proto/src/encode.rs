@@ -59,13 +59,21 @@ pub struct Writer {
     bytes: Vec<u8>,
     /// Where that begins.
     start: usize,
+    /// Whether fields that nobody knows are left out.
+    only_known: bool,
 }
 
 impl Writer {
     /// Begins with room for so many bytes. There may be more.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
-        Self { bytes: vec![0; bytes], start: bytes }
+        Self { bytes: vec![0; bytes], start: bytes, only_known: false }
+    }
+
+    /// The same, for who reads it with what we know today: fields that nobody knows are left out.
+    #[must_use]
+    pub fn of_known(bytes: usize) -> Self {
+        Self { only_known: true, ..Self::with_capacity(bytes) }
     }
 
     /// Returns what was written. Room that was not needed is given back, if it is much.
@@ -138,7 +146,7 @@ impl Writer {
 
     #[inline]
     pub(crate) fn unknown(&mut self, unknown: &Unknown) {
-        if !unknown.is_empty() {
+        if !unknown.is_empty() && !self.only_known {
             self.some_unknown(unknown);
         }
     }
@@ -152,13 +160,18 @@ impl Writer {
         self.raw(&bytes);
     }
 
+    /// Writes bytes behind their length.
+    pub fn sized(&mut self, bytes: &[u8]) {
+        self.raw(bytes);
+        self.varint(bytes.len() as u64);
+    }
+
+    /// Writes a number that is no field.
     #[inline]
-    fn varint(&mut self, value: u64) {
+    pub fn varint(&mut self, value: u64) {
         // Most are one byte.
         if value < 0x80 {
             self.raw(&[value as u8]);
-        } else if value < 0x4000 {
-            self.raw(&two_bytes(value));
         } else {
             self.long_varint(value);
         }
@@ -169,8 +182,9 @@ impl Writer {
         self.raw(Varint::new(value).as_bytes());
     }
 
+    /// Writes bytes as they are.
     #[inline]
-    fn raw(&mut self, bytes: &[u8]) {
+    pub fn raw(&mut self, bytes: &[u8]) {
         if bytes.len() > self.start {
             self.make_room(bytes.len());
         }
@@ -186,7 +200,9 @@ impl Writer {
         self.start += more;
     }
 
-    fn length(&self) -> usize {
+    /// How many bytes were written so far.
+    #[must_use]
+    pub fn length(&self) -> usize {
         self.bytes.len() - self.start
     }
 }

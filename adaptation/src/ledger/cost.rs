@@ -9,7 +9,7 @@ use nri_proto::{
 
 use super::packed::Packed;
 use super::{Change, Entry, Kept, Occasion, What};
-use crate::merge::{Changed, Conflict, Dropped, MergeError, Value};
+use crate::merge::{Conflict, Dropped, MergeError, Value};
 use crate::policy::NotAllowed;
 
 /// What the allocator takes for itself, roughly.
@@ -32,15 +32,12 @@ impl Packed {
     /// Everything that is kept for them.
     pub(super) fn cost(&self) -> usize {
         let Self { first: _, n_changes: _, occasion, bytes } = self;
-        PLACES + allocation(COUNTS + size_of::<Self>()) + occasion.cost() + allocation(bytes.len())
+        Self::cost_of_nothing(occasion) + bytes.len()
     }
-}
 
-impl Changed {
-    /// What it takes unpacked, which is more.
-    pub(super) fn cost(&self) -> usize {
-        let Self { container: _, field: _, key, before, after } = self;
-        size_of::<Self>() + key.heap() + before.heap() + after.heap()
+    /// What is kept beside the bytes.
+    pub(super) fn cost_of_nothing(occasion: &Occasion) -> usize {
+        PLACES + allocation(COUNTS + size_of::<Self>()) + occasion.cost() + OVERHEAD
     }
 }
 

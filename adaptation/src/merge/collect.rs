@@ -2,7 +2,7 @@
 
 use nri_proto::{Adjustment, Hooks, LinuxAdjustment, Rdt};
 
-use super::changed::Notes;
+use super::notes::Notes;
 use super::resources;
 use super::view::add_hooks;
 
@@ -51,7 +51,7 @@ fn add_linux(result: &mut LinuxAdjustment, later: LinuxAdjustment) {
     } = later;
     result.devices.then(devices);
     if let Some(resources) = resources {
-        resources::apply(resources, result.resources.get_or_insert_default(), &mut Notes::none());
+        resources::apply(&resources, result.resources.get_or_insert_default(), &mut Notes::none());
     }
     if !cgroups_path.is_empty() {
         result.cgroups_path = cgroups_path;

@@ -2,10 +2,11 @@ use std::sync::Arc;
 
 use nri_proto::{Adjustment, Container, CreateReply, Field, Owners, PluginId, Rdt, TakeUnknown, Update};
 
-use super::changed::Notes;
 use super::claims::Claims;
+use super::notes::Notes;
+use super::packing::Pack;
 use super::updates::{self, Updates};
-use super::{Applied, AskedEviction, MergeError, Touch, Value, collect, view};
+use super::{Applied, AskedEviction, MergeError, Touch, collect, view};
 
 /// What plugins want of a container that is being created.
 ///
@@ -101,7 +102,7 @@ impl CreateMerge {
         })?;
 
         let mut applied = Applied::without(unread);
-        applied.changes.reserve(touches.len());
+        applied.changes.expect(touches.len());
         drop(touches);
         let CreateReply { adjustment, updates, evictions, unknown: _ } = reply;
         if let Some(adjustment) = adjustment {
@@ -140,9 +141,9 @@ impl CreateMerge {
         let shown = &mut Arc::make_mut(&mut self.view).linux.get_or_insert_default().rdt;
         let after = view::rdt(self.rdt.as_ref(), result);
         let (old, new) = (shown.clone().unwrap_or_default(), after.clone().unwrap_or_default());
-        let changed = note(Field::RdtClosID, old.clos_id, new.clos_id, notes)
-            | note(Field::RdtSchemata, old.schemata, new.schemata, notes)
-            | note(Field::RdtEnableMonitoring, old.enable_monitoring, new.enable_monitoring, notes);
+        let changed = note(Field::RdtClosID, old.clos_id.as_deref(), new.clos_id.as_deref(), notes)
+            | note(Field::RdtSchemata, old.schemata.as_deref(), new.schemata.as_deref(), notes)
+            | note(Field::RdtEnableMonitoring, old.enable_monitoring.as_ref(), new.enable_monitoring.as_ref(), notes);
         if changed {
             *shown = after;
         }
@@ -150,15 +151,15 @@ impl CreateMerge {
 }
 
 /// Notes a change, and says whether it is one.
-fn note<T: PartialEq + Clone + Into<Value>>(
+fn note<T: PartialEq + Pack + ?Sized>(
     field: Field,
-    before: Option<T>,
-    after: Option<T>,
+    before: Option<&T>,
+    after: Option<&T>,
     notes: &mut Notes<'_>,
 ) -> bool {
     let changed = before != after;
     if changed {
-        notes.take(field, "", before, after.as_ref());
+        notes.take(field, "", before, after);
     }
     changed
 }

@@ -1,15 +1,14 @@
 //! Changes resources: those of a new container, of the result, or of an update.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use nri_proto::{Cpu, Field, HugepageLimit, Memory, Resources};
 
-use super::Value;
-use super::changed::Notes;
+use super::notes::Notes;
+use super::packing::Pack;
 
 /// Sets in `target` what is set in `resources`. Limits for huge pages and rules for devices are added.
-pub(super) fn apply(resources: Resources, target: &mut Resources, notes: &mut Notes<'_>) {
+pub(super) fn apply(resources: &Resources, target: &mut Resources, notes: &mut Notes<'_>) {
     let Resources { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified, devices, pids, unknown: _ } =
         resources;
     if let Some(memory) = memory {
@@ -20,18 +19,17 @@ pub(super) fn apply(resources: Resources, target: &mut Resources, notes: &mut No
     }
     add_hugepage_limits(hugepage_limits, &mut target.hugepage_limits, notes);
     if !devices.is_empty() {
-        notes.take(Field::Devices, "", None, Some(&devices));
-        target.devices.extend(devices);
+        notes.take(Field::Devices, "", None, Some(devices.as_slice()));
+        target.devices.extend_from_slice(devices);
     }
     for (key, value) in unified {
         insert(Field::CgroupsUnified, key, value, &mut target.unified, notes);
     }
-    set(Field::BlockioClass, blockio_class, &mut target.blockio_class, notes);
-    set(Field::RdtClass, rdt_class, &mut target.rdt_class, notes);
+    set(Field::BlockioClass, blockio_class.as_ref(), &mut target.blockio_class, notes);
+    set(Field::RdtClass, rdt_class.as_ref(), &mut target.rdt_class, notes);
     if let Some(pids) = pids {
-        let limit = pids.limit;
-        let before = target.pids.replace(pids);
-        notes.take(Field::PidsLimit, "", before.map(|pids| pids.limit), Some(&limit));
+        let before = target.pids.replace(pids.clone());
+        notes.take(Field::PidsLimit, "", before.as_ref().map(|pids| &pids.limit), Some(&pids.limit));
     }
 }
 
@@ -48,19 +46,19 @@ pub(super) fn normalise(resources: &mut Resources) {
     resources.cpu.get_or_insert_default();
 }
 
-/// Sets `target` if there is a new value.
+/// Sets `target` to a copy of the new value, if there is one.
 #[inline]
-pub(super) fn set<T: Clone + Into<Value>>(field: Field, new: Option<T>, target: &mut Option<T>, notes: &mut Notes<'_>) {
+pub(super) fn set<T: Clone + Pack>(field: Field, new: Option<&T>, target: &mut Option<T>, notes: &mut Notes<'_>) {
     if let Some(new) = new {
         put(field, new, target, notes);
     }
 }
 
-/// Sets `target`. Few of the many fields are set at a time, so this is kept out of the way of those who ask for each.
+/// Few of the many fields are set at a time, so this is kept out of the way of those who ask for each.
 #[inline(never)]
-pub(super) fn put<T: Clone + Into<Value>>(field: Field, new: T, target: &mut Option<T>, notes: &mut Notes<'_>) {
-    let before = target.replace(new);
-    notes.take(field, "", before, target.as_ref());
+fn put<T: Clone + Pack>(field: Field, new: &T, target: &mut Option<T>, notes: &mut Notes<'_>) {
+    let before = target.replace(new.clone());
+    notes.take(field, "", before.as_ref(), Some(new));
 }
 
 /// Sets `target` if the new text is not empty: that means "not set" where the wire has no wrapper.
@@ -74,30 +72,22 @@ pub(super) fn set_text(field: Field, new: &str, target: &mut String, notes: &mut
 #[inline(never)]
 fn put_text(field: Field, new: &str, target: &mut String, notes: &mut Notes<'_>) {
     let before = std::mem::replace(target, new.to_owned());
-    notes.take(field, "", Some(before).filter(|text| !text.is_empty()), Some(target));
+    notes.take(field, "", Some(&*before).filter(|text| !text.is_empty()), Some(new));
 }
 
 /// Gives a key of a map a value.
-pub(super) fn insert<T: Clone + Into<Value>>(
+pub(super) fn insert<T: Clone + Pack>(
     field: Field,
-    key: String,
-    value: T,
+    key: &str,
+    value: &T,
     map: &mut BTreeMap<String, T>,
     notes: &mut Notes<'_>,
 ) {
-    match map.entry(key) {
-        Entry::Occupied(mut entry) => {
-            let before = entry.insert(value);
-            notes.take(field, entry.key(), Some(before), Some(entry.get()));
-        }
-        Entry::Vacant(entry) => {
-            let entry = entry.insert_entry(value);
-            notes.take(field, entry.key(), None, Some(entry.get()));
-        }
-    }
+    let before = map.insert(key.to_owned(), value.clone());
+    notes.take(field, key, before.as_ref(), Some(value));
 }
 
-fn apply_memory(memory: Memory, target: &mut Memory, notes: &mut Notes<'_>) {
+fn apply_memory(memory: &Memory, target: &mut Memory, notes: &mut Notes<'_>) {
     let Memory {
         limit,
         reservation,
@@ -109,34 +99,34 @@ fn apply_memory(memory: Memory, target: &mut Memory, notes: &mut Notes<'_>) {
         use_hierarchy,
         unknown: _,
     } = memory;
-    set(Field::MemLimit, limit, &mut target.limit, notes);
-    set(Field::MemReservation, reservation, &mut target.reservation, notes);
-    set(Field::MemSwapLimit, swap, &mut target.swap, notes);
-    set(Field::MemKernelLimit, kernel, &mut target.kernel, notes);
-    set(Field::MemTCPLimit, kernel_tcp, &mut target.kernel_tcp, notes);
-    set(Field::MemSwappiness, swappiness, &mut target.swappiness, notes);
-    set(Field::MemDisableOomKiller, disable_oom_killer, &mut target.disable_oom_killer, notes);
-    set(Field::MemUseHierarchy, use_hierarchy, &mut target.use_hierarchy, notes);
+    set(Field::MemLimit, limit.as_ref(), &mut target.limit, notes);
+    set(Field::MemReservation, reservation.as_ref(), &mut target.reservation, notes);
+    set(Field::MemSwapLimit, swap.as_ref(), &mut target.swap, notes);
+    set(Field::MemKernelLimit, kernel.as_ref(), &mut target.kernel, notes);
+    set(Field::MemTCPLimit, kernel_tcp.as_ref(), &mut target.kernel_tcp, notes);
+    set(Field::MemSwappiness, swappiness.as_ref(), &mut target.swappiness, notes);
+    set(Field::MemDisableOomKiller, disable_oom_killer.as_ref(), &mut target.disable_oom_killer, notes);
+    set(Field::MemUseHierarchy, use_hierarchy.as_ref(), &mut target.use_hierarchy, notes);
 }
 
-fn apply_cpu(cpu: Cpu, target: &mut Cpu, notes: &mut Notes<'_>) {
+fn apply_cpu(cpu: &Cpu, target: &mut Cpu, notes: &mut Notes<'_>) {
     let Cpu { shares, quota, period, realtime_runtime, realtime_period, cpus, mems, unknown: _ } = cpu;
-    set(Field::CPUShares, shares, &mut target.shares, notes);
-    set(Field::CPUQuota, quota, &mut target.quota, notes);
-    set(Field::CPUPeriod, period, &mut target.period, notes);
-    set(Field::CPURealtimeRuntime, realtime_runtime, &mut target.realtime_runtime, notes);
-    set(Field::CPURealtimePeriod, realtime_period, &mut target.realtime_period, notes);
-    set_text(Field::CPUSetCPUs, &cpus, &mut target.cpus, notes);
-    set_text(Field::CPUSetMems, &mems, &mut target.mems, notes);
+    set(Field::CPUShares, shares.as_ref(), &mut target.shares, notes);
+    set(Field::CPUQuota, quota.as_ref(), &mut target.quota, notes);
+    set(Field::CPUPeriod, period.as_ref(), &mut target.period, notes);
+    set(Field::CPURealtimeRuntime, realtime_runtime.as_ref(), &mut target.realtime_runtime, notes);
+    set(Field::CPURealtimePeriod, realtime_period.as_ref(), &mut target.realtime_period, notes);
+    set_text(Field::CPUSetCPUs, cpus, &mut target.cpus, notes);
+    set_text(Field::CPUSetMems, mems, &mut target.mems, notes);
 }
 
-fn add_hugepage_limits(limits: Vec<HugepageLimit>, target: &mut Vec<HugepageLimit>, notes: &mut Notes<'_>) {
+fn add_hugepage_limits(limits: &[HugepageLimit], target: &mut Vec<HugepageLimit>, notes: &mut Notes<'_>) {
     if limits.is_empty() {
         return;
     }
     let before: HashMap<&str, u64> = target.iter().map(|limit| (&*limit.page_size, limit.limit)).collect();
-    for HugepageLimit { page_size, limit, unknown: _ } in &limits {
-        notes.take(Field::HugepageLimits, page_size, before.get(&**page_size).copied(), Some(limit));
+    for HugepageLimit { page_size, limit, unknown: _ } in limits {
+        notes.take(Field::HugepageLimits, page_size, before.get(&**page_size), Some(limit));
     }
-    target.extend(limits);
+    target.extend_from_slice(limits);
 }

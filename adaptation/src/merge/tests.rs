@@ -15,7 +15,7 @@ mod shown;
 mod updates;
 mod whole;
 
-use nri_proto::{Adjustment, Container, CreateReply, LinuxAdjustment, PluginId, Resources};
+use nri_proto::{Adjustment, Container, CreateReply, Field, LinuxAdjustment, PluginId, Resources};
 
 use super::*;
 

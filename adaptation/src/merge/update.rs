@@ -1,7 +1,7 @@
 use nri_proto::{LinuxUpdate, Owners, PluginId, Resources, TakeUnknown, Update, UpdateReply};
 
-use super::changed::Notes;
 use super::claims::Claims;
+use super::notes::Notes;
 use super::updates::{self, Updates};
 use super::{Applied, AskedEviction, MergeError, resources};
 

@@ -2,8 +2,8 @@ use std::collections::HashMap;
 
 use nri_proto::{Eviction, LinuxUpdate, PluginId, Resources, Update};
 
-use super::changed::Notes;
 use super::claims::Claiming;
+use super::notes::Notes;
 use super::{Applied, Conflict, Dropped, MergeError, Touch, resources};
 
 /// An eviction, and who asked for it.
@@ -105,5 +105,5 @@ pub(super) fn apply(
     if !std::mem::take(&mut resources.devices).is_empty() {
         dropped.push(Dropped::DeviceRules { container: container_id.to_owned() });
     }
-    resources::apply(resources, target, notes);
+    resources::apply(&resources, target, notes);
 }

@@ -7,9 +7,9 @@ use nri_proto::{
     Rdt, Rlimit,
 };
 
-use super::Value;
-use super::changed::Notes;
-use super::resources::{self, put, set, set_text};
+use super::notes::Notes;
+use super::packing::Pack;
+use super::resources::{self, set, set_text};
 
 /// Adds what upstream adds to a container before the first plugin is shown it: messages that are often looked into.
 pub(super) fn normalise(container: &mut Container) {
@@ -37,7 +37,7 @@ pub(super) fn adjust(container: &mut Container, adjustment: &Adjustment, notes: 
     add_rlimits(rlimits, &mut container.rlimits, notes);
     // Not shown: they are names for what the runtime looks up later.
     for device in cdi_devices {
-        notes.take(Field::CdiDevices, &device.name, None, Some(&device.name));
+        notes.take(Field::CdiDevices, &device.name, None, Some(&*device.name));
     }
 }
 
@@ -86,29 +86,21 @@ fn adjust_linux(container: &mut LinuxContainer, adjustment: &LinuxAdjustment, no
     } = adjustment;
     change_list(Field::Devices, devices, &mut container.devices, notes);
     if let Some(resources) = resources {
-        resources::apply(resources.clone(), container.resources.get_or_insert_default(), notes);
+        resources::apply(resources, container.resources.get_or_insert_default(), notes);
     }
     set_text(Field::CgroupsPath, cgroups_path, &mut container.cgroups_path, notes);
-    set(Field::OomScoreAdj, *oom_score_adj, &mut container.oom_score_adj, notes);
-    set_copy(Field::IoPriority, io_priority.as_ref(), &mut container.io_priority, notes);
-    set_copy(Field::SeccompPolicy, seccomp_policy.as_ref(), &mut container.seccomp_policy, notes);
+    set(Field::OomScoreAdj, oom_score_adj.as_ref(), &mut container.oom_score_adj, notes);
+    set(Field::IoPriority, io_priority.as_ref(), &mut container.io_priority, notes);
+    set(Field::SeccompPolicy, seccomp_policy.as_ref(), &mut container.seccomp_policy, notes);
     change_list(Field::Namespace, namespaces, &mut container.namespaces, notes);
     change_map(Field::Sysctl, sysctl, &mut container.sysctl, notes);
     change_map(Field::LinuxNetDevices, net_devices, &mut container.net_devices, notes);
-    set_copy(Field::LinuxSched, scheduler.as_ref(), &mut container.scheduler, notes);
+    set(Field::LinuxSched, scheduler.as_ref(), &mut container.scheduler, notes);
     // A container has no place to show it.
-    set_copy(Field::MemoryPolicy, memory_policy.as_ref(), &mut None, notes);
+    set(Field::MemoryPolicy, memory_policy.as_ref(), &mut None, notes);
 }
 
-/// Sets `target` to a copy, if there is a new value.
-#[inline]
-fn set_copy<T: Clone + Into<Value>>(field: Field, new: Option<&T>, target: &mut Option<T>, notes: &mut Notes<'_>) {
-    if let Some(new) = new {
-        put(field, new.clone(), target, notes);
-    }
-}
-
-fn change_map<T: Clone + Into<Value>>(
+fn change_map<T: Clone + Pack>(
     field: Field,
     changes: &ChangeMap<T>,
     map: &mut BTreeMap<String, T>,
@@ -116,23 +108,28 @@ fn change_map<T: Clone + Into<Value>>(
 ) {
     for (key, change) in changes.iter() {
         match change.into_value() {
-            Some(value) => resources::insert(field, key.to_owned(), value.clone(), map, notes),
-            None => notes.take(field, key, map.remove(key), None),
+            Some(value) => resources::insert(field, key, value, map, notes),
+            None => notes.take(field, key, map.remove(key).as_ref(), None),
         }
     }
 }
 
 /// An entry of a list in a container, where changes of it are of `T`.
 trait Entry<T>: Sized {
+    /// What is noted of one.
+    type Noted: Pack + ?Sized;
+
     fn key(&self) -> &str;
     /// Says whether that is its key, without looking for where it ends.
     fn is(&self, key: &str) -> bool;
     fn of(value: &T) -> Self;
-    fn into_value(self) -> Value;
-    fn value_of(value: &T) -> Value;
+    fn noted(&self) -> &Self::Noted;
+    fn noted_of(value: &T) -> &Self::Noted;
 }
 
-impl<T: Keyed + Clone + Into<Value>> Entry<T> for T {
+impl<T: Keyed + Clone + Pack> Entry<T> for T {
+    type Noted = T;
+
     fn key(&self) -> &str {
         Keyed::key(self)
     }
@@ -145,17 +142,19 @@ impl<T: Keyed + Clone + Into<Value>> Entry<T> for T {
         value.clone()
     }
 
-    fn into_value(self) -> Value {
-        self.into()
+    fn noted(&self) -> &T {
+        self
     }
 
-    fn value_of(value: &T) -> Value {
-        value.clone().into()
+    fn noted_of(value: &T) -> &T {
+        value
     }
 }
 
 /// An environment variable as a container has it, which may lack the `=`.
 impl Entry<EnvVar> for String {
+    type Noted = str;
+
     fn key(&self) -> &str {
         self.split_once('=').map_or(self, |(name, _)| name)
     }
@@ -170,13 +169,12 @@ impl Entry<EnvVar> for String {
         [&*variable.name, "=", &*variable.value].concat()
     }
 
-    fn into_value(mut self) -> Value {
-        self.drain(..self.find('=').map_or(self.len(), |equals| equals + 1));
-        Value::Text(self)
+    fn noted(&self) -> &str {
+        self.split_once('=').map_or("", |(_, value)| value)
     }
 
-    fn value_of(variable: &EnvVar) -> Value {
-        Value::Text(variable.value.clone())
+    fn noted_of(variable: &EnvVar) -> &str {
+        &variable.value
     }
 }
 
@@ -185,26 +183,30 @@ fn change_list<T: Keyed, E: Entry<T>>(field: Field, changes: &ChangeList<T>, lis
     if changes.is_empty() {
         return;
     }
-    let keys = changes.keys();
-    let is_changed = |entry: &E| keys.contain(|key| entry.is(key), || entry.key());
-    let mut before = None;
-    if list.iter().any(is_changed) {
-        let gone = list.extract_if(.., |entry| is_changed(entry));
-        before = Some(gone.map(|entry| (entry.key().to_owned(), entry)).collect::<HashMap<_, _>>());
-    }
+    let mut before = take_changed(changes, list);
     for (key, change) in changes.iter() {
         let (before, after) = (before.as_mut().and_then(|before| before.remove(key)), change.into_value());
         list.extend(after.map(E::of));
-        notes.take_values(field, key, || (before.map(E::into_value), after.map(E::value_of)));
+        notes.take(field, key, before.as_ref().map(E::noted), after.map(E::noted_of));
     }
+}
+
+/// Takes out what changes, if it is there at all.
+fn take_changed<T: Keyed, E: Entry<T>>(changes: &ChangeList<T>, list: &mut Vec<E>) -> Option<HashMap<String, E>> {
+    let keys = changes.keys();
+    if !keys.are_in(list, E::is, E::key) {
+        return None;
+    }
+    let gone = list.extract_if(.., |entry| keys.contains(entry.key()));
+    Some(gone.map(|entry| (entry.key().to_owned(), entry)).collect())
 }
 
 /// To undo what another plugin set shows no arguments, as upstream does.
 fn change_args(args: &Args, target: &mut Vec<String>, notes: &mut Notes<'_>) {
     if let Some(change) = args.change() {
-        let after = change.into_value().map(<[String]>::to_vec);
-        let before = std::mem::replace(target, after.clone().unwrap_or_default());
-        notes.take(Field::Args, "", Some(before).filter(|args| !args.is_empty()), after.as_ref());
+        let after = change.into_value();
+        let before = std::mem::replace(target, after.unwrap_or_default().to_vec());
+        notes.take(Field::Args, "", Some(&*before).filter(|args| !args.is_empty()), after);
     }
 }
 
@@ -214,7 +216,7 @@ fn add_rlimits(rlimits: &[Rlimit], target: &mut Vec<Rlimit>, notes: &mut Notes<'
     }
     let before: HashMap<&str, &Rlimit> = target.iter().map(|rlimit| (&*rlimit.kind, rlimit)).collect();
     for rlimit in rlimits {
-        notes.take(Field::Rlimits, &rlimit.kind, before.get(&*rlimit.kind).copied().cloned(), Some(rlimit));
+        notes.take(Field::Rlimits, &rlimit.kind, before.get(&*rlimit.kind).copied(), Some(rlimit));
     }
     target.extend_from_slice(rlimits);
 }

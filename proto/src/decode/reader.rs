@@ -16,6 +16,12 @@ impl<'a> Reader<'a> {
         Self(bytes)
     }
 
+    /// How many bytes are left.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.0.len()
+    }
+
     /// The number and the kind of the next field. Those that we know are all below sixteen, and then it is one byte.
     #[inline]
     pub fn next_field(&mut self) -> Option<(u8, u8)> {

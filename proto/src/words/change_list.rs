@@ -126,20 +126,23 @@ impl<T: Keyed> ChangeList<T> {
     /// What the later ones change goes from the earlier ones; a removal among the latter stays in front of the new
     /// value. A replacement is then no more than a value, since nobody else's is left.
     pub fn then(&mut self, later: Self) {
-        let keys = later.keys();
-        let is_changed = |entry: &Entry<T>| keys.contains(entry.key());
-        if self.0.iter().any(is_changed) {
-            let gone = self.0.extract_if(.., |entry| is_changed(entry));
-            let removed = gone.filter(|entry| !matches!(entry, Entry::Set(_))).map(Entry::into_key).collect();
-            return self.extend(later, &removed);
+        if later.is_empty() {
+            return;
         }
-        self.extend(later, &HashSet::new());
+        let keys = later.keys();
+        if keys.are_in(&self.0, |entry, key| entry.key() == key, Entry::key) {
+            let gone = self.0.extract_if(.., |entry| keys.contains(entry.key()));
+            let removed: HashSet<_> =
+                gone.filter(|entry| !matches!(entry, Entry::Set(_))).map(Entry::into_key).collect();
+            return self.extend(later, |key| removed.contains(key));
+        }
+        self.extend(later, |_| false);
     }
 
-    /// Adds changes, of which these keys were removed before.
-    fn extend(&mut self, later: Self, removed: &HashSet<String>) {
+    /// Adds changes, where it is known which keys were removed before.
+    fn extend(&mut self, later: Self, was_removed: impl Fn(&str) -> bool) {
         let added = later.0.into_iter().map(|entry| match entry {
-            Entry::Set(value) | Entry::Replace(value) if removed.contains(value.key()) => Entry::Replace(value),
+            Entry::Set(value) | Entry::Replace(value) if was_removed(value.key()) => Entry::Replace(value),
             Entry::Set(value) | Entry::Replace(value) => Entry::Set(value),
             Entry::Remove(key) => Entry::Remove(key),
         });
@@ -194,20 +197,25 @@ pub enum Keys<'a, T> {
 impl<'a, T: Keyed> Keys<'a, T> {
     const FEW: usize = 8;
 
+    #[inline]
     fn of(list: &'a ChangeList<T>) -> Self {
         if list.len() <= Self::FEW { Self::Few(list) } else { Self::Many(list.0.iter().map(Entry::key).collect()) }
     }
 
     /// Says whether `key` is one of them.
     pub fn contains(&self, key: &str) -> bool {
-        self.contain(|other| other == key, || key)
+        match self {
+            Self::Few(list) => list.0.iter().any(|entry| entry.key() == key),
+            Self::Many(keys) => keys.contains(key),
+        }
     }
 
-    /// Says whether there is one that `is_key`, which is also known in full by `key`. Only one of the two is asked.
-    pub fn contain<'k>(&self, is_key: impl Fn(&str) -> bool, key: impl FnOnce() -> &'k str) -> bool {
+    /// Says whether something has one of them: what `is` of a key, or has it in full as its `key`.
+    #[inline]
+    pub fn are_in<E>(&self, all: &[E], is: impl Fn(&E, &str) -> bool, key: impl Fn(&E) -> &str) -> bool {
         match self {
-            Self::Few(list) => list.0.iter().any(|entry| is_key(entry.key())),
-            Self::Many(keys) => keys.contains(key()),
+            Self::Few(list) => list.0.iter().map(Entry::key).any(|key| all.iter().any(|one| is(one, key))),
+            Self::Many(keys) => all.iter().any(|one| keys.contains(key(one))),
         }
     }
 }

@@ -88,8 +88,8 @@ impl Domain for Store {
 }
 
 /// Asks plugins, and does what they let be.
-pub(crate) async fn perform(handle: Handle, store: &Store, pod: Pod, act: Act) -> Result<Answer, nri_api::Error> {
-    match act {
+pub(crate) async fn perform(handle: Handle, store: &Store, pod: Pod, act: Box<Act>) -> Result<Answer, nri_api::Error> {
+    match *act {
         Act::Notice(notice) => {
             tell(&handle, store, pod, notice).await?;
             Ok(Answer::Heard)

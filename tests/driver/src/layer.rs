@@ -119,7 +119,7 @@ impl Layer {
     pub(crate) fn relay(
         &self,
         pod: Pod,
-        act: Act,
+        act: Box<Act>,
         deadline: Option<Instant>,
     ) -> impl Future<Output = Result<Answer, Failure>> + Send {
         match self {

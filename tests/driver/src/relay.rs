@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::layer::Layer;
 use crate::protocol::{Encoded, Outcome};
 
-/// A request that was read or made, to be relayed.
+/// A request that was read or made, to be relayed. It goes from hand to hand in a box: it is large.
 #[expect(clippy::large_enum_variant, reason = "there are a few hundred at a time, made before anything is timed")]
 pub(crate) enum Act {
     Notice(Notice),
@@ -26,7 +26,7 @@ pub(crate) enum Act {
 }
 
 /// Reads the request message of an operation.
-pub(crate) fn read(op: &str, request: &Encoded) -> Result<(Pod, Act)> {
+pub(crate) fn read(op: &str, request: &Encoded) -> Result<(Pod, Box<Act>)> {
     macro_rules! about_pod {
         ($message:ident, $notice:expr) => {{
             let request: api::$message = request.decode().context("request")?;
@@ -40,7 +40,7 @@ pub(crate) fn read(op: &str, request: &Encoded) -> Result<(Pod, Act)> {
         }};
     }
     let notice = |notice: fn(Container) -> Notice| move |container| Act::Notice(notice(container));
-    Ok(match op {
+    let (pod, act) = match op {
         "RunPodSandbox" => about_pod!(RunPodSandboxRequest, Notice::RunPod),
         "PostUpdatePodSandbox" => about_pod!(PostUpdatePodSandboxRequest, Notice::PostUpdatePod),
         "StopPodSandbox" => about_pod!(StopPodSandboxRequest, Notice::StopPod),
@@ -65,7 +65,8 @@ pub(crate) fn read(op: &str, request: &Encoded) -> Result<(Pod, Act)> {
         "StopContainer" => about_container!(StopContainerRequest, Act::Stop),
         "RemoveContainer" => about_container!(RemoveContainerRequest, notice(Notice::Remove)),
         _ => bail!("unknown op {op:?}"),
-    })
+    };
+    Ok((pod, Box::new(act)))
 }
 
 /// What came of a request.
@@ -92,7 +93,7 @@ impl Answer {
 pub(crate) async fn relay(
     nri: &Adaptation,
     pod: Pod,
-    act: Act,
+    act: Box<Act>,
     deadline: Option<Instant>,
 ) -> Result<Answer, RelayError> {
     let operation = nri.begin(pod);
@@ -105,8 +106,8 @@ pub(crate) async fn relay(
     Ok(response)
 }
 
-async fn perform(operation: &Operation, act: Act) -> Result<Answer, RelayError> {
-    Ok(match act {
+async fn perform(operation: &Operation, act: Box<Act>) -> Result<Answer, RelayError> {
+    Ok(match *act {
         Act::Notice(notice) => {
             operation.notify(notice).await?;
             Answer::Heard

@@ -131,7 +131,7 @@ impl Bench {
         Ok((done, begun.elapsed()))
     }
 
-    fn prepare(&self, request: &Request, caller: usize) -> Result<(bool, Pod, Act)> {
+    fn prepare(&self, request: &Request, caller: usize) -> Result<(bool, Pod, Box<Act>)> {
         let is_second = !request.op2.is_empty() && caller % 2 == 1;
         let op = if is_second { &request.op2 } else { &request.op };
         let pod = self.payload.pod(caller, &request.mode);
@@ -150,10 +150,10 @@ impl Bench {
             "RemoveContainer" => Act::Notice(Notice::Remove(container())),
             _ => bail!("unknown op {op:?}"),
         };
-        Ok((is_second, pod, act))
+        Ok((is_second, pod, Box::new(act)))
     }
 
-    async fn perform(&self, is_second: bool, pod: Pod, act: Act, sample: bool) -> Done {
+    async fn perform(&self, is_second: bool, pod: Pod, act: Box<Act>, sample: bool) -> Done {
         let start = Instant::now();
         let answer = self.layer.relay(pod, act, None).await;
         let took = start.elapsed();

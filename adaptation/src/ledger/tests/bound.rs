@@ -3,6 +3,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::merge::{Changed, Changes};
 
 fn some_value() -> impl Strategy<Value = Value> {
     prop_oneof![
@@ -118,7 +119,7 @@ fn set_env(key: &str, value: &str) -> Changed {
 fn the_changes_of_one_reply_are_forgotten_together_and_none_of_another() {
     let mut ledger = Ledger::new(16 << 10);
     for n in 0.. {
-        let changes = ["A", "B", "C"].map(|key| set_env(key, "1")).to_vec();
+        let changes = ["A", "B", "C"].map(|key| set_env(key, "1")).into_iter().collect();
         ledger.record_applied(&occasion("10-a", "c"), Applied { changes, dropped: Vec::new() });
         let entries = ledger.all();
         assert!(ledger.n_bytes() <= 16 << 10);
@@ -132,7 +133,7 @@ fn the_changes_of_one_reply_are_forgotten_together_and_none_of_another() {
 
 #[test]
 fn a_reply_that_changes_more_than_fits_leaves_its_last_changes() {
-    let changes: Vec<_> = (0..10_000).map(|n| set_env(&n.to_string(), "1")).collect();
+    let changes: Changes = (0..10_000).map(|n| set_env(&n.to_string(), "1")).collect();
     let mut ledger = Ledger::new(64 << 10);
     ledger.record_applied(&occasion("10-a", "c"), Applied { changes, dropped: Vec::new() });
     let entries = ledger.all();
@@ -142,7 +143,7 @@ fn a_reply_that_changes_more_than_fits_leaves_its_last_changes() {
 
 #[test]
 fn one_change_of_a_reply_that_is_too_large_is_kept_without_its_values_and_the_others_whole() {
-    let changes = vec![set_env("A", "1"), set_env("B", &"x".repeat(1 << 20)), set_env("C", "3")];
+    let changes = [set_env("A", "1"), set_env("B", &"x".repeat(1 << 20)), set_env("C", "3")].into_iter().collect();
     let mut ledger = Ledger::new(64 << 10);
     ledger.record_applied(&occasion("10-a", "c"), Applied { changes, dropped: Vec::new() });
     let whats: Vec<_> = ledger.all().iter().map(|entry| (entry.is_cut, entry.what.clone())).collect();

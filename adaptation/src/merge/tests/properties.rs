@@ -5,6 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::merge::notes::Notes;
 
 /// Containers and keys are few, and a reply does few things, so that replies meet but not always.
 pub(super) fn reply() -> impl Strategy<Value = CreateReply> {
@@ -126,7 +127,7 @@ proptest! {
         }
         let merge = apply_all(&container, &replies);
         let mut expected = CreateMerge::new(container);
-        expected.adjust(merge.clone().finish().adjustment, &mut changed::Notes::none());
+        expected.adjust(merge.clone().finish().adjustment, &mut Notes::none());
         prop_assert_eq!(merge.view(), expected.view());
     }
 
@@ -140,15 +141,15 @@ proptest! {
         let adjustment = reply.adjustment.unwrap_or_default();
         let touches = Touch::of_adjustment(&adjustment);
         let touched: BTreeSet<_> = touches.iter().map(|touch| (touch.field, touch.key)).collect();
-        let own = applied.changes.iter().filter(|change| change.container.is_none());
-        let noted: BTreeSet<_> = own.map(|change| (change.field, &*change.key)).collect();
+        let own: Vec<_> = applied.changes.iter().filter(|change| change.container.is_none()).collect();
+        let noted: BTreeSet<_> = own.iter().map(|change| (change.field, &*change.key)).collect();
         let is_rdt = |field| matches!(field, Field::RdtClosID | Field::RdtSchemata | Field::RdtEnableMonitoring);
         // Of rdt it is noted what is shown.
         let touched_or_rdt = |(field, _): &&(Field, &str)| !is_rdt(*field);
         prop_assert!(noted.is_subset(&touched));
         prop_assert!(touched.iter().filter(touched_or_rdt).all(|touch| noted.contains(touch)));
 
-        for change in applied.changes.iter().filter(|change| change.container.is_none() && change.after.is_some()) {
+        for change in own.iter().filter(|change| change.after.is_some()) {
             let is_rule = matches!(change.after, Some(Value::DeviceRules(_)));
             let owner = owners.owner(NEW, change.field, &change.key);
             prop_assert!(is_rule || owner.is_some_and(|owner| owner.plugins().eq([plugin.as_str()])), "{change:?}");

@@ -194,7 +194,7 @@ fn an_update_that_may_fail_and_is_in_conflict_leaves_nothing_behind() {
     let reply = |updates| StopReply { updates, ..StopReply::default() };
     merge.apply(&id("10-a"), reply(vec![shares("x", 1)])).unwrap();
     let applied = merge.apply(&id("20-b"), reply(vec![both("x")])).unwrap();
-    assert_eq!(applied.changes, []);
+    assert!(applied.changes.is_empty());
     let [Dropped::Update(conflict)] = &applied.dropped[..] else { panic!("{applied:?}") };
     assert_eq!((&*conflict.container, conflict.field), ("x", Field::CPUShares));
 }

@@ -1,0 +1,155 @@
+use std::fmt::{self, Debug, Formatter};
+
+use nri_proto::Field;
+use nri_proto::encode::Writer;
+
+use super::Changed;
+use super::packing::{self, Pack};
+
+/// What a reply changed, in the order in which it was changed.
+///
+/// It is packed: each reply makes one, the [ledger](crate::ledger) keeps it as it is, and it is seldom read.
+///
+/// ```
+/// use nri_adaptation::merge::{Changed, Changes, Value};
+/// use nri_proto::Field;
+///
+/// let set = |key: &str, value: &str| Changed {
+///     container: None,
+///     field: Field::Env,
+///     key: key.to_owned(),
+///     before: None,
+///     after: Some(Value::Text(value.to_owned())),
+/// };
+/// let changes: Changes = [set("A", "1"), set("B", "2")].into_iter().collect();
+/// assert!(changes.iter().eq([set("A", "1"), set("B", "2")]));
+/// ```
+#[derive(Clone, Default)]
+pub struct Changes {
+    /// One for each row of changes to one container.
+    parts: Vec<Part>,
+    /// How many are expected at first.
+    expected: usize,
+    are_shown: bool,
+}
+
+/// Changes to one container that were made one after the other.
+#[derive(Clone)]
+pub(crate) struct Part {
+    container: Option<String>,
+    packed: Writer,
+    count: usize,
+}
+
+impl Changes {
+    /// What most changes have room in, in bytes.
+    const ROOM: usize = 96;
+    /// For more of them room is made when it is needed: a peer says how many there are.
+    const MOST_EXPECTED: usize = 32;
+
+    /// Says that there will be about so many.
+    pub(super) fn expect(&mut self, count: usize) {
+        self.expected = count.min(Self::MOST_EXPECTED);
+    }
+
+    /// Returns how many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.count).sum()
+    }
+
+    /// Says whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Returns them in order, each unpacked.
+    pub fn iter(&self) -> impl Iterator<Item = Changed> {
+        self.parts.iter().flat_map(|part| {
+            let container = part.container.as_deref();
+            packing::unpack(part.bytes())
+                .map(move |change| Changed { container: container.map(str::to_owned), ..change })
+        })
+    }
+
+    /// Says whether the next plugin is shown something else because of them.
+    pub(super) fn are_shown(&self) -> bool {
+        self.are_shown
+    }
+
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    #[inline(never)]
+    pub(super) fn push<T: Pack + ?Sized>(
+        &mut self,
+        container: Option<&str>,
+        field: Field,
+        key: &str,
+        before: Option<&T>,
+        after: Option<&T>,
+    ) {
+        let is_something = before.is_some() || after.is_some();
+        self.are_shown |= container.is_none() && is_something && is_shown(field);
+        let part = self.part_of(container);
+        packing::pack(field, key, before, after, &mut part.packed);
+        part.count += 1;
+    }
+
+    fn part_of(&mut self, container: Option<&str>) -> &mut Part {
+        if self.parts.last().is_none_or(|last| last.container.as_deref() != container) {
+            let packed = Writer::of_known(Self::ROOM * self.expected.max(1));
+            self.parts.push(Part { container: container.map(str::to_owned), packed, count: 0 });
+        }
+        self.parts.last_mut().expect("there is one now")
+    }
+}
+
+impl Part {
+    /// The container, or `None` for the one that the request is about.
+    pub(crate) fn container(&self) -> Option<&str> {
+        self.container.as_deref()
+    }
+
+    /// Its changes, packed.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.packed.written()
+    }
+}
+
+/// A container has no place to show the others.
+fn is_shown(field: Field) -> bool {
+    !matches!(field, Field::CdiDevices | Field::MemoryPolicy)
+}
+
+impl PartialEq for Changes {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts.iter().map(Part::identity).eq(other.parts.iter().map(Part::identity))
+    }
+}
+
+impl Eq for Changes {}
+
+impl Part {
+    fn identity(&self) -> (Option<&str>, &[u8]) {
+        (self.container(), self.bytes())
+    }
+}
+
+impl Debug for Changes {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl FromIterator<Changed> for Changes {
+    fn from_iter<I: IntoIterator<Item = Changed>>(changes: I) -> Self {
+        let mut packed = Self::default();
+        for Changed { container, field, key, before, after } in changes {
+            packed.push(container.as_deref(), field, &key, before.as_ref(), after.as_ref());
+        }
+        packed
+    }
+}
