@@ -100,8 +100,19 @@ impl Writer {
 
     /// Writes what is encoded already as a field.
     pub fn encoded(&mut self, field: u32, word: &[u8]) {
+        let length = word.len();
+        // Most are short, and of a field with a low number: then it is looked once how much room there is.
+        if let (tag @ ..0x80, ..0x80) = (tag(field, SIZED), length)
+            && let Some(start) = self.start.checked_sub(length + 2)
+            && let Some((head, rest)) = self.bytes[start..self.start].split_first_chunk_mut()
+        {
+            *head = [tag as u8, length as u8];
+            rest.copy_from_slice(word);
+            self.start = start;
+            return;
+        }
         self.raw(word);
-        self.head(field, word.len());
+        self.head(field, length);
     }
 
     /// Writes a number as a field, unless it is zero.
@@ -113,8 +124,17 @@ impl Writer {
 
     /// Writes a number also if it is zero.
     fn each_number(&mut self, field: u32, value: u64) {
-        self.varint(value);
-        self.varint(tag(field, VARINT));
+        match (tag(field, VARINT), value) {
+            (tag @ ..0x80, value @ ..0x80) => self.raw(&[tag as u8, value as u8]),
+            (tag @ ..0x80, value @ ..0x4000) => {
+                let [low, high] = two_bytes(value);
+                self.raw(&[tag as u8, low, high]);
+            }
+            (tag, value) => {
+                self.varint(value);
+                self.varint(tag);
+            }
+        }
     }
 
     fn text(&mut self, field: u32, text: &str) {
