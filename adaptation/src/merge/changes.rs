@@ -28,7 +28,7 @@ use super::packing::{self, Pack};
 pub struct Changes {
     /// One for each row of changes to one container.
     parts: Vec<Part>,
-    /// How many are expected at first.
+    /// About how many there will be.
     expected: usize,
     are_shown: bool,
 }
@@ -48,7 +48,7 @@ impl Changes {
     const MOST_EXPECTED: usize = 32;
 
     /// Says that there will be about so many.
-    pub(super) fn expect(&mut self, count: usize) {
+    pub(super) fn will_be(&mut self, count: usize) {
         self.expected = count.min(Self::MOST_EXPECTED);
     }
 
@@ -78,6 +78,7 @@ impl Changes {
         self.are_shown
     }
 
+    /// The same, packed.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
     }
@@ -126,15 +127,15 @@ fn is_shown(field: Field) -> bool {
 
 impl PartialEq for Changes {
     fn eq(&self, other: &Self) -> bool {
-        self.parts.iter().map(Part::identity).eq(other.parts.iter().map(Part::identity))
+        self.parts == other.parts
     }
 }
 
 impl Eq for Changes {}
 
-impl Part {
-    fn identity(&self) -> (Option<&str>, &[u8]) {
-        (self.container(), self.bytes())
+impl PartialEq for Part {
+    fn eq(&self, other: &Self) -> bool {
+        (self.container(), self.bytes()) == (other.container(), other.bytes())
     }
 }
 

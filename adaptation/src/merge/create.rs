@@ -102,7 +102,7 @@ impl CreateMerge {
         })?;
 
         let mut applied = Applied::without(unread);
-        applied.changes.expect(touches.len());
+        applied.changes.will_be(touches.len());
         drop(touches);
         let CreateReply { adjustment, updates, evictions, unknown: _ } = reply;
         if let Some(adjustment) = adjustment {

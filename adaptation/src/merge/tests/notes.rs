@@ -1,6 +1,8 @@
 //! What is noted of each change.
 
-use nri_proto::{Args, Hook, Hooks, Memory, Mount, Pids, Rdt, StopReply, Update};
+use nri_proto::{Args, Hook, Hooks, Memory, Mount, Pids, Rdt, StopReply, Update, api};
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 use super::entries::Kind::*;
 use super::*;
@@ -112,4 +114,32 @@ fn the_removal_of_what_is_not_there_is_noted_and_shows_nothing_new() {
     let applied = merge.apply(&id("10-a"), Annotations.reply("-A")).unwrap();
     assert!(applied.changes.iter().eq([changed(Field::Annotations, "A", None, None)]));
     assert!(!applied.view_changed());
+}
+
+#[test]
+fn of_what_the_runtime_made_fields_that_nobody_knows_are_not_noted() {
+    let mut message = api::Mount { destination: "A".to_owned(), ..api::Mount::default() };
+    message.special_fields.mut_unknown_fields().add_length_delimited(99, vec![0; 1 << 20]);
+    let mut original = container();
+    original.mounts = vec![message.into()];
+    let mount = Mount { destination: "A".to_owned(), ..Mount::default() };
+    check(original, vec![Mounts.reply("-A")], &[changed(Field::Mounts, "A", Some(mount.into()), None)]);
+}
+
+proptest! {
+    #[test]
+    fn notes_that_are_cut_into_parts_are_all_there_and_no_part_is_larger_than_it_may_be(
+        texts in vec(".{0,60}", 0..20),
+        room in 0..200usize,
+    ) {
+        let notes: Vec<_> = texts.iter().map(|key| changed(Field::Env, key, None, text(key))).collect();
+        let changes: Changes = notes.iter().cloned().collect();
+        let bytes = changes.parts().first().map(changes::Part::bytes).unwrap_or_default();
+        let parts = packing::cut(bytes, room);
+        for (count, part) in &parts {
+            prop_assert_eq!(packing::unpack(part).count(), *count);
+            prop_assert!(part.len() <= room || *count == 1);
+        }
+        prop_assert!(parts.iter().flat_map(|(_, part)| packing::unpack(part)).eq(notes));
+    }
 }
