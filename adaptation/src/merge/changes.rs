@@ -28,7 +28,7 @@ use super::packing::{self, Pack};
 pub struct Changes {
     /// One for each row of changes to one container.
     parts: Vec<Part>,
-    /// About how many there will be.
+    /// About how many there will be to the container that the request is about.
     expected: usize,
     are_shown: bool,
 }
@@ -47,7 +47,7 @@ impl Changes {
     /// For more of them room is made when it is needed: a peer says how many there are.
     const MOST_EXPECTED: usize = 32;
 
-    /// Says that there will be about so many.
+    /// Says that there will be about so many to the container that the request is about.
     pub(super) fn will_be(&mut self, count: usize) {
         self.expected = count.min(Self::MOST_EXPECTED);
     }
@@ -101,7 +101,9 @@ impl Changes {
 
     fn part_of(&mut self, container: Option<&str>) -> &mut Part {
         if self.parts.last().is_none_or(|last| last.container.as_deref() != container) {
-            let packed = Writer::of_known(Self::ROOM * self.expected.max(1));
+            // Of others there may be many, each with little that changes.
+            let expected = if container.is_none() { self.expected.max(1) } else { 1 };
+            let packed = Writer::of_known(Self::ROOM * expected);
             self.parts.push(Part { container: container.map(str::to_owned), packed, count: 0 });
         }
         self.parts.last_mut().expect("there is one now")

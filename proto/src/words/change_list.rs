@@ -210,7 +210,8 @@ impl<'a, T: Keyed> Keys<'a, T> {
         }
     }
 
-    /// Says whether something has one of them: what `is` of a key, or has it in full as its `key`.
+    /// Says whether one of `all` has one of these keys. `is` compares one with a key, and `key` tells the key that one has:
+    /// if there are few keys, the former is quicker.
     #[inline]
     pub fn are_in<E>(&self, all: &[E], is: impl Fn(&E, &str) -> bool, key: impl Fn(&E) -> &str) -> bool {
         match self {

@@ -8,6 +8,7 @@
 
 mod awake;
 mod beside;
+mod builtin;
 mod compare;
 mod crowd;
 mod generate;
