@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use protobuf::Message;
-use protobuf::descriptor::field_descriptor_proto::Type;
+use protobuf::descriptor::field_descriptor_proto::{Label, Type};
 use protobuf::descriptor::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto};
 use ttrpc_codegen::{Codegen, Customize, ProtobufCustomize};
 
@@ -50,14 +50,22 @@ fn parse() -> io::Result<FileDescriptorProto> {
     set.file.into_iter().next().ok_or_else(|| io::Error::other("nri.proto was not parsed"))
 }
 
-/// Writes a row for each message: its name, and each of its fields that holds messages or is a map.
+/// Writes a row for each message: its name, and each of its fields that holds messages or numbers or is a map.
 fn shapes(file: &FileDescriptorProto) -> String {
     let messages = &file.message_type;
     let mut table = "&[\n".to_owned();
     for message in messages {
         write!(table, "    (\"{}\", &[", message.name()).expect("a string takes it");
-        for field in message.field.iter().filter(|field| field.type_() == Type::TYPE_MESSAGE) {
-            write!(table, "({}, {}), ", field.number(), holds(messages, message, field)).expect("a string takes it");
+        for field in &message.field {
+            let is_number = !matches!(field.type_(), Type::TYPE_MESSAGE | Type::TYPE_STRING | Type::TYPE_BYTES);
+            let holds = if field.type_() == Type::TYPE_MESSAGE {
+                holds(messages, message, field)
+            } else if is_number && field.label() == Label::LABEL_REPEATED {
+                "Holds::Numbers".to_owned()
+            } else {
+                continue;
+            };
+            write!(table, "({}, {holds}), ", field.number()).expect("a string takes it");
         }
         table.push_str("]),\n");
     }

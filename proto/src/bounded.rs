@@ -1,7 +1,8 @@
 //! Reading a peer's message without letting it grow in memory.
 //!
 //! An entry of a list that takes two bytes on the wire can take five hundred in memory. So the entries
-//! of a message are counted before it is read.
+//! of a message are counted before it is read: its fields, at any depth, each as often as it is there. That a field is a number makes no
+//! difference: one that nobody knows is kept, too. Of numbers that are packed some count as one.
 
 use bytes::Bytes;
 use protobuf::rt::{WireType, skip_field_for_tag};
@@ -21,7 +22,10 @@ pub enum BoundedError {
     Malformed(#[from] protobuf::Error),
 }
 
-/// Reads a message that has at most `limit` entries: fields with a length, at any depth.
+/// Packed numbers that take about as much as an entry.
+const NUMBERS: usize = 16;
+
+/// Reads a message that has at most `limit` entries.
 ///
 /// # Errors
 ///
@@ -45,7 +49,7 @@ pub fn parse<M: Message>(message: &Bytes, limit: usize) -> Result<M, BoundedErro
 ///
 /// As [`parse`].
 pub fn check<M: Message>(message: &Bytes, limit: usize) -> Result<(), BoundedError> {
-    // Each takes two bytes at least.
+    // Each takes two bytes at least, and packed numbers that are one take more.
     if message.len() / 2 <= limit {
         return Ok(());
     }
@@ -69,29 +73,50 @@ pub fn weigh<M: Message>(message: &Bytes, own: usize, limit: usize) -> Result<us
             n_own += 1;
         }
         let more = own.saturating_sub(1).saturating_mul(n_own);
-        left.checked_sub(more).map(|fewer| left = fewer).is_some()
+        take(&mut left, more)
     };
     is_within.then_some(limit - left).ok_or(BoundedError::TooMany(limit))
 }
 
 /// False if there are more entries than are left. Messages of NRI do not contain themselves, so this ends.
 fn count(shape: Shape, message: &Bytes, left: &mut usize) -> Result<bool, protobuf::Error> {
+    count_fields(message, left, |number, entry, left| match shape.inner(number) {
+        Some(Inner::Message(shape)) => count(shape, entry, left),
+        Some(Inner::Map(Some(value))) => count_map_entry(value, entry, left),
+        Some(Inner::Numbers) => Ok(take(left, entry.len() / NUMBERS)),
+        Some(Inner::Map(None)) | None => Ok(true),
+    })
+}
+
+/// Of an entry of a map only what its value holds counts: the key is one text, and nothing else is kept.
+fn count_map_entry(value: Shape, entry: &Bytes, left: &mut usize) -> Result<bool, protobuf::Error> {
+    const VALUE: u32 = 2;
+    count_fields(entry, left, |number, entry, left| if number == VALUE { count(value, entry, left) } else { Ok(true) })
+}
+
+/// Counts the fields of a message, and lets `within` count what is in those that have a length.
+fn count_fields(
+    message: &Bytes,
+    left: &mut usize,
+    within: impl Fn(u32, &Bytes, &mut usize) -> Result<bool, protobuf::Error>,
+) -> Result<bool, protobuf::Error> {
     let mut input = CodedInputStream::from_tokio_bytes(message);
     while let Some(tag) = input.read_raw_tag_or_eof()? {
+        if !take(left, 1) {
+            return Ok(false);
+        }
         if tag & 7 != WireType::LengthDelimited as u32 {
             skip_field_for_tag(tag, &mut input)?;
-            continue;
-        }
-        let entry = input.read_tokio_bytes()?;
-        let Some(fewer) = left.checked_sub(1) else { return Ok(false) };
-        *left = fewer;
-        if let Some(Inner::Message(shape)) = shape.inner(tag >> 3)
-            && !count(shape, &entry, left)?
-        {
+        } else if !within(tag >> 3, &input.read_tokio_bytes()?, left)? {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// False if so many are not left.
+fn take(left: &mut usize, count: usize) -> bool {
+    left.checked_sub(count).map(|fewer| *left = fewer).is_some()
 }
 
 #[cfg(test)]
@@ -122,6 +147,49 @@ mod tests {
         let bytes = Bytes::from(request.write_to_bytes().unwrap());
         assert_eq!(weigh::<api::UpdateContainersRequest>(&bytes, 8, 30).unwrap(), 3 * (8 + 2));
         assert!(matches!(weigh::<api::UpdateContainersRequest>(&bytes, 8, 29), Err(BoundedError::TooMany(29))));
+    }
+
+    /// More entries than this in a message of this kind?
+    fn is_too_much(bytes: Vec<u8>, limit: usize) -> bool {
+        matches!(parse::<api::CreateContainerResponse>(&bytes.into(), limit), Err(BoundedError::TooMany(_)))
+    }
+
+    #[test]
+    fn numbers_that_nobody_knows_are_entries() {
+        let mut reply = api::CreateContainerResponse::new();
+        (100..200).for_each(|number| reply.special_fields.mut_unknown_fields().add_varint(number, 0));
+        let bytes = reply.write_to_bytes().unwrap();
+        assert!(is_too_much(bytes.clone(), 99) && !is_too_much(bytes, 100));
+    }
+
+    #[test]
+    fn what_is_in_the_values_of_a_map_is_counted() {
+        let mut device = api::LinuxNetDevice::new();
+        (100..200).for_each(|number| device.special_fields.mut_unknown_fields().add_varint(number, 0));
+        let net_devices = [("eth0".to_owned(), device)].into();
+        let linux = api::LinuxContainerAdjustment { net_devices, ..Default::default() };
+        let adjust = api::ContainerAdjustment { linux: Some(linux).into(), ..Default::default() };
+        let reply = api::CreateContainerResponse { adjust: Some(adjust).into(), ..Default::default() };
+        // The adjustment, its part for Linux, the entry with a key and a value, and what is in that.
+        let bytes = reply.write_to_bytes().unwrap();
+        assert!(is_too_much(bytes.clone(), 104) && !is_too_much(bytes, 105));
+    }
+
+    #[test]
+    fn many_packed_numbers_are_some_entries() {
+        // adjust.linux.scheduler.flags, packed: a number takes a byte.
+        let fields = [1_u8, 6, 10, 4];
+        let packed = fields.iter().rev().fold(vec![0; 1600], |inner, number| {
+            let length = u16::try_from(inner.len()).unwrap();
+            let length = [(length & 0x7f) as u8 | 0x80, (length >> 7) as u8];
+            [&[number << 3 | 2][..], &length, &inner].concat()
+        });
+        let flags = |bytes: &[u8]| {
+            let reply = api::CreateContainerResponse::parse_from_bytes(bytes).unwrap();
+            reply.adjust.linux.scheduler.flags.len()
+        };
+        assert_eq!(flags(&packed), 1600);
+        assert!(is_too_much(packed.clone(), 103) && !is_too_much(packed, 104));
     }
 
     proptest! {

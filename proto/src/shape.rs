@@ -1,13 +1,16 @@
-//! Which fields of a message hold messages: as much of its descriptor as is needed to walk over its bytes.
+//! Which fields of a message hold messages or many numbers: as much of its descriptor as is needed to walk over its bytes.
 
 use protobuf::Message;
 
-/// What a field holds, if not one value or several plain ones. Messages are said by their place in the table.
+/// What a field holds, if not one value or several texts. Messages are said by their place in the table.
 #[derive(Clone, Copy, Debug)]
 enum Holds {
+    /// A message, or several.
     Message(usize),
     /// Entries, each a message with a key and a value, which may be a message.
     Map(Option<usize>),
+    /// Any number of them, which take a byte each at least.
+    Numbers,
 }
 
 /// Each message by name, with those of its fields that are not plain.
@@ -24,6 +27,8 @@ pub enum Inner {
     Message(Shape),
     /// A map; if its values are messages, then of this kind.
     Map(Option<Shape>),
+    /// Any number of numbers, which may be packed.
+    Numbers,
 }
 
 impl Shape {
@@ -40,6 +45,7 @@ impl Shape {
         Some(match *holds {
             Holds::Message(index) => Inner::Message(Self::at(index)),
             Holds::Map(value) => Inner::Map(value.map(Self::at)),
+            Holds::Numbers => Inner::Numbers,
         })
     }
 
@@ -63,11 +69,13 @@ mod tests {
             assert_eq!(message.name(), *name);
             for field in message.fields() {
                 let inner = Shape(fields).inner(u32::try_from(field.number()).unwrap());
+                let is_numbers = matches!(inner, Some(Inner::Numbers));
                 let (of_message, of_map) = match inner {
-                    None => (None, None),
+                    None | Some(Inner::Numbers) => (None, None),
                     Some(Inner::Message(shape)) => (Some(shape), None),
                     Some(Inner::Map(value)) => (None, Some(value)),
                 };
+                assert_eq!(is_numbers, holds_numbers(&field.runtime_field_type()), "{field}");
                 match field.runtime_field_type() {
                     RuntimeFieldType::Singular(kind) | RuntimeFieldType::Repeated(kind) => {
                         assert!(of_map.is_none(), "{field}");
@@ -77,6 +85,11 @@ mod tests {
                 }
             }
         }
+    }
+
+    fn holds_numbers(kind: &RuntimeFieldType) -> bool {
+        let RuntimeFieldType::Repeated(kind) = kind else { return false };
+        !matches!(kind, RuntimeType::Message(_) | RuntimeType::String | RuntimeType::VecU8)
     }
 
     fn check(shape: Option<Shape>, kind: &RuntimeType) {

@@ -26,7 +26,7 @@ pub(crate) fn sort(bytes: &mut [u8], shape: Shape) -> Option<()> {
             }
             (Some(Inner::Message(shape)), Some(body)) => sort(&mut bytes[body..end], shape)?,
             (Some(Inner::Map(_)), None) => return None,
-            (None, _) | (Some(Inner::Message(_)), None) => {}
+            (None | Some(Inner::Numbers), _) | (Some(Inner::Message(_)), None) => {}
         }
         at = end;
     }
