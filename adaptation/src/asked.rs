@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, timeout_at};
 
 use crate::act::Act;
+use crate::cause::Cause;
 use crate::entry::{Entry, Lane};
 use crate::events::Happening;
 use crate::health::State;
@@ -111,22 +112,28 @@ impl Owed {
         }
     }
 
-    /// The caller has left. The plugin is judged as if it had not.
+    /// The caller has left. The plugin is judged as if it had not, and nobody is there to be told but whoever reads the ledger.
     async fn left_alone(mut self) {
         match self.in_time().await {
-            None => {}
+            None => self.record_failed(&Cause::PassedOver(State::Closed)),
             Some(Some(answer)) => {
                 let Self { entry, terms, request, act, begun, is_trial, .. } = &self;
-                // Nobody is there to be told but whoever reads the ledger.
-                if let Ok(reply) = entry.judge_asked(request, act.as_ref(), *begun, *is_trial, answer) {
-                    entry.shared.records.late(entry, terms, request, begun.elapsed(), &reply);
+                match entry.judge_asked(request, act.as_ref(), *begun, *is_trial, answer) {
+                    Ok(reply) => entry.shared.records.late(entry, terms, request, begun.elapsed(), &reply),
+                    Err(cause) => self.record_failed(&cause),
                 }
             }
             Some(None) => {
                 self.entry.timed_out(&self.request, self.begun, self.is_trial);
+                self.record_failed(&Cause::TimedOut);
                 self.late().await;
             }
         }
+    }
+
+    fn record_failed(&self, cause: &Cause) {
+        let Self { entry, terms, request, begun, .. } = self;
+        entry.shared.records.failed(entry, terms, request, begun.elapsed(), cause);
     }
 
     /// Waits for an answer that is late, and counts the silence.
@@ -152,7 +159,9 @@ impl Owed {
             }
             // It has not even taken it.
             Err(PluginError::NotTaken) => entry.keep(request, act.as_ref(), End::Front),
-            Err(PluginError::Refused { .. } | PluginError::TooLarge { .. }) => {}
+            Err(error @ (PluginError::Refused { .. } | PluginError::TooLarge { .. })) => {
+                self.record_failed(&error.into());
+            }
         }
         entry.settled();
     }
@@ -190,8 +199,10 @@ pub(crate) async fn tell_missed(entry: Arc<Entry>, mut is_trial: bool) {
         if !is_taken && !entry.pause().await {
             return;
         }
-        if let Ok(reply) = outcome {
-            late::take(&entry, &owed.terms, &owed.request, reply).await;
+        match outcome {
+            Ok(reply) => late::take(&entry, &owed.terms, &owed.request, reply).await,
+            Err(cause) if is_taken => owed.record_failed(&cause),
+            Err(_) => {}
         }
         is_trial = false;
         lanes = owed._lane;

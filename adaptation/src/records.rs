@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use nri_proto::{Container, Event, Eviction, PluginId, Pod, Update};
+use nri_proto::{Adjustment, Container, Event, Eviction, PluginId, Pod, Update};
 
 use crate::cause::Cause;
 use crate::chain::gates;
@@ -35,9 +35,28 @@ impl Records {
         self.ledger().record(occasion, refusal.into());
     }
 
-    /// An answer that came when nobody waited for it any more.
+    /// An answer that came when nobody waited for it any more: what it would have changed, here and in others.
     pub(crate) fn late(&self, entry: &Entry, terms: &Terms, request: &Request, took: Duration, reply: &Reply) {
-        self.ledger().record(&occasion(entry, terms, request, Some(took)), What::late(touches(reply)));
+        let occasion = occasion(entry, terms, request, Some(took));
+        let (adjustment, updates) = wanted(reply);
+        let (own, others): (Vec<_>, Vec<_>) =
+            updates.iter().partition(|update| occasion.container.as_deref() == Some(&*update.container_id));
+        let adjusted = adjustment.map(Touch::of_adjustment).unwrap_or_default();
+        let touches = adjusted.into_iter().chain(own.into_iter().flat_map(Touch::of_update));
+        self.ledger().record(&occasion, What::late(touches));
+        for update in others {
+            let of_other = occasion.of_container(&update.container_id);
+            self.ledger().record(&of_other, What::late(Touch::of_update(update)));
+        }
+        for Eviction { container_id, .. } in evictions(reply) {
+            let reason = "it was asked for too late".to_owned();
+            self.ledger().record(&occasion.of_container(container_id), What::EvictionFailed { reason });
+        }
+    }
+
+    /// A plugin without a say in what has been decided without it.
+    pub(crate) fn failed(&self, entry: &Entry, terms: &Terms, request: &Request, took: Duration, cause: &Cause) {
+        self.ledger().record(&occasion(entry, terms, request, Some(took)), cause.into());
     }
 
     /// Updates and evictions that a plugin asks for by itself.
@@ -226,13 +245,12 @@ pub(crate) fn evictions(reply: &Reply) -> &[Eviction] {
     }
 }
 
-fn touches(reply: &Reply) -> Vec<Touch<'_>> {
-    let (adjustment, updates) = match reply {
-        Reply::Create(reply) => (reply.adjustment.as_ref(), &*reply.updates),
-        Reply::Update(reply) => (None, &*reply.updates),
-        Reply::Stop(reply) => (None, &*reply.updates),
-        Reply::Heard | Reply::Verdict(_) => (None, &[][..]),
-    };
-    let adjusted = adjustment.map(Touch::of_adjustment).unwrap_or_default();
-    adjusted.into_iter().chain(updates.iter().flat_map(Touch::of_update)).collect()
+/// What a reply wants of the container that is created, and of those that are there.
+fn wanted(reply: &Reply) -> (Option<&Adjustment>, &[Update]) {
+    match reply {
+        Reply::Create(reply) => (reply.adjustment.as_ref(), &reply.updates),
+        Reply::Update(reply) => (None, &reply.updates),
+        Reply::Stop(reply) => (None, &reply.updates),
+        Reply::Heard | Reply::Verdict(_) => (None, &[]),
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use nri_adaptation::ledger::{Change, Ledger, Occasion, What};
-use nri_adaptation::merge::Value;
+use nri_adaptation::merge::{Applied, Changed, Value};
 use nri_proto::{Event, Field, Mount};
 
 use crate::{Count, MIB, alone};
@@ -20,6 +20,7 @@ fn the_ledger_holds_no_more_than_it_says() {
         for length in [0, 10, 3000, 100, 100_000, 0] {
             for n in 0..20_000 {
                 ledger.record(&occasion(n), change(length));
+                ledger.record_applied(&occasion(n), applied(length));
             }
             assert!(ledger.n_bytes() <= limit && ledger.n_bytes() > limit / 2, "it says {}", ledger.n_bytes());
             assert!(count.held() <= limit, "it says {} bytes and holds {}", ledger.n_bytes(), count.held());
@@ -41,11 +42,23 @@ fn occasion(n: usize) -> Occasion {
 }
 
 fn change(length: usize) -> What {
+    let Changed { container: _, field, key, before, after } = changed(length);
+    What::Changed(Change { field, key, before, after })
+}
+
+/// What a reply changed, in this container and in another.
+fn applied(length: usize) -> Applied {
+    let own = || changed(length);
+    let other = Changed { container: Some("other".to_owned()), ..own() };
+    Applied { changes: [own(), own(), other].into_iter().collect(), ..Applied::default() }
+}
+
+fn changed(length: usize) -> Changed {
     let mount = Mount {
         destination: "/a".to_owned(),
         options: vec!["x".repeat(length / 2), "y".repeat(length / 2)],
         ..Mount::default()
     };
     let (before, after) = (Some(Value::Text("x".repeat(length))), Some(mount.into()));
-    What::Changed(Change { field: Field::Mounts, key: "/a".to_owned(), before, after })
+    Changed { container: None, field: Field::Mounts, key: "/a".to_owned(), before, after }
 }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, pod};
+use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, container, pod};
 use crate::health::State;
+use crate::ledger::What;
 use crate::{Cause, Notice, RelayError};
 
 /// U33.
@@ -34,6 +35,33 @@ async fn u33_a_plugin_whose_own_time_is_over_too_is_judged_although_the_caller_h
     assert_eq!(nri.plugins()[0].state, State::Silent);
     nri.begin(pod("p")).until(Instant::now() + SECOND).notify(Notice::RunPod).await.unwrap();
     assert_eq!(diary.lines().last().unwrap(), "90-last RunPodSandbox p");
+}
+
+/// U33: nobody else is told what became of it.
+#[tokio::test(start_paused = true)]
+async fn u33_what_a_plugin_does_that_outlasts_its_caller_is_in_the_ledger() {
+    let soon = Duration::from_millis(1500);
+    let refused = What::Refused { reason: "no".to_owned() };
+    for (manner, expected) in [
+        (Manner::After(soon), What::Late { fields: vec![] }),
+        (Manner::RefusesAfter(soon), refused.clone()),
+        (Manner::Never, What::TimedOut),
+    ] {
+        let slow = FakePlugin::new("10-slow", LIFE, manner, &Diary::default());
+        let nri = adaptation("", &[("10-slow", &slow)]).await;
+        let operation = nri.begin(pod("p")).until(Instant::now() + SECOND);
+        assert!(operation.create_container(container("c")).await.is_err());
+        sleep(SECOND * 2).await;
+        let whats: Vec<_> = nri.ledger(|ledger| ledger.of("c")).iter().map(|entry| entry.what.clone()).collect();
+        assert_eq!(whats, [expected], "{manner:?}");
+    }
+
+    let late = FakePlugin::new("10-slow", LIFE, Manner::RefusesAfter(SECOND * 3), &Diary::default());
+    let nri = adaptation("", &[("10-slow", &late)]).await;
+    nri.begin(pod("p")).create_container(container("c")).await.unwrap();
+    sleep(SECOND * 2).await;
+    let whats: Vec<_> = nri.ledger(|ledger| ledger.of("c")).iter().map(|entry| entry.what.clone()).collect();
+    assert_eq!(whats, [What::TimedOut, refused], "a refusal that is late");
 }
 
 /// A48.

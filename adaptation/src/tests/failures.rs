@@ -1,6 +1,6 @@
 //! Plugins that declare what is to become of requests that they fail, plugins that leave, and answers that are too late.
 
-use nri_proto::{EnvVar, Event, Field};
+use nri_proto::{Cpu, CreateReply, EnvVar, Event, Eviction, Field, Resources, Update};
 use tokio::time::sleep;
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, chain, container, pod};
@@ -144,4 +144,26 @@ async fn u37_an_answer_that_is_too_late_is_recorded_and_never_applied() {
     assert!(whats.contains(&What::TimedOut), "{whats:?}");
     assert!(whats.contains(&What::Late { fields: vec![Field::Env] }), "{whats:?}");
     assert!(nri.ledger(|ledger| ledger.why("c", Field::Env, Some("A"))).is_empty(), "it changed nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn u37_what_a_late_answer_wants_of_others_is_told_of_each_of_them() {
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &Diary::default());
+    let cpu = Cpu { shares: Some(2), ..Cpu::default() };
+    let reply = CreateReply {
+        updates: vec![Update::new("other", Resources { cpu: Some(cpu), ..Resources::default() })],
+        evictions: vec![Eviction { container_id: "evicted".to_owned(), ..Eviction::default() }],
+        ..CreateReply::default()
+    };
+    slow.reply(Event::CreateContainer, reply.into());
+    let nri = adaptation("", &[("10-slow", &slow)]).await;
+    let operation = nri.begin(pod("p"));
+    operation.create_container(container("c")).await.unwrap();
+    operation.commit();
+    sleep(SECOND * 2).await;
+    let lines =
+        |container| nri.ledger(|ledger| ledger.of(container)).iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(lines("c")[1..], ["10-slow answered CreateContainer too late (3000.0 ms)"]);
+    assert_eq!(lines("other"), ["10-slow answered CreateContainer too late to change CPUShares (3000.0 ms)"]);
+    assert_eq!(lines("evicted"), ["10-slow could not evict evicted: it was asked for too late (3000.0 ms)"]);
 }

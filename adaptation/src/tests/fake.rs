@@ -49,6 +49,7 @@ pub(super) enum Manner {
     After(Duration),
     Never,
     Refuses,
+    RefusesAfter(Duration),
     GivesUpAfter(Duration),
     Panics,
     DoesNotTake,
@@ -196,6 +197,10 @@ impl Plugin for FakePlugin {
                 Err(PluginError::NotTaken)
             }
             Manner::Refuses => Err(PluginError::refused("not today")),
+            Manner::RefusesAfter(time) => {
+                tokio::time::sleep(time).await;
+                Err(PluginError::refused("no"))
+            }
             Manner::GivesUpAfter(time) => {
                 tokio::time::sleep(time).await;
                 Err(PluginError::Refused {
