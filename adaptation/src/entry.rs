@@ -169,6 +169,11 @@ impl Entry {
         Happening::Policy { plugin, events: terms.events, policy: terms.effective.to_string() }
     }
 
+    /// Whether it wants to be asked about an event, let or not.
+    pub(crate) fn subscribes(&self, event: Event) -> bool {
+        self.wanted.contains(event)
+    }
+
     /// Whether it is asked about an event of a pod in this namespace.
     pub(crate) fn is_asked(&self, event: Event, namespace: &str) -> bool {
         self.terms().is_asked(event, namespace)

@@ -17,6 +17,7 @@ use crate::health::State;
 use crate::ledger::{Occasion, What};
 use crate::merge::MergedCreate;
 use crate::plugin::{PluginError, Reply};
+use crate::policy::Mode;
 use crate::records::{self, Notes};
 use crate::request::{Request, Subject};
 use crate::roster::{Participant, Roster};
@@ -89,22 +90,30 @@ impl Validation {
             adjustment: Some(merged.adjustment.clone()),
             updates: merged.updates.clone(),
             owners: Some(merged.owners.clone()),
-            plugins: self.consulted().map(PluginInstance::from).collect(),
+            plugins: self.consulted(),
             ..Proposal::default()
         }
     }
 
-    /// Those who answered, and those who could have but are not to be asked.
-    fn consulted(&self) -> impl Iterator<Item = &PluginId> {
-        let namespace = &*self.original.pod().namespace;
-        let is_consulted = move |entry: &&Participant| {
-            if entry.terms.is_asked(Event::CreateContainer, namespace) {
+    /// Those whose answers count, and those who could have answered but do not want to be asked; as upstream, also the default
+    /// validator. Who is on trial, or kept from this pod by the operator, has no say.
+    fn consulted(&self) -> Vec<PluginInstance> {
+        let is_consulted = |entry: &&Participant| {
+            let is_heard = if entry.subscribes(Event::CreateContainer) {
                 self.answered.contains(&entry.id)
             } else {
                 entry.state() == State::Active
-            }
+            };
+            is_heard && entry.terms.policy().mode == Mode::Enforce
         };
-        self.participants.entries().iter().filter(is_consulted).map(|entry| &entry.id)
+        let plugins = self.participants.entries().iter().filter(is_consulted);
+        let mut consulted: Vec<PluginId> = plugins.map(|entry| entry.id.clone()).collect();
+        if self.participants.regime().default_validator().is_some() {
+            let validator = DefaultValidator::ID.parse().expect("it is the id of a plugin");
+            let place = consulted.partition_point(|plugin| *plugin < validator);
+            consulted.insert(place, validator);
+        }
+        consulted.iter().map(PluginInstance::from).collect()
     }
 
     fn is_exempt(&self) -> bool {

@@ -225,6 +225,36 @@ async fn u32_who_did_not_answer_was_not_consulted() {
     assert_eq!(consulted(&judge), ["00-judge", "30-other"], "one that left while idle was not either");
 }
 
+/// U32.
+#[tokio::test(start_paused = true)]
+async fn u32_who_is_on_trial_or_kept_from_the_pod_was_not_consulted() {
+    let hidden = "namespaces = ['elsewhere']";
+    for policy in ["mode = 'shadow'", hidden, "allow.events = ['RunPodSandbox']"] {
+        let diary = Diary::default();
+        let judge = validator("00-judge", at_once(), &diary);
+        let [silenced, good] = ["10-silenced", "20-good"].map(|name| FakePlugin::new(name, LIFE, at_once(), &diary));
+        let plugins = [("00-judge", &judge), ("10-silenced", &silenced), ("20-good", &good)];
+        let nri = adaptation(&format!("[plugins.silenced]\n{policy}"), &plugins).await;
+        assert_eq!(create(&nri).await, Ok(()));
+        assert_eq!(consulted(&judge), ["00-judge", "20-good"], "{policy}");
+    }
+    let plugin = FakePlugin::new("10-silenced", LIFE, at_once(), &Diary::default());
+    let policy =
+        "[plugins.silenced]\nmode = 'shadow'\n[default_validator]\nenable = true\nrequired_plugins = ['silenced']";
+    let nri = adaptation(policy, &[("10-silenced", &plugin)]).await;
+    assert_eq!(create(&nri).await, rejected(r#"validation error: required plugin "silenced" not present"#));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_default_validator_was_consulted() {
+    let diary = Diary::default();
+    let [before, judge] = ["00-a", "00-judge"].map(|name| validator(name, at_once(), &diary));
+    let policy = "[default_validator]\nenable = true\nrequired_plugins = ['default-validator']";
+    let nri = adaptation(policy, &[("00-a", &before), ("00-judge", &judge)]).await;
+    assert_eq!(create(&nri).await, Ok(()));
+    assert_eq!(consulted(&judge), ["00-a", "00-default-validator", "00-judge"]);
+}
+
 /// U32. In Go the first container passes, and if the plugin is kept, every one.
 #[tokio::test(start_paused = true)]
 async fn u32_the_default_validator_misses_a_required_plugin_that_did_not_answer() {
