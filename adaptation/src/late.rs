@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nri_proto::{CreateReply, StopReply, Update, UpdateReply};
+use nri_proto::{CreateReply, StopReply, TakeUnknown, Unread, Update, UpdateReply};
 
 use crate::entry::Entry;
 use crate::ledger::What;
@@ -16,8 +16,9 @@ use crate::unasked::Unasked;
 
 /// Has the runtime make what of a late answer can still be made: limits, those of others too, and evictions. The rest is
 /// recorded as too late.
-pub(crate) async fn take(entry: &Arc<Entry>, terms: &Terms, request: &Request, reply: Reply) {
+pub(crate) async fn take(entry: &Arc<Entry>, terms: &Terms, request: &Request, mut reply: Reply) {
     let shared = &entry.shared;
+    shared.records.unread(&records::occasion(entry, terms, request, None), take_unread(&mut reply));
     shared.watchers.metrics().adjustments(&entry.id, request.event().rpc(), &reply);
     let container = request.container().map(|container| &*container.id).unwrap_or_default();
     if let Err(not_allowed) = check(terms.policy(), container, &reply) {
@@ -35,6 +36,16 @@ pub(crate) async fn take(entry: &Arc<Entry>, terms: &Terms, request: &Request, r
     if !wanted.updates.is_empty() || !wanted.evictions.is_empty() {
         // What fails of it is logged and recorded.
         let _ = wanted.apply_allowed(shared, &entry.id, terms.policy()).await;
+    }
+}
+
+/// Takes out what nobody could claim or forbid.
+pub(crate) fn take_unread(reply: &mut Reply) -> Vec<Unread> {
+    match reply {
+        Reply::Create(reply) => reply.take_unknown(),
+        Reply::Update(reply) => reply.take_unknown(),
+        Reply::Stop(reply) => reply.take_unknown(),
+        Reply::Heard | Reply::Verdict(_) => Vec::new(),
     }
 }
 

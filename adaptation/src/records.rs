@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use nri_proto::{Adjustment, Container, Event, Eviction, PluginId, Pod, Update};
+use nri_proto::{Adjustment, Container, Event, Eviction, PluginId, Pod, Unread, Update};
 
 use crate::cause::Cause;
 use crate::chain::gates;
 use crate::entry::Entry;
 use crate::ledger::{Ledger, Occasion, What};
-use crate::merge::{Applied, StopMerge, Touch};
+use crate::merge::{Applied, Dropped, StopMerge, Touch};
 use crate::plugin::Reply;
 use crate::policy::Mode;
 use crate::question::Refusal;
@@ -33,6 +33,14 @@ impl Records {
     /// What a plugin wants by itself, and may not have.
     pub(crate) fn refused(&self, occasion: &Occasion, refusal: &Refusal) {
         self.ledger().record(occasion, refusal.into());
+    }
+
+    /// What of an answer nobody could read.
+    pub(crate) fn unread(&self, occasion: &Occasion, unread: Vec<Unread>) {
+        if !unread.is_empty() {
+            let dropped = unread.into_iter().map(Dropped::Unread).collect();
+            self.ledger().record_applied(occasion, Applied { dropped, ..Applied::default() });
+        }
     }
 
     /// An answer that came when nobody waited for it any more: what it would have changed, here and in others.

@@ -15,6 +15,7 @@ use tracing::{Instrument, info_span, warn};
 use crate::act::Act;
 use crate::cause::Cause;
 use crate::entry::{Entry, Part};
+use crate::late;
 use crate::plugin::Reply;
 use crate::records;
 use crate::request::{Request, Subject};
@@ -150,13 +151,18 @@ impl Undo {
 /// Tells one of them. Returns what it wants for others now that there is more room.
 async fn tell(entry: &Arc<Entry>, request: &Arc<Request>, act: &Arc<Act>) -> Option<Vec<Update>> {
     let begun = Instant::now();
-    match entry.ask(request, Part::Undoes(act)).await {
-        Ok(Reply::Stop(StopReply { updates, unknown: _ })) => Some(updates).filter(|updates| !updates.is_empty()),
-        Ok(_) => None,
+    let told = entry.ask(request, Part::Undoes(act)).await;
+    let occasion = records::occasion(entry, &entry.terms(), request, Some(begun.elapsed()));
+    match told {
+        Ok(mut reply) => {
+            entry.shared.watchers.metrics().adjustments(&entry.id, request.event().rpc(), &reply);
+            entry.shared.records.unread(&occasion, late::take_unread(&mut reply));
+            let Reply::Stop(StopReply { updates, unknown: _ }) = reply else { return None };
+            Some(updates).filter(|updates| !updates.is_empty())
+        }
         Err(cause) => {
             if !matches!(cause, Cause::PassedOver(_) | Cause::Behind) {
                 warn!(plugin = %entry.id, error = &cause as &dyn std::error::Error, "a plugin failed to undo");
-                let occasion = records::occasion(entry, &entry.terms(), request, Some(begun.elapsed()));
                 entry.shared.records.ledger().record(&occasion, (&cause).into());
             }
             None

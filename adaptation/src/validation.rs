@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
-use nri_proto::{Event, PluginId, PluginInstance, Proposal, Verdict};
+use nri_proto::{Event, PluginId, PluginInstance, Proposal, TakeUnknown, Verdict};
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -125,7 +125,11 @@ impl Validation {
     async fn verdict(&self, entry: &Participant, request: &Arc<Request>) -> Result<(), Objection> {
         let begun = Instant::now();
         let verdict = match entry.ask(request, Part::Alone).await {
-            Ok(Reply::Verdict(verdict)) => accepted(entry.id.as_str(), &verdict),
+            Ok(Reply::Verdict(mut verdict)) => {
+                let occasion = records::occasion(entry, &entry.terms, request, Some(begun.elapsed()));
+                entry.shared.records.unread(&occasion, verdict.take_unknown());
+                accepted(entry.id.as_str(), &verdict)
+            }
             Ok(_) => Err(failed(entry, PluginError::Breach("its answer is not a verdict").into())),
             // One that is gone is absent, and whether that matters is known before anyone is asked.
             Err(Cause::PassedOver(State::Closed) | Cause::Plugin(PluginError::Left(_))) if !is_listed(entry) => Ok(()),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nri_proto::{
     Adjustment, Container, ContainerState, CreateReply, EnvVar, Event, Field, LinuxAdjustment, PluginId, Pod,
-    Resources, Update,
+    Resources, StopReply, Update, api,
 };
 use tokio::time::{Instant, sleep};
 
@@ -150,6 +150,34 @@ async fn what_can_still_be_applied_of_a_late_answer_is_and_the_rest_is_recorded(
     assert_eq!(*setting.shelf.updated.lock().unwrap(), ["c", "other"]);
     let whats: Vec<_> = setting.nri.ledger(|ledger| ledger.of("c")).iter().map(|entry| entry.what.clone()).collect();
     assert!(whats.contains(&What::Late { fields: vec![Field::Env] }), "{whats:?}");
+}
+
+/// As of an answer in time.
+#[tokio::test(start_paused = true)]
+async fn what_nobody_knows_of_an_answer_to_what_was_asked_late_or_undone_is_recorded() {
+    fn with_unknown<M: protobuf::Message>() -> M {
+        let mut message = M::new();
+        message.mut_unknown_fields().add_varint(99, 1);
+        message
+    }
+    let setting = setting("");
+    let (plugin, joining) = setting.joining("10-a", SECOND).await;
+    let reply = CreateReply::from(with_unknown::<api::CreateContainerResponse>());
+    plugin.reply(Event::CreateContainer, reply.into());
+    let stop = StopReply::from(with_unknown::<api::StopContainerResponse>());
+    plugin.reply(Event::StopContainer, Reply::Stop(stop));
+    setting.create("p", "late").await;
+    joining.await.unwrap().unwrap();
+    setting.nri.begin(pod("p")).create_container(container("undone")).await.unwrap();
+    sleep(SECOND).await;
+
+    let lines = |container| {
+        setting.nri.ledger(|ledger| ledger.of(container)).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let (create, stop) = ("nobody knows CreateContainerResponse 99", "nobody knows StopContainerResponse 99");
+    assert_eq!(lines("late"), [format!("10-a said what was not used: {create}")]);
+    assert_eq!(lines("undone").len(), 2);
+    assert!(lines("undone")[0].contains(create) && lines("undone")[1].contains(stop), "{:?}", lines("undone"));
 }
 
 #[tokio::test(start_paused = true)]
