@@ -86,6 +86,10 @@ fn holds(messages: &[DescriptorProto], message: &DescriptorProto, field: &FieldD
             let value = value.filter(|value| value.type_() == Type::TYPE_MESSAGE).and_then(index);
             format!("Holds::Map({value:?})")
         }
-        None => format!("Holds::Message({})", index(field).expect("messages are not nested, but for entries of maps")),
+        None => {
+            let several = if field.label() == Label::LABEL_REPEATED { "s" } else { "" };
+            let index = index(field).expect("messages are not nested, but for entries of maps");
+            format!("Holds::Message{several}({index})")
+        }
     }
 }

@@ -313,6 +313,7 @@ fn unread(error: &BoundedError) -> ttrpc::Error {
     match error {
         BoundedError::TooMany(_) => refusal(Code::RESOURCE_EXHAUSTED, &error.to_string()),
         BoundedError::Malformed(cause) => refusal(Code::INVALID_ARGUMENT, &format!("{error}: {cause}")),
+        BoundedError::Twice => refusal(Code::INVALID_ARGUMENT, &error.to_string()),
     }
 }
 

@@ -219,6 +219,7 @@ fn breach(error: BoundedError) -> PluginError {
     PluginError::Breach(match error {
         BoundedError::TooMany(_) => "its answer has more entries than anyone needs",
         BoundedError::Malformed(_) => "its answer cannot be read",
+        BoundedError::Twice => "its answer has a part twice of which there can be one",
     })
 }
 

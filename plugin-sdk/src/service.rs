@@ -413,7 +413,7 @@ fn part_refusal(error: &PartError) -> ttrpc::Error {
 fn unread(error: &BoundedError) -> ttrpc::Error {
     let code = match error {
         BoundedError::TooMany(_) => Code::RESOURCE_EXHAUSTED,
-        BoundedError::Malformed(_) => Code::INVALID_ARGUMENT,
+        BoundedError::Malformed(_) | BoundedError::Twice => Code::INVALID_ARGUMENT,
     };
     status(code, chain(error))
 }

@@ -3,6 +3,8 @@
 //! An entry of a list that takes two bytes on the wire can take five hundred in memory. So the entries
 //! of a message are counted before it is read: its fields, at any depth, each as often as it is there. That a field is a number makes no
 //! difference: one that nobody knows is kept, too. Of numbers that are packed some count as one.
+//!
+//! A message that ends within a part of it is refused. The library would take it for one that ends there.
 
 use bytes::Bytes;
 use protobuf::rt::{WireType, skip_field_for_tag};
@@ -20,6 +22,9 @@ pub enum BoundedError {
     /// It is not the message that it should be.
     #[error("the message cannot be read")]
     Malformed(#[from] protobuf::Error),
+    /// A message in it of which there can be one is there twice. What is said first would be lost, and no encoder does that.
+    #[error("the message has a part twice of which there can be one")]
+    Twice,
 }
 
 /// Packed numbers that take about as much as an entry.
@@ -39,11 +44,15 @@ const NUMBERS: usize = 16;
 /// assert!(bounded::parse::<api::StopContainerResponse>(&flood, 999).is_err());
 /// ```
 pub fn parse<M: Message>(message: &Bytes, limit: usize) -> Result<M, BoundedError> {
-    check::<M>(message, limit)?;
+    let mut left = limit;
+    if !count(Shape::of::<M>(), message, &mut left)? {
+        return Err(BoundedError::TooMany(limit));
+    }
     Ok(M::parse_from_tokio_bytes(message)?)
 }
 
-/// Counts the entries of a message of this kind, if it is long enough to have too many.
+/// Counts the entries of a message of this kind, if it is long enough to have too many. Whoever reads it must look himself whether it
+/// is whole.
 ///
 /// # Errors
 ///
@@ -79,27 +88,40 @@ pub fn weigh<M: Message>(message: &Bytes, own: usize, limit: usize) -> Result<us
 }
 
 /// False if there are more entries than are left. Messages of NRI do not contain themselves, so this ends.
-fn count(shape: Shape, message: &Bytes, left: &mut usize) -> Result<bool, protobuf::Error> {
+fn count(shape: Shape, message: &Bytes, left: &mut usize) -> Result<bool, BoundedError> {
+    let mut there = 0_u64;
     count_fields(message, left, |number, entry, left| match shape.inner(number) {
-        Some(Inner::Message(shape)) => count(shape, entry, left),
-        Some(Inner::Map(Some(value))) => count_map_entry(value, entry, left),
+        Some(Inner::Message(shape)) => {
+            let bit = 1_u64.checked_shl(number).unwrap_or(0);
+            if there & bit != 0 {
+                return Err(BoundedError::Twice);
+            }
+            there |= bit;
+            count(shape, entry, left)
+        }
+        Some(Inner::Messages(shape)) => count(shape, entry, left),
+        Some(Inner::Map(value)) => count_map_entry(value, entry, left),
         Some(Inner::Numbers) => Ok(take(left, entry.len() / NUMBERS)),
-        Some(Inner::Map(None)) | None => Ok(true),
+        None => Ok(true),
     })
 }
 
-/// Of an entry of a map only what its value holds counts: the key is one text, and nothing else is kept.
-fn count_map_entry(value: Shape, entry: &Bytes, left: &mut usize) -> Result<bool, protobuf::Error> {
+/// An entry of a map has counted; what its value holds counts, too. Nothing else in it is kept.
+fn count_map_entry(value: Option<Shape>, entry: &Bytes, left: &mut usize) -> Result<bool, BoundedError> {
     const VALUE: u32 = 2;
-    count_fields(entry, left, |number, entry, left| if number == VALUE { count(value, entry, left) } else { Ok(true) })
+    let mut any = usize::MAX;
+    count_fields(entry, &mut any, |number, entry, _| match value {
+        Some(value) if number == VALUE => count(value, entry, left),
+        Some(_) | None => Ok(true),
+    })
 }
 
 /// Counts the fields of a message, and lets `within` count what is in those that have a length.
 fn count_fields(
     message: &Bytes,
     left: &mut usize,
-    within: impl Fn(u32, &Bytes, &mut usize) -> Result<bool, protobuf::Error>,
-) -> Result<bool, protobuf::Error> {
+    mut within: impl FnMut(u32, &Bytes, &mut usize) -> Result<bool, BoundedError>,
+) -> Result<bool, BoundedError> {
     let mut input = CodedInputStream::from_tokio_bytes(message);
     while let Some(tag) = input.read_raw_tag_or_eof()? {
         if !take(left, 1) {
@@ -170,9 +192,9 @@ mod tests {
         let linux = api::LinuxContainerAdjustment { net_devices, ..Default::default() };
         let adjust = api::ContainerAdjustment { linux: Some(linux).into(), ..Default::default() };
         let reply = api::CreateContainerResponse { adjust: Some(adjust).into(), ..Default::default() };
-        // The adjustment, its part for Linux, the entry with a key and a value, and what is in that.
+        // The adjustment, its part for Linux, the entry, and what is in its value.
         let bytes = reply.write_to_bytes().unwrap();
-        assert!(is_too_much(bytes.clone(), 104) && !is_too_much(bytes, 105));
+        assert!(is_too_much(bytes.clone(), 102) && !is_too_much(bytes, 103));
     }
 
     #[test]
@@ -190,6 +212,43 @@ mod tests {
         };
         assert_eq!(flags(&packed), 1600);
         assert!(is_too_much(packed.clone(), 103) && !is_too_much(packed, 104));
+    }
+
+    /// The library takes what ends within a part of it for what ends there.
+    #[test]
+    fn a_message_that_is_cut_off_anywhere_but_behind_a_part_is_refused() {
+        let mut annotations = api::ContainerAdjustment::new();
+        annotations.annotations.insert("key".to_owned(), "value".to_owned());
+        let update = api::ContainerUpdate { container_id: "c2".to_owned(), ..Default::default() };
+        let reply = api::CreateContainerResponse { update: vec![update], ..Default::default() };
+        let whole = api::CreateContainerResponse { adjust: Some(annotations).into(), ..reply };
+        let bytes = whole.write_to_bytes().unwrap();
+        let is_read = |end: &usize| parse::<api::CreateContainerResponse>(&bytes[..*end].to_vec().into(), 100).is_ok();
+        // Nothing, the adjustment alone, and all of it.
+        let adjustment = 2 + usize::from(bytes[1]);
+        assert_eq!((0..=bytes.len()).filter(is_read).collect::<Vec<_>>(), [0, adjustment, bytes.len()]);
+    }
+
+    /// Go cuts it.
+    #[test]
+    fn a_number_that_its_field_has_no_room_for_is_refused() {
+        // adjust.linux.io_priority.priority, of 32 bits.
+        let too_large = [0x0a, 0x0c, 0x32, 0x0a, 0x2a, 0x08, 0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        let read = parse::<api::CreateContainerResponse>(&too_large.to_vec().into(), 100);
+        assert!(matches!(read, Err(BoundedError::Malformed(_))), "{read:?}");
+    }
+
+    /// The library would forget the first.
+    #[test]
+    fn a_part_of_which_there_can_be_one_is_not_read_twice() {
+        let adjusting = |key: &str| {
+            let mut adjust = api::ContainerAdjustment::new();
+            adjust.annotations.insert(key.to_owned(), "1".to_owned());
+            let reply = api::CreateContainerResponse { adjust: Some(adjust).into(), ..Default::default() };
+            reply.write_to_bytes().unwrap()
+        };
+        let twice = Bytes::from([adjusting("a"), adjusting("b")].concat());
+        assert!(matches!(parse::<api::CreateContainerResponse>(&twice, 100), Err(BoundedError::Twice)));
     }
 
     proptest! {

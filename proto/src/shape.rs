@@ -5,8 +5,8 @@ use protobuf::Message;
 /// What a field holds, if not one value or several texts. Messages are said by their place in the table.
 #[derive(Clone, Copy, Debug)]
 enum Holds {
-    /// A message, or several.
     Message(usize),
+    Messages(usize),
     /// Entries, each a message with a key and a value, which may be a message.
     Map(Option<usize>),
     /// Any number of them, which take a byte each at least.
@@ -23,8 +23,10 @@ pub struct Shape(&'static [(u32, Holds)]);
 /// What a field that is not plain has in it.
 #[derive(Clone, Copy, Debug)]
 pub enum Inner {
-    /// A message, or several of this kind.
+    /// A message of this kind.
     Message(Shape),
+    /// Several messages of this kind.
+    Messages(Shape),
     /// A map; if its values are messages, then of this kind.
     Map(Option<Shape>),
     /// Any number of numbers, which may be packed.
@@ -44,6 +46,7 @@ impl Shape {
         let (_, holds) = self.0.iter().find(|(number, _)| *number == field)?;
         Some(match *holds {
             Holds::Message(index) => Inner::Message(Self::at(index)),
+            Holds::Messages(index) => Inner::Messages(Self::at(index)),
             Holds::Map(value) => Inner::Map(value.map(Self::at)),
             Holds::Numbers => Inner::Numbers,
         })
@@ -70,11 +73,15 @@ mod tests {
             for field in message.fields() {
                 let inner = Shape(fields).inner(u32::try_from(field.number()).unwrap());
                 let is_numbers = matches!(inner, Some(Inner::Numbers));
+                let is_several = matches!(inner, Some(Inner::Messages(_)));
                 let (of_message, of_map) = match inner {
                     None | Some(Inner::Numbers) => (None, None),
-                    Some(Inner::Message(shape)) => (Some(shape), None),
+                    Some(Inner::Message(shape) | Inner::Messages(shape)) => (Some(shape), None),
                     Some(Inner::Map(value)) => (None, Some(value)),
                 };
+                let is_repeated =
+                    matches!(field.runtime_field_type(), RuntimeFieldType::Repeated(RuntimeType::Message(_)));
+                assert_eq!(is_several, is_repeated, "{field}");
                 assert_eq!(is_numbers, holds_numbers(&field.runtime_field_type()), "{field}");
                 match field.runtime_field_type() {
                     RuntimeFieldType::Singular(kind) | RuntimeFieldType::Repeated(kind) => {

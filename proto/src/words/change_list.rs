@@ -124,11 +124,12 @@ impl<T: Keyed> ChangeList<T> {
     /// Adds changes that are made after these.
     ///
     /// What the later ones change goes from the earlier ones; a removal among the latter stays in front of the new
-    /// value. A replacement is then no more than a value, since nobody else's is left.
-    pub fn then(&mut self, later: Self) {
+    /// value. A replacement is then no more than a value, since nobody else's is left. One removal of a key is enough.
+    pub fn then(&mut self, mut later: Self) {
         if later.is_empty() {
             return;
         }
+        later.remove_once();
         let keys = later.keys();
         if keys.are_in(&self.0, |entry, key| entry.key() == key, Entry::key) {
             let gone = self.0.extract_if(.., |entry| keys.contains(entry.key()));
@@ -137,6 +138,15 @@ impl<T: Keyed> ChangeList<T> {
             return self.extend(later, |key| removed.contains(key));
         }
         self.extend(later, |_| false);
+    }
+
+    /// Forgets removals of what is removed already.
+    fn remove_once(&mut self) {
+        let is_removal = |entry: &&Entry<T>| matches!(entry, Entry::Remove(_));
+        if self.0.iter().filter(is_removal).nth(1).is_some() {
+            let mut removed = HashSet::new();
+            self.0.retain(|entry| !is_removal(&entry) || removed.insert(entry.key().to_owned()));
+        }
     }
 
     /// Adds changes, where it is known which keys were removed before.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use nri_proto::bounded;
 use nri_proto::shape::Shape;
 use protobuf::Message;
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,7 @@ impl Encoded {
 
     pub(crate) fn decode<M: Message>(&self) -> Result<M> {
         let bytes = STANDARD.decode(&self.0).context("not base64")?;
-        M::parse_from_bytes(&bytes).context("not the message that it should be")
+        bounded::parse(&bytes.into(), usize::MAX).context("not the message that it should be")
     }
 
     pub(crate) fn is_empty(&self) -> bool {

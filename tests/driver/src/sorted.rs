@@ -24,9 +24,9 @@ pub(crate) fn sort(bytes: &mut [u8], shape: Shape) -> Option<()> {
                 map.get_or_insert((number, at));
                 entries.push(Entry { key: key(&bytes[body..end])?.to_vec(), whole: bytes[at..end].to_vec() });
             }
-            (Some(Inner::Message(shape)), Some(body)) => sort(&mut bytes[body..end], shape)?,
-            (Some(Inner::Map(_)), None) => return None,
-            (None | Some(Inner::Numbers), _) | (Some(Inner::Message(_)), None) => {}
+            (Some(Inner::Message(shape) | Inner::Messages(shape)), Some(body)) => sort(&mut bytes[body..end], shape)?,
+            // One that is not what it should be is carried along as it is.
+            (None | Some(Inner::Numbers), _) | (Some(_), None) => {}
         }
         at = end;
     }

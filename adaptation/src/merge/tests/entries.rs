@@ -2,7 +2,7 @@
 //!
 //! A script says what a plugin does: `A=1` sets, `!A=1` replaces, `-A` removes. It also says what comes out.
 
-use nri_proto::{Change, ChangeList, ChangeMap, Device, EnvVar, Keyed, Mount, Namespace, NetDevice};
+use nri_proto::{Change, ChangeList, ChangeMap, Device, EnvVar, Keyed, Mount, Namespace, NetDevice, api};
 
 use super::*;
 
@@ -262,6 +262,22 @@ fn what_was_taken_from_another_in_a_list_cannot_be_taken_again() {
     let replies = [("10-a", "A=1"), ("20-b", "-A"), ("30-c", "!A=3")];
     check(&MAPS, "", &replies, "!A=3", "A=3");
     check_conflict(&LISTS, "", &replies, ["30-c", "20-b"], "A");
+}
+
+/// Also if one plugin does so twice, which our words cannot say and the wire can.
+#[test]
+fn a_removal_that_a_plugin_asks_for_twice_is_one() {
+    let marked = || api::KeyValue { key: "-A".to_owned(), ..Default::default() };
+    let adjust = api::ContainerAdjustment { env: vec![marked(), marked()], ..Default::default() };
+    let reply = api::CreateContainerResponse { adjust: Some(adjust).into(), ..Default::default() };
+    let merged = merged(container(), [("10-a", Env.reply("-A")), ("20-b", reply.into())]);
+    assert_eq!(merged.adjustment.env.len(), 1);
+}
+
+/// In Go it takes the place of the other.
+#[test]
+fn the_removal_of_a_key_with_a_dash_is_not_that_of_the_key_without() {
+    check(&LISTS, "A=0", &[("10-a", "-A"), ("20-b", "--A")], "-A --A", "");
 }
 
 #[test]
