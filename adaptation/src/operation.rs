@@ -61,7 +61,7 @@ pub enum Notice {
 /// It ends in one of two ways. [`Operation::commit`] says that what the runtime's [`Source`](crate::Source) shows includes what came of it, which
 /// it must not before the first request was made. To drop it without that is to say that the act failed: then all is as it was before. Plugins that were
 /// told of a pod that was to run, or asked about a container that was to be created, are told that it is stopped and removed, as
-/// far as the runtime has not told them so itself. All other requests have nothing that could be undone: a container that was told to start and did not is the
+/// far as the runtime has not told them so itself; [`Operation::abandon`] leaves that to the runtime. All other requests have nothing that could be undone: a container that was told to start and did not is the
 /// runtime's to stop.
 ///
 /// A plugin that could not be asked, because it was just joining or silent, hears of it when it has ended. So do not leave it open: after
@@ -174,6 +174,14 @@ impl Operation {
     pub fn committed(&self) {
         if let Some(act) = self.act.get() {
             self.shared.end(act, Outcome::Committed);
+        }
+    }
+
+    /// The act failed, and the runtime itself tells plugins what follows from that, as runtimes on Go's NRI do. Who could not be asked
+    /// hears nothing of what was to begin.
+    pub fn abandon(mut self) {
+        if let Some(act) = self.act.take() {
+            self.shared.end_and(&act, Outcome::Failed, false);
         }
     }
 

@@ -227,8 +227,13 @@ impl Shared {
 
     /// An operation has ended. From now on a snapshot shows what came of it.
     pub(crate) fn end(self: &Arc<Self>, act: &Arc<Act>, outcome: Outcome) {
+        self.end_and(act, outcome, outcome == Outcome::Failed);
+    }
+
+    /// The same, and what was begun in it is undone or not.
+    pub(crate) fn end_and(self: &Arc<Self>, act: &Arc<Act>, outcome: Outcome, undoes: bool) {
         // What has begun nothing is never undone.
-        let is_undoing = outcome == Outcome::Failed && act.has_begun();
+        let is_undoing = undoes && act.has_begun();
         let is_waited_for = {
             let mut plugins = self.lock();
             plugins.open.remove(&act.id().0);
@@ -241,7 +246,7 @@ impl Shared {
         if is_waited_for {
             self.ended.notify_waiters();
         }
-        let undo = act.end(outcome).filter(|_| !self.stopping.is_cancelled());
+        let undo = act.end(outcome).filter(|_| undoes && !self.stopping.is_cancelled());
         #[cfg(test)]
         let undo = undo.filter(|_| !self.makes(Mistake::UndoLost));
         match undo {

@@ -78,6 +78,24 @@ async fn only_what_begins_is_undone_and_only_if_it_is_not_committed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_runtime_abandons_it_undoes_itself() {
+    let diary = Diary::default();
+    let plugin = FakePlugin::new("10-a", LIFE, at_once(), &diary);
+    let stuck = FakePlugin::new("20-stuck", LIFE, Manner::After(SECOND * 5), &diary);
+    let nri = adaptation("", &[("10-a", &plugin), ("20-stuck", &stuck)]).await;
+    // From now on the second one is silent, and is passed over.
+    nri.begin(pod("q")).notify(Notice::StopPod).await.unwrap();
+    let operation = nri.begin(pod("p"));
+    operation.create_container(container("c")).await.unwrap();
+    operation.abandon();
+    nri.begin(pod("p")).notify(Notice::Remove(container("c"))).await.unwrap();
+    sleep(SECOND * 20).await;
+    assert_eq!(lines(&diary, "10-a"), ["StopPodSandbox q", "CreateContainer c", "RemoveContainer c"]);
+    let told = lines(&diary, "20-stuck");
+    assert!(!told.iter().any(|line| line.starts_with("CreateContainer")), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_the_runtime_has_told_itself_is_not_told_again() {
     let diary = Diary::default();
     let plugin = FakePlugin::new("10-a", LIFE, at_once(), &diary);

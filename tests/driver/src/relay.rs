@@ -101,9 +101,22 @@ pub(crate) async fn relay(
         Some(deadline) => operation.until(deadline),
         None => operation,
     };
-    let response = perform(&operation, act).await?;
-    operation.commit();
+    let mut attempt = Attempt(Some(operation));
+    let response = match &attempt.0 {
+        Some(operation) => perform(operation, act).await?,
+        None => return Err(RelayError::Stopped),
+    };
+    attempt.0.take().into_iter().for_each(Operation::commit);
     Ok(response)
+}
+
+/// An operation that is ended without an undo if it fails or is given up: the protocol wants it so.
+struct Attempt(Option<Operation>);
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(Operation::abandon);
+    }
 }
 
 async fn perform(operation: &Operation, act: Box<Act>) -> Result<Answer, RelayError> {
