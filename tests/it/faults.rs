@@ -182,23 +182,37 @@ async fn a09_an_answer_counts_although_its_plugin_dies_right_after_it() {
     nri.stop().await;
 }
 
-/// A17, A18: two bytes each on the wire, hundreds in memory.
-#[tokio::test(start_paused = true)]
-async fn a18_an_answer_of_a_million_entries_is_not_read_and_closes_its_plugin() {
+/// A plugin that gives this answer to a create is closed, and the container is created without it.
+async fn check_answer(answer: Vec<u8>, reason: &str) {
     let nri = start("", DONE);
     let mut happenings = nri.watch();
     let mut plugin = Raw::join(&nri, "10-a").await;
     let answering = async {
         let (id, _) = plugin.asked().await;
-        plugin.send(&response(id, [0x12, 0].repeat(1 << 20))).await;
+        plugin.send(&response(id, answer)).await;
         plugin
     };
     let operation = nri.begin(pod("p"));
     let (created, plugin) = tokio::join!(operation.create_container(container("c")), answering);
-    created.map(drop).unwrap();
-    assert_eq!(closed(&mut happenings).await, "it broke the protocol: its answer has more entries than anyone needs");
+    assert!(created.unwrap().adjustment.annotations.is_empty());
+    assert_eq!(closed(&mut happenings).await, format!("it broke the protocol: {reason}"));
     plugin.closed().await;
     nri.stop().await;
+}
+
+/// A17, A18: two bytes each on the wire, hundreds in memory.
+#[tokio::test(start_paused = true)]
+async fn a18_an_answer_of_a_million_entries_is_not_read_and_closes_its_plugin() {
+    check_answer([0x12, 0].repeat(1 << 20), "its answer has more entries than anyone needs").await;
+}
+
+/// Go fails the request, and keeps the plugin.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_read_closes_its_plugin_and_nothing_of_it_is_used() {
+    check_answer(vec![0xff; 4], "its answer cannot be read").await;
+    // An adjustment of 32 bytes, of which an annotation and the half of a mount are there.
+    let cut_off = b"\x0a\x20\x12\x06\x0a\x01a\x12\x01b\x1a\x04\x0a\x02/c";
+    check_answer(cut_off.to_vec(), "its answer cannot be read").await;
 }
 
 /// A28, containerd #13733: in Go that was a deadlock.
