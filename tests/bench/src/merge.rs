@@ -57,7 +57,10 @@ pub(crate) struct Row {
 /// Returns the rows, and whether they meet the bars.
 pub(crate) fn compare(options: &Options) -> Result<(Vec<Row>, bool)> {
     let mut merger = Process::start(command(&options.peers.join("merger"), options.realtime))?;
-    let rows = PLUGINS.map(|n| compare_with(n, &mut merger, options)).into_iter().collect::<Result<Vec<_>>>()?;
+    let alone = PLUGINS.map(|n| compare_alone(n, &mut merger, options)).into_iter().collect::<Result<Vec<_>>>()?;
+    // Behind all of those, as it leaves the memory of this process in another state.
+    let whole = alone.into_iter().map(|alone| compare_whole(alone, &mut merger, options));
+    let rows = whole.collect::<Result<Vec<_>>>()?;
     let per_plugin: Vec<f64> = rows.iter().map(|row| row.rounds.rust_us / row.n_plugins as f64).collect();
     let is_linear = per_plugin.last() <= per_plugin.iter().rev().nth(1).map(|few| few * LINEAR_BAR).as_ref();
     let met = is_linear && rows.iter().all(|row| row.rounds.ratio <= BAR);
@@ -81,17 +84,32 @@ pub(crate) fn table(rows: &[Row]) -> String {
     table
 }
 
-fn compare_with(n_plugins: usize, merger: &mut Process, options: &Options) -> Result<Row> {
+/// What was found of the merge alone.
+struct Alone {
+    question: Question,
+    rounds: Rounds,
+    words_us: f64,
+}
+
+fn compare_alone(n_plugins: usize, merger: &mut Process, options: &Options) -> Result<Alone> {
     let question = Question::new(n_plugins);
-    let repeat = (TURN / n_plugins * options.scale / 100).max(CHUNK);
+    let repeat = question.repeat(options);
     let line = question.line(repeat)?.to_string();
     let rounds = Rounds::measure(options.rounds, || merger.ask::<Sample>(&line), || question.run(repeat))?;
+    let words_us = question.words_us(repeat)?;
+    Ok(Alone { question, rounds, words_us })
+}
+
+fn compare_whole(alone: Alone, merger: &mut Process, options: &Options) -> Result<Row> {
+    let Alone { question, rounds, words_us } = alone;
+    let repeat = question.repeat(options);
+    let line = question.line(repeat)?.to_string();
     let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let built_in = tokio.block_on(question.built_in())?;
     let through = || tokio.block_on(question.run_through(&built_in, repeat));
     let whole = Rounds::measure(options.rounds, || merger.ask::<Sample>(&line), through)?;
     tokio.block_on(built_in.stop());
-    Ok(Row { n_plugins, rounds, whole, words_us: question.words_us(repeat)? })
+    Ok(Row { n_plugins: question.replies.len(), rounds, whole, words_us })
 }
 
 /// A request, and what each plugin replies.
@@ -107,6 +125,11 @@ impl Question {
         let request = CreateContainerRequest { pod: start.pod, container: start.container, ..Default::default() };
         let plugin = |n: usize| format!("{n:02}-typical").parse().expect("it is a name");
         Self { request, replies: (0..n_plugins).map(|n| (plugin(n), reply(n).into())).collect() }
+    }
+
+    /// How many times it is asked in a turn.
+    fn repeat(&self, options: &Options) -> usize {
+        (TURN / self.replies.len() * options.scale / 100).max(CHUNK)
     }
 
     fn line(&self, repeat: usize) -> Result<Value> {
