@@ -74,6 +74,8 @@ async fn a_peer_that_dies_at_any_byte_of_its_request_reaches_no_handler(go: Go) 
             assert!(matches!(error, CallError::Closed(Closed::Eof | Closed::Truncated)), "{fault}: {error:?}");
             tokio::time::timeout(PATIENCE, serving.server).await.expect("the server does not end").unwrap();
             assert_eq!(runtime.n_begun.load(Ordering::Acquire), 0, "{fault}");
+            // Those who call and serve may hear of the end before the socket is closed.
+            tokio::time::timeout(PATIENCE, serving.mux.closed()).await.expect("the connection does not end");
             assert!(!peer.is_connected(), "{fault}");
         }
     }
@@ -136,6 +138,7 @@ async fn garbage_at_any_byte_of_a_request_leaves_no_server_running(go: Go) {
                 assert_eq!(reason_of(&outcome.unwrap_err()), expected, "{garbage}");
             }
             tokio::time::timeout(PATIENCE, serving.server).await.expect("the server does not end").unwrap();
+            tokio::time::timeout(PATIENCE, serving.mux.closed()).await.expect("the connection does not end");
             assert!(!peer.is_connected(), "{garbage} at byte {step}");
         }
     }
