@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
+use nri_proto::encode::Since;
 use nri_proto::{Event, PluginId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -140,8 +141,9 @@ impl Chain {
         let notes = Notes::new(Arc::clone(&shared));
         let asking = Asking::nobody();
         let before = Before::of(event, &act.pod, &subject);
-        let request = Arc::new(Request::new(event, Arc::clone(&act.pod), subject));
+        let request = Request::new(event, Arc::clone(&act.pod), subject);
         let changes = merging.changes_the_request();
+        let request = Arc::new(if changes { request.to_be_changed() } else { request });
         let kept = if changes { Kept::InFlight } else { Kept::Request(Arc::clone(&request)) };
         let place = shared.asks(&act, event, before, kept, Some(asking.clone()));
         let shown = Shown { request, act: Arc::clone(&act), place: changes.then_some(place) };
@@ -283,10 +285,11 @@ impl Chain {
         }
         // What nobody else looks at is changed where it lies, so we do not look at it, either.
         let before = self.shown.request.made_bytes();
-        self.shown.request = Arc::new(self.shown.request.with(Subject::Pod, None));
+        self.shown.request = Arc::new(self.shown.request.with(Subject::Pod, Since::default(), None));
         let outcome = self.merging.take(entry.terms.policy(), &entry.id, reply);
         let is_same = !matches!(&outcome, Some(Outcome::Applied(applied)) if applied.view_changed());
-        self.shown.request = Arc::new(self.shown.request.with(self.merging.shown(), before.filter(|_| is_same)));
+        let (subject, since) = (self.merging.shown(), self.merging.since());
+        self.shown.request = Arc::new(self.shown.request.with(subject, since, before.filter(|_| is_same)));
         outcome
     }
 

@@ -106,15 +106,15 @@ impl DryRun<'_> {
         let mut replies: Vec<_> = replies.into_iter().collect();
         replies.sort_by(|(one, _), (other, _)| one.cmp(other));
         let mut steps = Vec::with_capacity(replies.len());
-        for (plugin, reply) in replies {
+        for (plugin, mut reply) in replies {
             let seen = merge.seen();
-            let outcome = self.ask(&mut merge, &plugin, reply);
+            let outcome = self.ask(&mut merge, &plugin, &mut reply);
             steps.push(Step { plugin, seen, outcome });
         }
         (merge, steps)
     }
 
-    fn ask<G: Question>(&self, merge: &mut G, plugin: &PluginId, reply: G::Reply) -> Outcome {
+    fn ask<G: Question>(&self, merge: &mut G, plugin: &PluginId, reply: &mut G::Reply) -> Outcome {
         let policy = self.policies.effective(plugin, Declared::default()).policy;
         if !policy.allow.allows_event(G::EVENT) || !policy.namespaces.contains(self.namespace) {
             return Outcome::NotAsked;

@@ -257,7 +257,6 @@ fn id(request: &Request) -> Option<&str> {
     request.container().map(|container| &*container.id)
 }
 
-/// Twice its encoding: a request also holds the words that it was made from.
 fn size(request: &Request) -> usize {
-    OVERHEAD + 2 * request.bytes().len()
+    OVERHEAD + request.n_bytes()
 }

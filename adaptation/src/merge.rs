@@ -59,6 +59,6 @@ impl Applied {
 
     /// Says whether the next plugin is shown something else than this one was.
     pub fn view_changed(&self) -> bool {
-        self.changes.are_shown()
+        !self.changes.shown().is_nothing()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nri_proto::encode::Since;
 use nri_proto::{Container, PluginId, Resources};
 
 use crate::merge::{Applied, CreateMerge, MergedCreate, MergedStop, MergedUpdate, StopMerge, UpdateMerge};
@@ -44,9 +45,9 @@ impl Merging {
     pub(crate) fn take(&mut self, policy: &Policy, plugin: &PluginId, reply: Reply) -> Option<Outcome> {
         match (self, reply) {
             (_, Reply::Heard) => Some(Outcome::Applied(Applied::default())),
-            (Self::Create(merge), Reply::Create(reply)) => Some(merge.take(policy, plugin, *reply)),
-            (Self::Update(merge, _), Reply::Update(reply)) => Some(merge.take(policy, plugin, reply)),
-            (Self::Stop(merge), Reply::Stop(reply)) => Some(merge.take(policy, plugin, reply)),
+            (Self::Create(merge), Reply::Create(mut reply)) => Some(merge.take(policy, plugin, &mut reply)),
+            (Self::Update(merge, _), Reply::Update(mut reply)) => Some(merge.take(policy, plugin, &mut reply)),
+            (Self::Stop(merge), Reply::Stop(mut reply)) => Some(merge.take(policy, plugin, &mut reply)),
             (Self::Nothing | Self::Create(_) | Self::Update(..) | Self::Stop(_), _) => None,
         }
     }
@@ -78,6 +79,11 @@ impl Merging {
             Self::Create(_) | Self::Update(..) => true,
             Self::Nothing | Self::Stop(_) => false,
         }
+    }
+
+    /// What has become of the container that the first plugin was shown.
+    pub(crate) fn since(&self) -> Since {
+        if let Self::Create(merge) = self { merge.since() } else { Since::default() }
     }
 
     /// What the next plugin is shown, where that changes.

@@ -37,10 +37,11 @@ pub(crate) trait Question: Clone {
 
     fn seen(&self) -> Self::View;
     fn check(&self, allowed: &Allowed, reply: &Self::Reply) -> Result<(), NotAllowed>;
-    fn apply(&mut self, plugin: &PluginId, reply: Self::Reply) -> Result<Applied, MergeError>;
+    /// Applies a reply, of which nothing is left.
+    fn apply(&mut self, plugin: &PluginId, reply: &mut Self::Reply) -> Result<Applied, MergeError>;
 
     /// Takes a reply, as far as the policy lets it count.
-    fn take(&mut self, policy: &Policy, plugin: &PluginId, reply: Self::Reply) -> Outcome {
+    fn take(&mut self, policy: &Policy, plugin: &PluginId, reply: &mut Self::Reply) -> Outcome {
         match policy.mode {
             Mode::Shadow => Outcome::Shadow(self.clone().take_allowed(&policy.allow, plugin, reply)),
             Mode::Enforce => {
@@ -49,8 +50,13 @@ pub(crate) trait Question: Clone {
         }
     }
 
-    fn take_allowed(&mut self, allowed: &Allowed, plugin: &PluginId, reply: Self::Reply) -> Result<Applied, Refusal> {
-        self.check(allowed, &reply)?;
+    fn take_allowed(
+        &mut self,
+        allowed: &Allowed,
+        plugin: &PluginId,
+        reply: &mut Self::Reply,
+    ) -> Result<Applied, Refusal> {
+        self.check(allowed, reply)?;
         Ok(self.apply(plugin, reply)?)
     }
 }
@@ -68,8 +74,8 @@ impl Question for CreateMerge {
         allowed.check_create(reply)
     }
 
-    fn apply(&mut self, plugin: &PluginId, reply: CreateReply) -> Result<Applied, MergeError> {
-        self.apply(plugin, reply)
+    fn apply(&mut self, plugin: &PluginId, reply: &mut CreateReply) -> Result<Applied, MergeError> {
+        self.apply_all_of(plugin, reply)
     }
 }
 
@@ -86,8 +92,8 @@ impl Question for UpdateMerge {
         allowed.check_update(reply, self.container_id())
     }
 
-    fn apply(&mut self, plugin: &PluginId, reply: UpdateReply) -> Result<Applied, MergeError> {
-        self.apply(plugin, reply)
+    fn apply(&mut self, plugin: &PluginId, reply: &mut UpdateReply) -> Result<Applied, MergeError> {
+        self.apply_all_of(plugin, reply)
     }
 }
 
@@ -102,7 +108,7 @@ impl Question for StopMerge {
         allowed.check_stop(reply)
     }
 
-    fn apply(&mut self, plugin: &PluginId, reply: StopReply) -> Result<Applied, MergeError> {
-        self.apply(plugin, reply)
+    fn apply(&mut self, plugin: &PluginId, reply: &mut StopReply) -> Result<Applied, MergeError> {
+        self.apply_all_of(plugin, reply)
     }
 }

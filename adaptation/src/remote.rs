@@ -181,7 +181,7 @@ fn is_unimplemented(event: Event, error: &PluginError) -> bool {
 /// Reads the answer to a request about `event`.
 fn reply(event: Event, answer: &Bytes) -> Result<Reply, PluginError> {
     Ok(match event {
-        Event::CreateContainer => Reply::Create(Box::new(create_reply(answer)?)),
+        Event::CreateContainer => Reply::Create(create_reply(answer)?),
         Event::UpdateContainer => Reply::Update(parse::<api::UpdateContainerResponse>(answer)?.into()),
         Event::StopContainer => Reply::Stop(parse::<api::StopContainerResponse>(answer)?.into()),
         Event::ValidateContainerAdjustment => {
@@ -203,11 +203,11 @@ fn reply(event: Event, answer: &Bytes) -> Result<Reply, PluginError> {
 }
 
 /// Most are read without making a message of them.
-fn create_reply(answer: &Bytes) -> Result<CreateReply, PluginError> {
+fn create_reply(answer: &Bytes) -> Result<Box<CreateReply>, PluginError> {
     bounded::check::<api::CreateContainerResponse>(answer, MAX_ENTRIES).map_err(breach)?;
     match decode::usual(answer) {
         Some(reply) => Ok(reply),
-        None => Ok(parse::<api::CreateContainerResponse>(answer)?.into()),
+        None => Ok(Box::new(parse::<api::CreateContainerResponse>(answer)?.into())),
     }
 }
 

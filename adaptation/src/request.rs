@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use nri_proto::encode::{Encode, Writer};
+use nri_proto::encode::{Encode, First, Since, Writer};
 use nri_proto::{Container, Event, Pod, Proposal, Resources, api};
 use protobuf::Message;
 
@@ -53,6 +53,10 @@ pub struct Request {
     pod: Arc<Pod>,
     /// The pod's encoding, for all requests that were made from this one.
     pod_bytes: Arc<OnceLock<Bytes>>,
+    /// How the container was first encoded, for those of them that show it as plugins change it.
+    first: Option<Arc<OnceLock<First>>>,
+    /// What has become of it since then.
+    since: Since,
     subject: Subject,
     bytes: OnceLock<Bytes>,
 }
@@ -61,7 +65,13 @@ impl Request {
     /// A request about `pod`.
     #[must_use]
     pub fn new(event: Event, pod: Arc<Pod>, subject: Subject) -> Self {
-        Self { event, pod, pod_bytes: Arc::default(), subject, bytes: OnceLock::new() }
+        let (pod_bytes, bytes) = (Arc::default(), OnceLock::new());
+        Self { event, pod, pod_bytes, first: None, since: Since::default(), subject, bytes }
+    }
+
+    /// One that plugins may change, so that it is encoded again.
+    pub(crate) fn to_be_changed(self) -> Self {
+        Self { first: Some(Arc::default()), ..self }
     }
 
     /// The moment.
@@ -98,10 +108,11 @@ impl Request {
         if let Subject::Proposal(proposal) = &self.subject { Some(proposal) } else { None }
     }
 
-    /// The same about another container: as plugins before have changed it. Its encoding, if that is still the same.
-    pub(crate) fn with(&self, subject: Subject, bytes: Option<Bytes>) -> Self {
+    /// The same about the container as plugins before have changed it, `since` it was first encoded. Its encoding, if that is
+    /// still the same.
+    pub(crate) fn with(&self, subject: Subject, since: Since, bytes: Option<Bytes>) -> Self {
         let bytes = bytes.map_or_else(OnceLock::new, OnceLock::from);
-        Self { bytes, ..self.of(self.event, subject) }
+        Self { first: self.first.clone(), since, bytes, ..self.of(self.event, subject) }
     }
 
     /// Its encoding, if it has been made.
@@ -112,7 +123,14 @@ impl Request {
     /// Another about the same pod.
     pub(crate) fn of(&self, event: Event, subject: Subject) -> Self {
         let (pod, pod_bytes) = (Arc::clone(&self.pod), Arc::clone(&self.pod_bytes));
-        Self { event, pod, pod_bytes, subject, bytes: OnceLock::new() }
+        Self { pod_bytes, ..Self::new(event, pod, subject) }
+    }
+
+    /// How many bytes it holds, about: its encoding, the words that it was made from, and how those were first encoded.
+    pub(crate) fn n_bytes(&self) -> usize {
+        let first = self.first.as_ref().and_then(|first| first.get());
+        let is_another = !self.since.is_nothing();
+        2 * self.bytes().len() + first.filter(|_| is_another).map_or(0, First::n_bytes)
     }
 
     fn pod_bytes(&self) -> &[u8] {
@@ -140,19 +158,39 @@ impl Request {
                 overhead.iter().for_each(|overhead| out.word(2, &**overhead));
                 out.encoded(1, self.pod_bytes());
             }
-            Subject::Container(container) => {
-                out.word(2, &**container);
-                out.encoded(1, self.pod_bytes());
-            }
+            Subject::Container(container) => return self.encode_container(container, out),
             Subject::ContainerResources { container, resources } => {
                 resources.iter().for_each(|resources| out.word(3, &**resources));
-                out.word(2, &**container);
-                out.encoded(1, self.pod_bytes());
+                return self.encode_container(container, out);
             }
             Subject::Proposal(proposal) => {
                 return encode(&api::ValidateContainerAdjustmentRequest::from(Proposal::clone(proposal)));
             }
         }
+        out.into_bytes()
+    }
+
+    /// Writes the container and the pod. What plugins left alone of a container that was encoded before is copied.
+    fn encode_container(&self, container: &Container, mut out: Writer) -> Bytes {
+        let Some(first) = &self.first else {
+            out.word(2, container);
+            return self.behind_pod(out);
+        };
+        if let Some(first) = first.get() {
+            out.message(2, |out| first.again(container, self.since, out));
+            return self.behind_pod(out);
+        }
+        let marked = out.message(2, |out| First::write(container, out));
+        let bytes = self.behind_pod(out);
+        // One that is another already is not how it was at first.
+        if self.since.is_nothing() {
+            _ = first.set(marked.within(&bytes));
+        }
+        bytes
+    }
+
+    fn behind_pod(&self, mut out: Writer) -> Bytes {
+        out.encoded(1, self.pod_bytes());
         out.into_bytes()
     }
 

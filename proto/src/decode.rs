@@ -12,7 +12,7 @@
 //! adjustment.env.set(EnvVar::new("LEVEL", "debug"))?;
 //! let reply = CreateReply::from(adjustment);
 //! let bytes = api::CreateContainerResponse::from(reply.clone()).write_to_bytes()?;
-//! assert_eq!(decode::usual::<CreateReply>(&bytes), Some(reply));
+//! assert_eq!(decode::usual::<CreateReply>(&bytes).as_deref(), Some(&reply));
 //!
 //! let unknown_to_us = [0x7a, 0x00];
 //! assert_eq!(decode::usual::<CreateReply>(&unknown_to_us), None);
@@ -26,10 +26,10 @@ mod value;
 
 pub use self::reader::Reader;
 
-/// A word that can be read.
+/// A word that can be read. It is read where it stays: some are large.
 pub trait Decode: Default {
     /// Reads all that is left, if there is nothing unusual about it.
-    fn decode(input: Reader<'_>) -> Option<Self>;
+    fn decode(&mut self, input: Reader<'_>) -> Option<()>;
 }
 
 /// What one field of a word is made of.
@@ -39,6 +39,8 @@ pub(crate) trait Value {
 }
 
 /// Returns the word that is encoded in `bytes`, if there is nothing unusual about it.
-pub fn usual<W: Decode>(bytes: &[u8]) -> Option<W> {
-    W::decode(Reader::new(bytes))
+pub fn usual<W: Decode>(bytes: &[u8]) -> Option<Box<W>> {
+    let mut word = Box::<W>::default();
+    word.decode(Reader::new(bytes))?;
+    Some(word)
 }

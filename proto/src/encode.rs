@@ -20,6 +20,7 @@
 //! # Ok::<(), protobuf::Error>(())
 //! ```
 
+mod again;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -27,12 +28,15 @@ mod value;
 use bytes::{Buf, Bytes};
 use protobuf::CodedOutputStream;
 
+pub use self::again::{First, Part, Since};
 use crate::words::Unknown;
 
 /// The kind of a field that is one number.
 const VARINT: u32 = 0;
 /// The kind of a field that says how long it is: texts, messages, packed numbers.
 const SIZED: u32 = 2;
+/// How the first field of a message begins if it is a number.
+const NUMBER: u8 = (1 << 3 | VARINT) as u8;
 
 /// A word that can be encoded.
 pub trait Encode {
@@ -50,6 +54,33 @@ impl<W: Encode> Encode for Box<W> {
 pub(crate) trait Value {
     /// Writes the field, unless it has the value that it has when nothing is written.
     fn write(&self, field: u32, out: &mut Writer);
+
+    /// How many entries there are, of a list.
+    fn n_entries(&self) -> usize {
+        0
+    }
+
+    /// Writes those behind the first `n`, of a list.
+    fn write_behind(&self, n: usize, field: u32, out: &mut Writer) {
+        debug_assert_eq!(n, 0, "it is no list");
+        self.write(field, out);
+    }
+}
+
+/// Where the fields of a word go, the one with the highest number first.
+pub(crate) trait Parts {
+    fn unknown(&mut self, unknown: &Unknown);
+    fn part(&mut self, number: u32, value: &impl Value);
+}
+
+impl Parts for Writer {
+    fn unknown(&mut self, unknown: &Unknown) {
+        Self::unknown(self, unknown);
+    }
+
+    fn part(&mut self, number: u32, value: &impl Value) {
+        value.write(number, self);
+    }
 }
 
 /// Where words are written to, each before those that were written earlier.
@@ -137,14 +168,29 @@ impl Writer {
         }
     }
 
+    /// Writes a number as a message with nothing else in it; with nothing at all if it is zero.
+    fn wrapped_number(&mut self, field: u32, value: u64) {
+        match (tag(field, SIZED), value) {
+            (tag @ ..0x80, 0) => self.raw(&[tag as u8, 0]),
+            (tag @ ..0x80, value @ ..0x80) => self.raw(&[tag as u8, 2, NUMBER, value as u8]),
+            (tag @ ..0x80, value @ ..0x4000) => {
+                let [low, high] = two_bytes(value);
+                self.raw(&[tag as u8, 3, NUMBER, low, high]);
+            }
+            _ => self.message(field, |out| out.number(1, value)),
+        }
+    }
+
     fn text(&mut self, field: u32, text: &str) {
         self.encoded(field, text.as_bytes());
     }
 
-    fn message(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
+    /// Writes as a field what `write` writes.
+    pub fn message<T>(&mut self, field: u32, write: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.length();
-        write(self);
+        let written = write(self);
         self.head(field, self.length() - before);
+        written
     }
 
     /// Writes what stands before a field that has been written.

@@ -1,7 +1,7 @@
 //! The numbers of the fields. A word is taken apart completely, and a test compares each with its message.
 
 use crate::decode::{Decode, Reader, Value as Read};
-use crate::encode::{Encode, Value, Writer};
+use crate::encode::{Encode, Parts, Value, Writer};
 use crate::words::{
     Adjustment, CdiDevice, Container, Cpu, CreateReply, Device, DeviceRule, EnvVar, Hook, Hooks, HugepageLimit, Image,
     IoPriority, LinuxAdjustment, LinuxContainer, LinuxPod, Memory, MemoryPolicy, Mount, Namespace, NetDevice, Pids,
@@ -13,6 +13,33 @@ macro_rules! write_back {
     ($out:ident, $number:literal $field:ident $(, $($rest:tt)+)?) => {
         $(write_back!($out, $($rest)+);)?
         Value::write($field, $number, $out);
+    };
+}
+
+/// The same, for what is encoded again and again.
+macro_rules! parts {
+    ($word:ident { $($number:literal $field:ident),+ $(,)? }) => {
+        impl $word {
+            /// Has each of its fields written, the last one first.
+            pub(crate) fn each_part(&self, parts: &mut impl Parts) {
+                let Self { $($field,)+ unknown } = self;
+                parts.unknown(unknown);
+                each_back!(parts, $($number $field),+);
+            }
+        }
+
+        impl Encode for $word {
+            fn encode(&self, out: &mut Writer) {
+                self.each_part(out);
+            }
+        }
+    };
+}
+
+macro_rules! each_back {
+    ($parts:ident, $number:literal $field:ident $(, $($rest:tt)+)?) => {
+        $(each_back!($parts, $($rest)+);)?
+        $parts.part($number, $field);
     };
 }
 
@@ -31,15 +58,14 @@ macro_rules! encode {
 macro_rules! decode {
     ($($word:ident { $($number:literal $field:ident),+ $(,)? })+) => {
         $(impl Decode for $word {
-            fn decode(mut input: Reader<'_>) -> Option<Self> {
-                let mut word = Self::default();
+            fn decode(&mut self, mut input: Reader<'_>) -> Option<()> {
                 while let Some((number, kind)) = input.next_field() {
                     match number {
-                        $($number => Read::read(&mut word.$field, kind, &mut input)?,)+
+                        $($number => Read::read(&mut self.$field, kind, &mut input)?,)+
                         _ => return None,
                     }
                 }
-                Some(word)
+                Some(())
             }
         })+
     };
@@ -52,16 +78,19 @@ macro_rules! both {
     };
 }
 
-encode! {
-    Pod {
-        1 id, 2 name, 3 uid, 4 namespace, 5 labels, 6 annotations, 7 runtime_handler, 8 linux, 9 pid, 10 ips
-    }
-    LinuxPod { 1 overhead, 2 pod_resources, 3 cgroup_parent, 4 cgroups_path, 5 namespaces, 6 resources }
+parts! {
     Container {
         1 id, 2 pod_id, 3 name, 4 state, 5 labels, 6 annotations, 7 args, 8 env, 9 mounts, 10 hooks, 11 linux, 12 pid,
         13 rlimits, 14 created_at, 15 started_at, 16 finished_at, 17 exit_code, 18 status_reason, 19 status_message,
         20 cdi_devices, 21 user, 22 image
     }
+}
+
+encode! {
+    Pod {
+        1 id, 2 name, 3 uid, 4 namespace, 5 labels, 6 annotations, 7 runtime_handler, 8 linux, 9 pid, 10 ips
+    }
+    LinuxPod { 1 overhead, 2 pod_resources, 3 cgroup_parent, 4 cgroups_path, 5 namespaces, 6 resources }
     LinuxContainer {
         1 namespaces, 2 devices, 3 resources, 4 oom_score_adj, 5 cgroups_path, 6 io_priority, 7 seccomp_profile,
         8 seccomp_policy, 9 sysctl, 10 net_devices, 11 scheduler, 12 rdt

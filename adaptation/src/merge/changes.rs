@@ -1,7 +1,7 @@
 use std::fmt::{self, Debug, Formatter};
 
 use nri_proto::Field;
-use nri_proto::encode::Writer;
+use nri_proto::encode::{Part as Shown, Since, Writer};
 
 use super::Changed;
 use super::packing::{self, Pack};
@@ -30,7 +30,8 @@ pub struct Changes {
     parts: Vec<Part>,
     /// About how many there will be to the container that the request is about.
     expected: usize,
-    are_shown: bool,
+    /// What the next plugin is shown of them.
+    shown: Since,
 }
 
 /// Changes to one container that were made one after the other.
@@ -73,9 +74,9 @@ impl Changes {
         })
     }
 
-    /// Says whether the next plugin is shown something else because of them.
-    pub(super) fn are_shown(&self) -> bool {
-        self.are_shown
+    /// Returns what the next plugin is shown because of them.
+    pub(super) fn shown(&self) -> Since {
+        self.shown
     }
 
     /// The same, packed.
@@ -92,8 +93,9 @@ impl Changes {
         before: Option<&T>,
         after: Option<&T>,
     ) {
-        let is_something = before.is_some() || after.is_some();
-        self.are_shown |= container.is_none() && is_something && is_shown(field);
+        if container.is_none() {
+            show(field, before.is_some(), after.is_some(), &mut self.shown);
+        }
         let part = self.part_of(container);
         packing::pack(field, key, before, after, &mut part.packed);
         part.count += 1;
@@ -122,9 +124,28 @@ impl Part {
     }
 }
 
-/// A container has no place to show the others.
-fn is_shown(field: Field) -> bool {
-    !matches!(field, Field::CdiDevices | Field::MemoryPolicy)
+/// Notes where a container shows a change. What a list did not have is added at its end.
+fn show(field: Field, was_there: bool, is_there: bool, shown: &mut Since) {
+    match shown_in(field) {
+        Some(list @ (Shown::Env | Shown::Mounts)) if is_there && !was_there => shown.grows(list),
+        Some(part) if is_there || was_there => shown.changes(part),
+        Some(_) | None => {}
+    }
+}
+
+/// The part of a container that shows a field, if it has a place for it.
+fn shown_in(field: Field) -> Option<Shown> {
+    Some(match field {
+        Field::CdiDevices | Field::MemoryPolicy => return None,
+        Field::Annotations => Shown::Annotations,
+        Field::Args => Shown::Args,
+        Field::Env => Shown::Env,
+        Field::Mounts => Shown::Mounts,
+        Field::OciHooks => Shown::Hooks,
+        Field::Rlimits => Shown::Rlimits,
+        #[expect(clippy::wildcard_enum_match_arm, reason = "all others are of Linux")]
+        _ => Shown::Linux,
+    })
 }
 
 impl PartialEq for Changes {

@@ -1,5 +1,7 @@
 //! Adds a plugin's adjustment to those of the plugins before it.
 
+use std::mem::take;
+
 use nri_proto::{Adjustment, Hooks, LinuxAdjustment, Rdt};
 
 use super::notes::Notes;
@@ -16,24 +18,24 @@ pub(super) fn nothing_adjusted() -> Adjustment {
     }
 }
 
-/// Adds a later adjustment. What both change has been claimed by the later one.
-pub(super) fn add(result: &mut Adjustment, later: Adjustment) {
+/// Adds a later adjustment, of which nothing is left. What both change has been claimed by the later one.
+pub(super) fn add(result: &mut Adjustment, later: &mut Adjustment) {
     let Adjustment { annotations, mounts, env, hooks, linux, rlimits, cdi_devices, args, unknown: _ } = later;
-    result.annotations.then(annotations);
-    result.mounts.then(mounts);
-    result.env.then(env);
-    result.args.then(args);
-    if let Some(hooks) = hooks {
+    result.annotations.then(take(annotations));
+    result.mounts.then(take(mounts));
+    result.env.then(take(env));
+    result.args.then(take(args));
+    if let Some(hooks) = take(hooks) {
         add_hooks(hooks, result.hooks.get_or_insert_default());
     }
     if let Some(linux) = linux {
         add_linux(result.linux.get_or_insert_default(), linux);
     }
-    result.rlimits.extend(rlimits);
-    result.cdi_devices.extend(cdi_devices);
+    result.rlimits.append(rlimits);
+    result.cdi_devices.append(cdi_devices);
 }
 
-fn add_linux(result: &mut LinuxAdjustment, later: LinuxAdjustment) {
+fn add_linux(result: &mut LinuxAdjustment, later: &mut LinuxAdjustment) {
     let LinuxAdjustment {
         devices,
         resources,
@@ -49,23 +51,23 @@ fn add_linux(result: &mut LinuxAdjustment, later: LinuxAdjustment) {
         memory_policy,
         unknown: _,
     } = later;
-    result.devices.then(devices);
+    result.devices.then(take(devices));
     if let Some(resources) = resources {
-        resources::apply(&resources, result.resources.get_or_insert_default(), &mut Notes::none());
+        resources::apply(resources, result.resources.get_or_insert_default(), &mut Notes::none());
     }
     if !cgroups_path.is_empty() {
-        result.cgroups_path = cgroups_path;
+        result.cgroups_path = take(cgroups_path);
     }
-    set(oom_score_adj, &mut result.oom_score_adj);
-    set(io_priority, &mut result.io_priority);
-    set(seccomp_policy, &mut result.seccomp_policy);
-    result.namespaces.then(namespaces);
-    result.sysctl.then(sysctl);
-    result.net_devices.then(net_devices);
-    set(scheduler, &mut result.scheduler);
+    set(take(oom_score_adj), &mut result.oom_score_adj);
+    set(take(io_priority), &mut result.io_priority);
+    set(take(seccomp_policy), &mut result.seccomp_policy);
+    result.namespaces.then(take(namespaces));
+    result.sysctl.then(take(sysctl));
+    result.net_devices.then(take(net_devices));
+    set(take(scheduler), &mut result.scheduler);
     // Upstream's validators find it, empty, once any plugin has adjusted anything of Linux.
-    add_rdt(result.rdt.get_or_insert_default(), rdt.unwrap_or_default());
-    set(memory_policy, &mut result.memory_policy);
+    add_rdt(result.rdt.get_or_insert_default(), take(rdt).unwrap_or_default());
+    set(take(memory_policy), &mut result.memory_policy);
 }
 
 /// Sets `target` if there is a new value.

@@ -1,5 +1,7 @@
+use std::mem::take;
 use std::sync::Arc;
 
+use nri_proto::encode::Since;
 use nri_proto::{Adjustment, Container, CreateReply, Field, Owners, PluginId, Rdt, TakeUnknown, Update};
 
 use super::claims::Claims;
@@ -34,6 +36,8 @@ use super::{Applied, AskedEviction, MergeError, Touch, collect, view};
 pub struct CreateMerge {
     /// Copied when it is changed while somebody else still looks at it.
     view: Arc<Container>,
+    /// What became of it since it was the runtime's.
+    since: Since,
     /// As it was before any plugin changed it.
     rdt: Option<Rdt>,
     adjustment: Adjustment,
@@ -75,6 +79,7 @@ impl CreateMerge {
         Self {
             rdt: container.linux.as_ref().and_then(|linux| linux.rdt.clone()),
             view: Arc::new(container),
+            since: Since::default(),
             adjustment: collect::nothing_adjusted(),
             updates: Updates::default(),
             evictions: Vec::new(),
@@ -92,8 +97,18 @@ impl CreateMerge {
         Arc::clone(&self.view)
     }
 
+    /// What has become of what the first plugin was shown.
+    pub(crate) fn since(&self) -> Since {
+        self.since
+    }
+
     /// Applies what a plugin replied, or nothing of it.
     pub fn apply(&mut self, plugin: &PluginId, mut reply: CreateReply) -> Result<Applied, MergeError> {
+        self.apply_all_of(plugin, &mut reply)
+    }
+
+    /// The same where the reply lies. Nothing of it is left.
+    pub(crate) fn apply_all_of(&mut self, plugin: &PluginId, reply: &mut CreateReply) -> Result<Applied, MergeError> {
         let unread = reply.take_unknown();
         let touches = reply.adjustment.as_ref().map(Touch::list_of_adjustment).unwrap_or_default();
         let conflicts = self.claims.all_or_none(plugin, |claiming| {
@@ -108,10 +123,11 @@ impl CreateMerge {
         if let Some(adjustment) = adjustment {
             self.adjust(adjustment, &mut Notes::of_own(&mut applied.changes));
         }
-        for update in updates::claimed(updates, conflicts, &mut applied.dropped) {
+        for update in updates::claimed(take(updates), conflicts, &mut applied.dropped) {
             self.updates.add(update, &mut applied);
         }
-        self.evictions.extend(AskedEviction::all(plugin, evictions));
+        self.evictions.extend(AskedEviction::all(plugin, take(evictions)));
+        self.since = self.since.and(applied.changes.shown());
         Ok(applied)
     }
 
@@ -125,9 +141,10 @@ impl CreateMerge {
         }
     }
 
-    pub(super) fn adjust(&mut self, adjustment: Adjustment, notes: &mut Notes<'_>) {
+    /// Makes an adjustment, of which nothing is left.
+    pub(super) fn adjust(&mut self, adjustment: &mut Adjustment, notes: &mut Notes<'_>) {
         let touches_rdt = adjustment.linux.as_ref().is_some_and(|linux| linux.rdt.is_some());
-        view::adjust(Arc::make_mut(&mut self.view), &adjustment, notes);
+        view::adjust(Arc::make_mut(&mut self.view), adjustment, notes);
         collect::add(&mut self.adjustment, adjustment);
         if touches_rdt {
             self.show_rdt(notes);

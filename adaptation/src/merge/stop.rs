@@ -41,12 +41,17 @@ impl StopMerge {
 
     /// Applies what a plugin replied, or nothing of it.
     pub fn apply(&mut self, plugin: &PluginId, mut reply: StopReply) -> Result<Applied, MergeError> {
+        self.apply_all_of(plugin, &mut reply)
+    }
+
+    /// The same where the reply lies. Nothing of it is left.
+    pub(crate) fn apply_all_of(&mut self, plugin: &PluginId, reply: &mut StopReply) -> Result<Applied, MergeError> {
         let unread = reply.take_unknown();
         let conflicts = self.claims.all_or_none(plugin, |claiming| updates::claim(claiming, &reply.updates, None))?;
 
         let StopReply { updates, unknown: _ } = reply;
         let mut applied = Applied::without(unread);
-        for update in updates::claimed(updates, conflicts, &mut applied.dropped) {
+        for update in updates::claimed(std::mem::take(updates), conflicts, &mut applied.dropped) {
             self.updates.add(update, &mut applied);
         }
         Ok(applied)

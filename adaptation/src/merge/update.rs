@@ -1,3 +1,5 @@
+use std::mem::take;
+
 use nri_proto::{LinuxUpdate, Owners, PluginId, Resources, TakeUnknown, Update, UpdateReply};
 
 use super::claims::Claims;
@@ -79,19 +81,24 @@ impl UpdateMerge {
 
     /// Applies what a plugin replied, or nothing of it.
     pub fn apply(&mut self, plugin: &PluginId, mut reply: UpdateReply) -> Result<Applied, MergeError> {
+        self.apply_all_of(plugin, &mut reply)
+    }
+
+    /// The same where the reply lies. Nothing of it is left.
+    pub(crate) fn apply_all_of(&mut self, plugin: &PluginId, reply: &mut UpdateReply) -> Result<Applied, MergeError> {
         let unread = reply.take_unknown();
         let conflicts = self.claims.all_or_none(plugin, |claiming| updates::claim(claiming, &reply.updates, None))?;
 
         let UpdateReply { updates, evictions, unknown: _ } = reply;
         let mut applied = Applied::without(unread);
-        for update in updates::claimed(updates, conflicts, &mut applied.dropped) {
+        for update in updates::claimed(take(updates), conflicts, &mut applied.dropped) {
             if update.container_id == self.container_id {
                 self.update_own(update, &mut applied);
             } else {
                 self.others.add(update, &mut applied);
             }
         }
-        self.evictions.extend(AskedEviction::all(plugin, evictions));
+        self.evictions.extend(AskedEviction::all(plugin, take(evictions)));
         Ok(applied)
     }
 

@@ -12,7 +12,7 @@ fn check(bytes: &[u8]) -> bool {
     let is_usual = word.is_some();
     if let Some(word) = word {
         let message = api::CreateContainerResponse::parse_from_bytes(bytes).expect("only what can be read is usual");
-        assert_eq!(word, CreateReply::from(message));
+        assert_eq!(*word, CreateReply::from(message));
     }
     is_usual
 }

@@ -74,15 +74,14 @@ impl Value for Vec<String> {
 impl<W: Decode> Value for Option<W> {
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
         only_if(kind == SIZED && self.is_none())?;
-        *self = Some(W::decode(input.message()?)?);
-        Some(())
+        self.insert(W::default()).decode(input.message()?)
     }
 }
 
 impl<W: Decode> Value for Vec<W> {
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
         only_if(kind == SIZED)?;
-        self.push(W::decode(input.message()?)?);
+        self.push(read(input.message()?)?);
         Some(())
     }
 }
@@ -112,7 +111,7 @@ impl Value for ChangeMap<String> {
 impl<W: Decode + Keyed> Value for ChangeList<W> {
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
         only_if(kind == SIZED)?;
-        let item = W::decode(input.message()?)?;
+        let item: W = read(input.message()?)?;
         only_if(marker::check(item.key()).is_ok())?;
         self.push_checked(item);
         Some(())
@@ -128,6 +127,12 @@ impl Value for Args {
         self.push_checked(argument);
         Some(())
     }
+}
+
+fn read<W: Decode>(input: Reader<'_>) -> Option<W> {
+    let mut word = W::default();
+    word.decode(input)?;
+    Some(word)
 }
 
 fn entry(mut input: Reader<'_>) -> Option<(String, String)> {

@@ -23,7 +23,7 @@ macro_rules! numbers {
         impl Value for Option<$kind> {
             fn write(&self, field: u32, out: &mut Writer) {
                 if let Some(value) = self {
-                    out.message(field, |out| value.write(1, out));
+                    out.wrapped_number(field, (*value).bits());
                 }
             }
         })+
@@ -138,7 +138,15 @@ impl Value for Option<String> {
 
 impl Value for Vec<String> {
     fn write(&self, field: u32, out: &mut Writer) {
-        self.iter().rev().for_each(|text| out.text(field, text));
+        self.write_behind(0, field, out);
+    }
+
+    fn n_entries(&self) -> usize {
+        self.len()
+    }
+
+    fn write_behind(&self, n: usize, field: u32, out: &mut Writer) {
+        self.iter().skip(n).rev().for_each(|text| out.text(field, text));
     }
 }
 
@@ -160,7 +168,15 @@ impl<W: Encode> Value for Option<W> {
 
 impl<W: Encode> Value for Vec<W> {
     fn write(&self, field: u32, out: &mut Writer) {
-        self.iter().rev().for_each(|word| out.word(field, word));
+        self.write_behind(0, field, out);
+    }
+
+    fn n_entries(&self) -> usize {
+        self.len()
+    }
+
+    fn write_behind(&self, n: usize, field: u32, out: &mut Writer) {
+        self.iter().skip(n).rev().for_each(|word| out.word(field, word));
     }
 }
 

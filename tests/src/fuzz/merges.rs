@@ -44,7 +44,7 @@ pub fn merges(input: &[u8]) {
 fn check_reading(input: &[u8]) {
     if let Some(reply) = decode::usual::<CreateReply>(input) {
         let message = api::CreateContainerResponse::parse_from_bytes(input).expect("only what can be read is usual");
-        assert_eq!(reply, message.into());
+        assert_eq!(*reply, message.into());
     }
 }
 

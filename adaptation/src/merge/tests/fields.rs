@@ -74,7 +74,7 @@ fn a_field_that_is_set_is_in_the_result_and_owned() {
         assert!(owner.is_some_and(|owner| owner.plugins().eq(["10-a"])), "{field}: {:?}", merged.owners);
 
         let mut expected = collect::nothing_adjusted();
-        collect::add(&mut expected, reply.adjustment.unwrap());
+        collect::add(&mut expected, &mut reply.adjustment.unwrap());
         assert_eq!(merged.adjustment, expected, "{field}");
         assert_ne!(merged.adjustment, self::merged(container(), []).adjustment, "{field}");
     }

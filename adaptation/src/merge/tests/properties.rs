@@ -1,11 +1,13 @@
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use nri_proto::{LinuxAdjustment, StopReply, arbitrary};
+use nri_proto::{Event, LinuxAdjustment, StopReply, arbitrary};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
 use crate::merge::notes::Notes;
+use crate::request::{Request, Subject};
 
 /// Containers and keys are few, and a reply does few things, so that replies meet but not always.
 pub(super) fn reply() -> impl Strategy<Value = CreateReply> {
@@ -127,8 +129,27 @@ proptest! {
         }
         let merge = apply_all(&container, &replies);
         let mut expected = CreateMerge::new(container);
-        expected.adjust(merge.clone().finish().adjustment, &mut Notes::none());
+        expected.adjust(&mut merge.clone().finish().adjustment, &mut Notes::none());
         prop_assert_eq!(merge.view(), expected.view());
+    }
+
+    #[test]
+    fn what_is_encoded_again_is_what_would_be_encoded_anew(
+        container in any_container(),
+        replies in vec(reply(), 1..5),
+    ) {
+        let mut merge = CreateMerge::new(container);
+        let about = |merge: &CreateMerge| {
+            let subject = Subject::Container(merge.shared_view());
+            Request::new(Event::CreateContainer, Arc::default(), subject)
+        };
+        let mut request = about(&merge).to_be_changed();
+        request.bytes();
+        for (n, reply) in replies.into_iter().enumerate() {
+            _ = merge.apply(&id(["10-a", "20-b", "30-c", "40-d", "50-e"][n]), reply);
+            request = request.with(Subject::Container(merge.shared_view()), merge.since(), None);
+            prop_assert_eq!(request.bytes(), about(&merge).bytes());
+        }
     }
 
     #[test]
