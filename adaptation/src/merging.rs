@@ -53,7 +53,7 @@ impl Merging {
     }
 
     pub(crate) fn created(self) -> MergedCreate {
-        if let Self::Create(merge) = self { merge.finish() } else { MergedCreate::unchanged() }
+        if let Self::Create(merge) = self { merge.finish() } else { MergedCreate::unchanged(Arc::default()) }
     }
 
     pub(crate) fn updated(self) -> MergedUpdate {

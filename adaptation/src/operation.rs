@@ -123,8 +123,9 @@ impl Operation {
         let (act, participants) = self.act(event, Some(&container)).await?;
         let namespace = &*self.pod.namespace;
         if !participants.has_subscriber(event, namespace) && !validation::is_wanted(&participants, namespace) {
-            self.nobody_asks(act, event, subject(container));
-            return Ok(MergedCreate::unchanged());
+            let container = Arc::new(container);
+            self.nobody_asks(act, event, Subject::Container(Arc::clone(&container)));
+            return Ok(MergedCreate::unchanged(container));
         }
         let (merging, subject) = Merging::create(container);
         let chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), participants, event, subject, merging);

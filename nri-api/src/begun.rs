@@ -181,6 +181,7 @@ pub struct Creation {
     pub(crate) begun: Option<Begun>,
     pub(crate) adjustment: Adjustment,
     pub(crate) owners: Owners,
+    pub(crate) container: Arc<Container>,
 }
 
 impl Creation {
@@ -200,6 +201,12 @@ impl Creation {
     #[must_use]
     pub fn owners(&self) -> &Owners {
         &self.owners
+    }
+
+    /// The container with all that plugins want changed in it, as they see it.
+    #[must_use]
+    pub fn container(&self) -> &Arc<Container> {
+        &self.container
     }
 
     /// The container was created, and the domain's [inventory](crate::Domain::inventory) has it. It is from now on, whatever comes of telling plugins so.

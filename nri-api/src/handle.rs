@@ -142,7 +142,7 @@ impl Handle {
     ///
     /// A plugin does not let it, plugins want contrary things, or there is such a container.
     pub async fn create_container(&self, pod: Pod, container: Container) -> Result<Creation, Error> {
-        let Some(way) = self.way()? else { return Ok(Creation::of_nobody()) };
+        let Some(way) = self.way()? else { return Ok(Creation::of_nobody(container)) };
         way.clone().create(Arc::new(pod), container, false).await
     }
 
@@ -238,8 +238,9 @@ fn check_id(kind: Kind, id: &str) -> Result<(), Error> {
 
 impl Creation {
     /// Of a container that no plugin was asked about.
-    pub(crate) fn of_nobody() -> Self {
-        Self { begun: None, adjustment: Adjustment::default(), owners: Owners::default() }
+    pub(crate) fn of_nobody(container: Container) -> Self {
+        let (adjustment, owners) = (Adjustment::default(), Owners::default());
+        Self { begun: None, adjustment, owners, container: Arc::new(container) }
     }
 }
 
@@ -313,12 +314,13 @@ impl Way {
         if with_pod {
             begun.asks().notify(Notice::RunPod).await?;
         }
-        let MergedCreate { adjustment, updates, evictions, owners } = begun.asks().create_container(container).await?;
+        let MergedCreate { adjustment, updates, evictions, owners, container } =
+            begun.asks().create_container(container).await?;
         let asked = Asked { event: Event::CreateContainer, pod };
         self.node.evict(Some(Arc::clone(&self.space)), evictions, Some(asked.clone()));
         self.node.update(&self.space, asked, updates, &owners).await;
         begun.is_let()?;
-        Ok(Creation { begun: Some(begun), adjustment, owners })
+        Ok(Creation { begun: Some(begun), adjustment, owners, container })
     }
 
     async fn ask_to_start(

@@ -97,6 +97,7 @@
 //!     println!("{name}: {change:?}, says {}", owner.plugins().collect::<Vec<_>>().join(" and "));
 //!     # assert_eq!((name, owner.plugins().next()), ("LOG_LEVEL", Some("10-verbose")));
 //! }
+//! # assert_eq!(creation.container().env("LOG_LEVEL"), Some("debug"));
 //! container.state = ContainerState::Created;
 //! node.containers.lock().unwrap().insert(container.id.clone(), container.clone());
 //! creation.created(container.clone()).await?;

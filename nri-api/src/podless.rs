@@ -42,7 +42,7 @@ impl PodlessHandle {
     ///
     /// As there.
     pub async fn create_container(&self, container: Container) -> Result<Creation, Error> {
-        let Some(way) = self.handle.way()? else { return Ok(Creation::of_nobody()) };
+        let Some(way) = self.handle.way()? else { return Ok(Creation::of_nobody(container)) };
         let (pod, container) = self.with_pod(container);
         way.clone().create(Arc::new(pod), container, true).await
     }

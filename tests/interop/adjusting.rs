@@ -34,7 +34,7 @@ async fn what_plugins_change_is_merged_and_owned(stub: Stub) {
     let _second = stub.join(&mut node, &second).await;
     let _third = stub.join(&mut node, &["-index", "30", "-adjust", "resources=memory-limit=4096"]).await;
 
-    let MergedCreate { adjustment, updates, evictions, owners } = create(&node).await;
+    let MergedCreate { adjustment, updates, evictions, owners, container: _ } = create(&node).await;
     let env: Vec<_> =
         adjustment.env.iter().map(|(name, change)| (name, &*change.into_value().unwrap().value)).collect();
     assert_eq!(env, [("A", "1"), ("B", "2")]);

@@ -58,16 +58,19 @@ pub struct MergedCreate {
     pub evictions: Vec<AskedEviction>,
     /// Which plugin wants what.
     pub owners: Owners,
+    /// The container with all of that, as one more plugin would be shown it.
+    pub container: Arc<Container>,
 }
 
 impl MergedCreate {
     /// What comes out where no plugin is asked.
-    pub(crate) fn unchanged() -> Self {
+    pub(crate) fn unchanged(container: Arc<Container>) -> Self {
         Self {
             adjustment: collect::nothing_adjusted(),
             updates: Vec::new(),
             evictions: Vec::new(),
             owners: Owners::default(),
+            container,
         }
     }
 }
@@ -138,6 +141,7 @@ impl CreateMerge {
             updates: self.updates.into_list(),
             evictions: self.evictions,
             owners: self.claims.into_owners(),
+            container: self.view,
         }
     }
 

@@ -35,6 +35,20 @@ async fn a_plugin_that_has_no_say_changes_nothing_and_is_not_in_the_way_of_other
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_comes_out_has_the_container_as_one_more_plugin_would_be_shown_it() {
+    let diary = Diary::default();
+    let [only, last] = ["10-a", "20-b"].map(|name| FakePlugin::new(name, LIFE, at_once(), &diary));
+    last.adjust(|adjustment| adjustment.env.set(EnvVar::new("A", "1")).unwrap());
+    let nri = adaptation("", &[("10-a", &only), ("20-b", &last)]).await;
+    let merged = nri.begin(pod("p")).create_container(container("c")).await.unwrap();
+    assert_eq!((&*merged.container.id, merged.container.env("A")), ("c", Some("1")));
+
+    let nobody = adaptation("", &[]).await;
+    let merged = nobody.begin(pod("p")).create_container(container("c")).await.unwrap();
+    assert_eq!(*merged.container, container("c"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_conflict_fails_the_request_and_later_plugins_are_not_asked() {
     let diary = Diary::default();
     let [first, second, third] = ["10-a", "20-b", "30-c"].map(|name| FakePlugin::new(name, LIFE, at_once(), &diary));

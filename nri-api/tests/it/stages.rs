@@ -102,6 +102,7 @@ fn disabled_nothing_is_made_and_plugins_want_nothing() {
         handle.run_pod(pod("p")).await.unwrap().commit();
         let mut creation = handle.create_container(pod("p"), container("p", "c")).await.unwrap();
         assert_eq!(creation.take_adjustment(), nri_api::Adjustment::default());
+        assert_eq!(**creation.container(), container("p", "c"));
         creation.created(container("p", "c")).await.unwrap();
         handle.start_container(pod("p"), container("p", "c")).await.unwrap().started(running("p", "c")).await.unwrap();
         let update = handle.update_container(pod("p"), running("p", "c"), Some(Default::default())).await.unwrap();

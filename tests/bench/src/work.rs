@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use futures_util::future::try_join_all;
+use nri_adaptation::merge::MergedCreate;
 use nri_adaptation::snapshot::Snapshot;
 use nri_adaptation::{Adaptation, Notice};
 use nri_proto::api::StartContainerRequest;
@@ -87,28 +88,30 @@ pub(crate) async fn work(nri: &Arc<Adaptation>, requests: &Requests, job: Job) -
     Ok(Outcome { sample: Sample::new(took, cpu)?, wall_us: microseconds(wall), beside, env })
 }
 
-/// One caller: returns how long each request took, and how many variables the plugins set in the last.
+/// One caller: returns how long each request took, and how many variables the plugins set in the last. What came of one is the caller's, and dropped
+/// when its time has been taken.
 async fn relay(nri: Arc<Adaptation>, op: Op, requests: Vec<Request>) -> Result<(Vec<Duration>, usize)> {
     let (mut took, mut env) = (Vec::with_capacity(requests.len()), 0);
     for request in requests {
         let start = Instant::now();
-        env = call(&nri, op, request).await?;
+        let created = call(&nri, op, request).await?;
         took.push(start.elapsed());
+        env = created.map_or(0, |created| created.adjustment.env.len());
     }
     Ok((took, env))
 }
 
-async fn call(nri: &Adaptation, op: Op, (pod, container): Request) -> Result<usize> {
+async fn call(nri: &Adaptation, op: Op, (pod, container): Request) -> Result<Option<MergedCreate>> {
     let operation = nri.begin(pod);
-    let env = match op {
+    let created = match op {
         Op::Start => {
             operation.notify(Notice::Start(container)).await?;
-            0
+            None
         }
-        Op::Create => operation.create_container(container).await?.adjustment.env.len(),
+        Op::Create => Some(operation.create_container(container).await?),
     };
     operation.commit();
-    Ok(env)
+    Ok(created)
 }
 
 /// Callers that create containers until they are told to end.

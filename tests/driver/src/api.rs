@@ -98,8 +98,9 @@ pub(crate) async fn perform(handle: Handle, store: &Store, pod: Pod, act: Box<Ac
             let mut creation = handle.create_container(pod, container.clone()).await?;
             store.put(Container { state: ContainerState::Created, ..container });
             let (adjustment, owners) = (creation.take_adjustment(), creation.owners().clone());
+            let container = Arc::clone(creation.container());
             creation.commit()?;
-            let merged = MergedCreate { adjustment, updates: Vec::new(), evictions: Vec::new(), owners };
+            let merged = MergedCreate { adjustment, updates: Vec::new(), evictions: Vec::new(), owners, container };
             Ok(Answer::Created(Box::new(merged)))
         }
         Act::Update(container, resources) => {

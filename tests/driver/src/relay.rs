@@ -136,7 +136,7 @@ async fn perform(operation: &Operation, act: Box<Act>) -> Result<Answer, RelayEr
 }
 
 fn created(merged: MergedCreate) -> Encoded {
-    let MergedCreate { adjustment, updates, evictions, owners: _ } = merged;
+    let MergedCreate { adjustment, updates, evictions, owners: _, container: _ } = merged;
     Encoded::of(&api::CreateContainerResponse {
         adjust: Some(adjustment.into()).into(),
         update: updates.into_iter().map(Into::into).collect(),
