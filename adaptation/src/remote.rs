@@ -204,10 +204,10 @@ fn reply(event: Event, answer: &Bytes) -> Result<Reply, PluginError> {
 
 /// Most are read without making a message of them.
 fn create_reply(answer: &Bytes) -> Result<CreateReply, PluginError> {
-    bounded::check::<api::CreateContainerResponse>(answer, MAX_ENTRIES).map_err(breach)?;
+    let checked = bounded::check::<api::CreateContainerResponse>(answer, MAX_ENTRIES).map_err(breach)?;
     match decode::usual(answer) {
         Some(reply) => Ok(reply),
-        None => Ok(parse::<api::CreateContainerResponse>(answer)?.into()),
+        None => Ok(checked.parse().map_err(breach)?.into()),
     }
 }
 

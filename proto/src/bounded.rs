@@ -6,6 +6,8 @@
 //!
 //! A message that ends within a part of it is refused. The library would take it for one that ends there.
 
+use std::marker::PhantomData;
+
 use bytes::Bytes;
 use protobuf::rt::{WireType, skip_field_for_tag};
 use protobuf::{CodedInputStream, Message};
@@ -44,26 +46,53 @@ const NUMBERS: usize = 16;
 /// assert!(bounded::parse::<api::StopContainerResponse>(&flood, 999).is_err());
 /// ```
 pub fn parse<M: Message>(message: &Bytes, limit: usize) -> Result<M, BoundedError> {
-    let mut left = limit;
-    if !count(Shape::of::<M>(), message, &mut left)? {
-        return Err(BoundedError::TooMany(limit));
-    }
-    Ok(M::parse_from_tokio_bytes(message)?)
+    Checked::new(message, limit).parse()
 }
 
-/// Counts the entries of a message of this kind, if it is long enough to have too many. Whoever reads it must look himself whether it
-/// is whole.
+/// A message of this kind that has no more entries than allowed.
+#[derive(Debug)]
+pub struct Checked<'m, M> {
+    message: &'m Bytes,
+    limit: usize,
+    /// Its length may have been enough to know.
+    is_counted: bool,
+    kind: PhantomData<M>,
+}
+
+impl<'m, M: Message> Checked<'m, M> {
+    fn new(message: &'m Bytes, limit: usize) -> Self {
+        Self { message, limit, is_counted: false, kind: PhantomData }
+    }
+
+    fn count(self) -> Result<Self, BoundedError> {
+        let mut left = self.limit;
+        if !self.is_counted && !count(Shape::of::<M>(), self.message, &mut left)? {
+            return Err(BoundedError::TooMany(self.limit));
+        }
+        Ok(Self { is_counted: true, ..self })
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// It is not the message that it should be.
+    pub fn parse(self) -> Result<M, BoundedError> {
+        // Counting is also how one finds out whether it is whole.
+        Ok(M::parse_from_tokio_bytes(self.count()?.message)?)
+    }
+}
+
+/// Counts the entries of a message of this kind, if it is long enough to have too many. Whoever reads it in another way
+/// than by [`Checked::parse`] must look himself whether it is whole.
 ///
 /// # Errors
 ///
 /// As [`parse`].
-pub fn check<M: Message>(message: &Bytes, limit: usize) -> Result<(), BoundedError> {
+pub fn check<M: Message>(message: &Bytes, limit: usize) -> Result<Checked<'_, M>, BoundedError> {
+    let checked = Checked::new(message, limit);
     // Each takes two bytes at least, and packed numbers that are one take more.
-    if message.len() / 2 <= limit {
-        return Ok(());
-    }
-    let mut left = limit;
-    count(Shape::of::<M>(), message, &mut left)?.then_some(()).ok_or(BoundedError::TooMany(limit))
+    if message.len() / 2 <= limit { Ok(checked) } else { checked.count() }
 }
 
 /// Weighs the entries of a message of this kind: `own` for each of its own, one for each that lies deeper. Of a list of
@@ -147,7 +176,7 @@ mod tests {
     use proptest::prelude::*;
     use protobuf::Message;
 
-    use super::{BoundedError, parse, weigh};
+    use super::{BoundedError, check, parse, weigh};
     use crate::{api, words};
 
     #[test]
@@ -158,6 +187,18 @@ mod tests {
         let bytes = Bytes::from(reply.write_to_bytes().unwrap());
         assert!(matches!(parse::<api::CreateContainerResponse>(&bytes, 110), Err(BoundedError::TooMany(110))));
         assert_eq!(parse::<api::CreateContainerResponse>(&bytes, 111).unwrap(), reply);
+    }
+
+    #[test]
+    fn what_was_checked_is_read_whether_it_was_counted_or_is_short_enough() {
+        let update = api::ContainerUpdate { container_id: "c".repeat(100), ..Default::default() };
+        let reply = api::StopContainerResponse { update: vec![update], ..Default::default() };
+        let bytes = Bytes::from(reply.write_to_bytes().unwrap());
+        let check = check::<api::StopContainerResponse>;
+        assert!(matches!(check(&bytes, 1), Err(BoundedError::TooMany(1))));
+        for limit in [2, 1000] {
+            assert_eq!(check(&bytes, limit).unwrap().parse().unwrap(), reply);
+        }
     }
 
     #[test]
