@@ -207,12 +207,12 @@ fn create_reply(answer: &Bytes) -> Result<CreateReply, PluginError> {
     let checked = bounded::check::<api::CreateContainerResponse>(answer, MAX_ENTRIES).map_err(breach)?;
     match decode::usual(answer) {
         Some(reply) => Ok(reply),
-        None => Ok(checked.parse().map_err(breach)?.into()),
+        None => Ok(checked.parse_wanted().map_err(breach)?.into()),
     }
 }
 
 fn parse<M: Message>(answer: &Bytes) -> Result<M, PluginError> {
-    bounded::parse(answer, MAX_ENTRIES).map_err(breach)
+    bounded::parse_wanted(answer, MAX_ENTRIES).map_err(breach)
 }
 
 fn breach(error: BoundedError) -> PluginError {

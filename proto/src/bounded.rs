@@ -4,8 +4,12 @@
 //! of a message are counted before it is read: its fields, at any depth, each as often as it is there. That a field is a number makes no
 //! difference: one that nobody knows is kept, too. Of numbers that are packed some count as one.
 //!
+//! A group in a message, a field without a length, is skipped: NRI has none. In what a plugin wants it becomes a field that
+//! nobody knows, so that it is told of as others are.
+//!
 //! A message that ends within a part of it is refused. The library would take it for one that ends there.
 
+mod groups;
 #[cfg(test)]
 mod tests;
 
@@ -34,6 +38,8 @@ pub enum BoundedError {
 
 /// Packed numbers that take about as much as an entry.
 const NUMBERS: usize = 16;
+/// The number of the value in an entry of a map.
+const VALUE: u32 = 2;
 
 /// Reads a message that has at most `limit` entries.
 ///
@@ -52,27 +58,55 @@ pub fn parse<M: Message>(message: &Bytes, limit: usize) -> Result<M, BoundedErro
     Checked::new(message, limit).parse()
 }
 
+/// The same for what a plugin wants, of which nothing is dropped without a word.
+///
+/// # Errors
+///
+/// As [`parse`].
+///
+/// ```
+/// use nri_proto::{StopReply, TakeUnknown, api, bounded};
+///
+/// let group = bytes::Bytes::from_static(&[0x7b, 0x7c]);
+/// let reply: api::StopContainerResponse = bounded::parse_wanted(&group, 10)?;
+/// assert_eq!(StopReply::from(reply).take_unknown()[0].to_string(), "StopContainerResponse 15");
+/// # Ok::<(), bounded::BoundedError>(())
+/// ```
+pub fn parse_wanted<M: Message>(message: &Bytes, limit: usize) -> Result<M, BoundedError> {
+    Checked::new(message, limit).parse_wanted()
+}
+
 /// A message of this kind that has no more entries than allowed.
 #[derive(Debug)]
 pub struct Checked<'m, M> {
     message: &'m Bytes,
     limit: usize,
-    /// Its length may have been enough to know.
-    is_counted: bool,
+    /// None if its length was enough to know.
+    tally: Option<Tally>,
     kind: PhantomData<M>,
+}
+
+/// What was found in a message while it was counted.
+#[derive(Clone, Copy, Debug)]
+struct Tally {
+    /// How many more entries it may have.
+    left: usize,
+    has_groups: bool,
 }
 
 impl<'m, M: Message> Checked<'m, M> {
     fn new(message: &'m Bytes, limit: usize) -> Self {
-        Self { message, limit, is_counted: false, kind: PhantomData }
+        Self { message, limit, tally: None, kind: PhantomData }
     }
 
-    fn count(self) -> Result<Self, BoundedError> {
-        let mut left = self.limit;
-        if !self.is_counted && !count(Shape::of::<M>(), self.message, &mut left)? {
-            return Err(BoundedError::TooMany(self.limit));
+    /// Counts it, unless that was done.
+    fn count(&mut self) -> Result<Tally, BoundedError> {
+        if let Some(tally) = self.tally {
+            return Ok(tally);
         }
-        Ok(Self { is_counted: true, ..self })
+        let mut tally = Tally::new(self.limit);
+        let is_within = count(Shape::of::<M>(), self.message, &mut tally)?;
+        is_within.then(|| *self.tally.insert(tally)).ok_or(BoundedError::TooMany(self.limit))
     }
 
     /// Reads it.
@@ -80,9 +114,33 @@ impl<'m, M: Message> Checked<'m, M> {
     /// # Errors
     ///
     /// It is not the message that it should be.
-    pub fn parse(self) -> Result<M, BoundedError> {
+    pub fn parse(mut self) -> Result<M, BoundedError> {
         // Counting is also how one finds out whether it is whole.
-        Ok(M::parse_from_tokio_bytes(self.count()?.message)?)
+        self.count()?;
+        Ok(M::parse_from_tokio_bytes(self.message)?)
+    }
+
+    /// Reads it as [`parse_wanted`] does.
+    ///
+    /// # Errors
+    ///
+    /// It is not the message that it should be.
+    pub fn parse_wanted(mut self) -> Result<M, BoundedError> {
+        if !self.count()?.has_groups {
+            return self.parse();
+        }
+        Ok(M::parse_from_bytes(&groups::marked(Shape::of::<M>(), self.message)?)?)
+    }
+}
+
+impl Tally {
+    fn new(left: usize) -> Self {
+        Self { left, has_groups: false }
+    }
+
+    /// False if so many are not left.
+    fn take(&mut self, count: usize) -> bool {
+        self.left.checked_sub(count).map(|fewer| self.left = fewer).is_some()
     }
 }
 
@@ -93,57 +151,57 @@ impl<'m, M: Message> Checked<'m, M> {
 ///
 /// As [`parse`].
 pub fn check<M: Message>(message: &Bytes, limit: usize) -> Result<Checked<'_, M>, BoundedError> {
-    let checked = Checked::new(message, limit);
+    let mut checked = Checked::new(message, limit);
     // Each takes two bytes at least, and packed numbers that are one take more.
-    if message.len() / 2 <= limit { Ok(checked) } else { checked.count() }
+    if message.len() / 2 > limit {
+        checked.count()?;
+    }
+    Ok(checked)
 }
 
 /// Weighs the entries of a message of this kind: `own` for each of its own, one for each that lies deeper. Of a list of
-/// large things the entries weigh more than what they contain.
+/// large things the entries weigh more than what they contain. Returns the weight, and the message.
 ///
 /// # Errors
 ///
 /// It weighs more than `limit`, or is not the message that it should be.
-pub fn weigh<M: Message>(message: &Bytes, own: usize, limit: usize) -> Result<usize, BoundedError> {
-    let mut left = limit;
-    let is_within = count(Shape::of::<M>(), message, &mut left)? && {
-        let mut input = CodedInputStream::from_tokio_bytes(message);
-        let mut n_own = 0;
-        while let Some(tag) = input.read_raw_tag_or_eof()? {
-            skip_field_for_tag(tag, &mut input)?;
-            n_own += 1;
-        }
-        let more = own.saturating_sub(1).saturating_mul(n_own);
-        take(&mut left, more)
-    };
-    is_within.then_some(limit - left).ok_or(BoundedError::TooMany(limit))
+pub fn weigh<M: Message>(message: &Bytes, own: usize, limit: usize) -> Result<(usize, Checked<'_, M>), BoundedError> {
+    let mut checked = Checked::new(message, limit);
+    let mut tally = checked.count()?;
+    let mut input = CodedInputStream::from_tokio_bytes(message);
+    let mut n_own = 0;
+    while let Some(tag) = input.read_raw_tag_or_eof()? {
+        skip_field_for_tag(tag, &mut input)?;
+        n_own += 1;
+    }
+    let more = own.saturating_sub(1).saturating_mul(n_own);
+    if tally.take(more) { Ok((limit - tally.left, checked)) } else { Err(BoundedError::TooMany(limit)) }
 }
 
 /// False if there are more entries than are left. Messages of NRI do not contain themselves, so this ends.
-fn count(shape: Shape, message: &Bytes, left: &mut usize) -> Result<bool, BoundedError> {
+fn count(shape: Shape, message: &Bytes, tally: &mut Tally) -> Result<bool, BoundedError> {
     let mut there = 0_u64;
-    count_fields(message, left, |number, entry, left| match shape.inner(number) {
+    count_fields(message, tally, |number, entry, tally| match shape.inner(number) {
         Some(Inner::Message(shape)) => {
             let bit = 1_u64.checked_shl(number).unwrap_or(0);
             if there & bit != 0 {
                 return Err(BoundedError::Twice);
             }
             there |= bit;
-            count(shape, entry, left)
+            count(shape, entry, tally)
         }
-        Some(Inner::Messages(shape)) => count(shape, entry, left),
-        Some(Inner::Map(value)) => count_map_entry(value, entry, left),
-        Some(Inner::Numbers) => Ok(take(left, entry.len() / NUMBERS)),
+        Some(Inner::Messages(shape)) => count(shape, entry, tally),
+        Some(Inner::Map(value)) => count_map_entry(value, entry, tally),
+        Some(Inner::Numbers) => Ok(tally.take(entry.len() / NUMBERS)),
         None => Ok(true),
     })
 }
 
 /// An entry of a map has counted; what its value holds counts, too. Nothing else in it is kept.
-fn count_map_entry(value: Option<Shape>, entry: &Bytes, left: &mut usize) -> Result<bool, BoundedError> {
-    const VALUE: u32 = 2;
-    let mut any = usize::MAX;
+fn count_map_entry(value: Option<Shape>, entry: &Bytes, tally: &mut Tally) -> Result<bool, BoundedError> {
+    let mut any = Tally::new(usize::MAX);
     count_fields(entry, &mut any, |number, entry, _| match value {
-        Some(value) if number == VALUE => count(value, entry, left),
+        Some(value) if number == VALUE => count(value, entry, tally),
         Some(_) | None => Ok(true),
     })
 }
@@ -151,24 +209,20 @@ fn count_map_entry(value: Option<Shape>, entry: &Bytes, left: &mut usize) -> Res
 /// Counts the fields of a message, and lets `within` count what is in those that have a length.
 fn count_fields(
     message: &Bytes,
-    left: &mut usize,
-    mut within: impl FnMut(u32, &Bytes, &mut usize) -> Result<bool, BoundedError>,
+    tally: &mut Tally,
+    mut within: impl FnMut(u32, &Bytes, &mut Tally) -> Result<bool, BoundedError>,
 ) -> Result<bool, BoundedError> {
     let mut input = CodedInputStream::from_tokio_bytes(message);
     while let Some(tag) = input.read_raw_tag_or_eof()? {
-        if !take(left, 1) {
+        if !tally.take(1) {
             return Ok(false);
         }
         if tag & 7 != WireType::LengthDelimited as u32 {
+            tally.has_groups |= tag & 7 == WireType::StartGroup as u32;
             skip_field_for_tag(tag, &mut input)?;
-        } else if !within(tag >> 3, &input.read_tokio_bytes()?, left)? {
+        } else if !within(tag >> 3, &input.read_tokio_bytes()?, tally)? {
             return Ok(false);
         }
     }
     Ok(true)
-}
-
-/// False if so many are not left.
-fn take(left: &mut usize, count: usize) -> bool {
-    left.checked_sub(count).map(|fewer| *left = fewer).is_some()
 }

@@ -1,8 +1,10 @@
 use bytes::Bytes;
 use proptest::prelude::*;
-use protobuf::Message;
+use protobuf::rt::WireType;
+use protobuf::{CodedOutputStream, Message};
 
-use super::{BoundedError, check, parse, weigh};
+use super::{BoundedError, check, parse, parse_wanted, weigh};
+use crate::words::{Change, Container, CreateReply, TakeUnknown};
 use crate::{api, words};
 
 #[test]
@@ -33,7 +35,9 @@ fn own_entries_weigh_what_they_are_said_to() {
     let update = api::ContainerUpdate { container_id: "c".to_owned(), linux: Some(linux).into(), ..Default::default() };
     let request = api::UpdateContainersRequest { update: vec![update; 3], ..Default::default() };
     let bytes = Bytes::from(request.write_to_bytes().unwrap());
-    assert_eq!(weigh::<api::UpdateContainersRequest>(&bytes, 8, 30).unwrap(), 3 * (8 + 2));
+    let (weight, checked) = weigh::<api::UpdateContainersRequest>(&bytes, 8, 30).unwrap();
+    assert_eq!(weight, 3 * (8 + 2));
+    assert_eq!(checked.parse().unwrap(), request);
     assert!(matches!(weigh::<api::UpdateContainersRequest>(&bytes, 8, 29), Err(BoundedError::TooMany(29))));
 }
 
@@ -117,7 +121,90 @@ fn a_part_of_which_there_can_be_one_is_not_read_twice() {
     assert!(matches!(parse::<api::CreateContainerResponse>(&twice, 100), Err(BoundedError::Twice)));
 }
 
+/// A field that has a length.
+fn sized(number: u32, parts: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut out = CodedOutputStream::vec(&mut bytes);
+    out.write_bytes(number, &parts.concat()).unwrap();
+    out.flush().unwrap();
+    drop(out);
+    bytes
+}
+
+/// A group that holds a number, and another group.
+fn group(number: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut out = CodedOutputStream::vec(&mut bytes);
+    out.write_tag(number, WireType::StartGroup).unwrap();
+    out.write_uint64(1, 7).unwrap();
+    out.write_tag(2, WireType::StartGroup).unwrap();
+    out.write_tag(2, WireType::EndGroup).unwrap();
+    out.write_tag(number, WireType::EndGroup).unwrap();
+    out.flush().unwrap();
+    drop(out);
+    bytes
+}
+
+fn wanted(bytes: Vec<u8>) -> Result<CreateReply, BoundedError> {
+    parse_wanted::<api::CreateContainerResponse>(&bytes.into(), 100).map(CreateReply::from)
+}
+
+#[test]
+fn a_group_in_what_a_plugin_wants_is_told_of_wherever_it_is_and_the_rest_is_read() {
+    let text = |number, text: &str| sized(number, &[text.as_bytes().to_vec()]);
+    let mount = sized(3, &[text(1, "/a"), group(20)]);
+    let score = sized(4, &[vec![0x08, 0x05], group(21)]);
+    let device = sized(2, &[text(1, "eth9"), group(22)]);
+    let net_device = sized(9, &[text(1, "eth0"), device]);
+    let adjustment = sized(1, &[group(24), mount, sized(6, &[score, net_device])]);
+    let mut reply = wanted([group(15), adjustment].concat()).unwrap();
+
+    let told: Vec<String> = reply.take_unknown().iter().map(ToString::to_string).collect();
+    let expected =
+        ["Mount 20", "LinuxNetDevice 22", "OptionalInt 21", "ContainerAdjustment 24", "CreateContainerResponse 15"];
+    assert_eq!(told, expected);
+    let adjustment = reply.adjustment.unwrap();
+    assert!(adjustment.mounts.get("/a").is_some());
+    let linux = adjustment.linux.unwrap();
+    assert_eq!(linux.oom_score_adj, Some(5));
+    assert_eq!(linux.net_devices.get("eth0").and_then(Change::into_value).unwrap().name, "eth9");
+}
+
+#[test]
+fn a_group_is_not_the_field_that_has_its_number() {
+    let mut reply = wanted(group(1)).unwrap();
+    assert_eq!(reply.take_unknown()[0].to_string(), "CreateContainerResponse 1");
+    assert_eq!(reply, CreateReply::default());
+}
+
+#[test]
+fn a_group_without_an_end_or_a_beginning_or_in_too_many_others_is_refused() {
+    let [start, end] = [0x7b, 0x7c];
+    for bytes in [vec![start], vec![end], vec![start, start, end], vec![start; 10_000], sized(1, &[vec![start]])] {
+        assert!(matches!(wanted(bytes.clone()), Err(BoundedError::Malformed(_))), "{bytes:?}");
+    }
+}
+
+/// Go passes it on.
+#[test]
+fn a_group_in_a_container_does_not_pass_through() {
+    let bytes = Bytes::from([sized(1, &[b"id".to_vec()]), group(99)].concat());
+    let container = Container::from(parse::<api::Container>(&bytes, 10).unwrap());
+    assert_eq!(container, Container { id: "id".to_owned(), ..Container::default() });
+}
+
 proptest! {
+    #[test]
+    fn what_a_plugin_wants_is_read_as_anything_else(reply in words::arbitrary::create_reply()) {
+        let bytes = Bytes::from(api::CreateContainerResponse::from(reply.clone()).write_to_bytes().unwrap());
+        let marked = Bytes::from([&*group(2000), &bytes].concat());
+        let mut read = CreateReply::from(parse_wanted::<api::CreateContainerResponse>(&marked, 100_000).unwrap());
+        let plain = CreateReply::from(parse::<api::CreateContainerResponse>(&bytes, 100_000).unwrap());
+        prop_assert!(read.unknown.numbers().contains(&2000));
+        read.unknown = plain.unknown.clone();
+        prop_assert_eq!(read, plain);
+    }
+
     #[test]
     fn nothing_that_a_peer_sends_makes_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = parse::<api::CreateContainerResponse>(&Bytes::from(bytes), 100);
