@@ -281,15 +281,13 @@ impl UpdateContainers {
         request: ttrpc::Request,
     ) -> Result<(api::UpdateContainersRequest, OwnedSemaphorePermit), ttrpc::Error> {
         let payload = Bytes::from(request.payload);
-        let weight = bounded::weigh::<api::UpdateContainersRequest>(&payload, UPDATE_WEIGHT, budget::ENTRIES)
-            .map_err(|error| unread(&error))?;
+        let (weight, wanted) =
+            bounded::weigh(&payload, UPDATE_WEIGHT, budget::ENTRIES).map_err(|error| unread(&error))?;
         let weight = u32::try_from(weight).unwrap_or(u32::MAX);
         let permit = Arc::clone(&self.0.entries)
             .try_acquire_many_owned(weight)
             .map_err(|_| refusal(Code::RESOURCE_EXHAUSTED, "too many updates at a time"))?;
-        let request = api::UpdateContainersRequest::parse_from_tokio_bytes(&payload)
-            .map_err(|error| unread(&BoundedError::Malformed(error)))?;
-        Ok((request, permit))
+        Ok((wanted.parse_wanted().map_err(|error| unread(&error))?, permit))
     }
 }
 

@@ -204,15 +204,15 @@ fn reply(event: Event, answer: &Bytes) -> Result<Reply, PluginError> {
 
 /// Most are read without making a message of them.
 fn create_reply(answer: &Bytes) -> Result<Box<CreateReply>, PluginError> {
-    bounded::check::<api::CreateContainerResponse>(answer, MAX_ENTRIES).map_err(breach)?;
+    let checked = bounded::check::<api::CreateContainerResponse>(answer, MAX_ENTRIES).map_err(breach)?;
     match decode::usual(answer) {
         Some(reply) => Ok(reply),
-        None => Ok(Box::new(parse::<api::CreateContainerResponse>(answer)?.into())),
+        None => Ok(Box::new(checked.parse_wanted().map_err(breach)?.into())),
     }
 }
 
 fn parse<M: Message>(answer: &Bytes) -> Result<M, PluginError> {
-    bounded::parse(answer, MAX_ENTRIES).map_err(breach)
+    bounded::parse_wanted(answer, MAX_ENTRIES).map_err(breach)
 }
 
 fn breach(error: BoundedError) -> PluginError {

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use nri_proto::bounded::{self, BoundedError};
 use nri_proto::{Container, Pod, api};
-use protobuf::Message;
 use thiserror::Error;
 
 /// What a pod or container weighs beside what it contains, in entries: it is large even if it is empty.
@@ -58,9 +57,9 @@ impl Parts {
         self.bytes = bytes;
         // Of all parts together: many small ones may be a flood, too.
         let entries = (FEW_ENTRIES + bytes / BYTES_PER_ENTRY).saturating_sub(self.weight);
-        self.weight += bounded::weigh::<api::SynchronizeRequest>(part, OBJECT_WEIGHT, entries)?;
-        let request = api::SynchronizeRequest::parse_from_tokio_bytes(part).map_err(BoundedError::from)?;
-        let api::SynchronizeRequest { pods, containers, more, special_fields: _ } = request;
+        let (weight, part) = bounded::weigh::<api::SynchronizeRequest>(part, OBJECT_WEIGHT, entries)?;
+        self.weight += weight;
+        let api::SynchronizeRequest { pods, containers, more, special_fields: _ } = part.parse()?;
         self.pods.extend(pods.into_iter().map(Pod::from));
         self.containers.extend(containers.into_iter().map(Container::from));
         Ok(if more { Part::More } else { Part::Last })

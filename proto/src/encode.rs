@@ -221,7 +221,7 @@ impl Writer {
     fn some_unknown(&mut self, unknown: &Unknown) {
         let mut bytes = Vec::new();
         let mut out = CodedOutputStream::vec(&mut bytes);
-        out.write_unknown_fields(&unknown.0).and_then(|()| out.flush()).expect("memory takes what is written");
+        out.write_unknown_fields(unknown.fields()).and_then(|()| out.flush()).expect("memory takes what is written");
         drop(out);
         self.raw(&bytes);
     }

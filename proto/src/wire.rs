@@ -34,19 +34,30 @@ pub(crate) trait Translate<Other> {
     fn translate(self) -> Other;
 }
 
+/// What may hold fields that nobody knows, and becomes something that has no place for them.
+pub(crate) trait Unplaced {
+    /// Notes them in the word that it becomes a part of. What is a word itself has its own.
+    fn note(&self, _unknown: &mut crate::words::Unknown) {}
+}
+
 /// Translates a message both ways: first the fields that have the same name on both sides, then `theirs as ours`.
 macro_rules! word {
     ($message:ident as $word:ident { $($same:ident),* $(; $($theirs:ident as $ours:ident),+)? $(,)? }) => {
         impl From<api::$message> for $word {
             fn from(message: api::$message) -> Self {
                 let api::$message { $($same,)* $($($theirs: $ours,)+)? special_fields } = message;
+                let mut unknown = special_fields.translate();
+                $(super::Unplaced::note(&$same, &mut unknown);)*
+                $($(super::Unplaced::note(&$ours, &mut unknown);)+)?
                 Self {
                     $($same: $same.translate(),)*
                     $($($ours: $ours.translate(),)+)?
-                    unknown: special_fields.translate(),
+                    unknown,
                 }
             }
         }
+
+        impl super::Unplaced for api::$message {}
 
         impl From<$word> for api::$message {
             fn from(word: $word) -> Self {

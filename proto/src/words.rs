@@ -12,7 +12,8 @@
 //! word that becomes a message and a word again is the same word.
 //!
 //! Values that the wire wraps to say whether they are set, such as `OptionalInt64`, are an `Option` here. They are
-//! values, not messages: should they ever get a second field, it is dropped until we know it.
+//! values, not messages: should they ever get a second field, it is dropped until we know it, and [`TakeUnknown`] tells
+//! that it was there.
 //!
 //! A field that the wire calls `type` is called `kind`.
 

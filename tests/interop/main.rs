@@ -4,6 +4,7 @@
 
 mod adaptation;
 mod adjusting;
+mod annotations;
 mod books;
 mod call;
 mod containerd;

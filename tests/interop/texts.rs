@@ -87,7 +87,7 @@ fn text_is_quoted_as_go_does() -> anyhow::Result<()> {
     check(&questions("quote", &texts), |text| quoted(&text[0]).to_string())
 }
 
-fn questions(about: &str, texts: &[String]) -> Vec<Vec<String>> {
+pub(crate) fn questions(about: &str, texts: &[String]) -> Vec<Vec<String>> {
     texts.iter().map(|text| vec![about.to_owned(), text.clone()]).collect()
 }
 
@@ -109,7 +109,8 @@ fn check(questions: &[Vec<String>], ours: impl Fn(&[String]) -> String) -> anyho
     Ok(())
 }
 
-fn ask(oracle: &Path, questions: &[Vec<String>]) -> anyhow::Result<Vec<String>> {
+/// Asks Go.
+pub(crate) fn ask(oracle: &Path, questions: &[Vec<String>]) -> anyhow::Result<Vec<String>> {
     let mut input = tempfile::tempfile()?;
     for question in questions {
         writeln!(input, "{}", serde_json::to_string(question)?)?;

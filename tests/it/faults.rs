@@ -215,6 +215,32 @@ async fn an_answer_that_cannot_be_read_closes_its_plugin_and_nothing_of_it_is_us
     check_answer(cut_off.to_vec(), "its answer cannot be read").await;
 }
 
+/// The library that we read with skips it without a word.
+#[tokio::test(start_paused = true)]
+async fn a_group_in_an_answer_is_reported_and_dropped_and_the_rest_counts() {
+    let nri = start("", DONE);
+    let mut plugin = Raw::join(&nri, "10-a").await;
+    // The group 15, and an adjustment with an annotation.
+    let answer = b"\x7b\x08\x07\x7c\x0a\x08\x12\x06\x0a\x01a\x12\x01b";
+    let answering = async {
+        let (id, _) = plugin.asked().await;
+        plugin.send(&response(id, answer.to_vec())).await;
+    };
+    let operation = nri.begin(pod("p"));
+    let (created, ()) = tokio::join!(operation.create_container(container("c")), answering);
+    assert!(created.unwrap().adjustment.annotations.get("a").is_some());
+    let said: Vec<String> = nri.ledger(|ledger| ledger.all()).iter().map(ToString::to_string).collect();
+    assert!(said.iter().any(|line| line.contains("nobody knows CreateContainerResponse 15")), "{said:?}");
+    drop(plugin);
+    nri.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_without_an_end_close_their_plugin() {
+    check_answer(vec![0x7b], "its answer cannot be read").await;
+    check_answer(vec![0x7b; 1 << 20], "its answer cannot be read").await;
+}
+
 /// A28, containerd #13733: in Go that was a deadlock.
 #[tokio::test(start_paused = true)]
 async fn a28_a_plugin_may_call_back_while_it_is_asked() {

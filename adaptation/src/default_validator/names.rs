@@ -1,30 +1,48 @@
 //! A list of names, as people write it in an annotation: YAML, of which JSON is a part.
 
-use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
+
+/// What YAML's own tags begin with.
+const CORE: &str = "tag:yaml.org,2002:";
 
 /// Why something is not a list of names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NamesError {
     #[error(transparent)]
     Syntax(#[from] ScanError),
+    #[error("line {line}: a tab where a line begins")]
+    Tab { line: usize },
+    #[error("line {line}: a directive that is not of YAML 1.1")]
+    Directive { line: usize },
     #[error("it must be a list of names")]
     NoList,
     #[error("line {line}: each entry must be a name")]
     NoName { line: usize },
 }
 
+/// What stands where a name may be.
+enum Scalar {
+    Name,
+    Nothing,
+    /// It says that it is no text.
+    Other,
+}
+
 /// Reads a list. As with Go, names need no quotes, `null` is nothing, and what follows the list is not looked at.
 pub(super) fn read(text: &str) -> Result<Vec<String>, NamesError> {
+    check_directives(text)?;
+    check_tabs(text)?;
     let mut names = Vec::new();
     let mut is_in_list = false;
     for event in Parser::new_from_str(text) {
         let (event, span) = event?;
         match event {
-            Event::Scalar(name, style, ..) => match (is_in_list, is_null(&name, style)) {
-                (true, true) => {}
-                (true, false) => names.push(name.into_owned()),
-                (false, true) => return Ok(names),
-                (false, false) => return Err(NamesError::NoList),
+            Event::Scalar(name, style, _, tag) => match (is_in_list, Scalar::of(&name, style, tag.as_deref())) {
+                (true, Scalar::Name) => names.push(name.into_owned()),
+                (true, Scalar::Nothing) => {}
+                (true, Scalar::Other) => return Err(NamesError::NoName { line: span.start.line() }),
+                (false, Scalar::Nothing) => return Ok(names),
+                (false, Scalar::Name | Scalar::Other) => return Err(NamesError::NoList),
             },
             Event::SequenceStart(..) if !is_in_list => is_in_list = true,
             Event::SequenceEnd | Event::DocumentEnd | Event::StreamEnd => return Ok(names),
@@ -38,6 +56,45 @@ pub(super) fn read(text: &str) -> Result<Vec<String>, NamesError> {
     Ok(names)
 }
 
-fn is_null(text: &str, style: ScalarStyle) -> bool {
-    style == ScalarStyle::Plain && matches!(text, "" | "~" | "null" | "Null" | "NULL")
+impl Scalar {
+    fn of(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Self {
+        let tag = tag.map(|tag| format!("{}{}", tag.handle, tag.suffix)).unwrap_or_default();
+        let is_null = style == ScalarStyle::Plain && matches!(text, "" | "~" | "null" | "Null" | "NULL");
+        match tag.strip_prefix(CORE) {
+            Some("binary" | "bool" | "float" | "int" | "null" | "timestamp") => Self::Other,
+            None if is_null && matches!(&*tag, "" | "!") => Self::Nothing,
+            Some(_) | None => Self::Name,
+        }
+    }
+}
+
+/// The parser passes over a version that it does not know. Go refuses each but this one.
+fn check_directives(text: &str) -> Result<(), NamesError> {
+    let is_before = |line: &str| line.trim().is_empty() || line.starts_with(['#', '%']);
+    for (line, text) in (1..).zip(text.lines()).take_while(|(_, text)| is_before(text)) {
+        let mut words = text.split_whitespace();
+        let is_known = match words.next() {
+            Some("%YAML") => words.next() == Some("1.1"),
+            Some(word) => word == "%TAG" || !word.starts_with('%'),
+            None => true,
+        };
+        if !is_known {
+            return Err(NamesError::Directive { line });
+        }
+    }
+    Ok(())
+}
+
+/// To the parser a tab is a blank, as it is to Go only where brackets say what belongs together.
+fn check_tabs(text: &str) -> Result<(), NamesError> {
+    for (line, text) in (1..).zip(text.lines()) {
+        let rest = text.trim_start_matches([' ', '-', '\t']);
+        if text[..text.len() - rest.len()].contains('\t') {
+            return Err(NamesError::Tab { line });
+        }
+        if rest.starts_with('[') {
+            break;
+        }
+    }
+    Ok(())
 }

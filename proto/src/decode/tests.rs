@@ -86,6 +86,6 @@ fn what_is_there_twice_goes_the_other_way() {
 fn what_we_do_not_know_goes_the_other_way() {
     let mut fields = protobuf::UnknownFields::new();
     fields.add_varint(15, 1);
-    let adjustment = Adjustment { unknown: Unknown(fields), ..typical() };
+    let adjustment = Adjustment { unknown: Unknown::new(fields), ..typical() };
     assert!(!check(&bytes_of(adjustment)));
 }

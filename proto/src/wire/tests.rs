@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use protobuf::{Enum, EnumOrUnknown, Message};
 
 use super::Translate;
+use crate::encode::{Encode, Writer};
 use crate::words::*;
 use crate::{api, descriptor};
 
@@ -273,12 +274,42 @@ fn what_nobody_knows_yet_passes_through() {
     assert_eq!(api::PodSandbox::from(pod), message);
 }
 
-#[test]
-fn a_wrapper_is_its_value_and_nothing_else() {
+/// A message with a wrapper that has a second field.
+fn memory_with_a_strange_limit() -> api::LinuxMemory {
     let mut limit = api::OptionalInt64 { value: 5, ..Default::default() };
     limit.special_fields.mut_unknown_fields().add_varint(99, 7);
-    let message = api::LinuxMemory { limit: Some(limit).into(), ..Default::default() };
+    api::LinuxMemory { limit: Some(limit).into(), ..Default::default() }
+}
 
-    let memory = Memory::from(message);
+#[test]
+fn a_second_field_of_a_wrapper_is_told_of() {
+    let mut memory = Memory::from(memory_with_a_strange_limit());
+    assert!(!memory.unknown.is_empty());
+    assert_eq!(format!("{:?}", memory.unknown), r#"{"OptionalInt64": [99]}"#);
+    assert_eq!(memory.take_unknown(), [Unread { message: "OptionalInt64", numbers: vec![99] }]);
     assert_eq!(memory, Memory { limit: Some(5), ..Memory::default() });
+}
+
+#[test]
+fn a_value_of_another_kind_in_a_wrapper_is_told_of() {
+    let mut swap = api::OptionalInt64::new();
+    swap.special_fields.mut_unknown_fields().add_fixed64(1, 7);
+    let message = api::LinuxMemory { swap: Some(swap).into(), ..Default::default() };
+    assert_eq!(Memory::from(message).take_unknown()[0].to_string(), "OptionalInt64 1");
+}
+
+#[test]
+fn a_second_field_of_a_wrapper_does_not_pass_through() {
+    let memory = Some(memory_with_a_strange_limit()).into();
+    let resources = Some(api::LinuxResources { memory, ..Default::default() }).into();
+    let linux = Some(api::LinuxContainer { resources, ..Default::default() }).into();
+    let container = Container::from(api::Container { linux, ..Default::default() });
+
+    let mut out = Writer::default();
+    container.encode(&mut out);
+    let encoded = api::Container::parse_from_bytes(&out.into_bytes()).unwrap();
+    for message in [encoded, api::Container::from(container)] {
+        let limit = api::OptionalInt64 { value: 5, ..Default::default() };
+        assert_eq!(message.linux.resources.memory.limit.as_ref(), Some(&limit));
+    }
 }

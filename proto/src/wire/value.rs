@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use protobuf::{MessageField, SpecialFields};
+use protobuf::{Enum, EnumOrUnknown, MessageField, SpecialFields};
 
-use super::Translate;
+use super::{Translate, Unplaced};
 use crate::api;
 use crate::words::{Args, ChangeList, ChangeMap, Owner, TakeUnknown, Unknown, Unread};
 
@@ -16,6 +16,8 @@ macro_rules! scalars {
                 self
             }
         }
+
+        impl Unplaced for $scalar {}
 
         impl TakeUnknown for $scalar {
             fn take_unknown_into(&mut self, _found: &mut Vec<Unread>) {}
@@ -32,6 +34,15 @@ macro_rules! wrappers {
             fn translate(self) -> $value {
                 let api::$wrapper { value, special_fields: _ } = self;
                 value
+            }
+        }
+
+        impl Unplaced for api::$wrapper {
+            fn note(&self, unknown: &mut Unknown) {
+                let fields = self.special_fields.unknown_fields();
+                if fields.iter().next().is_some() {
+                    unknown.add_wrapped(stringify!($wrapper), fields);
+                }
             }
         }
 
@@ -86,15 +97,35 @@ impl<W: Translate<M>, M> Translate<HashMap<String, M>> for BTreeMap<String, W> {
 
 impl Translate<Unknown> for SpecialFields {
     fn translate(mut self) -> Unknown {
-        Unknown(std::mem::take(self.mut_unknown_fields()))
+        Unknown::new(std::mem::take(self.mut_unknown_fields()))
     }
 }
 
 impl Translate<SpecialFields> for Unknown {
     fn translate(self) -> SpecialFields {
         let mut special_fields = SpecialFields::new();
-        *special_fields.mut_unknown_fields() = self.0;
+        *special_fields.mut_unknown_fields() = self.into_fields();
         special_fields
+    }
+}
+
+impl<E: Enum> Unplaced for EnumOrUnknown<E> {}
+
+impl<M: Unplaced> Unplaced for MessageField<M> {
+    fn note(&self, unknown: &mut Unknown) {
+        self.iter().for_each(|message| message.note(unknown));
+    }
+}
+
+impl<M: Unplaced> Unplaced for Vec<M> {
+    fn note(&self, unknown: &mut Unknown) {
+        self.iter().for_each(|value| value.note(unknown));
+    }
+}
+
+impl<K, M: Unplaced> Unplaced for HashMap<K, M> {
+    fn note(&self, unknown: &mut Unknown) {
+        self.values().for_each(|value| value.note(unknown));
     }
 }
 

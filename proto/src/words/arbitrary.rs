@@ -305,7 +305,7 @@ pub fn unknown() -> impl Strategy<Value = Unknown> {
             fields.add_varint(number, varint);
             fields.add_length_delimited(number + 1, bytes.into_bytes());
         }
-        Unknown(fields)
+        Unknown::new(fields)
     })
 }
 

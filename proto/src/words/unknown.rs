@@ -4,43 +4,84 @@ use protobuf::UnknownFields;
 
 /// The fields of a message that this version of the protocol does not know.
 ///
-/// They cannot be read, only carried along: what came in with a word goes out with it.
+/// They cannot be read, only carried along: what came in with a word goes out with it. Of those that were in the wrapper
+/// of a value, for which a value has no place, only [`take_unknown`](TakeUnknown::take_unknown) still tells.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Unknown(pub(crate) UnknownFields);
+pub struct Unknown(Option<Box<Strange>>);
+
+/// There is at least one field, or one that was in a wrapper.
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Strange {
+    fields: UnknownFields,
+    wrapped: Vec<Unread>,
+}
 
 impl Unknown {
+    pub(crate) fn new(fields: UnknownFields) -> Self {
+        let is_empty = fields.iter().next().is_none();
+        Self((!is_empty).then(|| Box::new(Strange { fields, wrapped: Vec::new() })))
+    }
+
     /// Says whether there is no such field.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0.iter().next().is_none()
+        self.0.is_none()
     }
 
     /// Returns the numbers of the fields, in order.
     pub fn numbers(&self) -> Vec<u32> {
-        let mut numbers: Vec<u32> = self.0.iter().map(|(number, _)| number).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        numbers
+        numbers_of(self.fields())
+    }
+
+    pub(crate) fn fields(&self) -> &UnknownFields {
+        static NONE: UnknownFields = UnknownFields::new();
+        self.0.as_ref().map_or(&NONE, |strange| &strange.fields)
+    }
+
+    pub(crate) fn into_fields(self) -> UnknownFields {
+        self.0.map(|strange| strange.fields).unwrap_or_default()
+    }
+
+    /// Remembers that the wrapper of a value had fields that nobody knows.
+    #[cold]
+    pub(crate) fn add_wrapped(&mut self, message: &'static str, fields: &UnknownFields) {
+        self.0.get_or_insert_default().wrapped.push(Unread { message, numbers: numbers_of(fields) });
     }
 
     /// Takes these out of `message`.
     #[inline]
     pub(crate) fn take(&mut self, message: &'static str, found: &mut Vec<Unread>) {
-        if !self.is_empty() {
-            self.take_some(message, found);
+        if let Some(strange) = self.0.take() {
+            strange.tell(message, found);
         }
     }
+}
 
+impl Strange {
     #[cold]
-    fn take_some(&mut self, message: &'static str, found: &mut Vec<Unread>) {
-        found.push(Unread { message, numbers: self.numbers() });
-        *self = Self::default();
+    fn tell(self, message: &'static str, found: &mut Vec<Unread>) {
+        let Self { fields, wrapped } = self;
+        found.extend(wrapped);
+        let numbers = numbers_of(&fields);
+        if !numbers.is_empty() {
+            found.push(Unread { message, numbers });
+        }
     }
+}
+
+fn numbers_of(fields: &UnknownFields) -> Vec<u32> {
+    let mut numbers: Vec<u32> = fields.iter().map(|(number, _)| number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
 }
 
 impl fmt::Debug for Unknown {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.0.iter()).finish()
+        let mut map = f.debug_map();
+        map.entries(self.fields().iter());
+        let wrapped = self.0.iter().flat_map(|strange| &strange.wrapped);
+        map.entries(wrapped.map(|unread| (unread.message, &unread.numbers))).finish()
     }
 }
 

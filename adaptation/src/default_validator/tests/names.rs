@@ -36,6 +36,36 @@ fn names_stay_as_they_are_written() {
 }
 
 #[test]
+fn a_tag_says_whether_it_is_a_name() {
+    check("[!!str null, !!str , ! null, !foo null, !!foo ~]", &["null", "", "null", "~"]);
+    for tag in ["binary", "bool", "float", "int", "null", "timestamp"] {
+        let error = read(&format!("- a\n- !!{tag} b")).unwrap_err().to_string();
+        assert_eq!(error, "line 2: each entry must be a name", "{tag}");
+    }
+    for text in ["!!str null", "!!str", "!foo", "!!null ''"] {
+        assert_eq!(read(text).unwrap_err().to_string(), "it must be a list of names", "{text}");
+    }
+}
+
+#[test]
+fn a_tab_is_no_indentation() {
+    check("- a\t# c\n- b\tc", &["a", "b\tc"]);
+    check("[\n\ta,\tb\n]", &["a", "b"]);
+    for text in ["- a\n\t- b", "- a\n-\tb", "- a\n- \tb", "#\n\t[a]", "- a\n\t"] {
+        assert_eq!(read(text).unwrap_err().to_string(), "line 2: a tab where a line begins", "{text:?}");
+    }
+}
+
+#[test]
+fn directives_are_those_of_yaml_1_1() {
+    check("# c\n%YAML 1.1 # c\n%TAG !e! tag:e.org,1:\n--- [!e!x a]", &["a"]);
+    let error = "line 2: a directive that is not of YAML 1.1";
+    for directive in ["%YAML 1.2", "%YAML 2.0", "%YAML", "%FOO a", "%"] {
+        assert_eq!(read(&format!("\n{directive}\n--- [a]")).unwrap_err().to_string(), error, "{directive}");
+    }
+}
+
+#[test]
 fn only_the_first_document_counts() {
     check("--- [a]\n--- [b]", &["a"]);
     check("[a] b", &["a"]);

@@ -21,6 +21,23 @@ fn fields_that_nobody_knows_are_reported_and_dropped() {
 }
 
 #[test]
+fn a_field_that_nobody_knows_beside_a_value_is_reported_and_the_value_counts() {
+    let mut score = api::OptionalInt { value: -5, ..api::OptionalInt::new() };
+    score.special_fields.mut_unknown_fields().add_varint(2, 1);
+    let linux = api::LinuxContainerAdjustment { oom_score_adj: Some(score).into(), ..Default::default() };
+    let adjustment = api::ContainerAdjustment { linux: Some(linux).into(), ..Default::default() };
+    let reply = api::CreateContainerResponse { adjust: Some(adjustment).into(), ..Default::default() };
+
+    let mut merge = CreateMerge::new(container());
+    let applied = merge.apply(&id("10-a"), reply.into()).unwrap();
+    assert_eq!(applied.dropped, [Dropped::Unread(Unread { message: "OptionalInt", numbers: vec![2] })]);
+
+    let linux = merge.finish().adjustment.linux.unwrap();
+    assert_eq!(linux.oom_score_adj, Some(-5));
+    assert!(linux.unknown.is_empty());
+}
+
+#[test]
 fn fields_that_nobody_knows_stay_in_the_container() {
     let mut message = api::Container { id: NEW.to_owned(), ..api::Container::new() };
     message.special_fields.mut_unknown_fields().add_varint(99, 1);

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 
 	"github.com/containerd/nri/pkg/api"
+	validator "github.com/containerd/nri/plugins/default-validator"
 )
 
 func main() {
@@ -45,6 +47,8 @@ func answer(about string, args []string) string {
 		text, err = api.InferVersionFromRuntime(args[0], args[1])
 	case "quote":
 		text = fmt.Sprintf("%q", args[0])
+	case "required":
+		text, err = required(args[0])
 	default:
 		log.Fatalf("no such question: %s", about)
 	}
@@ -65,6 +69,14 @@ func id(text string) (string, error) {
 		err = api.CheckPluginName(name)
 	}
 	return index + " " + name, err
+}
+
+// required is what the default validator says of a container whose pod requires plugins with such an annotation.
+func required(value string) (string, error) {
+	pod := &api.PodSandbox{Annotations: map[string]string{validator.RequiredPlugins: value}}
+	request := &api.ValidateContainerAdjustmentRequest{Pod: pod, Container: &api.Container{}}
+	return "accepted", validator.NewDefaultValidator(&validator.DefaultValidatorConfig{}).
+		ValidateContainerAdjustment(context.Background(), request)
 }
 
 func registration(index, name string) (string, error) {

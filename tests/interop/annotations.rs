@@ -1,0 +1,356 @@
+//! The list of plugins that a pod requires, as its annotation has it: YAML, as Go's default validator reads it.
+
+use nri_adaptation::config::DefaultValidator;
+use nri_proto::{Pod, Proposal};
+use nri_tests::go;
+
+use crate::texts::{ask, questions};
+
+/// Texts that both read alike, by what is odd about them.
+const ALIKE: &[&[&str]] = &[
+    // Lists between brackets.
+    &[
+        "[]",
+        "[a, b]",
+        "[a,b,]",
+        "[a b, 'c d', \"e f\"]",
+        "[a",
+        "a]",
+        "[a] b",
+        "[a],",
+        "[a,,b]",
+        "[,]",
+        "[a\n]",
+        "[a\n b]",
+    ],
+    &[
+        "[\na\n,\nb\n]",
+        "[\n- a]",
+        "[- a]",
+        "[-a]",
+        "[a}",
+        "{a]",
+        "[a:b]",
+        "[a :b]",
+        "[a|b]",
+        "[a&b]",
+        "[a*b]",
+        "[a!b]",
+        "[=]",
+    ],
+    // Lists with dashes.
+    &[
+        "- a",
+        "- a\n- b\n",
+        "- a\n -b",
+        " - a\n - b",
+        "- a\n  - b",
+        "  - a\n- b",
+        "-a",
+        "-",
+        "-\n-",
+        "- \n- a",
+        "- a\nb",
+    ],
+    &[
+        "-  a",
+        "- \n  a",
+        "-\n  a",
+        "-\na",
+        "- a\n\n\n- b",
+        "\n\n- a",
+        "- a\n  b\n  c",
+        "- -",
+        "- =",
+        "- a, b",
+        "- ,",
+        "- ]",
+    ],
+    // What is no list of names.
+    &[
+        "a", "'a'", "1", "true", "{}", "{a: b}", "a: b", "a: [b]", "- a: b", "- - a", "[[a]]", "[[]]", "[{}]", "- a:",
+        "? a",
+    ],
+    &[
+        "[a: b]",
+        "[? a]",
+        "[: a]",
+        "- {",
+        "- [a",
+        "[\"a\": b]",
+        "[\"a\" \"b\"]",
+        "['a'b]",
+        "- 'a' b",
+        "- @a",
+        "- `a",
+        "[@a]",
+    ],
+    // Nothing.
+    &[
+        "",
+        " ",
+        "\n",
+        "null",
+        "~",
+        "Null",
+        "NULL",
+        "nUll",
+        "[null, ~, a, 'null', \"~\", '']",
+        "- ''",
+        "- null",
+        "\"\"",
+        "''",
+    ],
+    // Numbers and the like.
+    &["[1, 01, 0x1f, 0o7, 0b1, 1_000, 1.50, .5, 1e3, +1, -1, .inf, -.INF, .nan, yes, True, 2001-12-14, 12:30:45, <<]"],
+    // Quotes and blocks of text.
+    &[
+        "- 'a''b'",
+        "- \"a\\tb\\u00e9\\x41\"",
+        "- \"\\q\"",
+        "- 'a",
+        "- \"a",
+        "- \"a\\\n  b\"",
+        "- 'a\n  b'",
+        "- \"\\u12\"",
+        "- \"\\0\"",
+    ],
+    &[
+        "- |\n  a\n  b\n",
+        "- >\n  a\n  b\n",
+        "- |-\n  a\n",
+        "- |+\n  a\n\n",
+        "- >-\n  a\n\n  b",
+        "- |0\n a",
+        "- |x\n a",
+        "- |\n",
+    ],
+    // Anchors.
+    &["- &x a\n- *y", "&x [a]", "&x [*x]", "- &x [a]", "[&x , a]", "*x", "[*a]", "[& a]", "[* a]"],
+    // Tags.
+    &[
+        "[!!str null, !!str , !!str ~, !!str 1]",
+        "[!!int a]",
+        "[!!int 1.5]",
+        "[!!float a]",
+        "[!!bool yes]",
+        "[!!null a]",
+    ],
+    &[
+        "[!!timestamp a]",
+        "[!!binary a]",
+        "[!!merge <<]",
+        "[!!seq a]",
+        "[!!map a]",
+        "[!!foo null]",
+        "[!foo null]",
+        "[!foo ]",
+    ],
+    &[
+        "[! null]",
+        "[! 1]",
+        "[! ]",
+        "! [a]",
+        "!foo [a]",
+        "!!seq [a]",
+        "!!map [a]",
+        "!!str [a]",
+        "!!null [a]",
+        "!!binary [a]",
+    ],
+    &["[!<tag:yaml.org,2002:str> null]", "[!<!foo> null]", "[!e!foo a]", "%TAG !! tag:e.org,1:\n--- [!!binary YQ==]"],
+    &[
+        "!!null a",
+        "!!str null",
+        "!!str",
+        "!foo",
+        "!!binary a",
+        "!!int 1",
+        "[!!str '1']",
+        "[!!int '']",
+        "[!!bool null]",
+        "- !a",
+    ],
+    // Tabs.
+    &[
+        "\t- a",
+        "-\ta",
+        "- \ta",
+        "- a\t",
+        "[\ta]",
+        "[a,\tb]",
+        "[a\t, b]",
+        "\t[a]",
+        "[a]\t",
+        "-\t- a",
+        "- a\n\t- b",
+        "[\n\ta]",
+    ],
+    &[
+        "[a,\n\tb\n]",
+        "- a\tb",
+        "- 'a\tb'",
+        "- |\n\ta",
+        "- |\n \ta",
+        "- >\n \ta",
+        "#\ta\n- b",
+        "- a\t# c",
+        "\t",
+        "\t# c\n- a",
+    ],
+    &["\n\t\n- a", "- a\n\t\n- b", "- a\n\t", "[a\n\t]", "-\t", "- \t\n- a", "- !foo\ta", "- &x\ta"],
+    // Directives.
+    &[
+        "%YAML 1.1\n--- [a]",
+        "%YAML 1.2\n--- [a]",
+        "%YAML 1.3\n--- [a]",
+        "%YAML 2.0\n--- [a]",
+        "%YAML 1\n--- [a]",
+        "%YAML 1.1",
+    ],
+    &[
+        "%YAML 1.1\n%YAML 1.1\n--- [a]",
+        "%YAML 1.1\n[a]",
+        "%FOO a\n--- [a]",
+        "%FOO a\n[a]",
+        "%TAG ! tag:x,1:\n--- [!a b]",
+        "%",
+    ],
+    &["%TAG ! a\n%TAG ! b\n--- [c]", " %YAML 1.1\n--- [a]", "%YAML 1.1 # c\n--- [a]", "[%a]", "- %a", "- a\n%YAML 1.1"],
+    // Documents and comments.
+    &[
+        "--- [a]\n--- [b]",
+        "---",
+        "---\n---\n- a",
+        "--- a",
+        "---\n- a\n...\n- b",
+        "[a]\n---\n{",
+        "- a\n...",
+        "--- # c\n- a",
+    ],
+    &[
+        "# c",
+        "#c\n[a]",
+        "[a] # c",
+        "[a#b]",
+        "- a #b",
+        "- a#b",
+        "- #b",
+        "- a\n # c\n- b",
+        "- a\n  # c\n  b",
+        "[a\n---\n]",
+    ],
+    // Characters.
+    &["- a\r\n- b\r\n", "- a\r- b", "- é", "[日本]", "- \u{1f600}", "\u{feff}- a", "- a\0", "- \u{a0}a", "[\u{3000}a]"],
+];
+
+/// Texts that we read otherwise: what Go says, and what we say.
+const OTHERWISE: &[(&str, &str, &str)] = &[
+    // A name is a text.
+    ("[!!binary YQ==]", "requires \"a\"", "invalid"),
+    ("[!!int 1]", "requires \"1\"", "invalid"),
+    ("[!!null null]", "accepted", "invalid"),
+    ("!!null ''", "accepted", "invalid"),
+    // A name stands for itself.
+    ("[&x a, *x]", "requires \"a,a\"", "invalid"),
+    // Tabs before a list in brackets, or within a name.
+    ("---\t[a]", "requires \"a\"", "invalid"),
+    ("- 'a\n\tb'", "requires \"a b\"", "invalid"),
+    // What YAML 1.2 reads otherwise than 1.1.
+    ("[a:]", "requires \"a:\"", "invalid"),
+    ("[:a]", "invalid", "requires \":a\""),
+    ("[?a]", "invalid", "requires \"?a\""),
+    ("[>a]", "invalid", "requires \">a\""),
+    ("[-]", "requires \"-\"", "invalid"),
+    ("[!foo]", "invalid", "requires \"\""),
+    ("- \"\\/\"", "invalid", "requires \"/\""),
+    ("[a]# c", "requires \"a\"", "invalid"),
+    ("- a\u{85}- b", "requires \"a,b\"", "requires \"a\\u0085- b\""),
+    // What our parser takes and Go's does not, and the reverse.
+    ("...", "invalid", "accepted"),
+    ("- a\u{1}", "invalid", "requires \"a\\x01\""),
+    ("- \u{feff}a", "requires \"\\ufeffa\"", "invalid"),
+    ("[a]\n}", "requires \"a\"", "invalid"),
+];
+
+#[test]
+fn required_plugins_are_read_from_an_annotation_as_go_reads_them() -> anyhow::Result<()> {
+    let texts: Vec<String> = ALIKE.concat().into_iter().map(str::to_owned).chain(laid_out()).collect();
+    let Some(answers) = asked(&texts)? else { return Ok(()) };
+    let differ = texts.iter().zip(&answers).filter(|(text, theirs)| gist(&ours(text)) != gist(theirs));
+    let differ: Vec<String> =
+        differ.map(|(text, go)| format!("{text:?}\n  Go:   {go}\n  ours: {}\n", ours(text))).collect();
+    assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ.concat());
+    Ok(())
+}
+
+#[test]
+fn some_odd_annotations_are_read_otherwise_than_by_go() -> anyhow::Result<()> {
+    let texts: Vec<String> = OTHERWISE.iter().map(|(text, ..)| (*text).to_owned()).collect();
+    let Some(answers) = asked(&texts)? else { return Ok(()) };
+    for ((text, go, we), answer) in OTHERWISE.iter().zip(&answers) {
+        assert_eq!((gist(answer), gist(&ours(text))), ((*go).to_owned(), (*we).to_owned()), "{text:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_wrong_with_an_annotation_is_said_in_our_words() -> anyhow::Result<()> {
+    let text = "- a: b".to_owned();
+    let said = r#"error: invalid required-plugins.noderesource.dev annotation "- a: b": "#;
+    assert_eq!(ours(&text), format!("{said}line 1: each entry must be a name"));
+    let Some(answers) = asked(&[text])? else { return Ok(()) };
+    assert_eq!(answers[0], format!("{said}yaml: unmarshal errors:\n  line 1: cannot unmarshal !!map into string"));
+    Ok(())
+}
+
+/// Two entries of each kind in each layout.
+fn laid_out() -> impl Iterator<Item = String> {
+    let entries = ["a", "10-b", "'c d'", "\"e\"", "null", "''", "1", "true", "!!str ~", "!x y", "&p f"];
+    let layouts = [
+        "[1st,2nd]",
+        "[ 1st , 2nd ]",
+        "[\n  1st,\n  2nd,\n]",
+        "- 1st\n- 2nd",
+        "\n  - 1st\n  - 2nd\n",
+        "# c\n- 1st # d\n\n- 2nd\n",
+        "---\n- 1st\n- 2nd\n...\n",
+        "%YAML 1.1\n--- [1st, 2nd]",
+    ];
+    let pairs = entries.iter().flat_map(move |first| entries.map(|second| (*first, second)));
+    let pairs: Vec<_> = pairs.collect();
+    layouts.into_iter().flat_map(move |layout| {
+        let lay_out = |(first, second): &(&str, &str)| layout.replace("1st", first).replace("2nd", second);
+        pairs.iter().map(lay_out).collect::<Vec<_>>()
+    })
+}
+
+/// What Go says, if it is here.
+fn asked(texts: &[String]) -> anyhow::Result<Option<Vec<String>>> {
+    let Ok(oracle) = go::program("oracle") else { return Ok(None) };
+    let answers = ask(&oracle, &questions("required", texts))?;
+    assert_eq!(answers.len(), texts.len());
+    Ok(Some(answers))
+}
+
+/// What we say of a container whose pod has this annotation, and that no plugin was asked about.
+fn ours(text: &str) -> String {
+    let annotations = [("required-plugins.noderesource.dev".to_owned(), text.to_owned())].into();
+    let proposal = Proposal { pod: Some(Pod { annotations, ..Pod::default() }), ..Proposal::default() };
+    let verdict = DefaultValidator::default().validate(&proposal);
+    verdict.rejection().map_or_else(|| "accepted".to_owned(), |reason| format!("error: {reason}"))
+}
+
+/// What an answer comes to, without the words for what is wrong.
+fn gist(answer: &str) -> String {
+    let names = ["error: validation error: required plugin ", "error: validation error: required plugins "]
+        .iter()
+        .find_map(|before| answer.strip_prefix(before)?.strip_suffix(" not present"));
+    match names {
+        Some(names) => format!("requires {names}"),
+        None if answer.starts_with("error: invalid required-plugins.noderesource.dev annotation ") => {
+            "invalid".to_owned()
+        }
+        None => answer.to_owned(),
+    }
+}
