@@ -10,7 +10,7 @@ use nri_proto::bounded::{self, BoundedError};
 use nri_proto::call::{CallError, Client, Method};
 use nri_proto::event::EventMask;
 use nri_proto::mux::{Closed, Mux};
-use nri_proto::{CreateReply, Event, Update, Verdict, api, decode};
+use nri_proto::{CreateReply, Event, FailurePolicy, TakeUnknown, Unread, Update, Verdict, api, decode};
 use protobuf::Message;
 use tokio::time::Instant;
 use tracing::warn;
@@ -59,7 +59,9 @@ impl Remote {
     async fn send(&self, chunk: Chunk, deadline: Instant) -> Result<Vec<Update>, PluginError> {
         let timeout = deadline.saturating_duration_since(Instant::now());
         let answer = self.call("Synchronize", chunk.bytes, timeout).await?;
-        let api::SynchronizeResponse { update, more, special_fields: _ } = parse(&answer)?;
+        let answer = parse(&answer)?;
+        report_unread(Unread::of(&answer));
+        let api::SynchronizeResponse { update, more, special_fields: _ } = answer;
         match (chunk.last, more, update.is_empty()) {
             (true, ..) => Ok(update.into_iter().map(Update::from).collect()),
             (false, true, true) => Ok(Vec::new()),
@@ -72,8 +74,11 @@ impl Remote {
 impl Plugin for Remote {
     async fn configure(&self, introduction: Introduction) -> Result<Subscription, PluginError> {
         let answer = self.call("Configure", encode(&configure_request(introduction)), self.request_timeout).await?;
-        let api::ConfigureResponse { events, failure_policy, special_fields: _ } = parse(&answer)?;
-        let declared = failure_policy.into_option().unwrap_or_default().into();
+        let answer = parse(&answer)?;
+        report_unread(Unread::of(&answer));
+        let api::ConfigureResponse { events, failure_policy, special_fields: _ } = answer;
+        let mut declared = FailurePolicy::from(failure_policy.into_option().unwrap_or_default());
+        report_unread(declared.take_unknown());
         Ok(Subscription { events: EventMask::from_wire(events), declared })
     }
 
@@ -175,6 +180,13 @@ fn is_unimplemented(event: Event, error: &PluginError) -> bool {
         | PluginError::Breach(_)
         | PluginError::TooLarge { .. }
         | PluginError::NotTaken => false,
+    }
+}
+
+/// What a plugin says about itself is in no ledger.
+fn report_unread(unread: impl IntoIterator<Item = Unread>) {
+    for unread in unread {
+        warn!(%unread, "a plugin says what nobody knows");
     }
 }
 

@@ -79,9 +79,11 @@ impl Unasked {
     }
 
     fn drop_unusable(&mut self, shared: &Shared, plugin: &PluginId, occasion: &Occasion) {
-        let dropped: Vec<_> = self.updates.iter_mut().flat_map(dropped_of).collect();
+        let mut dropped: Vec<_> = self.updates.iter_mut().flat_map(dropped_of).collect();
+        let of_evictions = self.evictions.iter_mut().flat_map(TakeUnknown::take_unknown);
+        dropped.extend(of_evictions.map(Dropped::Unread));
         if !dropped.is_empty() {
-            warn!(%plugin, count = dropped.len(), "a plugin wants what no update can have");
+            warn!(%plugin, count = dropped.len(), "a plugin wants what nobody can do");
             shared.records.ledger().record_applied(occasion, Applied { dropped, ..Applied::default() });
         }
     }

@@ -60,11 +60,19 @@ async fn rules_for_devices_and_unknown_fields_do_not_reach_the_runtime() {
     update.special_fields.mut_unknown_fields().add_varint(99, 7);
     let rule = api::LinuxDeviceCgroup { allow: true, access: "rwm".to_owned(), ..Default::default() };
     update.linux.mut_or_insert_default().resources.mut_or_insert_default().devices.push(rule);
+    let mut eviction = api::ContainerEviction { container_id: "c".to_owned(), ..Default::default() };
+    eviction.special_fields.mut_unknown_fields().add_varint(98, 7);
+    wanted.evict.push(eviction);
+    wanted.special_fields.mut_unknown_fields().add_varint(97, 7);
     plugin.call("UpdateContainers", &wanted).await;
     assert!(plugin.answered().await.status.is_none(), "it was refused");
     let entries = nri.ledger(|ledger| ledger.all());
-    let dropped = entries.iter().filter(|entry| matches!(entry.what, What::Dropped(_))).count();
-    assert_eq!(dropped, 2, "{entries:?}");
+    let dropped: Vec<_> = entries.iter().filter(|entry| matches!(entry.what, What::Dropped(_))).collect();
+    let unknown = ["UpdateContainersRequest 97", "ContainerUpdate 99", "ContainerEviction 98"];
+    for name in unknown {
+        assert!(dropped.iter().any(|entry| entry.to_string().contains(name)), "{name}: {dropped:?}");
+    }
+    assert_eq!(dropped.len(), unknown.len() + 1, "and the rules: {dropped:?}");
     drop(plugin);
     nri.stop().await;
 }

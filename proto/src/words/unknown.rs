@@ -1,6 +1,6 @@
 use std::fmt::{self, Display, Formatter};
 
-use protobuf::UnknownFields;
+use protobuf::{Message, UnknownFields};
 
 /// The fields of a message that this version of the protocol does not know.
 ///
@@ -92,6 +92,23 @@ pub struct Unread {
     pub message: &'static str,
     /// The numbers of the fields.
     pub numbers: Vec<u32>,
+}
+
+impl Unread {
+    /// Those of a message itself, which becomes no word. Of its parts nothing is said.
+    ///
+    /// ```
+    /// use nri_proto::{Unread, api};
+    ///
+    /// let mut response = api::ConfigureResponse::new();
+    /// assert_eq!(Unread::of(&response), None);
+    /// response.special_fields.mut_unknown_fields().add_varint(99, 7);
+    /// assert_eq!(Unread::of(&response).unwrap().to_string(), "ConfigureResponse 99");
+    /// ```
+    pub fn of<M: Message>(message: &M) -> Option<Self> {
+        let numbers = numbers_of(message.special_fields().unknown_fields());
+        (!numbers.is_empty()).then_some(Self { message: M::NAME, numbers })
+    }
 }
 
 impl Display for Unread {

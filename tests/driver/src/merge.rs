@@ -86,7 +86,7 @@ fn apply<M: Message>(
 fn read<M: Message>(reply: &Reply) -> Result<(PluginId, M)> {
     let Reply { plugin, response_b64 } = reply;
     let about = || format!("plugin {plugin}");
-    Ok((plugin.parse().with_context(about)?, response_b64.decode().with_context(about)?))
+    Ok((plugin.parse().with_context(about)?, response_b64.decode_wanted().with_context(about)?))
 }
 
 fn end(outcome: Result<(), MergeError>, response: &impl Message, owners_b64: Encoded, seen_b64: Vec<Encoded>) -> Merge {

@@ -14,6 +14,9 @@ use tokio::sync::oneshot;
 
 use crate::sorted;
 
+/// What is wrong with bytes that cannot be read.
+const OTHER: &str = "not the message that it should be";
+
 /// A message in base64.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(transparent)]
@@ -27,8 +30,16 @@ impl Encoded {
     }
 
     pub(crate) fn decode<M: Message>(&self) -> Result<M> {
-        let bytes = STANDARD.decode(&self.0).context("not base64")?;
-        bounded::parse(&bytes.into(), usize::MAX).context("not the message that it should be")
+        bounded::parse(&self.bytes()?.into(), usize::MAX).context(OTHER)
+    }
+
+    /// The same for what a plugin wants.
+    pub(crate) fn decode_wanted<M: Message>(&self) -> Result<M> {
+        bounded::parse_wanted(&self.bytes()?.into(), usize::MAX).context(OTHER)
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>> {
+        STANDARD.decode(&self.0).context("not base64")
     }
 
     pub(crate) fn is_empty(&self) -> bool {
