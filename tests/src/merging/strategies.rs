@@ -10,11 +10,19 @@ use proptest::option;
 use proptest::prelude::*;
 use protobuf::MessageField;
 
+use super::odd::oddities;
 use super::sieve::Sieve;
 use super::{Case, OWN, PLUGINS, fold};
 
-/// Makes any question with the replies of one to four plugins. Nothing in it is unknown.
+/// Makes any question with the replies of one to four plugins, some with odd keys. Nothing in it is unknown.
 pub fn case() -> impl Strategy<Value = Case> {
+    (plain_case(), oddities()).prop_map(|(mut case, oddities)| {
+        oddities.into_iter().for_each(|oddity| oddity.put_into(&mut case));
+        case
+    })
+}
+
+fn plain_case() -> impl Strategy<Value = Case> {
     let count = 1..=PLUGINS.len();
     prop_oneof![
         3 => (container(), vec(create_reply(), count.clone())).prop_map(|(container, replies)| {
