@@ -51,7 +51,7 @@ fn add_linux(result: &mut LinuxAdjustment, later: LinuxAdjustment) {
     } = later;
     result.devices.then(devices);
     if let Some(resources) = resources {
-        resources::apply(&resources, result.resources.get_or_insert_default(), &mut Notes::none());
+        resources::apply(&resources, result.resources.get_or_insert_default(), 0, &mut Notes::none());
     }
     if !cgroups_path.is_empty() {
         result.cgroups_path = cgroups_path;

@@ -1,6 +1,6 @@
 //! What is noted of each change.
 
-use nri_proto::{Args, Hook, Hooks, Memory, Mount, Pids, Rdt, StopReply, Update, api};
+use nri_proto::{Args, Hook, Hooks, HugepageLimit, Memory, Mount, Pids, Rdt, StopReply, Update, UpdateReply, api};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -64,6 +64,27 @@ fn a_field_was_what_it_was() {
             changed(Field::PidsLimit, "", None, Some(Value::Signed(-1))),
         ],
     );
+}
+
+#[test]
+fn a_limit_of_huge_pages_in_an_update_was_what_the_runtime_was_asked_for() {
+    let limits = |limits: &[(&str, u64)]| {
+        let each = |&(size, limit): &(&str, u64)| HugepageLimit {
+            page_size: size.to_owned(),
+            limit,
+            ..HugepageLimit::default()
+        };
+        Resources { hugepage_limits: limits.iter().map(each).collect(), ..Resources::default() }
+    };
+    let mut merge = UpdateMerge::new(NEW, limits(&[("2MB", 1), ("1GB", 2)]));
+    let updates = [limits(&[("4MB", 3)]), limits(&[("1GB", 4)])].map(|limits| Update::new(NEW, limits)).into();
+    let applied = merge.apply(&id("10-a"), UpdateReply { updates, ..UpdateReply::default() }).unwrap();
+
+    let noted = |size, before: Option<u64>, after: u64| {
+        changed(Field::HugepageLimits, size, before.map(Value::Unsigned), Some(Value::Unsigned(after)))
+    };
+    let expected = [noted("4MB", None, 3), noted("1GB", Some(2), 4)];
+    assert_eq!(applied.changes.iter().collect::<Vec<_>>(), expected);
 }
 
 #[test]
