@@ -156,11 +156,12 @@ proptest! {
         let notes: Vec<_> = texts.iter().map(|key| changed(Field::Env, key, None, text(key))).collect();
         let changes: Changes = notes.iter().cloned().collect();
         let bytes = changes.parts().first().map(changes::Part::bytes).unwrap_or_default();
-        let parts = packing::cut(bytes, room);
-        for (count, part) in &parts {
-            prop_assert_eq!(packing::unpack(part).count(), *count);
-            prop_assert!(part.len() <= room || *count == 1);
+        let cuts = packing::cut(bytes, room, |length, _| length);
+        for cut in &cuts {
+            prop_assert_eq!(packing::unpack(cut.bytes).count(), cut.n_changes);
+            prop_assert_eq!(cut.bytes.len(), cut.weight);
+            prop_assert!(cut.weight <= room || cut.n_changes == 1);
         }
-        prop_assert!(parts.iter().flat_map(|(_, part)| packing::unpack(part)).eq(notes));
+        prop_assert!(cuts.iter().flat_map(|cut| packing::unpack(cut.bytes)).eq(notes));
     }
 }
