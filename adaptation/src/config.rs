@@ -87,7 +87,8 @@ pub struct Config {
     pub source_timeout: Duration,
     /// How long an [operation](crate::Operation) may be open. One that still is then is reported, and nobody waits for it any more.
     pub operation_timeout: Duration,
-    /// How many bytes the [ledger](crate::ledger) may take. What a reply changes takes about 500 of them, and what is changed as much as on the wire.
+    /// How many bytes the [ledger](crate::ledger) may take. What a reply changes takes about 500 of them, and each change as much as on the wire, or a quarter
+    /// of what it takes when it is read. So what is read takes four times as many at most.
     pub history_bytes: usize,
     /// What becomes of plugins that are slow, silent or absent.
     pub policies: Policies,

@@ -26,7 +26,8 @@ use nri_proto::{Eviction, Field};
 
 pub use self::entry::{Change, Entry, Occasion, What};
 use self::packed::Packed;
-use crate::merge::{Applied, Dropped, packing};
+use crate::merge::packing::{self, Cut};
+use crate::merge::{Applied, Dropped};
 
 /// The part of a history that one entry may take.
 const SHARE: usize = 16;
@@ -90,7 +91,8 @@ enum Kept {
 }
 
 impl Ledger {
-    /// Begins a history that takes at most so many bytes, those of its entries included.
+    /// Begins a history that takes at most so many bytes, those of its entries included. What is read of it takes up to
+    /// four times as much, as it was packed before.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { kept: VecDeque::new(), bytes: 0, limit, recorded: 0, forgotten: 0 }
@@ -136,14 +138,14 @@ impl Ledger {
     /// Records packed changes of one container, as many together as fit into a share.
     fn record_changes(&mut self, occasion: &Arc<Occasion>, changes: &[u8]) {
         let room = self.share().saturating_sub(Packed::cost_of_nothing(occasion));
-        for (n_changes, bytes) in packing::cut(changes, room) {
-            if bytes.len() > room {
+        for Cut { n_changes, bytes, weight } in packing::cut(changes, room, Packed::weigh) {
+            if weight > room {
                 packing::unpack(bytes).for_each(|change| self.record_of(occasion, What::Changed(change.into())));
                 continue;
             }
             let (first, occasion) = (self.recorded, Arc::clone(occasion));
             self.recorded += n_changes as u64;
-            let packed = Packed { first, n_changes, occasion, bytes: bytes.into() };
+            let packed = Packed { first, n_changes, occasion, bytes: bytes.into(), weight };
             let cost = packed.cost();
             self.keep(Kept::Changes(Arc::new(packed)), cost);
         }

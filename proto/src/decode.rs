@@ -24,7 +24,7 @@ mod reader;
 mod tests;
 mod value;
 
-pub use self::reader::Reader;
+pub use self::reader::{Reader, SIZED};
 
 /// A word that can be read. It is read where it stays: some are large.
 pub trait Decode: Default {

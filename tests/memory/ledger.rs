@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use nri_adaptation::ledger::{Change, Ledger, Occasion, What};
 use nri_adaptation::merge::{Applied, Changed, Value};
-use nri_proto::{Event, Field, Mount};
+use nri_proto::{Event, Field, Hook, Hooks, Mount};
 
 use crate::{Count, MIB, alone};
 
@@ -26,6 +26,42 @@ fn the_ledger_holds_no_more_than_it_says() {
             assert!(count.held() <= limit, "it says {} bytes and holds {}", ledger.n_bytes(), count.held());
         }
     });
+}
+
+/// Values that are next to nothing as bytes, and changes of next to nothing.
+#[test]
+fn what_is_read_of_the_ledger_is_bounded_whatever_plugins_put_into_it() {
+    alone(async {
+        let limit = MIB;
+        for value in [texts, hooks, nothing] {
+            for (n_changes, length) in [(1000, 0), (1000, 3), (10, 100), (1, 10_000)] {
+                let mut ledger = Ledger::new(limit);
+                for n in 0..200 {
+                    let changes = (0..n_changes).map(|key| args(key, value(length))).collect();
+                    ledger.record_applied(&occasion(n), Applied { changes, ..Applied::default() });
+                }
+                let count = Count::begin();
+                let read = ledger.all();
+                assert!(count.held() <= 4 * limit, "{} of {length} take {} bytes", read.len(), count.held());
+            }
+        }
+    });
+}
+
+fn texts(length: usize) -> Option<Value> {
+    Some(Value::Texts(vec![String::new(); length]))
+}
+
+fn hooks(length: usize) -> Option<Value> {
+    Some(Hooks { prestart: vec![Hook::default(); length], ..Hooks::default() }.into())
+}
+
+fn nothing(_: usize) -> Option<Value> {
+    None
+}
+
+fn args(key: usize, after: Option<Value>) -> Changed {
+    Changed { container: None, field: Field::Args, key: key.to_string(), before: None, after }
 }
 
 fn occasion(n: usize) -> Occasion {

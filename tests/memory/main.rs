@@ -7,6 +7,7 @@
 mod adaptation;
 mod call;
 mod ledger;
+mod merge;
 mod mux;
 
 use std::alloc::System;

@@ -1,6 +1,7 @@
 //! Questions that several plugins answer with changes, made at random: few names and few keys, so that the answers meet.
 
 pub(crate) mod fold;
+mod odd;
 mod sieve;
 mod strategies;
 

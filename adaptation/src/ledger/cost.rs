@@ -17,6 +17,12 @@ const OVERHEAD: usize = 16;
 /// The counts of what is shared.
 const COUNTS: usize = 2 * size_of::<usize>();
 
+/// How many times as much as it counts as may a packed change take unpacked.
+const READING: usize = 4;
+/// What an unpacked change takes whatever its values are: the entry, its place in a list that may be half empty, and what
+/// the allocator takes for it, its key and two texts.
+const UNPACKED: usize = COUNTS + size_of::<Entry>() + 2 * size_of::<Arc<Entry>>() + 4 * OVERHEAD;
+
 /// The places in a queue that may be half empty.
 const PLACES: usize = 2 * size_of::<(Kept, usize)>();
 
@@ -29,10 +35,18 @@ impl Entry {
 }
 
 impl Packed {
-    /// Everything that is kept for them.
+    /// Everything that is kept for them, or the part of what they take unpacked that is more.
     pub(super) fn cost(&self) -> usize {
-        let Self { first: _, n_changes: _, occasion, bytes } = self;
-        Self::cost_of_nothing(occasion) + bytes.len()
+        let Self { first: _, n_changes: _, occasion, bytes: _, weight } = self;
+        Self::cost_of_nothing(occasion) + weight
+    }
+
+    /// What a change counts as that takes so many bytes, and so many more when it is read.
+    ///
+    /// Of what it takes when it is read some is counted, so that no plugin can make the history much larger then than its
+    /// bound. Not all, as few read it, and most changes are small beside the occasion that they share.
+    pub(super) fn weigh(length: usize, growth: usize) -> usize {
+        length.max((UNPACKED + length + growth).div_ceil(READING))
     }
 
     /// What is kept beside the bytes.

@@ -13,6 +13,8 @@ pub(super) struct Packed {
     pub(super) n_changes: usize,
     pub(super) occasion: Arc<Occasion>,
     pub(super) bytes: Box<[u8]>,
+    /// What the bytes count as.
+    pub(super) weight: usize,
 }
 
 impl Packed {

@@ -53,7 +53,7 @@ fn add_linux(result: &mut LinuxAdjustment, later: &mut LinuxAdjustment) {
     } = later;
     result.devices.then(take(devices));
     if let Some(resources) = resources {
-        resources::apply(resources, result.resources.get_or_insert_default(), &mut Notes::none());
+        resources::apply(resources, result.resources.get_or_insert_default(), 0, &mut Notes::none());
     }
     if !cgroups_path.is_empty() {
         result.cgroups_path = take(cgroups_path);

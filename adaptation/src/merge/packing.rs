@@ -3,13 +3,17 @@
 //! A change is its length, then the number of the field, what [`Value`]s were there before and after, the key, and those
 //! that were there. Keys and values have their lengths in front of them. Numbers are as on the wire, and so are words.
 
-use nri_proto::decode::Reader;
+use std::sync::LazyLock;
+
+use nri_proto::decode::{Reader, SIZED};
 use nri_proto::encode::{Encode, Writer};
+use nri_proto::shape::{Inner, Shape};
 use nri_proto::{
-    Device, DeviceRule, Field, Hooks, IoPriority, MemoryPolicy, Mount, Namespace, NetDevice, Rlimit, Scheduler,
-    Seccomp, api,
+    Device, DeviceRule, Field, Hook, Hooks, IoPriority, MemoryPolicy, Mount, Namespace, NetDevice, Rlimit, Scheduler,
+    Seccomp, Syscall, SyscallArg, api,
 };
 use protobuf::Message;
+use smallvec::SmallVec;
 
 use super::{Changed, Value};
 
@@ -40,37 +44,118 @@ fn pack_value<T: Pack + ?Sized>(value: Option<&T>, out: &mut Writer) -> u8 {
 
 /// Returns the changes in order.
 pub(crate) fn unpack(bytes: &[u8]) -> impl Iterator<Item = Changed> {
-    records(bytes).into_iter().rev().map(|(record, _)| read_change(record))
+    records_in_order(bytes).map(|(record, _)| read_change(Reader::new(record)))
 }
 
-/// Cuts packed changes into parts of at most so many bytes, in order, each with how many there are. One that takes more
-/// is a part of its own.
-pub(crate) fn cut(bytes: &[u8], room: usize) -> Vec<(usize, &[u8])> {
-    let (mut parts, mut end) = (Vec::new(), bytes.len());
-    let (mut count, mut start) = (0, end);
-    for (_, length) in records(bytes).into_iter().rev() {
-        let begins = start - length;
-        if count > 0 && end - begins > room {
-            parts.push((count, &bytes[start..end]));
-            (count, end) = (0, start);
+/// Some of several packed changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut<'a> {
+    pub(crate) n_changes: usize,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) weight: usize,
+}
+
+/// Cuts packed changes into parts of at most so much weight, in order. One that weighs more is a part of its own.
+///
+/// A change is weighed by its bytes, and by how much it [grows](growth).
+pub(crate) fn cut(bytes: &[u8], room: usize, weigh: impl Fn(usize, usize) -> usize) -> SmallVec<[Cut<'_>; 1]> {
+    // Most fit together.
+    let mut whole = Cut { n_changes: 0, bytes, weight: 0 };
+    for (record, length) in records(bytes) {
+        whole.n_changes += 1;
+        whole.weight += weigh(length, growth(record));
+    }
+    if whole.weight <= room {
+        return std::iter::once(whole).filter(|whole| whole.n_changes > 0).collect();
+    }
+    let (mut cuts, mut end) = (SmallVec::new(), bytes.len());
+    let (mut n_changes, mut start, mut weight) = (0, end, 0);
+    for (record, length) in records_in_order(bytes) {
+        let more = weigh(length, growth(record));
+        if n_changes > 0 && weight + more > room {
+            cuts.push(Cut { n_changes, bytes: &bytes[start..end], weight });
+            (n_changes, end, weight) = (0, start, 0);
         }
-        (count, start) = (count + 1, begins);
+        (n_changes, start, weight) = (n_changes + 1, start - length, weight + more);
     }
-    if count > 0 {
-        parts.push((count, &bytes[start..end]));
+    if n_changes > 0 {
+        cuts.push(Cut { n_changes, bytes: &bytes[start..end], weight });
     }
-    parts
+    cuts
 }
 
-/// Each change, and how many bytes it takes; the last one first.
-fn records(bytes: &[u8]) -> Vec<(Reader<'_>, usize)> {
+/// Each change, and how many bytes it takes with its length; the last one first.
+fn records(bytes: &[u8]) -> impl Iterator<Item = (&[u8], usize)> {
     let mut input = Reader::new(bytes);
-    let next = || {
+    std::iter::from_fn(move || {
         let before = input.length();
-        let record = input.message()?;
+        let record = input.sized()?;
         Some((record, before - input.length()))
-    };
-    std::iter::from_fn(next).collect()
+    })
+}
+
+/// The same, the first one first.
+fn records_in_order(bytes: &[u8]) -> impl Iterator<Item = (&[u8], usize)> {
+    records(bytes).collect::<Vec<_>>().into_iter().rev()
+}
+
+/// What the allocator takes for itself, roughly.
+const OVERHEAD: usize = 16;
+/// What a text takes at most beside its bytes, as the only one in a list.
+const TEXT: usize = size_of::<String>() + 2 * OVERHEAD;
+/// The same of a word in a list, of which hooks are the largest.
+const WORD: usize = size_of::<Hook>() + OVERHEAD;
+/// What a word takes that is a value, of which seccomp policies are the largest.
+const VALUE: usize = size_of::<Seccomp>() + OVERHEAD;
+
+const _: () = {
+    let hook = size_of::<Hook>();
+    assert!(size_of::<DeviceRule>() <= hook && size_of::<Syscall>() <= hook && size_of::<SyscallArg>() <= hook);
+    let seccomp = size_of::<Seccomp>();
+    assert!(size_of::<Hooks>() <= seccomp && size_of::<Mount>() <= seccomp && size_of::<Device>() <= seccomp);
+    assert!(size_of::<Scheduler>() <= seccomp && size_of::<MemoryPolicy>() <= seccomp);
+    assert!(size_of::<Namespace>() <= seccomp && size_of::<Rlimit>() <= seccomp);
+};
+
+/// How many bytes more the values of a change take at most when they are unpacked, beside their own place. An empty text is
+/// a byte here, and an empty hook two.
+fn growth(record: &[u8]) -> usize {
+    let mut input = Reader::new(record);
+    let mut header = || Some((input.varint()?, input.varint()?, input.varint()?, input.sized()?));
+    let Some((_, before, after, _)) = header() else { return 0 };
+    [before, after].into_iter().map(|kind| growth_of_value(kind, &mut input)).sum()
+}
+
+fn growth_of_value(kind: u64, input: &mut Reader<'_>) -> usize {
+    let kind = u8::try_from(kind).unwrap_or(kind::NOTHING);
+    if kind == kind::NOTHING {
+        return 0;
+    }
+    let mut parts = Reader::new(input.sized().unwrap_or_default());
+    match kind {
+        kind::TEXTS => TEXT * std::iter::from_fn(|| parts.sized()).count(),
+        kind::DEVICE_RULES => (WORD + 2 * TEXT) * std::iter::from_fn(|| parts.sized()).count(),
+        kind::TEXT | kind::SIGNED | kind::UNSIGNED | kind::FLAG => 0,
+        word => {
+            let shape = SHAPES.iter().find(|(kind, _)| *kind == word);
+            VALUE + shape.map_or(0, |(_, shape)| growth_of_fields(*shape, parts))
+        }
+    }
+}
+
+/// Of the fields of a word, each as often as it is there. Any may be an entry of a list.
+fn growth_of_fields(shape: Shape, mut word: Reader<'_>) -> usize {
+    let mut growth = 0;
+    while let Some((number, kind)) = word.next_field() {
+        growth += match shape.inner(number.into()) {
+            _ if kind != SIZED => word.varint().map_or(0, |_| TEXT),
+            Some(Inner::Message(shape) | Inner::Messages(shape)) => {
+                WORD + word.message().map_or(0, |inner| growth_of_fields(shape, inner))
+            }
+            Some(Inner::Map(_) | Inner::Numbers) | None => word.sized().map_or(0, |_| TEXT),
+        };
+    }
+    growth
 }
 
 /// What is read was written by ourselves; what cannot be is empty.
@@ -173,9 +258,13 @@ macro_rules! words {
             }
         }
 
+        /// The shapes of words by their kinds. To look for one by its name takes longer.
+        static SHAPES: LazyLock<Vec<(u8, Shape)>> = LazyLock::new(|| vec![$(($kind, Shape::of::<api::$message>())),+]);
+
         fn read_word(kind: u8, bytes: &[u8]) -> Option<Value> {
             Some(match kind {
-                $($kind => $word::from(api::$message::parse_from_bytes(bytes).ok()?).into(),)+
+                // The lists of a copy take no more than they hold.
+                $($kind => $word::from(api::$message::parse_from_bytes(bytes).ok()?).clone().into(),)+
                 _ => return None,
             })
         }
@@ -200,11 +289,11 @@ fn read_value(kind: u64, input: &mut Reader<'_>) -> Option<Value> {
     let bytes = input.sized()?;
     let mut parts = Reader::new(bytes);
     Some(match kind {
-        kind::TEXTS => Value::Texts(std::iter::from_fn(|| parts.sized()).map(text).collect()),
+        kind::TEXTS => Value::Texts(list(std::iter::from_fn(|| parts.sized()).map(text))),
         kind::DEVICE_RULES => {
             let parts = std::iter::from_fn(|| parts.sized());
             let rules = parts.filter_map(|part| api::LinuxDeviceCgroup::parse_from_bytes(part).ok());
-            Value::DeviceRules(rules.map(DeviceRule::from).collect())
+            Value::DeviceRules(list(rules.map(DeviceRule::from)))
         }
         kind::TEXT => Value::Text(text(bytes)),
         kind::SIGNED => Value::Signed(i64::from_le_bytes(bytes.try_into().ok()?)),
@@ -212,6 +301,13 @@ fn read_value(kind: u64, input: &mut Reader<'_>) -> Option<Value> {
         kind::FLAG => Value::Flag(bytes == [1]),
         kind => read_word(kind, bytes)?,
     })
+}
+
+/// A list that takes no more than it holds.
+fn list<T>(entries: impl Iterator<Item = T>) -> Vec<T> {
+    let mut list: Vec<T> = entries.collect();
+    list.shrink_to_fit();
+    list
 }
 
 fn text(bytes: &[u8]) -> String {

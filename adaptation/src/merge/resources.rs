@@ -7,8 +7,9 @@ use nri_proto::{Cpu, Field, HugepageLimit, Memory, Resources};
 use super::notes::Notes;
 use super::packing::Pack;
 
-/// Sets in `target` what is set in `resources`. Limits for huge pages and rules for devices are added.
-pub(super) fn apply(resources: &Resources, target: &mut Resources, notes: &mut Notes<'_>) {
+/// Sets in `target` what is set in `resources`. Limits for huge pages and rules for devices are added: what the former
+/// change is among the first `n_limits`.
+pub(super) fn apply(resources: &Resources, target: &mut Resources, n_limits: usize, notes: &mut Notes<'_>) {
     let Resources { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified, devices, pids, unknown: _ } =
         resources;
     if let Some(memory) = memory {
@@ -17,7 +18,7 @@ pub(super) fn apply(resources: &Resources, target: &mut Resources, notes: &mut N
     if let Some(cpu) = cpu {
         apply_cpu(cpu, target.cpu.get_or_insert_default(), notes);
     }
-    add_hugepage_limits(hugepage_limits, &mut target.hugepage_limits, notes);
+    add_hugepage_limits(hugepage_limits, &mut target.hugepage_limits, n_limits, notes);
     if !devices.is_empty() {
         notes.take(Field::Devices, "", None, Some(devices.as_slice()));
         target.devices.extend_from_slice(devices);
@@ -120,11 +121,17 @@ fn apply_cpu(cpu: &Cpu, target: &mut Cpu, notes: &mut Notes<'_>) {
     set_text(Field::CPUSetMems, mems, &mut target.mems, notes);
 }
 
-fn add_hugepage_limits(limits: &[HugepageLimit], target: &mut Vec<HugepageLimit>, notes: &mut Notes<'_>) {
+fn add_hugepage_limits(
+    limits: &[HugepageLimit],
+    target: &mut Vec<HugepageLimit>,
+    n_limits: usize,
+    notes: &mut Notes<'_>,
+) {
     if limits.is_empty() {
         return;
     }
-    let before: HashMap<&str, u64> = target.iter().map(|limit| (&*limit.page_size, limit.limit)).collect();
+    let before: HashMap<&str, u64> =
+        target.iter().take(n_limits).map(|limit| (&*limit.page_size, limit.limit)).collect();
     for HugepageLimit { page_size, limit, unknown: _ } in limits {
         notes.take(Field::HugepageLimits, page_size, before.get(&**page_size), Some(limit));
     }

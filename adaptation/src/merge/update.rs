@@ -30,6 +30,8 @@ use super::{Applied, AskedEviction, MergeError, resources};
 pub struct UpdateMerge {
     container_id: String,
     view: Resources,
+    /// How many limits for huge pages the runtime was asked for.
+    n_limits: usize,
     own: Option<Own>,
     others: Updates,
     evictions: Vec<AskedEviction>,
@@ -61,6 +63,7 @@ impl UpdateMerge {
         resources::normalise(&mut resources);
         Self {
             container_id: container_id.into(),
+            n_limits: resources.hugepage_limits.len(),
             view: resources,
             own: None,
             others: Updates::default(),
@@ -104,7 +107,7 @@ impl UpdateMerge {
 
     /// Returns what the replies come to.
     pub fn finish(self) -> MergedUpdate {
-        let Self { container_id, view, own, others, evictions, claims } = self;
+        let Self { container_id, view, n_limits: _, own, others, evictions, claims } = self;
         let own = own.map(|Own { ignore_failure }| {
             let linux = LinuxUpdate { resources: Some(view), ..LinuxUpdate::default() };
             Update { container_id, linux: Some(linux), ignore_failure, ..Update::default() }
@@ -117,6 +120,6 @@ impl UpdateMerge {
         let own = self.own.get_or_insert(Own { ignore_failure });
         own.ignore_failure &= ignore_failure;
         let notes = &mut Notes::of_own(&mut applied.changes);
-        updates::apply(linux, &mut self.view, &container_id, notes, &mut applied.dropped);
+        updates::apply(linux, &mut self.view, self.n_limits, &container_id, notes, &mut applied.dropped);
     }
 }

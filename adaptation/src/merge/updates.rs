@@ -35,7 +35,8 @@ impl Updates {
         let Update { container_id, linux, ignore_failure, unknown: _ } = update;
         let entry = self.entry(&container_id, ignore_failure);
         let target = entry.linux.get_or_insert_default().resources.get_or_insert_default();
-        apply(linux, target, &container_id, &mut Notes::of(&container_id, &mut applied.changes), &mut applied.dropped);
+        let notes = &mut Notes::of(&container_id, &mut applied.changes);
+        apply(linux, target, 0, &container_id, notes, &mut applied.dropped);
     }
 
     pub(super) fn into_list(self) -> Vec<Update> {
@@ -93,10 +94,12 @@ pub(super) fn claimed(
     updates.into_iter().zip(conflicts).filter_map(kept).collect()
 }
 
-/// Sets in `target` what an update sets.
+/// Sets in `target` what an update sets. There were so many limits for huge pages before any plugin was asked. No plugin
+/// changes one that was added since: that would be a conflict. So these are not looked at, as there may be very many.
 pub(super) fn apply(
     linux: Option<LinuxUpdate>,
     target: &mut Resources,
+    n_limits: usize,
     container_id: &str,
     notes: &mut Notes<'_>,
     dropped: &mut Vec<Dropped>,
@@ -105,5 +108,5 @@ pub(super) fn apply(
     if !std::mem::take(&mut resources.devices).is_empty() {
         dropped.push(Dropped::DeviceRules { container: container_id.to_owned() });
     }
-    resources::apply(&resources, target, notes);
+    resources::apply(&resources, target, n_limits, notes);
 }

@@ -86,7 +86,8 @@ fn adjust_linux(container: &mut LinuxContainer, adjustment: &LinuxAdjustment, no
     } = adjustment;
     change_list(Field::Devices, devices, &mut container.devices, notes);
     if let Some(resources) = resources {
-        resources::apply(resources, container.resources.get_or_insert_default(), notes);
+        let target = container.resources.get_or_insert_default();
+        resources::apply(resources, target, target.hugepage_limits.len(), notes);
     }
     set_text(Field::CgroupsPath, cgroups_path, &mut container.cgroups_path, notes);
     set(Field::OomScoreAdj, oom_score_adj.as_ref(), &mut container.oom_score_adj, notes);

@@ -3,7 +3,7 @@
 /// The kind of a field that is one number.
 pub(super) const VARINT: u8 = 0;
 /// The kind of a field that says how long it is.
-pub(super) const SIZED: u8 = 2;
+pub const SIZED: u8 = 2;
 
 /// What is left to read of a message.
 #[derive(Debug)]

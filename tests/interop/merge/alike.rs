@@ -1,28 +1,59 @@
-//! Undoes on both sides what differs everywhere. Each step is a row of `docs/differences.md`.
+//! Undoes what differs everywhere. Each step is a row of `docs/differences.md`.
 
-use nri_proto::api::{Container, ContainerAdjustment, Mount, OwningPlugins};
+use nri_proto::api::{Container, ContainerAdjustment, LinuxNamespace, LinuxRdt, Mount, OwningPlugins};
+use nri_tests::merging::Case;
 
 use super::merged::{Done, Merged, Seen};
 
-/// Returns what must be the same on both sides.
-pub(super) fn alike(mut merged: Merged) -> Merged {
+/// Returns what we make of a case as Go shows it.
+pub(super) fn ours(case: &Case, mut merged: Merged) -> Merged {
     merged.dropped = 0;
-    for seen in &mut merged.seen {
-        if let Seen::Container(container) = seen {
-            see_alike(container);
+    for (place, seen) in merged.seen.iter_mut().enumerate() {
+        if let (Case::Create(request, _), Seen::Container(container)) = (case, seen) {
+            see_as_go(container, request.container.linux.rdt.as_ref(), touches_namespaces(case, place));
         }
     }
     if let Ok(Done { adjustment, updates: _, owners }) = &mut merged.result {
-        adjustment.as_mut().map(adjust_alike);
-        owners.as_mut().map(own_alike);
+        adjustment.iter_mut().for_each(|adjustment| {
+            forget_removals(adjustment);
+            order_removals(&mut adjustment.mounts);
+        });
+        owners.iter_mut().for_each(forget_empty);
     }
     merged
 }
 
+/// Returns what Go makes of a case in the order that we have it in, and without what it need not pass on.
+pub(super) fn theirs(case: &Case, mut merged: Merged) -> Merged {
+    for (place, seen) in merged.seen.iter_mut().enumerate() {
+        if let Seen::Container(container) = seen
+            && touches_namespaces(case, place)
+            && let Some(linux) = container.linux.as_mut()
+        {
+            linux.namespaces.sort_by(|one, other| one.type_.cmp(&other.type_));
+        }
+    }
+    if let Ok(Done { adjustment, updates: _, owners }) = &mut merged.result {
+        adjustment.iter_mut().for_each(|adjustment| {
+            empty_removals(adjustment);
+            order_removals(&mut adjustment.mounts);
+        });
+        owners.iter_mut().for_each(forget_empty);
+    }
+    merged
+}
+
+/// Says whether one of so many first replies has namespaces.
+fn touches_namespaces(case: &Case, n_replies: usize) -> bool {
+    let Case::Create(_, replies) = case else { return false };
+    replies[..n_replies].iter().any(|reply| !reply.adjust.linux.namespaces.is_empty())
+}
+
 /// "rdt adjustments", "namespaces and mount removals", "a container in two namespaces of one kind".
-fn see_alike(container: &mut Container) {
-    if let Some(linux) = container.linux.as_mut() {
-        linux.rdt.take();
+fn see_as_go(container: &mut Container, rdt: Option<&LinuxRdt>, touched_namespaces: bool) {
+    let Some(linux) = container.linux.as_mut() else { return };
+    linux.rdt = rdt.cloned().into();
+    if touched_namespaces {
         // Of those of one kind the last is kept.
         linux.namespaces.reverse();
         linux.namespaces.sort_by(|one, other| one.type_.cmp(&other.type_));
@@ -30,23 +61,41 @@ fn see_alike(container: &mut Container) {
     }
 }
 
-/// "removal of an environment variable or device", "one removal asked for by several plugins", "a removed entry that is
-/// set by a later plugin".
-fn adjust_alike(adjustment: &mut ContainerAdjustment) {
-    let is_removal = |key: &str| key.starts_with('-');
+fn is_removal(key: &str) -> bool {
+    key.starts_with('-')
+}
+
+/// "removal of an environment variable or device", "a removed entry that is set by a later plugin".
+fn forget_removals(adjustment: &mut ContainerAdjustment) {
     adjustment.env.retain(|variable| !is_removal(&variable.key));
     if let Some(linux) = adjustment.linux.as_mut() {
         linux.devices.retain(|device| !is_removal(&device.path));
     }
+}
+
+/// "what else a removal marker carries".
+fn empty_removals(adjustment: &mut ContainerAdjustment) {
+    for mount in adjustment.mounts.iter_mut().filter(|mount| is_removal(&mount.destination)) {
+        *mount = Mount { destination: std::mem::take(&mut mount.destination), ..Mount::default() };
+    }
+    let namespaces = adjustment.linux.as_mut().map(|linux| &mut linux.namespaces);
+    for namespace in namespaces.into_iter().flatten().filter(|namespace| is_removal(&namespace.type_)) {
+        *namespace = LinuxNamespace { type_: std::mem::take(&mut namespace.type_), ..LinuxNamespace::default() };
+    }
+}
+
+/// "namespaces and mount removals", "one removal asked for by several plugins", "a removed entry that is set by a later
+/// plugin".
+fn order_removals(mounts: &mut Vec<Mount>) {
     let (mut removals, others): (Vec<Mount>, Vec<Mount>) =
-        std::mem::take(&mut adjustment.mounts).into_iter().partition(|mount| is_removal(&mount.destination));
+        std::mem::take(mounts).into_iter().partition(|mount| is_removal(&mount.destination));
     removals.sort_by(|one, other| one.destination.cmp(&other.destination));
     removals.dedup();
-    adjustment.mounts = removals.into_iter().chain(others).collect();
+    *mounts = removals.into_iter().chain(others).collect();
 }
 
 /// Go leaves empty tables behind, which say nothing.
-fn own_alike(owners: &mut OwningPlugins) {
+pub(super) fn forget_empty(owners: &mut OwningPlugins) {
     for fields in owners.owners.values_mut() {
         fields.compound.retain(|_, entries| !entries.owners.is_empty());
     }

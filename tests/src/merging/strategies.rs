@@ -10,11 +10,19 @@ use proptest::option;
 use proptest::prelude::*;
 use protobuf::MessageField;
 
+use super::odd::oddities;
 use super::sieve::Sieve;
 use super::{Case, OWN, PLUGINS, fold};
 
-/// Makes any question with the replies of one to four plugins. Nothing in it is unknown.
+/// Makes any question with the replies of one to four plugins, some with odd keys. Nothing in it is unknown.
 pub fn case() -> impl Strategy<Value = Case> {
+    (plain_case(), oddities()).prop_map(|(mut case, oddities)| {
+        oddities.into_iter().for_each(|oddity| oddity.put_into(&mut case));
+        case
+    })
+}
+
+fn plain_case() -> impl Strategy<Value = Case> {
     let count = 1..=PLUGINS.len();
     prop_oneof![
         3 => (container(), vec(create_reply(), count.clone())).prop_map(|(container, replies)| {
@@ -51,7 +59,7 @@ pub fn container() -> impl Strategy<Value = Container> {
 
 /// Makes any resources, few of which are set.
 pub fn resources() -> impl Strategy<Value = Resources> {
-    (arbitrary::resources(), sieve(), rarely()).prop_map(|(mut resources, mut sieve, pids)| {
+    (arbitrary::resources(), sieve(), seldom()).prop_map(|(mut resources, mut sieve, pids)| {
         resources.take_unknown();
         fold::resources(&mut resources);
         sieve.resources(&mut resources);
@@ -62,8 +70,8 @@ pub fn resources() -> impl Strategy<Value = Resources> {
 
 /// Makes any reply to the creation of [`OWN`].
 pub fn create_reply() -> impl Strategy<Value = CreateContainerResponse> {
-    let rare = (rarely(), rarely(), edits());
-    (arbitrary::create_reply(), sieves(), rare).prop_map(|(mut reply, (own, others), (removals, pids, edits))| {
+    let seldom = (seldom(), seldom(), edits());
+    (arbitrary::create_reply(), sieves(), seldom).prop_map(|(mut reply, (own, others), (removals, pids, edits))| {
         reply.take_unknown();
         let CreateReply { adjustment, updates, .. } = &mut reply;
         if let Some(adjustment) = adjustment {
@@ -81,7 +89,7 @@ pub fn create_reply() -> impl Strategy<Value = CreateContainerResponse> {
 
 /// Makes any reply to an update of [`OWN`].
 pub fn update_reply() -> impl Strategy<Value = UpdateContainerResponse> {
-    (arbitrary::update_reply(), sieve(), rarely()).prop_map(|(mut reply, sieve, pids): (UpdateReply, _, _)| {
+    (arbitrary::update_reply(), sieve(), seldom()).prop_map(|(mut reply, sieve, pids): (UpdateReply, _, _)| {
         reply.take_unknown();
         change(&mut reply.updates, sieve, pids, &["x", "y", OWN, OWN]);
         reply.into()
@@ -90,14 +98,14 @@ pub fn update_reply() -> impl Strategy<Value = UpdateContainerResponse> {
 
 /// Makes any reply to the end of [`OWN`].
 pub fn stop_reply() -> impl Strategy<Value = StopContainerResponse> {
-    (arbitrary::stop_reply(), sieve(), rarely()).prop_map(|(mut reply, sieve, pids): (StopReply, _, _)| {
+    (arbitrary::stop_reply(), sieve(), seldom()).prop_map(|(mut reply, sieve, pids): (StopReply, _, _)| {
         reply.take_unknown();
         change(&mut reply.updates, sieve, pids, &["x", "y", OWN]);
         reply.into()
     })
 }
 
-/// Go and we differ as soon as a key of a map is removed and not set again, so that is rare.
+/// Go and we differ as soon as a key of a map is removed and not set again, so that is seldom.
 fn adjust(adjustment: &mut Adjustment, mut sieve: Sieve, removals: bool) {
     fold::adjustment(adjustment);
     sieve.adjustment(adjustment);
@@ -131,13 +139,13 @@ fn change(updates: &mut [Update], mut sieve: Sieve, pids: bool, containers: &[&s
     }
 }
 
-/// Go and we differ as soon as an update limits processes, so that is rare.
+/// Go and we differ as soon as an update limits processes, so that is seldom.
 fn keep_pids(resources: &mut Resources, keep: bool) {
     resources.pids = resources.pids.take().filter(|_| keep);
 }
 
-fn rarely() -> impl Strategy<Value = bool> {
-    prop::bool::weighted(0.04)
+fn seldom() -> impl Strategy<Value = bool> {
+    prop::bool::weighted(0.2)
 }
 
 fn sieves() -> impl Strategy<Value = (Sieve, Sieve)> {

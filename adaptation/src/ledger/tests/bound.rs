@@ -1,4 +1,4 @@
-use nri_proto::arbitrary;
+use nri_proto::{DeviceRule, Hook, Hooks, Mount, Seccomp, Syscall, SyscallArg, Unknown, arbitrary};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -76,6 +76,12 @@ proptest! {
     }
 
     #[test]
+    fn what_is_read_takes_at_most_four_times_what_the_history_says(changes in vec(some_change(), 0..30)) {
+        let (says, reads) = sizes(changes);
+        prop_assert!(reads <= 4 * says, "it says {} and reads {}", says, reads);
+    }
+
+    #[test]
     fn with_room_for_all_why_and_of_are_filters_of_what_was_recorded(records in vec(some_record(), 0..30)) {
         let mut ledger = Ledger::new(usize::MAX);
         for (occasion, what) in &records {
@@ -108,6 +114,48 @@ proptest! {
         prop_assert!(!line.contains('\n') && line.chars().count() < 1000, "{}", line);
         let object = serde_json::to_value(&ledger).unwrap();
         prop_assert_eq!(object["entries"][0]["plugin"].as_str(), Some("10-a"));
+    }
+}
+
+/// Returns what a history says that it takes with these changes, and what they take when they are read. The history has
+/// their occasion already.
+fn sizes(changes: Vec<What>) -> (usize, usize) {
+    let changed = changes.into_iter().filter_map(|what| {
+        let What::Changed(Change { field, key, before, after }) = what else { return None };
+        Some(Changed { container: None, field, key, before, after })
+    });
+    let mut ledger = Ledger::new(usize::MAX);
+    ledger.record_applied(&occasion("10-a", "c"), Applied { changes: changed.collect(), dropped: Vec::new() });
+    let shared = occasion("10-a", "c").cost();
+    (ledger.n_bytes(), ledger.all().iter().map(|entry| entry.cost() - shared).sum())
+}
+
+#[test]
+fn values_of_nothing_count_as_a_part_of_what_they_are_when_read() {
+    let texts = |n| Some(Value::Texts(vec![String::new(); n]));
+    let rules = |n| Some(Value::DeviceRules(vec![DeviceRule::default(); n]));
+    let hook = Hook { args: vec![String::new()], env: vec![String::new()], ..Hook::default() };
+    let hooks = |n| {
+        let each = || vec![hook.clone(); n];
+        let (prestart, create_runtime, create_container) = (each(), each(), each());
+        let (start_container, poststart, poststop) = (each(), each(), each());
+        let unknown = Unknown::default();
+        Some(Hooks { prestart, create_runtime, create_container, start_container, poststart, poststop, unknown }.into())
+    };
+    let (names, args) = (vec![String::new()], vec![SyscallArg::default()]);
+    let syscall = Syscall { names: names.clone(), args, ..Syscall::default() };
+    let syscalls = |n| {
+        let syscalls = vec![syscall.clone(); n];
+        Some(Seccomp { architectures: names.clone(), flags: names.clone(), syscalls, ..Seccomp::default() }.into())
+    };
+    let options = |n| Some(Mount { options: vec![String::new(); n], ..Mount::default() }.into());
+    let values: [&dyn Fn(usize) -> Option<Value>; 6] = [&texts, &rules, &hooks, &syscalls, &options, &|_| None];
+    for (n, value) in values.iter().enumerate() {
+        for length in [0, 1, 5, 9, 130] {
+            // So many that what they share does not count.
+            let (says, reads) = sizes(vec![change(Field::Args, "", value(length), value(length)); 100]);
+            assert!(reads <= 4 * says, "value {n}: {length} say {says} bytes, and take {reads} when read");
+        }
     }
 }
 

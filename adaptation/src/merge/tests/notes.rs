@@ -1,6 +1,6 @@
 //! What is noted of each change.
 
-use nri_proto::{Args, Hook, Hooks, Memory, Mount, Pids, Rdt, StopReply, Update, api};
+use nri_proto::{Args, Hook, Hooks, HugepageLimit, Memory, Mount, Pids, Rdt, StopReply, Update, UpdateReply, api};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -64,6 +64,27 @@ fn a_field_was_what_it_was() {
             changed(Field::PidsLimit, "", None, Some(Value::Signed(-1))),
         ],
     );
+}
+
+#[test]
+fn a_limit_of_huge_pages_in_an_update_was_what_the_runtime_was_asked_for() {
+    let limits = |limits: &[(&str, u64)]| {
+        let each = |&(size, limit): &(&str, u64)| HugepageLimit {
+            page_size: size.to_owned(),
+            limit,
+            ..HugepageLimit::default()
+        };
+        Resources { hugepage_limits: limits.iter().map(each).collect(), ..Resources::default() }
+    };
+    let mut merge = UpdateMerge::new(NEW, limits(&[("2MB", 1), ("1GB", 2)]));
+    let updates = [limits(&[("4MB", 3)]), limits(&[("1GB", 4)])].map(|limits| Update::new(NEW, limits)).into();
+    let applied = merge.apply(&id("10-a"), UpdateReply { updates, ..UpdateReply::default() }).unwrap();
+
+    let noted = |size, before: Option<u64>, after: u64| {
+        changed(Field::HugepageLimits, size, before.map(Value::Unsigned), Some(Value::Unsigned(after)))
+    };
+    let expected = [noted("4MB", None, 3), noted("1GB", Some(2), 4)];
+    assert_eq!(applied.changes.iter().collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -135,11 +156,12 @@ proptest! {
         let notes: Vec<_> = texts.iter().map(|key| changed(Field::Env, key, None, text(key))).collect();
         let changes: Changes = notes.iter().cloned().collect();
         let bytes = changes.parts().first().map(changes::Part::bytes).unwrap_or_default();
-        let parts = packing::cut(bytes, room);
-        for (count, part) in &parts {
-            prop_assert_eq!(packing::unpack(part).count(), *count);
-            prop_assert!(part.len() <= room || *count == 1);
+        let cuts = packing::cut(bytes, room, |length, _| length);
+        for cut in &cuts {
+            prop_assert_eq!(packing::unpack(cut.bytes).count(), cut.n_changes);
+            prop_assert_eq!(cut.bytes.len(), cut.weight);
+            prop_assert!(cut.weight <= room || cut.n_changes == 1);
         }
-        prop_assert!(parts.iter().flat_map(|(_, part)| packing::unpack(part)).eq(notes));
+        prop_assert!(cuts.iter().flat_map(|cut| packing::unpack(cut.bytes)).eq(notes));
     }
 }

@@ -1,0 +1,72 @@
+//! What Go makes of a case.
+//!
+//! Go reads some of a case as if it said something else. So the case is rewritten to what Go takes it for, we merge that,
+//! and what Go then forgets or leaves behind is added. All else in the case must come out as it does here.
+
+mod lists;
+mod removals;
+mod updates;
+
+use std::collections::BTreeSet;
+
+use nri_tests::merging::Case;
+
+use self::removals::LoneRemovals;
+use self::updates::Claims;
+use super::alike;
+use super::known::Known;
+use super::merged::{Done, Merged};
+
+pub(super) struct Foretold {
+    pub(super) merged: Merged,
+    /// What makes it differ from what we make of the case.
+    pub(super) known: BTreeSet<Known>,
+    /// Whether Go leaves it to the order of a map, so that it may take several attempts.
+    pub(super) by_luck: bool,
+    /// What we make of the case as Go takes it.
+    rewritten: Merged,
+    removals: LoneRemovals,
+}
+
+impl Foretold {
+    pub(super) fn of(case: &Case) -> Self {
+        let mut read = case.clone();
+        let removals = LoneRemovals::take_from(&mut read);
+        let lost_pids = updates::lose_pids(&mut read);
+        let claims = Claims::of(&mut read);
+
+        let rewritten = Merged::of(&read);
+        let mut merged = rewritten.clone();
+        removals.mark(&mut merged);
+        claims.leave_behind(&mut merged);
+        let shown = [
+            (Known::LoneRemoval, !removals.is_empty()),
+            (Known::Pids, lost_pids),
+            (Known::IgnoredConflict, claims.are_left()),
+            (Known::OwnUpdateOfNothing, updates::forget_request(&read, &mut merged)),
+            (Known::DashMore, lists::drop_dashed_mounts(case, &mut merged)),
+            (Known::WhichConflict, lists::tell_first_namespace(case, &mut merged)),
+        ];
+        let known = shown.into_iter().filter(|(_, is_shown)| *is_shown).map(|(known, _)| known).collect();
+        Self { merged, known, by_luck: claims.by_luck(), rewritten, removals }
+    }
+
+    /// Returns what we make of the case and of what Go takes it for, both without what is known to differ. They are the
+    /// same. There is nothing to compare where that decides about a conflict.
+    pub(super) fn rest_beside(&self, ours: &Merged) -> Option<(Merged, Merged)> {
+        let is_decided = self.known.contains(&Known::IgnoredConflict) || ours.dropped != self.rewritten.dropped;
+        if is_decided || ours.result.is_err() || self.rewritten.result.is_err() {
+            return None;
+        }
+        let rest = |merged: &Merged| {
+            let mut rest = merged.clone();
+            self.removals.leave_out(&mut rest);
+            updates::leave_out_pids(&mut rest);
+            if let Ok(Done { owners: Some(owners), .. }) = &mut rest.result {
+                alike::forget_empty(owners);
+            }
+            rest
+        };
+        Some((rest(ours), rest(&self.rewritten)))
+    }
+}
