@@ -143,7 +143,7 @@ impl Chain {
         let before = Before::of(event, &act.pod, &subject);
         let request = Request::new(event, Arc::clone(&act.pod), subject);
         let changes = merging.changes_the_request();
-        let request = Arc::new(if changes { request.to_be_changed() } else { request });
+        let request = Arc::new(if changes { request.changing() } else { request });
         let kept = if changes { Kept::InFlight } else { Kept::Request(Arc::clone(&request)) };
         let place = shared.asks(&act, event, before, kept, Some(asking.clone()));
         let shown = Shown { request, act: Arc::clone(&act), place: changes.then_some(place) };

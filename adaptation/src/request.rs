@@ -70,7 +70,7 @@ impl Request {
     }
 
     /// One that plugins may change, so that it is encoded again.
-    pub(crate) fn to_be_changed(self) -> Self {
+    pub(crate) fn changing(self) -> Self {
         Self { first: Some(Arc::default()), ..self }
     }
 

@@ -143,8 +143,40 @@ fn shown_in(field: Field) -> Option<Shown> {
         Field::Mounts => Shown::Mounts,
         Field::OciHooks => Shown::Hooks,
         Field::Rlimits => Shown::Rlimits,
-        #[expect(clippy::wildcard_enum_match_arm, reason = "all others are of Linux")]
-        _ => Shown::Linux,
+        Field::None
+        | Field::Devices
+        | Field::MemLimit
+        | Field::MemReservation
+        | Field::MemSwapLimit
+        | Field::MemKernelLimit
+        | Field::MemTCPLimit
+        | Field::MemSwappiness
+        | Field::MemDisableOomKiller
+        | Field::MemUseHierarchy
+        | Field::CPUShares
+        | Field::CPUQuota
+        | Field::CPUPeriod
+        | Field::CPURealtimeRuntime
+        | Field::CPURealtimePeriod
+        | Field::CPUSetCPUs
+        | Field::CPUSetMems
+        | Field::PidsLimit
+        | Field::HugepageLimits
+        | Field::BlockioClass
+        | Field::RdtClass
+        | Field::CgroupsUnified
+        | Field::CgroupsPath
+        | Field::OomScoreAdj
+        | Field::IoPriority
+        | Field::SeccompPolicy
+        | Field::Namespace
+        | Field::Sysctl
+        | Field::LinuxNetDevices
+        | Field::LinuxSched
+        | Field::RdtClosID
+        | Field::RdtSchemata
+        | Field::RdtEnableMonitoring
+        | Field::Unnamed(_) => Shown::Linux,
     })
 }
 

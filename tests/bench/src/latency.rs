@@ -17,7 +17,7 @@ const TURN: Duration = Duration::from_millis(400);
 /// Requests that are made before they are relayed.
 const CHUNK: usize = 250;
 /// Fresh processes: a process may be lucky or not with where its memory is.
-const STARTS: usize = 3;
+const STARTS: usize = 6;
 /// At most so much of Go's p50; with many plugins most of the time is theirs.
 const P50_BAR: f64 = 0.70;
 const P50_BAR_OF_MANY: f64 = 0.75;

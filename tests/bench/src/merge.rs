@@ -10,7 +10,7 @@
 //! was asked about: it stays with who asked, and Go leaves it to its collector. The CPU has it in, on our side.
 //!
 //! Besides, without a bar, the same through our whole adaptation, with plugins that are built in as Go's are: turns, lanes,
-//! time limits and the ledger come with it, and here the container is freed in the time.
+//! time limits and the ledger come with it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

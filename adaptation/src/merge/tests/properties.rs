@@ -143,7 +143,7 @@ proptest! {
             let subject = Subject::Container(merge.shared_view());
             Request::new(Event::CreateContainer, Arc::default(), subject)
         };
-        let mut request = about(&merge).to_be_changed();
+        let mut request = about(&merge).changing();
         request.bytes();
         for (n, reply) in replies.into_iter().enumerate() {
             _ = merge.apply(&id(["10-a", "20-b", "30-c", "40-d", "50-e"][n]), reply);
