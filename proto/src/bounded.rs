@@ -105,7 +105,7 @@ impl<'m, M: Message> Checked<'m, M> {
             return Ok(tally);
         }
         let mut tally = Tally::new(self.limit);
-        let is_within = count(Shape::of::<M>(), self.message, &mut tally)?;
+        let is_within = count(const { Shape::of::<M>() }, self.message, &mut tally)?;
         is_within.then(|| *self.tally.insert(tally)).ok_or(BoundedError::TooMany(self.limit))
     }
 
@@ -129,7 +129,7 @@ impl<'m, M: Message> Checked<'m, M> {
         if !self.count()?.has_groups {
             return self.parse();
         }
-        Ok(M::parse_from_bytes(&groups::marked(Shape::of::<M>(), self.message)?)?)
+        Ok(M::parse_from_bytes(&groups::marked(const { Shape::of::<M>() }, self.message)?)?)
     }
 }
 

@@ -28,7 +28,7 @@ mod value;
 use bytes::{Buf, Bytes};
 use protobuf::CodedOutputStream;
 
-pub use self::again::{First, Part, Since};
+pub use self::again::{First, Marked, Part, Since};
 use crate::words::Unknown;
 
 /// The kind of a field that is one number.

@@ -3,8 +3,6 @@
 //! A change is its length, then the number of the field, what [`Value`]s were there before and after, the key, and those
 //! that were there. Keys and values have their lengths in front of them. Numbers are as on the wire, and so are words.
 
-use std::sync::LazyLock;
-
 use nri_proto::decode::{Reader, SIZED};
 use nri_proto::encode::{Encode, Writer};
 use nri_proto::shape::{Inner, Shape};
@@ -136,10 +134,7 @@ fn growth_of_value(kind: u64, input: &mut Reader<'_>) -> usize {
         kind::TEXTS => TEXT * std::iter::from_fn(|| parts.sized()).count(),
         kind::DEVICE_RULES => (WORD + 2 * TEXT) * std::iter::from_fn(|| parts.sized()).count(),
         kind::TEXT | kind::SIGNED | kind::UNSIGNED | kind::FLAG => 0,
-        word => {
-            let shape = SHAPES.iter().find(|(kind, _)| *kind == word);
-            VALUE + shape.map_or(0, |(_, shape)| growth_of_fields(*shape, parts))
-        }
+        word => VALUE + shape_of(word).map_or(0, |shape| growth_of_fields(shape, parts)),
     }
 }
 
@@ -258,8 +253,13 @@ macro_rules! words {
             }
         }
 
-        /// The shapes of words by their kinds. To look for one by its name takes longer.
-        static SHAPES: LazyLock<Vec<(u8, Shape)>> = LazyLock::new(|| vec![$(($kind, Shape::of::<api::$message>())),+]);
+        /// The shape of the words of a kind.
+        fn shape_of(kind: u8) -> Option<Shape> {
+            Some(match kind {
+                $($kind => const { Shape::of::<api::$message>() },)+
+                _ => return None,
+            })
+        }
 
         fn read_word(kind: u8, bytes: &[u8]) -> Option<Value> {
             Some(match kind {
