@@ -87,6 +87,10 @@ pub struct Config {
     pub source_timeout: Duration,
     /// How long an [operation](crate::Operation) may be open. One that still is then is reported, and nobody waits for it any more.
     pub operation_timeout: Duration,
+    /// How long a request may wait, in all, for plugins that do not answer it. Time in which plugins answer is not counted, and a
+    /// [required](crate::policy::Policy::required) plugin is always given its own request timeout. `None` is three times the
+    /// [request timeout](crate::policy::Policy::request_timeout) that holds for all plugins.
+    pub request_budget: Option<Duration>,
     /// How many bytes the [ledger](crate::ledger) may take. What a reply changes takes about 500 of them, and each change as much as on the wire, or a quarter
     /// of what it takes when it is read. So what is read takes four times as many at most.
     pub history_bytes: usize,
@@ -118,6 +122,7 @@ impl Default for Config {
             shutdown_grace: Duration::from_secs(1),
             source_timeout: Duration::from_secs(30),
             operation_timeout: Duration::from_secs(300),
+            request_budget: None,
             history_bytes: 384 << 10,
             policies: Policies::default(),
             required_exempt_namespaces: Namespaces::system(),
@@ -126,7 +131,17 @@ impl Default for Config {
     }
 }
 
+/// How many request timeouts a request may wait for plugins that do not answer, unless the operator says otherwise.
+const BUDGETED_TIMEOUTS: u32 = 3;
+
 impl Config {
+    /// How long a request may wait, in all, for plugins that do not answer it.
+    #[must_use]
+    pub fn budget_of_a_request(&self) -> Duration {
+        let timeout = self.policies.defaults.request_timeout.unwrap_or(defaults::REQUEST_TIMEOUT);
+        self.request_budget.unwrap_or_else(|| timeout.saturating_mul(BUDGETED_TIMEOUTS))
+    }
+
     /// The pods that may run without the plugins that are required. The annotation is that of the default validator.
     #[must_use]
     pub fn exemptions(&self) -> Exemptions {

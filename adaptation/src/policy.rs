@@ -94,6 +94,10 @@ impl Policies {
             effective.policy.keep_connected = true;
             effective.origins.keep_connected = Origin::Validates;
         }
+        if effective.policy.longest_pause < effective.policy.first_pause {
+            effective.policy.longest_pause = effective.policy.first_pause;
+            effective.origins.longest_pause = effective.origins.first_pause;
+        }
         if effective.policy.required {
             effective.policy.on_timeout = OnTimeout::Fail;
             effective.origins.on_timeout = Origin::Required;

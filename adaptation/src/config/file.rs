@@ -39,6 +39,7 @@ impl Config {
     ///         shutdown_grace = "1s"
     ///         source_timeout = "30s"
     ///         operation_timeout = "5m"
+    ///         request_budget = "6s"        # without it, 3 times the request timeout for all plugins
     ///         history_bytes = 524288
     ///         required_exempt_namespaces = ["kube-system"]
     ///
@@ -51,6 +52,9 @@ impl Config {
     ///         sync_timeout = "30s"
     ///         join_timeout = "10s"
     ///         lane_timeout = "10s"
+    ///         catch_up_timeout = "10s"
+    ///         first_pause = "10s"
+    ///         longest_pause = "5m"
     ///         concurrency = "serial"       # or "per-pod"
     ///         mode = "enforce"             # or "shadow": asked and recorded, not applied
     ///
@@ -156,6 +160,7 @@ impl Config {
             shutdown_grace: section.take("shutdown_grace").map_or(default.shutdown_grace, Option::unwrap_or_default),
             source_timeout: section.take_set("source_timeout").unwrap_or(default.source_timeout),
             operation_timeout: section.take_set("operation_timeout").unwrap_or(default.operation_timeout),
+            request_budget: section.take_set("request_budget"),
             required_exempt_namespaces: section
                 .take("required_exempt_namespaces")
                 .unwrap_or(default.required_exempt_namespaces),

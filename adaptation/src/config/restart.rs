@@ -33,6 +33,7 @@ impl Config {
             shutdown_grace,
             source_timeout,
             operation_timeout,
+            request_budget: _,
             history_bytes,
             policies: _,
             required_exempt_namespaces: _,

@@ -97,6 +97,13 @@ axes! {
     join_timeout: Duration = Duration::from_secs(10);
     /// How long a request waits until the plugin is free to be asked.
     lane_timeout: Duration = Duration::from_secs(10);
+    /// How long a plugin's backlog, the requests that it has missed and is still to be told, may take to become shorter. After
+    /// that a plugin that joins begins anew, and one that has joined is closed.
+    catch_up_timeout: Duration = Duration::from_secs(10);
+    /// How long the first pause of a suspended plugin is. Each pause that follows without an answer in time is twice as long.
+    first_pause: Duration = Duration::from_secs(10);
+    /// How long a pause of a suspended plugin may become. If it is shorter than the first pause, all pauses are that long.
+    longest_pause: Duration = Duration::from_secs(300);
     /// Whether the plugin is asked about different pods at the same time.
     concurrency: Concurrency = Concurrency::Serial;
     /// Whether no container is created while the plugin cannot judge it, as a validator.

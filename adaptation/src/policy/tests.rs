@@ -19,8 +19,8 @@ fn where_nobody_says_anything_the_defaults_hold() {
     assert_eq!(
         effective.to_string(),
         "required=false, on_timeout=skip, strikes=3, keep_connected=false, declarations=honour, request_timeout=2s, \
-         sync_timeout=30s, join_timeout=10s, lane_timeout=10s, concurrency=serial, validator=false, \
-         allow=everything, namespaces=all, mode=enforce"
+         sync_timeout=30s, join_timeout=10s, lane_timeout=10s, catch_up_timeout=10s, first_pause=10s, \
+         longest_pause=300s, concurrency=serial, validator=false, allow=everything, namespaces=all, mode=enforce"
     );
 }
 
@@ -147,6 +147,19 @@ fn times_and_choices_are_shown_as_they_are_written() {
     check(&policies, "10-a", NOTHING, "request_timeout=500ms (operator, for all)");
     check(&policies, "10-a", NOTHING, "concurrency=per-pod (operator, for all)");
     check(&policies, "10-a", NOTHING, "declarations=ignore (operator, for all)");
+}
+
+#[test]
+fn no_pause_is_shorter_than_the_first() {
+    let pauses = |first, longest| Rules {
+        first_pause: Some(Duration::from_secs(first)),
+        longest_pause: Some(Duration::from_secs(longest)),
+        ..Rules::default()
+    };
+    let policies = policies(pauses(20, 40), &[("a", pauses(60, 30)), ("b", pauses(30, 60))]);
+    check(&policies, "10-a", NOTHING, "first_pause=60s (operator, by name), longest_pause=60s (operator, by name)");
+    check(&policies, "10-b", NOTHING, "first_pause=30s (operator, by name), longest_pause=60s (operator, by name)");
+    check(&policies, "10-c", NOTHING, "longest_pause=40s (operator, for all)");
 }
 
 #[test]

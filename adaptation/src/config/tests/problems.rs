@@ -81,6 +81,10 @@ fn a_duration_that_cannot_be_is_told_why() {
     check("'1us'", "");
     check("'24h1ns'", "");
     refused(
+        "request_budget = '25h'",
+        &[r#"line 1: request_budget is "25h", but must be a duration from "1ms" to "24h""#],
+    );
+    refused(
         "plugin_request_timeout = '-2s'",
         &[
             r#"line 1: plugin_request_timeout is "-2s", but must be a duration from "1ms" to "24h": negative duration "-2s""#,

@@ -85,6 +85,9 @@ fn each_axis_can_be_said_for_all_and_for_some() {
         sync_timeout = "2s"
         join_timeout = "3s"
         lane_timeout = "4s"
+        catch_up_timeout = "5s"
+        first_pause = "6s"
+        longest_pause = "7s"
         concurrency = "per-pod"
         namespaces = ["shop"]
         mode = "shadow"
@@ -102,6 +105,9 @@ fn each_axis_can_be_said_for_all_and_for_some() {
         sync_timeout: seconds(2),
         join_timeout: seconds(3),
         lane_timeout: seconds(4),
+        catch_up_timeout: seconds(5),
+        first_pause: seconds(6),
+        longest_pause: seconds(7),
         concurrency: Some(Concurrency::PerPod),
         validator: None,
         allow: Some(Allowed {
@@ -131,6 +137,20 @@ fn limits_are_read() {
     };
     assert_eq!(config, Ok(expected));
     assert_eq!(Config::from_toml("shutdown_grace = '0'").unwrap().shutdown_grace, Duration::ZERO);
+}
+
+#[test]
+fn the_budget_of_a_request_is_three_request_timeouts_unless_it_is_set() {
+    let check = |text: &str, set: Option<u64>, budget: u64| {
+        let config = Config::from_toml(text).unwrap();
+        assert_eq!(config.request_budget, set.map(Duration::from_millis), "{text}");
+        assert_eq!(config.budget_of_a_request(), Duration::from_millis(budget), "{text}");
+    };
+    check("", None, 6000);
+    check("plugin_request_timeout = '500ms'", None, 1500);
+    check("plugin_defaults.request_timeout = '500ms'\nplugins.a.request_timeout = '1h'", None, 1500);
+    check("plugin_request_timeout = '500ms'\nrequest_budget = '1s'", Some(1000), 1000);
+    check("request_budget = '0s'", None, 6000);
 }
 
 #[test]
