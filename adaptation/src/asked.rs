@@ -167,44 +167,41 @@ impl Owed {
     }
 }
 
-/// Tells a plugin what it missed, in order. Nobody else asks it meanwhile.
-pub(crate) async fn tell_missed(entry: Arc<Entry>, mut is_trial: bool) {
-    let mut lanes = tokio::select! {
-        biased;
-        () = entry.closed.cancelled() => return,
-        lanes = entry.all_lanes() => lanes,
+/// Tells a plugin one request of its backlog, and judges the plugin by the answer.
+pub(crate) async fn deliver(entry: Arc<Entry>, request: Arc<Request>, is_probe: bool) {
+    let Some(lane) = entry.lane_for_delivery(&request, is_probe).await else { return };
+    let terms = entry.terms();
+    let answering = answering(&entry, &terms, &request);
+    let begun = Instant::now();
+    let mut owed = Owed {
+        entry: Arc::clone(&entry),
+        terms,
+        request: Arc::clone(&request),
+        act: None,
+        answering,
+        begun,
+        is_trial: is_probe,
+        _lane: lane,
     };
-    while let Some(request) = entry.next_missed(is_trial) {
-        let terms = entry.terms();
-        let answering = answering(&entry, &terms, &request);
-        let begun = Instant::now();
-        let mut owed =
-            Owed { entry: Arc::clone(&entry), terms, request, act: None, answering, begun, is_trial, _lane: lanes };
-        let Some(answer) = owed.in_time().await else { return };
-        let Some(answer) = answer else {
-            entry.timed_out(&owed.request, begun, is_trial);
-            entry.stop_telling();
-            owed.late().await;
-            return;
-        };
-        let is_taken = !matches!(answer, Err(PluginError::NotTaken));
-        if !is_taken {
-            entry.keep(&owed.request, None, End::Front);
-        }
-        let outcome = entry.judge(&owed.request, begun, is_trial, answer);
-        if !matches!(entry.state(), State::Active | State::Silent) {
-            entry.stop_telling();
-            return;
-        }
-        if !is_taken && !entry.pause().await {
-            return;
-        }
-        match outcome {
-            Ok(reply) => late::take(&entry, &owed.terms, &owed.request, reply).await,
-            Err(cause) if is_taken => owed.record_failed(&cause),
-            Err(_) => {}
-        }
-        is_trial = false;
-        lanes = owed._lane;
+    let Some(answer) = owed.in_time().await else { return };
+    let Some(answer) = answer else {
+        entry.timed_out(&request, begun, is_probe);
+        entry.delivered(&request);
+        return owed.late().await;
+    };
+    let is_taken = !matches!(answer, Err(PluginError::NotTaken));
+    if !is_taken {
+        entry.keep(&request, None, End::Front);
     }
+    let outcome = entry.judge(&request, begun, is_probe, answer);
+    match outcome {
+        Ok(reply) => {
+            let Owed { terms, _lane, .. } = owed;
+            drop(_lane);
+            late::take(&entry, &terms, &request, reply).await;
+        }
+        Err(cause) if is_taken => owed.record_failed(&cause),
+        Err(_) => _ = entry.pause().await,
+    }
+    entry.delivered(&request);
 }

@@ -1,5 +1,6 @@
 //! A plugin that was let in, and how it is asked.
 
+mod delivery;
 mod gate;
 mod judgement;
 mod lane;
@@ -15,11 +16,12 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info_span};
 
+use self::delivery::Deliveries;
 pub(crate) use self::lane::Lane;
 use self::lane::Lanes;
 pub(crate) use self::stage::REPLACED;
 use crate::act::Act;
-use crate::asked::{Asked, tell_missed};
+use crate::asked::Asked;
 use crate::budget;
 use crate::cause::Cause;
 use crate::chain::Asking;
@@ -74,8 +76,8 @@ impl fmt::Display for Origin {
 struct Standing {
     health: Health,
     journal: Journal,
-    /// Someone tells it what is in its journal. Until that is done nobody asks it anything else.
-    telling: bool,
+    /// What of its journal the plugin is being told.
+    deliveries: Deliveries,
     stage: Stage,
     /// Nothing is kept for it: more happened than there is room for, or it is gone.
     deaf: bool,
@@ -130,7 +132,8 @@ impl Entry {
         let terms = Terms::of(&shared.roster().regime().policies, &id, wanted, declared);
         let journal = Journal::new(budget::JOURNAL);
         let health = Health::new(terms.rules());
-        let standing = Standing { health, journal, telling: true, stage: Stage::Joining, deaf: true };
+        let deliveries = Deliveries::held_back();
+        let standing = Standing { health, journal, deliveries, stage: Stage::Joining, deaf: true };
         Arc::new(Self {
             id,
             origin,
@@ -263,25 +266,6 @@ impl Entry {
         self.apply(effect, reason);
         self.apply(caught_up, "");
         value
-    }
-
-    /// A plugin that owes nothing is told what it missed, and is active again when it missed nothing.
-    fn catch_up(self: &Arc<Self>, standing: &mut Standing) -> Effect {
-        if standing.telling || !standing.health.owes_nothing() {
-            return Effect::None;
-        }
-        if !standing.journal.has_ready() {
-            let caught_up = standing.health.caught_up();
-            self.note_state(standing, caught_up);
-            return caught_up;
-        }
-        standing.telling = true;
-        self.spawn_telling(false);
-        Effect::None
-    }
-
-    fn spawn_telling(self: &Arc<Self>, is_trial: bool) {
-        self.shared.spawn(tell_missed(Arc::clone(self), is_trial));
     }
 
     /// Whoever watches will be told, unless the plugin is to them not there yet, or not any more. That it is closed is told when it is removed.

@@ -5,19 +5,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The first pause of a plugin that was suspended. It doubles with each one that follows.
-pub const FIRST_PAUSE: Duration = Duration::from_secs(10);
-/// The longest pause of a suspended plugin.
-pub const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-
 /// How a plugin is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It is asked, and waited for.
     Active,
-    /// It owes an answer that did not come in time. It is passed over until it has none to give.
+    /// The plugin owes an answer that did not come in time, or has yet to hear what it missed
+    /// meanwhile. Requests skip the plugin until it owes nothing and has heard everything.
     Silent,
-    /// It was silent too often and is kept. It is passed over until a pause is over, then tried.
+    /// The plugin was silent too often, and its connection is kept. Requests skip the plugin until
+    /// its last overdue answer has come, or until it answers a probe after a pause.
     Suspended,
     /// Its connection is gone.
     Closed,
@@ -43,6 +40,10 @@ pub struct Rules {
     pub keep_connected: bool,
     /// How long each silence may be until it is a strike: the request timeout.
     pub interval: Duration,
+    /// How long the first suspension lasts if nothing ends it before.
+    pub first_pause: Duration,
+    /// The limit of that pause, which doubles from one suspension to the next.
+    pub longest_pause: Duration,
 }
 
 /// Whether a plugin may be asked now.
@@ -79,6 +80,11 @@ pub struct Health {
     resumes: Option<Instant>,
     /// One request tries a suspended plugin.
     trying: bool,
+    /// The plugin was suspended, and has not answered in time since.
+    was_suspended: bool,
+    /// The plugin was suspended twice without an answer in time in between: a late answer does not
+    /// end this suspension before its pause is over.
+    waits_out_pause: bool,
     /// All strikes that it ever had.
     struck: u64,
 }
@@ -87,16 +93,17 @@ impl Health {
     /// A plugin that is doing well.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        let pause = FIRST_PAUSE;
         Self {
             rules,
             state: State::Active,
             strikes: 0,
             overdue: 0,
             last_strike: None,
-            pause,
+            pause: rules.first_pause,
             resumes: None,
             trying: false,
+            was_suspended: false,
+            waits_out_pause: false,
             struck: 0,
         }
     }
@@ -150,18 +157,25 @@ impl Health {
         self.trying = false;
     }
 
-    /// It answered in time, perhaps in its trial.
-    pub fn answered(&mut self, is_trial: bool) -> Effect {
+    /// The plugin answered in time. If that was its trial, the suspension ends; `is_even` says
+    /// whether the plugin has heard everything that it missed.
+    pub fn answered(&mut self, is_trial: bool, is_even: bool) -> Effect {
         if self.state == State::Closed {
             return Effect::None;
         }
         self.strikes = 0;
+        self.pause = self.rules.first_pause;
+        self.was_suspended = false;
         if !is_trial {
             return Effect::None;
         }
-        self.trying = false;
-        self.pause = FIRST_PAUSE;
-        self.become_state(State::Active)
+        self.resume(is_even)
+    }
+
+    /// Ends a suspension. A plugin that has yet to hear what it missed counts as silent.
+    fn resume(&mut self, is_even: bool) -> Effect {
+        (self.trying, self.resumes) = (false, None);
+        self.become_state(if is_even { State::Active } else { State::Silent })
     }
 
     /// It answered that its own deadline had passed: a strike, but nothing is owed.
@@ -193,9 +207,31 @@ impl Health {
         }
     }
 
-    /// An answer that was owed has come.
-    pub fn settled(&mut self) {
+    /// An overdue answer has come. The last one ends a suspension, unless the plugin was suspended
+    /// again before it had answered anything in time; then its pause has to be over, too. The late
+    /// answer clears no strikes. `is_even` as in [`Health::answered`].
+    pub fn settled(&mut self, now: Instant, is_even: bool) -> Effect {
         self.overdue = self.overdue.saturating_sub(1);
+        let waits = self.waits_out_pause && self.resumes.is_some_and(|resumes| resumes > now);
+        if self.state == State::Suspended && self.overdue == 0 && !self.trying && !waits {
+            return self.resume(is_even);
+        }
+        Effect::None
+    }
+
+    /// Returns when a suspended plugin may be tried, unless an overdue answer ends that before.
+    #[must_use]
+    pub fn resumes(&self) -> Option<Instant> {
+        self.resumes.filter(|_| self.state == State::Suspended)
+    }
+
+    /// The plugin has joined before it has heard everything that it missed: it counts as silent
+    /// until then, without a strike.
+    pub fn falls_behind(&mut self) -> Effect {
+        match self.state {
+            State::Active => self.become_state(State::Silent),
+            State::Silent | State::Suspended | State::Closed => Effect::None,
+        }
     }
 
     /// Whether it may be told what it missed: no answer is overdue, and it is neither suspended nor closed.
@@ -252,8 +288,9 @@ impl Health {
             return Effect::None;
         }
         self.trying = false;
+        self.waits_out_pause = std::mem::replace(&mut self.was_suspended, true);
         self.resumes = Some(now + self.pause);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.pause = (self.pause * 2).min(self.rules.longest_pause).max(self.rules.first_pause);
         self.become_state(State::Suspended)
     }
 

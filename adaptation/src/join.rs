@@ -73,18 +73,28 @@ impl<'a> Join<'a> {
         Ok(snapshot.seen_by(&entry.terms().policy().namespaces, &hidden))
     }
 
-    /// Tells it what has happened since. False if that is more than was kept.
+    /// Tells the plugin what has happened since. False if that is more than was kept, or if the backlog
+    /// does not become shorter. A plugin that is not done within its `sync_timeout` joins, and counts as
+    /// silent until it is.
     pub(crate) async fn catch_up(&self) -> Result<bool, AdmitError> {
         let Self { shared: _, entry } = self;
-        // What is left after that is told as to one that was silent.
-        let _ = timeout(entry.terms().policy().sync_timeout, entry.catches_up()).await;
+        let terms = entry.terms();
+        let caught_up = timeout(terms.policy().sync_timeout, entry.catches_up()).await;
         if entry.closed.is_cancelled() {
             return Err(AdmitError::Closed { plugin: entry.id.clone(), reason: entry.reason().to_owned() });
         }
-        if entry.is_deaf() && entry.is_being_told() {
-            return Err(AdmitError::Overtaken { plugin: entry.id.clone() });
+        if entry.is_deaf() {
+            // A plugin begins anew when it has answered what it was told.
+            let idle = timeout(terms.policy().request_timeout, entry.is_idle()).await;
+            return match idle {
+                Ok(()) => Ok(false),
+                Err(_elapsed) => Err(AdmitError::Overtaken { plugin: entry.id.clone() }),
+            };
         }
-        Ok(!entry.is_deaf())
+        if caught_up.is_err() {
+            entry.falls_behind();
+        }
+        Ok(true)
     }
 }
 

@@ -159,17 +159,32 @@ impl Journal {
         });
     }
 
-    /// Takes the next one that the plugin can be told.
-    pub(crate) fn pop(&mut self) -> Option<Arc<Request>> {
-        let at = self.next()?;
+    /// Takes the next request that the plugin can be told, about a pod that is not busy.
+    pub(crate) fn pop(&mut self, is_busy: impl Fn(&str) -> bool) -> Option<Arc<Request>> {
+        let at = self.next(|item| is_busy(item.pod()))?;
         let Some(Item::Ready { request, .. }) = self.items.remove(at) else { return None };
         self.bytes -= size(&request);
         Some(request)
     }
 
-    /// Whether there is one that it can be told.
+    /// Whether there is a request that the plugin can be told.
     pub(crate) fn has_ready(&self) -> bool {
-        self.next().is_some()
+        self.next(|_| false).is_some()
+    }
+
+    /// Whether there is a request about this pod that the plugin can be told.
+    pub(crate) fn has_ready_about(&self, pod: &str) -> bool {
+        self.next(|item| item.pod() != pod).is_some()
+    }
+
+    /// Returns the number of requests that wait for no operation of their own.
+    pub(crate) fn n_ready(&self) -> usize {
+        self.items.iter().filter(|item| matches!(item, Item::Ready { .. })).count()
+    }
+
+    /// Whether the plugin has yet to hear something about this pod.
+    pub(crate) fn concerns(&self, pod: &str) -> bool {
+        self.items.iter().any(|item| item.pod() == pod)
     }
 
     /// Whether something about this pod waits for the end of an operation.
@@ -190,11 +205,14 @@ impl Journal {
         })
     }
 
-    /// The first one that waits for no operation about its pod.
-    fn next(&self) -> Option<usize> {
+    /// Returns the place of the first request that waits for no operation about its pod, and is not
+    /// to be left out.
+    fn next(&self, is_left_out: impl Fn(&Item) -> bool) -> Option<usize> {
         let mut held = HashSet::new();
         self.items.iter().position(|item| match item {
-            Item::Ready { request, .. } => held.is_empty() || !held.contains(&*request.pod().id),
+            Item::Ready { request, .. } => {
+                !is_left_out(item) && (held.is_empty() || !held.contains(&*request.pod().id))
+            }
             Item::Open { .. } | Item::Held { .. } => {
                 held.insert(item.pod());
                 false

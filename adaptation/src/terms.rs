@@ -33,6 +33,12 @@ impl Terms {
     /// How it is judged when it does not answer.
     pub(crate) fn rules(&self) -> Rules {
         let policy = self.policy();
-        Rules { strikes: policy.strikes.get(), keep_connected: policy.keep_connected, interval: policy.request_timeout }
+        Rules {
+            strikes: policy.strikes.get(),
+            keep_connected: policy.keep_connected,
+            interval: policy.request_timeout,
+            first_pause: policy.first_pause,
+            longest_pause: policy.longest_pause,
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod adjusting;
 mod callers;
+mod catching_up;
 mod ends;
 mod failures;
 mod fake;

@@ -1,7 +1,9 @@
 //! Waiting until required plugins have heard what was before.
 //!
-//! A plugin that has just joined, or was silent, hears of an operation when that has ended. Whoever must not do without the plugin waits for that, and
-//! does so before it has the pod's turn: the operation that it waits for may need the turn itself.
+//! A plugin that has just joined, or was silent, is told what it missed before requests ask it again.
+//! A request that cannot do without the plugin waits for that. It waits before it has the pod's turn:
+//! the plugin may have to hear how another operation about the pod ended, and that operation may need
+//! the turn.
 
 use std::sync::Arc;
 
@@ -10,8 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::cause::{Cause, RelayError};
 use crate::chain::Chain;
-use crate::entry::Entry;
-use crate::policy::{Mode, Policy};
+use crate::policy::Mode;
 use crate::roster::Participant;
 use crate::terms::Terms;
 use crate::turns::Turn;
@@ -54,9 +55,11 @@ impl Chain {
             }
             while let Some((at, entry)) = self.behind() {
                 self.asking.is(at);
-                let heard = entry.has_heard(&self.act.pod_id, self.act.id());
+                let heard = entry.has_heard(self.asked_about(&entry), self.act.id());
                 if timeout_at(begun + entry.terms.policy().join_timeout, heard).await.is_err() {
                     self.go_without(&entry, begun.elapsed(), Cause::Behind)?;
+                    // A required plugin has failed the request by now, so this one is a validator.
+                    return Err(RelayError::Validator { plugin: entry.id.clone(), cause: Cause::Behind });
                 }
             }
             self.asking.is_nobody();
@@ -80,21 +83,31 @@ impl Chain {
 
     /// The first that has yet to hear what was before, and its place. An operation does not wait for itself, nor for anyone if its pod may do without.
     fn behind(&self) -> Option<(usize, Participant)> {
-        let is_behind = |entry: &Entry| entry.is_behind(&self.act.pod_id, self.act.id());
+        let is_behind = |entry: &Participant| entry.is_behind(self.asked_about(entry), self.act.id());
         let (place, entry) = self.required().find(|(_, entry)| is_behind(entry))?;
         (!self.is_exempt()).then(|| (place, entry.clone()))
     }
 
-    /// Those that the request cannot do without.
+    /// Returns the pod that the request asks a plugin about. A plugin that only validates is asked about
+    /// what the request itself shows.
+    fn asked_about(&self, entry: &Participant) -> Option<&str> {
+        let is_asked = entry.terms.is_asked(self.shown.request.event(), &self.act.pod.namespace);
+        is_asked.then_some(&*self.act.pod_id)
+    }
+
+    /// Returns the plugins that the request cannot do without: required plugins that are asked, and the
+    /// validators that the operator names.
     fn required(&self) -> impl Iterator<Item = (usize, &Participant)> {
         let (event, namespace) = (self.shown.request.event(), &*self.act.pod.namespace);
-        let validates = event == Event::CreateContainer;
-        let is_asked = move |terms: &Terms| {
-            terms.is_asked(event, namespace)
-                || validates && terms.is_asked(Event::ValidateContainerAdjustment, namespace)
+        let is_needed = move |terms: &Terms| {
+            let policy = terms.policy();
+            let validates =
+                event == Event::CreateContainer && terms.is_asked(Event::ValidateContainerAdjustment, namespace);
+            let is_needed = policy.required && terms.is_asked(event, namespace)
+                || (policy.required || policy.validator) && validates;
+            is_needed && policy.mode == Mode::Enforce
         };
-        let is_required = |policy: &Policy| policy.required && policy.mode == Mode::Enforce;
         let entries = self.participants.entries().iter().enumerate();
-        entries.filter(move |(_, entry)| is_required(entry.terms.policy()) && is_asked(&entry.terms))
+        entries.filter(move |(_, entry)| is_needed(&entry.terms))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nri_proto::Event;
 use tokio::time::Instant;
 
 use super::{Entry, Lane, Part, Stage, Standing};
@@ -15,16 +16,16 @@ enum Pass {
     Ask {
         is_trial: bool,
     },
-    Wait,
     /// What was asked about the pod before has to be told first.
     Behind,
     Over(State),
 }
 
 impl Standing {
-    /// Whether something about the pod has to be heard first, and waits for the end of an operation.
+    /// Whether the plugin has to hear something else about the pod first. A verdict is about what the
+    /// request itself shows, so a validator need not have heard what was before.
     fn is_behind(&self, request: &Request) -> bool {
-        !self.journal.is_empty() && self.journal.holds(&request.pod().id)
+        request.event() != Event::ValidateContainerAdjustment && self.is_behind_on(&request.pod().id)
     }
 }
 
@@ -46,19 +47,18 @@ impl Entry {
             tokio::pin!(changed);
             changed.as_mut().enable();
             let is_trial = match self.pass(request, part) {
-                Pass::Ask { is_trial } => Some(is_trial),
-                Pass::Wait => None,
+                Pass::Ask { is_trial } => is_trial,
                 Pass::Behind => {
                     self.pass_over(request, part);
                     return Err(Cause::Behind);
                 }
                 Pass::Over(state) => return Err(Cause::PassedOver(state)),
             };
-            let trial = Trial { entry: self, is_trial: is_trial == Some(true) };
+            let trial = Trial { entry: self, is_trial };
             tokio::select! {
                 biased;
                 () = &mut changed => {}
-                lane = self.lanes.one(policy.concurrency, &request.pod().id), if is_trial.is_some() => {
+                lane = self.lanes.one(policy.concurrency, &request.pod().id) => {
                     // It may have become silent while this one waited, or have missed something.
                     let may_ask = trial.is_trial || self.may_ask(request);
                     if may_ask && !part.is_moot(self) {
@@ -79,7 +79,7 @@ impl Entry {
         let (pass, caught_up) = {
             let mut standing = self.standing();
             let caught_up = self.catch_up(&mut standing);
-            (self.gate(&mut standing, request), caught_up)
+            (Self::gate(&mut standing, request), caught_up)
         };
         self.apply(caught_up, "");
         if let Pass::Over(State::Silent | State::Suspended) = pass {
@@ -88,21 +88,12 @@ impl Entry {
         pass
     }
 
-    fn gate(self: &Arc<Self>, standing: &mut Standing, request: &Request) -> Pass {
+    fn gate(standing: &mut Standing, request: &Request) -> Pass {
         let now = Instant::now();
-        let is_held = standing.is_behind(request);
         match standing.health.state() {
-            State::Active if is_held || standing.stage == Stage::Joining => Pass::Behind,
-            State::Active if standing.telling => Pass::Wait,
+            State::Active if standing.stage == Stage::Joining || standing.is_behind(request) => Pass::Behind,
             // The trial of a plugin that missed something begins with that.
-            State::Suspended if is_held && !standing.journal.has_ready() => Pass::Over(State::Suspended),
-            State::Suspended if standing.journal.has_ready() => {
-                if !standing.telling && standing.health.gate(now) == Gate::Ask {
-                    standing.telling = true;
-                    self.spawn_telling(true);
-                }
-                Pass::Over(State::Suspended)
-            }
+            State::Suspended if !standing.is_even() || standing.is_behind(request) => Pass::Over(State::Suspended),
             state @ (State::Active | State::Silent | State::Suspended | State::Closed) => {
                 match standing.health.gate(now) {
                     Gate::Ask => Pass::Ask { is_trial: state == State::Suspended },
@@ -114,7 +105,7 @@ impl Entry {
 
     fn may_ask(&self, request: &Request) -> bool {
         let standing = self.standing();
-        standing.health.state() == State::Active && !standing.telling && !standing.is_behind(request)
+        standing.health.state() == State::Active && !standing.is_behind(request)
     }
 }
 

@@ -9,7 +9,7 @@ use super::Entry;
 use crate::act::Act;
 use crate::asked::Answer;
 use crate::cause::Cause;
-use crate::health::{Effect, State};
+use crate::health::State;
 use crate::journal::End;
 use crate::plugin::{PluginError, Reply};
 use crate::request::Request;
@@ -43,13 +43,17 @@ impl Entry {
         let reason = answer.as_ref().err().map_or_else(String::new, ToString::to_string);
         let outcome = self.update(
             |standing| match answer {
-                Ok(reply) => (Ok(reply), standing.health.answered(is_trial)),
+                Ok(reply) => {
+                    let is_even = standing.is_even();
+                    (Ok(reply), standing.health.answered(is_trial, is_even))
+                }
                 // Its own deadline and ours are the same: which of us notices first is chance.
                 Err(PluginError::Refused { code: Code::DEADLINE_EXCEEDED, .. } | PluginError::NotTaken) => {
                     (Err(Cause::TimedOut), standing.health.gave_up(Instant::now(), is_trial))
                 }
                 Err(error @ (PluginError::Refused { .. } | PluginError::TooLarge { .. })) => {
-                    (Err(error.into()), standing.health.answered(is_trial))
+                    let is_even = standing.is_even();
+                    (Err(error.into()), standing.health.answered(is_trial, is_even))
                 }
                 Err(PluginError::Left(_)) => (Err(Cause::PassedOver(State::Closed)), standing.health.close()),
                 Err(error @ (PluginError::Gone(_) | PluginError::Breach(_))) => {
@@ -79,8 +83,8 @@ impl Entry {
     pub(crate) fn settled(self: &Arc<Self>) {
         self.update(
             |standing| {
-                standing.health.settled();
-                ((), Effect::None)
+                let is_even = standing.is_even();
+                ((), standing.health.settled(Instant::now(), is_even))
             },
             "",
         );

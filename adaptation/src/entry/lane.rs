@@ -8,7 +8,7 @@ use crate::policy::Concurrency;
 use crate::turns::{Turn, Turns};
 
 /// How many pods a plugin is asked about at a time, if it may be asked about several.
-const PODS_AT_A_TIME: u32 = 64;
+pub(super) const PODS_AT_A_TIME: u32 = 64;
 
 /// All lanes of a plugin.
 pub(super) struct Lanes {

@@ -44,43 +44,6 @@ impl Entry {
         ended.unwrap_or_default()
     }
 
-    /// Whether it could be asked, but has yet to hear what was before about this pod, in other operations than this.
-    pub(crate) fn is_behind(&self, pod: &str, act: ActId) -> bool {
-        let standing = self.standing();
-        standing.health.state() == State::Active
-            && !standing.journal.is_empty()
-            && standing.journal.holds_for_others(pod, act)
-    }
-
-    /// Waits until it is not behind any more.
-    pub(crate) async fn has_heard(&self, pod: &str, act: ActId) {
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if !self.is_behind(pod, act) {
-                return;
-            }
-            changed.await;
-        }
-    }
-
-    /// Waits until it has heard all that it can hear now.
-    pub(crate) async fn has_heard_all(&self) {
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            {
-                let standing = self.standing();
-                if !standing.telling && !standing.journal.has_ready() {
-                    return;
-                }
-            }
-            changed.await;
-        }
-    }
-
     /// Whether something that it is to hear waits for the end of this operation.
     pub(crate) fn waits_for(&self, act: ActId) -> bool {
         self.standing().journal.waits_for(act)
@@ -114,7 +77,8 @@ impl Entry {
     pub(crate) fn listens(&self) {
         let mut standing = self.standing();
         standing.journal.clear();
-        (standing.telling, standing.deaf) = (true, standing.health.state() == State::Closed);
+        standing.deliveries.hold_back();
+        standing.deaf = standing.health.state() == State::Closed;
     }
 
     /// It does not join after all.
@@ -127,63 +91,5 @@ impl Entry {
     /// Whether more happened than is kept for it.
     pub(crate) fn is_deaf(&self) -> bool {
         self.standing().deaf
-    }
-
-    /// Whether it is still being told something, or owes an answer.
-    pub(crate) fn is_being_told(&self) -> bool {
-        let standing = self.standing();
-        standing.telling || standing.health.state() != State::Active
-    }
-
-    /// Tells it what is in its journal. Returns when it has heard all that it can hear now, or fails to.
-    pub(crate) async fn catches_up(self: &Arc<Self>) {
-        self.spawn_telling(false);
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if !self.standing().telling || self.closed.is_cancelled() {
-                return;
-            }
-            tokio::select! {
-                () = &mut changed => {}
-                () = self.closed.cancelled() => return,
-            }
-        }
-    }
-
-    /// What it is to be told next of what it missed. With none left, others may ask it again.
-    pub(crate) fn next_missed(self: &Arc<Self>, is_trial: bool) -> Option<Arc<Request>> {
-        let next = self.update(
-            |standing| {
-                let next = standing.journal.pop();
-                if next.is_none() {
-                    standing.telling = false;
-                    if is_trial {
-                        standing.health.not_asked();
-                    }
-                }
-                (next, Effect::None)
-            },
-            "",
-        );
-        if next.is_none() {
-            self.changed.notify_waiters();
-        }
-        next
-    }
-
-    /// A while until it is tried again. False if it is closed meanwhile.
-    pub(crate) async fn pause(&self) -> bool {
-        tokio::select! {
-            () = self.closed.cancelled() => false,
-            () = tokio::time::sleep(self.terms().policy().request_timeout) => true,
-        }
-    }
-
-    /// Telling it what it missed ends before all is told: it failed.
-    pub(crate) fn stop_telling(self: &Arc<Self>) {
-        self.standing().telling = false;
-        self.changed.notify_waiters();
     }
 }

@@ -6,9 +6,11 @@ use tokio::time::Instant;
 
 use super::Effect::{self, Became, None as Nothing, Strike};
 use super::State::{Active, Closed, Silent, Suspended};
-use super::{FIRST_PAUSE, Gate, Health, LONGEST_PAUSE, Rules, State};
+use super::{Gate, Health, Rules, State};
 
 const INTERVAL: Duration = Duration::from_secs(2);
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// What happens to a plugin, and when: seconds since the beginning.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +31,7 @@ enum Input {
 use Input::*;
 
 fn rules(strikes: u32, keep_connected: bool) -> Rules {
-    Rules { strikes, keep_connected, interval: INTERVAL }
+    Rules { strikes, keep_connected, interval: INTERVAL, first_pause: FIRST_PAUSE, longest_pause: LONGEST_PAUSE }
 }
 
 /// Feeds inputs with their times and compares each effect, the final state and the strikes.
@@ -48,17 +50,14 @@ fn check(rules: Rules, inputs: &[(f64, Input, Effect)], state: State, strikes: u
                 health.not_asked();
                 Nothing
             }
-            Answered => health.answered(false),
-            Passed => health.answered(true),
+            Answered => health.answered(false, true),
+            Passed => health.answered(true, true),
             Failed => health.timed_out(now, true),
             FailedPolitely => health.gave_up(now, true),
             GaveUp => health.gave_up(now, false),
             TimedOut => health.timed_out(now, false),
             StillSilent => health.still_silent(now),
-            Settled => {
-                health.settled();
-                Nothing
-            }
+            Settled => health.settled(now, true),
             CaughtUp => health.caught_up(),
             Close => health.close(),
         };
@@ -121,8 +120,7 @@ fn a_plugin_that_is_to_be_kept_is_suspended_instead_of_closed() {
 fn a_suspended_plugin_is_tried_by_one_request_after_its_pause() {
     let pause = FIRST_PAUSE.as_secs_f64();
     let inputs = [
-        (2.0, TimedOut, Became(Suspended)),
-        (3.0, Settled, Nothing),
+        (2.0, GaveUp, Became(Suspended)),
         (2.0 + pause - 0.1, Ask, Became(Suspended)),
         (2.0 + pause, Ask, Became(Active)),
         (2.0 + pause, Ask, Became(Suspended)),
@@ -144,8 +142,7 @@ fn a_suspended_plugin_that_still_owes_an_answer_is_not_tried() {
 fn a_trial_that_is_late_suspends_it_for_longer() {
     let pause = FIRST_PAUSE.as_secs_f64();
     let inputs = [
-        (0.0, TimedOut, Became(Suspended)),
-        (0.0, Settled, Nothing),
+        (0.0, GaveUp, Became(Suspended)),
         (pause, Ask, Became(Active)),
         (pause + 2.0, Failed, Became(Suspended)),
         (pause + 2.0, Settled, Nothing),
@@ -160,8 +157,7 @@ fn a_trial_that_is_late_suspends_it_for_longer() {
 fn a_request_that_did_not_ask_after_all_leaves_the_trial_to_the_next() {
     let pause = FIRST_PAUSE.as_secs_f64();
     let inputs = [
-        (0.0, TimedOut, Became(Suspended)),
-        (0.0, Settled, Nothing),
+        (0.0, GaveUp, Became(Suspended)),
         (pause, Ask, Became(Active)),
         (pause, NotAsked, Nothing),
         (pause, Ask, Became(Active)),
@@ -170,12 +166,63 @@ fn a_request_that_did_not_ask_after_all_leaves_the_trial_to_the_next() {
 }
 
 #[test]
+fn the_last_overdue_answer_ends_a_suspension_at_once_and_clears_no_strikes() {
+    let inputs = [
+        (2.0, TimedOut, Became(Silent)),
+        (2.0, TimedOut, Nothing),
+        (4.0, StillSilent, Became(Suspended)),
+        (4.1, Settled, Nothing),
+        (4.2, Settled, Became(Active)),
+    ];
+    check(rules(2, true), &inputs, Active, 2);
+}
+
+#[test]
+fn a_plugin_that_is_suspended_again_without_an_answer_in_time_waits_out_its_pause() {
+    let pause = 2.0 * FIRST_PAUSE.as_secs_f64();
+    let inputs = [
+        (2.0, TimedOut, Became(Suspended)),
+        (2.1, Settled, Became(Active)),
+        (4.1, TimedOut, Became(Suspended)),
+        (4.2, Settled, Nothing),
+        (4.0 + pause, Ask, Became(Suspended)),
+        (4.1 + pause, Ask, Became(Active)),
+        (4.2 + pause, Passed, Became(Active)),
+        // An answer in time was between: this suspension ends with the late answer.
+        (6.2 + pause, TimedOut, Became(Suspended)),
+        (6.3 + pause, Settled, Became(Active)),
+    ];
+    check(rules(1, true), &inputs, Active, 1);
+}
+
+#[test]
+fn a_late_answer_that_comes_after_the_pause_ends_any_suspension() {
+    let inputs = [
+        (2.0, TimedOut, Became(Suspended)),
+        (2.1, Settled, Became(Active)),
+        (4.1, TimedOut, Became(Suspended)),
+        (60.0, Settled, Became(Active)),
+    ];
+    check(rules(1, true), &inputs, Active, 2);
+}
+
+#[test]
+fn a_plugin_that_has_yet_to_hear_what_it_missed_is_silent_without_a_strike() {
+    let now = Instant::now();
+    let mut health = Health::new(rules(1, true));
+    assert_eq!(health.falls_behind(), Became(Silent));
+    assert_eq!((health.strikes(), health.caught_up()), (0, Became(Active)));
+    health.timed_out(now, false);
+    assert_eq!(health.settled(now, false), Became(Silent));
+    assert_eq!(health.caught_up(), Became(Active));
+}
+
+#[test]
 fn pauses_do_not_grow_for_ever() {
     let mut health = Health::new(rules(1, true));
     let mut now = Instant::now();
     for _ in 0..50 {
-        health.timed_out(now, true);
-        health.settled();
+        health.gave_up(now, true);
         now += LONGEST_PAUSE;
         assert_eq!(health.gate(now), Gate::Ask);
     }

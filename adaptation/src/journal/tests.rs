@@ -44,7 +44,7 @@ fn check(script: &str, told: &str) {
         }
     }
     let mut lines = Vec::new();
-    while let Some(request) = journal.pop() {
+    while let Some(request) = journal.pop(|_| false) {
         lines.push(words(&request));
     }
     let expected: Vec<_> = told.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
@@ -160,7 +160,7 @@ fn a_journal_has_a_bound_in_bytes() {
     journal.add(request("p1 StopPodSandbox"), End::Back).unwrap();
     journal.hold(ActId(1), request("p2 RunPodSandbox"), End::Back).unwrap();
     assert_eq!(journal.add(request("p3 StopPodSandbox"), End::Back), Err(Full));
-    journal.pop().unwrap();
+    journal.pop(|_| false).unwrap();
     journal.open(ActId(2), "p4".into()).unwrap();
     let asked = [request("p4 StopPodSandbox"), request("p4 RemovePodSandbox")];
     assert_eq!(journal.end(ActId(2), &asked, Outcome::Committed).unwrap_err(), Full);

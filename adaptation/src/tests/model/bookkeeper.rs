@@ -89,6 +89,8 @@ impl Plugin for Bookkeeper {
             (container.id.clone(), state)
         });
         *self.shown.lock().unwrap() = (self.node.asked(), pods.chain(containers).collect());
+        // What was told in a join that begins anew does not count any more.
+        self.told.lock().unwrap().clear();
         sleep(self.patience).await;
         Ok(Vec::new())
     }

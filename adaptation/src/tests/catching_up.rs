@@ -1,0 +1,211 @@
+//! Plugins that have yet to hear what they missed: nobody waits for them but who needs them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::fake::{FakePlugin, LIFE, Manner, SECOND, at_once, chain, pod};
+use super::setting::{Setting, setting};
+use crate::health::State;
+use crate::{AdmitError, Notice};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+impl Setting {
+    /// Runs a pod. Returns how long that took, and what the error was.
+    async fn run(&self, id: &str) -> (Duration, Result<(), String>) {
+        let begun = Instant::now();
+        let operation = self.nri.begin(pod(id));
+        let ran = operation.notify(Notice::RunPod).await.map_err(|error| chain(&error));
+        if ran.is_ok() {
+            operation.commit();
+        }
+        (begun.elapsed(), ran)
+    }
+
+    fn state(&self) -> State {
+        self.nri.plugins()[0].state
+    }
+
+    /// A plugin that was silent, and has so many requests to hear. It owes nothing any more.
+    async fn behind(&self, name: &str, backlog: usize, takes: Duration) -> Arc<FakePlugin> {
+        let plugin = FakePlugin::new(name, LIFE, Manner::After(SECOND * 3), &self.diary);
+        self.admit(name, &plugin).await.unwrap().unwrap();
+        for number in 0..=backlog {
+            _ = self.run(&format!("missed{number}")).await;
+        }
+        plugin.behave(Manner::After(takes));
+        sleep(SECOND + MILLISECOND).await;
+        plugin
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_plugin_that_catches_up() {
+    let setting = setting("");
+    setting.behind("10-slow", 10, SECOND).await;
+    assert_eq!(setting.state(), State::Silent);
+    assert_eq!(setting.run("next").await, (Duration::ZERO, Ok(())));
+    sleep(SECOND * 12).await;
+    assert_eq!(setting.state(), State::Active, "it has heard all of it");
+    assert_eq!(setting.diary.lines().last().unwrap(), "10-slow RunPodSandbox next", "in order");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_may_not_do_without_a_plugin_that_catches_up_fails_at_once() {
+    let setting = setting("plugins.slow.on_timeout = 'fail'");
+    let plugin = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &setting.diary);
+    setting.admit("10-slow", &plugin).await.unwrap().unwrap();
+    let stop = setting.nri.begin(pod("p"));
+    assert!(stop.notify(Notice::StopPod).await.is_err());
+    assert!(stop.notify(Notice::RemovePod).await.is_err());
+    plugin.behave(Manner::After(SECOND));
+    sleep(SECOND + MILLISECOND).await;
+    let (took, ran) = setting.run("next").await;
+    assert_eq!(took, Duration::ZERO);
+    assert!(ran.unwrap_err().contains("plugin 10-slow failed to handle RunPodSandbox request"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_waits_for_a_required_plugin_until_that_has_caught_up() {
+    let setting = setting("plugins.slow = { required = true, join_timeout = '10s' }\nrequired_exempt_namespaces = []");
+    let plugin = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &setting.diary);
+    setting.admit("10-slow", &plugin).await.unwrap().unwrap();
+    for number in 0..5 {
+        _ = setting.nri.begin(pod(&format!("p{number}"))).notify(Notice::StopPod).await;
+    }
+    plugin.behave(Manner::After(SECOND));
+    sleep(SECOND + MILLISECOND).await;
+    let (took, ran) = setting.run("next").await;
+    assert_eq!(ran, Ok(()));
+    assert!(took > SECOND * 4 && took < SECOND * 6, "{took:?}");
+    assert_eq!(setting.diary.lines().last().unwrap(), "10-slow RunPodSandbox next", "it was asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_does_not_wait_for_ever_for_a_required_plugin_that_catches_up() {
+    let setting = setting("plugins.slow = { required = true, join_timeout = '2s' }\nrequired_exempt_namespaces = []");
+    let plugin = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &setting.diary);
+    setting.admit("10-slow", &plugin).await.unwrap().unwrap();
+    for number in 0..5 {
+        _ = setting.nri.begin(pod(&format!("p{number}"))).notify(Notice::StopPod).await;
+    }
+    plugin.behave(Manner::After(SECOND));
+    sleep(SECOND + MILLISECOND).await;
+    let (took, ran) = setting.run("next").await;
+    assert_eq!(took, SECOND * 2);
+    assert!(ran.unwrap_err().contains("plugin 10-slow failed"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backlog_is_delivered_concurrently_over_pods_to_a_plugin_that_takes_it() {
+    let setting = setting("plugins.slow.concurrency = 'per-pod'");
+    let plugin = setting.behind("10-slow", 20, SECOND).await;
+    sleep(SECOND * 2).await;
+    assert_eq!(setting.state(), State::Active);
+    assert_eq!(plugin.most_at_a_time(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_half_the_load_that_a_plugin_can_answer_it_is_even_within_ten_seconds() {
+    let setting = setting("");
+    setting.behind("10-slow", 40, MILLISECOND * 100).await;
+    for number in 0..45 {
+        assert_eq!(setting.run(&format!("load{number}")).await.1, Ok(()));
+        sleep(MILLISECOND * 220).await;
+    }
+    assert_eq!(setting.state(), State::Active);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_whose_backlog_does_not_become_shorter_is_closed() {
+    let setting = setting("plugins.slow.catch_up_timeout = '5s'");
+    setting.behind("10-slow", 10, SECOND).await;
+    let mut happenings = setting.nri.watch_plugins();
+    for number in 0..30 {
+        _ = setting.run(&format!("load{number}")).await;
+        sleep(MILLISECOND * 500).await;
+    }
+    assert!(setting.nri.plugins().is_empty());
+    let told: Vec<_> = std::iter::from_fn(|| happenings.try_recv().ok()).map(|told| format!("{told:?}")).collect();
+    assert!(told.last().unwrap().contains("its backlog did not become shorter"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_join_whose_backlog_does_not_become_shorter_begins_anew() {
+    let setting = setting("plugins.slow = { catch_up_timeout = '5s', sync_timeout = '100s' }");
+    let plugin = setting.plugin("10-slow");
+    plugin.behave(Manner::After(SECOND));
+    plugin.synchronizes_for(SECOND * 5);
+    let joining = setting.admit("10-slow", &plugin);
+    for number in 0..100 {
+        _ = setting.run(&format!("load{number}")).await;
+        sleep(MILLISECOND * 500).await;
+    }
+    let outcome = joining.await.unwrap();
+    assert!(matches!(outcome, Err(AdmitError::Overtaken { .. })), "{outcome:?}");
+    assert_eq!(plugin.shown().len(), 4, "it was synchronized anew each time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_plugin_that_joins_before_it_has_heard_everything() {
+    let setting = setting("plugins.slow = { catch_up_timeout = '1h', sync_timeout = '3s' }");
+    let (plugin, joining) = setting.joining("10-slow", SECOND * 2).await;
+    plugin.behave(Manner::After(SECOND));
+    for number in 0..10 {
+        _ = setting.run(&format!("missed{number}")).await;
+        sleep(MILLISECOND * 150).await;
+    }
+    joining.await.unwrap().unwrap();
+    assert_eq!(setting.state(), State::Silent, "it has yet to hear what it missed");
+    assert_eq!(setting.run("next").await, (Duration::ZERO, Ok(())));
+    sleep(SECOND * 10).await;
+    assert_eq!(setting.state(), State::Active);
+    assert_eq!(setting.diary.lines().len(), 11);
+}
+
+/// V5.
+#[tokio::test(start_paused = true)]
+async fn a_suspended_plugin_that_answers_at_last_catches_up_on_an_idle_node() {
+    let setting = setting("plugins.slow = { keep_connected = true, strikes = 1 }");
+    let plugin = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 30), &setting.diary);
+    setting.admit("10-slow", &plugin).await.unwrap().unwrap();
+    for number in 0..3 {
+        _ = setting.run(&format!("p{number}")).await;
+    }
+    assert_eq!(setting.state(), State::Suspended);
+    plugin.behave(at_once());
+    sleep(SECOND * 28 + MILLISECOND).await;
+    assert_eq!(setting.state(), State::Active);
+    assert_eq!(setting.diary.lines().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspended_plugin_that_owes_nothing_is_probed_by_a_timer_on_an_idle_node() {
+    let setting = setting("plugins.slow = { keep_connected = true, strikes = 1, first_pause = '20s' }");
+    let plugin = FakePlugin::new("10-slow", LIFE, Manner::GivesUpAfter(SECOND), &setting.diary);
+    setting.admit("10-slow", &plugin).await.unwrap().unwrap();
+    for number in 0..3 {
+        _ = setting.run(&format!("p{number}")).await;
+    }
+    plugin.behave(at_once());
+    sleep(SECOND * 19).await;
+    assert_eq!((setting.state(), setting.diary.lines().len()), (State::Suspended, 1));
+    sleep(SECOND * 2).await;
+    assert_eq!((setting.state(), setting.diary.lines().len()), (State::Active, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_probe_of_a_suspended_plugin_is_one_request() {
+    let setting =
+        setting("plugins.slow = { keep_connected = true, strikes = 1, concurrency = 'per-pod', first_pause = '20s' }");
+    let plugin = FakePlugin::new("10-slow", LIFE, Manner::GivesUpAfter(SECOND), &setting.diary);
+    setting.admit("10-slow", &plugin).await.unwrap().unwrap();
+    for number in 0..5 {
+        _ = setting.run(&format!("p{number}")).await;
+    }
+    plugin.behave(Manner::Never);
+    sleep(SECOND * 25).await;
+    assert_eq!((setting.state(), setting.diary.lines().len()), (State::Suspended, 2));
+}
