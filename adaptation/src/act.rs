@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nri_proto::{Event, Pod};
 use smallvec::SmallVec;
+use tokio::sync::oneshot;
 
 use crate::before::{Before, Touched};
 use crate::chain::{Asking, gates};
+use crate::decision::Decision;
 use crate::entry::Entry;
 use crate::journal::{ActId, End, Outcome, is_told};
 use crate::request::{Request, Subject};
@@ -36,6 +38,8 @@ struct Said {
     unseen: Vec<Arc<Entry>>,
     /// How many times someone looked whether it is still open.
     age: u32,
+    /// Late answers that wait for its end.
+    waiting: Vec<oneshot::Sender<Outcome>>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -61,7 +65,7 @@ pub(crate) enum Kept {
     /// Plugins are being asked, and may still change it.
     InFlight,
     /// Nobody was asked.
-    Bare(Subject),
+    Bare(Subject, Arc<Decision>),
     Request(Arc<Request>),
 }
 
@@ -165,6 +169,22 @@ impl Act {
         self.said().is_unseen_by(entry)
     }
 
+    /// Waits for the end of the operation. `None` if it is open for too long.
+    pub(crate) async fn outcome(&self) -> Option<Outcome> {
+        let ended = {
+            let mut said = self.said();
+            match said.phase {
+                Phase::Ended(outcome) => return Some(outcome),
+                Phase::Overdue => return None,
+                Phase::Open => {}
+            }
+            let (sender, ended) = oneshot::channel();
+            said.waiting.push(sender);
+            ended
+        };
+        ended.await.ok()
+    }
+
     /// Whether something was begun in it, for whoever may have seen it.
     pub(crate) fn has_begun(&self) -> bool {
         self.said().asked.iter().any(|asked| Begun::is_begin(asked.event))
@@ -183,6 +203,7 @@ impl Act {
             return false;
         }
         said.phase = Phase::Overdue;
+        said.waiting.clear();
         let requests = self.requests(&mut said);
         for holder in &mut said.holders {
             let asked = holder.given.map_or(&[][..], |_| &requests);
@@ -201,6 +222,8 @@ impl Act {
         }
         let was_overdue = std::mem::replace(&mut said.phase, Phase::Ended(outcome)) == Phase::Overdue;
         let holders = std::mem::take(&mut said.holders);
+        // A late answer may have been given up.
+        std::mem::take(&mut said.waiting).into_iter().for_each(|waiting| _ = waiting.send(outcome));
         let mut begun = if outcome == Outcome::Failed { self.begun(&mut said) } else { Vec::new() };
         let requests = if holders.is_empty() { Vec::new() } else { self.requests(&mut said) };
         for Holder { entry, given, told } in &holders {
@@ -264,7 +287,10 @@ impl Asked {
         let request = match &self.kept {
             Kept::InFlight => return None,
             Kept::Request(request) => return Some(Arc::clone(request)),
-            Kept::Bare(subject) => Arc::new(Request::new(self.event, Arc::clone(pod), subject.clone())),
+            Kept::Bare(subject, decision) => {
+                let request = Request::new(self.event, Arc::clone(pod), subject.clone());
+                Arc::new(request.decided(Arc::clone(decision)))
+            }
         };
         self.kept = Kept::Request(Arc::clone(&request));
         Some(request)

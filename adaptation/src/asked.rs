@@ -13,7 +13,7 @@ use crate::entry::{Entry, Lane};
 use crate::events::Happening;
 use crate::health::State;
 use crate::journal::End;
-use crate::late;
+use crate::late::LateAnswer;
 use crate::plugin::{PluginError, Reply};
 use crate::request::Request;
 use crate::terms::Terms;
@@ -117,9 +117,9 @@ impl Owed {
         match self.in_time().await {
             None => self.record_failed(&Cause::PassedOver(State::Closed)),
             Some(Some(answer)) => {
-                let Self { entry, terms, request, act, begun, is_trial, .. } = &self;
+                let Self { entry, request, act, begun, is_trial, .. } = &self;
                 match entry.judge_asked(request, act.as_ref(), *begun, *is_trial, answer) {
-                    Ok(reply) => entry.shared.records.late(entry, terms, request, begun.elapsed(), &reply),
+                    Ok(reply) => self.answered_late(reply).apply_later(),
                     Err(cause) => self.record_failed(&cause),
                 }
             }
@@ -148,12 +148,13 @@ impl Owed {
             }
         };
         let took = self.begun.elapsed();
-        let Self { entry, terms, request, act, .. } = &self;
+        let Self { entry, request, act, .. } = &self;
         if !entry.was_dismissed() {
             entry.shared.watchers.tell(Happening::Late { plugin: entry.id.clone(), event: request.event(), took });
         }
+        let mut late = None;
         match answer {
-            Ok(reply) => entry.shared.records.late(entry, terms, request, took, &reply),
+            Ok(reply) => late = Some(reply),
             Err(error @ (PluginError::Left(_) | PluginError::Gone(_) | PluginError::Breach(_))) => {
                 entry.close(&error.to_string())
             }
@@ -164,6 +165,15 @@ impl Owed {
             }
         }
         entry.settled();
+        if let Some(reply) = late {
+            self.answered_late(reply).apply_later();
+        }
+    }
+
+    /// The plugin has answered, and the request was decided without it. Others may ask it again.
+    fn answered_late(self, reply: Reply) -> LateAnswer {
+        let Self { entry, terms, request, act, answering: _, begun, is_trial: _, _lane: _ } = self;
+        LateAnswer { entry, terms, request, act, took: Some(begun.elapsed()), reply }
     }
 }
 
@@ -195,11 +205,7 @@ pub(crate) async fn deliver(entry: Arc<Entry>, request: Arc<Request>, is_probe: 
     }
     let outcome = entry.judge(&request, begun, is_probe, answer);
     match outcome {
-        Ok(reply) => {
-            let Owed { terms, _lane, .. } = owed;
-            drop(_lane);
-            late::take(&entry, &terms, &request, reply).await;
-        }
+        Ok(reply) => LateAnswer { took: None, ..owed.answered_late(reply) }.apply_soon().await,
         Err(cause) if is_taken => owed.record_failed(&cause),
         Err(_) => _ = entry.pause().await,
     }

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use nri_proto::encode::Since;
-use nri_proto::{Event, PluginId};
+use nri_proto::{Event, Owners, PluginId, Update};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, info_span, warn};
@@ -51,6 +51,7 @@ pub(crate) struct Shown {
 
 impl Drop for Shown {
     fn drop(&mut self) {
+        self.request.decision().fails();
         if let Some(place) = self.place {
             self.act.keep(place, Arc::clone(&self.request));
         }
@@ -141,7 +142,8 @@ impl Chain {
         let notes = Notes::new(Arc::clone(&shared));
         let asking = Asking::nobody();
         let before = Before::of(event, &act.pod, &subject);
-        let request = Request::new(event, Arc::clone(&act.pod), subject);
+        let decision = Arc::new(shared.decision(&act));
+        let request = Request::new(event, Arc::clone(&act.pod), subject).decided(decision);
         let changes = merging.changes_the_request();
         let request = Arc::new(if changes { request.changing() } else { request });
         let kept = if changes { Kept::InFlight } else { Kept::Request(Arc::clone(&request)) };
@@ -161,6 +163,7 @@ impl Chain {
     pub(crate) async fn run(mut self) -> Result<Relayed, RelayError> {
         let _turn = self.turn_when_heard().await?;
         self.ask(|_| ()).await?;
+        self.goes_on(self.merging.claims(), self.merging.updates());
         self.notes.came_true();
         Ok(Relayed { merging: self.merging, failed: None })
     }
@@ -170,11 +173,14 @@ impl Chain {
         let _turn = self.turn_when_heard().await?;
         let Some(mut validation) = Validation::of(&self.participants, &self.shown.request) else {
             self.ask(|_| ()).await?;
+            let merged = self.merging.created();
+            self.shared.created(&self.shown.request, &merged);
             self.notes.came_true();
-            return Ok(self.merging.created());
+            return Ok(merged);
         };
         self.ask(|plugin| validation.answered(plugin)).await?;
         let merged = Box::pin(validation.judge(self.merging.created(), &self.asking, &mut self.notes)).await?;
+        self.shared.created(&self.shown.request, &merged);
         self.notes.came_true();
         Ok(merged)
     }
@@ -192,6 +198,7 @@ impl Chain {
                 Poll::Pending => turn.await,
             };
             let failed = self.ask_anyway().await;
+            self.goes_on(self.merging.claims(), self.merging.updates());
             // Nobody may be waiting for it any more: then nobody does what they want.
             if sender.send(Relayed { merging: self.merging, failed }).is_ok() {
                 self.notes.came_true();
@@ -200,6 +207,12 @@ impl Chain {
         shared.spawn(telling.in_current_span());
         // Whatever ends the task before it has told ends the adaptation.
         outcome.await.unwrap_or(Relayed { merging: Merging::Nothing, failed: Some(RelayError::Stopped) })
+    }
+
+    /// The request has gone on. What plugins answer late is applied as far as nobody else had a say.
+    fn goes_on(&self, claims: Owners, updates: &[Update]) {
+        let request = &self.shown.request;
+        self.shared.goes_on(request.decision(), request.event(), request.container(), claims, updates);
     }
 
     /// The turn of the pod, behind all who asked for it before.

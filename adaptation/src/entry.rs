@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nri_proto::{Event, EventMask, PluginId};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info_span};
@@ -45,6 +45,8 @@ pub(crate) struct Entry {
     terms: Mutex<Arc<Terms>>,
     pub(crate) plugin: Arc<dyn Plugin>,
     lanes: Lanes,
+    /// The right to have the runtime apply a late answer: those of one plugin are applied in order.
+    applying: Semaphore,
     standing: Mutex<Standing>,
     /// Rung when whoever waits to ask it should look again.
     changed: Notify,
@@ -142,6 +144,7 @@ impl Entry {
             terms: Mutex::new(Arc::new(terms)),
             plugin,
             lanes: Lanes::new(),
+            applying: Semaphore::new(1),
             standing: Mutex::new(standing),
             changed: Notify::new(),
             closed: CancellationToken::new(),
@@ -233,6 +236,11 @@ impl Entry {
                 Err(Cause::TimedOut)
             }
         }
+    }
+
+    /// Waits until earlier late answers of the plugin were applied. `None` if the plugin is closed.
+    pub(crate) async fn turn_to_apply(&self) -> Option<SemaphorePermit<'_>> {
+        self.closed.run_until_cancelled(self.applying.acquire()).await?.ok()
     }
 
     /// All of its lanes: nobody else asks it meanwhile.

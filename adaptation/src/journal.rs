@@ -61,6 +61,8 @@ pub(crate) struct Full;
 pub(crate) struct Journal {
     items: VecDeque<Item>,
     bytes: usize,
+    /// The bytes of the plugin's own late answers, which wait for the end of their operations.
+    answers: usize,
     limit: usize,
 }
 
@@ -77,7 +79,7 @@ enum Item {
 impl Journal {
     /// One that holds at most so many bytes.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { items: VecDeque::new(), bytes: 0, limit }
+        Self { items: VecDeque::new(), bytes: 0, answers: 0, limit }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -85,7 +87,21 @@ impl Journal {
     }
 
     pub(crate) fn clear(&mut self) {
-        *self = Self::new(self.limit);
+        *self = Self { answers: self.answers, ..Self::new(self.limit) };
+    }
+
+    /// Makes room for a late answer of the plugin. False if there is none.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> bool {
+        let has_room = self.bytes + self.answers + bytes <= self.limit;
+        if has_room {
+            self.answers += bytes;
+        }
+        has_room
+    }
+
+    /// Frees the room of a late answer.
+    pub(crate) fn release(&mut self, bytes: usize) {
+        self.answers = self.answers.saturating_sub(bytes);
     }
 
     /// An operation about this pod takes place without the plugin.
@@ -137,7 +153,7 @@ impl Journal {
                 item @ (Item::Open { .. } | Item::Held { .. } | Item::Ready { .. }) => self.items.push_back(item),
             }
         }
-        if self.bytes > self.limit { Err(Full) } else { Ok(ended) }
+        if self.bytes + self.answers > self.limit { Err(Full) } else { Ok(ended) }
     }
 
     /// What a request was to begin has not been seen: it need not end, either.
@@ -222,7 +238,7 @@ impl Journal {
 
     fn put(&mut self, item: Item, end: End) -> Result<(), Full> {
         let size = item.size();
-        if self.bytes + size > self.limit {
+        if self.bytes + self.answers + size > self.limit {
             return Err(Full);
         }
         self.bytes += size;

@@ -1,12 +1,22 @@
-//! What a plugin answers to a question that was asked late: the request has long been decided.
+//! What a plugin answers too late: to a request that has been decided without the plugin, because the
+//! plugin did not answer in time, or was asked late.
+//!
+//! A request that went on without the plugin may still be changed by an update of what there is now:
+//! limits of the container, updates of others, and evictions. So a late answer waits until the operation
+//! of its request has ended. If the runtime has committed the operation, what can still be applied is
+//! applied; the rest is recorded as too late. If the request failed, nothing of its answer is applied.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use nri_proto::{CreateReply, StopReply, TakeUnknown, Unread, Update, UpdateReply};
+use nri_proto::{CreateReply, Event, StopReply, TakeUnknown, Unread, Update, UpdateReply, api};
+use protobuf::Message;
 
+use crate::act::Act;
 use crate::entry::Entry;
-use crate::ledger::What;
-use crate::merge::Touch;
+use crate::journal::Outcome;
+use crate::ledger::{Occasion, What};
+use crate::merge::{Touch, resources};
 use crate::plugin::Reply;
 use crate::policy::{NotAllowed, Policy};
 use crate::records;
@@ -14,29 +24,171 @@ use crate::request::Request;
 use crate::terms::Terms;
 use crate::unasked::Unasked;
 
-/// Has the runtime make what of a late answer can still be made: limits, those of others too, and evictions. The rest is
-/// recorded as too late.
-pub(crate) async fn take(entry: &Arc<Entry>, terms: &Terms, request: &Request, mut reply: Reply) {
-    let shared = &entry.shared;
-    shared.records.unread(&records::occasion(entry, terms, request, None), take_unread(&mut reply));
-    shared.watchers.metrics().adjustments(&entry.id, request.event().rpc(), &reply);
-    let container = request.container().map(|container| &*container.id).unwrap_or_default();
-    if let Err(not_allowed) = check(terms.policy(), container, &reply) {
-        shared.records.refused(&records::occasion(entry, terms, request, None), &not_allowed.into());
-        return;
-    }
-    let (wanted, rest) = split(container, reply);
-    if let Some(CreateReply { adjustment: Some(adjustment), .. }) = &rest {
-        let touches = Touch::of_adjustment(adjustment);
-        if !touches.is_empty() {
-            let occasion = records::occasion(entry, terms, request, None);
-            shared.records.ledger().record(&occasion, What::late(touches));
+/// How many times as much as on the wire an answer takes in memory, roughly.
+const IN_MEMORY: usize = 2;
+
+/// An answer that came too late for its request.
+pub(crate) struct LateAnswer {
+    pub(crate) entry: Arc<Entry>,
+    /// The terms on which the plugin was asked.
+    pub(crate) terms: Arc<Terms>,
+    pub(crate) request: Arc<Request>,
+    /// The operation of the request, unless that has ended.
+    pub(crate) act: Option<Arc<Act>>,
+    /// How long the plugin took.
+    pub(crate) took: Option<Duration>,
+    pub(crate) reply: Reply,
+}
+
+impl LateAnswer {
+    /// Applies what can still be applied, in a task, when the operation of the request has ended. An
+    /// answer that there is no room for until then is only recorded.
+    pub(crate) fn apply_later(self) {
+        match self.reserve().filter(|_| self.is_asking()) {
+            Some(room) => self.spawn(room),
+            None => self.record(),
         }
     }
-    if !wanted.updates.is_empty() || !wanted.evictions.is_empty() {
-        // What fails of it is logged and recorded.
-        let _ = wanted.apply_allowed(shared, &entry.id, terms.policy()).await;
+
+    /// Like [`LateAnswer::apply_later`], for an answer to a request that was asked late: without room
+    /// it is applied before this returns.
+    pub(crate) async fn apply_soon(self) {
+        if !self.is_asking() {
+            return;
+        }
+        match self.reserve() {
+            Some(room) => self.spawn(room),
+            None => self.apply_when_ended().await,
+        }
     }
+
+    /// Whether the answer can ask for anything.
+    fn is_asking(&self) -> bool {
+        !matches!(self.reply, Reply::Heard | Reply::Verdict(_))
+    }
+
+    fn spawn(self, room: Room) {
+        let shared = Arc::clone(&self.entry.shared);
+        shared.spawn(async move {
+            self.apply_when_ended().await;
+            drop(room);
+        });
+    }
+
+    async fn apply_when_ended(self) {
+        // The container has stopped, whatever comes of the request and its operation.
+        if self.request.event() == Event::StopContainer {
+            return self.apply().await;
+        }
+        let has_gone_on = || self.request.decision().has_gone_on();
+        if has_gone_on() == Some(false) {
+            return self.record();
+        }
+        let outcome = match &self.act {
+            Some(act) => self.entry.closed.run_until_cancelled(act.outcome()).await.flatten(),
+            None => Some(Outcome::Committed),
+        };
+        if outcome == Some(Outcome::Committed) && has_gone_on() == Some(true) {
+            return self.apply().await;
+        }
+        self.record();
+    }
+
+    /// Has the runtime make what can still be made, behind earlier late answers of the plugin.
+    async fn apply(mut self) {
+        let Some(_turn) = self.entry.turn_to_apply().await else { return self.record() };
+        let shared = &self.entry.shared;
+        let occasion = self.occasion();
+        shared.records.unread(&occasion, take_unread(&mut self.reply));
+        shared.watchers.metrics().adjustments(&self.entry.id, self.request.event().rpc(), &self.reply);
+        let container = self.request.container().map(|container| &*container.id).unwrap_or_default();
+        if let Err(not_allowed) = check(self.terms.policy(), container, &self.reply) {
+            shared.records.refused(&occasion, &not_allowed.into());
+            return;
+        }
+        let (mut wanted, rest) = split(container, std::mem::replace(&mut self.reply, Reply::Heard));
+        if let Some(CreateReply { adjustment: Some(adjustment), .. }) = &rest {
+            let touches = Touch::of_adjustment(adjustment);
+            if !touches.is_empty() {
+                shared.records.ledger().record(&occasion, What::late(touches));
+            }
+        }
+        wanted.updates.retain_mut(|update| self.is_still_wanted(update, &occasion));
+        if !wanted.updates.is_empty() || !wanted.evictions.is_empty() {
+            // What fails of it is logged and recorded.
+            let _ = wanted.apply_allowed(shared, &self.entry.id, self.terms.policy()).await;
+        }
+    }
+
+    /// Takes out of an update what others have decided since the request was made. False if nothing is
+    /// left of it. What is taken out is recorded as too late.
+    fn is_still_wanted(&self, update: &mut Update, occasion: &Occasion) -> bool {
+        let Self { entry, request, .. } = self;
+        let (decision, id) = (request.decision(), &entry.id);
+        let occasion = occasion.of_container(&update.container_id);
+        let record = |touches: Vec<Touch<'_>>| entry.shared.records.ledger().record(&occasion, What::late(touches));
+        let log = &entry.shared.update_log;
+        if log.is_updated_since(&update.container_id, decision.since, decision.act, id) {
+            record(Touch::of_update(update));
+            return false;
+        }
+        let is_claimed = |field, key: &str| decision.is_claimed_from(id, &update.container_id, field, key);
+        let mut claimed = Touch::of_update(update);
+        claimed.retain(|touch| is_claimed(touch.field, touch.key));
+        if claimed.is_empty() {
+            return true;
+        }
+        record(claimed);
+        let mut left = update.linux.take();
+        if let Some(resources) = left.as_mut().and_then(|linux| linux.resources.as_mut()) {
+            resources::retain(resources, |field, key| !is_claimed(field, key));
+        }
+        update.linux = left;
+        !Touch::of_update(update).is_empty()
+    }
+
+    /// Records what the answer would have changed.
+    fn record(&self) {
+        let Self { entry, terms, request, took, reply, .. } = self;
+        entry.shared.records.late(entry, terms, request, took.unwrap_or_default(), reply);
+    }
+
+    fn occasion(&self) -> Occasion {
+        records::occasion(&self.entry, &self.terms, &self.request, self.took)
+    }
+
+    fn reserve(&self) -> Option<Room> {
+        Room::for_answer(&self.entry, size(&self.reply))
+    }
+}
+
+/// The room of a late answer in what is kept for its plugin.
+struct Room {
+    entry: Arc<Entry>,
+    bytes: usize,
+}
+
+impl Room {
+    fn for_answer(entry: &Arc<Entry>, bytes: usize) -> Option<Self> {
+        entry.reserve(bytes).then(|| Self { entry: Arc::clone(entry), bytes })
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.entry.release(self.bytes);
+    }
+}
+
+/// Returns how many bytes an answer takes, roughly.
+fn size(reply: &Reply) -> usize {
+    let on_the_wire = match reply {
+        Reply::Create(reply) => api::CreateContainerResponse::from(CreateReply::clone(reply)).compute_size(),
+        Reply::Update(reply) => api::UpdateContainerResponse::from(reply.clone()).compute_size(),
+        Reply::Stop(reply) => api::StopContainerResponse::from(reply.clone()).compute_size(),
+        Reply::Heard | Reply::Verdict(_) => 0,
+    };
+    IN_MEMORY * usize::try_from(on_the_wire).unwrap_or(usize::MAX / IN_MEMORY)
 }
 
 /// Takes out what nobody could claim or forbid.

@@ -103,6 +103,7 @@ mod cause;
 mod chain;
 pub mod config;
 mod connection;
+mod decision;
 mod default_validator;
 pub mod dry_run;
 mod entry;
@@ -139,6 +140,7 @@ mod terms;
 mod turns;
 mod unasked;
 mod undo;
+mod update_log;
 mod validation;
 mod wait;
 

@@ -21,7 +21,7 @@ mod dropped;
 mod error;
 mod notes;
 pub(crate) mod packing;
-mod resources;
+pub(crate) mod resources;
 mod stop;
 #[cfg(test)]
 mod tests;

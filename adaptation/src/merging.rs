@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nri_proto::encode::Since;
-use nri_proto::{Container, PluginId, Resources};
+use nri_proto::{Container, Owners, PluginId, Resources, Update};
 
 use crate::merge::{Applied, CreateMerge, MergedCreate, MergedStop, MergedUpdate, StopMerge, UpdateMerge};
 use crate::plugin::Reply;
@@ -62,6 +62,24 @@ impl Merging {
 
     pub(crate) fn stopped(self) -> MergedStop {
         if let Self::Stop(merge) = self { merge.finish() } else { MergedStop::default() }
+    }
+
+    /// Returns who has claimed what so far.
+    pub(crate) fn claims(&self) -> Owners {
+        match self {
+            Self::Nothing | Self::Create(_) => Owners::default(),
+            Self::Update(merge, _) => merge.claims().clone(),
+            Self::Stop(merge) => merge.claims().clone(),
+        }
+    }
+
+    /// Returns what changes so far in containers other than the one that the request is about.
+    pub(crate) fn updates(&self) -> &[Update] {
+        match self {
+            Self::Nothing | Self::Create(_) => &[],
+            Self::Update(merge, _) => merge.others(),
+            Self::Stop(merge) => merge.updates(),
+        }
     }
 
     /// Whether an answer may be one that changes what the next plugin is shown.

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
-use nri_proto::{Container, Event, PluginId, Pod, Resources};
+use nri_proto::{Container, Event, Owners, PluginId, Pod, Resources};
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -212,7 +212,9 @@ impl Operation {
     /// Nobody is asked, but someone may join and want to hear of it.
     fn nobody_asks(&self, act: &Act, event: Event, subject: Subject) {
         let before = Before::of(event, &self.pod, &subject);
-        self.shared.asks(act, event, before, Kept::Bare(subject), None);
+        let decision = Arc::new(self.shared.decision(act));
+        self.shared.goes_on(&decision, event, subject.container(), Owners::default(), &[]);
+        self.shared.asks(act, event, before, Kept::Bare(subject, decision), None);
     }
 
     /// What is known of it, and who takes part. Those that the operator wants must be there before the first one is asked.

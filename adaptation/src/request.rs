@@ -7,6 +7,8 @@ use nri_proto::encode::{Encode, First, Since, Writer};
 use nri_proto::{Container, Event, Pod, Proposal, Resources, api};
 use protobuf::Message;
 
+use crate::decision::Decision;
+
 /// What most requests have room in.
 const ROOM: usize = 8 << 10;
 
@@ -59,6 +61,7 @@ pub struct Request {
     since: Since,
     subject: Subject,
     bytes: OnceLock<Bytes>,
+    decision: Arc<Decision>,
 }
 
 impl Request {
@@ -66,7 +69,18 @@ impl Request {
     #[must_use]
     pub fn new(event: Event, pod: Arc<Pod>, subject: Subject) -> Self {
         let (pod_bytes, bytes) = (Arc::default(), OnceLock::new());
-        Self { event, pod, pod_bytes, first: None, since: Since::default(), subject, bytes }
+        let decision = Arc::default();
+        Self { event, pod, pod_bytes, first: None, since: Since::default(), subject, bytes, decision }
+    }
+
+    /// Returns the request with what it will come to.
+    pub(crate) fn decided(self, decision: Arc<Decision>) -> Self {
+        Self { decision, ..self }
+    }
+
+    /// What the request came to.
+    pub(crate) fn decision(&self) -> &Decision {
+        &self.decision
     }
 
     /// One that plugins may change, so that it is encoded again.
@@ -112,7 +126,8 @@ impl Request {
     /// still the same.
     pub(crate) fn with(&self, subject: Subject, since: Since, bytes: Option<Bytes>) -> Self {
         let bytes = bytes.map_or_else(OnceLock::new, OnceLock::from);
-        Self { first: self.first.clone(), since, bytes, ..self.of(self.event, subject) }
+        let (first, decision) = (self.first.clone(), Arc::clone(&self.decision));
+        Self { first, since, bytes, decision, ..self.of(self.event, subject) }
     }
 
     /// Its encoding, if it has been made.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nri_proto::{Event, PluginId, Pod};
+use nri_proto::{Container, Event, Owners, PluginId, Pod, Update};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -16,21 +16,26 @@ use crate::before::{Before, Touched};
 use crate::cause::RelayError;
 use crate::chain::Asking;
 use crate::config::Config;
+use crate::decision::Decision;
 use crate::entry::Entry;
 use crate::events::{Happening, Watchers};
 use crate::journal::{ActId, Outcome};
+use crate::merge::MergedCreate;
 use crate::policy::{Declared, PluginKey};
 use crate::records::Records;
 use crate::regime::Regime;
+use crate::request::Request;
 use crate::roster::Roster;
 use crate::source::Source;
 use crate::turns::Turns;
+use crate::update_log::{Author, UpdateLog};
 
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) source: Arc<dyn Source>,
     pub(crate) watchers: Watchers,
     pub(crate) records: Records,
+    pub(crate) update_log: UpdateLog,
     pub(crate) turns: Turns,
     /// Requests that wait for required plugins, by pod.
     pub(crate) waiting: Turns,
@@ -135,6 +140,7 @@ impl Shared {
             config,
             source,
             watchers,
+            update_log: UpdateLog::default(),
             turns: Turns::default(),
             waiting: Turns::default(),
             tasks: TaskTracker::new(),
@@ -223,6 +229,38 @@ impl Shared {
             plugins.joining.iter_mut().filter_map(|joiner| joiner.touched.as_mut()).for_each(|all| act.touched(all));
         }
         place
+    }
+
+    /// What a request will have come to that is made in an operation now.
+    pub(crate) fn decision(&self, act: &Act) -> Decision {
+        Decision::new(act.id(), self.update_log.now())
+    }
+
+    /// A request has gone on, with these claims and updates of plugins. Late answers to earlier requests
+    /// leave alone the containers that it updates.
+    pub(crate) fn goes_on(
+        &self,
+        decision: &Decision,
+        event: Event,
+        container: Option<&Container>,
+        claims: Owners,
+        updates: &[Update],
+    ) {
+        decision.goes_on(claims);
+        let id = container.map(|container| &*container.id);
+        if let (Event::RemoveContainer, Some(id)) = (event, id) {
+            self.update_log.remove(id);
+        }
+        let own = id.filter(|_| event == Event::UpdateContainer);
+        let Some(act) = decision.act.filter(|_| own.is_some() || !updates.is_empty()) else { return };
+        let others = updates.iter().map(|update| &*update.container_id);
+        self.update_log.add(own.into_iter().chain(others), &Author::Operation(act));
+    }
+
+    /// A container can be created as plugins want it.
+    pub(crate) fn created(&self, request: &Request, merged: &MergedCreate) {
+        let claims = merged.owners.clone();
+        self.goes_on(request.decision(), request.event(), None, claims, &merged.updates);
     }
 
     /// An operation has ended. From now on a snapshot shows what came of it.

@@ -9,6 +9,7 @@ mod fake;
 mod joins;
 mod journals;
 mod lanes;
+mod late;
 mod model;
 mod operators;
 mod overdue;

@@ -13,6 +13,7 @@ use crate::merge::{Applied, Dropped};
 use crate::policy::{NotAllowed, Policy};
 use crate::records;
 use crate::shared::Shared;
+use crate::update_log::Author;
 
 /// Updates and evictions that a plugin asks for by itself.
 pub(crate) struct Unasked {
@@ -102,6 +103,8 @@ impl Unasked {
         if occasion.shadow {
             return Ok(Vec::new());
         }
+        let updated = updates.iter().map(|update| &*update.container_id);
+        shared.update_log.add(updated, &Author::Plugin(plugin.clone()));
         let applying = AssertUnwindSafe(apply(updates, evictions)).catch_unwind();
         let undone = match timeout(shared.config.source_timeout, applying).await {
             Ok(Ok(failed)) => {

@@ -92,4 +92,14 @@ impl Entry {
     pub(crate) fn is_deaf(&self) -> bool {
         self.standing().deaf
     }
+
+    /// Makes room for a late answer of the plugin. False if there is none.
+    pub(crate) fn reserve(&self, bytes: usize) -> bool {
+        self.standing().journal.reserve(bytes)
+    }
+
+    /// Frees the room of a late answer.
+    pub(crate) fn release(&self, bytes: usize) {
+        self.standing().journal.release(bytes);
+    }
 }

@@ -27,6 +27,11 @@ impl Claims {
         result
     }
 
+    /// Returns who has claimed what so far.
+    pub(super) fn owners(&self) -> &Owners {
+        &self.0
+    }
+
     /// Ends the request.
     pub(super) fn into_owners(self) -> Owners {
         self.0

@@ -34,6 +34,63 @@ pub(super) fn apply(resources: &Resources, target: &mut Resources, n_limits: usi
     }
 }
 
+/// Unsets in `resources` what is not to be kept, by its field and its key. Rules for devices are kept.
+pub(crate) fn retain(resources: &mut Resources, keep: impl Fn(Field, &str) -> bool) {
+    let Resources { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified, devices: _, pids, unknown: _ } =
+        resources;
+    if let Some(memory) = memory {
+        retain_memory(memory, &keep);
+    }
+    if let Some(cpu) = cpu {
+        retain_cpu(cpu, &keep);
+    }
+    hugepage_limits.retain(|limit| keep(Field::HugepageLimits, &limit.page_size));
+    unified.retain(|key, _| keep(Field::CgroupsUnified, key));
+    retain_one(Field::BlockioClass, blockio_class, &keep);
+    retain_one(Field::RdtClass, rdt_class, &keep);
+    retain_one(Field::PidsLimit, pids, &keep);
+}
+
+fn retain_memory(memory: &mut Memory, keep: &impl Fn(Field, &str) -> bool) {
+    let Memory {
+        limit,
+        reservation,
+        swap,
+        kernel,
+        kernel_tcp,
+        swappiness,
+        disable_oom_killer,
+        use_hierarchy,
+        unknown: _,
+    } = memory;
+    retain_one(Field::MemLimit, limit, keep);
+    retain_one(Field::MemReservation, reservation, keep);
+    retain_one(Field::MemSwapLimit, swap, keep);
+    retain_one(Field::MemKernelLimit, kernel, keep);
+    retain_one(Field::MemTCPLimit, kernel_tcp, keep);
+    retain_one(Field::MemSwappiness, swappiness, keep);
+    retain_one(Field::MemDisableOomKiller, disable_oom_killer, keep);
+    retain_one(Field::MemUseHierarchy, use_hierarchy, keep);
+}
+
+fn retain_cpu(cpu: &mut Cpu, keep: &impl Fn(Field, &str) -> bool) {
+    let Cpu { shares, quota, period, realtime_runtime, realtime_period, cpus, mems, unknown: _ } = cpu;
+    retain_one(Field::CPUShares, shares, keep);
+    retain_one(Field::CPUQuota, quota, keep);
+    retain_one(Field::CPUPeriod, period, keep);
+    retain_one(Field::CPURealtimeRuntime, realtime_runtime, keep);
+    retain_one(Field::CPURealtimePeriod, realtime_period, keep);
+    for (field, list) in [(Field::CPUSetCPUs, cpus), (Field::CPUSetMems, mems)] {
+        if !keep(field, "") {
+            list.clear();
+        }
+    }
+}
+
+fn retain_one<T>(field: Field, value: &mut Option<T>, keep: &impl Fn(Field, &str) -> bool) {
+    value.take_if(|_| !keep(field, ""));
+}
+
 /// Returns resources in which nothing is set, as upstream shows them: with the messages that are often looked into.
 pub(super) fn nothing_set() -> Resources {
     let mut resources = Resources::default();

@@ -57,6 +57,16 @@ impl StopMerge {
         Ok(applied)
     }
 
+    /// Returns who has claimed what so far.
+    pub(crate) fn claims(&self) -> &Owners {
+        self.claims.owners()
+    }
+
+    /// Returns what changes so far in containers other than the one that the request is about.
+    pub(crate) fn updates(&self) -> &[Update] {
+        self.updates.list()
+    }
+
     /// Returns what the replies come to.
     pub fn finish(self) -> MergedStop {
         MergedStop { updates: self.updates.into_list(), owners: self.claims.into_owners() }

@@ -105,6 +105,16 @@ impl UpdateMerge {
         Ok(applied)
     }
 
+    /// Returns who has claimed what so far.
+    pub(crate) fn claims(&self) -> &Owners {
+        self.claims.owners()
+    }
+
+    /// Returns what changes so far in containers other than the one that the request is about.
+    pub(crate) fn others(&self) -> &[Update] {
+        self.others.list()
+    }
+
     /// Returns what the replies come to.
     pub fn finish(self) -> MergedUpdate {
         let Self { container_id, view, n_limits: _, own, others, evictions, claims } = self;

@@ -39,6 +39,10 @@ impl Updates {
         apply(linux, target, 0, &container_id, notes, &mut applied.dropped);
     }
 
+    pub(super) fn list(&self) -> &[Update] {
+        &self.list
+    }
+
     pub(super) fn into_list(self) -> Vec<Update> {
         self.list
     }

@@ -118,7 +118,7 @@ async fn a_plugin_that_leaves_before_its_turn_is_passed_over() {
 
 /// U37. In Go nobody is told.
 #[tokio::test(start_paused = true)]
-async fn u37_an_answer_that_is_too_late_is_recorded_and_never_applied() {
+async fn u37_what_cannot_be_applied_of_an_answer_that_is_too_late_is_recorded() {
     let diary = Diary::default();
     let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &diary);
     slow.adjust(|adjustment| adjustment.env.set(EnvVar::new("A", "1")).unwrap());
@@ -147,7 +147,7 @@ async fn u37_an_answer_that_is_too_late_is_recorded_and_never_applied() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn u37_what_a_late_answer_wants_of_others_is_told_of_each_of_them() {
+async fn u37_what_a_late_answer_to_a_request_that_failed_wants_is_recorded_for_each_container() {
     let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &Diary::default());
     let cpu = Cpu { shares: Some(2), ..Cpu::default() };
     let reply = CreateReply {
@@ -159,11 +159,11 @@ async fn u37_what_a_late_answer_wants_of_others_is_told_of_each_of_them() {
     let nri = adaptation("", &[("10-slow", &slow)]).await;
     let operation = nri.begin(pod("p"));
     operation.create_container(container("c")).await.unwrap();
-    operation.commit();
+    drop(operation);
     sleep(SECOND * 2).await;
     let lines =
         |container| nri.ledger(|ledger| ledger.of(container)).iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(lines("c")[1..], ["10-slow answered CreateContainer too late (3000.0 ms)"]);
+    assert_eq!(lines("c")[1..2], ["10-slow answered CreateContainer too late (3000.0 ms)"]);
     assert_eq!(lines("other"), ["10-slow answered CreateContainer too late to change CPUShares (3000.0 ms)"]);
     assert_eq!(lines("evicted"), ["10-slow could not evict evicted: it was asked for too late (3000.0 ms)"]);
 }

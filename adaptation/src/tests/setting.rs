@@ -17,6 +17,9 @@ use crate::{Adaptation, AdmitError, Config, Notice, Source};
 pub(super) struct Shelf {
     pub(super) store: Mutex<Snapshot>,
     pub(super) updated: Mutex<Vec<String>>,
+    /// What the runtime was asked to update, and to evict.
+    pub(super) updates: Mutex<Vec<Update>>,
+    pub(super) evicted: Mutex<Vec<String>>,
     /// How long it takes to say what there is.
     pub(super) takes: Mutex<Duration>,
 }
@@ -29,7 +32,9 @@ impl Source for Shelf {
         self.store.lock().unwrap().clone()
     }
 
-    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
+    async fn apply(&self, _: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
+        self.updates.lock().unwrap().extend(updates.iter().cloned());
+        self.evicted.lock().unwrap().extend(evictions.into_iter().map(|eviction| eviction.container_id));
         self.updated.lock().unwrap().extend(updates.into_iter().map(|update| update.container_id));
         Vec::new()
     }
