@@ -21,5 +21,6 @@ mod subscriptions;
 mod takeover;
 mod undoing;
 mod validating;
+mod verdicts;
 mod waiting;
 mod watching;
