@@ -29,6 +29,10 @@ pub enum Cause {
     /// It has yet to hear what was before, as it has just joined or was silent, and that waits for an operation to end.
     #[error("it has yet to hear what was before")]
     Behind,
+    /// Other plugins had not answered for so long that the request did not wait for this one as long as it may take, or did
+    /// not ask it at all. It is no strike by itself.
+    #[error("the time that the request could wait for it was over")]
+    CutShort,
     /// It wants what it may not do.
     #[error(transparent)]
     NotAllowed(#[from] NotAllowed),

@@ -141,7 +141,7 @@ impl Notes {
     /// push out what counts.
     pub(crate) fn failed(&mut self, asked: &Participant, request: &Request, took: Duration, cause: &Cause) {
         let is_passed_over = matches!(cause, Cause::PassedOver(_));
-        if is_passed_over && !gates(request.event()) {
+        if (is_passed_over || matches!(cause, Cause::CutShort)) && !gates(request.event()) {
             return;
         }
         let mut occasion = self.occasion(Asked { plugin: asked, request, took });

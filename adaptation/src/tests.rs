@@ -1,6 +1,7 @@
 //! A real adaptation with fake plugins, on a clock that stands still.
 
 mod adjusting;
+mod budgets;
 mod callers;
 mod ends;
 mod failures;

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
@@ -16,6 +17,7 @@ use crate::entry::{Entry, Part};
 use crate::health::State;
 use crate::ledger::{Occasion, What};
 use crate::merge::MergedCreate;
+use crate::patience::{Allowance, Patience};
 use crate::plugin::{PluginError, Reply};
 use crate::policy::{Effective, Mode, OnTimeout, Origin};
 use crate::records::{self, Notes};
@@ -49,6 +51,12 @@ impl Validation {
         })
     }
 
+    /// The longest that a plugin may take for its verdict, if any is asked.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        let validators = self.participants.subscribed(EVENT, &self.original.pod().namespace);
+        validators.map(|(_, entry)| entry.terms.policy().request_timeout).max()
+    }
+
     /// A plugin has said what it wants.
     pub(crate) fn answered(&mut self, plugin: &PluginId) {
         self.answered.push(plugin.clone());
@@ -60,6 +68,7 @@ impl Validation {
         merged: MergedCreate,
         asking: &Asking,
         notes: &mut Notes,
+        patience: &Patience,
     ) -> Result<MergedCreate, RelayError> {
         let proposal = Arc::new(self.proposal(&merged));
         let request = Arc::new(self.original.of(EVENT, Subject::Proposal(Arc::clone(&proposal))));
@@ -68,7 +77,7 @@ impl Validation {
         }
         let validators: Vec<_> = self.participants.subscribed(EVENT, &self.original.pod().namespace).collect();
         let mut verdicts: FuturesOrdered<_> =
-            validators.iter().map(|(_, entry)| self.verdict(entry, &request)).collect();
+            validators.iter().map(|(_, entry)| self.verdict(entry, &request, patience)).collect();
         let (mut failed, mut without) = (None, Vec::new());
         for (place, entry) in &validators {
             asking.validates(*place);
@@ -133,9 +142,13 @@ impl Validation {
     }
 
     /// Asks one validator. Without its verdict the container is not created, unless it is on trial or the verdict is not needed.
-    async fn verdict(&self, entry: &Participant, request: &Arc<Request>) -> Result<(), Objection> {
+    async fn verdict(&self, entry: &Participant, request: &Arc<Request>, patience: &Patience) -> Result<(), Objection> {
         let begun = Instant::now();
-        let verdict = match entry.ask(request, Part::Alone).await {
+        let allowance = match is_listed(entry) {
+            true => Allowance::Whole,
+            false => patience.of_validators(entry.terms.policy().request_timeout),
+        };
+        let verdict = match entry.ask(request, Part::Alone, allowance).await {
             Ok(Reply::Verdict(mut verdict)) => {
                 let occasion = records::occasion(entry, &entry.terms, request, Some(begun.elapsed()));
                 entry.shared.records.unread(&occasion, verdict.take_unknown());
@@ -199,6 +212,7 @@ fn is_needed(Effective { policy, origins }: &Effective, cause: &Cause) -> bool {
         Cause::PassedOver(State::Suspended) | Cause::Behind => operator_says_fail(),
         Cause::PassedOver(State::Active | State::Silent)
         | Cause::TimedOut
+        | Cause::CutShort
         | Cause::Busy
         | Cause::Plugin(_)
         | Cause::NotAllowed(_)
@@ -209,7 +223,7 @@ fn is_needed(Effective { policy, origins }: &Effective, cause: &Cause) -> bool {
 /// It has not said anything.
 fn is_silence(cause: &Cause) -> bool {
     match cause {
-        Cause::TimedOut | Cause::PassedOver(_) | Cause::Busy | Cause::Behind | Cause::Absent => true,
+        Cause::TimedOut | Cause::CutShort | Cause::PassedOver(_) | Cause::Busy | Cause::Behind | Cause::Absent => true,
         Cause::Plugin(PluginError::Left(_) | PluginError::Gone(_) | PluginError::NotTaken) => true,
         Cause::Plugin(PluginError::Refused { .. } | PluginError::Breach(_) | PluginError::TooLarge { .. })
         | Cause::NotAllowed(_)

@@ -29,14 +29,20 @@ impl Standing {
 }
 
 impl Entry {
-    /// Waits for the lane. Whoever may not ask now, or any more, is told at once.
+    /// Waits for the lane, until `cut` at most. Whoever may not ask now, or any more, is told at once.
     pub(super) async fn enter(
         self: &Arc<Self>,
         request: &Arc<Request>,
         part: Part<'_>,
         policy: &Policy,
+        cut: Option<Instant>,
     ) -> Result<(Lane, bool), Cause> {
         let begun = Instant::now();
+        let limit = begun + policy.lane_timeout;
+        let (limit, cause) = match cut.filter(|cut| *cut < limit) {
+            Some(cut) => (cut, Cause::CutShort),
+            None => (limit, Cause::Busy),
+        };
         loop {
             if part.is_moot(self) {
                 // It has not even heard of the beginning.
@@ -55,20 +61,22 @@ impl Entry {
                 Pass::Over(state) => return Err(Cause::PassedOver(state)),
             };
             let trial = Trial { entry: self, is_trial: is_trial == Some(true) };
+            // With no time left, not even a free lane is taken.
+            let is_over = cut.is_some_and(|cut| cut <= begun);
             tokio::select! {
                 biased;
                 () = &mut changed => {}
-                lane = self.lanes.one(policy.concurrency, &request.pod().id), if is_trial.is_some() => {
+                lane = self.lanes.one(policy.concurrency, &request.pod().id), if is_trial.is_some() && !is_over => {
                     // It may have become silent while this one waited, or have missed something.
                     let may_ask = trial.is_trial || self.may_ask(request);
                     if may_ask && !part.is_moot(self) {
                         return Ok((lane, trial.begins()));
                     }
                 }
-                () = tokio::time::sleep_until(begun + policy.lane_timeout) => {
+                () = tokio::time::sleep_until(limit) => {
                     drop(trial);
                     self.pass_over(request, part);
-                    return Err(Cause::Busy);
+                    return Err(cause);
                 }
             }
         }

@@ -145,9 +145,12 @@ impl From<&Cause> for What {
             Cause::TimedOut => Self::TimedOut,
             Cause::PassedOver(state) => Self::PassedOver(*state),
             Cause::NotAllowed(not_allowed) => Self::NotAllowed(not_allowed.clone()),
-            Cause::Plugin(_) | Cause::Busy | Cause::Behind | Cause::Absent | Cause::CallerDeadline => {
-                Self::Failed { reason: chain(cause) }
-            }
+            Cause::Plugin(_)
+            | Cause::Busy
+            | Cause::Behind
+            | Cause::CutShort
+            | Cause::Absent
+            | Cause::CallerDeadline => Self::Failed { reason: chain(cause) },
         }
     }
 }

@@ -203,6 +203,7 @@ fn code(error: &RelayError) -> &'static str {
         RelayError::Failed(Failure { cause, .. }) | RelayError::Validator { cause, .. } => match cause {
             Cause::PassedOver(State::Closed) => "closed",
             Cause::TimedOut
+            | Cause::CutShort
             | Cause::CallerDeadline
             | Cause::Busy
             | Cause::PassedOver(_)
