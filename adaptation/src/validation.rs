@@ -144,6 +144,8 @@ impl Validation {
     /// Asks one validator. Without its verdict the container is not created, unless it is on trial or the verdict is not needed.
     async fn verdict(&self, entry: &Participant, request: &Arc<Request>, patience: &Patience) -> Result<(), Objection> {
         let begun = Instant::now();
+        // Its answer decides whether its suspension ends, and nothing else.
+        let is_suspended = entry.state() == State::Suspended;
         let allowance = match is_listed(entry) {
             true => Allowance::Whole,
             false => patience.of_validators(entry.terms.policy().request_timeout),
@@ -162,7 +164,9 @@ impl Validation {
         let Err(failure) = verdict else { return Ok(()) };
         let occasion = records::occasion(entry, &entry.terms, request, Some(begun.elapsed()));
         let (is_needed, what) = match &failure {
-            RelayError::Validator { cause, .. } => (is_needed(&entry.terms.effective, cause), cause.into()),
+            RelayError::Validator { cause, .. } => {
+                (is_needed(&entry.terms.effective, is_suspended, cause), cause.into())
+            }
             RelayError::Rejected { reason, .. } => (true, What::Rejected { reason: reason.clone() }),
             RelayError::Failed(_) | RelayError::Contrary(_) | RelayError::Deadline | RelayError::Stopped => {
                 (true, What::Failed { reason: failure.to_string() })
@@ -198,8 +202,9 @@ fn accept_by_default(
 /// Whether a container is not created for want of a plugin's verdict.
 ///
 /// A plugin that merely subscribes to validation fails the create that it does not answer, and those that come while it is
-/// silent. Once it is closed or suspended, or while it catches up, what it claims for itself cannot hold up the node.
-fn is_needed(Effective { policy, origins }: &Effective, cause: &Cause) -> bool {
+/// silent. Once it is closed or suspended, or while it catches up, what it claims for itself cannot hold up the node. That
+/// holds for the request with which a suspended plugin is tried, too.
+fn is_needed(Effective { policy, origins }: &Effective, is_suspended: bool, cause: &Cause) -> bool {
     if policy.validator || policy.required {
         return true;
     }
@@ -210,6 +215,7 @@ fn is_needed(Effective { policy, origins }: &Effective, cause: &Cause) -> bool {
     match cause {
         Cause::PassedOver(State::Closed) | Cause::Plugin(PluginError::Left(_)) | Cause::Absent => false,
         Cause::PassedOver(State::Suspended) | Cause::Behind => operator_says_fail(),
+        Cause::TimedOut | Cause::CutShort | Cause::Busy if is_suspended => operator_says_fail(),
         Cause::PassedOver(State::Active | State::Silent)
         | Cause::TimedOut
         | Cause::CutShort

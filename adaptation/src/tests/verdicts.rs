@@ -126,6 +126,28 @@ async fn containers_are_created_without_a_suspended_plugin_that_merely_subscribe
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_suspended_plugin_that_merely_subscribes_to_validation_fails_no_create_when_it_is_tried_again() {
+    let judge = validator("10-judge", Manner::GivesUpAfter(SECOND), &Diary::default());
+    judge.declare(false, true);
+    let (nri, unvalidated) = counted("", &judge).await;
+    for _ in 0..3 {
+        assert!(create(&nri).await.is_err());
+        sleep(SECOND * 2).await;
+    }
+    assert_eq!(nri.plugins()[0].state, State::Suspended);
+    sleep(SECOND * 15).await;
+    let before = Instant::now();
+    assert_eq!(create(&nri).await, Ok(()));
+    assert_eq!(before.elapsed(), SECOND, "it was asked");
+    assert_eq!(nri.plugins()[0].state, State::Suspended);
+    assert_eq!(unvalidated.0.lock().unwrap().len(), 1);
+    judge.behave(at_once());
+    judge.reject("too large");
+    sleep(SECOND * 30).await;
+    assert!(create(&nri).await.unwrap_err().ends_with("too large"), "its verdict counts again");
+}
+
 /// The operator's own word that requests fail without the plugin holds for validation as well.
 #[tokio::test(start_paused = true)]
 async fn a_suspended_plugin_that_validates_fails_creates_if_the_operator_says_that_its_silence_does() {
