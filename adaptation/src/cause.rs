@@ -23,12 +23,20 @@ pub enum Cause {
     /// It was passed over, because of the state it is in.
     #[error("the plugin is {_0}{why}", why = why(*_0))]
     PassedOver(State),
+    /// The plugin was passed over: it joined, was silent or was suspended, and has yet to hear what it
+    /// missed.
+    #[error("the plugin is catching up: it has yet to hear what it missed")]
+    CatchingUp,
     /// Others were asked of it for so long that its turn did not come.
     #[error("its turn did not come in time")]
     Busy,
     /// It has yet to hear what was before, as it has just joined or was silent, and that waits for an operation to end.
     #[error("it has yet to hear what was before")]
     Behind,
+    /// Other plugins had not answered for so long that the request did not wait for this one as long as it may take, or did
+    /// not ask it at all. It is no strike by itself.
+    #[error("the time that the request could wait for it was over")]
+    CutShort,
     /// It wants what it may not do.
     #[error(transparent)]
     NotAllowed(#[from] NotAllowed),

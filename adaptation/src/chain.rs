@@ -19,6 +19,7 @@ use crate::entry::{Entry, Part};
 use crate::health::State;
 use crate::merge::MergedCreate;
 use crate::merging::Merging;
+use crate::patience::{Allowance, Patience};
 use crate::plugin::{PluginError, Reply};
 use crate::policy::{Mode, OnTimeout};
 use crate::question::{Outcome, Refusal};
@@ -38,6 +39,7 @@ pub(crate) struct Chain {
     pub(crate) shown: Shown,
     merging: Merging,
     notes: Notes,
+    patience: Patience,
     pub(crate) asking: Asking,
 }
 
@@ -149,7 +151,8 @@ impl Chain {
         let kept = if changes { Kept::InFlight } else { Kept::Request(Arc::clone(&request)) };
         let place = shared.asks(&act, event, before, kept, Some(asking.clone()));
         let shown = Shown { request, act: Arc::clone(&act), place: changes.then_some(place) };
-        Self { shared, act, participants, shown, merging, notes, asking }
+        let patience = Patience::new(participants.regime().request_budget);
+        Self { shared, act, participants, shown, merging, notes, patience, asking }
     }
 
     /// In which all that is said about the request is said.
@@ -178,8 +181,10 @@ impl Chain {
             self.notes.came_true();
             return Ok(merged);
         };
+        self.patience.keep_for_validators(validation.timeout().unwrap_or_default());
         self.ask(|plugin| validation.answered(plugin)).await?;
-        let merged = Box::pin(validation.judge(self.merging.created(), &self.asking, &mut self.notes)).await?;
+        let judging = validation.judge(self.merging.created(), &self.asking, &mut self.notes, &self.patience);
+        let merged = Box::pin(judging).await?;
         self.shared.created(&self.shown.request, &merged);
         self.notes.came_true();
         Ok(merged)
@@ -251,10 +256,28 @@ impl Chain {
     async fn ask_one(&mut self, place: usize, entry: &Participant) -> Result<bool, RelayError> {
         let begun = Instant::now();
         let part = Part::Of { act: &self.act, asking: &self.asking, place };
-        match entry.ask(&self.shown.request, part).await {
+        match entry.ask(&self.shown.request, part, self.allowance(place, entry)).await {
             Ok(reply) => self.take(entry, reply, begun.elapsed()).map(|()| true),
-            Err(cause) => self.go_without(entry, begun.elapsed(), cause).map(|()| false),
+            Err(cause) => {
+                if is_unanswered(&cause) {
+                    self.patience.charge(begun.elapsed(), entry.terms.policy().request_timeout);
+                }
+                self.go_without(entry, begun.elapsed(), cause).map(|()| false)
+            }
         }
+    }
+
+    /// How long the request waits for a plugin. It is never shorter for a required plugin than what the plugin may take.
+    fn allowance(&self, place: usize, entry: &Participant) -> Allowance {
+        let policy = entry.terms.policy();
+        if policy.required && policy.mode == Mode::Enforce {
+            return Allowance::Whole;
+        }
+        // Those that are passed over in any case need no share.
+        let is_to_ask = |(other, entry): &(usize, &Participant)| *other >= place && entry.state() == State::Active;
+        let (event, namespace) = (self.shown.request.event(), &*self.act.pod.namespace);
+        let n_to_ask = || self.participants.subscribed(event, namespace).filter(is_to_ask).count();
+        self.patience.of_next(policy.request_timeout, n_to_ask)
     }
 
     /// Goes on without a plugin's answer, unless the request fails for that.
@@ -318,7 +341,9 @@ impl Chain {
             }
             Cause::Plugin(PluginError::Gone(_) | PluginError::Breach(_) | PluginError::NotTaken)
             | Cause::TimedOut
+            | Cause::CutShort
             | Cause::PassedOver(_)
+            | Cause::CatchingUp
             | Cause::Busy => policy.on_timeout == OnTimeout::Fail && !(policy.required && self.is_exempt()),
         };
         let fails = fails && policy.mode == Mode::Enforce;
@@ -328,6 +353,16 @@ impl Chain {
     pub(crate) fn is_exempt(&self) -> bool {
         let container = self.shown.request.container().map(|container| &*container.name);
         self.participants.regime().requirements.is_exempt(self.shown.request.pod(), container)
+    }
+}
+
+/// Whether the time that a request waited for a plugin was spent in silence, on the answer or on the lane.
+fn is_unanswered(cause: &Cause) -> bool {
+    match cause {
+        Cause::TimedOut | Cause::CutShort | Cause::PassedOver(_) | Cause::CatchingUp | Cause::Busy | Cause::Behind => {
+            true
+        }
+        Cause::Plugin(_) | Cause::NotAllowed(_) | Cause::Absent | Cause::CallerDeadline => false,
     }
 }
 

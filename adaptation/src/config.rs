@@ -88,8 +88,8 @@ pub struct Config {
     /// How long an [operation](crate::Operation) may be open. One that still is then is reported, and nobody waits for it any more.
     pub operation_timeout: Duration,
     /// How long a request may wait, in all, for plugins that do not answer it. Time in which plugins answer is not counted, and a
-    /// [required](crate::policy::Policy::required) plugin is always given its own request timeout. `None` is three times the
-    /// [request timeout](crate::policy::Policy::request_timeout) that holds for all plugins.
+    /// [required](crate::policy::Policy::required) plugin is always given its own request timeout. `None` and zero are three times
+    /// the [request timeout](crate::policy::Policy::request_timeout) that holds for all plugins.
     pub request_budget: Option<Duration>,
     /// How many bytes the [ledger](crate::ledger) may take. What a reply changes takes about 500 of them, and each change as much as on the wire, or a quarter
     /// of what it takes when it is read. So what is read takes four times as many at most.
@@ -139,7 +139,9 @@ impl Config {
     #[must_use]
     pub fn budget_of_a_request(&self) -> Duration {
         let timeout = self.policies.defaults.request_timeout.unwrap_or(defaults::REQUEST_TIMEOUT);
-        self.request_budget.unwrap_or_else(|| timeout.saturating_mul(BUDGETED_TIMEOUTS))
+        self.request_budget
+            .filter(|budget| !budget.is_zero())
+            .unwrap_or_else(|| timeout.saturating_mul(BUDGETED_TIMEOUTS))
     }
 
     /// The pods that may run without the plugins that are required. The annotation is that of the default validator.

@@ -28,6 +28,7 @@ use crate::chain::Asking;
 use crate::events::Happening;
 use crate::health::{Effect, Health, State};
 use crate::journal::Journal;
+use crate::patience::Allowance;
 use crate::plugin::{Plugin, Reply};
 use crate::policy::{Declared, Policies};
 use crate::request::Request;
@@ -194,18 +195,19 @@ impl Entry {
     ///
     /// The future may be dropped at any time: the plugin keeps its lane until it has answered.
     pub(crate) async fn ask(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) -> Result<Reply, Cause> {
-        self.ask_on(&self.terms(), request, part).await
+        self.ask_on(&self.terms(), request, part, Allowance::Whole).await
     }
 
-    /// The same on other terms.
+    /// The same on other terms, and waits no longer than is allowed. A plugin that is cut short is judged later, when its own time is over.
     pub(crate) async fn ask_on(
         self: &Arc<Self>,
         terms: &Arc<Terms>,
         request: &Arc<Request>,
         part: Part<'_>,
+        allowance: Allowance,
     ) -> Result<Reply, Cause> {
         let span = info_span!("plugin", plugin = %self.id);
-        self.ask_in_turn(terms, request, part).instrument(span).await
+        self.ask_in_turn(terms, request, part, allowance).instrument(span).await
     }
 
     async fn ask_in_turn(
@@ -213,9 +215,11 @@ impl Entry {
         terms: &Arc<Terms>,
         request: &Arc<Request>,
         part: Part<'_>,
+        allowance: Allowance,
     ) -> Result<Reply, Cause> {
         let queued = Instant::now();
-        let (lane, is_trial) = self.enter(request, part, terms.policy()).await?;
+        let cut = allowance.ends(queued);
+        let (lane, is_trial) = self.enter(request, part, terms.policy(), cut).await?;
         let begun = Instant::now();
         self.shared.watchers.metrics().queued(&self.id, request.event(), begun - queued);
         if let Part::Of { asking, place, .. } = part {
@@ -223,13 +227,16 @@ impl Entry {
         }
         let act = part.act().cloned();
         let mut asked = Asked::begin(Arc::clone(self), Arc::clone(terms), Arc::clone(request), act, lane, is_trial);
-        match timeout_at(asked.deadline(), asked.answer()).await {
+        let cut = cut.filter(|cut| *cut < asked.deadline());
+        match timeout_at(cut.unwrap_or_else(|| asked.deadline()), asked.answer()).await {
             Ok(answer) => {
                 // Judged while the lane is held: what it missed comes before the next request.
                 let outcome = self.judge_asked(request, part.act(), begun, is_trial, answer);
                 asked.finish();
                 outcome
             }
+            // Dropped, it is judged when its own time is over.
+            Err(_elapsed) if cut.is_some() => Err(Cause::CutShort),
             Err(_elapsed) => {
                 self.timed_out(request, begun, is_trial);
                 asked.linger();

@@ -52,6 +52,11 @@ pub trait Metrics: Send + Sync + 'static {
     fn queued(&self, plugin: &PluginId, event: Event, waited: Duration) {
         let _ = (plugin, event, waited);
     }
+    /// A plugin that subscribes to validation, and that the operator neither names as a validator nor requires, has no say:
+    /// once for each container that is created without its verdict, and once when it is closed by us.
+    fn unvalidated(&self, plugin: &PluginId) {
+        let _ = plugin;
+    }
     /// The process of a plugin was started.
     fn launched(&self, plugin: &PluginId) {
         let _ = plugin;

@@ -120,6 +120,7 @@ mod membership;
 pub mod merge;
 mod merging;
 mod operation;
+mod patience;
 pub mod plugin;
 pub mod policy;
 mod question;

@@ -10,6 +10,7 @@ use crate::events::Happening;
 use crate::leaving::leave;
 use crate::roster::Roster;
 use crate::shared::{Plugins, Shared};
+use crate::validation;
 
 impl Shared {
     /// Whether a plugin may be added: there is room, or it takes another one's place.
@@ -78,11 +79,16 @@ impl Shared {
 
     /// Waits until a plugin is gone, by itself or because it was closed, and removes it.
     async fn look_after(self: Arc<Self>, entry: Arc<Entry>) {
-        tokio::select! {
-            reason = entry.plugin.gone() => entry.close(&reason.to_string()),
-            () = entry.closed.cancelled() => {}
+        let is_closed_by_us = tokio::select! {
+            reason = entry.plugin.gone() => {
+                entry.close(&reason.to_string());
+                false
+            }
+            () = entry.closed.cancelled() => true,
+        };
+        if self.remove(&entry, entry.reason()) && is_closed_by_us {
+            validation::lost(&entry);
         }
-        self.remove(&entry, entry.reason());
     }
 
     /// Removes a plugin: operations that begin now do without it. False if it was not there any more.

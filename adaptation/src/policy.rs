@@ -70,8 +70,8 @@ pub struct Declared {
     pub fail_request: bool,
     /// Its connection should be kept when it does not answer.
     pub keep_connected: bool,
-    /// It is asked whether what others want may be. It is kept, too, unless the operator says otherwise: to let it go
-    /// would be to do without its word.
+    /// It subscribes to validation. That alone decides nothing: only if the operator also says that it is a validator or
+    /// required, it is kept connected, unless the operator says otherwise about that.
     pub validates: bool,
 }
 
@@ -90,7 +90,8 @@ impl Policies {
             said.push((Origin::Declared, &rules));
         }
         let mut effective = Effective::of(&said);
-        if declared.validates && effective.origins.keep_connected == Origin::BuiltIn {
+        let is_listed = effective.policy.validator || effective.policy.required;
+        if declared.validates && is_listed && effective.origins.keep_connected == Origin::BuiltIn {
             effective.policy.keep_connected = true;
             effective.origins.keep_connected = Origin::Validates;
         }

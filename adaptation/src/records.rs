@@ -140,8 +140,8 @@ impl Notes {
     /// A plugin without a say. Of ends and of what has happened a plugin that is silent misses many: those would only
     /// push out what counts.
     pub(crate) fn failed(&mut self, asked: &Participant, request: &Request, took: Duration, cause: &Cause) {
-        let is_passed_over = matches!(cause, Cause::PassedOver(_));
-        if is_passed_over && !gates(request.event()) {
+        let is_passed_over = matches!(cause, Cause::PassedOver(_) | Cause::CatchingUp);
+        if (is_passed_over || matches!(cause, Cause::CutShort)) && !gates(request.event()) {
             return;
         }
         let mut occasion = self.occasion(Asked { plugin: asked, request, took });

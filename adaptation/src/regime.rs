@@ -1,5 +1,7 @@
 //! What the operator says, as it is at one moment.
 
+use std::time::Duration;
+
 use tracing::warn;
 
 use crate::config::{Config, DefaultValidator};
@@ -12,6 +14,8 @@ pub(crate) struct Regime {
     pub(crate) number: u64,
     pub(crate) policies: Policies,
     pub(crate) requirements: Requirements,
+    /// How long a request may wait, in all, for plugins that do not answer it.
+    pub(crate) request_budget: Duration,
     default_validator: Option<DefaultValidator>,
 }
 
@@ -21,6 +25,7 @@ impl Regime {
             number,
             policies: config.policies.clone(),
             requirements: Requirements::of(config),
+            request_budget: config.budget_of_a_request(),
             default_validator: config.default_validator.clone().filter(|validator| validator.enable),
         }
     }

@@ -9,6 +9,7 @@ use crate::admission::AdmitError;
 use crate::cause::Cause;
 use crate::entry::{Entry, Origin, Part};
 use crate::health::State;
+use crate::patience::Allowance;
 use crate::plugin::Reply;
 use crate::regime::Regime;
 use crate::request::Request;
@@ -41,9 +42,14 @@ impl Participant {
         Self { entry: Arc::clone(entry), terms: entry.terms() }
     }
 
-    /// Asks it on the terms on which it takes part.
-    pub(crate) async fn ask(&self, request: &Arc<Request>, part: Part<'_>) -> Result<Reply, Cause> {
-        self.entry.ask_on(&self.terms, request, part).await
+    /// Asks it on the terms on which it takes part, and waits no longer than is allowed.
+    pub(crate) async fn ask(
+        &self,
+        request: &Arc<Request>,
+        part: Part<'_>,
+        allowance: Allowance,
+    ) -> Result<Reply, Cause> {
+        self.entry.ask_on(&self.terms, request, part, allowance).await
     }
 }
 

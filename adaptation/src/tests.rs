@@ -1,6 +1,7 @@
 //! A real adaptation with fake plugins, on a clock that stands still.
 
 mod adjusting;
+mod budgets;
 mod callers;
 mod catching_up;
 mod ends;
@@ -23,5 +24,6 @@ mod subscriptions;
 mod takeover;
 mod undoing;
 mod validating;
+mod verdicts;
 mod waiting;
 mod watching;

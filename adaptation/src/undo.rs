@@ -161,7 +161,7 @@ async fn tell(entry: &Arc<Entry>, request: &Arc<Request>, act: &Arc<Act>) -> Opt
             Some(updates).filter(|updates| !updates.is_empty())
         }
         Err(cause) => {
-            if !matches!(cause, Cause::PassedOver(_) | Cause::Behind) {
+            if !matches!(cause, Cause::PassedOver(_) | Cause::CatchingUp | Cause::Behind) {
                 warn!(plugin = %entry.id, error = &cause as &dyn std::error::Error, "a plugin failed to undo");
                 entry.shared.records.ledger().record(&occasion, (&cause).into());
             }

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
@@ -16,8 +17,9 @@ use crate::entry::{Entry, Part};
 use crate::health::State;
 use crate::ledger::{Occasion, What};
 use crate::merge::MergedCreate;
+use crate::patience::{Allowance, Patience};
 use crate::plugin::{PluginError, Reply};
-use crate::policy::Mode;
+use crate::policy::{Effective, Mode, OnTimeout, Origin};
 use crate::records::{self, Notes};
 use crate::request::{Request, Subject};
 use crate::roster::{Participant, Roster};
@@ -49,6 +51,12 @@ impl Validation {
         })
     }
 
+    /// The longest that a plugin may take for its verdict, if any is asked.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        let validators = self.participants.subscribed(EVENT, &self.original.pod().namespace);
+        validators.map(|(_, entry)| entry.terms.policy().request_timeout).max()
+    }
+
     /// A plugin has said what it wants.
     pub(crate) fn answered(&mut self, plugin: &PluginId) {
         self.answered.push(plugin.clone());
@@ -60,6 +68,7 @@ impl Validation {
         merged: MergedCreate,
         asking: &Asking,
         notes: &mut Notes,
+        patience: &Patience,
     ) -> Result<MergedCreate, RelayError> {
         let proposal = Arc::new(self.proposal(&merged));
         let request = Arc::new(self.original.of(EVENT, Subject::Proposal(Arc::clone(&proposal))));
@@ -68,19 +77,30 @@ impl Validation {
         }
         let validators: Vec<_> = self.participants.subscribed(EVENT, &self.original.pod().namespace).collect();
         let mut verdicts: FuturesOrdered<_> =
-            validators.iter().map(|(_, entry)| self.verdict(entry, &request)).collect();
-        let mut failed = None;
-        for (place, _) in &validators {
+            validators.iter().map(|(_, entry)| self.verdict(entry, &request, patience)).collect();
+        let (mut failed, mut without) = (None, Vec::new());
+        for (place, entry) in &validators {
             asking.validates(*place);
-            let Some(Err(Objection { failure, occasion, what })) = verdicts.next().await else { continue };
+            let Some(Err(Objection { failure, is_needed, occasion, what })) = verdicts.next().await else { continue };
             let is_on_trial = occasion.shadow;
             notes.fact(occasion, what);
-            if !is_on_trial {
-                warn!(error = &failure as &dyn Error, "a container may not be created");
-                failed.get_or_insert(failure);
+            match (is_on_trial, is_needed) {
+                (true, _) => {}
+                (false, true) => {
+                    warn!(error = &failure as &dyn Error, "a container may not be created");
+                    failed.get_or_insert(failure);
+                }
+                (false, false) => without.push((*entry, failure)),
             }
         }
-        failed.map_or(Ok(merged), Err)
+        if let Some(failure) = failed {
+            return Err(failure);
+        }
+        for (entry, failure) in without {
+            warn!(error = &failure as &dyn Error, "a container is created without the verdict of a plugin");
+            entry.shared.watchers.metrics().unvalidated(&entry.id);
+        }
+        Ok(merged)
     }
 
     fn proposal(&self, merged: &MergedCreate) -> Proposal {
@@ -121,38 +141,46 @@ impl Validation {
         self.participants.regime().requirements.is_exempt(self.original.pod(), container)
     }
 
-    /// Asks one validator. Without its word nothing may be, unless it is on trial.
-    async fn verdict(&self, entry: &Participant, request: &Arc<Request>) -> Result<(), Objection> {
+    /// Asks one validator. Without its verdict the container is not created, unless it is on trial or the verdict is not needed.
+    async fn verdict(&self, entry: &Participant, request: &Arc<Request>, patience: &Patience) -> Result<(), Objection> {
         let begun = Instant::now();
-        let verdict = match entry.ask(request, Part::Alone).await {
+        // Its answer decides whether its suspension ends, and nothing else.
+        let is_suspended = entry.state() == State::Suspended;
+        let allowance = match is_listed(entry) {
+            true => Allowance::Whole,
+            false => patience.of_validators(entry.terms.policy().request_timeout),
+        };
+        let verdict = match entry.ask(request, Part::Alone, allowance).await {
             Ok(Reply::Verdict(mut verdict)) => {
                 let occasion = records::occasion(entry, &entry.terms, request, Some(begun.elapsed()));
                 entry.shared.records.unread(&occasion, verdict.take_unknown());
                 accepted(entry.id.as_str(), &verdict)
             }
             Ok(_) => Err(failed(entry, PluginError::Breach("its answer is not a verdict").into())),
-            // One that is gone is absent, and whether that matters is known before anyone is asked.
-            Err(Cause::PassedOver(State::Closed) | Cause::Plugin(PluginError::Left(_))) if !is_listed(entry) => Ok(()),
-            // One that the operator wants holds nobody up who may do without it.
+            // A validator that the operator wants does not hold up pods that may do without it.
             Err(cause) if is_listed(entry) && is_silence(&cause) && self.is_exempt() => Ok(()),
             Err(cause) => Err(failed(entry, cause)),
         };
         let Err(failure) = verdict else { return Ok(()) };
         let occasion = records::occasion(entry, &entry.terms, request, Some(begun.elapsed()));
-        let what = match &failure {
-            RelayError::Validator { cause, .. } => cause.into(),
-            RelayError::Rejected { reason, .. } => What::Rejected { reason: reason.clone() },
+        let (is_needed, what) = match &failure {
+            RelayError::Validator { cause, .. } => {
+                (is_needed(&entry.terms.effective, is_suspended, cause), cause.into())
+            }
+            RelayError::Rejected { reason, .. } => (true, What::Rejected { reason: reason.clone() }),
             RelayError::Failed(_) | RelayError::Contrary(_) | RelayError::Deadline | RelayError::Stopped => {
-                What::Failed { reason: failure.to_string() }
+                (true, What::Failed { reason: failure.to_string() })
             }
         };
-        Err(Objection { failure, occasion, what })
+        Err(Objection { failure, is_needed, occasion, what })
     }
 }
 
-/// What a validator has against it, and how that is written down. One on trial has it, too.
+/// Why a validator has not accepted a container, and how that is written down. A validator on trial has objections, too.
 struct Objection {
     failure: RelayError,
+    /// Whether the container is not created for this. Otherwise it is created without the verdict.
+    is_needed: bool,
     occasion: Occasion,
     what: What,
 }
@@ -171,10 +199,43 @@ fn accept_by_default(
     accepted
 }
 
+/// Whether a container is not created for want of a plugin's verdict.
+///
+/// A plugin that merely subscribes to validation fails the create that it does not answer, and those that come while it is
+/// silent. Once it is closed or suspended, or while it catches up, what it claims for itself cannot hold up the node. That
+/// holds for the request with which a suspended plugin is tried, too.
+fn is_needed(Effective { policy, origins }: &Effective, is_suspended: bool, cause: &Cause) -> bool {
+    if policy.validator || policy.required {
+        return true;
+    }
+    let operator_says_fail = || {
+        policy.on_timeout == OnTimeout::Fail
+            && matches!(origins.on_timeout, Origin::Id | Origin::Name | Origin::Defaults)
+    };
+    match cause {
+        Cause::PassedOver(State::Closed) | Cause::Plugin(PluginError::Left(_)) | Cause::Absent => false,
+        Cause::PassedOver(State::Suspended) | Cause::CatchingUp | Cause::Behind => operator_says_fail(),
+        Cause::TimedOut | Cause::CutShort | Cause::Busy if is_suspended => operator_says_fail(),
+        Cause::PassedOver(State::Active | State::Silent)
+        | Cause::TimedOut
+        | Cause::CutShort
+        | Cause::Busy
+        | Cause::Plugin(_)
+        | Cause::NotAllowed(_)
+        | Cause::CallerDeadline => true,
+    }
+}
+
 /// It has not said anything.
 fn is_silence(cause: &Cause) -> bool {
     match cause {
-        Cause::TimedOut | Cause::PassedOver(_) | Cause::Busy | Cause::Behind | Cause::Absent => true,
+        Cause::TimedOut
+        | Cause::CutShort
+        | Cause::PassedOver(_)
+        | Cause::CatchingUp
+        | Cause::Busy
+        | Cause::Behind
+        | Cause::Absent => true,
         Cause::Plugin(PluginError::Left(_) | PluginError::Gone(_) | PluginError::NotTaken) => true,
         Cause::Plugin(PluginError::Refused { .. } | PluginError::Breach(_) | PluginError::TooLarge { .. })
         | Cause::NotAllowed(_)
@@ -186,6 +247,24 @@ fn is_silence(cause: &Cause) -> bool {
 fn is_listed(entry: &Participant) -> bool {
     let policy = entry.terms.policy();
     policy.validator || policy.required
+}
+
+/// A plugin was closed. If it could have validated, from now on containers are created without its verdict, unless the
+/// operator wants it. The log, the metrics and the ledger say so.
+pub(crate) fn lost(entry: &Entry) {
+    let terms = entry.terms();
+    let policy = terms.policy();
+    let is_listed = policy.validator || policy.required;
+    let could_validate = policy.mode == Mode::Enforce && terms.events.contains(EVENT);
+    if is_listed || !could_validate || entry.shared.check_running().is_err() {
+        return;
+    }
+    let (plugin, reason) = (&entry.id, entry.reason());
+    warn!(%plugin, reason, "plugin was closed, containers are created without its verdict from now on");
+    entry.shared.watchers.metrics().unvalidated(plugin);
+    let occasion = Occasion { event: Some(EVENT), ..records::unasked(plugin, policy.mode) };
+    let reason = format!("it was closed, and containers are created without its verdict: {reason}");
+    entry.shared.records.ledger().record(&occasion, What::Failed { reason });
 }
 
 fn failed(entry: &Entry, cause: Cause) -> RelayError {

@@ -18,6 +18,7 @@ on_every_stub! {
     a_validator_that_is_killed_in_its_handler_fails_the_request,
     a_validator_that_the_operator_lists_must_be_there,
     a_validator_that_hangs_fails_each_request,
+    a_plugin_that_only_subscribes_to_validation_and_hangs_does_not_stop_the_node,
 }
 
 /// What a version before v0.10 says of `-validate`.
@@ -126,6 +127,29 @@ async fn a_validator_that_hangs_fails_each_request(stub: Stub) {
     assert!(begun.elapsed() < Duration::from_secs(5), "it was waited for each time");
     assert_eq!(node.nri.plugins()[0].state, State::Silent);
     node.nri.stop().await;
+}
+
+/// In Go the second create passes. Here the third strike ends it, or suspends a plugin that is kept.
+async fn a_plugin_that_only_subscribes_to_validation_and_hangs_does_not_stop_the_node(stub: Stub) {
+    if !stub.can_validate() {
+        return stub.cannot(&["-validate"], CANNOT).await;
+    }
+    for keep_connected in [false, true] {
+        let policy = format!("plugin_defaults = {{ request_timeout = \"300ms\", keep_connected = {keep_connected} }}");
+        let mut node = Node::with_policy(&policy, 0, 0);
+        let _validator = stub.join(&mut node, &["-validate", "-hang", "ValidateContainerAdjustment"]).await;
+        let begun = Instant::now();
+        assert_eq!(create(&node, pod()).await.unwrap_err().to_string(), "validator plugin 10-stub failed");
+        while create(&node, pod()).await.is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "creates still fail");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(begun.elapsed() > Duration::from_millis(800), "it had fewer strikes: {:?}", begun.elapsed());
+        let states: Vec<_> = node.nri.plugins().iter().map(|plugin| plugin.state).collect();
+        let expected: &[State] = if keep_connected { &[State::Suspended] } else { &[] };
+        assert_eq!(states, expected);
+        node.nri.stop().await;
+    }
 }
 
 /// Creates the container `c0`.

@@ -18,6 +18,8 @@ enum Pass {
     },
     /// What was asked about the pod before has to be told first.
     Behind,
+    /// The plugin owes nothing, and has yet to hear what it missed.
+    CatchingUp,
     Over(State),
 }
 
@@ -30,14 +32,20 @@ impl Standing {
 }
 
 impl Entry {
-    /// Waits for the lane. Whoever may not ask now, or any more, is told at once.
+    /// Waits for the lane, until `cut` at most. Whoever may not ask now, or any more, is told at once.
     pub(super) async fn enter(
         self: &Arc<Self>,
         request: &Arc<Request>,
         part: Part<'_>,
         policy: &Policy,
+        cut: Option<Instant>,
     ) -> Result<(Lane, bool), Cause> {
         let begun = Instant::now();
+        let limit = begun + policy.lane_timeout;
+        let (limit, cause) = match cut.filter(|cut| *cut < limit) {
+            Some(cut) => (cut, Cause::CutShort),
+            None => (limit, Cause::Busy),
+        };
         loop {
             if part.is_moot(self) {
                 // It has not even heard of the beginning.
@@ -52,23 +60,29 @@ impl Entry {
                     self.pass_over(request, part);
                     return Err(Cause::Behind);
                 }
+                Pass::CatchingUp => {
+                    self.pass_over(request, part);
+                    return Err(Cause::CatchingUp);
+                }
                 Pass::Over(state) => return Err(Cause::PassedOver(state)),
             };
             let trial = Trial { entry: self, is_trial };
+            // With no time left, not even a free lane is taken.
+            let is_over = cut.is_some_and(|cut| cut <= begun);
             tokio::select! {
                 biased;
                 () = &mut changed => {}
-                lane = self.lanes.one(policy.concurrency, &request.pod().id) => {
+                lane = self.lanes.one(policy.concurrency, &request.pod().id), if !is_over => {
                     // It may have become silent while this one waited, or have missed something.
                     let may_ask = trial.is_trial || self.may_ask(request);
                     if may_ask && !part.is_moot(self) {
                         return Ok((lane, trial.begins()));
                     }
                 }
-                () = tokio::time::sleep_until(begun + policy.lane_timeout) => {
+                () = tokio::time::sleep_until(limit) => {
                     drop(trial);
                     self.pass_over(request, part);
-                    return Err(Cause::Busy);
+                    return Err(cause);
                 }
             }
         }
@@ -92,6 +106,7 @@ impl Entry {
         let now = Instant::now();
         match standing.health.state() {
             State::Active if standing.stage == Stage::Joining || standing.is_behind(request) => Pass::Behind,
+            State::Silent if standing.health.owes_nothing() => Pass::CatchingUp,
             // The trial of a plugin that missed something begins with that.
             State::Suspended if !standing.is_even() || standing.is_behind(request) => Pass::Over(State::Suspended),
             state @ (State::Active | State::Silent | State::Suspended | State::Closed) => {

@@ -144,10 +144,14 @@ impl From<&Cause> for What {
             Cause::Plugin(PluginError::Refused { message, .. }) => Self::Refused { reason: message.clone() },
             Cause::TimedOut => Self::TimedOut,
             Cause::PassedOver(state) => Self::PassedOver(*state),
+            Cause::CatchingUp => Self::PassedOver(State::Silent),
             Cause::NotAllowed(not_allowed) => Self::NotAllowed(not_allowed.clone()),
-            Cause::Plugin(_) | Cause::Busy | Cause::Behind | Cause::Absent | Cause::CallerDeadline => {
-                Self::Failed { reason: chain(cause) }
-            }
+            Cause::Plugin(_)
+            | Cause::Busy
+            | Cause::Behind
+            | Cause::CutShort
+            | Cause::Absent
+            | Cause::CallerDeadline => Self::Failed { reason: chain(cause) },
         }
     }
 }

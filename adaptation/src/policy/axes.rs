@@ -106,7 +106,9 @@ axes! {
     longest_pause: Duration = Duration::from_secs(300);
     /// Whether the plugin is asked about different pods at the same time.
     concurrency: Concurrency = Concurrency::Serial;
-    /// Whether no container is created while the plugin cannot judge it, as a validator.
+    /// Whether no container is created without the plugin's verdict: while it is absent, joins, is silent or is suspended, creates
+    /// fail by its name. It is kept connected unless the operator says otherwise. A plugin that merely subscribes to validation
+    /// fails creates until it has its strikes; then containers are created without it.
     validator: bool = false;
     /// What the plugin may change, and which events it may see.
     allow: Allowed = Allowed::default();

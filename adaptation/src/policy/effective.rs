@@ -29,7 +29,7 @@ pub enum Origin {
     Declared,
     /// The operator, who requires the plugin. It overrules all that is said about `on_timeout`.
     Required,
-    /// The plugin, which is a validator.
+    /// The operator, without whose word about `keep_connected` a validator is kept that the operator names or requires.
     Validates,
     /// Nobody: it is the default.
     BuiltIn,
@@ -43,7 +43,7 @@ impl Display for Origin {
             Self::Defaults => "operator, for all",
             Self::Declared => "declared",
             Self::Required => "required",
-            Self::Validates => "as it validates",
+            Self::Validates => "as its verdict is needed",
             Self::BuiltIn => "default",
         })
     }

@@ -150,6 +150,21 @@ fn times_and_choices_are_shown_as_they_are_written() {
 }
 
 #[test]
+fn a_plugin_that_validates_is_kept_if_the_operator_needs_its_verdict() {
+    let validates = Declared { validates: true, ..NOTHING };
+    let validator = Rules { validator: Some(true), ..Rules::default() };
+    let required = Rules { required: Some(true), ..Rules::default() };
+    let closed = Rules { keep_connected: Some(false), ..validator.clone() };
+    let policies = policies(Rules::default(), &[("v", validator), ("r", required), ("c", closed)]);
+    check(&policies, "10-other", validates, "keep_connected=false");
+    check(&policies, "10-other", Declared { keep_connected: true, ..validates }, "keep_connected=true (declared)");
+    check(&policies, "10-v", validates, "keep_connected=true (as its verdict is needed)");
+    check(&policies, "10-r", validates, "keep_connected=true (as its verdict is needed)");
+    check(&policies, "10-r", NOTHING, "keep_connected=false");
+    check(&policies, "10-c", validates, "keep_connected=false (operator, by name)");
+}
+
+#[test]
 fn no_pause_is_shorter_than_the_first() {
     let pauses = |first, longest| Rules {
         first_pause: Some(Duration::from_secs(first)),

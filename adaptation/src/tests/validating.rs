@@ -14,16 +14,16 @@ use crate::{Adaptation, Notice};
 
 const VALIDATES: Event = Event::ValidateContainerAdjustment;
 
-fn validator(name: &str, manner: Manner, diary: &Diary) -> Arc<FakePlugin> {
+pub(super) fn validator(name: &str, manner: Manner, diary: &Diary) -> Arc<FakePlugin> {
     FakePlugin::new(name, VALIDATES.into(), manner, diary)
 }
 
 /// Whether a container may be created, and if not, why.
-async fn create(nri: &Adaptation) -> Result<(), String> {
+pub(super) async fn create(nri: &Adaptation) -> Result<(), String> {
     create_in(nri, pod("p")).await
 }
 
-async fn create_in(nri: &Adaptation, pod: Pod) -> Result<(), String> {
+pub(super) async fn create_in(nri: &Adaptation, pod: Pod) -> Result<(), String> {
     nri.begin(pod).create_container(container("c")).await.map(drop).map_err(|error| chain(&error))
 }
 
@@ -31,7 +31,7 @@ fn rejected<T>(reason: &str) -> Result<T, String> {
     Err(format!(r#"validator "00-default-validator" rejected container adjustment, reason: {reason}"#))
 }
 
-async fn join(nri: &Adaptation, id: &str, plugin: &Arc<FakePlugin>) {
+pub(super) async fn join(nri: &Adaptation, id: &str, plugin: &Arc<FakePlugin>) {
     nri.admit(id.parse().unwrap(), Arc::clone(plugin) as Arc<dyn Plugin>).await.unwrap();
 }
 
@@ -121,49 +121,6 @@ async fn only_a_container_that_is_created_is_validated() {
     operation.update_container(container("c"), None).await.unwrap();
     operation.stop_container(container("c")).await.unwrap();
     assert!(diary.lines().is_empty());
-}
-
-/// U11. In Go, and without a policy, the validator is gone after its timeout, and everything passes.
-#[tokio::test(start_paused = true)]
-async fn u11_a_validator_that_timed_out_fails_creates_until_it_is_back() {
-    let judge = validator("10-judge", Manner::After(SECOND * 3), &Diary::default());
-    let nri = adaptation("", &[("10-judge", &judge)]).await;
-    assert_eq!(create(&nri).await, Err("validator plugin 10-judge failed: no answer in time".to_owned()));
-    judge.behave(at_once());
-    assert_eq!(
-        create(&nri).await,
-        Err("validator plugin 10-judge failed: the plugin is silent: it has yet to answer an earlier request"
-            .to_owned())
-    );
-    sleep(SECOND * 2).await;
-    assert_eq!(create(&nri).await, Ok(()), "its answer has come");
-}
-
-/// U11. However long that is.
-#[tokio::test(start_paused = true)]
-async fn u11_a_validator_that_is_silent_for_good_is_kept_and_fails_creates_for_good() {
-    let judge = validator("10-judge", Manner::Never, &Diary::default());
-    let nri = adaptation("", &[("10-judge", &judge)]).await;
-    for _ in 0..20 {
-        assert!(create(&nri).await.is_err());
-        sleep(SECOND * 60).await;
-    }
-    assert_eq!(nri.plugins()[0].state, State::Suspended);
-    assert_eq!(
-        create(&nri).await,
-        Err("validator plugin 10-judge failed: the plugin is suspended: it was silent too often".to_owned())
-    );
-}
-
-/// U11. As an operator may want it who does without validators that fail.
-#[tokio::test(start_paused = true)]
-async fn u11_a_validator_is_not_kept_if_the_operator_says_so() {
-    let judge = validator("10-judge", Manner::Never, &Diary::default());
-    let nri = adaptation("[plugins.judge]\nkeep_connected = false", &[("10-judge", &judge)]).await;
-    assert!(create(&nri).await.is_err());
-    sleep(SECOND * 10).await;
-    assert!(nri.plugins().is_empty());
-    assert_eq!(create(&nri).await, Ok(()));
 }
 
 /// U40. In Go, and where no operator has listed it, a validator that left is missed by nobody.

@@ -203,9 +203,11 @@ fn code(error: &RelayError) -> &'static str {
         RelayError::Failed(Failure { cause, .. }) | RelayError::Validator { cause, .. } => match cause {
             Cause::PassedOver(State::Closed) => "closed",
             Cause::TimedOut
+            | Cause::CutShort
             | Cause::CallerDeadline
             | Cause::Busy
             | Cause::PassedOver(_)
+            | Cause::CatchingUp
             | Cause::Plugin(PluginError::NotTaken) => "deadline",
             Cause::Plugin(PluginError::Left(_) | PluginError::Gone(_) | PluginError::Breach(_)) => "closed",
             Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. })

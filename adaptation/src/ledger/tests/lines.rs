@@ -66,6 +66,7 @@ fn each_cause_is_a_sentence() {
     check(&Cause::TimedOut, "10-a did not answer CreateContainer in time");
     check(&Cause::PassedOver(State::Silent), "10-a was passed over for CreateContainer: it is silent");
     check(&Cause::Busy, "10-a has no say in CreateContainer: its turn did not come in time");
+    check(&Cause::CutShort, "10-a has no say in CreateContainer: the time that the request could wait for it was over");
     check(&Cause::Absent, "10-a has no say in CreateContainer: the plugin is required, and not here");
     check(
         &Cause::Plugin(PluginError::Breach("nonsense")),

@@ -1,0 +1,204 @@
+//! What silent plugins cost one request, in all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nri_proto::{EnvVar, Event};
+use tokio::time::{Instant, sleep};
+
+use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, chain, container, pod};
+use super::validating::validator;
+use crate::health::State;
+use crate::merge::MergedCreate;
+use crate::{Adaptation, Notice, RelayError};
+
+const TIMEOUT: &str = "plugin_request_timeout = '500ms'\nplugin_defaults.strikes = 100";
+const BUDGET: Duration = Duration::from_millis(1500);
+
+fn plugins(n: usize, manner: Manner, diary: &Diary) -> Vec<(String, Arc<FakePlugin>)> {
+    let plugin = |number: usize| {
+        let name = format!("{number:02}-p");
+        let plugin = FakePlugin::new(&name, LIFE, manner, diary);
+        (name, plugin)
+    };
+    (0..n).map(plugin).collect()
+}
+
+async fn with(policy: &str, plugins: &[(String, Arc<FakePlugin>)]) -> Adaptation {
+    let plugins: Vec<_> = plugins.iter().map(|(name, plugin)| (&**name, plugin)).collect();
+    adaptation(policy, &plugins).await
+}
+
+/// Creates a container, and says how long that took.
+async fn create(nri: &Adaptation) -> (Result<MergedCreate, RelayError>, Duration) {
+    let begun = Instant::now();
+    let operation = nri.begin(pod("p"));
+    let created = operation.create_container(container("c")).await;
+    let took = begun.elapsed();
+    operation.commit();
+    (created, took)
+}
+
+#[tokio::test(start_paused = true)]
+async fn sixty_silent_plugins_cost_a_request_its_budget() {
+    for end in [false, true] {
+        let diary = Diary::default();
+        let silent = plugins(60, Manner::Never, &diary);
+        let nri = with(TIMEOUT, &silent).await;
+        let took = if end {
+            let begun = Instant::now();
+            nri.begin(pod("p")).stop_container(container("c")).await.unwrap();
+            begun.elapsed()
+        } else {
+            let (created, took) = create(&nri).await;
+            created.unwrap();
+            assert_eq!(diary.lines().len(), 21, "the others were not asked in it");
+            took
+        };
+        assert_eq!(took, BUDGET, "end: {end}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_of_the_operators_own_counts_and_a_reload_changes_it() {
+    let silent = plugins(20, Manner::Never, &Diary::default());
+    let nri = with(&format!("request_budget = '700ms'\n{TIMEOUT}"), &silent).await;
+    assert_eq!(create(&nri).await.1, Duration::from_millis(700));
+    let config = crate::Config { socket: None, ..crate::Config::from_toml("request_budget = '600ms'").unwrap() };
+    assert!(nri.reload(&config).is_empty());
+    let again = plugins(40, Manner::Never, &Diary::default());
+    for (name, plugin) in &again[20..] {
+        let plugin = Arc::clone(plugin) as Arc<dyn crate::plugin::Plugin>;
+        nri.admit(name.parse().unwrap(), plugin).await.unwrap();
+    }
+    let begun = Instant::now();
+    nri.begin(pod("q")).notify(Notice::RunPod).await.unwrap();
+    assert_eq!(begun.elapsed(), Duration::from_millis(600));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_was_not_asked_for_want_of_time_hears_of_the_request_later() {
+    let diary = Diary::default();
+    let mut all = plugins(40, Manner::Never, &diary);
+    let (name, last) = ("90-last".to_owned(), FakePlugin::new("90-last", LIFE, at_once(), &diary));
+    all.push((name, Arc::clone(&last)));
+    let nri = with(TIMEOUT, &all).await;
+    let (created, took) = create(&nri).await;
+    created.unwrap();
+    assert_eq!(took, BUDGET);
+    let entries = nri.ledger(|ledger| ledger.of("c"));
+    let cut_short = "90-last has no say in CreateContainer: the time that the request could wait for it was over";
+    assert!(entries.iter().any(|entry| entry.to_string().starts_with(cut_short)), "{entries:?}");
+    sleep(Duration::from_millis(10)).await;
+    assert!(diary.lines().contains(&"90-last CreateContainer c".to_owned()), "{:?}", diary.lines());
+    assert_eq!(nri.plugins().last().unwrap().state, State::Active);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_healthy_plugin_behind_silent_ones_is_asked_and_its_answer_counts() {
+    let diary = Diary::default();
+    let mut all = plugins(10, Manner::Never, &diary);
+    let good = FakePlugin::new("90-good", LIFE, Manner::After(Duration::from_millis(50)), &diary);
+    good.adjust(|adjustment| adjustment.env.set(EnvVar::new("A", "1")).unwrap());
+    all.push(("90-good".to_owned(), good));
+    let (created, took) = create(&with(TIMEOUT, &all).await).await;
+    assert!(created.unwrap().adjustment.env.get("A").is_some());
+    assert!(took <= BUDGET + Duration::from_millis(50), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_required_plugin_behind_silent_ones_has_its_whole_request_timeout() {
+    let mut all = plugins(40, Manner::Never, &Diary::default());
+    let guard = FakePlugin::new("90-guard", LIFE, Manner::After(Duration::from_millis(450)), &Diary::default());
+    all.push(("90-guard".to_owned(), Arc::clone(&guard)));
+    let nri = with(&format!("{TIMEOUT}\nplugins.guard.required = true"), &all).await;
+    let (created, took) = create(&nri).await;
+    created.unwrap();
+    assert_eq!(took, BUDGET + Duration::from_millis(450));
+    guard.behave(Manner::Never);
+    let (created, took) = create(&nri).await;
+    assert!(chain(&created.unwrap_err()).ends_with("no answer in time"));
+    assert!(took >= Duration::from_millis(500), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_be_cut_short_is_no_strike() {
+    let diary = Diary::default();
+    let mut all = plugins(10, Manner::Never, &diary);
+    // It is cut short, and answers within its own request timeout.
+    all.push((
+        "80-slow".to_owned(),
+        FakePlugin::new("80-slow", LIFE, Manner::After(Duration::from_millis(400)), &diary),
+    ));
+    all.push(("90-late".to_owned(), FakePlugin::new("90-late", LIFE, Manner::Never, &diary)));
+    let nri = with(&TIMEOUT.replace("100", "1"), &all).await;
+    let (created, _) = create(&nri).await;
+    created.unwrap();
+    let state = |id: &str| nri.plugins().iter().find(|plugin| plugin.id.to_string() == id).map(|plugin| plugin.state);
+    assert_eq!((state("80-slow"), state("90-late")), (Some(State::Active), Some(State::Active)), "not yet");
+    sleep(SECOND).await;
+    assert_eq!(state("80-slow"), Some(State::Active));
+    assert_eq!(state("90-late"), None, "its own time is over, and one strike is all that it has");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_is_cut_short_fails_the_request_if_the_policy_says_so() {
+    let mut all = plugins(10, Manner::Never, &Diary::default());
+    let slow = FakePlugin::new("80-slow", LIFE, Manner::After(Duration::from_millis(400)), &Diary::default());
+    all.push(("80-slow".to_owned(), slow));
+    let (created, _) = create(&with(&format!("{TIMEOUT}\nplugins.slow.on_timeout = 'fail'"), &all).await).await;
+    assert_eq!(
+        chain(&created.unwrap_err()),
+        "plugin 80-slow failed to handle CreateContainer request: the time that the request could wait for it was over"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_healthy_chain_has_no_budget() {
+    let healthy = plugins(60, Manner::After(Duration::from_millis(100)), &Diary::default());
+    let nri = with(TIMEOUT, &healthy).await;
+    let (created, took) = create(&nri).await;
+    created.unwrap();
+    assert_eq!(took, Duration::from_millis(6000));
+    assert!(nri.ledger(|ledger| ledger.of("c")).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_request_timeout_of_the_budget_is_kept_for_validators() {
+    let mut all = plugins(40, Manner::Never, &Diary::default());
+    for (name, takes) in [("80-a", 400), ("90-b", 450)] {
+        all.push((name.to_owned(), validator(name, Manner::After(Duration::from_millis(takes)), &Diary::default())));
+    }
+    let (created, took) = create(&with(TIMEOUT, &all).await).await;
+    created.unwrap();
+    assert_eq!(took, Duration::from_millis(1000 + 450));
+    all.push(("91-c".to_owned(), validator("91-c", Manner::Never, &Diary::default())));
+    let silent = plugins(40, Manner::Never, &Diary::default());
+    all.splice(..40, silent);
+    let (created, took) = create(&with(TIMEOUT, &all).await).await;
+    assert_eq!(chain(&created.unwrap_err()), "validator plugin 91-c failed: no answer in time");
+    assert_eq!(took, BUDGET);
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_lost_in_the_queue_of_a_plugin_that_becomes_silent_is_charged() {
+    let diary = Diary::default();
+    let all = plugins(60, Manner::Never, &diary);
+    let nri = Arc::new(with(TIMEOUT, &all).await);
+    let begun = Instant::now();
+    let requests: Vec<_> = (0..4)
+        .map(|number| {
+            let nri = Arc::clone(&nri);
+            tokio::spawn(async move {
+                let operation = nri.begin(pod(&format!("p{number}")));
+                operation.notify(Notice::RunPod).await.unwrap();
+                operation.commit();
+            })
+        })
+        .collect();
+    for request in requests {
+        request.await.unwrap();
+    }
+    assert!(begun.elapsed() <= BUDGET, "{:?}", begun.elapsed());
+    assert!(diary.lines().iter().all(|line| line.contains(Event::RunPodSandbox.rpc())));
+}
