@@ -17,7 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nri_adaptation::snapshot::Snapshot;
 use nri_adaptation::socket::Socket;
-use nri_adaptation::{Adaptation, Config, Notice, Source};
+use nri_adaptation::{Adaptation, Config, Notice, Source, UpdatesFailed};
 use nri_proto::call::{Client, Method, ServeLimits, serve};
 use nri_proto::mux::{Channel, ChannelId, Limits, Mux};
 use nri_proto::{Eviction, PluginId, Pod, Update, api, service};
@@ -124,8 +124,8 @@ impl Source for Nothing {
         Snapshot::default()
     }
 
-    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
-        updates
+    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
+        Ok(updates)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Adaptation, Config, Notice, Source};
+use nri_adaptation::{Adaptation, Config, Notice, Source, UpdatesFailed};
 use nri_proto::{Eviction, PluginId, Pod, Update, api};
 use nri_tests::wire::{RUNTIME, encode, frame, message, request, response};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -22,9 +22,9 @@ impl Source for Stuck {
         Snapshot::default()
     }
 
-    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
+    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
         std::future::pending::<()>().await;
-        updates
+        Ok(updates)
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::fake::{Diary, FakePlugin, LIFE, at_once, container, pod};
 use crate::snapshot::Snapshot;
-use crate::{Adaptation, AdmitError, Config, Notice, Source};
+use crate::{Adaptation, AdmitError, Config, Notice, Source, UpdatesFailed};
 
 /// A runtime whose store a test writes.
 #[derive(Default)]
@@ -29,9 +29,9 @@ impl Source for Shelf {
         self.store.lock().unwrap().clone()
     }
 
-    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
+    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
         self.updated.lock().unwrap().extend(updates.into_iter().map(|update| update.container_id));
-        Vec::new()
+        Ok(Vec::new())
     }
 }
 
