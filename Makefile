@@ -20,6 +20,8 @@ FUZZ := tests/fuzz
 # What is built by itself, so that other shims are built and tested without it.
 WITH_GRPC := --package shim-plugins --features grpc
 TARGET := $(or $(CARGO_TARGET_DIR),target)
+# One test that fails hides no other.
+CARGO_TEST := $(CARGO) test --no-fail-fast
 # Tools that `scripts/setup` installed come before the machine's own.
 export PATH := $(shell scripts/setup path):$(PATH)
 
@@ -45,8 +47,10 @@ test: setup ## Run what a contributor runs: all tests, and those against Go's ow
 	    export NRI_REQUIRE_GO=1; $(MAKE) --no-print-directory peers; \
 	else \
 	    [ -z "$$NRI_REQUIRE_GO" ] || exit 1; echo 'make: no Go here, tests against Go peers skip themselves'; \
-	fi && echo '$(CARGO) test --workspace' && $(CARGO) test --workspace && \
-	echo '$(CARGO) test $(WITH_GRPC)' && $(CARGO) test $(WITH_GRPC)
+	fi || exit; \
+	failed=0; for what in --workspace '$(WITH_GRPC)'; do \
+	    echo "$(CARGO_TEST) $$what"; $(CARGO_TEST) $$what || failed=1; \
+	done; exit $$failed
 
 # Containers take root, so shims run under containerd only where we have it, and where it could be built.
 conformance: setup peers ## Run what takes longer: shims under containerd, more random cases, fuzz targets
@@ -57,8 +61,10 @@ conformance: setup peers ## Run what takes longer: shims under containerd, more 
 	    echo 'make: not all containerds are here, tests under those that are missing skip themselves'; \
 	fi; \
 	export NRI_LONG=1 PROPTEST_CASES=4096 NRI_REQUIRE_GO=1; \
-	$(CARGO) test --workspace --profile conformance && $(CARGO) test $(WITH_GRPC) --profile conformance -- grpc
-	$(MAKE) --no-print-directory fuzz
+	failed=0; for what in '--workspace --profile conformance' '$(WITH_GRPC) --profile conformance -- grpc'; do \
+	    $(CARGO_TEST) $$what || failed=1; \
+	done; \
+	$(MAKE) --no-print-directory fuzz || failed=1; exit $$failed
 
 # Of this package alone: what others want of the crates below is not in the program whose memory is measured.
 bench: setup peers ## Measure us beside Go, in one interleaved run

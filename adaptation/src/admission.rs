@@ -193,7 +193,7 @@ async fn settle(shared: &Shared, id: &PluginId, policy: &Policy, updates: Vec<Up
                 Err(error) => (Vec::new(), Err(error)),
             };
             *place = Some(outcome);
-            failed
+            Ok(failed)
         };
         let _ = Unasked::updates(updates).apply_by(shared, id, policy, apply).await;
     }

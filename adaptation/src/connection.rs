@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use nri_proto::bounded::{self, BoundedError};
-use nri_proto::call::{Client, ServeLimits, Services, serve};
+use nri_proto::call::{Client, MAX_MESSAGE, ServeLimits, Services, serve};
 use nri_proto::mux::{Channel, ChannelId, Mux};
 use nri_proto::plugin_id::PluginIdError;
 use nri_proto::{Eviction, PluginId, Unread, Update, api};
@@ -30,6 +30,7 @@ use crate::records;
 use crate::remote::Remote;
 use crate::request::encode;
 use crate::shared::Shared;
+use crate::source::UpdatesFailed;
 use crate::unasked::{Unasked, Undone};
 
 /// The service that plugins call.
@@ -270,10 +271,14 @@ impl MethodHandler for UpdateContainers {
         let evictions = evict.into_iter().map(Eviction::from).collect();
         let policy = self.0.shared.roster().regime().policies.effective(&plugin, Declared::default()).policy;
         self.0.shared.records.unread(&records::unasked(&plugin, policy.mode), unread.into_iter().collect());
-        let failed = Unasked { updates, evictions }.apply(&self.0.shared, &plugin, &policy).await;
-        let failed = failed.map_err(|undone| undone_refusal(&undone))?;
-        let failed = failed.into_iter().map(Into::into).collect();
-        Ok(response(&api::UpdateContainersResponse { failed, ..Default::default() }))
+        let (failed, reason) = match (Unasked { updates, evictions }).apply(&self.0.shared, &plugin, &policy).await {
+            Ok(failed) => (failed, None),
+            Err(Undone::Failed(UpdatesFailed { reason, failed })) => (failed, Some(reason)),
+            Err(Undone::NotAllowed(error)) => return Err(refusal(Code::PERMISSION_DENIED, &error.to_string())),
+            Err(error @ Undone::Panicked) => return Err(refusal(Code::INTERNAL, &error.to_string())),
+            Err(error @ Undone::TimedOut) => return Err(refusal(Code::DEADLINE_EXCEEDED, &error.to_string())),
+        };
+        Ok(failed_response(failed, reason))
     }
 }
 
@@ -294,13 +299,22 @@ impl UpdateContainers {
     }
 }
 
-fn undone_refusal(undone: &Undone) -> ttrpc::Error {
-    let code = match undone {
-        Undone::NotAllowed(_) => Code::PERMISSION_DENIED,
-        Undone::Panicked => Code::INTERNAL,
-        Undone::TimedOut => Code::DEADLINE_EXCEEDED,
+/// The response that lists the failed updates. If there is a reason, the response also has the status of an error: a Go
+/// client then returns the error alone, ours returns both. The code is the one that Go's server gives a plain error.
+fn failed_response(failed: Vec<Update>, reason: Option<String>) -> ttrpc::Response {
+    let mut listed = api::UpdateContainersResponse::new();
+    listed.failed = failed.into_iter().map(Into::into).collect();
+    let Some(reason) = reason else { return response(&listed) };
+    // The list alone may be as large as a message may be. The status must not be lost for the sake of the list.
+    let mut room = MAX_MESSAGE - 2 * budget::TEXT;
+    let fits = |update: &api::ContainerUpdate| {
+        let size = usize::try_from(update.compute_size()).unwrap_or(usize::MAX).saturating_add(16);
+        room.checked_sub(size).map(|left| room = left).is_some()
     };
-    refusal(code, &undone.to_string())
+    listed.failed = listed.failed.into_iter().take_while(fits).collect();
+    let mut response = response(&listed);
+    response.set_status(get_status(Code::UNKNOWN, budget::cut(&reason)));
+    response
 }
 
 fn response(message: &impl Message) -> ttrpc::Response {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nri_proto::{Event, EventMask, PluginId};
 use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::outbox::{News, Outbox};
@@ -187,6 +188,8 @@ pub(crate) struct Watchers {
     /// Without those that come with each request.
     rare: broadcast::Sender<Happening>,
     outbox: Arc<Outbox>,
+    /// Cancelled when the adaptation stops: plugins are closed then because they are to be.
+    stopping: CancellationToken,
 }
 
 impl Debug for Watchers {
@@ -198,7 +201,12 @@ impl Debug for Watchers {
 impl Watchers {
     pub(crate) fn new(metrics: Arc<dyn Metrics>) -> Self {
         let (happenings, rare) = (broadcast::Sender::new(BEHIND), broadcast::Sender::new(BEHIND));
-        Self { metrics, happenings, rare, outbox: Arc::default() }
+        Self { metrics, happenings, rare, outbox: Arc::default(), stopping: CancellationToken::new() }
+    }
+
+    /// Returns the token that is cancelled when the adaptation stops.
+    pub(crate) fn stopping(&self) -> CancellationToken {
+        self.stopping.clone()
     }
 
     pub(crate) fn metrics(&self) -> &dyn Metrics {
@@ -282,7 +290,11 @@ impl Watchers {
                 self.metrics.state(plugin, *state);
             }
             Happening::Closed { plugin, reason } => {
-                warn!(%plugin, reason, "plugin is closed");
+                if self.stopping.is_cancelled() {
+                    info!(%plugin, reason, "plugin is closed");
+                } else {
+                    warn!(%plugin, reason, "plugin is closed");
+                }
                 self.metrics.state(plugin, State::Closed);
             }
             Happening::Refused { plugin, reason } => warn!(%plugin, reason, "a second plugin of this id is not let in"),

@@ -22,7 +22,7 @@
 //! use nri_adaptation::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
 //! use nri_adaptation::request::Request;
 //! use nri_adaptation::snapshot::Snapshot;
-//! use nri_adaptation::{Adaptation, Config, Notice, Source};
+//! use nri_adaptation::{Adaptation, Config, Notice, Source, UpdatesFailed};
 //! use nri_proto::event::EventMask;
 //! use nri_proto::{Adjustment, Container, CreateReply, EnvVar, Event, Eviction, Field, Pod, PluginId, Update};
 //!
@@ -34,8 +34,8 @@
 //!     async fn snapshot(&self) -> Snapshot {
 //!         Snapshot::default()
 //!     }
-//!     async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
-//!         updates
+//!     async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
+//!         Ok(updates)
 //!     }
 //! }
 //!
@@ -154,7 +154,7 @@ pub use launch::LaunchError;
 pub use operation::{Notice, Operation};
 pub use plugin::Plugin;
 pub use readiness::{Absence, Demand, Missing, NotReady};
-pub use source::{Source, SourceError};
+pub use source::{Source, SourceError, UpdatesFailed};
 
 #[cfg(test)]
 mod tests;

@@ -243,7 +243,7 @@ fn left(error: CallError) -> PluginError {
 impl From<CallError> for PluginError {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::Refused { code, mut message } => {
+            CallError::Refused { code, mut message, payload: _ } => {
                 message.truncate(message.floor_char_boundary(budget::TEXT));
                 Self::Refused { code, message }
             }

@@ -11,6 +11,18 @@ use crate::snapshot::Snapshot;
 #[error("{0}")]
 pub struct SourceError(pub String);
 
+/// Updates that a plugin asked for by itself, and that the runtime failed to apply.
+///
+/// A plugin that is told this gets an error and the list. A plugin on Go's stub sees the error alone.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error("{reason}")]
+pub struct UpdatesFailed {
+    /// What the plugin is told: which updates failed, and why. More than 4096 bytes are cut off.
+    pub reason: String,
+    /// The updates that failed.
+    pub failed: Vec<Update>,
+}
+
 /// Where a joining plugin's snapshot comes from, and where what plugins want by themselves goes to.
 ///
 /// Neither may wait for a lock under which plugins are asked: a plugin may call back while it is. What takes longer than
@@ -25,13 +37,16 @@ pub trait Source: Send + Sync + 'static {
     async fn snapshot(&self) -> Snapshot;
 
     /// A plugin was told what there is, and asks for these updates, if for any. Returns the updates that failed. By default
-    /// they are [applied](Source::apply).
+    /// they are [applied](Source::apply), and a plugin whose updates fail is let in all the same.
     ///
     /// # Errors
     ///
     /// The plugin is not let in.
     async fn synchronized(&self, plugin: &PluginId, updates: Vec<Update>) -> Result<Vec<Update>, SourceError> {
-        if updates.is_empty() { Ok(updates) } else { Ok(self.apply(plugin, updates, Vec::new()).await) }
+        if updates.is_empty() {
+            return Ok(updates);
+        }
+        Ok(self.apply(plugin, updates, Vec::new()).await.unwrap_or_else(|UpdatesFailed { reason: _, failed }| failed))
     }
 
     /// Whether it [writes down](crate::Adaptation::record) itself why updates failed that a plugin asked for by itself. By default it does not,
@@ -41,5 +56,17 @@ pub trait Source: Send + Sync + 'static {
     }
 
     /// Updates and evicts containers because a plugin asks for it. Returns the updates that failed.
-    async fn apply(&self, plugin: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update>;
+    ///
+    /// The plugin gets the list of failed updates in either case. If this returns `Ok`, the plugin's call succeeds: a plugin
+    /// on Go's stub has to look at the list. If this returns an error, the plugin's call fails.
+    ///
+    /// # Errors
+    ///
+    /// Updates failed, and the plugin's call is to fail.
+    async fn apply(
+        &self,
+        plugin: &PluginId,
+        updates: Vec<Update>,
+        evictions: Vec<Eviction>,
+    ) -> Result<Vec<Update>, UpdatesFailed>;
 }

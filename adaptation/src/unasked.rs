@@ -13,6 +13,7 @@ use crate::merge::{Applied, Dropped};
 use crate::policy::{NotAllowed, Policy};
 use crate::records;
 use crate::shared::Shared;
+use crate::source::UpdatesFailed;
 use crate::update_log::Author;
 
 /// Updates and evictions that a plugin asks for by itself.
@@ -21,9 +22,11 @@ pub(crate) struct Unasked {
     pub(crate) evictions: Vec<Eviction>,
 }
 
-/// Why nothing of it was done.
+/// Why it was not done, or not all of it.
 #[derive(Debug, Error)]
 pub(crate) enum Undone {
+    #[error(transparent)]
+    Failed(#[from] UpdatesFailed),
     #[error(transparent)]
     NotAllowed(#[from] NotAllowed),
     #[error("the runtime panicked over it")]
@@ -49,7 +52,7 @@ impl Unasked {
     }
 
     /// The same, done in another way.
-    pub(crate) async fn apply_by<F: Future<Output = Vec<Update>>>(
+    pub(crate) async fn apply_by<F: Future<Output = Result<Vec<Update>, UpdatesFailed>>>(
         mut self,
         shared: &Shared,
         plugin: &PluginId,
@@ -90,7 +93,7 @@ impl Unasked {
     }
 
     /// Has it done, in time.
-    async fn make<F: Future<Output = Vec<Update>>>(
+    async fn make<F: Future<Output = Result<Vec<Update>, UpdatesFailed>>>(
         self,
         shared: &Shared,
         plugin: &PluginId,
@@ -107,14 +110,17 @@ impl Unasked {
         shared.update_log.add(updated, &Author::Plugin(plugin.clone()));
         let applying = AssertUnwindSafe(apply(updates, evictions)).catch_unwind();
         let undone = match timeout(shared.config.source_timeout, applying).await {
-            Ok(Ok(failed)) => {
+            Ok(Ok(outcome)) => {
+                let failed = match &outcome {
+                    Ok(failed) | Err(UpdatesFailed { reason: _, failed }) => failed,
+                };
                 if !failed.is_empty() {
                     warn!(%plugin, count = failed.len(), "updates that the plugin asked for failed");
                 }
                 if !shared.source.records_failures() {
-                    shared.records.undone(occasion, &failed);
+                    shared.records.undone(occasion, failed);
                 }
-                return Ok(failed);
+                return Ok(outcome?);
             }
             Ok(Err(_panic)) => Undone::Panicked,
             Err(_elapsed) => Undone::TimedOut,

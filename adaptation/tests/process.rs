@@ -1,20 +1,23 @@
-//! Sockets in a process that is not as it should be. What these tests change holds for the whole process, so they have
-//! one of their own, and take turns.
+//! Sockets in a process that is not as it should be, and what is left in a process after a stop. What these tests change
+//! and count is that of the whole process, so each has one of its own.
 
 #![allow(clippy::unwrap_used, reason = "these are tests, and what they share")]
+
+#[path = "../../tests/memory/own_process.rs"]
+mod own_process;
 
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use nri_adaptation::snapshot::Snapshot;
 use nri_adaptation::socket::Socket;
-use nri_adaptation::{Adaptation, Config, Notice, Source};
+use nri_adaptation::{Adaptation, Config, Notice, Source, UpdatesFailed};
 use nri_proto::call::{Client, Method, ServeLimits, serve};
 use nri_proto::mux::{Channel, ChannelId, Limits, Mux};
 use nri_proto::{Eviction, PluginId, Pod, Update, api, service};
@@ -24,9 +27,11 @@ use rustix::process::{Resource, Rlimit};
 use tokio_util::sync::CancellationToken;
 use ttrpc::r#async::TtrpcContext;
 
+use crate::own_process::in_own_process;
+
 #[test]
 fn a42_without_file_descriptors_nobody_is_let_in_until_there_are_some() {
-    in_turn(async {
+    alone(async {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("nri.sock");
         let socket = Socket::bind(&path).unwrap();
@@ -50,7 +55,7 @@ fn a42_without_file_descriptors_nobody_is_let_in_until_there_are_some() {
 
 #[test]
 fn a_socket_is_not_open_to_others_whatever_the_umask_is() {
-    in_turn(async {
+    alone(async {
         let before = rustix::process::umask(Mode::empty());
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("nri/nri.sock");
@@ -64,7 +69,7 @@ fn a_socket_is_not_open_to_others_whatever_the_umask_is() {
 
 #[test]
 fn stopping_leaves_no_task_no_socket_and_no_file_descriptor() {
-    in_turn(async {
+    alone(async {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("nri.sock");
         let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -119,8 +124,8 @@ impl Source for Nothing {
         Snapshot::default()
     }
 
-    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
-        updates
+    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
+        Ok(updates)
     }
 }
 
@@ -193,9 +198,9 @@ impl Plugin {
     }
 }
 
-/// Runs a test when no other one does. Its runtime is made then too: it needs file descriptors.
-fn in_turn(test: impl Future<Output = ()>) {
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime can be made").block_on(test);
+/// Runs a test in a process of its own.
+fn alone(test: impl Future<Output = ()>) {
+    in_own_process(test, |test| {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+    });
 }

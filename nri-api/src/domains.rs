@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use nri_adaptation::Source;
 use nri_adaptation::merge::AskedEviction;
 use nri_adaptation::snapshot::Snapshot;
+use nri_adaptation::{Source, UpdatesFailed};
 use nri_proto::{Container, Eviction, PluginId, Update};
 use thiserror::Error;
 use tokio::time::Instant;
@@ -210,6 +210,25 @@ impl Space {
     }
 }
 
+/// How many failed updates a plugin is told the reasons of.
+const MAX_REASONS: usize = 10;
+/// How many bytes of a container's id and of a reason a plugin is told.
+const MAX_ID: usize = 80;
+const MAX_REASON: usize = 240;
+
+/// Says which updates failed, and why. The text names at most [`MAX_REASONS`] of them and counts the rest.
+fn summary(failed: &[Failed]) -> String {
+    let named = failed.iter().take(MAX_REASONS).map(|Failed { update, reason }| {
+        let id = &update.container_id[..update.container_id.floor_char_boundary(MAX_ID)];
+        format!("{id}: {}", &reason[..reason.floor_char_boundary(MAX_REASON)])
+    });
+    let mut parts: Vec<_> = named.collect();
+    if failed.len() > MAX_REASONS {
+        parts.push(format!("and {} more", failed.len() - MAX_REASONS));
+    }
+    format!("{} failed: {}", if failed.len() == 1 { "an update" } else { "some updates" }, parts.join("; "))
+}
+
 #[async_trait]
 impl Source for Domains {
     /// Whoever was shown a part of what there is would never hear of the rest: without all of it nobody is let in.
@@ -224,7 +243,13 @@ impl Source for Domains {
         snapshot
     }
 
-    async fn apply(&self, plugin: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
+    /// An error if an update failed that was not `ignore_failure`: Go plugins look at the error alone.
+    async fn apply(
+        &self,
+        plugin: &PluginId,
+        updates: Vec<Update>,
+        evictions: Vec<Eviction>,
+    ) -> Result<Vec<Update>, UpdatesFailed> {
         let node = self.node.upgrade();
         if let Some(node) = &node {
             let asked = |eviction| AskedEviction { plugin: plugin.clone(), eviction };
@@ -236,11 +261,40 @@ impl Source for Domains {
                 node.update_failed(plugin.as_ref(), None, &update.container_id, reason.clone());
             }
         }
-        let is_told = |failed: &Failed| !failed.update.ignore_failure;
-        failed.into_iter().filter(is_told).map(|failed| failed.update).collect()
+        let told: Vec<_> = failed.into_iter().filter(|failed| !failed.update.ignore_failure).collect();
+        if told.is_empty() {
+            return Ok(Vec::new());
+        }
+        let reason = summary(&told);
+        Err(UpdatesFailed { reason, failed: told.into_iter().map(|failed| failed.update).collect() })
     }
 
     fn records_failures(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(id: &str, reason: &str) -> Failed {
+        Failed { update: Update::of(id), reason: reason.to_owned() }
+    }
+
+    #[test]
+    fn a_plugin_is_told_ten_reasons_and_how_many_more_updates_failed() {
+        assert_eq!(summary(&[failed("a", "gone")]), "an update failed: a: gone");
+        let many: Vec<_> = (0..12).map(|n| failed(&format!("c{n}"), "gone")).collect();
+        let text = summary(&many);
+        assert!(text.starts_with("some updates failed: c0: gone; c1: gone; "), "{text}");
+        assert!(text.ends_with("; c9: gone; and 2 more"), "{text}");
+    }
+
+    #[test]
+    fn what_a_plugin_is_told_of_failed_updates_is_bounded() {
+        let long = "\u{e9}".repeat(100_000);
+        let many: Vec<_> = (0..1000).map(|_| failed(&long, &long)).collect();
+        assert!(summary(&many).len() < 4096);
     }
 }

@@ -34,6 +34,14 @@ pub enum UpdateError {
     /// It did not answer, or said no.
     #[error("could not update containers")]
     Call(#[source] CallError),
+    /// The runtime applied not all of the updates.
+    #[error("could not update containers: {reason}")]
+    Failed {
+        /// What the runtime says: which updates failed, and why.
+        reason: String,
+        /// The updates that failed.
+        failed: Vec<Update>,
+    },
     /// It answered something else.
     #[error("could not read the runtime's answer to an update of containers")]
     Answer(#[source] BoundedError),
@@ -46,9 +54,12 @@ impl Runtime {
 
     /// Asks for updates and evictions of containers, and returns the updates that the runtime could not make.
     ///
+    /// Whether failed updates are returned or are an error is up to the runtime: those on `nri-api` return
+    /// [`UpdateError::Failed`], unless the updates said `ignore_failure`. Other updates of the same call were made.
+    ///
     /// # Errors
     ///
-    /// There is no connection, or the runtime says no or nothing.
+    /// There is no connection, the runtime says no or nothing, or updates have failed.
     pub async fn update(&self, updates: Vec<Update>, evictions: Vec<Eviction>) -> Result<Vec<Update>, UpdateError> {
         let client = self.client.borrow().clone().ok_or(UpdateError::NotConnected)?;
         let request = api::UpdateContainersRequest {
@@ -57,9 +68,14 @@ impl Runtime {
             ..Default::default()
         };
         let answer = client.call(method("UpdateContainers"), encode(&request), self.limit()).await;
-        let api::UpdateContainersResponse { failed, special_fields: _ } =
-            parse(&answer.map_err(UpdateError::Call)?).map_err(UpdateError::Answer)?;
-        Ok(failed.into_iter().map(Update::from).collect())
+        match answer {
+            Ok(answer) => failed_updates(&answer).map_err(UpdateError::Answer),
+            Err(CallError::Refused { code, message: reason, payload }) => match failed_updates(&payload) {
+                Ok(failed) if !failed.is_empty() => Err(UpdateError::Failed { reason, failed }),
+                Ok(_) | Err(_) => Err(UpdateError::Call(CallError::Refused { code, message: reason, payload })),
+            },
+            Err(error) => Err(UpdateError::Call(error)),
+        }
     }
 
     /// Waits until there is a connection.
@@ -110,8 +126,10 @@ fn method(name: &'static str) -> Method {
     Method { service: RUNTIME, name }
 }
 
-fn parse<M: Message>(answer: &Bytes) -> Result<M, BoundedError> {
-    bounded::parse(answer, MAX_ENTRIES)
+/// The updates that an answer says have failed.
+fn failed_updates(answer: &Bytes) -> Result<Vec<Update>, BoundedError> {
+    let api::UpdateContainersResponse { failed, special_fields: _ } = bounded::parse(answer, MAX_ENTRIES)?;
+    Ok(failed.into_iter().map(Update::from).collect())
 }
 
 pub(crate) fn encode(message: &impl Message) -> Bytes {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Adaptation, Config, Happening, Source};
+use nri_adaptation::{Adaptation, Config, Happening, Source, UpdatesFailed};
 use nri_proto::{Container, Eviction, PluginId, Pod, Update};
 use tokio::process::Command;
 use tokio::sync::broadcast::Receiver;
@@ -22,6 +22,9 @@ pub(crate) struct Node {
     directory: tempfile::TempDir,
 }
 
+/// A container that is not there. An update of it is an error, those of others that are not there are listed as failed.
+pub(crate) const REFUSED: &str = "refused";
+
 /// The containers of the pod, `c0` and so on, each with so many bytes of environment, and what plugins asked for.
 #[derive(Default)]
 struct Store {
@@ -36,12 +39,20 @@ impl Source for Store {
         Snapshot { pods: vec![pod()], containers: self.containers.clone() }
     }
 
-    async fn apply(&self, plugin: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
+    async fn apply(
+        &self,
+        plugin: &PluginId,
+        updates: Vec<Update>,
+        evictions: Vec<Eviction>,
+    ) -> Result<Vec<Update>, UpdatesFailed> {
         let is_there = |update: &Update| self.containers.iter().any(|container| container.id == update.container_id);
         let (made, failed): (Vec<_>, _) = updates.into_iter().partition(is_there);
         self.updated.lock().unwrap().extend(made.into_iter().map(|update| (plugin.clone(), update)));
         self.evicted.lock().unwrap().extend(evictions.into_iter().map(|eviction| (plugin.clone(), eviction)));
-        failed
+        if failed.iter().any(|update| update.container_id == REFUSED) {
+            return Err(UpdatesFailed { reason: format!("{REFUSED}: it is not to be"), failed });
+        }
+        Ok(failed)
     }
 }
 

@@ -46,6 +46,13 @@ impl Program {
         commands.write_all(format!("{command}\n").as_bytes()).await.unwrap();
     }
 
+    /// Obeys a command and returns what it writes down next; `None` if it has ended.
+    pub(crate) async fn answers(&mut self, command: &str) -> Option<Value> {
+        let commands = self.commands.as_mut()?;
+        commands.write_all(format!("{command}\n").as_bytes()).await.ok()?;
+        self.wrote().await
+    }
+
     /// There are no more commands.
     pub(crate) fn dismiss(&mut self) {
         self.commands = None;

@@ -9,7 +9,7 @@ use nri_tests::go;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::node::{Node, Plugin, container, pod};
+use crate::node::{Node, Plugin, REFUSED, container, pod};
 
 /// Makes of each function a test on each version of Go's stub.
 macro_rules! on_every_stub {
@@ -213,6 +213,10 @@ async fn a_plugin_may_call_back_at_any_time(stub: Stub) {
     assert_eq!(plugin.wrote().await, Some(answer));
     let made = |id: &str| ("10-stub".to_owned(), id.to_owned(), Some(123));
     assert_eq!(node.updated(), [made("c1"), made("c0")]);
+    // The stub is told the list, too, and drops it.
+    plugin.obey(&format!("update {REFUSED} c0")).await;
+    let error = "rpc error: code = Unknown desc = refused: it is not to be";
+    assert_eq!(plugin.wrote().await, Some(json!({"updated": [REFUSED, "c0"], "error": error})));
     if stub.can_evict() {
         plugin.obey("evict c0").await;
         assert_eq!(plugin.wrote().await, Some(json!({"evicted": "c0"})));

@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use nri_adaptation::health::State;
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Happening, Notice, Source};
+use nri_adaptation::{Happening, Notice, Source, UpdatesFailed};
 use nri_proto::{Container, Eviction, PluginId, Pod, Update};
 use nri_tests::go;
 use tokio::process::Child;
@@ -48,8 +48,8 @@ impl Source for Node {
         self.snapshot.clone()
     }
 
-    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
-        Vec::new()
+    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
+        Ok(Vec::new())
     }
 }
 

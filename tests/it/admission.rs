@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use bytes::Bytes;
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Adaptation, Config, Source};
+use nri_adaptation::{Adaptation, Config, Source, UpdatesFailed};
 use nri_proto::call::{CallError, Client, Method, ServeLimits, serve};
 use nri_proto::mux::{ChannelId, Limits, Mux};
 use nri_proto::{Eviction, PluginId, Update, api, service};
@@ -30,11 +30,16 @@ impl Source for Node {
         Snapshot::default()
     }
 
-    async fn apply(&self, plugin: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
+    async fn apply(
+        &self,
+        plugin: &PluginId,
+        updates: Vec<Update>,
+        evictions: Vec<Eviction>,
+    ) -> Result<Vec<Update>, UpdatesFailed> {
         let mut wanted = self.0.lock().unwrap();
         wanted.extend(updates.iter().map(|update| format!("{plugin} updates {}", update.container_id)));
         wanted.extend(evictions.iter().map(|eviction| format!("{plugin} evicts {}", eviction.container_id)));
-        Vec::new()
+        Ok(Vec::new())
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nri_adaptation::health::State;
-use nri_adaptation::{Adaptation, Notice, RelayError};
+use nri_adaptation::ledger::What;
+use nri_adaptation::{Adaptation, Notice, RelayError, UpdatesFailed};
 use nri_proto::{Update, api};
 use nri_tests::wire::response;
 use protobuf::Message;
@@ -267,7 +268,7 @@ async fn a28_a_plugin_may_call_back_while_it_is_asked() {
 #[tokio::test(start_paused = true)]
 async fn a29_a_plugin_is_told_which_of_its_updates_failed() {
     let unknown =
-        |updates: Vec<Update>| updates.into_iter().filter(|update| update.container_id == "unknown").collect();
+        |updates: Vec<Update>| Ok(updates.into_iter().filter(|update| update.container_id == "unknown").collect());
     let nri = start("", Node { apply: unknown, ..DONE });
     let mut plugin = Raw::join(&nri, "10-a").await;
     plugin.answered().await;
@@ -277,6 +278,61 @@ async fn a29_a_plugin_is_told_which_of_its_updates_failed() {
     let answer = api::UpdateContainersResponse::parse_from_bytes(&plugin.answered().await.payload).unwrap();
     assert_eq!(answer.failed, [update("unknown")]);
     drop(plugin);
+    nri.stop().await;
+}
+
+/// A29.
+#[tokio::test(start_paused = true)]
+async fn a29_an_error_over_failed_updates_comes_with_the_list_in_one_answer() {
+    let apply = |failed| Err(UpdatesFailed { reason: "no such container".to_owned(), failed });
+    let nri = start("", Node { apply, ..DONE });
+    let mut plugin = Raw::join(&nri, "10-a").await;
+    plugin.answered().await;
+    let update = vec![api::ContainerUpdate { container_id: "unknown".to_owned(), ..Default::default() }];
+    plugin.call("UpdateContainers", &api::UpdateContainersRequest { update, ..Default::default() }).await;
+    let answer = plugin.answered().await;
+    assert_eq!((answer.status.code, &*answer.status.message), (Code::UNKNOWN.into(), "no such container"));
+    let listed = api::UpdateContainersResponse::parse_from_bytes(&answer.payload).unwrap();
+    assert_eq!(listed.failed[0].container_id, "unknown");
+    drop(plugin);
+    nri.stop().await;
+}
+
+/// A29: the list is cut, and so is the text; that the updates failed is told in any case.
+#[tokio::test(start_paused = true)]
+async fn a29_an_error_over_failed_updates_fits_into_a_message() {
+    let apply = |_| {
+        let failed = vec![Update::of("x".repeat(1 << 20)); 5];
+        Err(UpdatesFailed { reason: "\u{e9}".repeat(1 << 20), failed })
+    };
+    let nri = start("", Node { apply, ..DONE });
+    let mut plugin = Raw::join(&nri, "10-a").await;
+    plugin.answered().await;
+    plugin.call("UpdateContainers", &api::UpdateContainersRequest::new()).await;
+    let answer = plugin.answered().await;
+    assert_eq!((answer.status.code, answer.status.message.len()), (Code::UNKNOWN.into(), 4096));
+    assert_eq!(api::UpdateContainersResponse::parse_from_bytes(&answer.payload).unwrap().failed.len(), 3);
+    drop(plugin);
+    nri.stop().await;
+}
+
+/// A29: as in Go, what fails of the updates that a plugin asks for when it is synchronized does not keep it out.
+#[tokio::test(start_paused = true)]
+async fn a29_a_plugin_whose_updates_fail_when_it_is_synchronized_is_let_in() {
+    let apply = |failed| Err(UpdatesFailed { reason: "no such container".to_owned(), failed });
+    let nri = start("", Node { apply, ..DONE });
+    let mut joins = Raw::connect(&nri);
+    joins.register("10-a").await;
+    let (id, _) = joins.asked().await;
+    joins.answer(id, &api::ConfigureResponse::new()).await;
+    let (id, _) = joins.asked().await;
+    let update = vec![api::ContainerUpdate { container_id: "unknown".to_owned(), ..Default::default() }];
+    joins.answer(id, &api::SynchronizeResponse { update, ..Default::default() }).await;
+    nri.settled().await;
+    assert_eq!(nri.plugins().len(), 1);
+    let written = nri.ledger(|ledger| ledger.of("unknown"));
+    assert!(matches!(written.last().unwrap().what, What::UpdateFailed { .. }), "{written:?}");
+    drop(joins);
     nri.stop().await;
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Adaptation, Config, Source};
+use nri_adaptation::{Adaptation, Config, Source, UpdatesFailed};
 use nri_proto::{Eviction, PluginId, Pod, Update, api};
 use nri_tests::wire::{RUNTIME, encode, request};
 use protobuf::Message;
@@ -96,8 +96,13 @@ async fn a47_a_runtime_that_panics_while_a_plugin_joins_closes_it() {
         async fn snapshot(&self) -> Snapshot {
             panic!("on purpose")
         }
-        async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
-            updates
+        async fn apply(
+            &self,
+            _: &PluginId,
+            updates: Vec<Update>,
+            _: Vec<Eviction>,
+        ) -> Result<Vec<Update>, UpdatesFailed> {
+            Ok(updates)
         }
     }
     let before = Handle::current().metrics().num_alive_tasks();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Adaptation, Config, Happening, Source};
+use nri_adaptation::{Adaptation, Config, Happening, Source, UpdatesFailed};
 use nri_proto::{Container, Eviction, PluginId, Pod, Update};
 use tokio::sync::broadcast::Receiver;
 
@@ -14,7 +14,7 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// A runtime that does with updates what the test says.
 pub(crate) struct Node {
     pub(crate) snapshot: Snapshot,
-    pub(crate) apply: fn(Vec<Update>) -> Vec<Update>,
+    pub(crate) apply: fn(Vec<Update>) -> Result<Vec<Update>, UpdatesFailed>,
 }
 
 #[async_trait]
@@ -23,13 +23,13 @@ impl Source for Node {
         self.snapshot.clone()
     }
 
-    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
+    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
         (self.apply)(updates)
     }
 }
 
 pub(crate) const DONE: Node =
-    Node { snapshot: Snapshot { pods: Vec::new(), containers: Vec::new() }, apply: |_| Vec::new() };
+    Node { snapshot: Snapshot { pods: Vec::new(), containers: Vec::new() }, apply: |_| Ok(Vec::new()) };
 
 pub(crate) fn start(config: &str, node: Node) -> Adaptation {
     Adaptation::new(Config { socket: None, ..Config::from_toml(config).unwrap() }, Arc::new(node))

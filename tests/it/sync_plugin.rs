@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Adaptation, Config, Happening, Notice, Source};
+use nri_adaptation::{Adaptation, Config, Happening, Notice, Source, UpdatesFailed};
 use nri_proto::call::{Client, Method};
 use nri_proto::mux::{ChannelId, Limits, Mux};
 use nri_proto::{Container, Event, EventMask, Eviction, PluginId, Pod, Update, api};
@@ -51,8 +51,8 @@ impl Source for Empty {
         Snapshot::default()
     }
 
-    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
-        Vec::new()
+    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
+        Ok(Vec::new())
     }
 }
 

@@ -24,7 +24,7 @@ fn wanted() -> api::UpdateContainersRequest {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_plugin_wants_by_itself_is_in_the_ledger_with_what_failed() {
-    let nri = start("", Node { apply: |updates| updates, ..DONE });
+    let nri = start("", Node { apply: |updates| Ok(updates), ..DONE });
     let mut plugin = Raw::join(&nri, "10-a").await;
     plugin.answered().await;
     plugin.call("UpdateContainers", &wanted()).await;
@@ -48,7 +48,7 @@ async fn rules_for_devices_and_unknown_fields_do_not_reach_the_runtime() {
             apply: |updates| {
                 let resources = updates[0].resources().unwrap();
                 assert!(resources.devices.is_empty() && updates[0].unknown.is_empty(), "{updates:?}");
-                Vec::new()
+                Ok(Vec::new())
             },
             ..DONE
         },

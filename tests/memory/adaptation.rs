@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Adaptation, Config, Notice, Source};
+use nri_adaptation::{Adaptation, Config, Notice, Source, UpdatesFailed};
 use nri_proto::{Eviction, PluginId, Pod, Update, api};
 use nri_tests::wire::{RUNTIME, encode, frame, message, request, response};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -22,9 +22,9 @@ impl Source for Stuck {
         Snapshot::default()
     }
 
-    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
+    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
         std::future::pending::<()>().await;
-        updates
+        Ok(updates)
     }
 }
 
@@ -56,22 +56,21 @@ fn flood(channel: u32) -> Vec<u8> {
 
 #[test]
 fn a_plugin_never_makes_us_hold_more_than_16_mib() {
-    let reply = || frame(1, &message(2, 5, &vec![0; 4 * MIB]));
-    let stories: [(&str, &dyn Fn() -> Vec<u8>); 5] = [
-        ("unfinished", &|| [unfinished(1), unfinished(2), flood(1)].concat()),
-        ("updates", &|| [updates(3), unfinished(2), unfinished(1), flood(2)].concat()),
-        ("refused", &|| [refused(), unfinished(1)].concat()),
-        ("everything", &|| [updates(3), unfinished(1), refused(), flood(2)].concat()),
-        ("replies", &|| reply().repeat(4)),
-    ];
-    for (name, wire) in stories {
-        // All that the test allocates, too, is allocated in its turn.
-        alone(async {
+    alone(async {
+        let reply = || frame(1, &message(2, 5, &vec![0; 4 * MIB]));
+        let stories: [(&str, &dyn Fn() -> Vec<u8>); 5] = [
+            ("unfinished", &|| [unfinished(1), unfinished(2), flood(1)].concat()),
+            ("updates", &|| [updates(3), unfinished(2), unfinished(1), flood(2)].concat()),
+            ("refused", &|| [refused(), unfinished(1)].concat()),
+            ("everything", &|| [updates(3), unfinished(1), refused(), flood(2)].concat()),
+            ("replies", &|| reply().repeat(4)),
+        ];
+        for (name, wire) in stories {
             let most = most_held(&wire()).await;
             assert!(most <= 16 * MIB, "{name}: {most} bytes held");
             assert!(most >= MIB, "{name}: only {most} bytes held, it did nothing");
-        });
-    }
+        }
+    });
 }
 
 /// The most that was held while a plugin that never reads sends this, and requests are made.

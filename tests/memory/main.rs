@@ -1,6 +1,6 @@
 //! What a peer can make us allocate, counted.
 //!
-//! Everything that the process allocates is counted, so these tests run one after the other, each on a runtime with one thread.
+//! Everything that the process allocates is counted, so each test has a process of its own and a runtime with one thread.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests, and what they share")]
 
@@ -9,13 +9,15 @@ mod call;
 mod ledger;
 mod merge;
 mod mux;
+mod own_process;
 
 use std::alloc::System;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nri_proto::mux::ChannelId;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+use crate::own_process::in_own_process;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -23,12 +25,12 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// Runs one story while no other runs.
+/// Runs a story, which is all of a test, in a process of its own.
 fn alone(story: impl Future<Output = ()>) {
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), story).await.expect("the test hangs") });
+    in_own_process(story, |story| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), story).await.expect("the test hangs") });
+    });
 }
 
 /// Counts what is allocated from now on.

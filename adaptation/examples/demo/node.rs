@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Adaptation, Config, Happening, Source};
+use nri_adaptation::{Adaptation, Config, Happening, Source, UpdatesFailed};
 use nri_proto::{Container, Eviction, PluginId, Pod, Update};
 use tempfile::TempDir;
 use tokio::sync::broadcast::Receiver;
@@ -56,9 +56,9 @@ impl Source for Store {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
+    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
         // There is nothing to update.
-        updates
+        Ok(updates)
     }
 }
 

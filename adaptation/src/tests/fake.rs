@@ -18,7 +18,7 @@ use ttrpc::Code;
 use crate::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
 use crate::request::Request;
 use crate::snapshot::Snapshot;
-use crate::{Adaptation, Config, Source};
+use crate::{Adaptation, Config, Source, UpdatesFailed};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
@@ -246,8 +246,8 @@ impl Source for FakeSource {
         Snapshot::default()
     }
 
-    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
-        Vec::new()
+    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
+        Ok(Vec::new())
     }
 }
 

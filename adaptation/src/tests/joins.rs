@@ -11,7 +11,7 @@ use super::fake::FakeSource;
 use crate::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
 use crate::request::Request;
 use crate::snapshot::Snapshot;
-use crate::{Adaptation, AdmitError, Cause, Config, Happening, Metrics, Source, SourceError};
+use crate::{Adaptation, AdmitError, Cause, Config, Happening, Metrics, Source, SourceError, UpdatesFailed};
 
 /// A plugin that asks for an update when it is synchronized, or refuses to be.
 struct Joins {
@@ -53,7 +53,7 @@ impl Source for Unwilling {
         Err(SourceError("not this one".to_owned()))
     }
 
-    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
+    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
         panic!("nobody asked for it outside a synchronization")
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::fake::{Diary, FakePlugin, LIFE, at_once, container, pod};
 use crate::snapshot::Snapshot;
-use crate::{Adaptation, AdmitError, Config, Notice, Source};
+use crate::{Adaptation, AdmitError, Config, Notice, Source, UpdatesFailed};
 
 /// A runtime whose store a test writes.
 #[derive(Default)]
@@ -32,11 +32,16 @@ impl Source for Shelf {
         self.store.lock().unwrap().clone()
     }
 
-    async fn apply(&self, _: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
+    async fn apply(
+        &self,
+        _: &PluginId,
+        updates: Vec<Update>,
+        evictions: Vec<Eviction>,
+    ) -> Result<Vec<Update>, UpdatesFailed> {
         self.updates.lock().unwrap().extend(updates.iter().cloned());
         self.evicted.lock().unwrap().extend(evictions.into_iter().map(|eviction| eviction.container_id));
         self.updated.lock().unwrap().extend(updates.into_iter().map(|update| update.container_id));
-        Vec::new()
+        Ok(Vec::new())
     }
 }
 

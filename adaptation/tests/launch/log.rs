@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use tracing::subscriber::NoSubscriber;
 
 use crate::node::Node;
+use crate::plugin;
 
 /// A log in memory.
 #[derive(Clone, Default)]
@@ -22,18 +23,41 @@ impl io::Write for Log {
     }
 }
 
-/// On one thread, which the log is set for.
-#[tokio::test]
-async fn what_a_plugin_writes_is_in_the_log_line_by_line_with_its_name() {
+/// Sets a log for this thread until the guard is dropped.
+fn log() -> (Log, impl Sized) {
     // Where there is one log, tracing asks the thread that comes first to an event whether it is wanted, for all of them. The
     // other tests have no log, and what they come to first would not be in ours. So there are two.
-    let _other = tracing::Dispatch::new(NoSubscriber::default());
+    let other = tracing::Dispatch::new(NoSubscriber::default());
     let log = Log::default();
     let writer = log.clone();
     let subscriber =
         tracing_subscriber::fmt().with_writer(move || writer.clone()).without_time().with_ansi(false).finish();
-    let _log = tracing::subscriber::set_default(subscriber);
+    (log, (tracing::subscriber::set_default(subscriber), other))
+}
 
+/// On one thread, which the log is set for.
+#[tokio::test]
+async fn an_orderly_stop_warns_of_no_plugin() {
+    let (log, _guard) = log();
+    let mut node = Node::new();
+    node.put("10-a", plugin::script());
+    node.put("20-b", plugin::script());
+    node.launch().await;
+    assert_eq!(node.plugins(), ["10-a", "20-b"]);
+    node.stop().await;
+    let happened = node.happened();
+    assert_eq!(happened.iter().filter(|line| line.contains("closed: ")).count(), 2, "{happened:?}");
+
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let closed = text.lines().filter(|line| line.contains(" INFO ") && line.contains("plugin is closed"));
+    assert_eq!(closed.count(), 2, "{text}");
+    assert!(!text.contains("WARN") && !text.contains("ERROR"), "{text}");
+}
+
+/// On one thread, which the log is set for.
+#[tokio::test]
+async fn what_a_plugin_writes_is_in_the_log_line_by_line_with_its_name() {
+    let (log, _guard) = log();
     let mut node = Node::new();
     let commands = r"echo one; echo two >&2
         printf '\033[31mred\nnot ended'

@@ -6,5 +6,7 @@ mod changes;
 mod ends;
 mod log;
 mod node;
+#[path = "../../../tests/memory/own_process.rs"]
+mod own_process;
 mod plugin;
 mod start;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Adaptation, Config, Happening, Metrics, Source};
+use nri_adaptation::{Adaptation, Config, Happening, Metrics, Source, UpdatesFailed};
 use nri_proto::{Eviction, PluginId, Update};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::timeout;
@@ -52,8 +52,8 @@ impl Source for Nothing {
         Snapshot::default()
     }
 
-    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
-        updates
+    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
+        Ok(updates)
     }
 }
 

@@ -6,7 +6,7 @@ use super::SpecError;
 use super::check::{self, Checked};
 use super::document::{self, Object};
 
-/// What the kernel takes. Nothing (0) is what runtimes write where there is no limit, and leaves it to the kernel.
+/// What the kernel accepts. Runtimes write 0 where there is no limit, which leaves the value to the kernel.
 const PERIODS: RangeInclusive<u64> = 1_000..=1_000_000;
 const SHORTEST_QUOTA: i64 = 1_000;
 const SHARES: RangeInclusive<u64> = 2..=262_144;
@@ -25,27 +25,28 @@ pub(super) fn adjust(spec: &mut Object, cpu: &Cpu) -> Result<(), SpecError> {
         check::of(field, "").holds(period.is_none_or(|it| it <= *PERIODS.end()), "it is longer than a second")?;
         check::of(field, "").holds(period.is_none_or(|it| it >= shortest), "it is shorter than a millisecond")?;
     }
-    let are_shares = shares.is_none_or(|shares| shares == 0 || SHARES.contains(&shares));
-    check::of(Field::CPUShares, "").holds(are_shares, "it is not between 2 and 262144")?;
-    for (field, list) in [(Field::CPUSetCPUs, cpus), (Field::CPUSetMems, mems)] {
-        check_list(check::of(field, ""), list)?;
-    }
+    // As runc 1.3.2 does.
+    let shares = shares.map(|shares| if shares == 0 { 0 } else { shares.clamp(*SHARES.start(), *SHARES.end()) });
+    let cpus = trimmed_list(check::of(Field::CPUSetCPUs, ""), cpus)?;
+    let mems = trimmed_list(check::of(Field::CPUSetMems, ""), mems)?;
     let members = [
-        ("shares", (*shares).into()),
+        ("shares", shares.into()),
         ("quota", (*quota).into()),
         ("period", (*period).into()),
         ("realtimeRuntime", (*realtime_runtime).into()),
         ("realtimePeriod", (*realtime_period).into()),
-        ("cpus", cpus.as_str().into()),
-        ("mems", mems.as_str().into()),
+        ("cpus", cpus.into()),
+        ("mems", mems.into()),
     ];
     document::set_those(spec, &["linux", "resources", "cpu"], members)
 }
 
-/// A list of numbers as the kernel reads it: `0-3,7`, also `0-31:2/4`, or nothing.
-pub(super) fn check_list(checked: Checked<'_>, list: &str) -> Result<(), SpecError> {
+/// Returns a list of numbers as the kernel reads it, without surrounding white space: `0-3,7`, also `0-31:2/4`, or nothing.
+pub(super) fn trimmed_list<'a>(checked: Checked<'_>, list: &'a str) -> Result<&'a str, SpecError> {
+    let list = list.trim_ascii();
     let is_list = list.is_empty() || list.split(',').all(is_range);
-    checked.holds(is_list, "this is not a list of numbers such as 0-3,7")
+    checked.holds(is_list, "this is not a list of numbers such as 0-3,7")?;
+    Ok(list)
 }
 
 fn is_range(range: &str) -> bool {
@@ -113,10 +114,22 @@ mod tests {
             with(Cpu { quota: Some(999), ..Cpu::default() }),
             "CPUQuota: it is shorter than a millisecond",
         );
-        for shares in [1, 262_145] {
+    }
+
+    #[test]
+    fn shares_that_the_kernel_does_not_take_become_the_nearest_that_it_does() {
+        for (shares, expected) in [(1, 2), (2, 2), (262_144, 262_144), (262_145, 262_144), (u64::MAX, 262_144)] {
             let shares = Cpu { shares: Some(shares), ..Cpu::default() };
-            check_linux_refused(with(shares), "CPUShares: it is not between 2 and 262144");
+            let expected = json!({"linux": {"resources": {"cpu": {"shares": expected}}}});
+            check_linux(json!({}), with(shares), expected);
         }
+    }
+
+    #[test]
+    fn a_list_is_written_without_the_white_space_around_it() {
+        let lists = Cpu { cpus: " 0-3,7\n".to_owned(), mems: "\t0 ".to_owned(), ..Cpu::default() };
+        let expected = json!({"linux": {"resources": {"cpu": {"cpus": "0-3,7", "mems": "0"}}}});
+        check_linux(json!({}), with(lists), expected);
     }
 
     #[test]
@@ -129,10 +142,11 @@ mod tests {
     #[test]
     fn a_list_is_what_the_kernel_reads() {
         for list in ["", "0", "0-3,7", "0,0", "0-31:2/4", "4294967295"] {
-            assert!(check_list(check::of(Field::CPUSetCPUs, ""), list).is_ok(), "{list}");
+            assert_eq!(trimmed_list(check::of(Field::CPUSetCPUs, ""), list).unwrap(), list);
         }
-        for list in ["a", "0-", "-1", "3-0", "0,,1", "0;1", "+1", "0-31:0/4", "0-31:5/4", "0\n", "99999999999"] {
-            assert!(check_list(check::of(Field::CPUSetCPUs, ""), list).is_err(), "{list}");
+        for list in ["a", "0-", "-1", "3-0", "0,,1", "0;1", "+1", "0-31:0/4", "0-31:5/4", "0\n1", "0, 1", "99999999999"]
+        {
+            assert!(trimmed_list(check::of(Field::CPUSetCPUs, ""), list).is_err(), "{list}");
         }
     }
 }

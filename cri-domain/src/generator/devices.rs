@@ -82,16 +82,25 @@ fn node(device: &Device) -> Value {
         ("type", kind.as_str().into()),
         ("major", (*major).into()),
         ("minor", (*minor).into()),
-        ("fileMode", (*file_mode).into()),
+        ("fileMode", file_mode.map(permissions).into()),
         ("uid", (*uid).into()),
         ("gid", (*gid).into()),
     ])
 }
 
-/// Who may open the node is decided by its mode; the rule lets whoever may do so read and write as far as anyone may, and
-/// the runtime make the node.
+/// The bits of a mode that say which kind of file it is: those of `os.FileMode` in Go, and those of Unix.
+const KIND_IN_GO: u32 = !0 << 19;
+const KIND_IN_UNIX: u32 = 0o17_0000;
+
+/// Returns a file mode without the kind of file: the device says itself of which kind it is.
+fn permissions(mode: u32) -> u32 {
+    mode & !(KIND_IN_GO | KIND_IN_UNIX)
+}
+
+/// Returns what the rule for a device allows. The mode of the node decides who may open it. The rule allows to read and
+/// write as far as the mode lets anyone do so, and the runtime to make the node. A mode without permissions tells nothing.
 fn access(device: &Device) -> String {
-    let mode = device.file_mode.unwrap_or(0o666);
+    let mode = device.file_mode.map(permissions).filter(|mode| *mode != 0).unwrap_or(0o666);
     [(mode & 0o444 != 0, 'r'), (mode & 0o222 != 0, 'w'), (true, 'm')]
         .into_iter()
         .filter_map(|(may, letter)| may.then_some(letter))
@@ -123,7 +132,7 @@ fn check_device(device: &Device) -> Result<(), SpecError> {
         checked.within(major, &(0..=MAJORS), "the major number is not between 0 and 4095")?;
         checked.within(minor, &(0..=MINORS), "the minor number is not between 0 and 1048575")?;
     }
-    checked.within(&file_mode.unwrap_or(0), &(0..=0o17_7777), "the file mode is out of range")
+    checked.within(&permissions(file_mode.unwrap_or(0)), &(0..=0o7777), "the file mode is out of range")
 }
 
 /// The bits that the kernel has for them.
@@ -191,10 +200,22 @@ mod tests {
         );
     }
 
+    /// Go's `os.ModeDevice | os.ModeCharDevice | 0o640`, and `unix.S_IFCHR | 0o640`.
+    #[test]
+    fn a_file_mode_does_not_say_what_kind_of_file_it_is() {
+        for mode in [1 << 26 | 1 << 21 | 0o640, 0o2_0640] {
+            let device = Device { file_mode: Some(mode), ..device("/dev/a", "c", 1, 3) };
+            assert_eq!(access(&device), "rwm");
+            let mut node = node("/dev/a", 3);
+            node["fileMode"] = 0o640.into();
+            check_linux(json!({}), |it| it.devices.set(device).unwrap(), spec(json!([node]), json!([rule(3, "rwm")])));
+        }
+    }
+
     #[test]
     fn the_access_is_what_the_mode_lets_anyone_do() {
         for (mode, access) in
-            [(None, "rwm"), (Some(0o666), "rwm"), (Some(0o400), "rm"), (Some(0o20), "wm"), (Some(0), "m")]
+            [(None, "rwm"), (Some(0o666), "rwm"), (Some(0o400), "rm"), (Some(0o20), "wm"), (Some(0), "rwm")]
         {
             assert_eq!(super::access(&Device { file_mode: mode, ..device("/dev/x", "c", 1, 3) }), access, "{mode:?}");
         }
@@ -241,7 +262,7 @@ mod tests {
         check(device("/dev/x", "c", 1, 1 << 20), r#"Devices "/dev/x": the minor number is not between 0 and 1048575"#);
         check(device("dev/x", "c", 1, 1), r#"Devices "dev/x": the path is not absolute"#);
         check(device("/dev/../x", "c", 1, 1), r#"Devices "/dev/../x": the path has `..` in it"#);
-        let mode = Device { file_mode: Some(1 << 20), ..device("/dev/x", "c", 1, 1) };
+        let mode = Device { file_mode: Some(1 << 17), ..device("/dev/x", "c", 1, 1) };
         check(mode, r#"Devices "/dev/x": the file mode is out of range"#);
     }
 }

@@ -30,12 +30,14 @@ fn hook(hook: &Hook) -> Result<Value, SpecError> {
     checked.path(path)?;
     checked.texts(args)?;
     checked.texts(env)?;
-    checked.holds(timeout.is_none_or(|seconds| seconds > 0), "the timeout is not above zero")?;
+    checked.holds(timeout.is_none_or(|seconds| seconds >= 0), "the timeout is below zero")?;
+    // Go plugins that set no timeout may send 0. A runtime would kill the hook at once.
+    let timeout = timeout.filter(|seconds| *seconds != 0);
     Ok(made([
         ("path", path.as_str().into()),
         ("args", args.as_slice().into()),
         ("env", env.as_slice().into()),
-        ("timeout", (*timeout).into()),
+        ("timeout", timeout.into()),
     ]))
 }
 
@@ -88,7 +90,17 @@ mod tests {
         };
         check_refused(with(at("bin/hook")), r#"OciHooks "bin/hook": the path is not absolute"#);
         check_refused(with(at("")), "OciHooks: the path is not absolute");
-        let hasty = Hook { timeout: Some(0), ..at("/hook") };
-        check_refused(with(hasty), r#"OciHooks "/hook": the timeout is not above zero"#);
+        let hasty = Hook { timeout: Some(-1), ..at("/hook") };
+        check_refused(with(hasty), r#"OciHooks "/hook": the timeout is below zero"#);
+    }
+
+    #[test]
+    fn a_timeout_of_nothing_is_none() {
+        let hook = Hook { timeout: Some(0), ..at("/hook") };
+        check(
+            json!({}),
+            |it| it.hooks = Some(Hooks { poststop: vec![hook], ..Hooks::default() }),
+            json!({"hooks": {"poststop": [{"path": "/hook"}]}}),
+        );
     }
 }

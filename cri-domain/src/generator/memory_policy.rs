@@ -8,11 +8,11 @@ pub(super) fn adjust(spec: &mut Object, policy: &MemoryPolicy) -> Result<(), Spe
     let MemoryPolicy { mode, nodes, flags, unknown: _ } = policy;
     let checked = check::of(Field::MemoryPolicy, "");
     let mode = mode_name(*mode).ok_or_else(|| checked.refuse("the mode is unknown"))?;
-    super::cpu::check_list(checked, nodes)?;
+    let nodes = super::cpu::trimmed_list(checked, nodes)?;
     let flags =
         flags.iter().map(|flag| flag_name(*flag).map(Value::from).ok_or_else(|| checked.refuse("a flag is unknown")));
     let flags = flags.collect::<Result<Vec<_>, _>>()?;
-    let policy = made([("mode", mode.into()), ("nodes", nodes.as_str().into()), ("flags", flags.into())]);
+    let policy = made([("mode", mode.into()), ("nodes", nodes.into()), ("flags", flags.into())]);
     document::set(spec, &["linux"], "memoryPolicy", policy)
 }
 

@@ -10,18 +10,20 @@ const PATH: [&str; 2] = ["linux", "sysctl"];
 pub(super) fn adjust(spec: &mut Object, changes: &ChangeMap<String>, host: &Host) -> Result<(), SpecError> {
     for (key, change) in changes.iter() {
         check_name(key)?;
+        // Go plugins read values from `/proc/sys`, where each is a line.
+        let change = change.map(|value| value.trim_ascii());
         if let Some(value) = change.value() {
             let is_line = !value.contains(['\0', '\n', '\r']);
             check::of(Field::Sysctl, key).holds(is_line, "the value is more than one line")?;
         }
         let filtered = match &host.sysctl {
-            Some(filter) => filter(key, change.map(String::as_str), &namespaces(spec)?),
+            Some(filter) => filter(key, change, &namespaces(spec)?),
             None => Ok(Filtered::Kept),
         };
         match (filtered.map_err(|error| SpecError::host(Field::Sysctl, key, error))?, change) {
             (Filtered::Dropped, _) => {}
             (Filtered::Kept, Change::Set(value) | Change::Replace(value)) => {
-                document::object(spec, &PATH)?.insert(key.to_owned(), value.clone().into());
+                document::object(spec, &PATH)?.insert(key.to_owned(), value.into());
             }
             (Filtered::Kept, Change::Remove) => document::unset(spec, &PATH, key)?,
         }
@@ -57,12 +59,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernel_parameters_are_set_and_removed() {
+    fn kernel_parameters_are_set_without_the_white_space_around_them_and_removed() {
         check_linux(
             json!({"linux": {"sysctl": {"net.a": "1", "net.b": "1"}}}),
             |linux| {
                 linux.sysctl.remove("net.a");
-                linux.sysctl.set("net.c", "32768 60999").unwrap();
+                linux.sysctl.set("net.c", " 32768 60999\n").unwrap();
             },
             json!({"linux": {"sysctl": {"net.b": "1", "net.c": "32768 60999"}}}),
         );

@@ -167,6 +167,34 @@ fn u13_to_remove_and_to_set_a_key_always_sets_it() {
     assert_eq!(texts, [expected.to_string()]);
 }
 
+/// Go's generator applies lists entry by entry, so that these entries would go. Its merge, like ours, looks for removals
+/// first.
+#[test]
+fn an_entry_that_is_set_and_then_removed_in_one_adjustment_is_set() {
+    let variable = |key: &str| api::KeyValue { key: key.to_owned(), ..Default::default() };
+    let mount = |destination: &str| api::Mount { destination: destination.to_owned(), ..Default::default() };
+    let device = |path: &str| api::LinuxDevice { path: path.to_owned(), type_: "p".to_owned(), ..Default::default() };
+    let namespace = |type_: &str| api::LinuxNamespace { type_: type_.to_owned(), ..Default::default() };
+    let linux = api::LinuxContainerAdjustment {
+        devices: ["/dev/a", "-/dev/a"].map(device).into(),
+        namespaces: ["ipc", "-ipc"].map(namespace).into(),
+        ..Default::default()
+    };
+    let message = api::ContainerAdjustment {
+        env: ["HOME", "-HOME"].map(variable).into(),
+        mounts: ["/a", "-/a"].map(mount).into(),
+        linux: Some(linux).into(),
+        ..Default::default()
+    };
+    let mut adjusted =
+        json!({"process": {"env": ["HOME=/"]}, "linux": {"namespaces": [{"type": "ipc", "path": "/x"}]}});
+    adjust(&mut adjusted, &message.into(), &Host::default()).unwrap();
+    assert_eq!(adjusted["process"]["env"], json!(["HOME="]));
+    assert_eq!(adjusted["mounts"], json!([{"destination": "/a"}]));
+    assert_eq!(adjusted["linux"]["namespaces"], json!([{"type": "ipc"}]));
+    assert_eq!(adjusted["linux"]["devices"][0]["path"], "/dev/a");
+}
+
 #[test]
 fn an_error_leaves_the_spec_as_it_is() {
     let mut adjustment = everything();

@@ -8,7 +8,7 @@ use nri_api::plugin::Reply;
 use nri_api::proto::{StopReply, UpdateReply};
 use nri_api::testing::{FakeDomain, Manner};
 use nri_api::{Config, Domain, DomainError, Event, Eviction, Field, Handle, Inventory, Nri, Resources, State, Update};
-use nri_plugin::{Connection, Options, Runner};
+use nri_plugin::{Connection, Options, Runner, UpdateError};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -354,13 +354,17 @@ async fn a29_a_plugin_that_updates_by_itself_is_told_what_failed() {
     let running = tokio::spawn(runner.run(shutdown.clone()));
     runtime.connected().await;
     let tolerant = Update { ignore_failure: true, ..shares("never", 1) };
+    assert_eq!(runtime.update(vec![tolerant.clone()], Vec::new()).await.unwrap(), []);
     let updates = vec![shares("a", 8), shares("b", 8), shares("none", 8), tolerant];
     let evictions = vec![Eviction::new("a", "enough"), Eviction::new("none", "enough")];
-    let failed = runtime.update(updates, evictions).await.unwrap();
+    let Err(UpdateError::Failed { reason, failed }) = runtime.update(updates, evictions).await else {
+        panic!("the plugin is not told")
+    };
+    assert_eq!(reason, "an update failed: none: there is no such container");
     assert_eq!(failed.iter().map(|update| &*update.container_id).collect::<Vec<_>>(), ["none"]);
     assert_eq!(rig.domain.updates().len(), 1);
     timeout(SECOND * 10, async {
-        while failures(&rig.nri).len() < 3 || rig.domain.evictions().is_empty() {
+        while failures(&rig.nri).len() < 4 || rig.domain.evictions().is_empty() {
             sleep(Duration::from_millis(5)).await;
         }
     })
@@ -370,6 +374,7 @@ async fn a29_a_plugin_that_updates_by_itself_is_told_what_failed() {
     written.sort();
     let expected = [
         "20-caller by itself eviction of none: there is no such container",
+        "20-caller by itself update of never: there is no such container",
         "20-caller by itself update of never: there is no such container",
         "20-caller by itself update of none: there is no such container",
     ];

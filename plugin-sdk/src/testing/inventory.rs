@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use nri_adaptation::Source;
 use nri_adaptation::ledger::{Entry, Occasion};
 use nri_adaptation::snapshot::Snapshot;
+use nri_adaptation::{Source, UpdatesFailed};
 use nri_proto::{Eviction, PluginId, Update};
 
 #[derive(Debug)]
@@ -50,13 +50,18 @@ impl Source for Inventory {
         self.there_is.clone()
     }
 
-    async fn apply(&self, plugin: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
+    async fn apply(
+        &self,
+        plugin: &PluginId,
+        updates: Vec<Update>,
+        evictions: Vec<Eviction>,
+    ) -> Result<Vec<Update>, UpdatesFailed> {
         let mut done = self.done();
         let (failed, made): (Vec<_>, Vec<_>) =
             updates.into_iter().partition(|update| done.failing.contains(&update.container_id));
         done.updates.extend(made.into_iter().map(|update| (plugin.clone(), update)));
         done.evictions.extend(evictions.into_iter().map(|eviction| (plugin.clone(), eviction)));
-        failed
+        Ok(failed)
     }
 }
 

@@ -138,7 +138,7 @@ impl Replies {
     fn settle(&self, message: Message) {
         let (id, settled) = match message {
             Message::Whole(header, payload, held) if header.type_ == MESSAGE_TYPE_RESPONSE => {
-                let outcome = || reply(&payload).map(|reply| Counted::over(reply, held));
+                let outcome = || Counted::outcome(reply(&payload), held);
                 (header.stream_id, self.owed.settle(header.stream_id, outcome))
             }
             Message::Oversized(header) if header.type_ == MESSAGE_TYPE_RESPONSE => {
@@ -162,6 +162,17 @@ struct Counted {
 impl Counted {
     /// Replies that are smaller than this are not worth it: there are at most [`super::owed::MAX_UNANSWERED`].
     const SMALL: usize = 4096;
+
+    /// Counts the payload of a reply, whether the peer accepted the request or refused it.
+    fn outcome(outcome: Result<Bytes, CallError>, held: Held) -> Result<Bytes, CallError> {
+        match outcome {
+            Ok(reply) => Ok(Self::over(reply, held)),
+            Err(CallError::Refused { code, message, payload }) => {
+                Err(CallError::Refused { code, message, payload: Self::over(payload, held) })
+            }
+            Err(error) => Err(error),
+        }
+    }
 
     fn over(reply: Bytes, held: Held) -> Bytes {
         if reply.len() < Self::SMALL { reply } else { Bytes::from_owner(Self { reply, _held: held }) }

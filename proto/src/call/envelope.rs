@@ -43,13 +43,13 @@ pub(super) fn request_head(method: Method, timeout_nano: i64, payload: usize) ->
     head
 }
 
-/// Takes a response apart: its payload is a view of `message`, not a copy.
+/// Takes a response apart: its payload is a view of `message`, not a copy. A refusal may have one, too.
 pub(super) fn reply(message: &Bytes) -> Result<Bytes, CallError> {
     let (status, payload) =
         parse_response(message).map_err(|_| CallError::Malformed { breach: "it is not a ttrpc response" })?;
     match status {
         Some((code, message)) if code != Code::OK as i32 => {
-            Err(CallError::Refused { code: Code::from_i32(code).unwrap_or(Code::UNKNOWN), message })
+            Err(CallError::Refused { code: Code::from_i32(code).unwrap_or(Code::UNKNOWN), message, payload })
         }
         _ => Ok(payload),
     }

@@ -1,5 +1,6 @@
 //! What can become of a call.
 
+use bytes::Bytes;
 use thiserror::Error;
 use ttrpc::Code;
 
@@ -15,6 +16,8 @@ pub enum CallError {
         code: Code,
         /// The text of its answer.
         message: String,
+        /// The encoded reply that came with the refusal; empty if there was none. A Go client drops it.
+        payload: Bytes,
     },
     /// The connection ended before the reply came.
     #[error("the connection ended before the reply")]

@@ -1,6 +1,5 @@
 use std::collections::HashMap;
 use std::fs;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::Pid;
@@ -8,6 +7,7 @@ use tokio::process::Command;
 use tokio::time::Instant;
 
 use crate::Reaper;
+use crate::tests::own_process::in_own_process;
 
 fn sh(script: &str) -> Command {
     let mut command = Command::new("/bin/sh");
@@ -15,29 +15,31 @@ fn sh(script: &str) -> Command {
     command
 }
 
-#[tokio::test]
-async fn g13_no_exit_is_lost_among_hundreds_of_children_of_several_owners() {
-    let reaper = Reaper::new();
-    let collecting = reaper.collect_orphans();
-    let waiting = async {
-        let mut ours = Vec::new();
-        let mut tokios = Vec::new();
-        for status in 0..500_u32 {
-            ours.push((status % 100, reaper.spawn(&mut sh(&format!("exit {}", status % 100))).unwrap()));
-            tokios.push((status % 100, sh(&format!("exit {}", status % 100)).spawn().unwrap()));
+#[test]
+fn g13_no_exit_is_lost_among_hundreds_of_children_of_several_owners() {
+    alone(async {
+        let reaper = Reaper::new();
+        let collecting = reaper.collect_orphans();
+        let waiting = async {
+            let mut ours = Vec::new();
+            let mut tokios = Vec::new();
+            for status in 0..500_u32 {
+                ours.push((status % 100, reaper.spawn(&mut sh(&format!("exit {}", status % 100))).unwrap()));
+                tokios.push((status % 100, sh(&format!("exit {}", status % 100)).spawn().unwrap()));
+            }
+            for (status, mut process) in ours {
+                assert_eq!(process.wait().await.status, status);
+            }
+            for (status, mut child) in tokios {
+                assert_eq!(child.wait().await.unwrap().code(), Some(status.cast_signed()));
+            }
+        };
+        tokio::select! {
+            () = collecting => unreachable!("it collects for ever"),
+            () = waiting => {}
         }
-        for (status, mut process) in ours {
-            assert_eq!(process.wait().await.status, status);
-        }
-        for (status, mut child) in tokios {
-            assert_eq!(child.wait().await.unwrap().code(), Some(status.cast_signed()));
-        }
-    };
-    tokio::select! {
-        () = collecting => unreachable!("it collects for ever"),
-        () = waiting => {}
-    }
-    assert_eq!(reaper.n_processes(), 0);
+        assert_eq!(reaper.n_processes(), 0);
+    });
 }
 
 #[tokio::test]
@@ -76,17 +78,13 @@ async fn until(mut is_true: impl FnMut() -> bool) {
     tokio::time::timeout(Duration::from_secs(10), waiting).await.unwrap();
 }
 
-/// Runs something where the runner would: not on the first thread, to which Linux gives orphans.
-fn on_a_thread(work: impl Future<Output = ()> + Send + 'static) {
-    let run = move || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work);
-    std::thread::spawn(run).join().unwrap();
-}
-
-/// Who lets hours pass takes from others what they are still to ask for: such tests go one after the other.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+/// Runs a test in a process of its own: a reaper looks at all children of its process. The test runs where the runner
+/// would, not on the first thread, to which Linux gives orphans.
+fn alone(test: impl Future<Output = ()> + Send + 'static) {
+    in_own_process(test, |test| {
+        let run = move || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+        std::thread::spawn(run).join().unwrap();
+    });
 }
 
 /// Looks for orphans, now and in an hour.
@@ -98,8 +96,7 @@ fn collect(reaper: &Reaper) {
 
 #[test]
 fn g13_a_status_is_its_owners_however_late_it_is_asked_for() {
-    let _alone = alone();
-    on_a_thread(async {
+    alone(async {
         let mut of_tokio = sh("exit 5").spawn().unwrap();
         let mut of_std = std::process::Command::new("/bin/sh").args(["-c", "exit 6"]).spawn().unwrap();
         let pids = [of_tokio.id().unwrap(), of_std.id()];
@@ -112,8 +109,7 @@ fn g13_a_status_is_its_owners_however_late_it_is_asked_for() {
 
 #[test]
 fn g13_a_plain_child_whose_thread_has_ended_is_its_owners_for_minutes() {
-    let _alone = alone();
-    on_a_thread(async {
+    alone(async {
         let spawn = || std::process::Command::new("/bin/sh").args(["-c", "exit 6"]).spawn().unwrap();
         let mut child = std::thread::spawn(spawn).join().unwrap();
         let pid = child.id();
@@ -130,9 +126,8 @@ fn g13_a_plain_child_whose_thread_has_ended_is_its_owners_for_minutes() {
 
 #[test]
 fn g13_an_orphan_of_another_group_is_collected_soon() {
-    let _alone = alone();
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
-    on_a_thread(async {
+    alone(async {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
         let said = sh("sleep 0.01 >/dev/null & echo $!").process_group(0).output().await.unwrap().stdout;
         let orphan: u32 = String::from_utf8(said).unwrap().trim().parse().unwrap();
         until(|| is_dead(orphan)).await;
@@ -147,9 +142,8 @@ fn g13_an_orphan_of_another_group_is_collected_soon() {
 
 #[test]
 fn g13_an_orphan_that_nobody_asks_for_is_collected() {
-    let _alone = alone();
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
-    on_a_thread(async {
+    alone(async {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
         let said = sh("sleep 0.01 >/dev/null & echo $!").output().await.unwrap().stdout;
         let orphan: u32 = String::from_utf8(said).unwrap().trim().parse().unwrap();
         until(|| is_dead(orphan)).await;
@@ -158,17 +152,19 @@ fn g13_an_orphan_that_nobody_asks_for_is_collected() {
     });
 }
 
-#[tokio::test]
-async fn one_that_dies_long_before_its_parent_leaves_it_can_be_adopted() {
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
-    let reaper = Reaper::new();
-    // The parent does not collect it, being no shell any more when it dies, and goes after three seconds.
-    let mut parent = sh("(sleep 0.3; exit 9) & echo $!; exec sleep 3");
-    let mut parent = parent.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    let mut said = String::new();
-    let mut output = tokio::io::BufReader::new(parent.stdout.take().unwrap());
-    tokio::io::AsyncBufReadExt::read_line(&mut output, &mut said).await.unwrap();
-    let mut process = reaper.adopt(Pid::from_raw(said.trim().parse().unwrap()).unwrap()).unwrap();
-    let (exit, _) = tokio::join!(process.wait(), parent.wait());
-    assert_eq!(exit.status, 9);
+#[test]
+fn one_that_dies_long_before_its_parent_leaves_it_can_be_adopted() {
+    alone(async {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
+        let reaper = Reaper::new();
+        // The parent does not collect it, being no shell any more when it dies, and goes after three seconds.
+        let mut parent = sh("(sleep 0.3; exit 9) & echo $!; exec sleep 3");
+        let mut parent = parent.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        let mut output = tokio::io::BufReader::new(parent.stdout.take().unwrap());
+        tokio::io::AsyncBufReadExt::read_line(&mut output, &mut said).await.unwrap();
+        let mut process = reaper.adopt(Pid::from_raw(said.trim().parse().unwrap()).unwrap()).unwrap();
+        let (exit, _) = tokio::join!(process.wait(), parent.wait());
+        assert_eq!(exit.status, 9);
+    });
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use nri_adaptation::policy::{Concurrency, Policies, Rules};
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Adaptation, Config, Source};
+use nri_adaptation::{Adaptation, Config, Source, UpdatesFailed};
 use nri_proto::api::StartContainerRequest;
 use nri_proto::{Eviction, PluginId, Update};
 use protobuf::Message;
@@ -100,7 +100,7 @@ impl Source for Node {
         self.0.clone()
     }
 
-    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
-        Vec::new()
+    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
+        Ok(Vec::new())
     }
 }

@@ -20,7 +20,7 @@ use mimalloc::MiMalloc;
 use nri_adaptation::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
 use nri_adaptation::request::Request;
 use nri_adaptation::snapshot::{MAX_CHUNK, Snapshot};
-use nri_adaptation::{Adaptation, Notice, Source};
+use nri_adaptation::{Adaptation, Notice, Source, UpdatesFailed};
 use nri_api::{Config, Domain, DomainError, Inventory, KnownPod, Nri, PodState};
 use nri_proto::event::WireEvents;
 use nri_proto::{Container, ContainerState, Event, Eviction, FailurePolicy, PluginId, Pod, Update};
@@ -229,8 +229,8 @@ impl Source for Node {
         self.0.clone()
     }
 
-    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
-        Vec::new()
+    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
+        Ok(Vec::new())
     }
 }
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use nri_adaptation::plugin::{Introduction, PluginError, Reply, Subscription};
 use nri_adaptation::request::Request;
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Adaptation, Config, Plugin, Source};
+use nri_adaptation::{Adaptation, Config, Plugin, Source, UpdatesFailed};
 use nri_proto::{Container, CreateReply, Event, EventMask, Eviction, PluginId, Pod, Update};
 
 /// A runtime that has nothing but these plugins.
@@ -77,7 +77,7 @@ impl Source for Nothing {
         Snapshot::default()
     }
 
-    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
-        Vec::new()
+    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
+        Ok(Vec::new())
     }
 }

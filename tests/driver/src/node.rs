@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Source, SourceError};
+use nri_adaptation::{Source, SourceError, UpdatesFailed};
 use nri_proto::{Eviction, PluginId, Update, api};
 use tokio::task;
 
@@ -178,8 +178,13 @@ impl Source for Node {
         }
     }
 
-    async fn apply(&self, _: &PluginId, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
-        self.ask_to_apply(updates, evictions).await
+    async fn apply(
+        &self,
+        _: &PluginId,
+        updates: Vec<Update>,
+        evictions: Vec<Eviction>,
+    ) -> Result<Vec<Update>, UpdatesFailed> {
+        Ok(self.ask_to_apply(updates, evictions).await)
     }
 }
 

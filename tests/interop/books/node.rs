@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use nri_api::{
@@ -17,11 +18,26 @@ use tokio_util::sync::CancellationToken;
 const FAILS: f64 = 0.1;
 /// How likely it is that something is left as it is for good.
 const STAYS: f64 = 0.01;
+/// How likely it is that a plugin is to refuse a start.
+const REFUSES: f64 = 0.05;
+/// How likely it is that a container that has stopped is started again.
+const RESTARTS: f64 = 0.4;
+/// How likely it is that a container is updated with words that lag behind what plugins know.
+const LAGS: f64 = 0.1;
+/// The longest that the domain takes to answer.
+const LONGEST: Duration = Duration::from_millis(500);
+
+/// Annotations with which plugins are told more than the protocol says: see `books.go` of the bookkeeper.
+const RUN: &str = "run";
+const STARTED: &str = "started";
+const REFUSE: &str = "refuse";
 
 #[derive(Default)]
 pub(super) struct Node {
     store: Mutex<Store>,
     serial: AtomicUsize,
+    /// How long the domain takes to answer is up to chance. Without it the domain answers at once.
+    delays: Option<Mutex<TestRng>>,
 }
 
 #[derive(Default)]
@@ -31,6 +47,19 @@ struct Store {
 }
 
 impl Node {
+    /// Creates a node whose domain takes its time.
+    pub(super) fn slow(chance: TestRng) -> Self {
+        Self { delays: Some(Mutex::new(chance)), ..Self::default() }
+    }
+
+    /// Waits for as long as chance says, mostly not for long.
+    async fn delay(&self) {
+        if let Some(chance) = &self.delays {
+            let part = chance.lock().unwrap().random_range(0.0..1.0_f64);
+            tokio::time::sleep(LONGEST.mul_f64(part * part * part)).await;
+        }
+    }
+
     /// With so many containers that run, one of which has a variable of so many bytes.
     pub(super) fn with(containers: usize, largest: usize) -> Self {
         let node = Self::default();
@@ -103,9 +132,25 @@ fn word(state: ContainerState) -> &'static str {
 #[async_trait]
 impl Domain for Node {
     async fn inventory(&self) -> Inventory {
-        let store = self.store.lock().unwrap();
-        let (pods, containers) = (store.pods.values().cloned(), store.containers.values().cloned());
-        Inventory { pods: pods.collect(), containers: containers.collect() }
+        // What is there may change before it is looked at, and before the answer comes.
+        self.delay().await;
+        let inventory = {
+            let store = self.store.lock().unwrap();
+            let (pods, containers) = (store.pods.values().cloned(), store.containers.values().cloned());
+            Inventory { pods: pods.collect(), containers: containers.collect() }
+        };
+        self.delay().await;
+        inventory
+    }
+
+    async fn containers(&self, ids: &[String]) -> Vec<Container> {
+        self.delay().await;
+        let containers = {
+            let store = self.store.lock().unwrap();
+            ids.iter().filter_map(|id| store.containers.get(id).cloned()).collect()
+        };
+        self.delay().await;
+        containers
     }
 
     async fn update(&self, _: Update) -> Result<(), DomainError> {
@@ -184,23 +229,56 @@ impl Worker {
         if self.chance.random_bool(STAYS) {
             return true;
         }
-        let start = handle.start_container(pod.clone(), container.clone()).await.unwrap();
-        if self.chance.random_bool(FAILS) {
-            container.state = ContainerState::Stopped;
-            node.put(&container);
-            drop(start);
-        } else {
-            (container.state, container.started_at) = (ContainerState::Running, 1);
-            node.put(&container);
-            start.started(container.clone()).await.unwrap();
-            if self.chance.random_bool(STAYS) {
-                return true;
+        for run in 1.. {
+            if self.start(pod, &mut container, run).await {
+                if self.chance.random_bool(STAYS) {
+                    return true;
+                }
+                self.stop(pod, &mut container).await;
             }
-            self.stop(pod, &mut container).await;
+            let has_stopped = container.state == ContainerState::Stopped;
+            if !has_stopped || !self.chance.random_bool(RESTARTS) {
+                break;
+            }
         }
         handle.remove_container(pod.clone(), container.clone()).await.unwrap();
         node.store.lock().unwrap().containers.remove(&container.id);
         false
+    }
+
+    /// Starts a container, for the first time or again. Returns whether the container runs: a plugin may refuse, and the
+    /// runtime may fail.
+    async fn start(&mut self, pod: &Pod, container: &mut Container, run: usize) -> bool {
+        container.annotations.insert(RUN.to_owned(), run.to_string());
+        container.annotations.remove(REFUSE);
+        let refused = self.chance.random_bool(REFUSES);
+        if refused {
+            let index = ["10", "20"][self.chance.random_range(0..2)];
+            container.annotations.insert(REFUSE.to_owned(), index.to_owned());
+        }
+        let start = self.handle.start_container(pod.clone(), container.clone()).await;
+        let has_failed = match &start {
+            Ok(_) => self.chance.random_bool(FAILS),
+            Err(error) => {
+                assert!(refused, "{error}");
+                true
+            }
+        };
+        if has_failed {
+            container.state = ContainerState::Stopped;
+            self.node.put(container);
+            drop(start);
+            // Some runtimes say so, too.
+            if self.chance.random_bool(0.5) {
+                self.handle.stop_container(pod.clone(), container.clone()).await.unwrap();
+            }
+            return false;
+        }
+        (container.state, container.started_at) = (ContainerState::Running, 1);
+        container.annotations.insert(STARTED.to_owned(), run.to_string());
+        self.node.put(container);
+        start.unwrap().started(container.clone()).await.unwrap();
+        true
     }
 
     /// It is stopped, or exits, or both, or is removed as it runs.
@@ -211,11 +289,24 @@ impl Worker {
         }
         container.state = ContainerState::Stopped;
         self.node.put(container);
+        if self.chance.random_bool(LAGS) {
+            // Plugins know the container as running.
+            self.update(pod, container).await;
+        }
         if way != 1 {
             self.handle.container_exited(pod.clone(), container.clone());
         }
         if way != 2 {
             self.handle.stop_container(pod.clone(), container.clone()).await.unwrap();
+            if self.chance.random_bool(LAGS) {
+                // Plugins know the container as stopped.
+                self.update(pod, &Container { state: ContainerState::Running, ..container.clone() }).await;
+            }
         }
+    }
+
+    async fn update(&self, pod: &Pod, container: &Container) {
+        let update = self.handle.update_container(pod.clone(), container.clone(), None).await.unwrap();
+        update.updated(container.clone()).await.unwrap();
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use proptest::prelude::RngExt as _;
 use proptest::test_runner::TestRng;
 use serde_json::Value;
@@ -14,49 +15,86 @@ use super::node::Node;
 use crate::peer::PATIENCE;
 use crate::program::Program;
 
+/// How likely it is that a plugin stands still for a while before it goes on.
+const PAUSES: f64 = 0.4;
+
 pub(super) struct Visitor {
     program: PathBuf,
     socket: PathBuf,
     index: &'static str,
     chance: TestRng,
     present: Option<Program>,
+    /// Whether it was stopped on this visit. Whoever stands still for too long may be closed.
+    has_paused: bool,
     pub(super) visits: usize,
-    /// How many events it was told, all in all.
-    pub(super) heard: u64,
+    /// How often it was stopped for a while, and how often it was closed because of that.
+    pub(super) pauses: usize,
+    pub(super) closed: usize,
+    /// How many events it was told, on visits that are over and on this one.
+    heard: u64,
+    hears: u64,
 }
 
 impl Visitor {
     pub(super) fn new(program: &Path, socket: &Path, index: &'static str, chance: TestRng) -> Self {
         let (program, socket) = (program.to_owned(), socket.to_owned());
-        Self { program, socket, index, chance, present: None, visits: 0, heard: 0 }
+        Self {
+            program,
+            socket,
+            index,
+            chance,
+            present: None,
+            has_paused: false,
+            visits: 0,
+            pauses: 0,
+            closed: 0,
+            heard: 0,
+            hears: 0,
+        }
     }
 
-    /// Comes, stays for a while and goes, again and again, and is there at the end.
+    /// Comes, stays for a while and goes, again and again, and is there at the end. At times it stands still in between.
     pub(super) async fn visit_until(mut self, is_over: CancellationToken) -> Self {
         loop {
             if self.present.is_none() {
                 self.come();
             }
-            let stays = Duration::from_millis(self.chance.random_range(1..800));
+            let stays = Duration::from_millis(self.chance.random_range(1..1200));
             if is_over.run_until_cancelled(tokio::time::sleep(stays)).await.is_none() {
                 return self;
             }
-            self.go().await;
+            if self.chance.random_bool(PAUSES) {
+                self.pause(&is_over).await;
+            } else {
+                self.go().await;
+            }
         }
+    }
+
+    /// Stands still for a while: longer than a request waits for it, or not.
+    async fn pause(&mut self, is_over: &CancellationToken) {
+        let Some(program) = &self.present else { return };
+        program.signal(Signal::SIGSTOP);
+        let pause = Duration::from_millis(self.chance.random_range(1..2000));
+        is_over.run_until_cancelled(tokio::time::sleep(pause)).await;
+        program.signal(Signal::SIGCONT);
+        self.has_paused = true;
+        self.pauses += 1;
     }
 
     pub(super) fn come(&mut self) {
         let mut command = Command::new(&self.program);
         command.arg("-socket").arg(&self.socket).args(["-index", self.index]);
         self.present = Some(Program::start(command));
+        self.has_paused = false;
         self.visits += 1;
+        self.heard += std::mem::take(&mut self.hears);
     }
 
     /// Goes, politely or not. Nothing may have been wrong until then.
     async fn go(&mut self) {
-        let books = self.books().await;
+        let Some(books) = self.books().await else { return };
         assert_eq!(books["wrong"], serde_json::json!([]), "to plugin {}", self.index);
-        self.heard += books["heard"].as_u64().unwrap();
         let mut program = self.present.take().unwrap();
         if self.chance.random_bool(0.5) {
             program.kill().await;
@@ -66,17 +104,31 @@ impl Visitor {
         }
     }
 
-    async fn books(&mut self) -> Value {
-        let program = self.present.as_mut().unwrap();
-        program.obey("books").await;
-        program.wrote().await.expect("the plugin has ended")
+    /// Its books, unless it was closed because it stood still.
+    async fn books(&mut self) -> Option<Value> {
+        let books = self.present.as_mut().unwrap().answers("books").await;
+        if books.is_none() {
+            assert!(self.has_paused, "plugin {} has ended", self.index);
+            self.closed += 1;
+            self.present = None;
+        }
+        self.hears = books.as_ref().map_or(self.hears, |books| books["heard"].as_u64().unwrap());
+        books
+    }
+
+    /// How many events it was told, as far as its books were read.
+    pub(super) fn events(&self) -> u64 {
+        self.heard + self.hears
     }
 
     /// Checks its books against those of a runtime at rest. What it is yet to hear it hears soon.
     pub(super) async fn has_the_books_of(&mut self, node: &Node) {
         let begun = Instant::now();
         loop {
-            let books = self.books().await;
+            if self.present.is_none() {
+                self.come();
+            }
+            let Some(books) = self.books().await else { continue };
             assert_eq!(books["wrong"], serde_json::json!([]), "to plugin {}", self.index);
             let differences = node.differences(&books);
             if books["synchronized"] == true && differences.is_empty() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Adaptation, Config, Notice, Source};
+use nri_adaptation::{Adaptation, Config, Notice, Source, UpdatesFailed};
 use nri_proto::call::{Client, Method, ServeLimits, serve};
 use nri_proto::mux::{ChannelId, Limits, Mux};
 use nri_proto::{Container, Eviction, PluginId, Pod, Update, api, service};
@@ -91,11 +91,11 @@ impl Source for Node {
         Snapshot { pods: vec![pod("p")], containers: vec![container] }
     }
 
-    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
+    async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
         if self.takes_its_time {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        updates
+        Ok(updates)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::shared::Mistake;
 use crate::snapshot::Snapshot;
 use crate::tests::fake::SECOND;
 use crate::tests::schedules::Random;
-use crate::{Adaptation, Config, Notice, Operation, Source};
+use crate::{Adaptation, Config, Notice, Operation, Source, UpdatesFailed};
 
 /// What the runtime has, and what it has done.
 #[derive(Default)]
@@ -97,9 +97,9 @@ impl Source for Node {
         Snapshot { pods, containers }
     }
 
-    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Vec<Update> {
+    async fn apply(&self, _: &PluginId, _: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
         self.pause(100).await;
-        Vec::new()
+        Ok(Vec::new())
     }
 }
 

@@ -42,8 +42,21 @@ async fn a_refusal_has_its_code_and_its_text() {
     // The reply came before the request: nobody waited for it.
     raw.message(1, 2, 1, &refusal(Code::NOT_FOUND, "no such thing")).await;
     let refused = pending.reply().await.unwrap_err();
-    assert!(matches!(&refused, CallError::Refused { code: Code::NOT_FOUND, message } if message == "no such thing"));
+    let CallError::Refused { code, message, payload } = &refused else { panic!("{refused}") };
+    assert_eq!((*code, &**message, &payload[..]), (Code::NOT_FOUND, "no such thing", &b""[..]));
     assert_eq!(refused.to_string(), "refused with NOT_FOUND: no such thing");
+}
+
+#[tokio::test]
+async fn a_refusal_keeps_the_reply_that_comes_with_it() {
+    let (_mux, client, mut raw) = client(1 << 16);
+    for (id, length) in [(1, 3), (3, 10_000)] {
+        let mut pending = client.send(METHOD, Bytes::new(), SECOND).await.unwrap();
+        let reply = vec![7; length];
+        raw.message(1, 2, id, &[refusal(Code::UNKNOWN, "not all"), response(&reply)].concat()).await;
+        let Err(CallError::Refused { message, payload, .. }) = pending.reply().await else { panic!("it is accepted") };
+        assert_eq!((&*message, &payload[..]), ("not all", &reply[..]));
+    }
 }
 
 #[tokio::test]

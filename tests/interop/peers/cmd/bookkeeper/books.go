@@ -19,6 +19,16 @@ const (
 	stopped state = "stopped"
 )
 
+// Annotations with which the runtime of the test says more than the protocol does.
+const (
+	// runAnnotation is the number of the container's run.
+	runAnnotation = "run"
+	// startedAnnotation is the number of the last run that was started without a failure.
+	startedAnnotation = "started"
+	// refuseAnnotation is the index of the plugin that does not let the container start.
+	refuseAnnotation = "refuse"
+)
+
 // books are what a plugin knows. Handlers of different pods may be called at the same time.
 type books struct {
 	sync.Mutex
@@ -91,13 +101,40 @@ func (b *books) podIs(event string, pod *api.PodSandbox, now state, before ...st
 	b.note(b.Pods, event, pod.GetId(), now, before...)
 }
 
+// startsContainer takes note of a start. Only a restart may be of a container that is stopped, or that had stopped before
+// we came.
+func (b *books) startsContainer(event string, container *api.Container) {
+	if container.GetAnnotations()[runAnnotation] == "1" {
+		b.containerIs(event, container, running, created)
+	} else {
+		b.containerIs(event, container, running, stopped, absent)
+	}
+}
+
+// stopsContainer takes note of a stop: one for each run, and none of what we were not told of.
+func (b *books) stopsContainer(event string, container *api.Container) {
+	if container.GetAnnotations()[startedAnnotation] != "" {
+		// It has run, so we were shown it as running, or told of its start.
+		b.containerIs(event, container, stopped, running)
+	} else {
+		b.containerIs(event, container, stopped, created, running)
+	}
+}
+
+// updates takes note of an update. A runtime may say it of a container that has stopped, which we need not know.
+func (b *books) updates(event string) {
+	b.Lock()
+	defer b.Unlock()
+	b.heard(event)
+}
+
 // containerIs takes note of a container's new state, which can follow on these.
 func (b *books) containerIs(event string, container *api.Container, now state, before ...state) {
 	b.Lock()
 	defer b.Unlock()
 	b.heard(event)
 	b.podOf[container.GetId()] = container.GetPodSandboxId()
-	if now == created && b.Pods[container.GetPodSandboxId()] != running {
+	if (now == created || now == running) && b.Pods[container.GetPodSandboxId()] != running {
 		b.wrong("%s: the pod of container %s does not run", event, container.GetId())
 	}
 	b.note(b.Containers, event, container.GetId(), now, before...)

@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"log"
 	"os"
@@ -19,7 +20,7 @@ func main() {
 	socket := flag.String("socket", "", "socket of the runtime")
 	index := flag.String("index", "10", "index of the plugin, two digits")
 	flag.Parse()
-	p := &plugin{books: newBooks()}
+	p := &plugin{books: newBooks(), index: *index}
 	s, err := stub.New(p, stub.WithPluginName("bookkeeper"), stub.WithPluginIdx(*index), stub.WithSocketPath(*socket))
 	if err != nil {
 		log.Fatal(err)
@@ -32,6 +33,7 @@ func main() {
 
 type plugin struct {
 	books *books
+	index string
 }
 
 // obey writes the books whenever it is asked for them, and ends when nobody asks any more.
@@ -77,7 +79,10 @@ func (p *plugin) PostCreateContainer(_ context.Context, _ *api.PodSandbox, conta
 }
 
 func (p *plugin) StartContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) error {
-	p.books.containerIs("StartContainer", container, running, created)
+	p.books.startsContainer("StartContainer", container)
+	if container.GetAnnotations()[refuseAnnotation] == p.index {
+		return errors.New("it is not to start")
+	}
 	return nil
 }
 
@@ -87,8 +92,18 @@ func (p *plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, contai
 }
 
 func (p *plugin) StopContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) ([]*api.ContainerUpdate, error) {
-	p.books.containerIs("StopContainer", container, stopped, created, running)
+	p.books.stopsContainer("StopContainer", container)
 	return nil, nil
+}
+
+func (p *plugin) UpdateContainer(_ context.Context, _ *api.PodSandbox, _ *api.Container, _ *api.LinuxResources) ([]*api.ContainerUpdate, error) {
+	p.books.updates("UpdateContainer")
+	return nil, nil
+}
+
+func (p *plugin) PostUpdateContainer(_ context.Context, _ *api.PodSandbox, _ *api.Container) error {
+	p.books.updates("PostUpdateContainer")
+	return nil
 }
 
 // RemoveContainer is also told of containers that had stopped before we came.

@@ -6,22 +6,22 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-// update asks the runtime for more processor time for some containers.
-func (p *plugin) update(ids []string) error {
+// update asks the runtime for more processor time for some containers, and writes down what comes of it.
+func (p *plugin) update(ids []string) {
 	var updates []*api.ContainerUpdate
 	for _, id := range ids {
 		updates = append(updates, update(id, 123))
 	}
 	rejected, err := p.stub.UpdateContainers(updates)
 	if err != nil {
-		return err
+		p.write(entry{"updated": ids, "error": err.Error()})
+		return
 	}
 	failed := []string{}
 	for _, update := range rejected {
 		failed = append(failed, update.GetContainerId())
 	}
 	p.write(entry{"updated": ids, "failed": failed})
-	return nil
 }
 
 // evict asks the runtime to evict a container.

@@ -75,7 +75,7 @@ func (p *plugin) behave(event string, container *api.Container) error {
 		// In the words of a server that does not know a method, almost.
 		return status.Errorf(codes.InvalidArgument, "%s is refused: what it needs does not exist", event)
 	case p.callBack:
-		return p.update([]string{container.GetId()})
+		p.update([]string{container.GetId()})
 	}
 	return nil
 }

@@ -80,9 +80,7 @@ func (p *plugin) obey(commands io.Reader) error {
 		words := strings.Fields(lines.Text())
 		switch {
 		case len(words) > 1 && words[0] == "update":
-			if err := p.update(words[1:]); err != nil {
-				return err
-			}
+			p.update(words[1:])
 		case len(words) == 2 && words[0] == "evict":
 			if err := p.evict(words[1], "there is no room"); err != nil {
 				return err
