@@ -12,6 +12,7 @@ use crate::chain::{Asking, gates};
 use crate::decision::Decision;
 use crate::entry::Entry;
 use crate::journal::{ActId, End, Outcome, is_told};
+use crate::operation::Nature;
 use crate::request::{Request, Subject};
 use crate::roster::Roster;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub(crate) struct Act {
     id: ActId,
     pub(crate) pod: Arc<Pod>,
     pub(crate) pod_id: Arc<str>,
+    nature: Nature,
     /// Who takes part.
     pub(crate) participants: Arc<Roster>,
     said: Mutex<Said>,
@@ -79,9 +81,19 @@ struct Holder {
 }
 
 impl Act {
-    pub(crate) fn new(id: ActId, pod: Arc<Pod>, participants: Arc<Roster>) -> Self {
+    pub(crate) fn new(id: ActId, pod: Arc<Pod>, nature: Nature, participants: Arc<Roster>) -> Self {
         let pod_id = pod.id.as_str().into();
-        Self { id, pod, pod_id, participants, said: Mutex::default() }
+        Self { id, pod, pod_id, nature, participants, said: Mutex::default() }
+    }
+
+    /// How what a request is about was before.
+    pub(crate) fn before(&self, event: Event, subject: &Subject) -> Option<Before> {
+        Before::of(event, &self.pod, subject, self.nature.known)
+    }
+
+    /// Whether a request with this event begins something that is undone if the act fails.
+    fn begins(&self, event: Event) -> bool {
+        Begun::is_begin(event, self.nature.start_undo)
     }
 
     pub(crate) fn id(&self) -> ActId {
@@ -137,10 +149,10 @@ impl Act {
             }
             Phase::Ended(Outcome::Failed) if gates(request.event()) => {
                 // So it has not seen what is being undone.
-                if Begun::is_begin(request.event()) {
+                if self.begins(request.event()) {
                     said.unseen.push(Arc::clone(entry));
                     entry.note(|journal| {
-                        journal.forget_ends_of(request);
+                        journal.forget_ends_of(request, Begun::ends_of(request.event(), self.nature.start_undo));
                         Ok(())
                     });
                 }
@@ -187,7 +199,7 @@ impl Act {
 
     /// Whether something was begun in it, for whoever may have seen it.
     pub(crate) fn has_begun(&self) -> bool {
-        self.said().asked.iter().any(|asked| Begun::is_begin(asked.event))
+        self.said().asked.iter().any(|asked| self.begins(asked.event))
     }
 
     /// Adds how what is touched in this was before.
@@ -254,9 +266,9 @@ impl Act {
         for asked in &mut said.asked {
             let Some(request) = asked.request(&self.pod) else { continue };
             begun.iter_mut().for_each(|begun| begun.ends_with(&request));
-            if Begun::is_begin(asked.event) {
+            if self.begins(asked.event) {
                 let seen = asked.asking.as_ref().map(|asking| asking.seen(&self.participants));
-                begun.push(Begun::new(request, seen.unwrap_or_default()));
+                begun.push(Begun::new(request, seen.unwrap_or_default(), self.nature.start_undo));
             }
         }
         begun

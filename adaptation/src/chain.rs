@@ -13,7 +13,6 @@ use tokio::time::Instant;
 use tracing::{Instrument, Span, info_span, warn};
 
 use crate::act::{Act, Kept};
-use crate::before::Before;
 use crate::cause::{Cause, Failure, RelayError};
 use crate::entry::{Entry, Part};
 use crate::health::State;
@@ -143,7 +142,7 @@ impl Chain {
     ) -> Self {
         let notes = Notes::new(Arc::clone(&shared));
         let asking = Asking::nobody();
-        let before = Before::of(event, &act.pod, &subject);
+        let before = act.before(event, &subject);
         let decision = Arc::new(shared.decision(&act));
         let request = Request::new(event, Arc::clone(&act.pod), subject).decided(decision);
         let changes = merging.changes_the_request();

@@ -156,14 +156,16 @@ impl Journal {
         if self.bytes + self.answers > self.limit { Err(Full) } else { Ok(ended) }
     }
 
-    /// What a request was to begin has not been seen: it need not end, either.
-    pub(crate) fn forget_ends_of(&mut self, begin: &Request) {
-        let ends = match begin.event() == Event::RunPodSandbox {
-            true => [Event::StopPodSandbox, Event::RemovePodSandbox],
-            false => [Event::StopContainer, Event::RemoveContainer],
-        };
-        let is_end = |request: &Request| {
-            ends.contains(&request.event()) && request.pod().id == begin.pod().id && id(request) == id(begin)
+    /// What a request was to begin has not been seen: these ends of it are not told, either. Of a start only the first of each is one of
+    /// them: what comes behind is the end of another run.
+    pub(crate) fn forget_ends_of(&mut self, begin: &Request, mut ends: Vec<Event>) {
+        let mut is_end = |request: &Request| {
+            let is_about_it = id(request).is_none_or(|other| id(begin) == Some(other));
+            let is_end = is_about_it && request.pod().id == begin.pod().id && ends.contains(&request.event());
+            if is_end && begin.event() == Event::StartContainer {
+                ends.retain(|end| *end != request.event());
+            }
+            is_end
         };
         let bytes = &mut self.bytes;
         self.items.retain(|item| match item {

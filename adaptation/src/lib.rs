@@ -151,7 +151,7 @@ pub use cause::{Cause, Failure, RelayError, StopError};
 pub use config::Config;
 pub use events::{Happening, Metrics, NoMetrics};
 pub use launch::LaunchError;
-pub use operation::{Notice, Operation};
+pub use operation::{Known, Notice, Operation, Prior};
 pub use plugin::Plugin;
 pub use readiness::{Absence, Demand, Missing, NotReady};
 pub use source::{Source, SourceError, UpdatesFailed};

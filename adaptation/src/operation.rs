@@ -8,7 +8,6 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::act::{Act, Kept};
-use crate::before::Before;
 use crate::cause::{Cause, Failure, RelayError, StopError};
 use crate::chain::{Chain, Relayed, gates};
 use crate::journal::Outcome;
@@ -19,6 +18,7 @@ use crate::records;
 use crate::request::Subject;
 use crate::roster::Roster;
 use crate::shared::Shared;
+use crate::undo::StartUndo;
 use crate::validation;
 
 /// What plugins are told, and do not answer but with an error.
@@ -61,8 +61,14 @@ pub enum Notice {
 /// It ends in one of two ways. [`Operation::commit`] says that what the runtime's [`Source`](crate::Source) shows includes what came of it, which
 /// it must not before the first request was made. To drop it without that is to say that the act failed: then all is as it was before. Plugins that were
 /// told of a pod that was to run, or asked about a container that was to be created, are told that it is stopped and removed, as
-/// far as the runtime has not told them so itself; [`Operation::abandon`] leaves that to the runtime. All other requests have nothing that could be undone: a container that was told to start and did not is the
-/// runtime's to stop.
+/// far as the runtime has not told them so itself; [`Operation::abandon`] leaves that to the runtime. All other requests have nothing that could be undone.
+///
+/// A start is undone only if [`Operation::undoing_start`] asked for it: then the plugins that saw StartContainer are told
+/// StopContainer. By default it is not, because runtimes like those on Go's NRI tell the Stop of a container that did not start themselves.
+///
+/// A plugin that joins while an operation is open is shown the object of the operation as it was before, and told of the operation when it
+/// has ended. What was before is by default what the words of the request say, of an end that it had not come yet. A runtime whose
+/// words may lag behind what plugins were told, or run ahead of it, says what plugins know with [`Operation::knowing`].
 ///
 /// A plugin that could not be asked, because it was just joining or silent, hears of it when it has ended. So do not leave it open: after
 /// [`operation_timeout`](crate::Config::operation_timeout) that is reported, and nobody waits for it any more.
@@ -72,11 +78,62 @@ pub struct Operation {
     /// What is known of it since the first request, which also fixes who takes part.
     act: OnceLock<Arc<Act>>,
     deadline: Option<Instant>,
+    nature: Nature,
+}
+
+/// What whoever begins an operation says of it as a whole.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Nature {
+    pub(crate) known: Known,
+    pub(crate) start_undo: Option<StartUndo>,
+}
+
+/// What plugins know of a pod or container before an operation about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prior {
+    /// What the words of the request say; of an end, that it had not come yet.
+    #[default]
+    AsSaid,
+    /// What the [`Source`](crate::Source) shows: the operation changes nothing that a state says, and the source shows nothing
+    /// but what plugins know.
+    AsShown,
+    /// It was created, and had not run.
+    Created,
+    /// It ran. A pod that is there and has not stopped runs.
+    Running,
+    /// It had stopped. Plugins that join are not shown it.
+    Stopped,
+}
+
+/// What plugins know of the pod and of the container that an operation is about. See [`Operation::knowing`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Of the pod, if the operation is about that, or changes it with its container.
+    pub pod: Prior,
+    /// Of the container.
+    pub container: Prior,
 }
 
 impl Operation {
     pub(crate) fn new(shared: Arc<Shared>, pod: Arc<Pod>) -> Self {
-        Self { shared, pod, act: OnceLock::new(), deadline: None }
+        Self { shared, pod, act: OnceLock::new(), deadline: None, nature: Nature::default() }
+    }
+
+    /// Says what plugins know of the pod and the container before this operation. A plugin that joins while it is open is shown that,
+    /// whatever state the words of the requests say. To be called before the first request.
+    #[must_use]
+    pub fn knowing(mut self, known: Known) -> Self {
+        self.nature.known = known;
+        self
+    }
+
+    /// Undoes a start, too, if the operation fails: StopContainer is told to exactly those plugins that saw StartContainer. With
+    /// `with_pod` they are told StopPodSandbox after that, for a pod that runs only while its container does. To be called before the
+    /// first request.
+    #[must_use]
+    pub fn undoing_start(mut self, with_pod: bool) -> Self {
+        self.nature.start_undo = Some(StartUndo { with_pod });
+        self
     }
 
     /// With a deadline of the caller's own. It costs a plugin nothing that is asked when it is over, unless
@@ -211,7 +268,7 @@ impl Operation {
 
     /// Nobody is asked, but someone may join and want to hear of it.
     fn nobody_asks(&self, act: &Act, event: Event, subject: Subject) {
-        let before = Before::of(event, &self.pod, &subject);
+        let before = act.before(event, &subject);
         let decision = Arc::new(self.shared.decision(act));
         self.shared.goes_on(&decision, event, subject.container(), Owners::default(), &[]);
         self.shared.asks(act, event, before, Kept::Bare(subject, decision), None);
@@ -225,7 +282,7 @@ impl Operation {
             self.in_time(waiting).await.ok_or(RelayError::Deadline)?;
             self.shared.check_running()?;
         }
-        let act = self.act.get_or_init(|| self.shared.begin(&self.pod));
+        let act = self.act.get_or_init(|| self.shared.begin(&self.pod, self.nature));
         let participants = self.shared.participants(act);
         let Some((key, event)) = self.missing(&participants, event, container) else {
             return Ok((act, participants));

@@ -21,6 +21,7 @@ use crate::entry::Entry;
 use crate::events::{Happening, Watchers};
 use crate::journal::{ActId, Outcome};
 use crate::merge::MergedCreate;
+use crate::operation::Nature;
 use crate::policy::{Declared, PluginKey};
 use crate::records::Records;
 use crate::regime::Regime;
@@ -173,11 +174,11 @@ impl Shared {
     }
 
     /// Begins an operation: fixes who takes part. Those who join hear of it when it has ended.
-    pub(crate) fn begin(&self, pod: &Arc<Pod>) -> Arc<Act> {
+    pub(crate) fn begin(&self, pod: &Arc<Pod>, nature: Nature) -> Arc<Act> {
         let mut plugins = self.lock();
         plugins.n_acts += 1;
         let id = plugins.n_acts;
-        let act = Arc::new(Act::new(ActId(id), Arc::clone(pod), Arc::clone(&plugins.roster)));
+        let act = Arc::new(Act::new(ActId(id), Arc::clone(pod), nature, Arc::clone(&plugins.roster)));
         for joiner in &plugins.joining {
             act.wait_for(&joiner.entry);
         }

@@ -1,7 +1,8 @@
 //! What plugins are told of a pod or container that did not come to be after all.
 //!
 //! As containerd does it: of a pod that it stops and is removed, of a container likewise. But only plugins hear it that have seen the
-//! beginning, each after it has answered to that.
+//! beginning, each after it has answered to that. Of a container that was to start they hear that it stops, if the operation is to
+//! undo that.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,22 +23,30 @@ use crate::request::{Request, Subject};
 use crate::shared::Shared;
 use crate::unasked::Unasked;
 
+/// That a start is undone, and whether the container's pod stops with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StartUndo {
+    pub(crate) with_pod: bool,
+}
+
 /// Something that was begun, and who has seen it.
 pub(crate) struct Begun {
     request: Arc<Request>,
+    start_undo: Option<StartUndo>,
     pub(crate) seen: Vec<Arc<Entry>>,
     stopped: bool,
     removed: bool,
 }
 
 impl Begun {
-    pub(crate) fn new(request: Arc<Request>, seen: Vec<Arc<Entry>>) -> Self {
-        Self { request, seen, stopped: false, removed: false }
+    pub(crate) fn new(request: Arc<Request>, seen: Vec<Arc<Entry>>, start_undo: Option<StartUndo>) -> Self {
+        Self { request, start_undo, seen, stopped: false, removed: false }
     }
 
-    /// Whether something is begun with this event.
-    pub(crate) fn is_begin(event: Event) -> bool {
-        matches!(event, Event::RunPodSandbox | Event::CreateContainer)
+    /// Whether something is begun with this event. A start begins something if it is to be undone.
+    pub(crate) fn is_begin(event: Event, start_undo: Option<StartUndo>) -> bool {
+        let is_start = event == Event::StartContainer && start_undo.is_some();
+        is_start || matches!(event, Event::RunPodSandbox | Event::CreateContainer)
     }
 
     /// Whether this is the request that it was begun with, perhaps before others changed it.
@@ -66,6 +75,7 @@ impl Begun {
         id(&self.request)
     }
 
+    /// The events of its Stop and its Remove.
     fn ends(&self) -> (Event, Event) {
         if self.request.event() == Event::RunPodSandbox {
             return (Event::StopPodSandbox, Event::RemovePodSandbox);
@@ -73,14 +83,24 @@ impl Begun {
         (Event::StopContainer, Event::RemoveContainer)
     }
 
+    /// What undoes something that was begun with this event.
+    pub(crate) fn ends_of(event: Event, start_undo: Option<StartUndo>) -> Vec<Event> {
+        match (event, start_undo) {
+            (Event::RunPodSandbox, _) => vec![Event::StopPodSandbox, Event::RemovePodSandbox],
+            (Event::StartContainer, Some(StartUndo { with_pod: true })) => {
+                vec![Event::StopContainer, Event::StopPodSandbox]
+            }
+            (Event::StartContainer, _) => vec![Event::StopContainer],
+            (_, _) => vec![Event::StopContainer, Event::RemoveContainer],
+        }
+    }
+
     /// What is still to be told.
     fn undone(&self) -> impl Iterator<Item = Arc<Request>> {
-        let (stop, remove) = self.ends();
-        let events = match (self.stopped, self.removed) {
-            (_, true) => [None, None],
-            (true, false) => [None, Some(remove)],
-            (false, false) => [Some(stop), Some(remove)],
-        };
+        let (stop, _) = self.ends();
+        let is_due = |event: &Event| !(self.removed || self.stopped && *event == stop);
+        let mut events = Self::ends_of(self.request.event(), self.start_undo);
+        events.retain(is_due);
         let subject = match self.request.subject() {
             Subject::Container(container) => Subject::Container(Arc::new(Container {
                 state: ContainerState::Stopped,
@@ -90,7 +110,10 @@ impl Begun {
                 Subject::Pod
             }
         };
-        events.into_iter().flatten().map(move |event| Arc::new(self.request.of(event, subject.clone())))
+        events.into_iter().map(move |event| {
+            let subject = if event == Event::StopPodSandbox { Subject::Pod } else { subject.clone() };
+            Arc::new(self.request.of(event, subject))
+        })
     }
 }
 
@@ -180,7 +203,7 @@ mod tests {
     fn what_did_not_come_to_be_has_stopped() {
         let subject = Subject::Container(Arc::new(Container { name: "app".to_owned(), ..Container::default() }));
         let request = Request::new(Event::CreateContainer, Arc::new(Pod::default()), subject);
-        let told: Vec<_> = Begun::new(Arc::new(request), Vec::new()).undone().collect();
+        let told: Vec<_> = Begun::new(Arc::new(request), Vec::new(), None).undone().collect();
         assert_eq!(
             told.iter().map(|end| end.event()).collect::<Vec<_>>(),
             [Event::StopContainer, Event::RemoveContainer]

@@ -6,8 +6,10 @@ use nri_adaptation::{Notice, Operation};
 use nri_proto::{Adjustment, Container, Event, Owners, Pod, Resources};
 
 use crate::error::Error;
-use crate::life::{Deed, Run, State};
+use crate::life::{Deed, State};
+use crate::mistake::Mistake;
 use crate::node::Asked;
+use crate::space::conform;
 use crate::table::Parked;
 use crate::way::Way;
 
@@ -116,10 +118,10 @@ impl PodRun {
 
 /// Something that plugins let be done with a pod or container, and that the runtime is at. If that ends meanwhile, it counts as done.
 pub(crate) struct Underway {
-    way: Way,
-    pod: Arc<Pod>,
+    pub(crate) way: Way,
+    pub(crate) pod: Arc<Pod>,
     /// The container, unless it is about the pod.
-    container: Option<String>,
+    pub(crate) container: Option<String>,
     /// Where its operation is, once plugins let it be done.
     pub(crate) parked: Option<Parked>,
 }
@@ -129,11 +131,11 @@ impl Underway {
         Self { way: way.clone(), pod, container, parked: None }
     }
 
-    fn end(&mut self, end: impl FnOnce(Operation)) {
+    pub(crate) fn end(&mut self, end: impl FnOnce(Operation)) {
         let (space, Some(parked)) = (&self.way.space, self.parked.take()) else { return };
         match &self.container {
-            Some(id) => space.containers.end_parked(id, parked, end),
-            None => space.pods.end_parked(&self.pod.id, parked, end),
+            Some(id) => space.containers.end_parked(id, parked, |_| (), end),
+            None => space.pods.end_parked(&self.pod.id, parked, |_| (), end),
         }
     }
 
@@ -160,7 +162,7 @@ impl Drop for Underway {
 pub struct PodUpdate(pub(crate) Option<Underway>);
 
 impl PodUpdate {
-    /// The pod has its new limits.
+    /// The pod has its new limits. It has them when this is called, whether or not what is returned is awaited, which tells plugins so.
     ///
     /// # Errors
     ///
@@ -209,7 +211,8 @@ impl Creation {
         &self.container
     }
 
-    /// The container was created, and the domain's [inventory](crate::Domain::inventory) has it. It is from now on, whatever comes of telling plugins so.
+    /// The container was created, and the domain's [inventory](crate::Domain::inventory) has it. It counts as created when this is called,
+    /// whether or not what is returned is awaited, which tells plugins so, and whatever comes of that.
     ///
     /// # Errors
     ///
@@ -223,45 +226,6 @@ impl Creation {
         async move {
             let Some((way, pod)) = done.transpose()? else { return Ok(()) };
             Box::pin(way.post(&pod, container, Deed::Create, Notice::PostCreate)).await
-        }
-    }
-}
-
-/// A container that plugins let start. To drop it is to say that it did not: plugins are told that it has stopped.
-#[must_use = "a container that is not said to be started has failed"]
-pub struct Start(pub(crate) Option<Starting>);
-
-/// A start that is under way. Unless it succeeds, plugins are told that the container has stopped.
-pub(crate) struct Starting {
-    pub(crate) underway: Underway,
-    pub(crate) run: Run,
-    pub(crate) is_done: bool,
-}
-
-impl Start {
-    /// The container was started. If it has stopped meanwhile, plugins are not told: they know.
-    ///
-    /// # Errors
-    ///
-    /// A plugin failed to hear that. The container was started all the same.
-    pub fn started(self, container: Container) -> impl Future<Output = Result<(), Error>> + Send {
-        let done = self.0.map(|mut starting| {
-            starting.is_done = true;
-            starting.underway.succeeds();
-            (starting.underway.way.clone(), Arc::clone(&starting.underway.pod), starting.run)
-        });
-        async move {
-            let Some((way, pod, run)) = done else { return Ok(()) };
-            Box::pin(way.post(&pod, container, Deed::Start(run), Notice::PostStart)).await
-        }
-    }
-}
-
-impl Drop for Starting {
-    fn drop(&mut self) {
-        let Underway { way, pod, container, .. } = &self.underway;
-        if let (false, Some(id)) = (self.is_done, container) {
-            way.start_failed(Arc::clone(pod), id.clone(), self.run);
         }
     }
 }
@@ -292,7 +256,8 @@ impl ContainerUpdate {
         self.resources.as_ref()
     }
 
-    /// The container has its new limits.
+    /// The container has its new limits. It has them when this is called, whether or not what is returned is awaited, which tells
+    /// plugins so.
     ///
     /// # Errors
     ///
@@ -320,6 +285,9 @@ impl Way {
         }
         let id = container.id.clone();
         let Some(pending) = self.space.containers.claim_post(&id, deed).await else { return Ok(()) };
+        if let Some(state) = pending.prior.filter(|_| !self.node.makes(Mistake::WordsAsTheyAre)) {
+            conform(&mut container, state);
+        }
         let operation = Arc::new(self.begin(pod));
         let (told, telling) = pending.make(&operation, operation.notify(notice(container))).await;
         telling.end();

@@ -4,28 +4,31 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use nri_adaptation::merge::MergedStop;
-use nri_adaptation::{Notice, RelayError, StopError};
+use nri_adaptation::{Known, Notice, Prior, RelayError, StopError};
 use nri_proto::{Container, ContainerState, Event, Pod};
 use tracing::warn;
 
 use crate::life::{Goal, Life, Run, Step};
+use crate::mistake::Mistake;
 use crate::node::Asked;
 use crate::space::ContainerRest;
+use crate::starting::prior;
 use crate::table::{Entry, Pending};
 use crate::way::Way;
 
 impl Way {
     /// Tells plugins of a container's end, as far as nobody else has. Its Stop is told before its Remove; of a Stop that is not the
-    /// goal an error is only logged. Without words, those of its exit are used.
+    /// goal an error is only logged. Without words, those of its exit are used. Its Stop is that of the run that it was said of, or nothing.
     pub(crate) async fn end_container(
         &self,
         pod: &Arc<Pod>,
         id: &str,
         words: Option<Container>,
         goal: Goal,
+        said: Run,
     ) -> Result<(), RelayError> {
         loop {
-            let Some((step, pending)) = self.space.containers.claim(id, goal).await else { return Ok(()) };
+            let Some((step, pending)) = self.space.containers.claim(id, goal, said).await else { return Ok(()) };
             if step == Step::Remove {
                 return self.remove_container(pending, pod, id, words).await;
             }
@@ -45,13 +48,12 @@ impl Way {
         id: &str,
         words: Option<Container>,
     ) -> Result<(), RelayError> {
-        let take = |entry: &mut Entry<ContainerRest>| {
-            entry.rest.has_failed = false;
-            entry.rest.exit.take()
-        };
+        let take = |entry: &mut Entry<ContainerRest>| entry.rest.take_exit(entry.life.run());
         let exit = self.space.containers.look(id, take).flatten();
         let container = Container { state: ContainerState::Stopped, ..stopped(words, exit, id, pod) };
-        let operation = Arc::new(self.begin(pod));
+        let was = pending.prior.filter(|_| !self.node.makes(Mistake::StopTellsTheState));
+        let known = Known { container: was.map_or(Prior::AsSaid, prior), ..Known::default() };
+        let operation = Arc::new(self.begin(pod).knowing(known));
         let (stopped, told) = pending.make(&operation, operation.stop_container(container)).await;
         told.end();
         let (MergedStop { updates, owners }, failed) = match stopped {
@@ -71,24 +73,34 @@ impl Way {
         words: Option<Container>,
     ) -> Result<(), RelayError> {
         let container = Container { state: ContainerState::Stopped, ..stopped(words, None, id, pod) };
-        let operation = Arc::new(self.begin(pod));
+        let known = Known { container: Prior::Stopped, ..Known::default() };
+        let operation = Arc::new(self.begin(pod).knowing(known));
         let (removed, _told) = pending.make(&operation, operation.notify(Notice::Remove(container))).await;
         self.space.container_removed(id);
         removed
     }
 
-    /// Tells plugins of a pod's end, as far as nobody else has: of that of its containers first. Of those that are not the goal an error is only logged.
-    pub(crate) async fn end_pod(&self, pod: &Arc<Pod>, known: Option<Container>, goal: Goal) -> Result<(), RelayError> {
+    /// Tells plugins of a pod's end, as far as nobody else has: of that of its containers first. Of those that are not the goal an error
+    /// is only logged. If the pod was made for a container, its Stop is that of the run that it was said of, or nothing.
+    pub(crate) async fn end_pod(
+        &self,
+        pod: &Arc<Pod>,
+        known: Option<Container>,
+        goal: Goal,
+        said: Run,
+    ) -> Result<(), RelayError> {
         let mut words = Words::of_pod(self, pod, known);
-        let mut of_containers = self.end_containers(&mut words, Goal::Stopped).await;
+        let mut of_containers = self.end_containers(&mut words, Goal::Stopped, said).await;
         let told = loop {
-            let Some((step, pending)) = self.space.pods.claim(&pod.id, goal).await else { break Ok(()) };
+            let Some((step, pending)) = self.space.pods.claim(&pod.id, goal, said).await else { break Ok(()) };
             // From now on no container is created in it; those that are being, are not.
             self.undo_creations(&pod.id).await;
             let before = if step == Step::Remove { Goal::Removed } else { Goal::Stopped };
-            let ended = self.end_containers(&mut words, before).await;
+            let ended = self.end_containers(&mut words, before, said).await;
             of_containers = if goal == Goal::Stopped { of_containers.and(ended) } else { ended };
-            let operation = Arc::new(self.begin(pod));
+            let known =
+                Known { pod: if step == Step::Stop { Prior::Running } else { Prior::Stopped }, ..Known::default() };
+            let operation = Arc::new(self.begin(pod).knowing(known));
             let of_containers_before = self.space.containers.next_ticket();
             if step == Step::Remove {
                 let (removed, _told) = pending.make(&operation, operation.notify(Notice::RemovePod)).await;
@@ -121,18 +133,17 @@ impl Way {
     }
 
     /// Tells plugins of the ends of a pod's containers. What fails is logged, and the last failure returned.
-    async fn end_containers(&self, words: &mut Words<'_>, goal: Goal) -> Result<(), RelayError> {
+    async fn end_containers(&self, words: &mut Words<'_>, goal: Goal, said: Run) -> Result<(), RelayError> {
         let mut ended = Ok(());
         for id in self.space.containers_of(&words.pod.id) {
             // Also those whose Stop someone else makes: the pod's comes behind it.
             let is_due = |life: &Life| goal == Goal::Removed || life.shown().is_some();
-            let needs_no_words = |entry: &Entry<ContainerRest>| {
-                entry.rest.exit.is_some() || (goal == Goal::Stopped && !entry.life.needs_stop())
-            };
+            let needs_no_words =
+                |entry: &Entry<ContainerRest>| has_words(entry) || (goal == Goal::Stopped && !entry.life.needs_stop());
             let looked = self.space.containers.read(&id, |entry| (is_due(&entry.life), needs_no_words(entry)));
             let Some((true, has_exited)) = looked else { continue };
-            let said = words.of(&id, has_exited).await;
-            if let Err(error) = self.end_container(words.pod, &id, said, goal).await {
+            let words_of_it = words.of(&id, has_exited).await;
+            if let Err(error) = self.end_container(words.pod, &id, words_of_it, goal, said).await {
                 report(&error, &id);
                 ended = Err(error);
             }
@@ -140,27 +151,24 @@ impl Way {
         ended
     }
 
-    /// A start came to nothing: plugins are told that the container has stopped, in a task.
-    pub(crate) fn start_failed(&self, pod: Arc<Pod>, id: String, run: Run) {
-        let is_noted = self.space.containers.look(&id, |entry| {
-            let is_last = entry.life.runs(run);
-            entry.rest.has_failed |= is_last;
-            is_last
+    /// A first start came to nothing: plugins are told that the container has stopped, in a task.
+    pub(crate) fn first_start_failed(&self, pod: Arc<Pod>, id: &str, run: Run) {
+        let is_noted = self.space.containers.look(id, |entry| {
+            let has_failed = entry.life.first_start_failed(run);
+            has_failed && entry.rest.note_exit(run, None)
         });
         if is_noted == Some(true) {
-            self.tell_exit(pod, &id);
+            self.tell_exit(pod, id);
         }
     }
 
-    /// A container has exited: that is noted now, and told in a task. Whoever makes its Stop before that uses what is noted.
+    /// A container has exited: that is noted now, with the run that it ends, and told in a task. Whoever makes its Stop before that uses
+    /// what is noted.
     pub(crate) fn exited(&self, pod: Arc<Pod>, container: Container) {
         let id = container.id.clone();
         let is_noted = self.space.containers.look(&id, |entry| {
-            let is_first = !entry.life.is_over() && entry.rest.exit.is_none();
-            if is_first {
-                entry.rest.exit = Some(Box::new(container));
-            }
-            is_first
+            let said = entry.life.said();
+            entry.life.may_exit() && entry.rest.note_exit(said, Some(Box::new(container)))
         });
         match is_noted {
             Some(true) => self.tell_exit(pod, &id),
@@ -170,41 +178,48 @@ impl Way {
         }
     }
 
-    /// Tells plugins of an exit that was noted, unless the container is still being created.
+    /// Tells plugins of an exit that was noted, unless the container is still being created or started: then that is done afterwards.
     pub(crate) fn tell_exit(&self, pod: Arc<Pod>, id: &str) {
-        if self.has_exited(id) {
+        if let Some(run) = self.untold_exit(id) {
             let (way, id) = (Self { deadline: None, ..self.clone() }, id.to_owned());
-            if !self.node.tell(async move { way.end_exited(&pod, &id).await }) {
+            if !self.node.tell(async move { way.end_exited(&pod, &id, run).await }) {
                 self.node.stages.lost_after_stop();
             }
         }
     }
 
-    /// Whether an exit was noted that plugins are yet to be told of.
-    pub(crate) fn has_exited(&self, id: &str) -> bool {
-        let has_exited = |entry: &Entry<ContainerRest>| {
-            entry.life.needs_stop() && (entry.rest.exit.is_some() || entry.rest.has_failed)
+    /// The run whose end was noted and that plugins are yet to be told of.
+    pub(crate) fn untold_exit(&self, id: &str) -> Option<Run> {
+        let untold = |entry: &Entry<ContainerRest>| {
+            entry.rest.exits.iter().map(|exit| exit.run).find(|run| entry.life.is_to_end(*run))
         };
-        self.space.containers.read(id, has_exited) == Some(true)
+        self.space.containers.read(id, untold)?
     }
 
-    /// Tells plugins of an exit, as far as nobody else has.
-    pub(crate) async fn end_exited(&self, pod: &Arc<Pod>, id: &str) {
-        if !self.has_exited(id) {
+    /// Tells plugins of the end of a run that was noted, as far as nobody else has. Whatever is waited for meanwhile, no other run ends by it.
+    pub(crate) async fn end_exited(&self, pod: &Arc<Pod>, id: &str, run: Run) {
+        if self.untold_exit(id) != Some(run) {
             return;
         }
+        let run = if self.node.makes(Mistake::ExitEndsAnyRun) { Run::LAST } else { run };
         let telling = async {
             if self.space.is_podless {
-                return self.end_pod(pod, None, Goal::Stopped).await;
+                return self.end_pod(pod, None, Goal::Stopped, run).await;
             }
-            let has_words = self.space.containers.read(id, |entry| entry.rest.exit.is_some()) == Some(true);
+            let has_words = self.space.containers.read(id, has_words) == Some(true);
             let words = Words::of_pod(self, pod, None).of(id, has_words).await;
-            self.end_container(pod, id, words, Goal::Stopped).await
+            self.end_container(pod, id, words, Goal::Stopped, run).await
         };
         if let Err(error) = self.insist(&pod.id, telling).await {
             report(&error, id);
         }
     }
+}
+
+/// Whether the exit of the run that a container is in says what plugins are told of its end.
+fn has_words(entry: &Entry<ContainerRest>) -> bool {
+    let of_this_run = entry.rest.exits.iter().find(|exit| exit.run >= entry.life.run());
+    of_this_run.is_some_and(|exit| exit.words.is_some())
 }
 
 /// An error that nobody is given.

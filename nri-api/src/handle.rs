@@ -3,18 +3,19 @@
 use std::sync::{Arc, Weak};
 
 use nri_adaptation::merge::{MergedCreate, MergedUpdate};
-use nri_adaptation::{Notice, RelayError};
-use nri_proto::{Adjustment, Container, ContainerState, Event, Owners, Pod, Resources};
+use nri_adaptation::{Known, Notice, Prior, RelayError};
+use nri_proto::{Adjustment, Container, Event, Owners, Pod, Resources};
 use tokio::time::{Instant, timeout_at};
 
-use crate::begun::{Begun, ContainerUpdate, Creation, PodRun, PodUpdate, Start, Starting, Underway};
+use crate::begun::{Begun, ContainerUpdate, Creation, PodRun, PodUpdate, Underway};
 use crate::error::{Error, Kind};
 use crate::held::{Held, Reins};
-use crate::life::{GateStep, Goal, Life, State};
+use crate::life::{GateKind, Goal, Run, State};
+use crate::mistake::Mistake;
 use crate::node::{Asked, plugins_of};
-use crate::space::{ContainerRest, PodRest, Presence, state_of};
+use crate::space::{ContainerRest, PodRest, conform, state_of};
 use crate::stage::EarlyExit;
-use crate::table::Gate;
+use crate::starting::{Asking, Start, prior};
 use crate::way::{Finish, Way};
 
 /// The way in of one namespace. A clone is the same one.
@@ -85,7 +86,7 @@ impl Handle {
         check_id(Kind::Pod, &pod.id)?;
         let pod = Arc::new(pod);
         let refused = |refusal| Error::refused(refusal, Kind::Pod, &pod.id);
-        way.space.pods.begin(&pod.id, PodRest::new(), None).map_err(refused)?;
+        way.space.pods.begin(&pod.id, Run::default(), PodRest::new(), None).map_err(refused)?;
         let begun = Begun::new(way, way.begin(&pod), Arc::clone(&pod), true, None);
         begun.asks().notify(Notice::RunPod).await?;
         Ok(PodRun(Some(begun)))
@@ -130,7 +131,7 @@ impl Handle {
         if way.space.pods.state(&pod.id).is_none() {
             return way.nothing_to_end(Kind::Pod, &pod.id);
         }
-        way.finish_pod(pod, None, goal).await
+        way.finish_pod(pod, None, goal, Run::LAST).await
     }
 
     /// A container is to be created in a pod. Plugins say what they want changed in it.
@@ -195,10 +196,10 @@ impl Handle {
         if way.space.containers.state(&container.id).is_none() {
             return way.nothing_to_end(Kind::Container, &container.id);
         }
-        let ending = way.clone();
+        let (ending, said) = (way.clone(), way.said(&container.id, goal));
         let end = async move {
             let (pod, id) = (Arc::new(pod), container.id.clone());
-            ending.insist(&pod.id, ending.end_container(&pod, &id, Some(container), goal)).await
+            ending.insist(&pod.id, ending.end_container(&pod, &id, Some(container), goal, said)).await
         };
         way.in_time(way.finish(end)).await
     }
@@ -253,13 +254,25 @@ impl ContainerUpdate {
 
 impl Way {
     /// Ends a pod, also if nobody waits for it any more.
-    pub(crate) async fn finish_pod(&self, pod: Pod, known: Option<Container>, goal: Goal) -> Result<(), Error> {
+    pub(crate) async fn finish_pod(
+        &self,
+        pod: Pod,
+        known: Option<Container>,
+        goal: Goal,
+        said: Run,
+    ) -> Result<(), Error> {
         let ending = self.clone();
         let end = async move {
             let pod = Arc::new(pod);
-            ending.insist(&pod.id, ending.end_pod(&pod, known, goal)).await
+            ending.insist(&pod.id, ending.end_pod(&pod, known, goal, said)).await
         };
         self.in_time(self.finish(end)).await
+    }
+
+    /// The run of a container that an end is about which is said now: to remove it ends all of them.
+    pub(crate) fn said(&self, id: &str, goal: Goal) -> Run {
+        let said = self.space.containers.read(id, |entry| entry.life.said());
+        said.filter(|_| goal == Goal::Stopped).unwrap_or(Run::LAST)
     }
 
     /// Waits for an end until the caller's deadline. It goes on after that.
@@ -274,11 +287,6 @@ impl Way {
     /// Begins to create a container, with its pod if that is to be, too.
     pub(crate) fn create(self, pod: Arc<Pod>, container: Container, with_pod: bool) -> Held<Creation> {
         Held::new(|reins| self.ask_to_create(pod, container, with_pod, reins))
-    }
-
-    /// Begins to start a container.
-    pub(crate) fn start(self, pod: Arc<Pod>, container: Container) -> Held<Start> {
-        Held::new(|reins| self.ask_to_start(pod, container, reins))
     }
 
     /// Begins to update a container.
@@ -300,10 +308,10 @@ impl Way {
     ) -> Result<Creation, Error> {
         place_in(&pod, &mut container)?;
         let id = container.id.clone();
-        let rest = ContainerRest { pod: pod.id.clone(), ..ContainerRest::default() };
+        let (run, rest) = (self.space.containers.next_run(), ContainerRest::of_pod(&pod.id));
         let refused = |refusal| Error::refused(refusal, Kind::Container, &id);
-        self.space.containers.begin(&id, rest, Some(&reins)).map_err(refused)?;
-        if with_pod && let Err(refusal) = self.space.pods.begin(&pod.id, PodRest::new(), None) {
+        self.space.containers.begin(&id, run, rest, Some(&reins)).map_err(refused)?;
+        if with_pod && let Err(refusal) = self.space.pods.begin(&pod.id, run, PodRest::new(), None) {
             self.space.containers.abandon(&id);
             return Err(Error::refused(refusal, Kind::Pod, &pod.id));
         }
@@ -323,49 +331,6 @@ impl Way {
         Ok(Creation { begun: Some(begun), adjustment, owners, container })
     }
 
-    async fn ask_to_start(
-        self,
-        pod: Arc<Pod>,
-        mut container: Container,
-        reins: Weak<dyn Reins>,
-    ) -> Result<Start, Error> {
-        let id = container.id.clone();
-        self.catch_up_with_exit(&id, &pod).await;
-        if self.space.pods.read(&pod.id, |entry| entry.life.is_over()) == Some(true) {
-            return Err(Error::PodEnded { id, pod: pod.id.clone() });
-        }
-        let (run, gate) = self.gate(&id, &pod.id, State::Created, &reins, Life::start).await?;
-        let underway = Underway::new(&self, Arc::clone(&pod), Some(id.clone()));
-        let mut starting = Starting { underway, run, is_done: false };
-        let operation = self.begin(&pod);
-        // Its process is there and does not run, whatever the runtime's store has of a run before.
-        container.state = ContainerState::Created;
-        operation.notify(Notice::Start(container)).await?;
-        starting.underway.parked = Some(gate.pass(operation, |life| life.start_asked(run)));
-        Ok(Start(Some(starting)))
-    }
-
-    /// Begins to ask whether something may be done with a container. One that nobody knows of is entered, unless it was known.
-    async fn gate<'a, R>(
-        &'a self,
-        id: &'a str,
-        pod: &str,
-        state: State,
-        reins: &Weak<dyn Reins>,
-        ask: impl Fn(&mut Life) -> GateStep<R>,
-    ) -> Result<(R, Gate<'a, ContainerRest>), Error> {
-        let kind = Kind::Container;
-        loop {
-            match self.space.containers.gate(id, reins, &ask).await {
-                Some(begun) => return begun.map_err(|refusal| Error::refused(refusal, kind, id)),
-                None if self.space.presence(id) == Presence::Over => {
-                    return Err(Error::Removed { kind, id: id.to_owned() });
-                }
-                None => self.space.enter_container(id, pod, state),
-            }
-        }
-    }
-
     async fn update_pod(
         self,
         pod: Arc<Pod>,
@@ -373,13 +338,15 @@ impl Way {
         resources: Option<Resources>,
         reins: Weak<dyn Reins>,
     ) -> Result<PodUpdate, Error> {
+        let mut is_new = false;
         let gate = loop {
-            self.space.enter_pod(&pod.id, State::Running);
-            if let Some(begun) = self.space.pods.gate(&pod.id, &reins, Life::update).await {
+            is_new |= self.space.enter_pod(&pod.id, State::Running, Run::default());
+            if let Some(begun) = self.space.pods.gate(&pod.id, &reins, GateKind::Update).await {
                 break begun.map_err(|refusal| Error::refused(refusal, Kind::Pod, &pod.id))?.1;
             }
         };
-        let operation = self.begin(&pod);
+        let of_pod = if is_new { Prior::Running } else { Prior::AsShown };
+        let operation = self.begin(&pod).knowing(Known { pod: of_pod, ..Known::default() });
         operation.notify(Notice::UpdatePod { overhead, resources }).await?;
         let mut underway = Underway::new(&self, Arc::clone(&pod), None);
         underway.parked = Some(gate.pass(operation, |_| ()));
@@ -398,24 +365,36 @@ impl Way {
         }
     }
 
-    /// Tells plugins of an exit that was noted, also if nobody waits for that any more.
-    pub(crate) async fn catch_up_with_exit(&self, id: &str, pod: &Arc<Pod>) {
-        if self.has_exited(id) {
-            let (ending, pod, id) = (Self { deadline: None, ..self.clone() }, Arc::clone(pod), id.to_owned());
-            self.finish(async move { ending.end_exited(&pod, &id).await }).await;
-        }
+    /// What plugins know of a container that is updated. What the update itself makes known is as its words say.
+    fn known_of_update(&self, asking: &Asking<'_>, said: State) -> Known {
+        let of_pod = if asking.is_new_pod { Prior::Running } else { Prior::AsSaid };
+        let hides = said == State::Stopped && self.node.makes(Mistake::UpdateHides);
+        let shows = said != State::Stopped && self.node.makes(Mistake::UpdateShows);
+        let container = match (asking.is_new, hides || shows) {
+            (true, _) => prior(said),
+            (false, true) => Prior::AsSaid,
+            (false, false) => Prior::AsShown,
+        };
+        Known { pod: of_pod, container }
     }
 
     async fn ask_to_update(
         self,
         pod: Arc<Pod>,
-        container: Container,
+        mut container: Container,
         resources: Option<Resources>,
         reins: Weak<dyn Reins>,
     ) -> Result<ContainerUpdate, Error> {
-        let id = container.id.clone();
-        let ((), gate) = self.gate(&id, &pod.id, state_of(container.state), &reins, Life::update).await?;
-        let operation = self.begin(&pod);
+        let (id, said) = (container.id.clone(), state_of(container.state));
+        let run = self.space.containers.next_run();
+        let asking = self.gate(&id, &pod.id, said, run, GateKind::Update, &reins).await?;
+        let known = self.known_of_update(&asking, said);
+        let Asking { gate, state, is_new, .. } = asking;
+        // What it says of its state may be behind what plugins know, or before it.
+        if !is_new && known.container == Prior::AsShown && !self.node.makes(Mistake::WordsAsTheyAre) {
+            conform(&mut container, state);
+        }
+        let operation = self.begin(&pod).knowing(known);
         let merged = operation.update_container(container, resources.clone()).await?;
         let MergedUpdate { own, others, evictions, owners } = merged;
         let mut underway = Underway::new(&self, Arc::clone(&pod), Some(id.clone()));

@@ -140,6 +140,7 @@ mod error;
 mod handle;
 mod held;
 mod life;
+mod mistake;
 mod node;
 mod nri;
 mod operator;
@@ -147,19 +148,24 @@ mod podless;
 mod post;
 mod space;
 mod stage;
+mod starting;
 mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod way;
 
-pub use begun::{ContainerUpdate, Creation, PodRun, PodUpdate, Start};
+pub use begun::{ContainerUpdate, Creation, PodRun, PodUpdate};
 pub use domain::{Domain, DomainError, Inventory, KnownPod, PodState};
 pub use error::{AdmitError, Error, Kind, RegisterError, StartError};
 pub use handle::Handle;
 pub use life::State;
+#[cfg(feature = "mistakes")]
+#[doc(hidden)]
+pub use mistake::Mistake;
 pub use nri::Nri;
 pub use podless::PodlessHandle;
 pub use stage::LostExits;
+pub use starting::Start;
 
 pub use async_trait::async_trait;
 pub use nri_adaptation::config;

@@ -8,8 +8,10 @@
 //!       │◄──────────────┘                  ▼                    ▼
 //!       │                               Stopping ◄──────────────┘
 //!       │       remove                     │ told
-//!       └─────── Removing ◄──────────── Stopped ───► Created (started again)
+//!       └─────── Removing ◄──────────── Stopped ───► Running (started again, and plugins let it)
 //! ```
+//!
+//! What is said of it is about one [`Run`]: the last one that a start was called for when it is said. It never ends another one.
 
 #[cfg(test)]
 mod tests;
@@ -41,17 +43,33 @@ enum Phase {
     Removing,
 }
 
+impl Phase {
+    fn of(state: State) -> Self {
+        match state {
+            State::Created => Self::Created,
+            State::Running => Self::Running,
+            State::Stopped => Self::Stopped,
+        }
+    }
+}
+
 /// One life. Absent ones are not here.
 #[derive(Clone, Debug)]
 pub(crate) struct Life {
     phase: Phase,
-    /// How often it was started.
-    runs: u64,
+    /// The run that it is in, or was in last. Its beginning counts as one.
+    run: Run,
+    /// The last run that a start was called for: what is said of it now is about that.
+    called: Run,
+    /// The last start that plugins let be. It has begun a run unless it already ran.
+    started: Run,
     /// How many claims were made whose request was not made yet. Until then nothing else may be claimed, or it could overtake that.
     pending: u32,
     /// How many times plugins are being asked whether it may be started or updated. Such a request may wait for a plugin before it has its place, so no end
     /// is claimed until it was answered.
     gates: u32,
+    /// How many of those are starts. What its words are to say of its state is known when they were answered.
+    starts: u32,
     /// Whether plugins were told that it was created.
     create_posted: bool,
     /// Of which start plugins were told that it was done.
@@ -86,9 +104,21 @@ pub(crate) enum Refusal {
     BeingRemoved,
 }
 
-/// One of the times that it was started.
+/// One of the times that it runs: which start was called for it, among all in the namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Run(pub(crate) u64);
+
+impl Run {
+    /// Whichever is the last one.
+    pub(crate) const LAST: Self = Self(u64::MAX);
+}
+
+/// What plugins are asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run(u64);
+pub(crate) enum GateKind {
+    Start,
+    Update,
+}
 
 /// What a start or an update is to do now. Plugins are to be asked at once, and that they [were](Life::gate_passed) is to be said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,22 +147,18 @@ pub(crate) enum PostStep {
 
 impl Life {
     /// One that is being created.
-    pub(crate) fn creating() -> Self {
-        Self::in_phase(Phase::Creating)
+    pub(crate) fn creating(run: Run) -> Self {
+        Self::in_phase(Phase::Creating, run)
     }
 
     /// One that there is.
-    pub(crate) fn known(state: State) -> Self {
-        let phase = match state {
-            State::Created => Phase::Created,
-            State::Running => Phase::Running,
-            State::Stopped => Phase::Stopped,
-        };
-        Self::in_phase(phase)
+    pub(crate) fn known(state: State, run: Run) -> Self {
+        Self::in_phase(Phase::of(state), run)
     }
 
-    fn in_phase(phase: Phase) -> Self {
-        Self { phase, runs: 0, pending: 0, gates: 0, create_posted: false, start_posted: None }
+    fn in_phase(phase: Phase, run: Run) -> Self {
+        let (called, started) = (run, run);
+        Self { phase, run, called, started, pending: 0, gates: 0, starts: 0, create_posted: false, start_posted: None }
     }
 
     /// Where it is. One that is being created is nowhere yet.
@@ -142,6 +168,14 @@ impl Life {
             Phase::Created | Phase::Stopping { was_running: false } => Some(State::Created),
             Phase::Running | Phase::Stopping { was_running: true } => Some(State::Running),
             Phase::Stopped | Phase::Removing => Some(State::Stopped),
+        }
+    }
+
+    /// Where it will be, as plugins know it, when they have been told all that was claimed up to now.
+    pub(crate) fn told_state(&self) -> Option<State> {
+        match self.phase {
+            Phase::Stopping { .. } => Some(State::Stopped),
+            _ => self.state(),
         }
     }
 
@@ -177,7 +211,7 @@ impl Life {
     pub(crate) fn created(&mut self, state: State) -> bool {
         let was = self.is_creating();
         if was {
-            self.phase = Self::known(state).phase;
+            self.phase = Phase::of(state);
         }
         self.ends_operation();
         was
@@ -188,13 +222,15 @@ impl Life {
         self.pending += 1;
     }
 
-    /// Claims the next step to a goal. A step is to be [made](Life::asked) at once.
-    pub(crate) fn claim(&mut self, goal: Goal) -> Step {
+    /// Claims the next step to a goal, as was said of this run. A step is to be [made](Life::asked) at once.
+    pub(crate) fn claim(&mut self, goal: Goal, said: Run) -> Step {
         let (phase, step) = match (self.phase, goal) {
             // Also if there is nothing left to do: whoever comes after that must come behind it.
             _ if self.pending > 0 || self.gates > 0 => return Step::Wait,
             (Phase::Creating | Phase::Removing, _) => return Step::Nothing,
             (Phase::Stopping { .. } | Phase::Stopped, Goal::Stopped) => return Step::Nothing,
+            // Another run has begun since that was said.
+            (Phase::Created | Phase::Running, Goal::Stopped) if self.run > said => return Step::Nothing,
             (Phase::Created, _) => (Phase::Stopping { was_running: false }, Step::Stop),
             (Phase::Running, _) => (Phase::Stopping { was_running: true }, Step::Stop),
             (Phase::Stopping { .. } | Phase::Stopped, Goal::Removed) => (Phase::Removing, Step::Remove),
@@ -216,31 +252,66 @@ impl Life {
         }
     }
 
+    /// Whether plugins were told that it has ended, and are not being told anything more of that.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.phase == Phase::Stopped && self.starts == 0
+    }
+
     /// Whether its Remove was claimed.
     pub(crate) fn is_removing(&self) -> bool {
         self.phase == Phase::Removing
     }
 
-    /// It is to be started, perhaps again.
-    pub(crate) fn start(&mut self) -> GateStep<Run> {
-        if let Some(step) = self.closed_gate() {
-            return step;
-        }
-        if !self.needs_stop() {
-            self.phase = Phase::Created;
-        }
-        self.gates += 1;
-        self.runs += 1;
-        GateStep::Ask(Run(self.runs))
+    /// A start is called, which may begin this run.
+    pub(crate) fn start_called(&mut self, run: Run) {
+        self.called = self.called.max(run);
     }
 
-    /// It is to get new limits.
-    pub(crate) fn update(&mut self) -> GateStep<()> {
+    /// The run that what is said now is about.
+    pub(crate) fn said(&self) -> Run {
+        self.called
+    }
+
+    /// The run that it is in, or was in last.
+    pub(crate) fn run(&self) -> Run {
+        self.run
+    }
+
+    /// Whether an end that was said of this run is still to be told.
+    pub(crate) fn is_to_end(&self, run: Run) -> bool {
+        self.needs_stop() && run >= self.run
+    }
+
+    /// Whether an exit that is said now may be one that plugins are to hear of: of what has ended it is not, unless it is being started.
+    pub(crate) fn may_exit(&self) -> bool {
+        !self.is_over() || self.called > self.run
+    }
+
+    /// It is to be started, perhaps again. Plugins know it in this state, and do so until they were asked: what they are being asked
+    /// about it already comes before.
+    pub(crate) fn start(&mut self) -> GateStep<State> {
+        if self.gates > 0 {
+            return GateStep::Wait;
+        }
+        self.gate(GateKind::Start)
+    }
+
+    /// It is to get new limits. Plugins know it in this state.
+    pub(crate) fn update(&mut self) -> GateStep<State> {
+        if self.starts > 0 {
+            return GateStep::Wait;
+        }
+        self.gate(GateKind::Update)
+    }
+
+    fn gate(&mut self, kind: GateKind) -> GateStep<State> {
         if let Some(step) = self.closed_gate() {
             return step;
         }
+        let Some(state) = self.told_state() else { return GateStep::Refused(Refusal::BeingCreated) };
         self.gates += 1;
-        GateStep::Ask(())
+        self.starts += u32::from(kind == GateKind::Start);
+        GateStep::Ask(state)
     }
 
     /// Why nothing may be done with it now.
@@ -254,38 +325,52 @@ impl Life {
     }
 
     /// Plugins were asked, or are not any more.
-    pub(crate) fn gate_passed(&mut self) {
+    pub(crate) fn gate_passed(&mut self, kind: GateKind) {
         self.gates = self.gates.saturating_sub(1);
+        self.starts = self.starts.saturating_sub(u32::from(kind == GateKind::Start));
     }
 
-    /// Plugins let it be started.
-    pub(crate) fn start_asked(&mut self, run: Run) {
-        if self.is(run) && self.phase == Phase::Created {
-            self.phase = Phase::Running;
+    /// Plugins let it be started. That begins a run, unless it runs: true if it does.
+    pub(crate) fn start_asked(&mut self, run: Run) -> bool {
+        self.started = run;
+        let begins = self.phase != Phase::Running;
+        if begins {
+            self.runs_again(run);
+        }
+        begins
+    }
+
+    /// It is in this run from now on.
+    pub(crate) fn runs_again(&mut self, run: Run) {
+        (self.phase, self.run) = (Phase::Running, run);
+    }
+
+    /// A start of what had stopped came to nothing: it has stopped, as before. Those who saw the start are told so by whoever says this.
+    pub(crate) fn start_undone(&mut self, run: Run) {
+        if self.phase == Phase::Running && self.run == run {
+            self.phase = Phase::Stopped;
         }
     }
 
-    /// A pod that was made for a container which is started again runs again.
-    pub(crate) fn run_again(&mut self) -> GateStep<()> {
-        if let Some(step) = self.closed_gate() {
-            return step;
-        }
-        self.phase = Phase::Running;
-        GateStep::Ask(())
+    /// A first start came to nothing. True if all plugins are to be told that it has stopped.
+    pub(crate) fn first_start_failed(&self, run: Run) -> bool {
+        self.phase == Phase::Created || (self.phase == Phase::Running && self.run == run)
+    }
+
+    /// Makes it one that was created, as was once done wrong.
+    #[cfg(feature = "mistakes")]
+    pub(crate) fn forget_stop(&mut self, run: Run) {
+        (self.phase, self.run) = (Phase::Created, run);
     }
 
     /// Whether this start is the last one, and it has not stopped since.
-    pub(crate) fn runs(&self, run: Run) -> bool {
-        self.is(run) && self.needs_stop()
+    pub(crate) fn runs(&self, start: Run) -> bool {
+        self.started == start && self.needs_stop()
     }
 
-    /// The last time that it was started; or that it was there, for one that nobody saw start.
-    pub(crate) fn last_run(&self) -> Run {
-        Run(self.runs)
-    }
-
-    fn is(&self, run: Run) -> bool {
-        self.runs == run.0
+    /// The last start; or its beginning, for one that nobody saw start.
+    pub(crate) fn last_start(&self) -> Run {
+        self.started
     }
 
     /// Claims that plugins are told what was done. To be [made](Life::asked) at once.
@@ -298,7 +383,7 @@ impl Life {
         if is_late {
             return PostStep::Drop;
         }
-        if self.pending > 0 {
+        if self.pending > 0 || self.starts > 0 {
             return PostStep::Wait;
         }
         match deed {

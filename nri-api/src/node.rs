@@ -18,6 +18,7 @@ use tracing::warn;
 
 use crate::bounded::chain;
 use crate::domains::{Domains, Failed, Sorted, Unmade};
+use crate::mistake::Mistake;
 use crate::space::Space;
 use crate::stage::Stages;
 
@@ -40,6 +41,9 @@ pub(crate) struct Node {
     /// How long the adaptation may take to let plugins go.
     pub(crate) farewell: Duration,
     runtime: Handle,
+    /// What a test has us do wrong.
+    #[cfg(feature = "mistakes")]
+    pub(crate) mistake: std::sync::OnceLock<Mistake>,
 }
 
 /// In what plugins asked for something.
@@ -67,8 +71,23 @@ impl Node {
                 n_left: AtomicU64::new(0),
                 farewell,
                 runtime: Handle::current(),
+                #[cfg(feature = "mistakes")]
+                mistake: std::sync::OnceLock::new(),
             }
         })
+    }
+
+    /// Whether a test has us do this wrong.
+    #[cfg(feature = "mistakes")]
+    pub(crate) fn makes(&self, mistake: Mistake) -> bool {
+        self.mistake.get() == Some(&mistake)
+    }
+
+    /// Nobody has us do anything wrong.
+    #[cfg(not(feature = "mistakes"))]
+    #[expect(clippy::unused_self, reason = "as with the feature")]
+    pub(crate) fn makes(&self, _: Mistake) -> bool {
+        false
     }
 
     /// Tells plugins of an end in a task that [`Nri::stop`](crate::Nri::stop) waits for. False if nothing is told any more.
@@ -151,7 +170,6 @@ impl Node {
     }
 }
 
-/// Those who want something of a container.
 /// Those who want something of a container.
 pub(crate) fn plugins_of<'o>(owners: &'o Owners, container: &str) -> BTreeSet<&'o str> {
     let Some(owners) = owners.containers.get(container) else { return BTreeSet::new() };

@@ -51,6 +51,14 @@ impl Nri {
         Self { node: (!config.disable).then(|| Node::new(config, metrics)) }
     }
 
+    /// From now on this is done wrong. For tests of this crate alone.
+    #[cfg(feature = "mistakes")]
+    #[doc(hidden)]
+    pub fn make(&self, mistake: crate::Mistake) {
+        // The first one counts.
+        self.node.iter().for_each(|node| _ = node.mistake.set(mistake));
+    }
+
     /// Whether it is enabled.
     #[must_use]
     pub fn is_enabled(&self) -> bool {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use nri_proto::{Container, LinuxPod, Pod, Resources};
 use tokio::time::Instant;
 
-use crate::begun::{ContainerUpdate, Creation, Start};
-use crate::error::{Error, Kind};
+use crate::begun::{ContainerUpdate, Creation};
+use crate::error::Error;
 use crate::handle::Handle;
 use crate::life::{Goal, State};
+use crate::starting::Start;
 
 /// The way in of a namespace that has no pods. A clone is the same one.
 ///
@@ -55,13 +56,7 @@ impl PodlessHandle {
     pub async fn start_container(&self, container: Container) -> Result<Start, Error> {
         let Some(way) = self.handle.way()? else { return Ok(Start(None)) };
         let (pod, container) = self.with_pod(container);
-        let pod = Arc::new(pod);
-        way.catch_up_with_exit(&container.id, &pod).await;
-        // One that is started again has its pod again, so that the pod's end is told again.
-        if let Some(Err(refusal)) = way.space.pods.run_again(&pod.id).await {
-            return Err(Error::refused(refusal, Kind::Container, &pod.id));
-        }
-        way.clone().start(pod, container).await
+        way.clone().start(Arc::new(pod), container).await
     }
 
     /// As [`Handle::update_container`].
@@ -103,7 +98,8 @@ impl PodlessHandle {
             return Ok(());
         }
         let (pod, container) = self.with_pod(container);
-        way.finish_pod(pod, Some(container), goal).await
+        let said = way.said(&container.id, goal);
+        way.finish_pod(pod, Some(container), goal, said).await
     }
 
     /// As [`Handle::container_exited`].

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nri_adaptation::Notice;
 use nri_proto::{Container, Pod};
 
-use crate::begun::{ContainerUpdate, Creation, PodUpdate, Start};
+use crate::begun::{ContainerUpdate, Creation, PodUpdate};
 use crate::domain::Inventory;
 use crate::error::Error;
 use crate::handle::Handle;
@@ -31,14 +31,14 @@ impl Handle {
         Box::pin(way.post(&Arc::new(pod), container, Deed::Create, Notice::PostCreate)).await
     }
 
-    /// A container was started: what [`Start::started`] says after [`Start::commit`]. Of one that has stopped meanwhile nobody is told.
+    /// A container was started: what [`Start::started`](crate::Start::started) says after [`Start::commit`](crate::Start::commit). Of one that has stopped meanwhile nobody is told.
     ///
     /// # Errors
     ///
     /// A plugin failed to hear it.
     pub async fn post_start_container(&self, pod: Pod, container: Container) -> Result<(), Error> {
         let Some(way) = self.way()? else { return Ok(()) };
-        let run = way.space.containers.read(&container.id, |entry| entry.life.last_run());
+        let run = way.space.containers.read(&container.id, |entry| entry.life.last_start());
         let Some(run) = run else { return Ok(()) };
         Box::pin(way.post(&Arc::new(pod), container, Deed::Start(run), Notice::PostStart)).await
     }
@@ -73,16 +73,6 @@ impl Creation {
     /// [Its pod has ended](Error::PodEnded) meanwhile.
     pub fn commit(self) -> Result<(), Error> {
         self.begun.map_or(Ok(()), |mut begun| begun.succeeds())
-    }
-}
-
-impl Start {
-    /// The container was started. Plugins are told by [`Handle::post_start_container`].
-    pub fn commit(self) {
-        if let Some(mut starting) = self.0 {
-            starting.is_done = true;
-            starting.underway.succeeds();
-        }
     }
 }
 

@@ -1,13 +1,15 @@
 //! A namespace of the runtime: its domain, and what plugins know of what is in it.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nri_proto::{Container, ContainerState, Pod};
+use tracing::warn;
 
 use crate::domain::{Domain, Inventory, PodState};
-use crate::life::{Life, State};
+use crate::life::{Life, Run, State};
 use crate::podless::made_pod;
 use crate::table::{Table, Ticket};
 
@@ -22,10 +24,43 @@ pub(crate) type PodRest = Vec<String>;
 pub(crate) struct ContainerRest {
     /// The id of its pod.
     pub(crate) pod: String,
-    /// It has exited, and this was said of it. Whoever makes its Stop uses that.
-    pub(crate) exit: Option<Box<Container>>,
-    /// A start of it came to nothing, and plugins are yet to be told that it has stopped.
-    pub(crate) has_failed: bool,
+    /// Ends that were said and that plugins are yet to be told of, by run, the oldest first. There is rarely more than one.
+    pub(crate) exits: Vec<Exit>,
+}
+
+/// An end of a run that was said: an exit, or a first start that came to nothing.
+pub(crate) struct Exit {
+    /// The run that it ends.
+    pub(crate) run: Run,
+    /// What the exit says. Whoever makes the Stop uses that.
+    pub(crate) words: Option<Box<Container>>,
+}
+
+impl ContainerRest {
+    pub(crate) fn of_pod(pod: &str) -> Self {
+        Self { pod: pod.to_owned(), exits: Vec::new() }
+    }
+
+    /// An end of a run was said. False if that is known.
+    pub(crate) fn note_exit(&mut self, run: Run, words: Option<Box<Container>>) -> bool {
+        match self.exits.iter_mut().find(|exit| exit.run == run) {
+            Some(Exit { words: Some(_), .. }) => false,
+            Some(exit) => {
+                exit.words = words;
+                true
+            }
+            None => {
+                self.exits.push(Exit { run, words });
+                true
+            }
+        }
+    }
+
+    /// Takes what was said of the end of the run that it is in. What was said of runs before is forgotten.
+    pub(crate) fn take_exit(&mut self, run: Run) -> Option<Box<Container>> {
+        self.exits.retain(|exit| exit.run >= run);
+        if self.exits.is_empty() { None } else { self.exits.remove(0).words }
+    }
 }
 
 /// A namespace.
@@ -38,6 +73,10 @@ pub(crate) struct Space {
     pub(crate) containers: Table<ContainerRest>,
     /// The last ones that were removed, the oldest first.
     gone: Mutex<VecDeque<String>>,
+    /// Whether it was reported that the domain does not know all states.
+    has_unknown: AtomicBool,
+    /// How many containers were found alive in pods that are not there, or have stopped.
+    pub(crate) n_stray: AtomicU64,
 }
 
 /// Whether a namespace has a container.
@@ -62,20 +101,24 @@ impl Space {
             pods: Table::default(),
             containers: Table::default(),
             gone: Mutex::default(),
+            has_unknown: AtomicBool::new(false),
+            n_stray: AtomicU64::new(0),
         }
     }
 
-    /// Enters a pod that there is, unless it is known.
-    pub(crate) fn enter_pod(&self, id: &str, state: State) {
-        self.pods.enter(id, state, PodRest::new);
+    /// Enters a pod that there is, unless it is known. True if it was not.
+    pub(crate) fn enter_pod(&self, id: &str, state: State, run: Run) -> bool {
+        self.pods.enter(id, state, run, PodRest::new)
     }
 
-    /// Enters a container that there is, unless it is known. So is its pod.
-    pub(crate) fn enter_container(&self, id: &str, pod: &str, state: State) {
-        self.enter_pod(pod, if state == State::Stopped { State::Stopped } else { State::Running });
-        if self.containers.enter(id, state, || ContainerRest { pod: pod.to_owned(), ..ContainerRest::default() }) {
+    /// Enters a container that there is, unless it is known. So is its pod: true if that was not known.
+    pub(crate) fn enter_container(&self, id: &str, pod: &str, state: State, run: Run) -> bool {
+        let of_pod = if state == State::Stopped { State::Stopped } else { State::Running };
+        let is_new_pod = self.enter_pod(pod, of_pod, run);
+        if self.containers.enter(id, state, run, || ContainerRest::of_pod(pod)) {
             self.belongs(id, pod);
         }
+        is_new_pod
     }
 
     /// A container is one of a pod.
@@ -85,7 +128,7 @@ impl Space {
 
     /// A container is to be created in a pod, which is entered unless it is known. False if the pod has ended, or ends.
     pub(crate) fn may_belong(&self, id: &str, pod: &str) -> bool {
-        self.enter_pod(pod, State::Running);
+        self.enter_pod(pod, State::Running, Run::default());
         let belongs = self.pods.look(pod, |entry| {
             let goes_on = entry.life.is_creating() || entry.life.needs_stop();
             if goes_on {
@@ -155,38 +198,68 @@ impl Space {
     }
 
     /// Enters all that there is, before any plugin is told.
+    ///
+    /// A container that is said to be alive in a pod that is not there, or has stopped, counts as stopped: plugins could make nothing of it.
     pub(crate) fn fill(&self, inventory: Inventory) {
+        self.look_for_unknown(&inventory);
         let Inventory { pods, containers } = inventory;
         for known in pods.iter().filter(|_| !self.is_podless) {
             let state = match known.state {
                 PodState::Running => State::Running,
                 PodState::Stopped | PodState::Unknown => State::Stopped,
             };
-            self.enter_pod(&known.pod.id, state);
+            self.enter_pod(&known.pod.id, state, Run::default());
         }
         for container in &containers {
-            self.enter_container(&container.id, self.pod_of(container), state_of(container.state));
+            let (pod, mut state) = (self.pod_of(container), state_of(container.state));
+            if state != State::Stopped && self.containers.state(&container.id).is_none() && self.is_stray(pod) {
+                let (namespace, id) = (&self.namespace, &container.id);
+                warn!(namespace, id, pod, "a container is alive in a pod that is not there, or has stopped");
+                self.n_stray.fetch_add(1, Ordering::Relaxed);
+                state = State::Stopped;
+            }
+            self.enter_container(&container.id, pod, state, self.containers.next_run());
+        }
+    }
+
+    /// Whether what is in this pod cannot be alive: the pod is absent, or over. One that is about to run is not.
+    fn is_stray(&self, pod: &str) -> bool {
+        !self.is_podless && self.pods.read(pod, |entry| entry.life.is_over()) != Some(false)
+    }
+
+    /// A domain is to know the states of what it has. That it does not is reported once.
+    fn look_for_unknown(&self, inventory: &Inventory) {
+        let is_unknown = |state: ContainerState| matches!(state, ContainerState::Unknown | ContainerState::Unnamed(_));
+        let n_pods = inventory.pods.iter().filter(|known| known.state == PodState::Unknown).count();
+        let n_containers = inventory.containers.iter().filter(|container| is_unknown(container.state)).count();
+        if n_pods + n_containers > 0 && !self.has_unknown.swap(true, Ordering::Relaxed) {
+            let namespace = &self.namespace;
+            warn!(
+                namespace,
+                n_pods, n_containers, "a domain does not know the states of all that it has: those count as stopped"
+            );
         }
     }
 
     /// What plugins are to see of what there is: what they know, in the state in which they know it.
     pub(crate) fn show(&self, inventory: Inventory) -> (Vec<Pod>, Vec<Container>) {
+        self.look_for_unknown(&inventory);
         let Inventory { pods, mut containers } = inventory;
-        let is_shown = |id: &str| self.pods.read(id, |entry| entry.life.shown().is_some()) == Some(true);
-        containers.retain_mut(|container| {
-            let shown = self.containers.read(&container.id, |entry| entry.life.shown()).flatten();
-            shown.map(|state| show(container, state)).is_some()
-        });
-        if !self.is_podless {
-            let pods = pods.into_iter().map(|known| known.pod).filter(|pod| is_shown(&pod.id)).collect();
-            return (pods, containers);
-        }
+        let is_shown = |pod: &Pod| self.pods.read(&pod.id, |entry| entry.life.shown().is_some()) == Some(true);
         let of_container = |container: &mut Container| {
             let pod = made_pod(&self.namespace, container);
             container.pod_id.clone_from(&pod.id);
             pod
         };
-        let pods = containers.iter_mut().map(of_container).filter(|pod| is_shown(&pod.id)).collect();
+        // A pod that was made stops after its container: between the two it is shown alone.
+        let pods: Vec<Pod> = match self.is_podless {
+            true => containers.iter_mut().map(of_container).filter(is_shown).collect(),
+            false => pods.into_iter().map(|known| known.pod).filter(is_shown).collect(),
+        };
+        containers.retain_mut(|container| {
+            let shown = self.containers.read(&container.id, |entry| entry.life.shown()).flatten();
+            shown.map(|state| conform(container, state)).is_some()
+        });
         (pods, containers)
     }
 
@@ -204,9 +277,9 @@ pub(crate) fn state_of(state: ContainerState) -> State {
     }
 }
 
-/// Makes a container say what plugins know of it: that it has ended they are told later.
-fn show(container: &mut Container, state: State) {
-    if container.state == ContainerState::Stopped {
+/// Makes a container say what plugins know of it: that it has ended they are told later. One that is frozen may say so.
+pub(crate) fn conform(container: &mut Container, state: State) {
+    if container.state == ContainerState::Stopped && state != State::Stopped {
         container.exit_code = 0;
         container.finished_at = 0;
         container.status_reason.clear();

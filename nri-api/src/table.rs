@@ -12,7 +12,7 @@ use nri_adaptation::Operation;
 use tokio::sync::Notify;
 
 use crate::held::Reins;
-use crate::life::{Deed, GateStep, Goal, Life, PostStep, Refusal, State, Step};
+use crate::life::{Deed, GateKind, GateStep, Goal, Life, PostStep, Refusal, Run, State, Step};
 
 /// An object, and what else is known of it.
 pub(crate) struct Entry<T> {
@@ -49,6 +49,7 @@ pub(crate) struct Table<T> {
     asked: Notify,
     n_parked: AtomicU64,
     n_tickets: AtomicU64,
+    n_runs: AtomicU64,
 }
 
 /// A claim whose request is about to be made. Whoever wants to claim something of the same object waits until that was, or this is dropped.
@@ -57,6 +58,8 @@ pub(crate) struct Pending<'a, T> {
     id: &'a str,
     ticket: Ticket,
     is_made: bool,
+    /// Where plugins knew the object to be before this.
+    pub(crate) prior: Option<State>,
 }
 
 /// A start or an update that plugins are being asked about. Until this is dropped, no end of the same object is claimed.
@@ -65,6 +68,7 @@ pub(crate) struct Gate<'a, T> {
     id: &'a str,
     /// What was claimed before it was told before it.
     ticket: Ticket,
+    kind: GateKind,
     is_passed: bool,
 }
 
@@ -78,7 +82,7 @@ impl<T> Gate<'_, T> {
             change(&mut entry.life);
             if entry.life.needs_stop() {
                 entry.open.extend(operation.take().map(|operation| (parked, operation)));
-                entry.life.gate_passed();
+                entry.life.gate_passed(self.kind);
                 self.is_passed = true;
             }
             told
@@ -91,12 +95,22 @@ impl<T> Gate<'_, T> {
         }
         parked
     }
+
+    /// The same for an object that something else is kept for.
+    pub(crate) fn leave(self, change: impl FnOnce(&mut Life)) {
+        let told = self.table.look(self.id, |entry| {
+            let told = entry.told(self.ticket);
+            change(&mut entry.life);
+            told
+        });
+        self.table.end_told(self.id, told.unwrap_or_default());
+    }
 }
 
 impl<T> Drop for Gate<'_, T> {
     fn drop(&mut self) {
         if !self.is_passed {
-            self.table.look(self.id, |entry| entry.life.gate_passed());
+            self.table.look(self.id, |entry| entry.life.gate_passed(self.kind));
             self.table.asked.notify_waiters();
         }
     }
@@ -172,6 +186,9 @@ impl<T> Entry<T> {
             told().filter_map(|telling| Some((telling.ticket, Arc::clone(telling.operation.as_ref()?)))).collect();
         if has_stopped {
             self.life.stop_told();
+            // It ends one run. Whoever finds it again may be about the next one.
+            let is_told = |telling: &&mut Telling| telling.ticket <= last && telling.operation.is_some();
+            self.telling.iter_mut().filter(is_told).for_each(|telling| telling.is_stop = false);
         }
         told
     }
@@ -187,6 +204,7 @@ impl<T> Default for Table<T> {
             asked: Notify::new(),
             n_parked: AtomicU64::new(0),
             n_tickets: AtomicU64::new(0),
+            n_runs: AtomicU64::new(0),
         }
     }
 }
@@ -206,26 +224,31 @@ impl<T> Table<T> {
         self.read(id, |entry| entry.life.state())?
     }
 
+    /// The number of the next run. What it is about has not begun yet.
+    pub(crate) fn next_run(&self) -> Run {
+        Run(self.n_runs.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
     /// Enters one that there is, unless it is known. True if it was not.
-    pub(crate) fn enter(&self, id: &str, state: State, rest: impl FnOnce() -> T) -> bool {
+    pub(crate) fn enter(&self, id: &str, state: State, run: Run, rest: impl FnOnce() -> T) -> bool {
         if self.entries.contains_key(id) {
             return false;
         }
         match self.entries.entry(id.to_owned()) {
             Place::Occupied(_) => false,
             Place::Vacant(place) => {
-                place.insert(Entry::new(Life::known(state), rest()));
+                place.insert(Entry::new(Life::known(state, run), rest()));
                 true
             }
         }
     }
 
     /// Begins to create one.
-    pub(crate) fn begin(&self, id: &str, rest: T, reins: Option<&Weak<dyn Reins>>) -> Result<(), Refusal> {
+    pub(crate) fn begin(&self, id: &str, run: Run, rest: T, reins: Option<&Weak<dyn Reins>>) -> Result<(), Refusal> {
         match self.entries.entry(id.to_owned()) {
             Place::Occupied(other) => Err(other.get().life.in_the_way()),
             Place::Vacant(place) => {
-                let mut entry = place.insert(Entry::new(Life::creating(), rest));
+                let mut entry = place.insert(Entry::new(Life::creating(run), rest));
                 reins.into_iter().for_each(|reins| entry.hold(reins));
                 Ok(())
             }
@@ -248,10 +271,18 @@ impl<T> Table<T> {
         self.asked.notify_waiters();
     }
 
-    /// Ends an operation that was parked, unless that has been done. Nothing of its object is claimed meanwhile.
-    pub(crate) fn end_parked(&self, id: &str, parked: Parked, end: impl FnOnce(Operation)) {
+    /// Ends an operation that was parked, unless that has been done. Nothing of its object is claimed meanwhile. What it changes is so
+    /// before it ends.
+    pub(crate) fn end_parked(
+        &self,
+        id: &str,
+        parked: Parked,
+        change: impl FnOnce(&mut Life),
+        end: impl FnOnce(Operation),
+    ) {
         let take = |entry: &mut Entry<T>| {
             let operation = entry.take_parked(parked)?;
+            change(&mut entry.life);
             entry.life.ends_operation();
             Some(operation)
         };
@@ -302,6 +333,12 @@ impl<T> Table<T> {
         let Some((id, entry)) = self.entries.remove_if(id, |_, entry| entry.life.is_removing()) else { return };
         forget(&id, entry.rest);
         entry.telling.into_iter().filter_map(|telling| telling.operation).for_each(|operation| operation.committed());
+        self.asked.notify_waiters();
+    }
+
+    /// Waits until plugins were told that one has ended, or know nothing of it.
+    pub(crate) async fn until_ended(&self, id: &str) {
+        let _ = self.settle(id, |entry| entry.life.has_ended().then_some(())).await;
     }
 
     /// What was claimed of one up to this was told.
@@ -317,6 +354,7 @@ impl<T> Table<T> {
         told.iter().for_each(|(_, operation)| operation.committed());
         let has_ended = |telling: &Telling| told.iter().any(|(ticket, _)| *ticket == telling.ticket);
         self.look(id, |entry| entry.telling.retain(|telling| !has_ended(telling)));
+        self.asked.notify_waiters();
     }
 
     /// Gives an operation back, unless it has ended.
@@ -324,18 +362,21 @@ impl<T> Table<T> {
         self.look(id, |entry| entry.take_parked(parked)).flatten()
     }
 
-    /// Claims the next step to a goal. `None`: there is nothing to do.
-    pub(crate) async fn claim<'a>(&'a self, id: &'a str, goal: Goal) -> Option<(Step, Pending<'a, T>)> {
-        let claim = |entry: &mut Entry<T>| match entry.life.claim(goal) {
-            Step::Wait => None,
-            Step::Nothing => Some((Step::Nothing, Vec::new(), None)),
-            step @ (Step::Stop | Step::Remove) => {
-                let ticket = self.ticket(entry, step == Step::Stop);
-                Some((step, std::mem::take(&mut entry.open), Some(ticket)))
+    /// Claims the next step to a goal, as was said of this run. `None`: there is nothing to do.
+    pub(crate) async fn claim<'a>(&'a self, id: &'a str, goal: Goal, said: Run) -> Option<(Step, Pending<'a, T>)> {
+        let claim = |entry: &mut Entry<T>| {
+            let prior = entry.life.state();
+            match entry.life.claim(goal, said) {
+                Step::Wait => None,
+                Step::Nothing => Some((Step::Nothing, Vec::new(), None)),
+                step @ (Step::Stop | Step::Remove) => {
+                    let ticket = self.ticket(entry, step == Step::Stop);
+                    Some((step, std::mem::take(&mut entry.open), Some((ticket, prior))))
+                }
             }
         };
-        let (step, open, ticket) = self.settle(id, claim).await?;
-        let claimed = ticket.map(|ticket| (step, self.pending(id, ticket)));
+        let (step, open, claimed) = self.settle(id, claim).await?;
+        let claimed = claimed.map(|(ticket, prior)| (step, self.pending(id, ticket, prior)));
         open.into_iter().for_each(|(_, operation)| operation.commit());
         claimed
     }
@@ -345,9 +386,9 @@ impl<T> Table<T> {
         let post = |entry: &mut Entry<T>| match entry.life.post(deed) {
             PostStep::Wait => None,
             PostStep::Drop => Some(None),
-            PostStep::Tell => Some(Some(self.ticket(entry, false))),
+            PostStep::Tell => Some(Some((self.ticket(entry, false), entry.life.told_state()))),
         };
-        self.settle(id, post).await?.map(|ticket| self.pending(id, ticket))
+        self.settle(id, post).await?.map(|(ticket, prior)| self.pending(id, ticket, prior))
     }
 
     fn ticket(&self, entry: &mut Entry<T>, is_stop: bool) -> Ticket {
@@ -361,44 +402,33 @@ impl<T> Table<T> {
         Ticket(self.n_tickets.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn pending<'a>(&'a self, id: &'a str, ticket: Ticket) -> Pending<'a, T> {
-        Pending { table: self, id, ticket, is_made: false }
+    fn pending<'a>(&'a self, id: &'a str, ticket: Ticket, prior: Option<State>) -> Pending<'a, T> {
+        Pending { table: self, id, ticket, is_made: false, prior }
     }
 
     /// Begins to ask plugins whether something may be done with one. `None`: there is none.
-    pub(crate) async fn gate<'a, R>(
+    pub(crate) async fn gate<'a>(
         &'a self,
         id: &'a str,
         reins: &Weak<dyn Reins>,
-        ask: impl Fn(&mut Life) -> GateStep<R>,
-    ) -> Option<Result<(R, Gate<'a, T>), Refusal>> {
+        kind: GateKind,
+    ) -> Option<Result<(State, Gate<'a, T>), Refusal>> {
         let ask = |entry: &mut Entry<T>| {
-            let step = ask(&mut entry.life);
-            if let GateStep::Ask(_) = step {
-                entry.hold(reins);
+            let step = match kind {
+                GateKind::Start => entry.life.start(),
+                GateKind::Update => entry.life.update(),
+            };
+            match step {
+                GateStep::Ask(state) => {
+                    entry.hold(reins);
+                    Some(Ok(state))
+                }
+                GateStep::Refused(refusal) => Some(Err(refusal)),
+                GateStep::Wait => None,
             }
-            step
         };
-        let asked = self.ask_until_said(id, ask).await?;
-        Some(asked.map(|said| (said, Gate { table: self, id, ticket: self.next_ticket(), is_passed: false })))
-    }
-
-    /// A pod runs again whose container is started again. `None`: there is none.
-    pub(crate) async fn run_again(&self, id: &str) -> Option<Result<(), Refusal>> {
-        self.ask_until_said(id, |entry| entry.life.run_again()).await
-    }
-
-    async fn ask_until_said<R>(
-        &self,
-        id: &str,
-        ask: impl Fn(&mut Entry<T>) -> GateStep<R>,
-    ) -> Option<Result<R, Refusal>> {
-        let ask = |entry: &mut Entry<T>| match ask(entry) {
-            GateStep::Ask(said) => Some(Ok(said)),
-            GateStep::Refused(refusal) => Some(Err(refusal)),
-            GateStep::Wait => None,
-        };
-        self.settle(id, ask).await
+        let asked = self.settle(id, ask).await?;
+        Some(asked.map(|state| (state, Gate { table: self, id, ticket: self.next_ticket(), kind, is_passed: false })))
     }
 
     /// Looks at one until it says something, each time that a request was made.
@@ -427,16 +457,16 @@ mod tests {
     use nri_proto::Pod;
 
     use super::Table;
-    use crate::life::{Deed, Goal, State, Step};
+    use crate::life::{Deed, Goal, Run, State, Step};
     use crate::node::Node;
 
     #[tokio::test]
     async fn whoever_claims_waits_until_the_request_of_the_claim_before_was_made() {
         let table = Table::default();
-        assert!(table.enter("c", State::Running, || ()));
-        let (step, stop) = table.claim("c", Goal::Stopped).await.unwrap();
+        assert!(table.enter("c", State::Running, Run(1), || ()));
+        let (step, stop) = table.claim("c", Goal::Stopped, Run::LAST).await.unwrap();
         assert_eq!(step, Step::Stop);
-        let mut remove = pin!(table.claim("c", Goal::Removed));
+        let mut remove = pin!(table.claim("c", Goal::Removed, Run::LAST));
         assert!(poll!(remove.as_mut()).is_pending());
         assert!(table.claim_post("c", Deed::Create).await.is_none(), "it is too late for that");
         assert!(poll!(remove.as_mut()).is_pending(), "what came to nothing frees nobody");

@@ -4,6 +4,7 @@ use nri_proto::{Container, Event, Pod};
 
 use super::{ActId, End, Full, Journal, Outcome};
 use crate::request::{Request, Subject};
+use crate::undo::Begun;
 
 /// `p1 RunPodSandbox`, or with a container: `p1 CreateContainer c1`.
 fn request(words: &str) -> Arc<Request> {
@@ -37,7 +38,7 @@ fn check(script: &str, told: &str) {
             "hold" => journal.hold(act(), request(behind()), End::Back).unwrap(),
             "add" => journal.add(request(rest), End::Back).unwrap(),
             "back" => journal.add(request(rest), End::Front).unwrap(),
-            "forget" => journal.forget_ends_of(&request(rest)),
+            "forget" => journal.forget_ends_of(&request(rest), Begun::ends_of(request(rest).event(), None)),
             "commit" => drop(journal.end(act(), &asked, Outcome::Committed).unwrap()),
             "fail" => drop(journal.end(act(), &asked, Outcome::Failed).unwrap()),
             _ => panic!("{verb}"),

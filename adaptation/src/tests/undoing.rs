@@ -234,3 +234,58 @@ async fn more_plugins_than_a_word_has_bits_are_all_told() {
     sleep(SECOND).await;
     assert_eq!(diary.lines().len(), 140);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_start_is_undone_if_that_was_asked_for_and_for_exactly_those_who_saw_it() {
+    for with_pod in [false, true] {
+        let diary = Diary::default();
+        let first = FakePlugin::new("10-first", LIFE, at_once(), &diary);
+        let refuses = FakePlugin::new("20-refuses", LIFE, Manner::Refuses, &diary);
+        let last = FakePlugin::new("30-last", LIFE, at_once(), &diary);
+        let nri = adaptation("", &[("10-first", &first), ("20-refuses", &refuses), ("30-last", &last)]).await;
+        let operation = nri.begin(pod("p")).undoing_start(with_pod);
+        operation.notify(Notice::Start(container("c"))).await.unwrap_err();
+        drop(operation);
+        nri.begin(pod("p")).notify(Notice::Remove(container("c"))).await.unwrap_err();
+        let mut told = vec!["StartContainer c", "StopContainer c"];
+        told.extend(with_pod.then_some("StopPodSandbox p"));
+        told.push("RemoveContainer c");
+        assert_eq!(lines(&diary, "10-first"), told);
+        assert_eq!(lines(&diary, "20-refuses"), told, "it saw it, too");
+        assert_eq!(lines(&diary, "30-last"), ["RemoveContainer c"], "it never heard of the start");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_is_committed_is_not_undone() {
+    let diary = Diary::default();
+    let plugin = FakePlugin::new("10-a", LIFE, at_once(), &diary);
+    let nri = adaptation("", &[("10-a", &plugin)]).await;
+    let operation = nri.begin(pod("p")).undoing_start(true);
+    operation.notify(Notice::Start(container("c"))).await.unwrap();
+    operation.commit();
+    sleep(SECOND).await;
+    assert_eq!(lines(&diary, "10-a"), ["StartContainer c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_turns_out_not_to_have_taken_a_start_hears_nothing_of_its_undo_and_all_that_follows() {
+    let half = SECOND / 2;
+    for (turns_out, leaves) in [(half * 3, half * 2), (half * 6, half * 2), (half * 6, half * 5), (half * 9, half * 5)]
+    {
+        let diary = Diary::default();
+        let plugin = FakePlugin::new("10-a", LIFE, Manner::DoesNotTakeAfter(turns_out), &diary);
+        let nri = adaptation("plugin_defaults.on_timeout = 'fail'", &[("10-a", &plugin)]).await;
+        let operation = nri.begin(pod("p")).undoing_start(true);
+        let left = sleep(leaves);
+        let _ = timeout(leaves, operation.notify(Notice::Start(container("c")))).await;
+        plugin.behave(at_once());
+        left.await;
+        drop(operation);
+        nri.begin(pod("p")).notify(Notice::Remove(container("c"))).await.unwrap_or_default();
+        sleep(SECOND * 10).await;
+        nri.begin(pod("q")).notify(Notice::StopPod).await.unwrap();
+        let told = ["StartContainer c", "RemoveContainer c", "StopPodSandbox q"];
+        assert_eq!(lines(&diary, "10-a"), told, "{turns_out:?}, {leaves:?}");
+    }
+}

@@ -9,6 +9,7 @@ mod exits;
 mod joining;
 mod kit;
 mod lives;
+mod model;
 mod operators;
 mod podless;
 mod posts;

@@ -76,7 +76,8 @@ async fn what_is_adopted_before_the_start_is_known_after_it() {
     let nri = Nri::new(config());
     let handle = nri.register("k8s.io", domain.clone()).unwrap();
     let found = Container { state: ContainerState::Running, ..container("p", "c") };
-    handle.adopt(Inventory { pods: Vec::new(), containers: vec![found.clone()] });
+    let known = KnownPod { pod: pod("p"), state: PodState::Running };
+    handle.adopt(Inventory { pods: vec![known], containers: vec![found.clone()] });
     nri.start().await.unwrap();
     assert_eq!((handle.pod_state("p"), handle.container_state("c")), (Some(State::Running), Some(State::Running)));
     domain.put(found);

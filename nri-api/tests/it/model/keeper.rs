@@ -1,0 +1,113 @@
+//! A plugin that writes down what it is shown and told.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nri_api::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
+use nri_api::proto::event::WireEvents;
+use nri_api::proto::{CreateReply, FailurePolicy, StopReply};
+use nri_api::request::Request;
+use nri_api::snapshot::Snapshot;
+use nri_api::{ContainerState, Event, EventMask, Eviction, Update};
+
+use super::checker::{Session, Told};
+use super::world::Node;
+
+/// A plugin that writes down what it is shown and told, takes its time, and at times says no.
+pub(super) struct Keeper {
+    node: Arc<Node>,
+    session: Mutex<Session>,
+    refuses: bool,
+}
+
+impl Keeper {
+    pub(super) fn new(node: &Arc<Node>, plugin: String, refuses: bool) -> Arc<Self> {
+        let session = Session { plugin, begun: node.tick(), ..Session::default() };
+        Arc::new(Self { node: Arc::clone(node), session: Mutex::new(session), refuses })
+    }
+
+    /// What it was shown and told, if it ever was.
+    pub(super) fn session(&self) -> Option<Session> {
+        Some(self.session.lock().unwrap().clone()).filter(|session| session.synced > 0)
+    }
+}
+
+/// A state, as a checker calls it. One that is frozen runs.
+fn word(state: ContainerState) -> &'static str {
+    match state {
+        ContainerState::Created => "created",
+        ContainerState::Running | ContainerState::Paused => "running",
+        ContainerState::Stopped => "stopped",
+        ContainerState::Unknown | ContainerState::Unnamed(_) => "unknown",
+    }
+}
+
+#[async_trait]
+impl Plugin for Keeper {
+    async fn configure(&self, _: Introduction) -> Result<Subscription, PluginError> {
+        let mut known = EventMask::ALL;
+        known.remove(Event::ValidateContainerAdjustment);
+        Ok(Subscription { events: WireEvents { known, unknown: 0 }, declared: FailurePolicy::default() })
+    }
+
+    async fn synchronize(&self, snapshot: Snapshot) -> Result<Vec<Update>, PluginError> {
+        {
+            let mut session = self.session.lock().unwrap();
+            let pods = snapshot.pods.iter().map(|pod| (format!("p/{}", pod.id), "pod"));
+            let containers = snapshot.containers.iter().map(|shown| (format!("c/{}", shown.id), word(shown.state)));
+            session.shown = pods.chain(containers).collect();
+            session.told.clear();
+            session.synced = self.node.tick();
+        }
+        self.node.pause(300).await;
+        Ok(Vec::new())
+    }
+
+    async fn ask(self: Arc<Self>, request: Arc<Request>, _: Duration) -> Result<Reply, PluginError> {
+        let event = request.event();
+        let told = Told {
+            at: self.node.tick(),
+            event: event.rpc(),
+            pod: request.pod().id.clone(),
+            container: request.container().map(|container| (container.id.clone(), word(container.state))),
+        };
+        self.session.lock().unwrap().told.push(told);
+        self.node.pause(300).await;
+        let gates = matches!(
+            event,
+            Event::RunPodSandbox | Event::CreateContainer | Event::StartContainer | Event::UpdateContainer
+        );
+        if self.refuses && gates && self.node.below(4) == 0 {
+            return Err(PluginError::refused("not today"));
+        }
+        let updates = match self.node.below(3) {
+            0 => self
+                .node
+                .any_container()
+                .map(|id| Update { container_id: id, ..Update::default() })
+                .into_iter()
+                .collect(),
+            _ => Vec::new(),
+        };
+        let evictions = match self.node.below(8) {
+            0 => self.node.any_container().map(|id| Eviction::new(&id, "to make room")).into_iter().collect(),
+            _ => Vec::new(),
+        };
+        Ok(match event {
+            Event::CreateContainer => {
+                let own = request.container().map(|container| container.id.clone());
+                let updates =
+                    updates.into_iter().filter(|update: &Update| Some(&update.container_id) != own.as_ref()).collect();
+                Reply::Create(Box::new(CreateReply { updates, evictions, ..CreateReply::default() }))
+            }
+            Event::StopContainer => {
+                let own = request.container().map(|container| container.id.clone());
+                let updates =
+                    updates.into_iter().filter(|update: &Update| Some(&update.container_id) != own.as_ref()).collect();
+                Reply::Stop(StopReply { updates, ..StopReply::default() })
+            }
+            _ => Reply::Heard,
+        })
+    }
+}

@@ -1,0 +1,283 @@
+//! A runtime in memory that takes its time, and plugins that come.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nri_api::{
+    Config, Container, ContainerState, Domain, DomainError, Error, Eviction, Handle, Inventory, KnownPod, Mistake, Nri,
+    Pod, PodState, PodlessHandle, Resources, Start, Update,
+};
+use tokio::time::sleep;
+
+use super::checker::{Act, History, check};
+use super::keeper::Keeper;
+use super::lives;
+use crate::rig;
+
+/// A small generator: the seed is all that is needed to see a failure again.
+pub(super) struct Random(u64);
+
+impl Random {
+    fn of(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// A container of the runtime.
+#[derive(Clone)]
+pub(super) struct Has {
+    pub(super) words: Container,
+    /// It runs, and its end was not said.
+    pub(super) runs: bool,
+}
+
+/// The way in, with pods or without.
+#[derive(Clone)]
+pub(super) enum WayIn {
+    Pods(Handle),
+    Podless(PodlessHandle),
+}
+
+/// The runtime: what it has, and what it has done.
+pub(super) struct Node {
+    pub(super) pods: Mutex<BTreeMap<String, Pod>>,
+    pub(super) containers: Mutex<BTreeMap<String, Has>>,
+    history: Mutex<History>,
+    random: Mutex<Random>,
+    clock: AtomicU64,
+    pub(super) way: OnceLock<WayIn>,
+}
+
+/// Where an act is in the history of its object.
+#[derive(Clone)]
+pub(super) struct Place(String, usize);
+
+impl Node {
+    pub(super) fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    pub(super) fn below(&self, limit: u64) -> u64 {
+        self.random.lock().unwrap().below(limit)
+    }
+
+    pub(super) fn one_in(&self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    /// So many milliseconds at most; at times none at all.
+    pub(super) async fn pause(&self, most: u64) {
+        let pause = if self.one_in(3) { 0 } else { self.below(most + 1) };
+        if pause > 0 {
+            sleep(Duration::from_millis(pause)).await;
+        }
+    }
+
+    pub(super) fn way(&self) -> &WayIn {
+        self.way.get().unwrap()
+    }
+
+    pub(super) fn is_podless(&self) -> bool {
+        matches!(self.way(), WayIn::Podless(_))
+    }
+
+    pub(super) fn any_container(&self) -> Option<String> {
+        let ids: Vec<_> = self.containers.lock().unwrap().keys().cloned().collect();
+        let place = usize::try_from(self.below(ids.len().max(1) as u64)).unwrap();
+        ids.get(place).cloned()
+    }
+
+    /// The runtime begins to say something of an object. What it comes to may be said later.
+    pub(super) fn act(&self, id: &str, told: &[&[&'static str]], shown: &[Option<&'static str>]) -> Place {
+        let said = self.tick();
+        let act =
+            Act { said, done: u64::MAX, told: told.iter().map(|told| told.to_vec()).collect(), shown: shown.to_vec() };
+        let mut history = self.history.lock().unwrap();
+        let acts = history.entry(id.to_owned()).or_default();
+        acts.push(act);
+        Place(id.to_owned(), acts.len() - 1)
+    }
+
+    /// What came of it.
+    pub(super) fn came_to(&self, place: &Place, told: &[&[&'static str]], shown: &[Option<&'static str>]) {
+        let mut history = self.history.lock().unwrap();
+        let act = &mut history.get_mut(&place.0).unwrap()[place.1];
+        act.told = told.iter().map(|told| told.to_vec()).collect();
+        act.shown = shown.to_vec();
+    }
+
+    /// All were told.
+    pub(super) fn done(&self, place: &Place) {
+        let done = self.tick();
+        self.history.lock().unwrap().get_mut(&place.0).unwrap()[place.1].done = done;
+    }
+
+    pub(super) fn words(&self, id: &str) -> Container {
+        self.containers.lock().unwrap()[id].words.clone()
+    }
+
+    /// The end of a run is said, if there is one: in the history.
+    pub(super) fn ends(&self, id: &str) -> Option<(Place, Option<Place>)> {
+        let mut containers = self.containers.lock().unwrap();
+        let has = containers.get_mut(id).filter(|has| has.runs)?;
+        has.runs = false;
+        has.words.state = ContainerState::Stopped;
+        drop(containers);
+        Some(self.stops(id))
+    }
+
+    /// It stops, also if it did not run.
+    pub(super) fn stops(&self, id: &str) -> (Place, Option<Place>) {
+        let place = self.act(&format!("c/{id}"), &[&["StopContainer"]], &[None]);
+        let of_pod = self.is_podless().then(|| self.act(&format!("p/{id}"), &[&["StopPodSandbox"]], &[None]));
+        (place, of_pod)
+    }
+
+    /// A process has ended by itself.
+    pub(super) fn exits(&self, id: &str) {
+        if self.ends(id).is_some() {
+            let words = Container { exit_code: 3, ..self.words(id) };
+            match self.way() {
+                WayIn::Pods(handle) => handle.container_exited(rig::pod(&words.pod_id), words),
+                WayIn::Podless(handle) => handle.container_exited(words),
+            }
+        }
+    }
+}
+
+impl WayIn {
+    pub(super) async fn start(&self, words: Container) -> Result<Start, Error> {
+        match self {
+            Self::Pods(handle) => handle.start_container(rig::pod(&words.pod_id), words).await,
+            Self::Podless(handle) => handle.start_container(words).await,
+        }
+    }
+
+    pub(super) async fn stop(&self, words: Container) {
+        let _ = match self {
+            Self::Pods(handle) => handle.stop_container(rig::pod(&words.pod_id), words).await,
+            Self::Podless(handle) => handle.stop_container(words).await,
+        };
+    }
+
+    pub(super) async fn remove(&self, words: Container) {
+        let _ = match self {
+            Self::Pods(handle) => handle.remove_container(rig::pod(&words.pod_id), words).await,
+            Self::Podless(handle) => handle.remove_container(words).await,
+        };
+    }
+
+    pub(super) async fn update(&self, words: Container) -> Result<nri_api::ContainerUpdate, Error> {
+        let wanted = Some(Resources::default());
+        match self {
+            Self::Pods(handle) => handle.update_container(rig::pod(&words.pod_id), words, wanted).await,
+            Self::Podless(handle) => handle.update_container(words, wanted).await,
+        }
+    }
+
+    pub(super) async fn create(&self, words: Container) -> Result<nri_api::Creation, Error> {
+        match self {
+            Self::Pods(handle) => handle.create_container(rig::pod(&words.pod_id), words).await,
+            Self::Podless(handle) => handle.create_container(words).await,
+        }
+    }
+}
+
+#[async_trait]
+impl Domain for Node {
+    async fn inventory(&self) -> Inventory {
+        self.pause(500).await;
+        let pods = self.pods.lock().unwrap().values().cloned().collect::<Vec<_>>();
+        let containers = self.containers.lock().unwrap().values().map(|has| has.words.clone()).collect();
+        self.pause(500).await;
+        let pods = if self.is_podless() { Vec::new() } else { pods };
+        let known = |pod| KnownPod { pod, state: PodState::Running };
+        Inventory { pods: pods.into_iter().map(known).collect(), containers }
+    }
+
+    async fn containers(&self, ids: &[String]) -> Vec<Container> {
+        self.pause(500).await;
+        let known = {
+            let containers = self.containers.lock().unwrap();
+            ids.iter().filter_map(|id| containers.get(id)).map(|has| has.words.clone()).collect()
+        };
+        self.pause(500).await;
+        known
+    }
+
+    async fn update(&self, update: Update) -> Result<(), DomainError> {
+        self.pause(500).await;
+        if self.containers.lock().unwrap().contains_key(&update.container_id) { Ok(()) } else { Err(DomainError::Gone) }
+    }
+
+    async fn evict(&self, eviction: Eviction) -> Result<(), DomainError> {
+        self.pause(500).await;
+        self.exits(&eviction.container_id);
+        self.pause(500).await;
+        Ok(())
+    }
+}
+
+/// A plugin joins at some time.
+async fn visit(nri: Nri, node: Arc<Node>, name: String, after: u64, refuses: bool) -> Arc<Keeper> {
+    sleep(Duration::from_millis(after)).await;
+    let keeper = Keeper::new(&node, name.clone(), refuses);
+    let joined = nri.admit(name.parse().unwrap(), Arc::clone(&keeper) as Arc<dyn nri_api::Plugin>).await;
+    joined.unwrap();
+    keeper
+}
+
+/// One schedule. Returns what is wrong, if anything is.
+pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Vec<String> {
+    let mut random = Random::of(seed);
+    let (is_podless, is_required, n_pods) = (random.below(3) == 0, random.below(6) == 0, 1 + random.below(3));
+    let config = Config::from_toml(&format!("[plugins.20-late]\nrequired = {is_required}"));
+    let nri = Nri::new(Config { socket: None, plugin_path: None, ..config.unwrap() });
+    mistake.into_iter().for_each(|mistake| nri.make(mistake));
+    let node = Arc::new(Node {
+        pods: Mutex::default(),
+        containers: Mutex::default(),
+        history: Mutex::default(),
+        random: Mutex::new(random),
+        clock: AtomicU64::new(0),
+        way: OnceLock::new(),
+    });
+    let domain = Arc::clone(&node) as Arc<dyn Domain>;
+    let way = match is_podless {
+        true => WayIn::Podless(nri.register_podless("moby", domain).unwrap()),
+        false => WayIn::Pods(nri.register("k8s.io", domain).unwrap()),
+    };
+    assert!(node.way.set(way).is_ok());
+    nri.start().await.unwrap();
+    let first = visit(nri.clone(), Arc::clone(&node), "00-first".to_owned(), 0, false).await;
+    let visits: Vec<_> = ["10-refuses", "20-late", "30-a", "40-b"]
+        .into_iter()
+        .map(|name| {
+            let refuses = name == "10-refuses" && node.one_in(2);
+            let after = if node.one_in(3) { 0 } else { node.below(9000) };
+            tokio::spawn(visit(nri.clone(), Arc::clone(&node), name.to_owned(), after, refuses))
+        })
+        .collect();
+    let lives: Vec<_> = (0..n_pods).map(|number| tokio::spawn(lives::live(Arc::clone(&node), number))).collect();
+    for life in lives {
+        life.await.unwrap();
+    }
+    let mut keepers = vec![first];
+    for visit in visits {
+        keepers.push(visit.await.unwrap());
+    }
+    sleep(Duration::from_secs(60)).await;
+    nri.stop().await;
+    let history = node.history.lock().unwrap().clone();
+    keepers.iter().filter_map(|keeper| keeper.session()).flat_map(|session| check(&history, &session)).collect()
+}
