@@ -48,6 +48,37 @@ pub enum Cause {
     CallerDeadline,
 }
 
+impl Cause {
+    /// Whether it said no, or wants what it may not do.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Plugin(error) => matches!(error, PluginError::Refused { .. } | PluginError::TooLarge { .. }),
+            Self::NotAllowed(_) => true,
+            Self::TimedOut
+            | Self::PassedOver(_)
+            | Self::CatchingUp
+            | Self::Busy
+            | Self::Behind
+            | Self::CutShort
+            | Self::Absent
+            | Self::CallerDeadline => false,
+        }
+    }
+
+    /// Whether the caller's own deadline was over.
+    #[must_use]
+    pub fn is_deadline(&self) -> bool {
+        matches!(self, Self::CallerDeadline)
+    }
+
+    /// Whether it was not there to answer: it is absent, silent, suspended, behind or gone, or has not answered in time.
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        !self.is_refusal() && !self.is_deadline()
+    }
+}
+
 /// What has made a plugin so, for whoever hears of it without its log.
 fn why(state: State) -> &'static str {
     match state {
@@ -110,6 +141,39 @@ pub enum RelayError {
     Stopped,
 }
 
+impl RelayError {
+    /// Whether plugins do not want it: one said no, wants what it may not do or what another one does not, or a validator does not accept it.
+    /// To try again is of no use unless something changes.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Contrary(_) | Self::Rejected { .. } => true,
+            Self::Failed(Failure { cause, .. }) | Self::Validator { cause, .. } => cause.is_refusal(),
+            Self::Deadline | Self::Stopped => false,
+        }
+    }
+
+    /// Whether a plugin that is not to be passed over was not there to answer: absent, joining, silent, suspended or gone, or it has not
+    /// answered in time. It may be there later.
+    #[must_use]
+    pub fn is_plugin_absent(&self) -> bool {
+        match self {
+            Self::Failed(Failure { cause, .. }) | Self::Validator { cause, .. } => cause.is_absence(),
+            Self::Contrary(_) | Self::Rejected { .. } | Self::Deadline | Self::Stopped => false,
+        }
+    }
+
+    /// Whether the caller's own deadline was over.
+    #[must_use]
+    pub fn is_deadline(&self) -> bool {
+        match self {
+            Self::Deadline => true,
+            Self::Failed(Failure { cause, .. }) | Self::Validator { cause, .. } => cause.is_deadline(),
+            Self::Contrary(_) | Self::Rejected { .. } | Self::Stopped => false,
+        }
+    }
+}
+
 /// Why the end of a container was not told as it should have been, and what comes of it all the same.
 #[derive(Clone, Debug)]
 pub struct StopError {
@@ -128,5 +192,45 @@ impl Display for StopError {
 impl Error for StopError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.cause.source()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an error of a plugin with this cause is.
+    fn check(cause: Cause, expected: &str) {
+        let failure = Failure { plugin: "10-a".to_owned(), event: Event::StartContainer, cause: cause.clone() };
+        let validator = RelayError::Validator { plugin: "10-a".parse().unwrap(), cause };
+        for error in [failure.into(), validator] {
+            assert_eq!(kind(&error), expected, "{error:?}");
+        }
+    }
+
+    fn kind(error: &RelayError) -> String {
+        let kinds =
+            [("refusal", error.is_refusal()), ("absent", error.is_plugin_absent()), ("deadline", error.is_deadline())];
+        kinds.into_iter().filter(|(_, is_so)| *is_so).map(|(kind, _)| kind).collect()
+    }
+
+    #[test]
+    fn a_refusal_an_absent_plugin_and_a_deadline_are_told_apart() {
+        check(PluginError::refused("no").into(), "refusal");
+        check(PluginError::TooLarge { size: 2, limit: 1 }.into(), "refusal");
+        check(PluginError::Breach("it is broken").into(), "absent");
+        check(PluginError::NotTaken.into(), "absent");
+        for state in [State::Silent, State::Suspended, State::Closed] {
+            check(Cause::PassedOver(state), "absent");
+        }
+        for cause in [Cause::Absent, Cause::TimedOut, Cause::Behind, Cause::Busy] {
+            check(cause, "absent");
+        }
+        check(Cause::CallerDeadline, "deadline");
+        let rejected = RelayError::Rejected { validator: "10-a".to_owned(), reason: "no".to_owned() };
+        assert_eq!(
+            [kind(&rejected), kind(&RelayError::Deadline), kind(&RelayError::Stopped)],
+            ["refusal", "deadline", ""]
+        );
     }
 }

@@ -98,7 +98,7 @@ impl Begun {
     /// What is still to be told.
     fn undone(&self) -> impl Iterator<Item = Arc<Request>> {
         let (stop, _) = self.ends();
-        let is_due = |event: &Event| !(self.removed || self.stopped && *event == stop);
+        let is_due = |event: &Event| !self.removed && (!self.stopped || *event != stop);
         let mut events = Self::ends_of(self.request.event(), self.start_undo);
         events.retain(is_due);
         let subject = match self.request.subject() {

@@ -1,5 +1,6 @@
 //! All namespaces of a runtime: where a joining plugin's snapshot comes from, and where what plugins want of containers goes to.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
@@ -80,6 +81,11 @@ impl Domains {
 
     fn spaces(&self) -> Vec<Arc<Space>> {
         self.spaces.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many containers were found alive in pods that are not there, or have stopped.
+    pub(crate) fn n_stray(&self) -> u64 {
+        self.spaces().iter().map(|space| space.n_stray.load(Ordering::Relaxed)).sum()
     }
 
     /// When a domain that is called now is to be done.

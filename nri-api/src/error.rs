@@ -104,6 +104,24 @@ impl From<RelayError> for Error {
 }
 
 impl Error {
+    /// Whether plugins do not want it: one said no, or wants what it may not or what another one does not, or a validator does not accept it.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Relay(error) if error.is_refusal())
+    }
+
+    /// Whether a plugin that must be there is not, or does not answer: absent, joining, silent, suspended or gone. It may be there later.
+    #[must_use]
+    pub fn is_plugin_absent(&self) -> bool {
+        matches!(self, Self::Relay(error) if error.is_plugin_absent())
+    }
+
+    /// Whether the caller's own deadline ([`Handle::until`](crate::Handle::until)) was over.
+    #[must_use]
+    pub fn is_deadline(&self) -> bool {
+        matches!(self, Self::Relay(error) if error.is_deadline())
+    }
+
     pub(crate) fn refused(refusal: Refusal, kind: Kind, id: &str) -> Self {
         let id = id.to_owned();
         match refusal {

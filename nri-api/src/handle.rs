@@ -2,20 +2,19 @@
 
 use std::sync::{Arc, Weak};
 
-use nri_adaptation::merge::{MergedCreate, MergedUpdate};
-use nri_adaptation::{Known, Notice, Prior, RelayError};
+use nri_adaptation::merge::MergedCreate;
+use nri_adaptation::{Notice, RelayError};
 use nri_proto::{Adjustment, Container, Event, Owners, Pod, Resources};
 use tokio::time::{Instant, timeout_at};
 
-use crate::begun::{Begun, ContainerUpdate, Creation, PodRun, PodUpdate, Underway};
+use crate::begun::{Begun, ContainerUpdate, Creation, PodRun, PodUpdate};
 use crate::error::{Error, Kind};
 use crate::held::{Held, Reins};
-use crate::life::{GateKind, Goal, Run, State};
-use crate::mistake::Mistake;
-use crate::node::{Asked, plugins_of};
-use crate::space::{ContainerRest, PodRest, conform, state_of};
+use crate::life::{Goal, Run, State};
+use crate::node::Asked;
+use crate::space::{ContainerRest, PodRest};
 use crate::stage::EarlyExit;
-use crate::starting::{Asking, Start, prior};
+use crate::starting::Start;
 use crate::way::{Finish, Way};
 
 /// The way in of one namespace. A clone is the same one.
@@ -62,6 +61,25 @@ impl Handle {
     #[must_use]
     pub fn container_state(&self, id: &str) -> Option<State> {
         self.way.as_ref()?.space.containers.state(id)
+    }
+
+    /// Waits until plugins were told that a container has ended: of its Stop, and of its Remove if that was begun. For ends that are told
+    /// in tasks, such as [exits](Self::container_exited), or go on after their caller has left. Until then the domain has the container:
+    /// it is asked for what plugins are told of it.
+    ///
+    /// Of a container that plugins do not know, or that has stopped already, it returns at once; of one that runs, when it has ended. It also
+    /// returns when NRI has stopped and nothing is told any more, and if NRI is disabled.
+    pub async fn container_ended(&self, id: &str) {
+        if let Some(way) = &self.way {
+            let _ = way.node.over.run_until_cancelled(way.space.containers.until_ended(id)).await;
+        }
+    }
+
+    /// The same for a pod. Its containers have ended by then, too.
+    pub async fn pod_ended(&self, id: &str) {
+        if let Some(way) = &self.way {
+            let _ = way.node.over.run_until_cancelled(way.space.pods.until_ended(id)).await;
+        }
     }
 
     /// The way to plugins, whether or not NRI was started. `None` if it is disabled.
@@ -147,11 +165,12 @@ impl Handle {
         way.clone().create(Arc::new(pod), container, false).await
     }
 
-    /// A container is about to start, perhaps again.
+    /// A container is about to start, perhaps again. That begins a run, unless plugins know that it runs: what is said of its end from now
+    /// on is about that run. The exit of the run before is to be said before this is called.
     ///
     /// # Errors
     ///
-    /// A plugin does not let it: then plugins are told that it has stopped. It is being created or removed.
+    /// A plugin does not let it: then the container has stopped, and plugins for which it has not are told so. It is being created or removed.
     pub async fn start_container(&self, pod: Pod, container: Container) -> Result<Start, Error> {
         let Some(way) = self.way()? else { return Ok(Start(None)) };
         way.clone().start(Arc::new(pod), container).await
@@ -289,16 +308,6 @@ impl Way {
         Held::new(|reins| self.ask_to_create(pod, container, with_pod, reins))
     }
 
-    /// Begins to update a container.
-    pub(crate) fn update(
-        self,
-        pod: Arc<Pod>,
-        container: Container,
-        resources: Option<Resources>,
-    ) -> Held<ContainerUpdate> {
-        Held::new(|reins| self.ask_to_update(pod, container, resources, reins))
-    }
-
     async fn ask_to_create(
         self,
         pod: Arc<Pod>,
@@ -331,28 +340,6 @@ impl Way {
         Ok(Creation { begun: Some(begun), adjustment, owners, container })
     }
 
-    async fn update_pod(
-        self,
-        pod: Arc<Pod>,
-        overhead: Option<Resources>,
-        resources: Option<Resources>,
-        reins: Weak<dyn Reins>,
-    ) -> Result<PodUpdate, Error> {
-        let mut is_new = false;
-        let gate = loop {
-            is_new |= self.space.enter_pod(&pod.id, State::Running, Run::default());
-            if let Some(begun) = self.space.pods.gate(&pod.id, &reins, GateKind::Update).await {
-                break begun.map_err(|refusal| Error::refused(refusal, Kind::Pod, &pod.id))?.1;
-            }
-        };
-        let of_pod = if is_new { Prior::Running } else { Prior::AsShown };
-        let operation = self.begin(&pod).knowing(Known { pod: of_pod, ..Known::default() });
-        operation.notify(Notice::UpdatePod { overhead, resources }).await?;
-        let mut underway = Underway::new(&self, Arc::clone(&pod), None);
-        underway.parked = Some(gate.pass(operation, |_| ()));
-        Ok(PodUpdate(Some(underway)))
-    }
-
     /// Plugins know nothing of it that could end: it is not there, or not yet.
     fn nothing_to_end(&self, kind: Kind, id: &str) -> Result<(), Error> {
         let is_creating = match kind {
@@ -363,47 +350,5 @@ impl Way {
             Some(true) => Err(Error::BeingCreated { kind, id: id.to_owned() }),
             _ => Ok(()),
         }
-    }
-
-    /// What plugins know of a container that is updated. What the update itself makes known is as its words say.
-    fn known_of_update(&self, asking: &Asking<'_>, said: State) -> Known {
-        let of_pod = if asking.is_new_pod { Prior::Running } else { Prior::AsSaid };
-        let hides = said == State::Stopped && self.node.makes(Mistake::UpdateHides);
-        let shows = said != State::Stopped && self.node.makes(Mistake::UpdateShows);
-        let container = match (asking.is_new, hides || shows) {
-            (true, _) => prior(said),
-            (false, true) => Prior::AsSaid,
-            (false, false) => Prior::AsShown,
-        };
-        Known { pod: of_pod, container }
-    }
-
-    async fn ask_to_update(
-        self,
-        pod: Arc<Pod>,
-        mut container: Container,
-        resources: Option<Resources>,
-        reins: Weak<dyn Reins>,
-    ) -> Result<ContainerUpdate, Error> {
-        let (id, said) = (container.id.clone(), state_of(container.state));
-        let run = self.space.containers.next_run();
-        let asking = self.gate(&id, &pod.id, said, run, GateKind::Update, &reins).await?;
-        let known = self.known_of_update(&asking, said);
-        let Asking { gate, state, is_new, .. } = asking;
-        // What it says of its state may be behind what plugins know, or before it.
-        if !is_new && known.container == Prior::AsShown && !self.node.makes(Mistake::WordsAsTheyAre) {
-            conform(&mut container, state);
-        }
-        let operation = self.begin(&pod).knowing(known);
-        let merged = operation.update_container(container, resources.clone()).await?;
-        let MergedUpdate { own, others, evictions, owners } = merged;
-        let mut underway = Underway::new(&self, Arc::clone(&pod), Some(id.clone()));
-        underway.parked = Some(gate.pass(operation, |_| ()));
-        let asked = Asked { event: Event::UpdateContainer, pod };
-        self.node.evict(Some(Arc::clone(&self.space)), evictions, Some(asked.clone()));
-        self.node.update(&self.space, asked, others, &owners).await;
-        let merged = own.and_then(|own| own.linux).and_then(|linux| linux.resources);
-        let plugins = plugins_of(&owners, &id).into_iter().map(str::to_owned).collect();
-        Ok(ContainerUpdate { underway: Some(underway), resources: merged.or(resources), plugins })
     }
 }

@@ -152,6 +152,7 @@ mod starting;
 mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod updating;
 mod way;
 
 pub use begun::{ContainerUpdate, Creation, PodRun, PodUpdate};

@@ -175,7 +175,7 @@ impl Life {
     pub(crate) fn told_state(&self) -> Option<State> {
         match self.phase {
             Phase::Stopping { .. } => Some(State::Stopped),
-            _ => self.state(),
+            Phase::Creating | Phase::Created | Phase::Running | Phase::Stopped | Phase::Removing => self.state(),
         }
     }
 

@@ -2,6 +2,7 @@
 //! nothing but the tests of this crate has, nobody can.
 
 /// What is done wrong.
+#[cfg_attr(not(feature = "mistakes"), expect(unreachable_pub, reason = "nobody is to see it without the feature"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
     /// An exit, or a start that failed, ends whichever run there is when it is told.

@@ -197,6 +197,13 @@ impl Nri {
         }
     }
 
+    /// How many containers domains said to be alive in a pod that is not there, or has stopped. Those count as stopped: plugins are not
+    /// shown them, and are told when they are removed.
+    #[must_use]
+    pub fn stray_containers(&self) -> u64 {
+        self.node.as_ref().map(|node| node.domains.n_stray()).unwrap_or_default()
+    }
+
     /// How many exits plugins were not told of, because they came too early or too late, or of what they do not know.
     #[must_use]
     pub fn lost_exits(&self) -> LostExits {

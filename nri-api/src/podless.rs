@@ -37,6 +37,12 @@ impl PodlessHandle {
         self.handle.container_state(id)
     }
 
+    /// As [`Handle::container_ended`], and of its pod.
+    pub async fn container_ended(&self, id: &str) {
+        self.handle.container_ended(id).await;
+        self.handle.pod_ended(id).await;
+    }
+
     /// As [`Handle::create_container`]; its pod runs first, and comes to nothing with it.
     ///
     /// # Errors

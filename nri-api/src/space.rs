@@ -1,5 +1,8 @@
 //! A namespace of the runtime: its domain, and what plugins know of what is in it.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// How long it may take.
-const LIMIT: Duration = Duration::from_secs(2);
+/// How long one look at the disk may take. A machine that is busy takes seconds.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// Asked for one thing at a time, each in time. One that does not answer keeps a thread of ours until it does, but not one more with each attempt.
 #[derive(Clone, Debug)]

@@ -13,6 +13,7 @@ mod model;
 mod operators;
 mod podless;
 mod posts;
+mod restarting;
 mod rig;
 mod stages;
 mod stopping;

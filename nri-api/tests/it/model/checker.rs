@@ -86,7 +86,11 @@ fn books(history: &History, session: &Session) -> Option<String> {
                 is_vague || was == words && is_alive(was) && was_so
             }
             // Of what had stopped an update is told, too.
-            "UpdateContainer" | "PostUpdateContainer" => is_vague || was.is_none_or(|was| Some(was) == words),
+            "UpdateContainer" | "PostUpdateContainer" => {
+                // An update that was open when it joined may have been asked before the start that it was shown.
+                let is_late = words == Some("created") && session.shown.get(&id) == Some(&"running");
+                is_vague || is_late || was.is_none_or(|was| Some(was) == words)
+            }
             _ => true,
         };
         if !fits {

@@ -94,20 +94,15 @@ impl Plugin for Keeper {
             0 => self.node.any_container().map(|id| Eviction::new(&id, "to make room")).into_iter().collect(),
             _ => Vec::new(),
         };
-        Ok(match event {
-            Event::CreateContainer => {
-                let own = request.container().map(|container| container.id.clone());
-                let updates =
-                    updates.into_iter().filter(|update: &Update| Some(&update.container_id) != own.as_ref()).collect();
-                Reply::Create(Box::new(CreateReply { updates, evictions, ..CreateReply::default() }))
-            }
-            Event::StopContainer => {
-                let own = request.container().map(|container| container.id.clone());
-                let updates =
-                    updates.into_iter().filter(|update: &Update| Some(&update.container_id) != own.as_ref()).collect();
-                Reply::Stop(StopReply { updates, ..StopReply::default() })
-            }
-            _ => Reply::Heard,
+        let own = request.container().map(|container| container.id.clone());
+        let updates =
+            updates.into_iter().filter(|update: &Update| Some(&update.container_id) != own.as_ref()).collect();
+        Ok(if event == Event::CreateContainer {
+            Reply::Create(Box::new(CreateReply { updates, evictions, ..CreateReply::default() }))
+        } else if event == Event::StopContainer {
+            Reply::Stop(StopReply { updates, ..StopReply::default() })
+        } else {
+            Reply::Heard
         })
     }
 }

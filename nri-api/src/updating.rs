@@ -1,0 +1,93 @@
+//! New limits of pods and containers, before they are applied.
+
+use std::sync::{Arc, Weak};
+
+use nri_adaptation::merge::MergedUpdate;
+use nri_adaptation::{Known, Notice, Prior};
+use nri_proto::{Container, Event, Pod, Resources};
+
+use crate::begun::{ContainerUpdate, PodUpdate, Underway};
+use crate::error::{Error, Kind};
+use crate::held::{Held, Reins};
+use crate::life::{GateKind, Run, State};
+use crate::mistake::Mistake;
+use crate::node::{Asked, plugins_of};
+use crate::space::{conform, state_of};
+use crate::starting::{Asking, prior};
+use crate::way::Way;
+
+impl Way {
+    /// Begins to update a container.
+    pub(crate) fn update(
+        self,
+        pod: Arc<Pod>,
+        container: Container,
+        resources: Option<Resources>,
+    ) -> Held<ContainerUpdate> {
+        Held::new(|reins| self.ask_to_update(pod, container, resources, reins))
+    }
+
+    pub(crate) async fn update_pod(
+        self,
+        pod: Arc<Pod>,
+        overhead: Option<Resources>,
+        resources: Option<Resources>,
+        reins: Weak<dyn Reins>,
+    ) -> Result<PodUpdate, Error> {
+        let mut is_new = false;
+        let gate = loop {
+            is_new |= self.space.enter_pod(&pod.id, State::Running, Run::default());
+            if let Some(begun) = self.space.pods.gate(&pod.id, &reins, GateKind::Update).await {
+                break begun.map_err(|refusal| Error::refused(refusal, Kind::Pod, &pod.id))?.1;
+            }
+        };
+        let of_pod = if is_new { Prior::Running } else { Prior::AsShown };
+        let operation = self.begin(&pod).knowing(Known { pod: of_pod, ..Known::default() });
+        operation.notify(Notice::UpdatePod { overhead, resources }).await?;
+        let mut underway = Underway::new(&self, Arc::clone(&pod), None);
+        underway.parked = Some(gate.pass(operation, |_| ()));
+        Ok(PodUpdate(Some(underway)))
+    }
+
+    /// What plugins know of a container that is updated. What the update itself makes known is as its words say.
+    fn known_of_update(&self, asking: &Asking<'_>, said: State) -> Known {
+        let of_pod = if asking.is_new_pod { Prior::Running } else { Prior::AsSaid };
+        let hides = said == State::Stopped && self.node.makes(Mistake::UpdateHides);
+        let shows = said != State::Stopped && self.node.makes(Mistake::UpdateShows);
+        let container = match (asking.is_new, hides || shows) {
+            (true, _) => prior(said),
+            (false, true) => Prior::AsSaid,
+            (false, false) => Prior::AsShown,
+        };
+        Known { pod: of_pod, container }
+    }
+
+    async fn ask_to_update(
+        self,
+        pod: Arc<Pod>,
+        mut container: Container,
+        resources: Option<Resources>,
+        reins: Weak<dyn Reins>,
+    ) -> Result<ContainerUpdate, Error> {
+        let (id, said) = (container.id.clone(), state_of(container.state));
+        let run = self.space.containers.next_run();
+        let asking = self.gate(&id, &pod.id, said, run, GateKind::Update, &reins).await?;
+        let known = self.known_of_update(&asking, said);
+        let Asking { gate, state, is_new, .. } = asking;
+        // What it says of its state may be behind what plugins know, or before it.
+        if !is_new && known.container == Prior::AsShown && !self.node.makes(Mistake::WordsAsTheyAre) {
+            conform(&mut container, state);
+        }
+        let operation = self.begin(&pod).knowing(known);
+        let merged = operation.update_container(container, resources.clone()).await?;
+        let MergedUpdate { own, others, evictions, owners } = merged;
+        let mut underway = Underway::new(&self, Arc::clone(&pod), Some(id.clone()));
+        underway.parked = Some(gate.pass(operation, |_| ()));
+        let asked = Asked { event: Event::UpdateContainer, pod };
+        self.node.evict(Some(Arc::clone(&self.space)), evictions, Some(asked.clone()));
+        self.node.update(&self.space, asked, others, &owners).await;
+        let merged = own.and_then(|own| own.linux).and_then(|linux| linux.resources);
+        let plugins = plugins_of(&owners, &id).into_iter().map(str::to_owned).collect();
+        Ok(ContainerUpdate { underway: Some(underway), resources: merged.or(resources), plugins })
+    }
+}
