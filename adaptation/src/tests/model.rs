@@ -3,6 +3,7 @@
 
 mod bookkeeper;
 mod checker;
+mod known;
 mod lives;
 mod world;
 

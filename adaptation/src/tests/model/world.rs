@@ -73,13 +73,25 @@ impl Node {
 
     /// An act has ended.
     pub(super) fn done(&self, operation: Operation, id: &str, events: &[&'static str], failed: bool) {
+        self.done_with_words(operation, id, events, failed, None);
+    }
+
+    /// An act has ended in which the runtime said this of the state of a container, which was in another.
+    pub(super) fn done_with_words(
+        &self,
+        operation: Operation,
+        id: &str,
+        events: &[&'static str],
+        failed: bool,
+        words: Option<&'static str>,
+    ) {
         if failed {
             drop(operation);
         } else {
             operation.commit();
         }
         let ended = self.tick();
-        let act = Act { events: events.to_vec(), failed, ended };
+        let act = Act { events: events.to_vec(), failed, ended, words };
         self.change(|store| store.history.entry(id.to_owned()).or_default().push(act));
     }
 }
@@ -105,7 +117,7 @@ impl Source for Node {
 
 /// A plugin joins, perhaps in place of another, stays for a while, and leaves or stays until the end.
 async fn visit(nri: Arc<Adaptation>, node: Arc<Node>, name: String, stays: bool, good: bool) -> Visit {
-    node.pause(4000).await;
+    node.pause(8000).await;
     let plugin = Bookkeeper::new(&node, good);
     let begun = node.tick();
     let id: PluginId = name.parse().unwrap();
