@@ -60,19 +60,16 @@ fn a25_every_act_is_in_the_snapshot_or_told_once_and_in_order_whenever_a_plugin_
 }
 
 #[test]
-#[ignore = "V4: requests wait for a plugin that is behind"]
 fn no_request_waits_for_a_backlog_and_a_plugin_that_is_behind_is_soon_even() {
     check_all(catching_up::schedule, 25);
 }
 
 #[test]
-#[ignore = "V5: only a request probes a suspended plugin"]
 fn a_suspended_plugin_hears_what_it_missed_although_nothing_more_happens() {
     check_all(idle::schedule, 100);
 }
 
 #[test]
-#[ignore = "D3: what a late answer wants is only recorded"]
 fn what_a_late_answer_wants_is_applied_once_if_what_it_is_about_has_happened() {
     check_all(tardy::schedule, 300);
 }
