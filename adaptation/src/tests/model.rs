@@ -75,7 +75,6 @@ fn what_a_late_answer_wants_is_applied_once_if_what_it_is_about_has_happened() {
 }
 
 #[test]
-#[ignore = "V7: each silent plugin costs a request its timeout"]
 fn silence_costs_a_request_at_most_its_budget_whoever_is_silent() {
     check_all(budgets::schedule, 200);
 }
