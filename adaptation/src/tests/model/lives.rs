@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use nri_proto::{Container, ContainerState, Pod, Resources};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::world::Node;
-use crate::tests::fake::SECOND;
 use crate::{Adaptation, Notice};
 
 /// The life of a pod.
@@ -76,8 +75,6 @@ async fn contain(nri: &Adaptation, node: &Node, pod: &Pod, id: String) {
     let mut stopped = run(nri, node, pod, created).await;
     // At times it is started again.
     while let Some(words) = stopped.take_if(|_| node.below(3) == 0) {
-        // Not while a snapshot is taken that was begun before it stopped: that would show it as running.
-        sleep(SECOND).await;
         stopped = run(nri, node, pod, words).await;
     }
     node.pause(300).await;
