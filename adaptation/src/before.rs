@@ -72,6 +72,8 @@ impl Touched {
             Before::Pod(pod) => _ = self.pods.entry(pod.id.clone()).or_insert_with(|| Some(Arc::clone(pod))),
             Before::NoContainer(id) => _ = self.containers.entry(id.to_string()).or_insert(None),
             Before::Container(container) => {
+                // The container goes on after its Stop: what a snapshot shows of it is of the next run.
+                self.stopping.remove(&container.id);
                 self.containers.entry(container.id.clone()).or_insert_with(|| Some(Arc::clone(container)));
             }
             Before::Alive(container) => {
