@@ -141,6 +141,8 @@ impl Act {
         match said.phase {
             Phase::Open => {
                 said.holder(entry);
+                #[cfg(test)]
+                let end = if entry.shared.makes(Mistake::BacklogOutOfOrder) { End::Front } else { end };
                 entry.note(|journal| journal.hold(self.id, Arc::clone(request), end));
                 #[cfg(test)]
                 if request.event() == Event::StopContainer && entry.shared.makes(Mistake::StopDoubled) {
@@ -246,6 +248,11 @@ impl Act {
                 let has_heard = |begun: &&mut Begun| told.iter().any(|request| begun.is_begun_by(request));
                 begun.iter_mut().filter(has_heard).for_each(|begun| begun.is_seen_by(entry));
             } else {
+                #[cfg(test)]
+                let outcome = match entry.shared.makes(Mistake::FailureDelivered) {
+                    true => Outcome::Committed,
+                    false => outcome,
+                };
                 let dropped = entry.hears_of(self.id, &rest, outcome).dropped;
                 let has_not = |begun: &&mut Begun| dropped.iter().any(|request| begun.is_begun_by(request));
                 let others = |begun: &mut Begun| begun.seen.retain(|other| !Arc::ptr_eq(other, entry));
@@ -268,6 +275,13 @@ impl Act {
             begun.iter_mut().for_each(|begun| begun.ends_with(&request));
             if self.begins(asked.event) {
                 let seen = asked.asking.as_ref().map(|asking| asking.seen(&self.participants));
+                #[cfg(test)]
+                let seen = seen.map(|seen| match self.participants.entries().first() {
+                    Some(first) if first.shared.makes(Mistake::UndoneForAll) => {
+                        self.participants.entries().iter().map(|entry| Arc::clone(entry)).collect()
+                    }
+                    _ => seen,
+                });
                 begun.push(Begun::new(request, seen.unwrap_or_default(), self.nature.start_undo));
             }
         }

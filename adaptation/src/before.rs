@@ -33,6 +33,9 @@ struct Was<T> {
     shown: Option<Shown>,
     /// All that is done to it is that it ends: what the snapshot shows of one that has not ended is how it was.
     ends: bool,
+    /// Something else is done to the object afterwards, such as a start: what the snapshot shows of it
+    /// may be of its next run.
+    goes_on: bool,
 }
 
 /// Whether an object was to be shown.
@@ -49,10 +52,10 @@ enum Shown {
 impl Before {
     /// How what a request is about was before, as is known of it or else as the request says. `None` if that makes no difference.
     pub(crate) fn of(event: Event, pod: &Arc<Pod>, subject: &Subject, known: Known) -> Option<Self> {
-        let of_pod = |shown, ends| Was { id: pod.id.clone(), words: Arc::clone(pod), shown, ends };
+        let of_pod = |shown, ends| Was { id: pod.id.clone(), words: Arc::clone(pod), shown, ends, goes_on: false };
         let of_container = |shown: Option<Shown>, ends| match subject {
             Subject::Container(words) | Subject::ContainerResources { container: words, .. } => {
-                Some(Was { id: words.id.clone(), words: Arc::clone(words), shown, ends })
+                Some(Was { id: words.id.clone(), words: Arc::clone(words), shown, ends, goes_on: false })
             }
             Subject::Pod | Subject::PodResources { .. } | Subject::Proposal(_) => None,
         };
@@ -139,6 +142,7 @@ fn add<T>(touched: &mut HashMap<String, Was<T>>, was: &Was<T>) {
         Entry::Occupied(mut place) => {
             let first = place.get_mut();
             first.shown = first.shown.or(was.shown);
+            first.goes_on |= !was.ends;
         }
     }
 }
@@ -157,7 +161,7 @@ impl Was<Container> {
         if self.shown == Some(Shown::No) {
             return false;
         }
-        if self.ends && container.state != ContainerState::Stopped {
+        if self.ends && !self.goes_on && container.state != ContainerState::Stopped {
             container.state = self.state(container.state);
         } else {
             *container = Container::clone(&self.as_it_was(container.state));

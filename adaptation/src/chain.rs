@@ -335,6 +335,8 @@ impl Chain {
             Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. })
             | Cause::NotAllowed(_)
             | Cause::CallerDeadline => true,
+            // A notice is delivered as soon as the plugin has heard what was before.
+            Cause::Behind | Cause::CatchingUp if !gates(self.shown.request.event()) => false,
             Cause::PassedOver(State::Closed) | Cause::Absent | Cause::Behind | Cause::Plugin(PluginError::Left(_)) => {
                 policy.required && !self.is_exempt()
             }

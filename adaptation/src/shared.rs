@@ -73,6 +73,20 @@ pub(crate) enum Mistake {
     UndoLost,
     StopDoubled,
     RemoveForgotten,
+    /// A backlog is delivered in another order than that in which things happened.
+    BacklogOutOfOrder,
+    /// A plugin hears later of an operation that failed.
+    FailureDelivered,
+    /// What failed is undone for plugins that have not seen it, too.
+    UndoneForAll,
+    /// Requests wait for a plugin that is behind, although they do not need it.
+    BacklogWaitedFor,
+    /// The first answer of a suspended plugin makes it active, although it is behind.
+    ProbeMakesActive,
+    /// A suspended plugin is tried only when a request is made.
+    OnlyRequestsProbe,
+    /// What a plugin answers too late is only recorded, although what it was asked about has happened.
+    LateAnswerLost,
 }
 
 /// The plugins, and whether there may be more. One lock: a plugin is in the roster that is closed at the end, or not at all; and an

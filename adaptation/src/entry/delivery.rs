@@ -18,6 +18,8 @@ use crate::health::{Effect, Gate, State};
 use crate::journal::{ActId, End};
 use crate::policy::Concurrency;
 use crate::request::Request;
+#[cfg(test)]
+use crate::shared::Mistake;
 
 /// The requests of a journal that a plugin is being told.
 #[derive(Debug, Default)]
@@ -120,6 +122,10 @@ impl Entry {
             if standing.health.gate(now) == Gate::Ask && !self.deliver_next(standing, true) {
                 standing.health.not_asked();
             }
+            return;
+        }
+        #[cfg(test)]
+        if self.shared.makes(Mistake::OnlyRequestsProbe) {
             return;
         }
         let resumes = standing.health.resumes().filter(|resumes| *resumes > now);
@@ -269,6 +275,10 @@ impl Entry {
 
     /// Has a plugin that joins before it is even count as silent until it is.
     pub(crate) fn falls_behind(self: &Arc<Self>) {
+        #[cfg(test)]
+        if self.shared.makes(Mistake::BacklogWaitedFor) {
+            return;
+        }
         self.update(|standing| ((), standing.health.falls_behind()), "");
     }
 

@@ -2,20 +2,31 @@
 //! it, once, in order; of an act that failed it hears nothing, or that it is undone.
 
 mod bookkeeper;
+mod budgets;
+mod catching_up;
 mod checker;
+mod idle;
+mod known;
 mod lives;
+mod load;
+mod scene;
+mod steady;
+mod tardy;
+mod waits;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokio::time::timeout;
 
-use self::world::schedule;
 use super::fake::SECOND;
 use crate::shared::Mistake;
 
-/// What is wrong with the schedule of this seed, if anything is.
-fn wrong(seed: u64, mistake: Option<Mistake>) -> Option<String> {
+/// Returns what is wrong with the schedule of this seed, if anything is.
+fn wrong<S>(schedule: impl FnOnce(u64, Option<Mistake>) -> S, seed: u64, mistake: Option<Mistake>) -> Option<String>
+where
+    S: Future<Output = Option<String>>,
+{
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let wrong = runtime.block_on(async { timeout(SECOND * 3600, schedule(seed, mistake)).await });
@@ -29,44 +40,115 @@ fn wrong(seed: u64, mistake: Option<Mistake>) -> Option<String> {
     outcome.unwrap_or_else(|_| Some("a panic".to_owned()))
 }
 
-#[test]
-fn a25_every_act_is_in_the_snapshot_or_told_once_and_in_order_whenever_a_plugin_joins() {
-    let schedules = if std::env::var_os("NRI_LONG").is_some() { 20_000 } else { 2_000 };
-    for seed in 1..=schedules {
-        if let Some(wrong) = wrong(seed, None) {
+/// Runs the schedules of so many seeds, ten times as many in a long run. With `NRI_SEED`, runs the schedule of that seed.
+fn check_all<S>(schedule: impl Fn(u64, Option<Mistake>) -> S, schedules: u64)
+where
+    S: Future<Output = Option<String>>,
+{
+    let times = if std::env::var_os("NRI_LONG").is_some() { 10 } else { 1 };
+    let seed: Option<u64> = std::env::var("NRI_SEED").ok().map(|seed| seed.parse().unwrap());
+    for seed in seed.map_or(1..=schedules * times, |seed| seed..=seed) {
+        if let Some(wrong) = wrong(&schedule, seed, None) {
             panic!("the schedule of seed {seed} failed: {wrong}");
         }
     }
 }
 
-/// A test that notices nothing is worth nothing. It is the checker that has to notice.
-fn is_noticed(mistake: Mistake) {
-    let is_checked = |wrong: &String| wrong.contains("but what happened is");
-    let noticed = (1..=500).find_map(|seed| wrong(seed, Some(mistake)).filter(is_checked));
-    assert!(noticed.is_some(), "nobody noticed: {mistake:?}");
+#[test]
+fn a25_every_act_is_in_the_snapshot_or_told_once_and_in_order_whenever_a_plugin_joins() {
+    check_all(world::schedule, 2000);
 }
 
 #[test]
+fn no_request_waits_for_a_backlog_and_a_plugin_that_is_behind_is_soon_even() {
+    check_all(catching_up::schedule, 25);
+}
+
+#[test]
+fn a_suspended_plugin_hears_what_it_missed_although_nothing_more_happens() {
+    check_all(idle::schedule, 100);
+}
+
+#[test]
+fn what_a_late_answer_wants_is_applied_once_if_what_it_is_about_has_happened() {
+    check_all(tardy::schedule, 300);
+}
+
+#[test]
+fn silence_costs_a_request_at_most_its_budget_whoever_is_silent() {
+    check_all(budgets::schedule, 200);
+}
+
+/// A test that notices nothing is worth nothing. It is one of the checks that has to notice, and to say this.
+fn is_noticed<S>(schedule: impl Fn(u64, Option<Mistake>) -> S, mistake: Mistake, says: &[&str])
+where
+    S: Future<Output = Option<String>>,
+{
+    let is_checked = |wrong: &String| says.iter().any(|says| wrong.contains(says));
+    let noticed = (1..=500).find_map(|seed| wrong(&schedule, seed, Some(mistake)).filter(is_checked));
+    assert!(noticed.is_some(), "nobody noticed: {mistake:?}");
+}
+
+const NOT_WHAT_HAPPENED: &[&str] = &["but what happened is"];
+
+#[test]
 fn the_model_notices_a_journal_that_is_not_kept() {
-    is_noticed(Mistake::JournalNotKept);
+    is_noticed(world::schedule, Mistake::JournalNotKept, NOT_WHAT_HAPPENED);
 }
 
 #[test]
 fn the_model_notices_a_snapshot_after_the_fact() {
-    is_noticed(Mistake::SnapshotAfterTheFact);
+    is_noticed(world::schedule, Mistake::SnapshotAfterTheFact, NOT_WHAT_HAPPENED);
 }
 
 #[test]
 fn the_model_notices_an_undo_that_is_lost() {
-    is_noticed(Mistake::UndoLost);
+    is_noticed(world::schedule, Mistake::UndoLost, NOT_WHAT_HAPPENED);
 }
 
 #[test]
 fn the_model_notices_a_stop_that_is_told_twice() {
-    is_noticed(Mistake::StopDoubled);
+    is_noticed(world::schedule, Mistake::StopDoubled, NOT_WHAT_HAPPENED);
 }
 
 #[test]
 fn the_model_notices_a_remove_that_is_forgotten() {
-    is_noticed(Mistake::RemoveForgotten);
+    is_noticed(world::schedule, Mistake::RemoveForgotten, NOT_WHAT_HAPPENED);
+}
+
+#[test]
+fn the_model_notices_a_backlog_that_is_out_of_order() {
+    is_noticed(world::schedule, Mistake::BacklogOutOfOrder, NOT_WHAT_HAPPENED);
+    is_noticed(catching_up::schedule, Mistake::BacklogOutOfOrder, &["was told after what came later"]);
+}
+
+#[test]
+fn the_model_notices_a_failed_operation_that_is_delivered() {
+    is_noticed(world::schedule, Mistake::FailureDelivered, NOT_WHAT_HAPPENED);
+    is_noticed(catching_up::schedule, Mistake::FailureDelivered, &["was told although it did not happen"]);
+}
+
+#[test]
+fn the_model_notices_an_undo_for_plugins_that_saw_nothing() {
+    is_noticed(world::schedule, Mistake::UndoneForAll, NOT_WHAT_HAPPENED);
+}
+
+#[test]
+fn the_model_notices_a_backlog_that_requests_wait_for() {
+    is_noticed(catching_up::schedule, Mistake::BacklogWaitedFor, &["nobody was asked about anything"]);
+}
+
+#[test]
+fn the_model_notices_a_probe_that_makes_a_plugin_active_while_it_is_behind() {
+    is_noticed(catching_up::schedule, Mistake::ProbeMakesActive, &["nobody was asked about anything"]);
+}
+
+#[test]
+fn the_model_notices_a_suspended_plugin_that_only_requests_probe() {
+    is_noticed(idle::schedule, Mistake::OnlyRequestsProbe, &["requests were not told"]);
+}
+
+#[test]
+fn the_model_notices_a_late_answer_that_is_lost() {
+    is_noticed(tardy::schedule, Mistake::LateAnswerLost, &["what it wants was lost"]);
 }

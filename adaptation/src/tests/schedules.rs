@@ -44,7 +44,7 @@ impl Random {
 const GOOD: &str = "30-c";
 
 /// What a pod goes through, in the words of the diary.
-const LIFE: [&str; 9] = [
+pub(super) const LIFE: [&str; 9] = [
     "RunPodSandbox",
     "CreateContainer",
     "PostCreateContainer",
@@ -59,7 +59,7 @@ const LIFE: [&str; 9] = [
 /// The part of it that is a container's.
 const CONTAINED: Range<usize> = 1..7;
 
-async fn step(operation: &Operation, id: &str, number: usize) -> Result<(), RelayError> {
+pub(super) async fn step(operation: &Operation, id: &str, number: usize) -> Result<(), RelayError> {
     let container = container(id);
     match number {
         0 => operation.notify(Notice::RunPod).await,

@@ -109,11 +109,14 @@ async fn a_container_in_a_pod_that_is_not_known_is_not_created_and_nobody_is_ask
 #[tokio::test(start_paused = true)]
 async fn a_container_whose_pod_is_not_known_ends_and_is_removed_like_others() {
     let server = Server::new();
+    server.store.put_pod(pod("p"));
     for id in ["a", "b", "c"] {
         server.store.put_container(container(id, json!({})));
     }
     server.nri.start().await.unwrap();
     let plugin = server.admit("10-a", FakePlugin::default()).await;
+    // The store has lost it. Without it from the beginning, nri-api takes its containers for stopped.
+    server.store.remove_pod("p");
     server.hooks.stop_container("a").await.unwrap();
     server.hooks.container_exited("b", &Exit::default());
     server.hooks.remove_container("c").await.unwrap();

@@ -85,7 +85,14 @@ impl Plugin for Bookkeeper {
     async fn synchronize(&self, snapshot: Snapshot) -> Result<Vec<Update>, PluginError> {
         let pods = snapshot.pods.iter().map(|pod| (pod.id.clone(), "pod"));
         let containers = snapshot.containers.iter().map(|container| {
-            let state = if container.state == ContainerState::Running { "running" } else { "created" };
+            let state = match container.state {
+                ContainerState::Running => "running",
+                ContainerState::Stopped => "stopped",
+                ContainerState::Unknown
+                | ContainerState::Created
+                | ContainerState::Paused
+                | ContainerState::Unnamed(_) => "created",
+            };
             (container.id.clone(), state)
         });
         *self.shown.lock().unwrap() = (self.node.asked(), pods.chain(containers).collect());

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::known::check_life;
+
 /// Of one pod or container, what was done to it in one act.
 #[derive(Clone, Debug)]
 pub(super) struct Act {
@@ -9,6 +11,8 @@ pub(super) struct Act {
     pub(super) failed: bool,
     /// When it had ended, and nothing of it was to come.
     pub(super) ended: u64,
+    /// What the runtime said of the state of the container, if that was not so. A snapshot that is taken meanwhile takes its word for it.
+    pub(super) words: Option<&'static str>,
 }
 
 /// What one plugin saw, from its joining until it left.
@@ -38,7 +42,7 @@ pub(super) fn check(history: &History, session: &Session) -> Option<String> {
     if let Some(id) = session.shown.keys().find(|id| !history.contains_key(*id)) {
         return Some(format!("{} was shown {id}, which never was", session.plugin));
     }
-    history.iter().find_map(|(id, acts)| check_one(id, acts, session))
+    history.iter().find_map(|(id, acts)| check_one(id, acts, session).or_else(|| check_life(id, acts, session)))
 }
 
 fn check_one(id: &str, acts: &[Act], session: &Session) -> Option<String> {
@@ -47,7 +51,7 @@ fn check_one(id: &str, acts: &[Act], session: &Session) -> Option<String> {
     let is_possible = |place: &usize| {
         let before = acts[..*place].iter().all(|act| act.ended <= session.asked);
         let after = acts[*place..].iter().all(|act| act.ended > session.begun);
-        before && after && is_shown(&acts[..*place], shown) && is_told(&acts[*place..], &told, session.whole)
+        before && after && is_shown(acts, *place, shown) && is_told(&acts[*place..], &told, session.whole)
     };
     if (0..=acts.len()).any(|place| is_possible(&place)) {
         return None;
@@ -58,16 +62,20 @@ fn check_one(id: &str, acts: &[Act], session: &Session) -> Option<String> {
     ))
 }
 
-/// Whether a snapshot may show this of it after these acts.
-fn is_shown(acts: &[Act], shown: Option<&str>) -> bool {
+/// Whether a snapshot may show this of it after the acts before this place.
+fn is_shown(acts: &[Act], place: usize, shown: Option<&str>) -> bool {
+    if acts.get(place).is_some_and(|next| next.words.is_some() && next.words == shown) {
+        return true;
+    }
     // New limits are not a state.
     let is_state = |act: &&Act| !act.failed && !act.events[0].starts_with("Update");
-    match acts.iter().rev().find(is_state).map(|last| last.events[0]) {
+    match acts[..place].iter().rev().find(is_state).map(|last| last.events[0]) {
         Some("RunPodSandbox") => shown == Some("pod"),
         // One that has stopped need not be shown.
         Some("StopPodSandbox") => shown.is_none_or(|state| state == "pod"),
         Some("CreateContainer") => shown == Some("created"),
         Some("StartContainer") => shown == Some("running"),
+        Some("StopContainer") => shown.is_none_or(|state| state == "stopped"),
         _ => shown.is_none(),
     }
 }
@@ -97,7 +105,7 @@ fn is_told(acts: &[Act], told: &[&str], whole: bool) -> bool {
 
 #[test]
 fn the_checker_tells_right_from_wrong() {
-    let act = |events: &[&'static str], failed, ended| Act { events: events.to_vec(), failed, ended };
+    let act = |events: &[&'static str], failed, ended| Act { events: events.to_vec(), failed, ended, words: None };
     let life = vec![
         act(&["CreateContainer", "PostCreateContainer"], false, 10),
         act(&["StartContainer"], true, 20),
@@ -130,4 +138,39 @@ fn the_checker_tells_right_from_wrong() {
     assert!(tell(&failed, None, 5, &["CreateContainer", "StopContainer", "RemoveContainer"]));
     assert!(!tell(&failed, None, 5, &["CreateContainer"]), "not undone");
     assert!(!tell(&failed, None, 5, &["StopContainer", "RemoveContainer"]), "undone for one who had not seen it");
+}
+
+#[test]
+fn the_checker_knows_of_restarts_and_of_words_that_lag_behind() {
+    let act = |event: &'static str, failed, ended, words| Act { events: vec![event], failed, ended, words };
+    let life = vec![
+        act("CreateContainer", false, 10, None),
+        act("StartContainer", false, 20, None),
+        act("UpdateContainer", false, 30, Some("created")),
+        act("StopContainer", false, 40, None),
+        act("StartContainer", true, 50, None),
+        act("StartContainer", false, 60, None),
+        act("StopContainer", false, 70, None),
+    ];
+    let tell = |shown: Option<&'static str>, asked: u64, told: &[&'static str]| {
+        let history = History::from([("c".to_owned(), life.clone())]);
+        let session = Session {
+            plugin: "10-a".to_owned(),
+            begun: asked,
+            asked,
+            shown: shown.map(|state| ("c".to_owned(), state)).into_iter().collect(),
+            told: told.iter().map(|event| (*event, "c".to_owned())).collect(),
+            whole: true,
+        };
+        check(&history, &session).is_none()
+    };
+    let (start, stop, update) = ("StartContainer", "StopContainer", "UpdateContainer");
+    assert!(tell(Some("running"), 25, &[update, stop, start, start, stop]));
+    assert!(tell(Some("created"), 25, &[update, stop, start, stop]), "as the words say");
+    assert!(!tell(Some("created"), 35, &[stop, start, stop]), "what the words said is over");
+    assert!(tell(None, 45, &[start, stop]) && tell(None, 45, &[start, start, stop]));
+    assert!(tell(Some("stopped"), 45, &[start, stop]));
+    assert!(tell(Some("running"), 65, &[stop]));
+    assert!(!tell(None, 65, &[stop]), "a Stop of what was not shown");
+    assert!(!tell(Some("running"), 25, &[update, stop, stop]), "a run is lost");
 }

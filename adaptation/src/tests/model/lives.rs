@@ -56,8 +56,8 @@ async fn update_pod(nri: &Adaptation, node: &Node, pod: &Pod) {
 
 /// The life of a container.
 async fn contain(nri: &Adaptation, node: &Node, pod: &Pod, id: String) {
-    let of_state = |state| Container { id: id.clone(), pod_id: pod.id.clone(), state, ..Container::default() };
-    let (created, running) = (of_state(ContainerState::Created), of_state(ContainerState::Running));
+    let created =
+        Container { id: id.clone(), pod_id: pod.id.clone(), state: ContainerState::Created, ..Container::default() };
     node.pause(300).await;
     let operation = nri.begin(pod.clone());
     let asked = in_time(node, operation.create_container(created.clone())).await;
@@ -71,24 +71,64 @@ async fn contain(nri: &Adaptation, node: &Node, pod: &Pod, id: String) {
     let _ = operation.notify(Notice::PostCreate(created.clone())).await;
     node.done(operation, &id, &["CreateContainer", "PostCreateContainer"], false);
 
+    let removed = Container { state: ContainerState::Stopped, ..created.clone() };
+    let mut stopped = run(nri, node, pod, created).await;
+    // At times it is started again.
+    while let Some(words) = stopped.take_if(|_| node.below(3) == 0) {
+        stopped = run(nri, node, pod, words).await;
+    }
     node.pause(300).await;
     let operation = nri.begin(pod.clone());
-    let started = in_time(node, operation.notify(Notice::Start(created.clone()))).await;
-    let mut last = created;
-    if started && node.below(8) != 0 {
-        node.change(|store| drop(store.containers.insert(id.clone(), running.clone())));
-        node.pause(300).await;
-        let _ = operation.notify(Notice::PostStart(running.clone())).await;
-        node.done(operation, &id, &["StartContainer", "PostStartContainer"], false);
-        last = running;
-    } else {
-        node.done(operation, &id, &["StartContainer"], true);
-    }
-    update_container(nri, node, pod, &last).await;
+    let _ = in_time(node, operation.notify(Notice::Remove(removed))).await;
+    node.done(operation, &id, &["RemoveContainer"], false);
+}
 
+/// Runs a container that is Created or Stopped: it starts, perhaps in vain, and stops. Returns what the runtime then says of it.
+///
+/// If a first start fails, the runtime itself tells the Stop, as runtimes on Go's NRI do. If a restart fails, that would be a second Stop for plugins
+/// that did not see the Start. So the runtime says nothing of the container but that it is removed, and `None` is returned.
+async fn run(nri: &Adaptation, node: &Node, pod: &Pod, container: Container) -> Option<Container> {
+    let is_restart = container.state == ContainerState::Stopped;
+    let mut tries = 3;
+    let mut running = None;
+    while running.is_none() && tries > 0 {
+        running = start(nri, node, pod, &container).await;
+        tries = if node.below(2) == 0 { 0 } else { tries - 1 };
+    }
+    if is_restart && running.is_none() {
+        return None;
+    }
+    let last = running.unwrap_or(container);
+    update_container(nri, node, pod, &last).await;
     node.pause(1000).await;
+    Some(stop(nri, node, pod, last).await)
+}
+
+/// Starts a container. Returns what the runtime then says of it, unless it failed.
+async fn start(nri: &Adaptation, node: &Node, pod: &Pod, container: &Container) -> Option<Container> {
+    node.pause(300).await;
     let operation = nri.begin(pod.clone());
-    let _ = in_time(node, operation.stop_container(last)).await;
+    let started = in_time(node, operation.notify(Notice::Start(container.clone()))).await;
+    if !started || node.below(8) == 0 {
+        node.done(operation, &container.id, &["StartContainer"], true);
+        return None;
+    }
+    let running = Container { state: ContainerState::Running, started_at: 1, ..container.clone() };
+    node.change(|store| drop(store.containers.insert(running.id.clone(), running.clone())));
+    node.pause(300).await;
+    let _ = operation.notify(Notice::PostStart(running.clone())).await;
+    node.done(operation, &container.id, &["StartContainer", "PostStartContainer"], false);
+    Some(running)
+}
+
+/// Stops a container. Returns what the runtime then says of it.
+async fn stop(nri: &Adaptation, node: &Node, pod: &Pod, container: Container) -> Container {
+    let id = container.id.clone();
+    let stopped = Container { state: ContainerState::Stopped, ..container.clone() };
+    // A runtime may say that it has stopped, or how it was.
+    let words = if node.below(2) == 0 { container } else { stopped.clone() };
+    let operation = nri.begin(pod.clone());
+    let _ = in_time(node, operation.stop_container(words)).await;
     node.pause(100).await;
     node.change(|store| drop(store.containers.remove(&id)));
     // A stop may take long.
@@ -96,26 +136,29 @@ async fn contain(nri: &Adaptation, node: &Node, pod: &Pod, id: String) {
         node.pause(60_000).await;
     }
     node.done(operation, &id, &["StopContainer"], false);
-    node.pause(300).await;
-    let operation = nri.begin(pod.clone());
-    let _ = in_time(node, operation.notify(Notice::Remove(of_state(ContainerState::Stopped)))).await;
-    node.done(operation, &id, &["RemoveContainer"], false);
+    stopped
 }
 
-/// At times a container gets new limits.
+/// At times a container gets new limits. What the runtime says of it may be what it was before it started.
 async fn update_container(nri: &Adaptation, node: &Node, pod: &Pod, container: &Container) {
     if node.below(2) == 0 {
         return;
     }
     node.pause(300).await;
+    let lags = node.below(4) == 0;
+    let words = match lags {
+        true => Container { state: ContainerState::Created, started_at: 0, ..container.clone() },
+        false => container.clone(),
+    };
+    let said = lags.then_some("created");
     let operation = nri.begin(pod.clone());
-    let updating = operation.update_container(container.clone(), Some(Resources::default()));
+    let updating = operation.update_container(words.clone(), Some(Resources::default()));
     if !in_time(node, updating).await || node.below(8) == 0 {
-        return node.done(operation, &container.id, &["UpdateContainer"], true);
+        return node.done_with_words(operation, &container.id, &["UpdateContainer"], true, said);
     }
     node.pause(300).await;
-    let _ = operation.notify(Notice::PostUpdate(container.clone())).await;
-    node.done(operation, &container.id, &["UpdateContainer", "PostUpdateContainer"], false);
+    let _ = operation.notify(Notice::PostUpdate(words)).await;
+    node.done_with_words(operation, &container.id, &["UpdateContainer", "PostUpdateContainer"], false, said);
 }
 
 /// Whether it went well. Some callers are impatient.

@@ -73,13 +73,25 @@ impl Node {
 
     /// An act has ended.
     pub(super) fn done(&self, operation: Operation, id: &str, events: &[&'static str], failed: bool) {
+        self.done_with_words(operation, id, events, failed, None);
+    }
+
+    /// An act has ended in which the runtime said this of the state of a container, which was in another.
+    pub(super) fn done_with_words(
+        &self,
+        operation: Operation,
+        id: &str,
+        events: &[&'static str],
+        failed: bool,
+        words: Option<&'static str>,
+    ) {
         if failed {
             drop(operation);
         } else {
             operation.commit();
         }
         let ended = self.tick();
-        let act = Act { events: events.to_vec(), failed, ended };
+        let act = Act { events: events.to_vec(), failed, ended, words };
         self.change(|store| store.history.entry(id.to_owned()).or_default().push(act));
     }
 }
@@ -105,7 +117,7 @@ impl Source for Node {
 
 /// A plugin joins, perhaps in place of another, stays for a while, and leaves or stays until the end.
 async fn visit(nri: Arc<Adaptation>, node: Arc<Node>, name: String, stays: bool, good: bool) -> Visit {
-    node.pause(4000).await;
+    node.pause(8000).await;
     let plugin = Bookkeeper::new(&node, good);
     let begun = node.tick();
     let id: PluginId = name.parse().unwrap();
@@ -171,24 +183,39 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<Stri
     for visit in visits {
         seen.push(visit.await.unwrap());
     }
-    // From now on all are well, and someone asks those who were suspended.
+    // From now on all are well. A suspended plugin hears what it missed by itself, after its pause.
     seen.iter().for_each(|visit| visit.plugin.good.store(true, Ordering::SeqCst));
-    for number in 0..40 {
-        sleep(SECOND * 30).await;
-        let pod = Pod { id: format!("q{number}"), ..Pod::default() };
-        let operation = nri.begin(pod.clone());
-        let _ = operation.notify(Notice::StopPod).await;
-        node.done(operation, &pod.id, &["StopPodSandbox"], false);
-    }
-    sleep(SECOND * 30).await;
-    let history = std::mem::take(&mut node.store.lock().unwrap().history);
+    sleep(SECOND * 400).await;
+    let history = node.store.lock().unwrap().history.clone();
     let wrong = seen.iter().find_map(|visit| check_visit(&history, visit, &nri));
+    // One that missed nothing is tried with the next request.
+    let pod = Pod { id: "q".to_owned(), ..Pod::default() };
+    let operation = nri.begin(pod.clone());
+    let _ = operation.notify(Notice::StopPod).await;
+    node.done(operation, &pod.id, &["StopPodSandbox"], false);
+    sleep(SECOND).await;
+    let history = std::mem::take(&mut node.store.lock().unwrap().history);
+    let wrong = wrong.or_else(|| {
+        seen.iter().find_map(|visit| check_active(visit, &nri).or_else(|| check_visit(&history, visit, &nri)))
+    });
     nri.stop().await;
     wrong
 }
 
+/// The state of a plugin, unless it was closed.
+fn state(visit: &Visit, nri: &Adaptation) -> Option<State> {
+    let this = Arc::clone(&visit.plugin) as Arc<dyn Plugin>;
+    let roster = nri.shared.roster();
+    roster.entries().iter().find(|entry| Arc::ptr_eq(&entry.plugin, &this)).map(|entry| entry.state())
+}
+
+fn check_active(visit: &Visit, nri: &Adaptation) -> Option<String> {
+    let state = state(visit, nri).filter(|_| visit.joined && visit.stays)?;
+    (state != State::Active).then(|| format!("{} is well and not active again", visit.name))
+}
+
 fn check_visit(history: &History, visit: &Visit, nri: &Adaptation) -> Option<String> {
-    let Visit { name, plugin, begun, joined, stays } = visit;
+    let Visit { name, plugin, begun, joined: _, stays: _ } = visit;
     if plugin.overlapped.load(Ordering::SeqCst) {
         return Some(format!("{name} had two requests at a time"));
     }
@@ -196,14 +223,9 @@ fn check_visit(history: &History, visit: &Visit, nri: &Adaptation) -> Option<Str
     if asked == 0 {
         return None;
     }
-    let this = Arc::clone(plugin) as Arc<dyn Plugin>;
-    let roster = nri.shared.roster();
-    let state = roster.entries().iter().find(|entry| Arc::ptr_eq(&entry.plugin, &this)).map(|entry| entry.state());
-    if *joined && *stays && state.is_some_and(|state| state != State::Active) {
-        return Some(format!("{name} is well and not active again"));
-    }
     let told = plugin.told.lock().unwrap().clone();
-    let whole = state == Some(State::Active);
+    // Whoever is not closed has heard all, also if it is still suspended.
+    let whole = state(visit, nri).is_some();
     let session = Session { plugin: name.clone(), begun: *begun, asked, shown, told, whole };
     check(history, &session)
 }

@@ -1,0 +1,99 @@
+//! What a plugin knows of a pod or container from what it was shown and told, and whether that makes sense to the plugin.
+
+use super::checker::{Act, Session};
+
+/// What a plugin knows of a pod or container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Nothing,
+    Alive,
+    Stopped,
+    Removed,
+}
+
+/// Returns what a plugin was told of a pod or container that makes no sense to the plugin, if there is such a thing.
+///
+/// Each run has at most one Stop, and none without a beginning since the last. Nothing is told of what was not shown, except the Remove of what had stopped,
+/// and a restart.
+pub(super) fn check_life(id: &str, acts: &[Act], session: &Session) -> Option<String> {
+    let mut known = match session.shown.get(id).copied() {
+        None => Known::Nothing,
+        Some("stopped") => Known::Stopped,
+        Some(_) => Known::Alive,
+    };
+    // Of some pods all that is ever told is that they end: they were there before.
+    if !matches!(acts[0].events[0], "RunPodSandbox" | "CreateContainer") {
+        return None;
+    }
+    let told: Vec<_> = session.told.iter().filter(|(_, about)| about == id).map(|(event, _)| *event).collect();
+    for event in &told {
+        let Some(next) = known.after(event, acts) else {
+            let plugin = &session.plugin;
+            return Some(format!(
+                "{plugin} was told {told:?} of {id}, but {event} makes no sense while it is {known:?}"
+            ));
+        };
+        known = next;
+    }
+    None
+}
+
+impl Known {
+    /// What is known after an event. `None` if the event makes no sense.
+    fn after(self, event: &str, acts: &[Act]) -> Option<Self> {
+        let has_stopped = || acts.iter().any(|act| !act.failed && act.events[0].starts_with("Stop"));
+        match (event, self) {
+            ("RunPodSandbox" | "CreateContainer", Self::Nothing) => Some(Self::Alive),
+            ("StartContainer", Self::Alive | Self::Stopped) => Some(Self::Alive),
+            // What had stopped was not shown.
+            ("StartContainer", Self::Nothing) => has_stopped().then_some(Self::Alive),
+            ("StopPodSandbox" | "StopContainer", Self::Alive) => Some(Self::Stopped),
+            ("RemovePodSandbox" | "RemoveContainer", Self::Stopped) => Some(Self::Removed),
+            ("RemovePodSandbox" | "RemoveContainer", Self::Nothing) => has_stopped().then_some(Self::Removed),
+            // A pod that has stopped may be shown like any other.
+            ("RemovePodSandbox", Self::Alive) => has_stopped().then_some(Self::Removed),
+            ("RemoveContainer", Self::Alive) => is_given_up(acts).then_some(Self::Removed),
+            ("RunPodSandbox" | "CreateContainer" | "StopPodSandbox" | "StopContainer", _) => None,
+            (_, Self::Alive) => Some(self),
+            (_, Self::Nothing | Self::Stopped | Self::Removed) => None,
+        }
+    }
+}
+
+/// Whether the last start of a container failed, and the runtime said nothing of it but that it was removed.
+fn is_given_up(acts: &[Act]) -> bool {
+    let mut lasts = acts.iter().rev().filter(|act| act.events[0] != "RemoveContainer");
+    lasts.next().is_some_and(|last| last.failed && last.events[0] == "StartContainer")
+}
+
+#[test]
+fn what_makes_no_sense_to_a_plugin_is_noticed() {
+    let act = |event: &'static str, failed| Act { events: vec![event], failed, ended: 0, words: None };
+    let acts = [act("CreateContainer", false), act("StartContainer", false), act("StopContainer", false)];
+    let makes_sense = |acts: &[Act], shown: Option<&'static str>, told: &[&'static str]| {
+        let session = Session {
+            plugin: "10-a".to_owned(),
+            begun: 0,
+            asked: 0,
+            shown: shown.map(|state| ("c".to_owned(), state)).into_iter().collect(),
+            told: told.iter().map(|event| (*event, "c".to_owned())).collect(),
+            whole: true,
+        };
+        check_life("c", acts, &session).is_none()
+    };
+    let (create, start, stop, remove) = ("CreateContainer", "StartContainer", "StopContainer", "RemoveContainer");
+    assert!(makes_sense(&acts, None, &[create, start, "PostStartContainer", stop, start, stop, remove]));
+    assert!(makes_sense(&acts, Some("running"), &["UpdateContainer", stop, remove]));
+    assert!(makes_sense(&acts, None, &[remove]), "it had stopped");
+    assert!(makes_sense(&acts, None, &[start, stop, remove]), "a restart");
+    assert!(!makes_sense(&acts, None, &[stop]), "not shown");
+    assert!(!makes_sense(&acts, None, &["UpdateContainer"]), "not shown");
+    assert!(!makes_sense(&acts, Some("running"), &[stop, stop]), "a second Stop");
+    assert!(!makes_sense(&acts, Some("stopped"), &[stop]), "a second Stop");
+    assert!(!makes_sense(&acts, Some("running"), &[stop, "PostStartContainer"]), "after the Stop");
+    assert!(!makes_sense(&acts, Some("created"), &[create]), "it was there");
+    assert!(!makes_sense(&acts, Some("running"), &[remove]), "it runs");
+    let given_up = [acts.as_slice(), &[act("StartContainer", true)]].concat();
+    assert!(makes_sense(&given_up, None, &[start, remove]));
+    assert!(!makes_sense(&acts[..1], None, &[start]), "it had not stopped");
+}

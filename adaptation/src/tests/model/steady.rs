@@ -1,0 +1,105 @@
+//! A plugin that takes the same time for each request, and is unwell at times.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nri_proto::event::WireEvents;
+use nri_proto::mux::Closed;
+use nri_proto::{FailurePolicy, Update};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use ttrpc::Code;
+
+use super::waits::Delivery;
+use crate::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
+use crate::request::Request;
+use crate::snapshot::Snapshot;
+use crate::tests::fake::{LIFE, reply};
+
+/// How a [`Steady`] plugin is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mood {
+    /// The plugin answers each request after its time.
+    Well,
+    /// The plugin answers nothing until it is in another mood.
+    Hangs,
+    /// The plugin answers each request after its time with `DEADLINE_EXCEEDED`.
+    GivesUp,
+}
+
+/// A plugin that takes the same time for each request, and writes down when it had which.
+pub(super) struct Steady {
+    /// How long one request takes.
+    service: Duration,
+    /// How long the plugin takes to be synchronized.
+    synchronizes: Duration,
+    mood: watch::Sender<Mood>,
+    /// When the plugin was shown what there is, the last time.
+    shown: Mutex<Option<Instant>>,
+    deliveries: Mutex<Vec<Delivery>>,
+}
+
+impl Steady {
+    pub(super) fn new(service: Duration, synchronizes: Duration) -> Arc<Self> {
+        let mood = watch::Sender::new(Mood::Well);
+        Arc::new(Self { service, synchronizes, mood, shown: Mutex::default(), deliveries: Mutex::default() })
+    }
+
+    /// Puts the plugin in another mood. What the plugin is being asked now takes part in that.
+    pub(super) fn is(&self, mood: Mood) {
+        self.mood.send_replace(mood);
+    }
+
+    /// Returns when the plugin was shown what there is, the last time.
+    pub(super) fn shown(&self) -> Option<Instant> {
+        *self.shown.lock().unwrap()
+    }
+
+    /// Returns what the plugin was told since it was shown what there is, in order.
+    pub(super) fn deliveries(&self) -> Vec<Delivery> {
+        self.deliveries.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl Plugin for Steady {
+    async fn configure(&self, _: Introduction) -> Result<Subscription, PluginError> {
+        Ok(Subscription { events: WireEvents { known: LIFE, unknown: 0 }, declared: FailurePolicy::default() })
+    }
+
+    async fn synchronize(&self, _: Snapshot) -> Result<Vec<Update>, PluginError> {
+        *self.shown.lock().unwrap() = Some(Instant::now());
+        // A join that begins anew shows all that was told before.
+        self.deliveries.lock().unwrap().clear();
+        sleep(self.synchronizes).await;
+        Ok(Vec::new())
+    }
+
+    async fn ask(self: Arc<Self>, request: Arc<Request>, _: Duration) -> Result<Reply, PluginError> {
+        let about = request.container().map_or(&request.pod().id, |container| &container.id);
+        let what = format!("{} {about}", request.event().rpc());
+        let begun = Instant::now();
+        let place = {
+            let mut deliveries = self.deliveries.lock().unwrap();
+            deliveries.push(Delivery { what, begun, ended: None, is_answer: false });
+            deliveries.len() - 1
+        };
+        let mut mood = self.mood.subscribe();
+        let mood = *mood.wait_for(|mood| *mood != Mood::Hangs).await.expect("the sender is ours");
+        if !self.service.is_zero() {
+            sleep(self.service).await;
+        }
+        if let Some(delivery) = self.deliveries.lock().unwrap().get_mut(place) {
+            (delivery.ended, delivery.is_answer) = (Some(Instant::now()), mood != Mood::GivesUp);
+        }
+        match mood {
+            Mood::GivesUp => Err(PluginError::Refused { code: Code::DEADLINE_EXCEEDED, message: "late".to_owned() }),
+            Mood::Well | Mood::Hangs => Ok(reply(request.event())),
+        }
+    }
+
+    async fn gone(&self) -> Closed {
+        std::future::pending().await
+    }
+}

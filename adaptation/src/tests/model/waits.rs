@@ -1,0 +1,248 @@
+//! Whether a request of the runtime waited for something that it need not wait for: a pure function of what the runtime did and what a plugin
+//! was told, with the times of both.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// A request that the runtime made.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    /// The event and the object: `StartContainer p1`.
+    pub(super) what: String,
+    /// The pod, and the place of the request in the life of the pod.
+    pub(super) pod: u64,
+    pub(super) step: usize,
+    pub(super) made: Instant,
+    pub(super) returned: Instant,
+    /// Whether it decides if something happens.
+    pub(super) is_gate: bool,
+    pub(super) succeeded: bool,
+}
+
+impl Call {
+    pub(super) fn took(&self) -> Duration {
+        self.returned - self.made
+    }
+
+    /// Whether what it is about has happened: the runtime committed it.
+    pub(super) fn has_happened(&self) -> bool {
+        self.succeeded || !self.is_gate
+    }
+
+    fn is_open_at(&self, time: Instant) -> bool {
+        self.made <= time && time <= self.returned
+    }
+}
+
+/// A request as a plugin had it.
+#[derive(Clone, Debug)]
+pub(super) struct Delivery {
+    pub(super) what: String,
+    pub(super) begun: Instant,
+    /// When the plugin answered it.
+    pub(super) ended: Option<Instant>,
+    /// Whether that was an answer, not that the plugin gave up.
+    pub(super) is_answer: bool,
+}
+
+/// What is promised of the waits of a node with one plugin that is not well. All others answer at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Promise {
+    /// How long the plugin may take to answer.
+    pub(super) request_timeout: Duration,
+    /// Whether the plugin has one request at a time: others wait for it.
+    pub(super) is_serial: bool,
+    /// How long a gate may wait for the plugin to be even, if the plugin is required.
+    pub(super) gates_wait: Duration,
+}
+
+/// Returns what is wrong with how long requests took, if anything is.
+///
+/// While a request is open, the plugin is being asked, within its `request_timeout`, about this request, or about another that the runtime waits
+/// for too, if the plugin has one request at a time. A request that the plugin is told after the runtime went on without it is backlog. Nobody
+/// waits for that but a gate that needs the plugin.
+pub(super) fn check_waits(calls: &[Call], deliveries: &[Delivery], promise: Promise) -> Option<String> {
+    let by_what: HashMap<&str, &Call> = calls.iter().map(|call| (&*call.what, call)).collect();
+    let is_live = |had: &Delivery| by_what.get(&*had.what).is_some_and(|call| call.is_open_at(had.begun));
+    let asked: HashMap<&str, Interval> = deliveries
+        .iter()
+        .filter(|had| is_live(had))
+        .map(|had| {
+            let late = had.begun + promise.request_timeout;
+            (&*had.what, (had.begun, had.ended.map_or(late, |ended| ended.min(late))))
+        })
+        .collect();
+    let all = union(asked.values().copied().collect());
+    calls.iter().filter(|call| !call.took().is_zero()).find_map(|call| {
+        let own = asked.get(&*call.what);
+        let waited = uncovered(call, if promise.is_serial { &all } else { own.map_or(&[], std::slice::from_ref) });
+        let limit = if call.is_gate { promise.gates_wait } else { Duration::ZERO };
+        (waited > limit).then(|| {
+            let backlog = deliveries.iter().filter(|had| call.is_open_at(had.begun) && !is_live(had)).count();
+            let at = call.made - calls.iter().map(|call| call.made).min().unwrap_or(call.made);
+            format!(
+                "{} at {at:?} took {:?}, for {waited:?} of which nobody was asked about anything that the runtime waited for; meanwhile the plugin was \
+                 told {backlog} requests of its backlog",
+                call.what,
+                call.took()
+            )
+        })
+    })
+}
+
+/// Returns what is wrong with what a plugin was told since it was shown what there is, if anything is.
+///
+/// At `now` a plugin that `is_even` has been told all that has happened. No plugin is told anything twice, out of order, or that did not happen
+/// and that it was not asked about at the time.
+pub(super) fn check_told(
+    calls: &[Call],
+    deliveries: &[Delivery],
+    shown: Instant,
+    now: Instant,
+    is_even: bool,
+) -> Option<String> {
+    let by_what: HashMap<&str, &Call> = calls.iter().map(|call| (&*call.what, call)).collect();
+    let mut told: HashMap<&str, Instant> = HashMap::new();
+    let mut last: HashMap<u64, usize> = HashMap::new();
+    for Delivery { what, begun, .. } in deliveries {
+        if told.insert(what, *begun).is_some() {
+            return Some(format!("{what} was told twice"));
+        }
+        // It is still open.
+        let Some(call) = by_what.get(&**what) else { continue };
+        if !call.has_happened() && !call.is_open_at(*begun) {
+            return Some(format!("{what} was told although it did not happen"));
+        }
+        if last.insert(call.pod, call.step).is_some_and(|before| before > call.step) {
+            return Some(format!("{what} was told after what came later"));
+        }
+    }
+    let is_missing = |call: &&Call| {
+        let is_due = call.has_happened() && call.made >= shown && call.returned <= now;
+        is_due && told.get(&*call.what).is_none_or(|told| *told > now)
+    };
+    let missing = calls.iter().filter(is_missing).count();
+    let first = calls.iter().find(is_missing)?;
+    is_even.then(|| format!("{missing} requests were not told, the first is {}", first.what))
+}
+
+/// Returns what happened without the answer of a required plugin, if anything did.
+pub(super) fn check_required(calls: &[Call], deliveries: &[Delivery], request_timeout: Duration) -> Option<String> {
+    let by_what: HashMap<&str, &Delivery> = deliveries.iter().map(|had| (&*had.what, had)).collect();
+    let has_answered = |call: &Call| {
+        by_what.get(&*call.what).is_some_and(|had| {
+            let in_time = had.ended.is_some_and(|ended| ended <= call.returned && ended - had.begun <= request_timeout);
+            call.is_open_at(had.begun) && in_time && had.is_answer
+        })
+    };
+    let without = calls.iter().find(|call| call.is_gate && call.succeeded && !has_answered(call))?;
+    Some(format!("{} succeeded without the required plugin", without.what))
+}
+
+type Interval = (Instant, Instant);
+
+/// Returns the time that these intervals cover, as intervals that do not overlap, in order.
+fn union(mut intervals: Vec<Interval>) -> Vec<Interval> {
+    intervals.sort_unstable();
+    let mut union: Vec<Interval> = Vec::new();
+    for (begun, ended) in intervals {
+        match union.last_mut() {
+            Some((_, last)) if begun <= *last => *last = ended.max(*last),
+            _ => union.push((begun, ended)),
+        }
+    }
+    union
+}
+
+/// Returns for how long a request was open while none of these intervals was. They do not overlap and are in order.
+fn uncovered(call: &Call, intervals: &[Interval]) -> Duration {
+    let first = intervals.partition_point(|(_, ended)| *ended <= call.made);
+    let overlapping = intervals[first..].iter().take_while(|(begun, _)| *begun < call.returned);
+    let covered = overlapping.map(|(begun, ended)| *ended.min(&call.returned) - *begun.max(&call.made));
+    call.took() - covered.sum::<Duration>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock, a request of the runtime, and a request as the plugin had it, in milliseconds.
+    struct Clock(Instant);
+
+    impl Clock {
+        fn at(&self, millis: u64) -> Instant {
+            self.0 + Duration::from_millis(millis)
+        }
+
+        fn call(&self, step: usize, made: u64, returned: u64) -> Call {
+            let what = format!("step {step}");
+            let (made, returned) = (self.at(made), self.at(returned));
+            Call { what, pod: 0, step, made, returned, is_gate: step.is_multiple_of(2), succeeded: true }
+        }
+
+        fn had(&self, step: usize, begun: u64, ended: Option<u64>) -> Delivery {
+            let ended = ended.map(|ended| self.at(ended));
+            Delivery { what: format!("step {step}"), begun: self.at(begun), ended, is_answer: ended.is_some() }
+        }
+    }
+
+    const PROMISE: Promise =
+        Promise { request_timeout: Duration::from_secs(2), is_serial: true, gates_wait: Duration::ZERO };
+
+    #[test]
+    fn a_request_may_wait_for_its_own_answer_and_for_those_before_it() {
+        let clock = Clock(Instant::now());
+        let calls = [clock.call(1, 0, 50), clock.call(3, 10, 100), clock.call(5, 200, 2200), clock.call(7, 2000, 2200)];
+        let had = [clock.had(1, 0, Some(50)), clock.had(3, 50, Some(100)), clock.had(5, 200, Some(9000))];
+        assert_eq!(check_waits(&calls, &had, PROMISE), None);
+        let per_pod = Promise { is_serial: false, ..PROMISE };
+        let wrong = check_waits(&calls, &had, per_pod).unwrap();
+        assert!(wrong.starts_with("step 3 at 10ms took 90ms, for 40ms of which"), "{wrong}");
+    }
+
+    #[test]
+    fn a_request_may_not_wait_for_the_backlog_of_a_plugin_that_it_does_not_need() {
+        let clock = Clock(Instant::now());
+        let calls = [clock.call(1, 0, 0), clock.call(2, 0, 0), clock.call(4, 100, 350)];
+        let had = [clock.had(1, 100, Some(200)), clock.had(2, 200, Some(300)), clock.had(4, 300, Some(350))];
+        let wrong = check_waits(&calls, &had, PROMISE).unwrap();
+        assert!(wrong.starts_with("step 4 at 100ms took 250ms, for 200ms of which"), "{wrong}");
+        let required = Promise { gates_wait: Duration::from_millis(200), ..PROMISE };
+        assert_eq!(check_waits(&calls, &had, required), None);
+        let silent = [clock.call(1, 0, 2500)];
+        assert!(check_waits(&silent, &[clock.had(1, 0, None)], PROMISE).is_some(), "longer than the timeout");
+    }
+
+    #[test]
+    fn what_happened_is_told_once_and_in_order_and_what_did_not_is_not() {
+        let clock = Clock(Instant::now());
+        let calls = [clock.call(0, 0, 10), clock.call(1, 20, 20), clock.call(2, 30, 30)];
+        let (first, second, third) = (clock.had(0, 0, None), clock.had(1, 40, None), clock.had(2, 50, None));
+        let check = |calls: &[Call], had: &[&Delivery], now: u64, is_even: bool| {
+            let had: Vec<_> = had.iter().copied().cloned().collect();
+            check_told(calls, &had, clock.at(0), clock.at(now), is_even).unwrap_or_default()
+        };
+        assert_eq!(check(&calls, &[&first, &second, &third], 60, true), "");
+        assert_eq!(check(&calls, &[&first, &second], 60, false), "", "the rest may come");
+        assert_eq!(check(&calls, &[&first, &second], 25, true), "1 requests were not told, the first is step 1");
+        assert_eq!(check(&calls, &[&first, &third, &second], 60, true), "step 1 was told after what came later");
+        assert_eq!(check(&calls, &[&first, &second, &second], 60, true), "step 1 was told twice");
+        let refused = Call { succeeded: false, ..clock.call(2, 30, 30) };
+        let calls = [calls[0].clone(), calls[1].clone(), refused];
+        assert_eq!(check(&calls, &[&first, &second], 60, true), "");
+        assert_eq!(check(&calls, &[&first, &second, &third], 60, true), "step 2 was told although it did not happen");
+    }
+
+    #[test]
+    fn a_gate_succeeds_only_with_the_answer_of_a_required_plugin() {
+        let clock = Clock(Instant::now());
+        let calls = [clock.call(1, 0, 0), clock.call(2, 0, 50)];
+        let check = |had: Delivery| check_required(&calls, &[had], PROMISE.request_timeout).is_none();
+        assert!(check(clock.had(2, 10, Some(50))));
+        assert!(!check(clock.had(2, 10, Some(60))), "it answered later");
+        assert!(!check(clock.had(2, 60, Some(60))), "it was asked later");
+        assert!(!check(Delivery { is_answer: false, ..clock.had(2, 10, Some(50)) }), "it gave up");
+    }
+}
