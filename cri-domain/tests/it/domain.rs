@@ -18,6 +18,10 @@ fn memory(limit: i64) -> Resources {
     Resources { memory: Some(Memory { limit: Some(limit), ..Memory::default() }), ..Resources::default() }
 }
 
+fn short_quota() -> Resources {
+    Resources { cpu: Some(Cpu { quota: Some(999), ..Cpu::default() }), ..Resources::default() }
+}
+
 fn shares(shares: u64) -> Resources {
     Resources { cpu: Some(Cpu { shares: Some(shares), ..Cpu::default() }), ..Resources::default() }
 }
@@ -116,10 +120,10 @@ async fn a_container_whose_limits_nobody_knows_gets_no_others() {
     let server = Server::new();
     let mut record = container("c", json!({}));
     record.spec = None;
-    record.config.resources = Some(shares(1));
+    record.config.resources = Some(short_quota());
     server.store.put_container(record);
     let error = server.hooks.domain().update(Update::new("c", memory(100))).await.unwrap_err();
-    let expected = "cannot update container c, whose limits are not known: cannot adjust CPUShares: it is not between 2 and 262144";
+    let expected = "cannot update container c, whose limits are not known: cannot adjust CPUQuota: it is shorter than a millisecond";
     assert!(chain(&error).ends_with(expected), "{}", chain(&error));
     assert_eq!(server.runtime.n_updates(), 0);
 }
@@ -161,8 +165,8 @@ async fn a_class_is_applied_where_it_can_be_and_remembered() {
 async fn limits_that_cannot_be_meant_are_refused() {
     let server = Server::new();
     server.store.put_container(container("c", json!({})));
-    let error = server.hooks.domain().update(Update::new("c", shares(1))).await.unwrap_err();
-    assert!(chain(&error).ends_with("cannot adjust CPUShares: it is not between 2 and 262144"), "{}", chain(&error));
+    let error = server.hooks.domain().update(Update::new("c", short_quota())).await.unwrap_err();
+    assert!(chain(&error).ends_with("cannot adjust CPUQuota: it is shorter than a millisecond"), "{}", chain(&error));
     assert_eq!(server.runtime.n_updates(), 0);
 }
 
