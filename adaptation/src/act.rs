@@ -228,8 +228,9 @@ impl Act {
         true
     }
 
-    /// It has ended. Whoever waited for that is told; what is to be undone is returned.
-    pub(crate) fn end(&self, outcome: Outcome) -> Option<Undo> {
+    /// Ends the operation. Plugins that waited for its end will hear of it. Returns what is to be undone,
+    /// if the adaptation undoes it.
+    pub(crate) fn end(&self, outcome: Outcome, undoes: bool) -> Option<Undo> {
         let mut said = self.said();
         if let Phase::Ended(_) = said.phase {
             return None;
@@ -246,7 +247,13 @@ impl Act {
             if was_overdue {
                 add_all(entry, rest.iter().filter(|request| is_told(request, &rest, outcome)));
                 let has_heard = |begun: &&mut Begun| told.iter().any(|request| begun.is_begun_by(request));
-                begun.iter_mut().filter(has_heard).for_each(|begun| begun.is_seen_by(entry));
+                for begun in begun.iter_mut().rev().filter(has_heard) {
+                    begun.seen.retain(|other| !Arc::ptr_eq(other, entry));
+                    // Into the journal now: what follows about the pod may be noted there before the
+                    // undo has the pod's turn.
+                    let undone: Vec<_> = begun.undone().filter(|_| undoes).collect();
+                    add_all(entry, undone.iter().filter(|end| entry.terms().events.contains(end.event())));
+                }
             } else {
                 #[cfg(test)]
                 let outcome = match entry.shared.makes(Mistake::FailureDelivered) {
@@ -259,7 +266,7 @@ impl Act {
                 begun.iter_mut().filter(has_not).for_each(others);
             }
         }
-        Undo::of(self, begun)
+        Undo::of(self, begun).filter(|_| undoes)
     }
 
     /// What was asked so far, up to what is still being asked.

@@ -299,7 +299,7 @@ impl Shared {
         if is_waited_for {
             self.ended.notify_waiters();
         }
-        let undo = act.end(outcome).filter(|_| undoes && !self.stopping.is_cancelled());
+        let undo = act.end(outcome, undoes).filter(|_| !self.stopping.is_cancelled());
         #[cfg(test)]
         let undo = undo.filter(|_| !self.makes(Mistake::UndoLost));
         match undo {

@@ -54,13 +54,6 @@ impl Begun {
         self.request.event() == other.event() && self.container() == id(other)
     }
 
-    /// A plugin has seen it, too.
-    pub(crate) fn is_seen_by(&mut self, entry: &Arc<Entry>) {
-        if !self.seen.iter().any(|other| Arc::ptr_eq(other, entry)) {
-            self.seen.push(Arc::clone(entry));
-        }
-    }
-
     /// The runtime itself may have told its end.
     pub(crate) fn ends_with(&mut self, request: &Request) {
         if self.container() != id(request) {
@@ -96,7 +89,7 @@ impl Begun {
     }
 
     /// What is still to be told.
-    fn undone(&self) -> impl Iterator<Item = Arc<Request>> {
+    pub(crate) fn undone(&self) -> impl Iterator<Item = Arc<Request>> {
         let (stop, _) = self.ends();
         let is_due = |event: &Event| !self.removed && (!self.stopped || *event != stop);
         let mut events = Self::ends_of(self.request.event(), self.start_undo);

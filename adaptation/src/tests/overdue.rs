@@ -73,6 +73,25 @@ async fn who_joined_before_or_after_the_time_was_over_hears_no_end_without_a_beg
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_overdue_run_that_fails_is_undone_before_the_pod_is_run_again() {
+    let setting = setting(&format!("{POLICY}\nplugin_defaults.sync_timeout = '5m'"));
+    let (plugin, joining) = setting.joining("10-a", LONG * 2).await;
+    let operation = setting.nri.begin(pod("p"));
+    operation.notify(Notice::RunPod).await.unwrap();
+    sleep(LONG).await;
+    drop(operation);
+    // The undo waits for the pod's turn in a task, and the next operation begins at once.
+    let again = setting.nri.begin(pod("p"));
+    again.notify(Notice::RunPod).await.unwrap();
+    again.commit();
+    joining.await.unwrap().unwrap();
+    sleep(LONG).await;
+    let told = ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "RunPodSandbox"];
+    assert_eq!(setting.diary.lines(), told.map(|event| format!("10-a {event} p")));
+    assert_eq!(plugin.most_at_a_time(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_made_in_a_pod_whose_run_never_ends_is_shown_to_who_joins() {
     for (is_late, namespaces) in [(false, ""), (true, ""), (false, "\nplugin_defaults.namespaces = ['n*']")] {
         let setting = setting(&format!("{POLICY}{namespaces}"));
