@@ -173,7 +173,8 @@ impl Owed {
     /// The plugin has answered, and the request was decided without it. Others may ask it again.
     fn answered_late(self, reply: Reply) -> LateAnswer {
         let Self { entry, terms, request, act, answering: _, begun, is_trial: _, _lane: _ } = self;
-        LateAnswer { entry, terms, request, act, took: Some(begun.elapsed()), reply }
+        let (took, arrived) = (Some(begun.elapsed()), entry.shared.update_log.arrive());
+        LateAnswer { entry, terms, request, act, took, arrived, reply }
     }
 }
 

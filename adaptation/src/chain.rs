@@ -150,7 +150,9 @@ impl Chain {
         let kept = if changes { Kept::InFlight } else { Kept::Request(Arc::clone(&request)) };
         let place = shared.asks(&act, event, before, kept, Some(asking.clone()));
         let shown = Shown { request, act: Arc::clone(&act), place: changes.then_some(place) };
-        let patience = Patience::new(participants.regime().request_budget);
+        let timeouts = participants.entries().iter().map(|entry| entry.terms.policy().request_timeout);
+        let longest = timeouts.max().unwrap_or_default();
+        let patience = Patience::new(participants.regime().request_budget.for_plugins(longest));
         Self { shared, act, participants, shown, merging, notes, patience, asking }
     }
 
@@ -164,6 +166,7 @@ impl Chain {
     /// Asks all of them while someone waits for it, and ends with the first that fails.
     pub(crate) async fn run(mut self) -> Result<Relayed, RelayError> {
         let _turn = self.turn_when_heard().await?;
+        self.begins();
         self.ask(|_| ()).await?;
         self.goes_on(self.merging.claims(), self.merging.updates());
         self.notes.came_true();
@@ -173,6 +176,7 @@ impl Chain {
     /// The same for a container to be created: what comes out is shown to validators.
     pub(crate) async fn create(mut self) -> Result<MergedCreate, RelayError> {
         let _turn = self.turn_when_heard().await?;
+        self.begins();
         let Some(mut validation) = Validation::of(&self.participants, &self.shown.request) else {
             self.ask(|_| ()).await?;
             let merged = self.merging.created();
@@ -201,6 +205,7 @@ impl Chain {
                 Poll::Ready(turn) => turn,
                 Poll::Pending => turn.await,
             };
+            self.begins();
             let failed = self.ask_anyway().await;
             self.goes_on(self.merging.claims(), self.merging.updates());
             // Nobody may be waiting for it any more: then nobody does what they want.
@@ -211,6 +216,11 @@ impl Chain {
         shared.spawn(telling.in_current_span());
         // Whatever ends the task before it has told ends the adaptation.
         outcome.await.unwrap_or(Relayed { merging: Merging::Nothing, failed: Some(RelayError::Stopped) })
+    }
+
+    /// Plugins are asked from now on.
+    fn begins(&self) {
+        self.shown.request.decision().begins(self.shared.update_log.now());
     }
 
     /// The request has gone on. What plugins answer late is applied as far as nobody else had a say.
@@ -337,7 +347,7 @@ impl Chain {
             | Cause::CallerDeadline => true,
             // A notice is delivered as soon as the plugin has heard what was before.
             Cause::Behind | Cause::CatchingUp if !gates(self.shown.request.event()) => false,
-            Cause::PassedOver(State::Closed) | Cause::Absent | Cause::Behind | Cause::Plugin(PluginError::Left(_)) => {
+            Cause::PassedOver(State::Closed) | Cause::Absent | Cause::Plugin(PluginError::Left(_)) => {
                 policy.required && !self.is_exempt()
             }
             Cause::Plugin(PluginError::Gone(_) | PluginError::Breach(_) | PluginError::NotTaken)
@@ -345,6 +355,7 @@ impl Chain {
             | Cause::CutShort
             | Cause::PassedOver(_)
             | Cause::CatchingUp
+            | Cause::Behind
             | Cause::Busy => policy.on_timeout == OnTimeout::Fail && !(policy.required && self.is_exempt()),
         };
         let fails = fails && policy.mode == Mode::Enforce;

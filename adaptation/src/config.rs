@@ -89,7 +89,7 @@ pub struct Config {
     pub operation_timeout: Duration,
     /// How long a request may wait, in all, for plugins that do not answer it. Time in which plugins answer is not counted, and a
     /// [required](crate::policy::Policy::required) plugin is always given its own request timeout. `None` and zero are three times
-    /// the [request timeout](crate::policy::Policy::request_timeout) that holds for all plugins.
+    /// the longest [request timeout](crate::policy::Policy::request_timeout) of the plugins.
     pub request_budget: Option<Duration>,
     /// How many bytes the [ledger](crate::ledger) may take. What a reply changes takes about 500 of them, and each change as much as on the wire, or a quarter
     /// of what it takes when it is read. So what is read takes four times as many at most.
@@ -134,14 +134,31 @@ impl Default for Config {
 /// How many request timeouts a request may wait for plugins that do not answer, unless the operator says otherwise.
 const BUDGETED_TIMEOUTS: u32 = 3;
 
+/// How long a request may wait, in all, for plugins that do not answer it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestBudget {
+    /// As the operator says.
+    Set(Duration),
+    /// Three of the longest request timeouts among the plugins, or of this one that holds for all.
+    Timeouts(Duration),
+}
+
+impl RequestBudget {
+    /// Returns the budget of a request to plugins of which the slowest may take so long.
+    pub(crate) fn for_plugins(self, longest: Duration) -> Duration {
+        match self {
+            Self::Set(budget) => budget,
+            Self::Timeouts(timeout) => timeout.max(longest).saturating_mul(BUDGETED_TIMEOUTS),
+        }
+    }
+}
+
 impl Config {
     /// How long a request may wait, in all, for plugins that do not answer it.
-    #[must_use]
-    pub fn budget_of_a_request(&self) -> Duration {
+    pub(crate) fn request_budget(&self) -> RequestBudget {
         let timeout = self.policies.defaults.request_timeout.unwrap_or(defaults::REQUEST_TIMEOUT);
-        self.request_budget
-            .filter(|budget| !budget.is_zero())
-            .unwrap_or_else(|| timeout.saturating_mul(BUDGETED_TIMEOUTS))
+        let set = self.request_budget.filter(|budget| !budget.is_zero());
+        set.map_or(RequestBudget::Timeouts(timeout), RequestBudget::Set)
     }
 
     /// The pods that may run without the plugins that are required. The annotation is that of the default validator.

@@ -1,8 +1,10 @@
 //! What a request came to, for plugins that answer it late.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nri_proto::{Field, Owners, PluginId};
+use tokio::sync::Notify;
 
 use crate::journal::ActId;
 
@@ -13,26 +15,50 @@ use crate::journal::ActId;
 pub(crate) struct Decision {
     /// The operation of the request, if there is one.
     pub(crate) act: Option<ActId>,
-    /// How many updates of containers had been made when the request was made.
-    pub(crate) since: u64,
+    /// The number of the last update of a container before plugins were asked.
+    since: AtomicU64,
     /// Who claimed what in the request; nothing if the request failed, or its caller left.
     claims: OnceLock<Option<Owners>>,
+    /// Rung when the request is decided.
+    decided: Notify,
 }
 
 impl Decision {
     pub(crate) fn new(act: ActId, since: u64) -> Self {
-        Self { act: Some(act), since, claims: OnceLock::new() }
+        Self { act: Some(act), since: AtomicU64::new(since), ..Self::default() }
+    }
+
+    /// Plugins are asked from now on: the request has the turn of its pod.
+    pub(crate) fn begins(&self, since: u64) {
+        self.since.store(since, Ordering::Relaxed);
+    }
+
+    /// Returns the number of the last update of a container before plugins were asked.
+    pub(crate) fn since(&self) -> u64 {
+        self.since.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the request is decided. A request that is not made in an operation undoes one.
+    pub(crate) async fn until_decided(&self) {
+        let decided = self.decided.notified();
+        tokio::pin!(decided);
+        decided.as_mut().enable();
+        if self.act.is_some() && self.claims.get().is_none() {
+            decided.await;
+        }
     }
 
     /// The request has gone on, and this is what plugins claimed in it.
     pub(crate) fn goes_on(&self, claims: Owners) {
         // A request is decided once.
         _ = self.claims.set(Some(claims));
+        self.decided.notify_waiters();
     }
 
     /// The request has failed, or its caller has left, unless the request has gone on.
     pub(crate) fn fails(&self) {
         _ = self.claims.set(None);
+        self.decided.notify_waiters();
     }
 
     /// Whether the request has gone on. `None` while it is not decided.

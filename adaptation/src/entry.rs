@@ -245,9 +245,9 @@ impl Entry {
         }
     }
 
-    /// Waits until earlier late answers of the plugin were applied. `None` if the plugin is closed.
+    /// Waits until earlier late answers of the plugin were applied. `None` if the adaptation stops.
     pub(crate) async fn turn_to_apply(&self) -> Option<SemaphorePermit<'_>> {
-        self.closed.run_until_cancelled(self.applying.acquire()).await?.ok()
+        self.shared.stopping.run_until_cancelled(self.applying.acquire()).await?.ok()
     }
 
     /// All of its lanes: nobody else asks it meanwhile.

@@ -175,6 +175,7 @@ impl Health {
     /// Ends a suspension. A plugin that has yet to hear what it missed counts as silent.
     fn resume(&mut self, is_even: bool) -> Effect {
         (self.trying, self.resumes) = (false, None);
+        let is_even = is_even && self.overdue == 0;
         self.become_state(if is_even { State::Active } else { State::Silent })
     }
 

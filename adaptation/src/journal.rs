@@ -187,7 +187,12 @@ impl Journal {
 
     /// Whether there is a request that the plugin can be told.
     pub(crate) fn has_ready(&self) -> bool {
-        self.next(|_| false).is_some()
+        self.has_ready_but(|_| false)
+    }
+
+    /// Whether there is a request that the plugin can be told, about a pod that is not busy.
+    pub(crate) fn has_ready_but(&self, is_busy: impl Fn(&str) -> bool) -> bool {
+        !self.items.is_empty() && self.next(|item| is_busy(item.pod())).is_some()
     }
 
     /// Whether there is a request about this pod that the plugin can be told.

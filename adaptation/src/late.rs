@@ -5,6 +5,9 @@
 //! limits of the container, updates of others, and evictions. So a late answer waits until the operation
 //! of its request has ended. If the runtime has committed the operation, what can still be applied is
 //! applied; the rest is recorded as too late. If the request failed, nothing of its answer is applied.
+//!
+//! What others have updated since is looked up when the runtime is asked to apply the answer. An update
+//! that is made while the runtime does so is made before or after it, as the runtime likes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +26,7 @@ use crate::records;
 use crate::request::Request;
 use crate::terms::Terms;
 use crate::unasked::Unasked;
+use crate::update_log::Asked;
 
 /// How many times as much as on the wire an answer takes in memory, roughly.
 const IN_MEMORY: usize = 2;
@@ -37,6 +41,8 @@ pub(crate) struct LateAnswer {
     pub(crate) act: Option<Arc<Act>>,
     /// How long the plugin took.
     pub(crate) took: Option<Duration>,
+    /// The place of the answer among all that the plugin asks for.
+    pub(crate) arrived: u64,
     pub(crate) reply: Reply,
 }
 
@@ -80,8 +86,10 @@ impl LateAnswer {
     }
 
     async fn apply_when_ended(self) {
+        let stopping = &self.entry.shared.stopping;
         // The container has stopped, whatever comes of the request and its operation.
         if self.request.event() == Event::StopContainer {
+            stopping.run_until_cancelled(self.request.decision().until_decided()).await;
             return self.apply().await;
         }
         let has_gone_on = || self.request.decision().has_gone_on();
@@ -89,7 +97,7 @@ impl LateAnswer {
             return self.record();
         }
         let outcome = match &self.act {
-            Some(act) => self.entry.closed.run_until_cancelled(act.outcome()).await.flatten(),
+            Some(act) => stopping.run_until_cancelled(act.outcome()).await.flatten(),
             None => Some(Outcome::Committed),
         };
         if outcome == Some(Outcome::Committed) && has_gone_on() == Some(true) {
@@ -120,7 +128,7 @@ impl LateAnswer {
         wanted.updates.retain_mut(|update| self.is_still_wanted(update, &occasion));
         if !wanted.updates.is_empty() || !wanted.evictions.is_empty() {
             // What fails of it is logged and recorded.
-            let _ = wanted.apply_allowed(shared, &self.entry.id, self.terms.policy()).await;
+            let _ = wanted.apply_allowed(shared, &self.entry.id, self.terms.policy(), self.arrived).await;
         }
     }
 
@@ -131,8 +139,11 @@ impl LateAnswer {
         let (decision, id) = (request.decision(), &entry.id);
         let occasion = occasion.of_container(&update.container_id);
         let record = |touches: Vec<Touch<'_>>| entry.shared.records.ledger().record(&occasion, What::late(touches));
-        let log = &entry.shared.update_log;
-        if log.is_updated_since(&update.container_id, decision.since, decision.act, id) {
+        let is_updated_since = || {
+            let request = Asked { act: decision.act, since: decision.since(), plugin: id, arrived: self.arrived };
+            entry.shared.update_log.is_updated_since(&update.container_id, request)
+        };
+        if decision.act.is_some() && is_updated_since() {
             record(Touch::of_update(update));
             return false;
         }

@@ -1,10 +1,8 @@
 //! What the operator says, as it is at one moment.
 
-use std::time::Duration;
-
 use tracing::warn;
 
-use crate::config::{Config, DefaultValidator};
+use crate::config::{Config, DefaultValidator, RequestBudget};
 use crate::policy::Policies;
 use crate::requirements::Requirements;
 
@@ -15,7 +13,7 @@ pub(crate) struct Regime {
     pub(crate) policies: Policies,
     pub(crate) requirements: Requirements,
     /// How long a request may wait, in all, for plugins that do not answer it.
-    pub(crate) request_budget: Duration,
+    pub(crate) request_budget: RequestBudget,
     default_validator: Option<DefaultValidator>,
 }
 
@@ -25,7 +23,7 @@ impl Regime {
             number,
             policies: config.policies.clone(),
             requirements: Requirements::of(config),
-            request_budget: config.budget_of_a_request(),
+            request_budget: config.request_budget(),
             default_validator: config.default_validator.clone().filter(|validator| validator.enable),
         }
     }

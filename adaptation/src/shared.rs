@@ -269,7 +269,7 @@ impl Shared {
         let own = id.filter(|_| event == Event::UpdateContainer);
         let Some(act) = decision.act.filter(|_| own.is_some() || !updates.is_empty()) else { return };
         let others = updates.iter().map(|update| &*update.container_id);
-        self.update_log.add(own.into_iter().chain(others), &Author::Operation(act));
+        self.update_log.add(own.into_iter().chain(others), &Author::Operation(act), None);
     }
 
     /// A container can be created as plugins want it.

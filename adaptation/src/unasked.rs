@@ -66,20 +66,23 @@ impl Unasked {
             shared.records.refused(&occasion, &not_allowed.clone().into());
             return Err(not_allowed.into());
         }
-        self.make(shared, plugin, &occasion, apply).await
+        let arrived = shared.update_log.arrive();
+        self.make(shared, plugin, &occasion, arrived, apply).await
     }
 
-    /// The same for what is known to be allowed.
+    /// Like [`Unasked::apply`], for what is known to be allowed. `arrived` is the place of the answer among
+    /// all that the plugin asks for.
     pub(crate) async fn apply_allowed(
         mut self,
         shared: &Shared,
         plugin: &PluginId,
         policy: &Policy,
+        arrived: u64,
     ) -> Result<Vec<Update>, Undone> {
         let occasion = records::unasked(plugin, policy.mode);
         self.drop_unusable(shared, plugin, &occasion);
         let apply = |updates, evictions| shared.source.apply(plugin, updates, evictions);
-        self.make(shared, plugin, &occasion, apply).await
+        self.make(shared, plugin, &occasion, arrived, apply).await
     }
 
     fn drop_unusable(&mut self, shared: &Shared, plugin: &PluginId, occasion: &Occasion) {
@@ -98,6 +101,7 @@ impl Unasked {
         shared: &Shared,
         plugin: &PluginId,
         occasion: &Occasion,
+        arrived: u64,
         apply: impl FnOnce(Vec<Update>, Vec<Eviction>) -> F,
     ) -> Result<Vec<Update>, Undone> {
         let Self { updates, evictions } = self;
@@ -107,7 +111,7 @@ impl Unasked {
             return Ok(Vec::new());
         }
         let updated = updates.iter().map(|update| &*update.container_id);
-        shared.update_log.add(updated, &Author::Plugin(plugin.clone()));
+        shared.update_log.add(updated, &Author::Plugin(plugin.clone()), Some(arrived));
         let applying = AssertUnwindSafe(apply(updates, evictions)).catch_unwind();
         let undone = match timeout(shared.config.source_timeout, applying).await {
             Ok(Ok(outcome)) => {

@@ -68,7 +68,8 @@ impl Handle {
     /// it is asked for what plugins are told of it.
     ///
     /// Of a container that plugins do not know, or that has stopped already, it returns at once; of one that runs, when it has ended. It also
-    /// returns when NRI has stopped and nothing is told any more, and if NRI is disabled.
+    /// returns when NRI has stopped and nothing is told any more, and if NRI is disabled. A restart that failed leaves the container
+    /// stopped: the plugins that saw the restart may hear of its end after this has returned.
     pub async fn container_ended(&self, id: &str) {
         if let Some(way) = &self.way {
             let _ = way.node.over.run_until_cancelled(way.space.containers.until_ended(id)).await;

@@ -354,7 +354,9 @@ impl Life {
 
     /// A first start came to nothing. True if all plugins are to be told that it has stopped.
     pub(crate) fn first_start_failed(&self, run: Run) -> bool {
-        self.phase == Phase::Created || (self.phase == Phase::Running && self.run == run)
+        // While plugins are asked about another start, its outcome decides.
+        let is_not_started = self.phase == Phase::Created && self.starts == 0;
+        is_not_started || (self.phase == Phase::Running && self.run == run)
     }
 
     /// Makes it one that was created, as was once done wrong.

@@ -80,7 +80,7 @@ impl Drop for Starting {
                 |life| life.start_undone(run),
                 |operation| {
                     if way.space.is_podless {
-                        way.space.pods.look(&pod.id, |entry| entry.life.start_undone(run));
+                        way.space.pods.change(&pod.id, |life| life.start_undone(run));
                     }
                     // Those who saw the start are told by this. Whatever is asked about the pod from now on comes behind that.
                     drop(operation);

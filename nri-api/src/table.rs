@@ -218,6 +218,12 @@ impl<T> Table<T> {
         self.entries.get_mut(id).map(|mut entry| look(&mut entry))
     }
 
+    /// Changes the life of one. Whoever waits for that looks again.
+    pub(crate) fn change(&self, id: &str, change: impl FnOnce(&mut Life)) {
+        self.look(id, |entry| change(&mut entry.life));
+        self.asked.notify_waiters();
+    }
+
     /// The same, to read.
     pub(crate) fn read<R>(&self, id: &str, read: impl FnOnce(&Entry<T>) -> R) -> Option<R> {
         self.entries.get(id).map(|entry| read(&entry))

@@ -28,6 +28,8 @@ pub(super) struct Deliveries {
     is_held_back: bool,
     /// The pods that the plugin is being told about, one request each.
     pods: HashSet<Arc<str>>,
+    /// Whether the plugin was last told about one pod at a time.
+    concurrency: Option<Concurrency>,
     /// When a timer looks whether a suspended plugin can be tried.
     probe_at: Option<Instant>,
     /// A task checks that the backlog becomes shorter.
@@ -52,8 +54,8 @@ impl Deliveries {
         self.pods.is_empty()
     }
 
-    fn has_room(&self, concurrency: Concurrency) -> bool {
-        match concurrency {
+    fn has_room(&self) -> bool {
+        match self.concurrency.unwrap_or(Concurrency::Serial) {
             Concurrency::Serial => self.pods.is_empty(),
             Concurrency::PerPod => self.pods.len() < PODS_AT_A_TIME as usize,
         }
@@ -61,8 +63,16 @@ impl Deliveries {
 }
 
 impl Standing {
-    /// Whether the plugin has been told everything that it can be told now.
+    /// Whether the plugin has been told everything that it can be told now. A plugin that is told about
+    /// several pods at a time is even when nothing waits but behind what it is being told about a pod:
+    /// under load something is always on its way.
     pub(super) fn is_even(&self) -> bool {
+        let pods = &self.deliveries.pods;
+        self.deliveries.has_room() && !self.journal.has_ready_but(|pod| pods.contains(pod))
+    }
+
+    /// Whether the plugin has been told everything that it can be told now, and is being told nothing.
+    fn has_heard_all(&self) -> bool {
         self.deliveries.are_none() && !self.journal.has_ready()
     }
 
@@ -107,8 +117,11 @@ impl Entry {
     }
 
     fn deliver_all(self: &Arc<Self>, standing: &mut Standing) {
-        let concurrency = self.terms().policy().concurrency;
-        while standing.deliveries.has_room(concurrency) && self.deliver_next(standing, false) {}
+        if standing.journal.is_empty() {
+            return;
+        }
+        standing.deliveries.concurrency = Some(self.terms().policy().concurrency);
+        while standing.deliveries.has_room() && self.deliver_next(standing, false) {}
     }
 
     /// Delivers the first request of a suspended plugin's backlog, if it can be tried now. Otherwise
@@ -244,7 +257,7 @@ impl Entry {
 
     /// Waits until the plugin has heard everything that it can hear now.
     pub(crate) async fn has_heard_all(&self) {
-        self.until(|| self.standing().is_even()).await;
+        self.until(|| self.standing().has_heard_all()).await;
     }
 
     /// Waits until the plugin is being told nothing, and owes no answer.

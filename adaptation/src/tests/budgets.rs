@@ -202,3 +202,14 @@ async fn time_lost_in_the_queue_of_a_plugin_that_becomes_silent_is_charged() {
     assert!(begun.elapsed() <= BUDGET, "{:?}", begun.elapsed());
     assert!(diary.lines().iter().all(|line| line.contains(Event::RunPodSandbox.rpc())));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_with_a_longer_request_timeout_than_others_may_take_it() {
+    let slow = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 8), &Diary::default());
+    slow.adjust(|adjustment| adjustment.env.set(EnvVar::new("A", "1")).unwrap());
+    let judge = validator("20-judge", at_once(), &Diary::default());
+    let nri = adaptation("plugins.slow.request_timeout = '10s'", &[("10-slow", &slow), ("20-judge", &judge)]).await;
+    let (created, took) = create(&nri).await;
+    assert_eq!(took, SECOND * 8);
+    assert!(!created.unwrap().adjustment.env.is_empty(), "its answer counts");
+}

@@ -119,6 +119,19 @@ async fn under_half_the_load_that_a_plugin_can_answer_it_is_even_within_ten_seco
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_per_pod_plugin_is_even_soon_although_something_is_always_on_its_way() {
+    let setting = setting("plugins.slow.concurrency = 'per-pod'");
+    let setting = Arc::new(setting);
+    setting.behind("10-slow", 40, MILLISECOND * 100).await;
+    for number in 0..500 {
+        let setting = Arc::clone(&setting);
+        tokio::spawn(async move { setting.run(&format!("load{number}")).await });
+        sleep(MILLISECOND * 5).await;
+    }
+    assert_eq!(setting.state(), State::Active);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_plugin_whose_backlog_does_not_become_shorter_is_closed() {
     let setting = setting("plugins.slow.catch_up_timeout = '5s'");
     setting.behind("10-slow", 10, SECOND).await;

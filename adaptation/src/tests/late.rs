@@ -1,6 +1,7 @@
 //! Answers that come when their request has been decided: what of them is still applied.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nri_proto::{CreateReply, Event, Eviction, Field, Resources, StopReply, Update};
 use tokio::time::sleep;
@@ -139,6 +140,36 @@ async fn late_answers_of_one_plugin_about_one_container_are_applied_in_order() {
     let made: Vec<_> = setting.updates().iter().map(|update| update.resources().cloned()).collect();
     assert_eq!(made.last(), Some(&Some(limits(2, None))), "the plugin's last word");
     assert_eq!(made.len(), 2, "its own first word does not make the second one too late");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_is_applied_although_its_plugin_has_left_since() {
+    let setting = setting("");
+    let plugin = slow(&setting, "10-slow", limiting(limits(7, None)).into()).await;
+    let operation = setting.nri.begin(pod("p"));
+    operation.create_container(container("c")).await.unwrap();
+    sleep(SECOND * 2).await;
+    plugin.leave().await;
+    operation.commit();
+    sleep(SECOND).await;
+    assert_eq!(setting.updates().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_to_a_stop_waits_for_what_others_claim() {
+    let setting = setting("");
+    let reply = |memory| StopReply { updates: vec![Update::new("x", limits(memory, None))], ..StopReply::default() };
+    slow(&setting, "10-slow", Reply::Stop(reply(7))).await;
+    let last = FakePlugin::new("20-last", LIFE, Manner::After(Duration::from_millis(1900)), &setting.diary);
+    last.reply(Event::StopContainer, Reply::Stop(reply(9)));
+    setting.admit("20-last", &last).await.unwrap().unwrap();
+    let operation = setting.nri.begin(pod("p"));
+    let merged = operation.stop_container(container("c")).await.unwrap();
+    assert_eq!(merged.updates.len(), 1);
+    operation.commit();
+    sleep(SECOND * 5).await;
+    assert_eq!(setting.updates(), [], "20-last has claimed it");
+    assert_eq!(setting.late_fields("x"), [Field::MemLimit]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,8 +10,9 @@ use nri_api::{
     Container, ContainerState, Domain, DomainError, Error, Event, Eviction, Inventory, Kind, Nri, Resources, State,
     Update,
 };
+use tokio::time::timeout;
 
-use crate::rig::{Recorder, Rig, config, container, exited, pod, running, settle};
+use crate::rig::{Recorder, Rig, SECOND, config, container, exited, pod, running, settle};
 
 #[tokio::test(start_paused = true)]
 async fn a_life_is_told_in_order() {
@@ -304,7 +305,7 @@ async fn while_plugins_are_asked_about_a_container_its_pod_does_not_end() {
     let rig = Rig::new().await;
     rig.handle.run_pod(pod("p")).await.unwrap().commit();
     rig.plugin.news();
-    rig.plugin.take(crate::rig::SECOND);
+    rig.plugin.take(SECOND);
     let create = rig.handle.create_container(pod("p"), container("p", "c"));
     let stop = async {
         tokio::task::yield_now().await;
@@ -351,6 +352,24 @@ async fn a_start_that_failed_and_is_tried_again_at_once_stops_in_between() {
     rig.handle.start_container(pod("p"), container("p", "c")).await.unwrap().commit();
     assert_eq!(rig.plugin.news(), ["StartContainer c", "StopContainer c", "StartContainer c"]);
     assert_eq!(rig.handle.container_state("c"), Some(State::Running));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_start_that_is_given_up_while_the_first_is_asked_stops_nothing() {
+    let rig = Rig::new().await;
+    rig.create("p", "c").await;
+    rig.plugin.news();
+    rig.plugin.take(SECOND);
+    let first = rig.handle.start_container(pod("p"), container("p", "c"));
+    let second = timeout(SECOND / 2, rig.handle.start_container(pod("p"), container("p", "c")));
+    let (first, second) = tokio::join!(first, second);
+    assert!(second.is_err(), "it waits for the first");
+    first.unwrap().commit();
+    settle().await;
+    assert_eq!(rig.plugin.news(), ["StartContainer c"]);
+    assert_eq!(rig.handle.container_state("c"), Some(State::Running));
+    rig.stop("p", "c").await;
+    assert_eq!(rig.plugin.news(), ["StopContainer c"]);
 }
 
 #[tokio::test(start_paused = true)]
