@@ -21,7 +21,7 @@ pub(super) async fn schedule(seed: u64, _: Option<Mistake>) -> Option<String> {
     for number in 0..1 + random.below(12) {
         let manner = match random.below(3) {
             0 => Manner::Never,
-            1 => Manner::After(SECOND * 2 + random.millis(3000)),
+            1 => Manner::After(SECOND * 2 + Duration::from_millis(1) + random.millis(3000)),
             _ => {
                 let time = random.millis(500);
                 answers += time;

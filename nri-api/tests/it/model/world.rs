@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -237,6 +237,35 @@ async fn visit(nri: Nri, node: Arc<Node>, name: String, after: u64, refuses: boo
     keeper
 }
 
+/// A node as its domain. The node has the way in, so the domain does not keep the node: neither would
+/// ever be dropped, nor the runtime that its tasks run on.
+struct View(Weak<Node>);
+
+impl View {
+    fn node(&self) -> Arc<Node> {
+        self.0.upgrade().expect("the node is there until NRI has stopped")
+    }
+}
+
+#[async_trait]
+impl Domain for View {
+    async fn inventory(&self) -> Inventory {
+        self.node().inventory().await
+    }
+
+    async fn containers(&self, ids: &[String]) -> Vec<Container> {
+        self.node().containers(ids).await
+    }
+
+    async fn update(&self, update: Update) -> Result<(), DomainError> {
+        self.node().update(update).await
+    }
+
+    async fn evict(&self, eviction: Eviction) -> Result<(), DomainError> {
+        self.node().evict(eviction).await
+    }
+}
+
 /// One schedule. Returns what is wrong, if anything is.
 pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Vec<String> {
     let mut random = Random::of(seed);
@@ -252,7 +281,7 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Vec<String>
         clock: AtomicU64::new(0),
         way: OnceLock::new(),
     });
-    let domain = Arc::clone(&node) as Arc<dyn Domain>;
+    let domain = Arc::new(View(Arc::downgrade(&node)));
     let way = match is_podless {
         true => WayIn::Podless(nri.register_podless("moby", domain).unwrap()),
         false => WayIn::Pods(nri.register("k8s.io", domain).unwrap()),
