@@ -282,7 +282,7 @@ impl Chain {
         if policy.required && policy.mode == Mode::Enforce {
             return Allowance::Whole;
         }
-        // Those that are passed over in any case need no share.
+        // Plugins that are passed over in any case need no share.
         let is_to_ask = |(other, entry): &(usize, &Participant)| *other >= place && entry.state() == State::Active;
         let (event, namespace) = (self.shown.request.event(), &*self.act.pod.namespace);
         let n_to_ask = || self.participants.subscribed(event, namespace).filter(is_to_ask).count();

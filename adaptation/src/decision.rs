@@ -1,4 +1,4 @@
-//! What a request came to, for plugins that answer it late.
+//! The outcome of a request, for plugins that answer the request late.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,16 +8,16 @@ use tokio::sync::Notify;
 
 use crate::journal::ActId;
 
-/// What a request came to without the plugins that had no say in it.
+/// The outcome of a request without the plugins that had no say in it.
 ///
-/// All versions of one request share it: plugins change what the next one is shown.
+/// All versions of one request share one decision: plugins change what the next plugin is shown.
 #[derive(Debug, Default)]
 pub(crate) struct Decision {
     /// The operation of the request, if there is one.
     pub(crate) act: Option<ActId>,
     /// The number of the last update of a container before plugins were asked.
     since: AtomicU64,
-    /// Who claimed what in the request; nothing if the request failed, or its caller left.
+    /// The claims of plugins in the request; `None` if the request failed, or its caller left.
     claims: OnceLock<Option<Owners>>,
     /// Rung when the request is decided.
     decided: Notify,

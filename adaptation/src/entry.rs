@@ -79,7 +79,7 @@ impl fmt::Display for Origin {
 struct Standing {
     health: Health,
     journal: Journal,
-    /// What of its journal the plugin is being told.
+    /// The requests of its journal that the plugin is being told.
     deliveries: Deliveries,
     stage: Stage,
     /// Nothing is kept for it: more happened than there is room for, or it is gone.
@@ -198,7 +198,8 @@ impl Entry {
         self.ask_on(&self.terms(), request, part, Allowance::Whole).await
     }
 
-    /// The same on other terms, and waits no longer than is allowed. A plugin that is cut short is judged later, when its own time is over.
+    /// Like [`Entry::ask`], on other terms, and waits no longer than is allowed. A plugin that is cut
+    /// short is judged later, when its own time is over.
     pub(crate) async fn ask_on(
         self: &Arc<Self>,
         terms: &Arc<Terms>,

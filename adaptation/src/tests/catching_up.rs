@@ -39,6 +39,17 @@ impl Setting {
         sleep(SECOND + MILLISECOND).await;
         plugin
     }
+
+    /// A plugin that was silent, and has four ends of pods to hear, a second each.
+    async fn behind_on_stops(&self, name: &str) {
+        let plugin = FakePlugin::new(name, LIFE, Manner::After(SECOND * 3), &self.diary);
+        self.admit(name, &plugin).await.unwrap().unwrap();
+        for number in 0..5 {
+            _ = self.nri.begin(pod(&format!("p{number}"))).notify(Notice::StopPod).await;
+        }
+        plugin.behave(Manner::After(SECOND));
+        sleep(SECOND + MILLISECOND).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,13 +81,7 @@ async fn a_request_that_may_not_do_without_a_plugin_that_catches_up_fails_at_onc
 #[tokio::test(start_paused = true)]
 async fn a_request_waits_for_a_required_plugin_until_that_has_caught_up() {
     let setting = setting("plugins.slow = { required = true, join_timeout = '10s' }\nrequired_exempt_namespaces = []");
-    let plugin = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &setting.diary);
-    setting.admit("10-slow", &plugin).await.unwrap().unwrap();
-    for number in 0..5 {
-        _ = setting.nri.begin(pod(&format!("p{number}"))).notify(Notice::StopPod).await;
-    }
-    plugin.behave(Manner::After(SECOND));
-    sleep(SECOND + MILLISECOND).await;
+    setting.behind_on_stops("10-slow").await;
     let (took, ran) = setting.run("next").await;
     assert_eq!(ran, Ok(()));
     assert!(took > SECOND * 4 && took < SECOND * 6, "{took:?}");
@@ -86,13 +91,7 @@ async fn a_request_waits_for_a_required_plugin_until_that_has_caught_up() {
 #[tokio::test(start_paused = true)]
 async fn a_request_does_not_wait_for_ever_for_a_required_plugin_that_catches_up() {
     let setting = setting("plugins.slow = { required = true, join_timeout = '2s' }\nrequired_exempt_namespaces = []");
-    let plugin = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &setting.diary);
-    setting.admit("10-slow", &plugin).await.unwrap().unwrap();
-    for number in 0..5 {
-        _ = setting.nri.begin(pod(&format!("p{number}"))).notify(Notice::StopPod).await;
-    }
-    plugin.behave(Manner::After(SECOND));
-    sleep(SECOND + MILLISECOND).await;
+    setting.behind_on_stops("10-slow").await;
     let (took, ran) = setting.run("next").await;
     assert_eq!(took, SECOND * 2);
     assert!(ran.unwrap_err().contains("plugin 10-slow failed"));
