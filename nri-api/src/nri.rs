@@ -114,11 +114,15 @@ impl Nri {
             return Err(StartError::Stopped);
         }
         node.adaptation.listen()?;
-        let early = starting.succeeds().ok_or(StartError::Stopped)?;
-        for EarlyExit { space, pod, container } in early {
-            Way { node: Arc::clone(node), space, deadline: None }.exited(pod, container);
+        loop {
+            let exits = starting.next_exits().ok_or(StartError::Stopped)?;
+            if exits.is_empty() {
+                return Ok(());
+            }
+            for EarlyExit { space, pod, container } in exits {
+                Way { node: Arc::clone(node), space, deadline: None }.exited(pod, container);
+            }
         }
-        Ok(())
     }
 
     /// Stops: nothing is asked any more. What plugins are being told they are told to the end, whoever waits for it, and what they want stopped is stopped; then they are

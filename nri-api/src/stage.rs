@@ -132,13 +132,19 @@ impl Stages {
 }
 
 impl Starting<'_> {
-    /// It has succeeded. Returns the exits that are to be told; later ones are told at once. `None` if it was stopped meanwhile.
-    pub(crate) fn succeeds(self) -> Option<VecDeque<EarlyExit>> {
+    /// Takes the exits that were said so far. If there are none, the start has succeeded, and later exits are told at once.
+    /// `None` if NRI was stopped meanwhile.
+    ///
+    /// Requests are allowed only when all of these exits were noted: an exit that was said before a container is started again
+    /// must not end the new run.
+    pub(crate) fn next_exits(&self) -> Option<VecDeque<EarlyExit>> {
         let mut early = self.0.early();
         if self.0.is_stopped() {
             return None;
         }
-        self.0.stage.store(STARTED, Ordering::Release);
+        if early.is_empty() {
+            self.0.stage.store(STARTED, Ordering::Release);
+        }
         Some(std::mem::take(&mut *early))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nri_api::testing::FakeDomain;
-use nri_api::{ContainerState, Event, LostExits, Nri, State};
+use nri_api::{ContainerState, Error, Event, LostExits, Nri, State};
 use tokio::time::Instant;
 
 use crate::rig::{Recorder, Rig, SECOND, config, container, exited, pod, running, settle};
@@ -96,6 +96,36 @@ async fn exits_before_the_start_are_told_after_it() {
     assert_eq!(plugin.container(Event::StopContainer).exit_code, 7);
     let LostExits { before_start, after_stop, unknown, .. } = nri.lost_exits();
     assert_eq!((before_start, after_stop, unknown), (0, 0, 1), "of one of them nobody knows");
+}
+
+/// Requests are allowed a moment before `Nri::start` returns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exit_before_the_start_does_not_end_a_run_that_begins_at_once() {
+    let domain = FakeDomain::new();
+    let nri = Nri::new(config());
+    let handle = nri.register("k8s.io", domain.clone()).unwrap();
+    domain.put_pod(pod("p"));
+    for number in 0..3000 {
+        let id = format!("c{number:04}");
+        domain.put(running("p", &id));
+        handle.container_exited(pod("p"), exited("p", &id, 1));
+    }
+    let restarting = {
+        let handle = handle.clone();
+        tokio::spawn(async move {
+            loop {
+                match handle.start_container(pod("p"), container("p", "c2999")).await {
+                    Err(Error::NotStarted) => tokio::task::yield_now().await,
+                    started => return started,
+                }
+            }
+        })
+    };
+    nri.start().await.unwrap();
+    restarting.await.unwrap().unwrap().commit();
+    nri.stop().await;
+    assert_eq!(handle.container_state("c2998"), Some(State::Stopped));
+    assert_eq!(handle.container_state("c2999"), Some(State::Running), "its exit was that of the run before");
 }
 
 #[tokio::test(start_paused = true)]
