@@ -124,7 +124,7 @@ impl Handle {
     ) -> Result<PodUpdate, Error> {
         let Some(way) = self.way()? else { return Ok(PodUpdate(None)) };
         let (way, pod) = (way.clone(), Arc::new(pod));
-        Held::new(|reins| way.update_pod(pod, overhead, resources, reins)).await
+        Held::new(way.deadline, |reins| way.update_pod(pod, overhead, resources, reins)).await
     }
 
     /// A pod has stopped. Its containers have, too: plugins that do not know that are told first.
@@ -306,7 +306,7 @@ impl Way {
 
     /// Begins to create a container, with its pod if that is to be, too.
     pub(crate) fn create(self, pod: Arc<Pod>, container: Container, with_pod: bool) -> Held<Creation> {
-        Held::new(|reins| self.ask_to_create(pod, container, with_pod, reins))
+        Held::new(self.deadline, |reins| self.ask_to_create(pod, container, with_pod, reins))
     }
 
     async fn ask_to_create(

@@ -10,7 +10,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
-use tokio::time::Instant;
+use nri_adaptation::RelayError;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::error::Error;
 
@@ -29,8 +30,17 @@ struct Slot<T> {
 struct Idling<T> {
     /// There until it is done, or was taken.
     act: Option<Act<T>>,
+    /// The deadline of the caller. The future is dropped when it is over.
+    deadline: Option<Pin<Box<Sleep>>>,
     /// Since when its caller is known not to look at it.
     since: Option<Instant>,
+}
+
+impl<T> Idling<T> {
+    /// Whether the deadline of the caller is over.
+    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        self.deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready())
+    }
 }
 
 /// What takes a future from a caller that does not go on with it.
@@ -40,14 +50,15 @@ pub(crate) trait Reins: Send + Sync {
 }
 
 impl<T: 'static> Held<T> {
-    /// What is made is told how to take it.
-    pub(crate) fn new<F>(make: impl FnOnce(Weak<dyn Reins>) -> F) -> Self
+    /// What is made is told how to take it. The caller may have a deadline for all that the future waits for.
+    pub(crate) fn new<F>(deadline: Option<Instant>, make: impl FnOnce(Weak<dyn Reins>) -> F) -> Self
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         Self(Arc::new_cyclic(|slot: &Weak<Slot<T>>| {
             let act: Act<T> = Box::pin(make(Weak::clone(slot) as Weak<dyn Reins>));
-            let act = Mutex::new(Idling { act: Some(act), since: None });
+            let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
+            let act = Mutex::new(Idling { act: Some(act), deadline, since: None });
             Slot { act, caller: AtomicWaker::new(), is_woken: AtomicBool::new(false) }
         }))
     }
@@ -65,7 +76,12 @@ impl<T: 'static> Future for Held<T> {
         slot.is_woken.store(false, Ordering::Release);
         held.since = None;
         let Some(act) = &mut held.act else { return Poll::Ready(Err(Error::GivenUp)) };
-        let outcome = act.as_mut().poll(&mut Context::from_waker(&waker));
+        let mut cx = Context::from_waker(&waker);
+        let mut outcome = act.as_mut().poll(&mut cx);
+        // The future comes first: if it was waiting for a plugin, its own error names that plugin.
+        if outcome.is_pending() && held.is_over(&mut cx) {
+            outcome = Poll::Ready(Err(RelayError::Deadline.into()));
+        }
         if outcome.is_ready() {
             let done = held.act.take();
             drop(held);

@@ -122,7 +122,7 @@ pub(crate) struct Asking<'a> {
 impl Way {
     /// Begins to start a container.
     pub(crate) fn start(self, pod: Arc<Pod>, container: Container) -> Held<Start> {
-        Held::new(|reins| self.ask_to_start(pod, container, reins))
+        Held::new(self.deadline, |reins| self.ask_to_start(pod, container, reins))
     }
 
     async fn ask_to_start(

@@ -24,7 +24,7 @@ impl Way {
         container: Container,
         resources: Option<Resources>,
     ) -> Held<ContainerUpdate> {
-        Held::new(|reins| self.ask_to_update(pod, container, resources, reins))
+        Held::new(self.deadline, |reins| self.ask_to_update(pod, container, resources, reins))
     }
 
     pub(crate) async fn update_pod(

@@ -5,6 +5,7 @@
 mod books;
 mod cancelling;
 mod domains;
+mod errors;
 mod exits;
 mod joining;
 mod kit;
