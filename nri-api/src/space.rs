@@ -98,6 +98,15 @@ pub(crate) enum Presence {
 impl Space {
     pub(crate) fn new(namespace: &str, domain: Arc<dyn Domain>, is_podless: bool) -> Self {
         Self {
+/// What became known when a container was entered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Entered {
+    /// Whether the container was unknown before.
+    pub(crate) is_new: bool,
+    /// The state of its pod, if the pod was unknown before.
+    pub(crate) pod: Option<State>,
+}
+
             namespace: namespace.to_owned(),
             domain,
             is_podless,
@@ -114,14 +123,15 @@ impl Space {
         self.pods.enter(id, state, run, PodRest::new)
     }
 
-    /// Enters a container that there is, unless it is known. So is its pod: true if that was not known.
-    pub(crate) fn enter_container(&self, id: &str, pod: &str, state: State, run: Run) -> bool {
+    /// Enters a container that there is, unless it is known, and likewise its pod.
+    pub(crate) fn enter_container(&self, id: &str, pod: &str, state: State, run: Run) -> Entered {
         let of_pod = if state == State::Stopped { State::Stopped } else { State::Running };
         let is_new_pod = self.enter_pod(pod, of_pod, run);
-        if self.containers.enter(id, state, run, || ContainerRest::of_pod(pod)) {
+        let is_new = self.containers.enter(id, state, run, || ContainerRest::of_pod(pod));
+        if is_new {
             self.belongs(id, pod);
         }
-        is_new_pod
+        Entered { is_new, pod: is_new_pod.then_some(of_pod) }
     }
 
     /// A container is one of a pod.

@@ -14,7 +14,7 @@ use crate::error::{Error, Kind};
 use crate::held::{Held, Reins};
 use crate::life::{Deed, GateKind, Goal, Life, Run, State};
 use crate::mistake::Mistake;
-use crate::space::{ContainerRest, PodRest, Presence};
+use crate::space::{ContainerRest, Entered, PodRest, Presence};
 use crate::table::Gate;
 use crate::way::Way;
 
@@ -113,10 +113,8 @@ pub(crate) struct Asking<'a> {
     pub(crate) gate: Gate<'a, ContainerRest>,
     /// Where plugins know it to be.
     pub(crate) state: State,
-    /// Nobody knew of it before.
-    pub(crate) is_new: bool,
-    /// Nor of its pod.
-    pub(crate) is_new_pod: bool,
+    /// What this request made known.
+    pub(crate) entered: Entered,
 }
 
 impl Way {
@@ -140,10 +138,10 @@ impl Way {
         // The pod's before the container's: whoever ends both waits for them in this order, too.
         let of_pod = self.pod_gate(&id, &pod.id, &reins).await?;
         let asking = self.gate(&id, &pod.id, State::Created, run, GateKind::Start, &reins).await?;
-        let Asking { gate, state, is_new: _, is_new_pod } = asking;
+        let Asking { gate, state, entered } = asking;
         let stops_pod = state == State::Stopped && of_pod.as_ref().is_some_and(|(state, _)| *state == State::Stopped);
         starting.prior = Some(state);
-        let operation = self.start_operation(&pod, state, stops_pod, is_new_pod);
+        let operation = self.start_operation(&pod, state, stops_pod, entered.pod);
         // Its process is there and does not run, whatever the runtime's store has of a run before.
         container.state = ContainerState::Created;
         operation.notify(Notice::Start(container)).await?;
@@ -158,12 +156,8 @@ impl Way {
     }
 
     /// The operation of a start of a container that plugins know in this state.
-    fn start_operation(&self, pod: &Arc<Pod>, state: State, stops_pod: bool, is_new_pod: bool) -> Operation {
-        let of_pod = match (stops_pod, is_new_pod) {
-            (true, _) => Prior::Stopped,
-            (false, true) => Prior::Running,
-            (false, false) => Prior::AsSaid,
-        };
+    fn start_operation(&self, pod: &Arc<Pod>, state: State, stops_pod: bool, new_pod: Option<State>) -> Operation {
+        let of_pod = if stops_pod { Prior::Stopped } else { new_pod.map_or(Prior::AsSaid, prior) };
         let was_shown = self.node.makes(Mistake::RestartIsShown);
         let container = if was_shown { Prior::Created } else { prior(state) };
         let operation = self.begin(pod).knowing(Known { pod: of_pod, container });
@@ -217,17 +211,17 @@ impl Way {
         kind: GateKind,
         reins: &Weak<dyn Reins>,
     ) -> Result<Asking<'a>, Error> {
-        let (mut is_new, mut is_new_pod) = (false, false);
+        let mut entered = Entered::default();
         loop {
             match self.space.containers.gate(id, reins, kind).await {
                 Some(begun) => {
                     let (state, gate) = begun.map_err(|refusal| Error::refused(refusal, Kind::Container, id))?;
-                    return Ok(Asking { gate, state, is_new, is_new_pod });
+                    return Ok(Asking { gate, state, entered });
                 }
                 None if self.space.presence(id) == Presence::Over => {
                     return Err(Error::Removed { kind: Kind::Container, id: id.to_owned() });
                 }
-                None => (is_new, is_new_pod) = (true, self.space.enter_container(id, pod, state, run)),
+                None => entered = self.space.enter_container(id, pod, state, run),
             }
         }
     }

@@ -51,10 +51,10 @@ impl Way {
 
     /// What plugins know of a container that is updated. What the update itself makes known is as its words say.
     fn known_of_update(&self, asking: &Asking<'_>, said: State) -> Known {
-        let of_pod = if asking.is_new_pod { Prior::Running } else { Prior::AsSaid };
+        let of_pod = asking.entered.pod.map_or(Prior::AsSaid, prior);
         let hides = said == State::Stopped && self.node.makes(Mistake::UpdateHides);
         let shows = said != State::Stopped && self.node.makes(Mistake::UpdateShows);
-        let container = match (asking.is_new, hides || shows) {
+        let container = match (asking.entered.is_new, hides || shows) {
             (true, _) => prior(said),
             (false, true) => Prior::AsSaid,
             (false, false) => Prior::AsShown,
@@ -73,9 +73,9 @@ impl Way {
         let run = self.space.containers.next_run();
         let asking = self.gate(&id, &pod.id, said, run, GateKind::Update, &reins).await?;
         let known = self.known_of_update(&asking, said);
-        let Asking { gate, state, is_new, .. } = asking;
+        let Asking { gate, state, entered } = asking;
         // What it says of its state may be behind what plugins know, or before it.
-        if !is_new && known.container == Prior::AsShown && !self.node.makes(Mistake::WordsAsTheyAre) {
+        if !entered.is_new && known.container == Prior::AsShown && !self.node.makes(Mistake::WordsAsTheyAre) {
             conform(&mut container, state);
         }
         let operation = self.begin(&pod).knowing(known);

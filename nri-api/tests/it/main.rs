@@ -16,6 +16,7 @@ mod podless;
 mod posts;
 mod restarting;
 mod rig;
+mod snapshots;
 mod stages;
 mod stopping;
 mod waiting;
