@@ -174,6 +174,13 @@ impl Adaptation {
         let _ = self.shared.joining.subscribe().wait_for(|count| *count == 0).await;
     }
 
+    /// Waits until everything that was asked about a pod before this call has been answered, the undo of operations that failed
+    /// included.
+    pub async fn settled_pod(&self, pod: &str) {
+        let turns = self.shared.turns.clone();
+        drop(turns.take(pod.into()).await);
+    }
+
     /// The plugins that there are, in the order in which they are asked.
     #[must_use]
     pub fn plugins(&self) -> Vec<PluginStatus> {

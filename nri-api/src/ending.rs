@@ -48,7 +48,10 @@ impl Way {
         id: &str,
         words: Option<Container>,
     ) -> Result<(), RelayError> {
-        let take = |entry: &mut Entry<ContainerRest>| entry.rest.take_exit(entry.life.run());
+        let take = |entry: &mut Entry<ContainerRest>| {
+            entry.rest.is_restarted = false;
+            entry.rest.take_exit(entry.life.run())
+        };
         let exit = self.space.containers.look(id, take).flatten();
         let container = Container { state: ContainerState::Stopped, ..stopped(words, exit, id, pod) };
         let was = pending.prior.filter(|_| !self.node.makes(Mistake::StopTellsTheState));
@@ -149,6 +152,25 @@ impl Way {
             }
         }
         ended
+    }
+
+    /// Waits until plugins were told of the end of a container.
+    pub(crate) async fn container_ended(&self, id: &str) {
+        let containers = &self.space.containers;
+        containers.until_ended(id).await;
+        let restarted = containers.read(id, |entry| entry.rest.is_restarted.then(|| entry.rest.pod.clone())).flatten();
+        if let Some(pod) = restarted {
+            // If the restart failed, its undo has a place in the queue of the pod already.
+            self.node.adaptation.settled_pod(&pod).await;
+        }
+    }
+
+    /// Waits until plugins were told of the end of a pod and of its containers.
+    pub(crate) async fn pod_ended(&self, id: &str) {
+        self.space.pods.until_ended(id).await;
+        for container in self.space.containers_of(id) {
+            self.container_ended(&container).await;
+        }
     }
 
     /// A first start came to nothing: plugins are told that the container has stopped, in a task.

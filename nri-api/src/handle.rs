@@ -63,23 +63,23 @@ impl Handle {
         self.way.as_ref()?.space.containers.state(id)
     }
 
-    /// Waits until plugins were told that a container has ended: of its Stop, and of its Remove if that was begun. For ends that are told
-    /// in tasks, such as [exits](Self::container_exited), or go on after their caller has left. Until then the domain has the container:
-    /// it is asked for what plugins are told of it.
+    /// Waits until plugins were told that a container has ended: of its Stop, and of its Remove if the runtime has asked for that.
+    /// Use it for ends that are told in tasks, such as [exits](Self::container_exited) and failed starts, and for ends whose caller has left.
+    /// Until it returns the domain keeps the container: the domain is asked for the words that plugins are told.
     ///
-    /// Of a container that plugins do not know, or that has stopped already, it returns at once; of one that runs, when it has ended. It also
-    /// returns when NRI has stopped and nothing is told any more, and if NRI is disabled. A restart that failed leaves the container
-    /// stopped: the plugins that saw the restart may hear of its end after this has returned.
+    /// For a container that plugins do not know, or whose end was told already, it returns at once; for one that runs, when the
+    /// container has ended. It also returns when NRI has stopped and nothing is told any more, and if NRI is disabled.
     pub async fn container_ended(&self, id: &str) {
         if let Some(way) = &self.way {
-            let _ = way.node.over.run_until_cancelled(way.space.containers.until_ended(id)).await;
+            let _ = way.node.over.run_until_cancelled(way.container_ended(id)).await;
         }
     }
 
-    /// The same for a pod. Its containers have ended by then, too.
+    /// Waits until plugins were told that a pod has ended: of its Stop, and of its Remove if the runtime has asked for that. The same
+    /// is true of its containers then.
     pub async fn pod_ended(&self, id: &str) {
         if let Some(way) = &self.way {
-            let _ = way.node.over.run_until_cancelled(way.space.pods.until_ended(id)).await;
+            let _ = way.node.over.run_until_cancelled(way.pod_ended(id)).await;
         }
     }
 
@@ -217,6 +217,9 @@ impl Handle {
             return way.nothing_to_end(Kind::Container, &container.id);
         }
         let (ending, said) = (way.clone(), way.said(&container.id, goal));
+        if goal == Goal::Removed {
+            way.space.containers.look(&container.id, |entry| entry.life.remove_asked());
+        }
         let end = async move {
             let (pod, id) = (Arc::new(pod), container.id.clone());
             ending.insist(&pod.id, ending.end_container(&pod, &id, Some(container), goal, said)).await
@@ -281,6 +284,9 @@ impl Way {
         goal: Goal,
         said: Run,
     ) -> Result<(), Error> {
+        if goal == Goal::Removed {
+            self.space.pod_remove_asked(&pod.id);
+        }
         let ending = self.clone();
         let end = async move {
             let pod = Arc::new(pod);

@@ -70,6 +70,8 @@ pub(crate) struct Life {
     gates: u32,
     /// How many of those are starts. What its words are to say of its state is known when they were answered.
     starts: u32,
+    /// Whether the runtime has asked for its Remove. Plugins may not have been told yet.
+    is_to_remove: bool,
     /// Whether plugins were told that it was created.
     create_posted: bool,
     /// Of which start plugins were told that it was done.
@@ -157,8 +159,18 @@ impl Life {
     }
 
     fn in_phase(phase: Phase, run: Run) -> Self {
-        let (called, started) = (run, run);
-        Self { phase, run, called, started, pending: 0, gates: 0, starts: 0, create_posted: false, start_posted: None }
+        Self {
+            phase,
+            run,
+            called: run,
+            started: run,
+            pending: 0,
+            gates: 0,
+            starts: 0,
+            is_to_remove: false,
+            create_posted: false,
+            start_posted: None,
+        }
     }
 
     /// Where it is. One that is being created is nowhere yet.
@@ -252,9 +264,14 @@ impl Life {
         }
     }
 
-    /// Whether plugins were told that it has ended, and are not being told anything more of that.
+    /// Notes that the runtime asks for the Remove of this object.
+    pub(crate) fn remove_asked(&mut self) {
+        self.is_to_remove = true;
+    }
+
+    /// Whether plugins were told of the end of this object, and nothing more of its end is to be told.
     pub(crate) fn has_ended(&self) -> bool {
-        self.phase == Phase::Stopped && self.starts == 0
+        self.phase == Phase::Stopped && self.starts == 0 && !self.is_to_remove
     }
 
     /// Whether its Remove was claimed.

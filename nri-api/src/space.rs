@@ -29,6 +29,9 @@ pub(crate) struct ContainerRest {
     pub(crate) pod: String,
     /// Ends that were said and that plugins are yet to be told of, by run, the oldest first. There is rarely more than one.
     pub(crate) exits: Vec<Exit>,
+    /// Whether plugins were asked about a restart since the last Stop. If the restart failed, the plugins that saw it may not have
+    /// been told of its end yet.
+    pub(crate) is_restarted: bool,
 }
 
 /// An end of a run that was said: an exit, or a first start that came to nothing.
@@ -41,7 +44,7 @@ pub(crate) struct Exit {
 
 impl ContainerRest {
     pub(crate) fn of_pod(pod: &str) -> Self {
-        Self { pod: pod.to_owned(), exits: Vec::new() }
+        Self { pod: pod.to_owned(), exits: Vec::new(), is_restarted: false }
     }
 
     /// An end of a run was said. False if that is known.
@@ -95,9 +98,6 @@ pub(crate) enum Presence {
     Unknown,
 }
 
-impl Space {
-    pub(crate) fn new(namespace: &str, domain: Arc<dyn Domain>, is_podless: bool) -> Self {
-        Self {
 /// What became known when a container was entered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Entered {
@@ -107,6 +107,9 @@ pub(crate) struct Entered {
     pub(crate) pod: Option<State>,
 }
 
+impl Space {
+    pub(crate) fn new(namespace: &str, domain: Arc<dyn Domain>, is_podless: bool) -> Self {
+        Self {
             namespace: namespace.to_owned(),
             domain,
             is_podless,
@@ -169,6 +172,14 @@ pub(crate) struct Entered {
             }
             gone.push_back(id.to_owned());
         });
+    }
+
+    /// Notes that the runtime asks for the Remove of a pod and of all containers in it.
+    pub(crate) fn pod_remove_asked(&self, pod: &str) {
+        self.pods.look(pod, |entry| entry.life.remove_asked());
+        for id in self.containers_of(pod) {
+            self.containers.look(&id, |entry| entry.life.remove_asked());
+        }
     }
 
     /// What was claimed up to this of a pod's containers was told.

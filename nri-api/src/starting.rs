@@ -141,6 +141,7 @@ impl Way {
         let Asking { gate, state, entered } = asking;
         let stops_pod = state == State::Stopped && of_pod.as_ref().is_some_and(|(state, _)| *state == State::Stopped);
         starting.prior = Some(state);
+        self.space.containers.look(&id, |entry| entry.rest.is_restarted |= state == State::Stopped);
         let operation = self.start_operation(&pod, state, stops_pod, entered.pod);
         // Its process is there and does not run, whatever the runtime's store has of a run before.
         container.state = ContainerState::Created;

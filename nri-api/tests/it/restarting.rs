@@ -165,3 +165,58 @@ async fn a_container_that_is_alive_in_a_pod_that_is_not_counts_as_stopped() {
     assert_eq!((rig.handle.container_state("c"), rig.nri.stray_containers()), (Some(State::Running), 2));
     run.commit();
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_an_end_waits_for_the_undo_of_a_restart_that_failed() {
+    for is_dropped in [true, false] {
+        let rig = Rig::new().await;
+        rig.running("p", "c").await;
+        rig.stop("p", "c").await;
+        rig.plugin.news();
+        rig.plugin.take(SECOND);
+        if is_dropped {
+            drop(rig.handle.start_container(pod("p"), container("p", "c")).await.unwrap());
+        } else {
+            rig.plugin.refuse(Event::StartContainer);
+            rig.handle.start_container(pod("p"), container("p", "c")).await.err().unwrap();
+        }
+        let before = Instant::now();
+        rig.handle.container_ended("c").await;
+        assert_eq!(
+            (before.elapsed(), rig.plugin.news()),
+            (SECOND, vec!["StartContainer c".into(), "StopContainer c".into()])
+        );
+        rig.handle.pod_ended("unknown").await;
+        rig.remove("p", "c").await;
+        assert_eq!(rig.plugin.news(), ["RemoveContainer c"]);
+    }
+}
+
+/// Also after the Stop was told, and before the Remove is.
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_an_end_waits_for_a_remove_that_was_asked_for() {
+    for is_of_pod in [false, true] {
+        let rig = slow_rig().await;
+        rig.running("p", "c").await;
+        rig.plugin.take(SECOND);
+        let handle = rig.handle.clone();
+        let removing = tokio::spawn(async move {
+            let removing = async {
+                match is_of_pod {
+                    true => handle.remove_pod(pod("p")).await,
+                    false => handle.remove_container(pod("p"), container("p", "c")).await,
+                }
+            };
+            timeout(SECOND / 2, removing).await.err().unwrap();
+        });
+        removing.await.unwrap();
+        rig.handle.container_ended("c").await;
+        assert_eq!(rig.handle.container_state("c"), None);
+        assert!(rig.plugin.heard().contains(&"RemoveContainer c".to_owned()), "{:?}", rig.plugin.heard());
+        if is_of_pod {
+            rig.handle.pod_ended("p").await;
+            assert_eq!(rig.plugin.heard().last().unwrap(), "RemovePodSandbox p");
+            assert_eq!(rig.handle.pod_state("p"), None);
+        }
+    }
+}
