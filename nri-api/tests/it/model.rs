@@ -2,6 +2,7 @@
 //! dropped and repeated, exits at any moment, domains that take their time, and plugins that join in the middle of everything.
 
 mod checker;
+mod found;
 mod keeper;
 mod lives;
 mod world;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nri_api::{Container, ContainerState};
+use nri_api::{Container, ContainerState, KnownPod, PodState};
 use tokio::time::{sleep, timeout};
 
 use super::world::{Has, Node, WayIn};
@@ -16,7 +16,7 @@ pub(super) async fn live(node: Arc<Node>, number: u64) {
     if !run(&node, &pod).await {
         return;
     }
-    let n_containers = 1 + node.below(2);
+    let n_containers = if node.is_podless() { 1 + node.below(2) } else { node.below(3) };
     let lives: Vec<_> = (0..n_containers)
         .map(|place| {
             let id = format!("{number}x{place}");
@@ -28,8 +28,13 @@ pub(super) async fn live(node: Arc<Node>, number: u64) {
         life.await.unwrap();
     }
     if let WayIn::Pods(handle) = node.way() {
-        end_pod(&node, handle, &pod).await;
+        end_pod(&node, handle, &pod, true).await;
     }
+}
+
+/// How long a caller waits before it leaves: at times not at all.
+fn patience(node: &Node) -> Duration {
+    Duration::from_millis(if node.one_in(5) { node.below(500) } else { 600_000 })
 }
 
 /// Runs a pod, if there is one.
@@ -38,10 +43,11 @@ async fn run(node: &Node, pod: &str) -> bool {
     for _ in 0..20 {
         let act =
             node.act(&format!("p/{pod}"), &[&[], &["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]], &[None]);
-        if let Ok(run) = handle.run_pod(rig::pod(pod)).await {
+        if let Ok(Ok(run)) = timeout(patience(node), handle.run_pod(rig::pod(pod))).await {
             node.pause(300).await;
             if !node.one_in(6) {
-                node.pods.lock().unwrap().insert(pod.to_owned(), rig::pod(pod));
+                let known = KnownPod { pod: rig::pod(pod), state: PodState::Running };
+                node.pods.lock().unwrap().insert(pod.to_owned(), known);
                 node.came_to(&act, &[&["RunPodSandbox"]], &[Some("pod")]);
                 run.commit();
                 return true;
@@ -53,7 +59,7 @@ async fn run(node: &Node, pod: &str) -> bool {
 }
 
 /// Stops and removes a pod, with what is left in it.
-async fn end_pod(node: &Node, handle: &nri_api::Handle, pod: &str) {
+pub(super) async fn end_pod(node: &Node, handle: &nri_api::Handle, pod: &str, runs: bool) {
     let left: Vec<_> = {
         let containers = node.containers.lock().unwrap();
         containers.iter().filter(|(_, has)| has.words.pod_id == pod).map(|(id, _)| id.clone()).collect()
@@ -61,16 +67,20 @@ async fn end_pod(node: &Node, handle: &nri_api::Handle, pod: &str) {
     for id in &left {
         settle(node, id);
     }
-    node.act(&format!("p/{pod}"), &[&["StopPodSandbox"]], &[None]);
+    if runs {
+        node.act(&format!("p/{pod}"), &[&["StopPodSandbox"]], &[None]);
+    }
     if node.one_in(2) {
-        let _ = handle.stop_pod(rig::pod(pod)).await;
+        let _ = timeout(patience(node), handle.stop_pod(rig::pod(pod))).await;
         node.pause(1000).await;
     }
     for id in &left {
         node.act(&format!("c/{id}"), &[&["RemoveContainer"]], &[None]);
     }
     node.act(&format!("p/{pod}"), &[&["RemovePodSandbox"]], &[None]);
-    let _ = handle.remove_pod(rig::pod(pod)).await;
+    if timeout(patience(node), handle.remove_pod(rig::pod(pod))).await.is_err() {
+        handle.pod_ended(pod).await;
+    }
     for id in &left {
         node.containers.lock().unwrap().remove(id);
     }
@@ -87,9 +97,13 @@ fn settle(node: &Node, id: &str) {
 
 /// A container, from the beginning to the end.
 async fn contained(node: Arc<Node>, pod: String, id: String) {
-    if !create(&node, &pod, &id).await {
-        return;
+    if create(&node, &pod, &id).await {
+        run_again_and_again(node, id).await;
     }
+}
+
+/// What is done with a container that there is, until it is removed or left to the end of its pod.
+pub(super) async fn run_again_and_again(node: Arc<Node>, id: String) {
     let updating = tokio::spawn(update(Arc::clone(&node), id.clone()));
     for _ in 0..1 + node.below(4) {
         node.pause(1500).await;
@@ -105,7 +119,7 @@ async fn contained(node: Arc<Node>, pod: String, id: String) {
         if node.is_podless() {
             node.act(&format!("p/{id}"), &[&["RemovePodSandbox"]], &[None]);
         }
-        node.way().remove(node.words(&id)).await;
+        node.way().remove(node.words(&id), patience(&node)).await;
         node.done(&removed);
         node.containers.lock().unwrap().remove(&id);
     }
@@ -119,7 +133,7 @@ async fn create(node: &Node, pod: &str, id: &str) -> bool {
         let act = node.act(&format!("c/{id}"), undone, &[None]);
         let undone: &[&[&str]] = &[&[], &["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]];
         let of_pod = node.is_podless().then(|| node.act(&format!("p/{id}"), undone, &[None]));
-        if let Ok(creation) = node.way().create(words.clone()).await {
+        if let Ok(Ok(creation)) = timeout(patience(node), node.way().create(words.clone())).await {
             node.pause(300).await;
             if !node.one_in(6) {
                 let created = Container { state: ContainerState::Created, ..words };
@@ -150,8 +164,7 @@ async fn start(node: &Arc<Node>, id: &str) {
     };
     let is_again = !runs && !is_first;
     let of_pod = (node.is_podless() && is_again).then(|| node.act(&p, &[&[], &["StopPodSandbox"]], &[None]));
-    let patience = if node.one_in(5) { node.below(500) } else { 60_000 };
-    let start = timeout(Duration::from_millis(patience), node.way().start(words.clone())).await;
+    let start = timeout(patience(node), node.way().start(words.clone())).await;
     if let Ok(Ok(start)) = start {
         node.pause(300).await;
         if !node.one_in(3) {
@@ -184,7 +197,7 @@ async fn start(node: &Arc<Node>, id: &str) {
     }
     match node.below(3) {
         0 => {}
-        1 => node.way().stop(node.words(id)).await,
+        1 => node.way().stop(node.words(id), patience(node)).await,
         _ => node.pause(1000).await,
     }
 }
@@ -197,7 +210,7 @@ async fn end(node: &Node, id: &str) {
     }
     if how > 0 {
         let ended = node.ends(id);
-        node.way().stop(node.words(id)).await;
+        node.way().stop(node.words(id), patience(node)).await;
         ended.iter().for_each(|(place, of_pod)| {
             node.done(place);
             of_pod.iter().for_each(|place| node.done(place));
@@ -207,12 +220,18 @@ async fn end(node: &Node, id: &str) {
 
 /// Updates a container a few times, with words that say anything about its state.
 async fn update(node: Arc<Node>, id: String) {
-    let states = [ContainerState::Created, ContainerState::Running, ContainerState::Paused, ContainerState::Stopped];
+    let states = [
+        ContainerState::Created,
+        ContainerState::Running,
+        ContainerState::Paused,
+        ContainerState::Stopped,
+        ContainerState::Unknown,
+    ];
     for _ in 0..node.below(5) {
         node.pause(1500).await;
-        let state = states[usize::try_from(node.below(4)).unwrap()];
+        let state = states[usize::try_from(node.below(5)).unwrap()];
         let words = Container { state, ..node.words(&id) };
-        if let Ok(update) = node.way().update(words.clone()).await {
+        if let Ok(Ok(update)) = timeout(patience(&node), node.way().update(words.clone())).await {
             sleep(Duration::from_millis(node.below(500))).await;
             match node.below(3) {
                 0 => drop(update),

@@ -8,13 +8,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nri_api::{
     Config, Container, ContainerState, Domain, DomainError, Error, Eviction, Handle, Inventory, KnownPod, Mistake, Nri,
-    Pod, PodState, PodlessHandle, Resources, Start, Update,
+    PodlessHandle, Resources, Start, Update,
 };
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::checker::{Act, History, check};
 use super::keeper::Keeper;
-use super::lives;
+use super::{found, lives};
 use crate::rig;
 
 /// A small generator: the seed is all that is needed to see a failure again.
@@ -50,7 +50,7 @@ pub(super) enum WayIn {
 
 /// The runtime: what it has, and what it has done.
 pub(super) struct Node {
-    pub(super) pods: Mutex<BTreeMap<String, Pod>>,
+    pub(super) pods: Mutex<BTreeMap<String, KnownPod>>,
     pub(super) containers: Mutex<BTreeMap<String, Has>>,
     history: Mutex<History>,
     random: Mutex<Random>,
@@ -163,18 +163,36 @@ impl WayIn {
         }
     }
 
-    pub(super) async fn stop(&self, words: Container) {
-        let _ = match self {
-            Self::Pods(handle) => handle.stop_container(rig::pod(&words.pod_id), words).await,
-            Self::Podless(handle) => handle.stop_container(words).await,
+    /// Says a Stop. The caller may leave, and wait for the end instead.
+    pub(super) async fn stop(&self, words: Container, patience: Duration) {
+        let id = words.id.clone();
+        let stopped = match self {
+            Self::Pods(handle) => timeout(patience, handle.stop_container(rig::pod(&words.pod_id), words)).await,
+            Self::Podless(handle) => timeout(patience, handle.stop_container(words)).await,
         };
+        if stopped.is_err() {
+            self.ended(&id).await;
+        }
     }
 
-    pub(super) async fn remove(&self, words: Container) {
-        let _ = match self {
-            Self::Pods(handle) => handle.remove_container(rig::pod(&words.pod_id), words).await,
-            Self::Podless(handle) => handle.remove_container(words).await,
+    /// Says a Remove. The caller may leave, and wait for the end instead.
+    pub(super) async fn remove(&self, words: Container, patience: Duration) {
+        let id = words.id.clone();
+        let removed = match self {
+            Self::Pods(handle) => timeout(patience, handle.remove_container(rig::pod(&words.pod_id), words)).await,
+            Self::Podless(handle) => timeout(patience, handle.remove_container(words)).await,
         };
+        if removed.is_err() {
+            self.ended(&id).await;
+        }
+    }
+
+    /// Waits until plugins were told of an end.
+    async fn ended(&self, id: &str) {
+        match self {
+            Self::Pods(handle) => handle.container_ended(id).await,
+            Self::Podless(handle) => handle.container_ended(id).await,
+        }
     }
 
     pub(super) async fn update(&self, words: Container) -> Result<nri_api::ContainerUpdate, Error> {
@@ -200,9 +218,7 @@ impl Domain for Node {
         let pods = self.pods.lock().unwrap().values().cloned().collect::<Vec<_>>();
         let containers = self.containers.lock().unwrap().values().map(|has| has.words.clone()).collect();
         self.pause(500).await;
-        let pods = if self.is_podless() { Vec::new() } else { pods };
-        let known = |pod| KnownPod { pod, state: PodState::Running };
-        Inventory { pods: pods.into_iter().map(known).collect(), containers }
+        Inventory { pods: if self.is_podless() { Vec::new() } else { pods }, containers }
     }
 
     async fn containers(&self, ids: &[String]) -> Vec<Container> {
@@ -235,6 +251,21 @@ async fn visit(nri: Nri, node: Arc<Node>, name: String, after: u64, refuses: boo
     let joined = nri.admit(name.parse().unwrap(), Arc::clone(&keeper) as Arc<dyn nri_api::Plugin>).await;
     joined.unwrap();
     keeper
+}
+
+/// For a while a plugin must be there that never comes.
+async fn lack(nri: Nri, node: Arc<Node>, is_required: bool) {
+    if !node.one_in(3) {
+        return;
+    }
+    let policies = |absent: bool| {
+        let settings = format!("[plugins.20-late]\nrequired = {is_required}\n[plugins.50-absent]\nrequired = {absent}");
+        Config { socket: None, plugin_path: None, ..Config::from_toml(&settings).unwrap() }
+    };
+    for absent in [true, false] {
+        sleep(Duration::from_millis(node.below(4000))).await;
+        nri.reload(&policies(absent));
+    }
 }
 
 /// A node as its domain. The node has the way in, so the domain does not keep the node: neither would
@@ -287,7 +318,9 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Vec<String>
         false => WayIn::Pods(nri.register("k8s.io", domain).unwrap()),
     };
     assert!(node.way.set(way).is_ok());
+    let found = found::enter(&node);
     nri.start().await.unwrap();
+    let found: Vec<_> = found.into_iter().map(|found| tokio::spawn(found::live(Arc::clone(&node), found))).collect();
     let first = visit(nri.clone(), Arc::clone(&node), "00-first".to_owned(), 0, false).await;
     let visits: Vec<_> = ["10-refuses", "20-late", "30-a", "40-b"]
         .into_iter()
@@ -298,9 +331,12 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Vec<String>
         })
         .collect();
     let lives: Vec<_> = (0..n_pods).map(|number| tokio::spawn(lives::live(Arc::clone(&node), number))).collect();
+    let lives: Vec<_> = lives.into_iter().chain(found).collect();
+    let absence = tokio::spawn(lack(nri.clone(), Arc::clone(&node), is_required));
     for life in lives {
         life.await.unwrap();
     }
+    absence.await.unwrap();
     let mut keepers = vec![first];
     for visit in visits {
         keepers.push(visit.await.unwrap());
