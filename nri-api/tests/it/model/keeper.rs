@@ -10,6 +10,7 @@ use nri_api::proto::{CreateReply, FailurePolicy, StopReply};
 use nri_api::request::Request;
 use nri_api::snapshot::Snapshot;
 use nri_api::{ContainerState, Event, EventMask, Eviction, Update};
+use tokio::time::sleep;
 
 use super::checker::{Session, Told};
 use super::world::Node;
@@ -18,13 +19,23 @@ use super::world::Node;
 pub(super) struct Keeper {
     node: Arc<Node>,
     session: Mutex<Session>,
-    refuses: bool,
+    manner: Manner,
+}
+
+/// How a plugin answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    Well,
+    /// At times it says no.
+    Refuses,
+    /// At times it takes longer than a request waits.
+    IsSilent,
 }
 
 impl Keeper {
-    pub(super) fn new(node: &Arc<Node>, plugin: String, refuses: bool) -> Arc<Self> {
+    pub(super) fn new(node: &Arc<Node>, plugin: String, manner: Manner) -> Arc<Self> {
         let session = Session { plugin, begun: node.tick(), ..Session::default() };
-        Arc::new(Self { node: Arc::clone(node), session: Mutex::new(session), refuses })
+        Arc::new(Self { node: Arc::clone(node), session: Mutex::new(session), manner })
     }
 
     /// What it was shown and told, if it ever was.
@@ -74,11 +85,14 @@ impl Plugin for Keeper {
         };
         self.session.lock().unwrap().told.push(told);
         self.node.pause(300).await;
+        if self.manner == Manner::IsSilent && self.node.one_in(12) {
+            sleep(Duration::from_millis(2000 + self.node.below(6000))).await;
+        }
         let gates = matches!(
             event,
             Event::RunPodSandbox | Event::CreateContainer | Event::StartContainer | Event::UpdateContainer
         );
-        if self.refuses && gates && self.node.below(4) == 0 {
+        if self.manner == Manner::Refuses && gates && self.node.below(4) == 0 {
             return Err(PluginError::refused("not today"));
         }
         let updates = match self.node.below(3) {

@@ -12,8 +12,8 @@ use nri_api::{
 };
 use tokio::time::{sleep, timeout};
 
-use super::checker::{Act, History, check};
-use super::keeper::Keeper;
+use super::checker::{Act, History, Session, check};
+use super::keeper::{Keeper, Manner};
 use super::{found, lives};
 use crate::rig;
 
@@ -245,12 +245,20 @@ impl Domain for Node {
 }
 
 /// A plugin joins at some time.
-async fn visit(nri: Nri, node: Arc<Node>, name: String, after: u64, refuses: bool) -> Arc<Keeper> {
+async fn visit(nri: Nri, node: Arc<Node>, name: String, after: u64, manner: Manner) -> Arc<Keeper> {
     sleep(Duration::from_millis(after)).await;
-    let keeper = Keeper::new(&node, name.clone(), refuses);
+    let keeper = Keeper::new(&node, name.clone(), manner);
     let joined = nri.admit(name.parse().unwrap(), Arc::clone(&keeper) as Arc<dyn nri_api::Plugin>).await;
     joined.unwrap();
     keeper
+}
+
+/// Which plugins must be there. One that is silent is kept, so that its session has no gap.
+fn settings(late: bool, absent: bool) -> Config {
+    let settings = format!(
+        "[plugins.20-late]\nrequired = {late}\n[plugins.50-absent]\nrequired = {absent}\n[plugins.30-a]\nkeep_connected = true"
+    );
+    Config { socket: None, plugin_path: None, ..Config::from_toml(&settings).unwrap() }
 }
 
 /// For a while a plugin must be there that never comes.
@@ -258,13 +266,9 @@ async fn lack(nri: Nri, node: Arc<Node>, is_required: bool) {
     if !node.one_in(3) {
         return;
     }
-    let policies = |absent: bool| {
-        let settings = format!("[plugins.20-late]\nrequired = {is_required}\n[plugins.50-absent]\nrequired = {absent}");
-        Config { socket: None, plugin_path: None, ..Config::from_toml(&settings).unwrap() }
-    };
     for absent in [true, false] {
         sleep(Duration::from_millis(node.below(4000))).await;
-        nri.reload(&policies(absent));
+        nri.reload(&settings(is_required, absent));
     }
 }
 
@@ -301,8 +305,7 @@ impl Domain for View {
 pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Vec<String> {
     let mut random = Random::of(seed);
     let (is_podless, is_required, n_pods) = (random.below(3) == 0, random.below(6) == 0, 1 + random.below(3));
-    let config = Config::from_toml(&format!("[plugins.20-late]\nrequired = {is_required}"));
-    let nri = Nri::new(Config { socket: None, plugin_path: None, ..config.unwrap() });
+    let nri = Nri::new(settings(is_required, false));
     mistake.into_iter().for_each(|mistake| nri.make(mistake));
     let node = Arc::new(Node {
         pods: Mutex::default(),
@@ -321,13 +324,17 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Vec<String>
     let found = found::enter(&node);
     nri.start().await.unwrap();
     let found: Vec<_> = found.into_iter().map(|found| tokio::spawn(found::live(Arc::clone(&node), found))).collect();
-    let first = visit(nri.clone(), Arc::clone(&node), "00-first".to_owned(), 0, false).await;
+    let first = visit(nri.clone(), Arc::clone(&node), "00-first".to_owned(), 0, Manner::Well).await;
     let visits: Vec<_> = ["10-refuses", "20-late", "30-a", "40-b"]
         .into_iter()
         .map(|name| {
-            let refuses = name == "10-refuses" && node.one_in(2);
+            let manner = match name {
+                "10-refuses" if node.one_in(2) => Manner::Refuses,
+                "30-a" if node.one_in(3) => Manner::IsSilent,
+                _ => Manner::Well,
+            };
             let after = if node.one_in(3) { 0 } else { node.below(9000) };
-            tokio::spawn(visit(nri.clone(), Arc::clone(&node), name.to_owned(), after, refuses))
+            tokio::spawn(visit(nri.clone(), Arc::clone(&node), name.to_owned(), after, manner))
         })
         .collect();
     let lives: Vec<_> = (0..n_pods).map(|number| tokio::spawn(lives::live(Arc::clone(&node), number))).collect();
@@ -341,8 +348,12 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Vec<String>
     for visit in visits {
         keepers.push(visit.await.unwrap());
     }
-    sleep(Duration::from_secs(60)).await;
+    // A plugin that is suspended has its pauses.
+    sleep(Duration::from_secs(1200)).await;
+    let left = nri.plugins();
     nri.stop().await;
     let history = node.history.lock().unwrap().clone();
-    keepers.iter().filter_map(|keeper| keeper.session()).flat_map(|session| check(&history, &session)).collect()
+    let is_left = |session: &Session| left.iter().any(|plugin| plugin.id.to_string() == session.plugin);
+    let sessions = keepers.iter().filter_map(|keeper| keeper.session()).filter(is_left);
+    sessions.flat_map(|session| check(&history, &session)).collect()
 }
