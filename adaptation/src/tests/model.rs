@@ -5,6 +5,7 @@ mod bookkeeper;
 mod budgets;
 mod catching_up;
 mod checker;
+mod crowd;
 mod idle;
 mod known;
 mod lives;
@@ -62,6 +63,11 @@ fn a25_every_act_is_in_the_snapshot_or_told_once_and_in_order_whenever_a_plugin_
 #[test]
 fn no_request_waits_for_a_backlog_and_a_plugin_that_is_behind_is_soon_even() {
     check_all(catching_up::schedule, 25);
+}
+
+#[test]
+fn no_request_waits_for_the_backlogs_of_several_plugins_and_each_is_told_everything_once() {
+    check_all(crowd::schedule, 25);
 }
 
 #[test]
