@@ -35,6 +35,11 @@ impl Call {
         self.ended.is_none_or(|ended| ended > self.returned)
     }
 
+    /// Whether its operation was open for any time: a plugin may have joined meanwhile, or become even.
+    fn took_time(&self) -> bool {
+        self.ended.is_none_or(|ended| ended > self.made)
+    }
+
     /// When a plugin that is even has been told of it: what it is about has happened then, because the runtime has committed it. What stayed open is
     /// told afterwards, beside other requests.
     fn is_due(&self) -> Option<Instant> {
@@ -73,8 +78,8 @@ pub(super) struct Promise {
 ///
 /// While a request is open, such a plugin is being asked, within its `request_timeout`, about this request, or about another that the runtime waits
 /// for too, if the plugin has one request at a time. A request that the plugin is told after the runtime went on without it is backlog. Nobody
-/// waits for that but a gate that needs the plugin. There is one exception: what stayed open is told when it has ended, and if the plugin is even and
-/// has one request at a time, another request may have to wait for one such delivery.
+/// waits for that but a gate that needs the plugin. There is one exception: what was open while the plugin became even is told when it has ended, and
+/// if the plugin has one request at a time, another request may have to wait for one such delivery.
 pub(super) fn check_waits(calls: &[Call], plugins: &[(Vec<Delivery>, Promise)]) -> Option<String> {
     let by_what: HashMap<&str, &Call> = calls.iter().map(|call| (&*call.what, call)).collect();
     let lanes: Vec<_> =
@@ -104,7 +109,7 @@ struct Lane<'a> {
     asked: HashMap<&'a str, Interval>,
     /// The same, as intervals that do not overlap, in order.
     busy: Vec<Interval>,
-    /// What the plugin was told about pods of which an operation had stayed open.
+    /// What the plugin was told late about pods of which an operation had been open for a while.
     held: Vec<Interval>,
     /// When the plugin was told of its backlog.
     told: Vec<Instant>,
@@ -116,7 +121,7 @@ impl<'a> Lane<'a> {
         let (live, backlog): (Vec<_>, Vec<_>) =
             deliveries.iter().partition(|had| call_of(had).is_some_and(|call| call.is_open_at(had.begun)));
         let opened: HashMap<u64, usize> =
-            calls.iter().rev().filter(|call| call.stayed_open()).map(|call| (call.pod, call.step)).collect();
+            calls.iter().rev().filter(|call| call.took_time()).map(|call| (call.pod, call.step)).collect();
         let was_open = |call: &Call| opened.get(&call.pod).is_some_and(|first| *first <= call.step);
         let asked: HashMap<&str, Interval> = live.iter().map(|had| (&*had.what, interval(had, promise))).collect();
         let held = backlog.iter().filter(|had| call_of(had).is_some_and(was_open));
@@ -138,7 +143,7 @@ impl<'a> Lane<'a> {
         self.busy[first..].iter().take_while(|(begun, _)| *begun < call.returned).copied().collect()
     }
 
-    /// Returns for how long a request may have waited for the delivery of something that had stayed open.
+    /// Returns for how long a request may have waited for the delivery of something that had been open.
     fn shares_with(&self, call: &Call) -> Duration {
         let shared = self.held.iter().map(|(begun, ended)| {
             let (begun, ended) = ((*begun).max(call.made), (*ended).min(call.returned));
