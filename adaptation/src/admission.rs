@@ -63,8 +63,11 @@ pub enum AdmitError {
         /// Why.
         reason: String,
     },
-    /// However often it was synchronized, more happened meanwhile than is kept for it.
-    #[error("more happened than is kept for plugin {plugin} while it was synchronized")]
+    /// However often it was synchronized, more happened meanwhile than is kept for it, or its backlog did not become shorter.
+    #[error(
+        "plugin {plugin} did not catch up while it joined: more happened than is kept for it, \
+         or its backlog did not become shorter within catch_up_timeout"
+    )]
     Overtaken {
         /// The plugin.
         plugin: PluginId,
@@ -131,7 +134,7 @@ async fn try_admit(
         if join(shared, &newcomer.0).await? {
             return Ok(());
         }
-        warn!(plugin = %id, "more happened than is kept for a plugin that joins: it begins anew");
+        warn!(plugin = %id, "a plugin did not catch up while it joined, and begins anew: too much happened, or too fast");
     }
     Err(AdmitError::Overtaken { plugin: id })
 }

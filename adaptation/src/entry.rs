@@ -1,5 +1,6 @@
 //! A plugin that was let in, and how it is asked.
 
+mod backlog;
 mod delivery;
 mod gate;
 mod judgement;

@@ -75,13 +75,12 @@ pub struct Health {
     /// Answers that are late and still to come.
     overdue: usize,
     last_strike: Option<Instant>,
-    pause: Duration,
+    /// How many times in a row the plugin was suspended without an answer in time.
+    n_pauses: u32,
     /// When a suspended plugin may be tried again.
     resumes: Option<Instant>,
     /// One request tries a suspended plugin.
     trying: bool,
-    /// The plugin was suspended, and has not answered in time since.
-    was_suspended: bool,
     /// The plugin was suspended twice without an answer in time in between: a late answer does not
     /// end this suspension before its pause is over.
     waits_out_pause: bool,
@@ -99,10 +98,9 @@ impl Health {
             strikes: 0,
             overdue: 0,
             last_strike: None,
-            pause: rules.first_pause,
+            n_pauses: 0,
             resumes: None,
             trying: false,
-            was_suspended: false,
             waits_out_pause: false,
             struck: 0,
         }
@@ -164,8 +162,7 @@ impl Health {
             return Effect::None;
         }
         self.strikes = 0;
-        self.pause = self.rules.first_pause;
-        self.was_suspended = false;
+        self.n_pauses = 0;
         if !is_trial {
             return Effect::None;
         }
@@ -289,10 +286,17 @@ impl Health {
             return Effect::None;
         }
         self.trying = false;
-        self.waits_out_pause = std::mem::replace(&mut self.was_suspended, true);
-        self.resumes = Some(now + self.pause);
-        self.pause = (self.pause * 2).min(self.rules.longest_pause).max(self.rules.first_pause);
+        self.waits_out_pause = self.n_pauses > 0;
+        self.resumes = Some(now + self.next_pause());
+        self.n_pauses = self.n_pauses.saturating_add(1);
         self.become_state(State::Suspended)
+    }
+
+    /// Returns how long the next pause is, by the rules that hold now.
+    fn next_pause(&self) -> Duration {
+        let Rules { first_pause, longest_pause, .. } = self.rules;
+        let times = 1_u32.checked_shl(self.n_pauses).unwrap_or(u32::MAX);
+        first_pause.saturating_mul(times).min(longest_pause).max(first_pause)
     }
 
     fn become_state(&mut self, state: State) -> Effect {

@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::source::SourceError;
 
-/// How often a plugin is synchronized anew because more happened than is kept for it.
+/// How often a plugin is synchronized because more happened than is kept for it, or its backlog did not become shorter.
 pub(crate) const ATTEMPTS: usize = 4;
 
 /// A plugin that has registered and is not let in yet. Who needs it may wait for it.

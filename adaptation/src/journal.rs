@@ -179,7 +179,7 @@ impl Journal {
 
     /// Takes the next request that the plugin can be told, about a pod that is not busy.
     pub(crate) fn pop(&mut self, is_busy: impl Fn(&str) -> bool) -> Option<Arc<Request>> {
-        let at = self.next(|item| is_busy(item.pod()))?;
+        let (at, _) = self.ready().find(|(_, request)| !is_busy(&request.pod().id))?;
         let Some(Item::Ready { request, .. }) = self.items.remove(at) else { return None };
         self.bytes -= size(&request);
         Some(request)
@@ -192,17 +192,23 @@ impl Journal {
 
     /// Whether there is a request that the plugin can be told, about a pod that is not busy.
     pub(crate) fn has_ready_but(&self, is_busy: impl Fn(&str) -> bool) -> bool {
-        !self.items.is_empty() && self.next(|item| is_busy(item.pod())).is_some()
+        self.ready().any(|(_, request)| !is_busy(&request.pod().id))
     }
 
     /// Whether there is a request about this pod that the plugin can be told.
     pub(crate) fn has_ready_about(&self, pod: &str) -> bool {
-        self.next(|item| item.pod() != pod).is_some()
+        self.ready().any(|(_, request)| request.pod().id == pod)
     }
 
-    /// Returns the number of requests that wait for no operation of their own.
+    /// Returns the number of requests that the plugin can be told now. What waits behind an open operation
+    /// is not counted: that it becomes no shorter is not the plugin's doing.
     pub(crate) fn n_ready(&self) -> usize {
-        self.items.iter().filter(|item| matches!(item, Item::Ready { .. })).count()
+        self.ready().count()
+    }
+
+    /// Returns the number of requests about this pod that the plugin can be told.
+    pub(crate) fn n_ready_about(&self, pod: &str) -> usize {
+        self.ready().filter(|(_, request)| request.pod().id == pod).count()
     }
 
     /// Whether the plugin has yet to hear something about this pod.
@@ -228,17 +234,17 @@ impl Journal {
         })
     }
 
-    /// Returns the place of the first request that waits for no operation about its pod, and is not
-    /// to be left out.
-    fn next(&self, is_left_out: impl Fn(&Item) -> bool) -> Option<usize> {
+    /// Returns the requests that wait for no operation about their pod, in order, each with its place.
+    fn ready(&self) -> impl Iterator<Item = (usize, &Request)> {
         let mut held = HashSet::new();
-        self.items.iter().position(|item| match item {
+        self.items.iter().enumerate().filter_map(move |(place, item)| match item {
             Item::Ready { request, .. } => {
-                !is_left_out(item) && (held.is_empty() || !held.contains(&*request.pod().id))
+                let is_free = held.is_empty() || !held.contains(&*request.pod().id);
+                is_free.then_some((place, &**request))
             }
             Item::Open { .. } | Item::Held { .. } => {
                 held.insert(item.pod());
-                false
+                None
             }
         })
     }

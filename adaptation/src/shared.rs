@@ -81,6 +81,8 @@ pub(crate) enum Mistake {
     UndoneForAll,
     /// Requests wait for a plugin that is behind, although they do not need it.
     BacklogWaitedFor,
+    /// A request that waits for the lane of a plugin goes to the end of the queue when anything changes.
+    PlaceLost,
     /// The first answer of a suspended plugin makes it active, although it is behind.
     ProbeMakesActive,
     /// A suspended plugin is tried only when a request is made.

@@ -4,9 +4,10 @@
 //! its journal that can be told. Meanwhile the plugin counts as silent: requests skip it, and are
 //! added to the journal. An active plugin may still have to be told something about single pods,
 //! because an operation about them was open while the plugin joined; then it is behind for those pods
-//! alone, and other requests share its lane with the delivery.
+//! alone, and other requests share its lane with the delivery: one of them may have to wait for one
+//! request of the backlog, as for a request about another pod.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
@@ -27,15 +28,19 @@ pub(super) struct Deliveries {
     /// The plugin is being synchronized: nothing of its journal is delivered.
     is_held_back: bool,
     /// The pods that the plugin is being told about, one request each.
-    pods: HashSet<Arc<str>>,
+    pub(super) pods: HashSet<Arc<str>>,
+    /// Pods that the plugin is behind on, each with the number of that streak: a streak begins with the
+    /// first delivery about the pod, and ends when nothing more about the pod can be delivered.
+    pub(super) streaks: HashMap<Arc<str>, u64>,
+    n_streaks: u64,
     /// Whether the plugin was last told about one pod at a time.
     concurrency: Option<Concurrency>,
     /// When a timer looks whether a suspended plugin can be tried.
     probe_at: Option<Instant>,
     /// A task checks that the backlog becomes shorter.
-    is_watched: bool,
+    pub(super) is_watched: bool,
     /// How many times the plugin has begun to catch up.
-    n_begun: u64,
+    pub(super) n_begun: u64,
     /// The plugin has begun to catch up, and is not even yet.
     is_catching_up: bool,
 }
@@ -48,10 +53,20 @@ impl Deliveries {
     /// Begins nothing from now on. What is being delivered goes on.
     pub(super) fn hold_back(&mut self) {
         self.is_held_back = true;
+        self.streaks.clear();
     }
 
     pub(super) fn are_none(&self) -> bool {
         self.pods.is_empty()
+    }
+
+    /// The plugin is told something about a pod.
+    fn begin(&mut self, pod: Arc<str>) {
+        if !self.streaks.contains_key(&pod) {
+            self.n_streaks += 1;
+            self.streaks.insert(Arc::clone(&pod), self.n_streaks);
+        }
+        self.pods.insert(pod);
     }
 
     fn has_room(&self) -> bool {
@@ -82,9 +97,9 @@ impl Standing {
     }
 
     /// Whether the plugin owes nothing, and only has to be told what it missed to be active.
-    fn is_catching_up(&self) -> bool {
+    pub(super) fn is_catching_up(&self) -> bool {
         let counts_as_silent = self.health.state() == State::Silent || self.stage == Stage::Joining;
-        counts_as_silent && self.health.owes_nothing() && !self.is_even()
+        counts_as_silent && !self.deliveries.is_held_back && self.health.owes_nothing() && !self.is_even()
     }
 }
 
@@ -106,6 +121,8 @@ impl Entry {
         let was_catching_up = std::mem::replace(&mut standing.deliveries.is_catching_up, is_catching_up);
         if is_catching_up && !was_catching_up {
             standing.deliveries.n_begun += 1;
+        }
+        if standing.is_to_be_watched() {
             self.watch_backlog(standing);
         }
         if !standing.health.owes_nothing() || !standing.is_even() {
@@ -157,50 +174,9 @@ impl Entry {
     fn deliver_next(self: &Arc<Self>, standing: &mut Standing, is_probe: bool) -> bool {
         let Deliveries { pods, .. } = &standing.deliveries;
         let Some(request) = standing.journal.pop(|pod| pods.contains(pod)) else { return false };
-        standing.deliveries.pods.insert(request.pod().id.as_str().into());
+        standing.deliveries.begin(request.pod().id.as_str().into());
         self.shared.spawn(deliver(Arc::clone(self), request, is_probe));
         true
-    }
-
-    /// Has a task close the plugin if its backlog does not become shorter.
-    fn watch_backlog(self: &Arc<Self>, standing: &mut Standing) {
-        if !std::mem::replace(&mut standing.deliveries.is_watched, true) {
-            let (entry, mark) = (Arc::clone(self), Mark::of(standing));
-            self.shared.spawn(async move { entry.watch_backlog_from(mark).await });
-        }
-    }
-
-    async fn watch_backlog_from(self: Arc<Self>, mut mark: Mark) {
-        loop {
-            let limit = self.terms().policy().catch_up_timeout;
-            if self.closed.run_until_cancelled(tokio::time::sleep(limit)).await.is_none() {
-                return;
-            }
-            let is_joining = {
-                let mut standing = self.standing();
-                let last = std::mem::replace(&mut mark, Mark::of(&standing));
-                if !standing.is_catching_up() {
-                    standing.deliveries.is_watched = false;
-                    return;
-                }
-                if mark.n_begun != last.n_begun || mark.length < last.length {
-                    continue;
-                }
-                standing.deliveries.is_watched = false;
-                let is_joining = standing.stage == Stage::Joining;
-                if is_joining {
-                    // The join notices that, and begins anew.
-                    standing.deaf = true;
-                    standing.journal.clear();
-                }
-                is_joining
-            };
-            if !is_joining {
-                self.close("its backlog did not become shorter within catch_up_timeout");
-            }
-            self.changed.notify_waiters();
-            return;
-        }
     }
 
     /// Waits for a lane in which a request of the backlog can be delivered. `None` if the plugin is
@@ -225,7 +201,11 @@ impl Entry {
     pub(crate) fn delivered(self: &Arc<Self>, request: &Request) {
         self.update(
             |standing| {
-                standing.deliveries.pods.remove(&*request.pod().id);
+                let pod = &*request.pod().id;
+                standing.deliveries.pods.remove(pod);
+                if !standing.journal.has_ready_about(pod) {
+                    standing.deliveries.streaks.remove(pod);
+                }
                 ((), Effect::None)
             },
             "",
@@ -313,19 +293,5 @@ impl Entry {
     pub(crate) async fn pause(&self) -> bool {
         let pause = tokio::time::sleep(self.terms().policy().request_timeout);
         self.closed.run_until_cancelled(pause).await.is_some()
-    }
-}
-
-/// How long a backlog was at one moment.
-struct Mark {
-    /// Which catching up it was a part of.
-    n_begun: u64,
-    length: usize,
-}
-
-impl Mark {
-    fn of(standing: &Standing) -> Self {
-        let length = standing.journal.n_ready() + standing.deliveries.pods.len();
-        Self { n_begun: standing.deliveries.n_begun, length }
     }
 }

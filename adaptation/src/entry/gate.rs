@@ -46,6 +46,10 @@ impl Entry {
             Some(cut) => (cut, Cause::CutShort),
             None => (limit, Cause::Busy),
         };
+        // A request keeps its place in the queue, whatever changes meanwhile: nothing that comes later goes
+        // before it.
+        let lane = self.lanes.one(policy.concurrency, &request.pod().id);
+        tokio::pin!(lane);
         loop {
             if part.is_moot(self) {
                 // It has not even heard of the beginning.
@@ -71,13 +75,20 @@ impl Entry {
             let is_over = cut.is_some_and(|cut| cut <= begun);
             tokio::select! {
                 biased;
-                () = &mut changed => {}
-                lane = self.lanes.one(policy.concurrency, &request.pod().id), if !is_over => {
+                () = &mut changed => {
+                    #[cfg(test)]
+                    if self.shared.makes(crate::shared::Mistake::PlaceLost) {
+                        lane.set(self.lanes.one(policy.concurrency, &request.pod().id));
+                    }
+                }
+                free = &mut lane, if !is_over => {
                     // It may have become silent while this one waited, or have missed something.
                     let may_ask = trial.is_trial || self.may_ask(request);
                     if may_ask && !part.is_moot(self) {
-                        return Ok((lane, trial.begins()));
+                        return Ok((free, trial.begins()));
                     }
+                    drop(free);
+                    lane.set(self.lanes.one(policy.concurrency, &request.pod().id));
                 }
                 () = tokio::time::sleep_until(limit) => {
                     drop(trial);

@@ -218,6 +218,36 @@ fn a_plugin_that_has_yet_to_hear_what_it_missed_is_silent_without_a_strike() {
 }
 
 #[test]
+fn each_pause_is_twice_as_long_as_the_one_before_up_to_the_longest() {
+    let mut health = Health::new(rules(1, true));
+    let mut now = Instant::now();
+    for seconds in [10, 20, 40, 80, 160, 300, 300] {
+        health.gave_up(now, true);
+        now += Duration::from_secs(seconds);
+        assert_eq!(health.resumes(), Some(now));
+        assert_eq!(health.gate(now), Gate::Ask);
+    }
+    health.answered(true, true);
+    health.gave_up(now, false);
+    assert_eq!(health.resumes(), Some(now + FIRST_PAUSE), "an answer in time was between");
+}
+
+#[test]
+fn pauses_follow_the_rules_that_hold_when_they_begin() {
+    let mut health = Health::new(rules(1, true));
+    let now = Instant::now();
+    let [first_pause, longest_pause] = [1, 3].map(Duration::from_secs);
+    health.follow(Rules { first_pause, longest_pause, ..rules(1, true) });
+    for seconds in [1, 2, 3, 3] {
+        health.gave_up(now, true);
+        assert_eq!(health.resumes(), Some(now + Duration::from_secs(seconds)));
+    }
+    health.follow(rules(1, true));
+    health.gave_up(now, true);
+    assert_eq!(health.resumes(), Some(now + FIRST_PAUSE * 16), "it was the fifth in a row");
+}
+
+#[test]
 fn pauses_do_not_grow_for_ever() {
     let mut health = Health::new(rules(1, true));
     let mut now = Instant::now();

@@ -97,8 +97,9 @@ axes! {
     join_timeout: Duration = Duration::from_secs(10);
     /// How long a request waits until the plugin is free to be asked.
     lane_timeout: Duration = Duration::from_secs(10);
-    /// How long a plugin's backlog, the requests that it has missed and is still to be told, may take to become shorter. After
-    /// that a plugin that joins begins anew, and one that has joined is closed.
+    /// How long a plugin's backlog, the requests that it has missed and can be told, may take to become shorter; at least two
+    /// request timeouts. After that a plugin that joins begins anew, and one that has joined is closed. If requests ask the plugin
+    /// again but about some pods, that holds for the backlog of each of those pods.
     catch_up_timeout: Duration = Duration::from_secs(10);
     /// How long the first pause of a suspended plugin is. Each pause that follows without an answer in time is twice as long.
     first_pause: Duration = Duration::from_secs(10);

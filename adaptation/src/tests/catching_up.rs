@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nri_proto::Pod;
 use tokio::time::{Instant, sleep};
 
-use super::fake::{FakePlugin, LIFE, Manner, SECOND, at_once, chain, pod};
+use super::fake::{FakePlugin, LIFE, Manner, SECOND, at_once, chain, container, pod};
 use super::setting::{Setting, setting};
 use crate::health::State;
-use crate::{AdmitError, Notice};
+use crate::{AdmitError, Notice, Operation, budget};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -175,6 +176,122 @@ async fn nobody_waits_for_a_plugin_that_joins_before_it_has_heard_everything() {
     sleep(SECOND * 10).await;
     assert_eq!(setting.state(), State::Active);
     assert_eq!(setting.diary.lines().len(), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_share_the_lane_of_an_active_plugin_with_one_request_of_its_backlog_at_a_time() {
+    let setting = setting("");
+    let operations: Vec<_> = (0..20).map(|number| setting.nri.begin(pod(&format!("open{number}")))).collect();
+    for operation in &operations {
+        operation.notify(Notice::RunPod).await.unwrap();
+    }
+    let plugin = setting.plugin("10-slow");
+    plugin.behave(Manner::After(MILLISECOND * 400));
+    setting.admit("10-slow", &plugin).await.unwrap().unwrap();
+    operations.into_iter().for_each(Operation::commit);
+    for number in 0..15 {
+        let (took, ran) = setting.run(&format!("live{number}")).await;
+        assert_eq!(ran, Ok(()));
+        assert!(took <= MILLISECOND * 800, "{took:?}");
+        assert_eq!(setting.state(), State::Active, "it is behind on those pods alone");
+    }
+    assert_eq!(setting.diary.lines().iter().filter(|line| line.contains("live")).count(), 15, "it was asked");
+    sleep(SECOND * 4).await;
+    assert_eq!(setting.diary.lines().len(), 35);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_whose_backlog_of_one_pod_does_not_become_shorter_is_closed() {
+    let setting = setting("plugins.slow = { concurrency = 'per-pod', catch_up_timeout = '5s' }");
+    let plugin = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &setting.diary);
+    setting.admit("10-slow", &plugin).await.unwrap().unwrap();
+    for _ in 0..3 {
+        setting.tell("hot", Notice::PostUpdatePod).await;
+    }
+    plugin.behave(Manner::After(SECOND));
+    sleep(SECOND + MILLISECOND).await;
+    assert_eq!(setting.state(), State::Active, "it can be asked about other pods");
+    assert_eq!(setting.run("other").await, (SECOND, Ok(())));
+    let mut happenings = setting.nri.watch_plugins();
+    for _ in 0..30 {
+        assert_eq!(setting.tell("hot", Notice::PostUpdatePod).await, Duration::ZERO);
+        sleep(MILLISECOND * 500).await;
+    }
+    assert!(setting.nri.plugins().is_empty());
+    let told: Vec<_> = std::iter::from_fn(|| happenings.try_recv().ok()).map(|told| format!("{told:?}")).collect();
+    assert!(told.last().unwrap().contains("its backlog did not become shorter"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_per_pod_plugin_whose_backlog_of_one_pod_becomes_shorter_stays() {
+    let setting = setting("plugins.slow = { concurrency = 'per-pod', catch_up_timeout = '5s' }");
+    let plugin = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &setting.diary);
+    setting.admit("10-slow", &plugin).await.unwrap().unwrap();
+    for _ in 0..20 {
+        setting.tell("hot", Notice::PostUpdatePod).await;
+    }
+    plugin.behave(Manner::After(SECOND));
+    for _ in 0..30 {
+        setting.tell("hot", Notice::PostUpdatePod).await;
+        sleep(SECOND * 2).await;
+    }
+    assert_eq!(setting.state(), State::Active);
+    assert_eq!(setting.diary.lines().len(), 50);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_an_open_operation_is_not_held_against_a_plugin_that_catches_up() {
+    let setting = setting("plugins.slow.catch_up_timeout = '5s'");
+    setting.behind("10-slow", 12, SECOND).await;
+    let open = setting.nri.begin(pod("open"));
+    open.create_container(container("c")).await.unwrap();
+    for _ in 0..20 {
+        setting.tell("open", Notice::PostUpdatePod).await;
+        sleep(MILLISECOND * 500).await;
+    }
+    sleep(SECOND * 5).await;
+    assert_eq!(setting.state(), State::Active);
+    open.commit();
+    sleep(SECOND * 22).await;
+    assert_eq!(setting.diary.lines().len(), 13 + 21);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_takes_long_for_one_answer_has_no_backlog_for_that() {
+    let setting = setting("plugins.slow = { request_timeout = '20s', sync_timeout = '100s' }");
+    let (plugin, joining) = setting.joining("10-slow", SECOND).await;
+    plugin.behave(Manner::After(SECOND * 19));
+    setting.tell("p", Notice::StopPod).await;
+    setting.tell("q", Notice::StopPod).await;
+    joining.await.unwrap().unwrap();
+    assert_eq!((plugin.shown().len(), setting.diary.lines().len()), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_join_that_begins_anew_is_not_measured_by_what_was_before() {
+    let setting = setting("plugins.slow = { catch_up_timeout = '5s', sync_timeout = '100s' }");
+    let plugin = setting.plugin("10-slow");
+    plugin.behave(Manner::After(SECOND));
+    plugin.synchronizes_for(SECOND);
+    let joining = setting.admit("10-slow", &plugin);
+    sleep(MILLISECOND * 500).await;
+    setting.tell("small", Notice::StopPod).await;
+    sleep(SECOND).await;
+    plugin.synchronizes_for(SECOND * 8);
+    let labels = [("large".to_owned(), "x".repeat(1 << 20))].into();
+    let large = Pod { labels, ..pod("large") };
+    for _ in 0..budget::JOURNAL >> 20 {
+        setting.nri.begin(large.clone()).notify(Notice::StopPod).await.unwrap();
+    }
+    while plugin.shown().len() < 2 {
+        sleep(MILLISECOND * 10).await;
+    }
+    for number in 0..3 {
+        setting.tell(&format!("next{number}"), Notice::StopPod).await;
+    }
+    joining.await.unwrap().unwrap();
+    assert_eq!(plugin.shown().len(), 2, "it began anew once");
+    assert_eq!(setting.diary.lines().len(), 4);
 }
 
 /// V5.

@@ -5,6 +5,7 @@ mod bookkeeper;
 mod budgets;
 mod catching_up;
 mod checker;
+mod crowd;
 mod idle;
 mod known;
 mod lives;
@@ -65,6 +66,11 @@ fn no_request_waits_for_a_backlog_and_a_plugin_that_is_behind_is_soon_even() {
 }
 
 #[test]
+fn no_request_waits_for_the_backlogs_of_several_plugins_and_each_is_told_everything_once() {
+    check_all(crowd::schedule, 25);
+}
+
+#[test]
 fn a_suspended_plugin_hears_what_it_missed_although_nothing_more_happens() {
     check_all(idle::schedule, 100);
 }
@@ -85,8 +91,9 @@ where
     S: Future<Output = Option<String>>,
 {
     let is_checked = |wrong: &String| says.iter().any(|says| wrong.contains(says));
-    let noticed = (1..=500).find_map(|seed| wrong(&schedule, seed, Some(mistake)).filter(is_checked));
-    assert!(noticed.is_some(), "nobody noticed: {mistake:?}");
+    let noticed = (1..=500).find_map(|seed| Some((seed, wrong(&schedule, seed, Some(mistake)).filter(is_checked)?)));
+    let (seed, wrong) = noticed.unwrap_or_else(|| panic!("nobody noticed: {mistake:?}"));
+    println!("{mistake:?} is noticed with seed {seed}: {wrong}");
 }
 
 const NOT_WHAT_HAPPENED: &[&str] = &["but what happened is"];
@@ -136,6 +143,11 @@ fn the_model_notices_an_undo_for_plugins_that_saw_nothing() {
 #[test]
 fn the_model_notices_a_backlog_that_requests_wait_for() {
     is_noticed(catching_up::schedule, Mistake::BacklogWaitedFor, &["nobody was asked about anything"]);
+}
+
+#[test]
+fn the_model_notices_a_request_that_loses_its_place_in_the_lane() {
+    is_noticed(catching_up::schedule, Mistake::PlaceLost, &["nobody was asked about anything"]);
 }
 
 #[test]

@@ -4,13 +4,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::waits::Call;
 use crate::Adaptation;
 use crate::tests::fake::pod;
 use crate::tests::schedules::{LIFE, Random, step};
+
+/// Operations that stay open after their request end together, as often as this.
+const TICK: Duration = Duration::from_secs(3);
 
 /// The places of the requests in the life of a pod that decide whether something happens.
 const GATES: [usize; 3] = [0, 1, 3];
@@ -20,14 +23,15 @@ pub(super) struct Load {
     nri: Arc<Adaptation>,
     random: Mutex<Random>,
     calls: Mutex<Vec<Call>>,
-    /// Pods that no request is open about, and how far each is.
+    /// Pods that no operation is open about, and how far each is.
     idle: Mutex<Vec<(u64, usize)>>,
+    begun: Instant,
 }
 
 impl Load {
     pub(super) fn new(nri: &Arc<Adaptation>, random: Random) -> Arc<Self> {
         let (calls, idle) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { nri: Arc::clone(nri), random: Mutex::new(random), calls, idle })
+        Arc::new(Self { nri: Arc::clone(nri), random: Mutex::new(random), calls, idle, begun: Instant::now() })
     }
 
     /// Returns the requests that have returned, in the order in which they did.
@@ -35,7 +39,7 @@ impl Load {
         self.calls.lock().unwrap().clone()
     }
 
-    /// Makes a request every `gap` and a bit, until told to stop. Returns when all requests have returned.
+    /// Makes a request every `gap` and a bit, until told to stop. Returns when all operations have ended.
     pub(super) async fn run(self: Arc<Self>, gap: Duration, stop: CancellationToken) {
         let mut requests = JoinSet::new();
         let mut n_pods = 0;
@@ -53,7 +57,7 @@ impl Load {
         }
     }
 
-    /// Makes one request about a pod of its own.
+    /// Makes one request about a pod of its own. Some operations stay open for a while, and some of those come to nothing.
     pub(super) async fn call(&self, number: u64, place: usize) {
         let id = format!("p{number}");
         let operation = self.nri.begin(pod(&id));
@@ -61,24 +65,45 @@ impl Load {
         let succeeded = step(&operation, &id, place).await.is_ok();
         let returned = Instant::now();
         let (what, is_gate) = (format!("{} {id}", LIFE[place]), GATES.contains(&place));
-        let call = Call { what, pod: number, step: place, made, returned, is_gate, succeeded };
-        if call.has_happened() {
+        let (ended, is_abandoned) = (None, false);
+        let call = Call { what, pod: number, step: place, made, returned, ended, is_gate, succeeded, is_abandoned };
+        let at = {
+            let mut calls = self.calls.lock().unwrap();
+            calls.push(call);
+            calls.len() - 1
+        };
+        let stays_open = self.below(4) == 0;
+        if stays_open {
+            self.next_tick().await;
+        }
+        let is_abandoned = is_gate && (!succeeded || stays_open && self.below(4) == 0);
+        if is_abandoned {
+            // Nothing is asked about this pod any more: what undoes a request would be in the way of others.
+            operation.abandon();
+        } else {
             operation.commit();
             if place + 1 < LIFE.len() {
                 self.idle.lock().unwrap().push((number, place + 1));
             }
-        } else {
-            // Nothing is asked about this pod any more: what undoes a request would be in the way of others.
-            operation.abandon();
         }
-        self.calls.lock().unwrap().push(call);
+        let mut calls = self.calls.lock().unwrap();
+        (calls[at].ended, calls[at].is_abandoned) = (Some(Instant::now()), is_abandoned);
+    }
+
+    async fn next_tick(&self) {
+        let ticks = self.begun.elapsed().as_secs() / TICK.as_secs() + 1;
+        sleep_until(self.begun + TICK * u32::try_from(ticks).unwrap()).await;
+    }
+
+    fn below(&self, limit: u64) -> u64 {
+        self.random.lock().unwrap().below(limit)
     }
 
     /// Returns a pod that there is already, and how far it is. `None` is a new one.
     fn next_pod(&self) -> Option<(u64, usize)> {
         let mut idle = self.idle.lock().unwrap();
         let n_idle = u64::try_from(idle.len()).unwrap();
-        let chosen = usize::try_from(self.random.lock().unwrap().below(n_idle + 3)).unwrap();
+        let chosen = usize::try_from(self.below(n_idle + 3)).unwrap();
         (chosen < idle.len()).then(|| idle.swap_remove(chosen))
     }
 

@@ -50,9 +50,10 @@ impl Temper {
         }
     }
 
-    fn policy(&self) -> String {
+    /// Returns the policy of a plugin of this name.
+    pub(super) fn policy(&self, name: &str) -> String {
         format!(
-            "[plugins.unwell]\nrequired = {}\nkeep_connected = {}\nstrikes = {}\non_timeout = '{}'\nconcurrency = '{}'\nsync_timeout = '{}ms'",
+            "[plugins.{name}]\nrequired = {}\nkeep_connected = {}\nstrikes = {}\non_timeout = '{}'\nconcurrency = '{}'\nsync_timeout = '{}ms'\n",
             self.is_required,
             self.keep_connected,
             self.strikes,
@@ -73,7 +74,7 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) async fn new(temper: Temper, random: Random, mistake: Option<Mistake>) -> Self {
-        let config = Config { socket: None, ..Config::from_toml(&temper.policy()).unwrap() };
+        let config = Config { socket: None, ..Config::from_toml(&temper.policy("unwell")).unwrap() };
         let nri = Arc::new(Adaptation::new(config, Arc::new(FakeSource)));
         if let Some(mistake) = mistake {
             nri.shared.mistake.set(mistake).unwrap();
@@ -119,7 +120,8 @@ impl Scene {
         let request_timeout = SECOND * 2;
         // While the plugin joins, and then until it is even: `join_timeout` each.
         let gates_wait = if is_required { SECOND * 20 } else { Duration::ZERO };
-        let waits = check_waits(&calls, &deliveries, Promise { request_timeout, is_serial, gates_wait });
+        let promise = Promise { request_timeout, is_serial, gates_wait };
+        let waits = check_waits(&calls, &[(deliveries.clone(), promise)]);
         waits.or_else(|| is_required.then(|| check_required(&calls, &deliveries, request_timeout)).flatten())
     }
 }

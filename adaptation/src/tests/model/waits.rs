@@ -16,9 +16,13 @@ pub(super) struct Call {
     pub(super) step: usize,
     pub(super) made: Instant,
     pub(super) returned: Instant,
+    /// When its operation ended, if it has.
+    pub(super) ended: Option<Instant>,
     /// Whether it decides if something happens.
     pub(super) is_gate: bool,
     pub(super) succeeded: bool,
+    /// Whether its operation came to nothing.
+    pub(super) is_abandoned: bool,
 }
 
 impl Call {
@@ -26,9 +30,21 @@ impl Call {
         self.returned - self.made
     }
 
-    /// Whether what it is about has happened: the runtime committed it.
-    pub(super) fn has_happened(&self) -> bool {
-        self.succeeded || !self.is_gate
+    /// Whether its operation stayed open after it had returned.
+    fn stayed_open(&self) -> bool {
+        self.ended.is_none_or(|ended| ended > self.returned)
+    }
+
+    /// Whether its operation was open for any time: a plugin may have joined meanwhile, or become even.
+    fn took_time(&self) -> bool {
+        self.ended.is_none_or(|ended| ended > self.made)
+    }
+
+    /// When a plugin that is even has been told of it: what it is about has happened then, because the runtime has committed it. What stayed open is
+    /// told afterwards, beside other requests.
+    fn is_due(&self) -> Option<Instant> {
+        let ended = self.ended.filter(|_| !self.is_abandoned)?;
+        Some(if self.stayed_open() { ended + Duration::from_secs(1) } else { ended })
     }
 
     fn is_open_at(&self, time: Instant) -> bool {
@@ -47,7 +63,7 @@ pub(super) struct Delivery {
     pub(super) is_answer: bool,
 }
 
-/// What is promised of the waits of a node with one plugin that is not well. All others answer at once.
+/// What is promised of the waits for a plugin that is not well. All that are not spoken of answer at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Promise {
     /// How long the plugin may take to answer.
@@ -58,38 +74,87 @@ pub(super) struct Promise {
     pub(super) gates_wait: Duration,
 }
 
-/// Returns what is wrong with how long requests took, if anything is.
+/// Returns what is wrong with how long requests took, if anything is. Of each plugin that is not well, `plugins` has what it was told.
 ///
-/// While a request is open, the plugin is being asked, within its `request_timeout`, about this request, or about another that the runtime waits
+/// While a request is open, such a plugin is being asked, within its `request_timeout`, about this request, or about another that the runtime waits
 /// for too, if the plugin has one request at a time. A request that the plugin is told after the runtime went on without it is backlog. Nobody
-/// waits for that but a gate that needs the plugin.
-pub(super) fn check_waits(calls: &[Call], deliveries: &[Delivery], promise: Promise) -> Option<String> {
+/// waits for that but a gate that needs the plugin. There is one exception: what was open while the plugin became even is told when it has ended, and
+/// if the plugin has one request at a time, another request may have to wait for one such delivery.
+pub(super) fn check_waits(calls: &[Call], plugins: &[(Vec<Delivery>, Promise)]) -> Option<String> {
     let by_what: HashMap<&str, &Call> = calls.iter().map(|call| (&*call.what, call)).collect();
-    let is_live = |had: &Delivery| by_what.get(&*had.what).is_some_and(|call| call.is_open_at(had.begun));
-    let asked: HashMap<&str, Interval> = deliveries
-        .iter()
-        .filter(|had| is_live(had))
-        .map(|had| {
-            let late = had.begun + promise.request_timeout;
-            (&*had.what, (had.begun, had.ended.map_or(late, |ended| ended.min(late))))
-        })
-        .collect();
-    let all = union(asked.values().copied().collect());
+    let lanes: Vec<_> =
+        plugins.iter().map(|(deliveries, promise)| Lane::of(calls, &by_what, deliveries, *promise)).collect();
+    let gates_wait = plugins.iter().map(|(_, promise)| promise.gates_wait).max().unwrap_or_default();
     calls.iter().filter(|call| !call.took().is_zero()).find_map(|call| {
-        let own = asked.get(&*call.what);
-        let waited = uncovered(call, if promise.is_serial { &all } else { own.map_or(&[], std::slice::from_ref) });
-        let limit = if call.is_gate { promise.gates_wait } else { Duration::ZERO };
+        let waited = uncovered(call, &union(lanes.iter().flat_map(|lane| lane.may_hold_up(call)).collect()));
+        let waited = waited.saturating_sub(lanes.iter().map(|lane| lane.shares_with(call)).sum());
+        let limit = if call.is_gate { gates_wait } else { Duration::ZERO };
         (waited > limit).then(|| {
-            let backlog = deliveries.iter().filter(|had| call.is_open_at(had.begun) && !is_live(had)).count();
+            let backlog: usize = lanes.iter().map(|lane| lane.told_meanwhile(call)).sum();
             let at = call.made - calls.iter().map(|call| call.made).min().unwrap_or(call.made);
             format!(
-                "{} at {at:?} took {:?}, for {waited:?} of which nobody was asked about anything that the runtime waited for; meanwhile the plugin was \
-                 told {backlog} requests of its backlog",
+                "{} at {at:?} took {:?}, for {waited:?} of which nobody was asked about anything that the runtime waited for; meanwhile plugins were \
+                 told {backlog} requests of their backlogs",
                 call.what,
                 call.took()
             )
         })
     })
+}
+
+/// What one plugin was asked and told, and when.
+struct Lane<'a> {
+    promise: Promise,
+    /// What the plugin was asked while the runtime waited for it.
+    asked: HashMap<&'a str, Interval>,
+    /// The same, as intervals that do not overlap, in order.
+    busy: Vec<Interval>,
+    /// What the plugin was told late about pods of which an operation had been open for a while.
+    held: Vec<Interval>,
+    /// When the plugin was told of its backlog.
+    told: Vec<Instant>,
+}
+
+impl<'a> Lane<'a> {
+    fn of(calls: &[Call], by_what: &HashMap<&str, &Call>, deliveries: &'a [Delivery], promise: Promise) -> Self {
+        let call_of = |had: &Delivery| by_what.get(&*had.what).copied();
+        let (live, backlog): (Vec<_>, Vec<_>) =
+            deliveries.iter().partition(|had| call_of(had).is_some_and(|call| call.is_open_at(had.begun)));
+        let opened: HashMap<u64, usize> =
+            calls.iter().rev().filter(|call| call.took_time()).map(|call| (call.pod, call.step)).collect();
+        let was_open = |call: &Call| opened.get(&call.pod).is_some_and(|first| *first <= call.step);
+        let asked: HashMap<&str, Interval> = live.iter().map(|had| (&*had.what, interval(had, promise))).collect();
+        let held = backlog.iter().filter(|had| call_of(had).is_some_and(was_open));
+        Self {
+            promise,
+            busy: union(asked.values().copied().collect()),
+            held: held.map(|had| interval(had, promise)).collect(),
+            told: backlog.iter().map(|had| had.begun).collect(),
+            asked,
+        }
+    }
+
+    /// Returns when the plugin was asked about something that a request may have waited for.
+    fn may_hold_up(&self, call: &Call) -> Vec<Interval> {
+        if !self.promise.is_serial {
+            return self.asked.get(&*call.what).copied().into_iter().collect();
+        }
+        let first = self.busy.partition_point(|(_, ended)| *ended <= call.made);
+        self.busy[first..].iter().take_while(|(begun, _)| *begun < call.returned).copied().collect()
+    }
+
+    /// Returns for how long a request may have waited for the delivery of something that had been open.
+    fn shares_with(&self, call: &Call) -> Duration {
+        let shared = self.held.iter().map(|(begun, ended)| {
+            let (begun, ended) = ((*begun).max(call.made), (*ended).min(call.returned));
+            ended.saturating_duration_since(begun)
+        });
+        shared.filter(|_| self.promise.is_serial).max().unwrap_or_default()
+    }
+
+    fn told_meanwhile(&self, call: &Call) -> usize {
+        self.told.iter().filter(|told| call.is_open_at(**told)).count()
+    }
 }
 
 /// Returns what is wrong with what a plugin was told since it was shown what there is, if anything is.
@@ -112,7 +177,7 @@ pub(super) fn check_told(
         }
         // It is still open.
         let Some(call) = by_what.get(&**what) else { continue };
-        if !call.has_happened() && !call.is_open_at(*begun) {
+        if call.is_abandoned && !call.is_open_at(*begun) {
             return Some(format!("{what} was told although it did not happen"));
         }
         if last.insert(call.pod, call.step).is_some_and(|before| before > call.step) {
@@ -120,7 +185,7 @@ pub(super) fn check_told(
         }
     }
     let is_missing = |call: &&Call| {
-        let is_due = call.has_happened() && call.made >= shown && call.returned <= now;
+        let is_due = call.made >= shown && call.is_due().is_some_and(|due| due <= now);
         is_due && told.get(&*call.what).is_none_or(|told| *told > now)
     };
     let missing = calls.iter().filter(is_missing).count();
@@ -142,6 +207,12 @@ pub(super) fn check_required(calls: &[Call], deliveries: &[Delivery], request_ti
 }
 
 type Interval = (Instant, Instant);
+
+/// Returns the time in which the plugin was asked, or told, and not yet late.
+fn interval(had: &Delivery, promise: Promise) -> Interval {
+    let late = had.begun + promise.request_timeout;
+    (had.begun, had.ended.map_or(late, |ended| ended.min(late)))
+}
 
 /// Returns the time that these intervals cover, as intervals that do not overlap, in order.
 fn union(mut intervals: Vec<Interval>) -> Vec<Interval> {
@@ -179,7 +250,9 @@ mod tests {
         fn call(&self, step: usize, made: u64, returned: u64) -> Call {
             let what = format!("step {step}");
             let (made, returned) = (self.at(made), self.at(returned));
-            Call { what, pod: 0, step, made, returned, is_gate: step.is_multiple_of(2), succeeded: true }
+            let (is_gate, succeeded, is_abandoned) = (step.is_multiple_of(2), true, false);
+            let ended = Some(returned);
+            Call { what, pod: 0, step, made, returned, ended, is_gate, succeeded, is_abandoned }
         }
 
         fn had(&self, step: usize, begun: u64, ended: Option<u64>) -> Delivery {
@@ -191,14 +264,18 @@ mod tests {
     const PROMISE: Promise =
         Promise { request_timeout: Duration::from_secs(2), is_serial: true, gates_wait: Duration::ZERO };
 
+    fn waits(calls: &[Call], had: &[Delivery], promise: Promise) -> Option<String> {
+        check_waits(calls, &[(had.to_vec(), promise)])
+    }
+
     #[test]
     fn a_request_may_wait_for_its_own_answer_and_for_those_before_it() {
         let clock = Clock(Instant::now());
         let calls = [clock.call(1, 0, 50), clock.call(3, 10, 100), clock.call(5, 200, 2200), clock.call(7, 2000, 2200)];
         let had = [clock.had(1, 0, Some(50)), clock.had(3, 50, Some(100)), clock.had(5, 200, Some(9000))];
-        assert_eq!(check_waits(&calls, &had, PROMISE), None);
+        assert_eq!(waits(&calls, &had, PROMISE), None);
         let per_pod = Promise { is_serial: false, ..PROMISE };
-        let wrong = check_waits(&calls, &had, per_pod).unwrap();
+        let wrong = waits(&calls, &had, per_pod).unwrap();
         assert!(wrong.starts_with("step 3 at 10ms took 90ms, for 40ms of which"), "{wrong}");
     }
 
@@ -207,12 +284,36 @@ mod tests {
         let clock = Clock(Instant::now());
         let calls = [clock.call(1, 0, 0), clock.call(2, 0, 0), clock.call(4, 100, 350)];
         let had = [clock.had(1, 100, Some(200)), clock.had(2, 200, Some(300)), clock.had(4, 300, Some(350))];
-        let wrong = check_waits(&calls, &had, PROMISE).unwrap();
+        let wrong = waits(&calls, &had, PROMISE).unwrap();
         assert!(wrong.starts_with("step 4 at 100ms took 250ms, for 200ms of which"), "{wrong}");
         let required = Promise { gates_wait: Duration::from_millis(200), ..PROMISE };
-        assert_eq!(check_waits(&calls, &had, required), None);
+        assert_eq!(waits(&calls, &had, required), None);
         let silent = [clock.call(1, 0, 2500)];
-        assert!(check_waits(&silent, &[clock.had(1, 0, None)], PROMISE).is_some(), "longer than the timeout");
+        assert!(waits(&silent, &[clock.had(1, 0, None)], PROMISE).is_some(), "longer than the timeout");
+    }
+
+    #[test]
+    fn a_request_may_wait_for_one_delivery_of_what_stayed_open() {
+        let clock = Clock(Instant::now());
+        let open = |step| Call { ended: Some(clock.at(200)), pod: 1, ..clock.call(step, 0, 0) };
+        let had = [clock.had(1, 200, Some(300)), clock.had(2, 300, Some(400)), clock.had(4, 400, Some(450))];
+        let after_one = [open(1), open(2), clock.call(4, 300, 450)];
+        assert_eq!(waits(&after_one, &had, PROMISE), None);
+        let after_two = [open(1), open(2), clock.call(4, 220, 450)];
+        let wrong = waits(&after_two, &had, PROMISE).unwrap();
+        assert!(wrong.starts_with("step 4 at 220ms took 230ms, for 80ms of which"), "{wrong}");
+        assert!(waits(&after_one, &had, Promise { is_serial: false, ..PROMISE }).is_some());
+    }
+
+    #[test]
+    fn a_request_may_wait_for_the_answers_of_several_plugins() {
+        let clock = Clock(Instant::now());
+        let calls = [clock.call(1, 0, 100), clock.call(3, 0, 150)];
+        let serial = (vec![clock.had(1, 0, Some(50)), clock.had(3, 50, Some(100))], PROMISE);
+        let per_pod = Promise { is_serial: false, ..PROMISE };
+        let other = (vec![clock.had(1, 50, Some(100)), clock.had(3, 100, Some(150))], per_pod);
+        assert_eq!(check_waits(&calls, &[serial.clone(), other.clone()]), None);
+        assert!(check_waits(&calls, &[serial]).is_some() && check_waits(&calls, &[other]).is_some());
     }
 
     #[test]
@@ -229,7 +330,7 @@ mod tests {
         assert_eq!(check(&calls, &[&first, &second], 25, true), "1 requests were not told, the first is step 1");
         assert_eq!(check(&calls, &[&first, &third, &second], 60, true), "step 1 was told after what came later");
         assert_eq!(check(&calls, &[&first, &second, &second], 60, true), "step 1 was told twice");
-        let refused = Call { succeeded: false, ..clock.call(2, 30, 30) };
+        let refused = Call { succeeded: false, is_abandoned: true, ..clock.call(2, 30, 30) };
         let calls = [calls[0].clone(), calls[1].clone(), refused];
         assert_eq!(check(&calls, &[&first, &second], 60, true), "");
         assert_eq!(check(&calls, &[&first, &second, &third], 60, true), "step 2 was told although it did not happen");
