@@ -124,7 +124,7 @@ fn device(device: &mut Device) {
     one_of(kind, &["c", "b", "u", "p"]);
     *major = major.rem_euclid(3);
     *minor = minor.rem_euclid(3);
-    *file_mode = file_mode.map(|mode| mode % 0o1000 | KINDS[mode as usize % KINDS.len()]);
+    *file_mode = file_mode.map(|mode| (mode % 0o1000) | KINDS[mode as usize % KINDS.len()]);
 }
 
 fn resources(resources: &mut Resources) {
