@@ -122,8 +122,8 @@ impl Adaptation {
         let (mux, channels) = Mux::over(reader, writer, CHANNELS, budget::CONNECTION);
         let shared = Arc::clone(&self.shared);
         self.shared.spawn(async move {
-            if let Err(error) = take_in(shared, Arc::new(mux), channels, None).await {
-                warn!(error = &error as &dyn std::error::Error, "a peer did not become a plugin");
+            if let Err(error) = take_in(Arc::clone(&shared), Arc::new(mux), channels, None).await {
+                error.log(&shared, None);
             }
         });
     }

@@ -18,6 +18,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
 use ttrpc::r#async::{MethodHandler, Service, TtrpcContext};
 use ttrpc::{Code, get_status};
 
@@ -63,6 +64,18 @@ pub(crate) enum ConnectError {
     Panicked,
     #[error("NRI was stopped")]
     Stopped,
+}
+
+impl ConnectError {
+    /// Logs why a peer did not become a plugin: as a warning, unless the adaptation stops.
+    pub(crate) fn log(&self, shared: &Shared, pid: Option<i32>) {
+        let error = self as &dyn std::error::Error;
+        if shared.stopping.is_cancelled() {
+            info!(error, pid, "a peer did not become a plugin");
+        } else {
+            warn!(error, pid, "a peer did not become a plugin");
+        }
+    }
 }
 
 /// The channels of a connection.

@@ -28,8 +28,8 @@ pub(crate) async fn listen(shared: Arc<Shared>, socket: Socket) {
         };
         let shared_by_peer = Arc::clone(&shared);
         shared.spawn(async move {
-            if let Err(error) = connect(shared_by_peer, stream).await {
-                warn!(error = &error as &dyn std::error::Error, pid = peer.pid, "a peer did not become a plugin");
+            if let Err(error) = connect(Arc::clone(&shared_by_peer), stream).await {
+                error.log(&shared_by_peer, peer.pid);
             }
             drop(place);
         });

@@ -260,7 +260,9 @@ impl Space {
             let namespace = &self.namespace;
             warn!(
                 namespace,
-                n_pods, n_containers, "a domain does not know the states of all that it has: those count as stopped"
+                n_pods,
+                n_containers,
+                "inventory has objects in an unknown state: those that plugins do not know count as stopped"
             );
         }
     }

@@ -62,7 +62,7 @@ impl Runtime {
     }
 
     fn visitor(&self, program: &Path, index: &'static str, chance: TestRng) -> Visitor {
-        Visitor::new(program, &self.directory.path().join("nri.sock"), index, chance)
+        Visitor::new(program, &self.directory.path().join("nri.sock"), index, self.nri.watch_plugins(), chance)
     }
 }
 
@@ -97,9 +97,11 @@ async fn the_books_of_plugins_that_come_and_go_are_those_of_the_runtime() {
     let visits: usize = visitors.iter().map(|visitor| visitor.visits).sum();
     let pauses: usize = visitors.iter().map(|visitor| visitor.pauses).sum();
     let closed: usize = visitors.iter().map(|visitor| visitor.closed).sum();
-    let pods = node.pods_so_far();
-    eprintln!("{pods} pods, {visits} visits, {pauses} pauses, {closed} times closed, {heard} events");
-    assert!(heard > 300, "too little happened to show anything");
+    let (pods, restarts) = (node.pods_so_far(), node.restarts_so_far());
+    eprintln!(
+        "{pods} pods, {restarts} restarts, {visits} visits, {pauses} pauses, {closed} times closed, {heard} events"
+    );
+    assert!(heard > 300 && restarts > 0 && pauses > 0, "too little happened to show anything");
     runtime.nri.stop().await;
 }
 

@@ -58,7 +58,7 @@ fn compare(case: &Case, generator: &mut Generator) -> Result<Verdict, TestCaseEr
         (Ok(_), _) if case.nonsense.is_some() => Err(TestCaseError::fail("nonsense is taken")),
         (Ok(ours), Ok(theirs)) => {
             let alike = Alike::of(case);
-            let (ours, theirs) = (alike.spec(generator.read_and_written(&ours)), alike.spec(theirs));
+            let (ours, theirs) = (alike.spec(generator.read_and_written(&ours)), alike.theirs(theirs));
             if ours == theirs {
                 return Ok(Verdict::SameResult);
             }

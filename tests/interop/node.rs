@@ -66,6 +66,15 @@ pub(crate) fn container(id: &str) -> Container {
     Container { id: id.to_owned(), pod_id: "p".to_owned(), ..Container::default() }
 }
 
+fn config(policy: &str, directory: &Path) -> Config {
+    Config {
+        runtime_name: "node".to_owned(),
+        runtime_version: "v1.2.3".to_owned(),
+        socket: Some(directory.join("nri.sock")),
+        ..Config::from_toml(policy).unwrap()
+    }
+}
+
 impl Node {
     /// Starts a runtime with so many containers.
     pub(crate) fn start(n_containers: usize, env_bytes: usize) -> Self {
@@ -79,16 +88,16 @@ impl Node {
             (0..n_containers).map(|n| Container { env: env.clone(), ..container(&format!("c{n}")) }).collect();
         let store = Arc::new(Store { containers, ..Store::default() });
         let directory = tempfile::tempdir().unwrap();
-        let config = Config {
-            runtime_name: "node".to_owned(),
-            runtime_version: "v1.2.3".to_owned(),
-            socket: Some(directory.path().join("nri.sock")),
-            ..Config::from_toml(policy).unwrap()
-        };
-        let nri = Adaptation::new(config, Arc::clone(&store) as Arc<_>);
+        let nri = Adaptation::new(config(policy, directory.path()), Arc::clone(&store) as Arc<_>);
         let happenings = nri.watch();
         nri.listen().unwrap();
         Self { nri, store, happenings, directory }
+    }
+
+    /// The operator says something else about plugins. Plugins that have joined are asked by that from now on. On a busy
+    /// machine a plugin may take longer to join than a test wants to wait for its silence.
+    pub(crate) fn reload(&self, policy: &str) {
+        assert_eq!(self.nri.reload(&config(policy, self.directory.path())), [""; 0], "this needs a restart");
     }
 
     /// Starts a plugin, which connects.

@@ -135,9 +135,9 @@ async fn a_plugin_that_only_subscribes_to_validation_and_hangs_does_not_stop_the
         return stub.cannot(&["-validate"], CANNOT).await;
     }
     for keep_connected in [false, true] {
-        let policy = format!("plugin_defaults = {{ request_timeout = \"300ms\", keep_connected = {keep_connected} }}");
-        let mut node = Node::with_policy(&policy, 0, 0);
+        let mut node = Node::start(0, 0);
         let _validator = stub.join(&mut node, &["-validate", "-hang", "ValidateContainerAdjustment"]).await;
+        node.reload(&format!("plugin_defaults = {{ request_timeout = \"300ms\", keep_connected = {keep_connected} }}"));
         let begun = Instant::now();
         assert_eq!(create(&node, pod()).await.unwrap_err().to_string(), "validator plugin 10-stub failed");
         while create(&node, pod()).await.is_err() {

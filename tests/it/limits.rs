@@ -20,7 +20,8 @@ proptest! {
     }
 }
 
-/// What is said of nothing is not set, a limit of memory is one of swap, and classes have no place in a spec.
+/// What is said of nothing is not set, a limit of memory is one of swap, and classes have no place in a spec. CPU shares are
+/// what the kernel takes, and lists have no white space around them.
 fn expected(mut limits: Resources) -> Resources {
     let mut update = Update::new("", limits.clone());
     update.take_unknown();
@@ -31,6 +32,12 @@ fn expected(mut limits: Resources) -> Resources {
         let some = |amount: Option<i64>| amount.filter(|amount| *amount != 0);
         memory.limit = some(memory.limit);
         memory.swap = some(memory.swap).or(memory.limit);
+    }
+    if let Some(Cpu { shares, cpus, mems, .. }) = &mut limits.cpu {
+        *shares = shares.map(|shares| if shares == 0 { 0 } else { shares.clamp(2, 262_144) });
+        for list in [cpus, mems] {
+            *list = list.trim().to_owned();
+        }
     }
     limits.memory = limits.memory.filter(|memory| *memory != Memory::default());
     limits.cpu = limits.cpu.filter(|cpu| *cpu != Cpu::default());

@@ -19,7 +19,7 @@ use super::lineage::Wish;
 use super::process::{Process, Started};
 use super::{drop_in, output, process};
 use crate::budget;
-use crate::connection::{CHANNELS, ConnectError, Launched, take_in};
+use crate::connection::{CHANNELS, Launched, take_in};
 use crate::entry::Entry;
 use crate::events::Happening;
 use crate::leaving::leave;
@@ -133,7 +133,8 @@ impl Instance<'_> {
                 self.stay(process, &plugin, &mux).await;
                 since.elapsed()
             }
-            Err(ConnectError::Stopped) => Duration::ZERO,
+            // The plugin is closed because the adaptation stops, whatever else became of it.
+            Err(_) if self.shared.stopping.is_cancelled() => Duration::ZERO,
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 warn!(plugin = %self.found.id, error, "a launched plugin did not join");

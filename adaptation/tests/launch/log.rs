@@ -3,9 +3,11 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use nri_adaptation::Happening;
+use tokio::net::UnixStream;
 use tracing::subscriber::NoSubscriber;
 
-use crate::node::Node;
+use crate::node::{Node, PATIENCE};
 use crate::plugin;
 
 /// A log in memory.
@@ -20,6 +22,12 @@ impl io::Write for Log {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }
 
@@ -39,7 +47,8 @@ fn log() -> (Log, impl Sized) {
 #[tokio::test]
 async fn an_orderly_stop_warns_of_no_plugin() {
     let (log, _guard) = log();
-    let mut node = Node::new();
+    // A plugin that does not hear in time that the runtime goes away is worth a warning.
+    let mut node = Node::with_grace(PATIENCE);
     node.put("10-a", plugin::script());
     node.put("20-b", plugin::script());
     node.launch().await;
@@ -48,9 +57,33 @@ async fn an_orderly_stop_warns_of_no_plugin() {
     let happened = node.happened();
     assert_eq!(happened.iter().filter(|line| line.contains("closed: ")).count(), 2, "{happened:?}");
 
-    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let text = log.text();
     let closed = text.lines().filter(|line| line.contains(" INFO ") && line.contains("plugin is closed"));
     assert_eq!(closed.count(), 2, "{text}");
+    assert!(!text.contains("WARN") && !text.contains("ERROR"), "{text}");
+}
+
+/// On one thread, which the log is set for.
+#[tokio::test]
+async fn an_orderly_stop_warns_of_no_peer_that_is_about_to_be_a_plugin() {
+    let (log, _guard) = log();
+    let node = Node::new();
+    node.nri.listen().unwrap();
+    node.put("10-launched", node.script("exec sleep 1000"));
+    let _connected = UnixStream::connect(node.path("nri.sock")).await.unwrap();
+    let (_attached, ours) = tokio::io::duplex(1024);
+    let (reader, writer) = tokio::io::split(ours);
+    node.nri.attach(reader, writer);
+    let mut happenings = node.nri.watch_plugins();
+    tokio::select! {
+        launched = node.nri.launch() => panic!("a plugin that does not register was launched: {launched:?}"),
+        happened = happenings.recv() => assert!(matches!(happened, Ok(Happening::Launched { .. })), "{happened:?}"),
+    }
+    node.stop().await;
+
+    let text = log.text();
+    let left = text.lines().filter(|line| line.contains(" INFO ") && line.contains("a peer did not become a plugin"));
+    assert_eq!(left.count(), 2, "{text}");
     assert!(!text.contains("WARN") && !text.contains("ERROR"), "{text}");
 }
 
@@ -69,7 +102,7 @@ async fn what_a_plugin_writes_is_in_the_log_line_by_line_with_its_name() {
     node.until("10-talker exited: exit status: 3").await;
     node.stop().await;
 
-    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let text = log.text();
     let has = |line: &str| assert!(text.lines().any(|other| other == line), "no {line:?} in {text}");
     has(r#" INFO nri_plugin: one plugin=10-talker stream="stdout""#);
     has(r#" INFO nri_plugin: two plugin=10-talker stream="stderr""#);

@@ -59,6 +59,11 @@ impl Source for Nothing {
 
 impl Node {
     pub(crate) fn new() -> Self {
+        Self::with_grace(Duration::from_millis(500))
+    }
+
+    /// Creates a node whose plugins may take so long to end when the runtime does.
+    pub(crate) fn with_grace(shutdown_grace: Duration) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["plugins", "conf.d"] {
             fs::create_dir(directory.path().join(name)).unwrap();
@@ -67,7 +72,7 @@ impl Node {
             socket: Some(directory.path().join("nri.sock")),
             plugin_path: Some(directory.path().join("plugins")),
             plugin_config_path: Some(directory.path().join("conf.d")),
-            shutdown_grace: Duration::from_millis(500),
+            shutdown_grace,
             ..Config::default()
         };
         let counts = Arc::new(Counts::default());

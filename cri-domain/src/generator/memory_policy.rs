@@ -46,10 +46,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_memory_policy_is_replaced_as_a_whole() {
+    fn a_memory_policy_is_replaced_as_a_whole_without_the_white_space_around_its_nodes() {
         let policy = MemoryPolicy {
             mode: MemoryPolicyMode::Bind,
-            nodes: "0-1,3".to_owned(),
+            nodes: " 0-1,3\n".to_owned(),
             flags: vec![MemoryPolicyFlag::StaticNodes],
             ..MemoryPolicy::default()
         };

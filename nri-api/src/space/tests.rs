@@ -52,22 +52,29 @@ impl Subscriber for Warnings {
     fn exit(&self, _: &Id) {}
 }
 
-/// How many warnings each of these is, one after the other.
-fn check(inventories: &[(PodState, ContainerState)], expected: &[usize]) {
-    let space = Space::new("k8s.io", Arc::new(Nothing), false);
+fn space(namespace: &str) -> Space {
+    Space::new(namespace, Arc::new(Nothing), false)
+}
+
+/// A pod and a container of it, in these states.
+fn inventory(pod_state: PodState, state: ContainerState) -> Inventory {
+    let pod = Pod { id: "p".to_owned(), ..Pod::default() };
+    let container = Container { id: "c".to_owned(), pod_id: "p".to_owned(), state, ..Container::default() };
+    Inventory { pods: vec![KnownPod { pod, state: pod_state }], containers: vec![container] }
+}
+
+/// How many warnings there are meanwhile.
+fn warnings(act: impl FnOnce()) -> usize {
     let warnings = Warnings::default();
-    let counts: Vec<_> = tracing::subscriber::with_default(warnings.clone(), || {
-        let one = |(pod_state, state): &(PodState, ContainerState)| {
-            let pod = Pod { id: "p".to_owned(), ..Pod::default() };
-            let container =
-                Container { id: "c".to_owned(), pod_id: "p".to_owned(), state: *state, ..Container::default() };
-            let pods = vec![KnownPod { pod, state: *pod_state }];
-            let _ = space.show(Inventory { pods, containers: vec![container] });
-            warnings.0.swap(0, Ordering::Relaxed)
-        };
-        inventories.iter().map(one).collect()
-    });
-    assert_eq!(counts, expected);
+    tracing::subscriber::with_default(warnings.clone(), act);
+    warnings.0.load(Ordering::Relaxed)
+}
+
+/// How many warnings each of these is, one after the other, when a plugin is to be shown it.
+fn check(inventories: &[(PodState, ContainerState)], expected: &[usize]) {
+    let space = space("k8s.io");
+    let show = |(pod, container): &(PodState, ContainerState)| warnings(|| _ = space.show(inventory(*pod, *container)));
+    assert_eq!(inventories.iter().map(show).collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -78,4 +85,14 @@ fn a_state_that_a_domain_does_not_know_is_warned_about_once() {
         &[0, 1, 0],
     );
     check(&[(PodState::Unknown, ContainerState::Running), (PodState::Running, ContainerState::Unknown)], &[1, 0]);
+}
+
+#[test]
+fn each_namespace_is_warned_about_once_when_its_inventory_is_first_read() {
+    for space in [space("k8s.io"), space("moby")] {
+        let unknown = || inventory(PodState::Running, ContainerState::Unknown);
+        assert_eq!(warnings(|| space.fill(unknown())), 1, "{}", space.namespace);
+        assert_eq!(warnings(|| space.fill(unknown())), 0, "{}: adopted", space.namespace);
+        assert_eq!(warnings(|| _ = space.show(unknown())), 0, "{}: shown", space.namespace);
+    }
 }

@@ -36,6 +36,7 @@ const REFUSE: &str = "refuse";
 pub(super) struct Node {
     store: Mutex<Store>,
     serial: AtomicUsize,
+    restarts: AtomicUsize,
     /// How long the domain takes to answer is up to chance. Without it the domain answers at once.
     delays: Option<Mutex<TestRng>>,
 }
@@ -80,6 +81,11 @@ impl Node {
 
     pub(super) fn pods_so_far(&self) -> usize {
         self.serial.load(Ordering::Relaxed)
+    }
+
+    /// How often a container was started that had stopped.
+    pub(super) fn restarts_so_far(&self) -> usize {
+        self.restarts.load(Ordering::Relaxed)
     }
 
     fn next_pod(&self) -> Pod {
@@ -278,6 +284,7 @@ impl Worker {
         container.annotations.insert(STARTED.to_owned(), run.to_string());
         self.node.put(container);
         start.unwrap().started(container.clone()).await.unwrap();
+        self.node.restarts.fetch_add(usize::from(run > 1), Ordering::Relaxed);
         true
     }
 

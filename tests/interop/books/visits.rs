@@ -4,10 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use nri_api::Happening;
 use proptest::prelude::RngExt as _;
 use proptest::test_runner::TestRng;
 use serde_json::Value;
 use tokio::process::Command;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::TryRecvError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +25,8 @@ pub(super) struct Visitor {
     program: PathBuf,
     socket: PathBuf,
     index: &'static str,
+    /// What becomes of plugins.
+    happenings: Receiver<Happening>,
     chance: TestRng,
     present: Option<Program>,
     /// Whether it was stopped on this visit. Whoever stands still for too long may be closed.
@@ -36,12 +41,19 @@ pub(super) struct Visitor {
 }
 
 impl Visitor {
-    pub(super) fn new(program: &Path, socket: &Path, index: &'static str, chance: TestRng) -> Self {
+    pub(super) fn new(
+        program: &Path,
+        socket: &Path,
+        index: &'static str,
+        happenings: Receiver<Happening>,
+        chance: TestRng,
+    ) -> Self {
         let (program, socket) = (program.to_owned(), socket.to_owned());
         Self {
             program,
             socket,
             index,
+            happenings,
             chance,
             present: None,
             has_paused: false,
@@ -53,7 +65,8 @@ impl Visitor {
         }
     }
 
-    /// Comes, stays for a while and goes, again and again, and is there at the end. At times it stands still in between.
+    /// Comes, stays for a while and goes, again and again, and is there at the end. At times it stands still in between, and
+    /// once at least.
     pub(super) async fn visit_until(mut self, is_over: CancellationToken) -> Self {
         loop {
             if self.present.is_none() {
@@ -63,7 +76,7 @@ impl Visitor {
             if is_over.run_until_cancelled(tokio::time::sleep(stays)).await.is_none() {
                 return self;
             }
-            if self.chance.random_bool(PAUSES) {
+            if self.pauses == 0 || self.chance.random_bool(PAUSES) {
                 self.pause(&is_over).await;
             } else {
                 self.go().await;
@@ -104,11 +117,26 @@ impl Visitor {
         }
     }
 
-    /// Its books, unless it was closed because it stood still.
+    /// Why it was closed, as often as it was since this was asked last.
+    fn closed_because(&mut self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        loop {
+            match self.happenings.try_recv() {
+                Ok(Happening::Closed { plugin, reason }) if plugin.index() == self.index => reasons.push(reason),
+                // What was dropped, of many happenings, came before.
+                Ok(_) | Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return reasons,
+            }
+        }
+    }
+
+    /// Its books, unless it was closed because it stood still, or had no time to join on a busy machine.
     async fn books(&mut self) -> Option<Value> {
         let books = self.present.as_mut().unwrap().answers("books").await;
         if books.is_none() {
-            assert!(self.has_paused, "plugin {} has ended", self.index);
+            let reasons = self.closed_because();
+            let was_slow = reasons.last().is_some_and(|reason| reason.contains("took too long to be"));
+            assert!(self.has_paused || was_slow, "plugin {} has ended: {reasons:?}", self.index);
             self.closed += 1;
             self.present = None;
         }
@@ -128,7 +156,10 @@ impl Visitor {
             if self.present.is_none() {
                 self.come();
             }
-            let Some(books) = self.books().await else { continue };
+            let Some(books) = self.books().await else {
+                assert!(begun.elapsed() < PATIENCE, "plugin {} cannot stay", self.index);
+                continue;
+            };
             assert_eq!(books["wrong"], serde_json::json!([]), "to plugin {}", self.index);
             let differences = node.differences(&books);
             if books["synchronized"] == true && differences.is_empty() {

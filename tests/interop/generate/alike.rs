@@ -115,6 +115,33 @@ impl<'a> Alike<'a> {
         without_empty(spec, "")
     }
 
+    /// Does to Go's spec what only we do to the values of an adjustment, and returns what must be the same on both sides.
+    pub(super) fn theirs(&self, mut spec: Value) -> Value {
+        // "white space around a list of CPUs or memory nodes, or around the value of a sysctl".
+        for path in ["/linux/resources/cpu/cpus", "/linux/resources/cpu/mems", "/linux/memoryPolicy/nodes"] {
+            spec.pointer_mut(path).into_iter().for_each(trim);
+        }
+        let sysctls = spec.pointer_mut("/linux/sysctl").and_then(Value::as_object_mut);
+        sysctls.into_iter().flat_map(Map::values_mut).for_each(trim);
+        // "CPU shares that the kernel does not take".
+        if let Some(shares) = spec.pointer_mut("/linux/resources/cpu/shares")
+            && *shares != 0
+        {
+            *shares = shares.as_u64().unwrap().clamp(2, 262_144).into();
+        }
+        // "an OCI hook with a timeout of 0".
+        let hooks = spec.pointer_mut("/hooks").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut);
+        for hook in hooks.filter_map(Value::as_array_mut).flatten().filter_map(Value::as_object_mut) {
+            hook.retain(|key, value| !(key == "timeout" && *value == 0));
+        }
+        // "a device's file mode with bits that say the kind of file".
+        let devices = spec.pointer_mut("/linux/devices").and_then(Value::as_array_mut);
+        for mode in devices.into_iter().flatten().filter_map(|device| device.get_mut("fileMode")) {
+            *mode = (mode.as_u64().unwrap() & 0o7777).into();
+        }
+        self.spec(spec)
+    }
+
     fn is_of_a_device(&self, rule: &Value) -> bool {
         // An unbuffered device is a character device to the kernel.
         let kind = |kind: &Value| if kind == "u" { "c".into() } else { kind.clone() };
@@ -129,6 +156,10 @@ fn change(spec: &mut Value, path: &str, change: impl FnOnce(&mut Vec<Value>)) {
     if let Some(list) = spec.pointer_mut(path).and_then(Value::as_array_mut) {
         change(list);
     }
+}
+
+fn trim(value: &mut Value) {
+    *value = value.as_str().unwrap().trim_ascii().into();
 }
 
 fn collapse(rlimits: &mut Vec<Value>) {

@@ -8,7 +8,10 @@ use nri_proto::{
 
 use crate::merging::fold::{name, rename, rename_keys};
 
-const LISTS: [&str; 4] = ["", "0", "0-3,7", "1,2"];
+/// White space comes of reading a file of the kernel.
+const LISTS: [&str; 6] = ["", "0", "0-3,7", "1,2", "0-3,7\n", " 1"];
+/// What says the kind of file in a mode: nothing, Unix, or Go's `os.FileMode`.
+const KINDS: [u32; 3] = [0, 0o2_0000, 1 << 26 | 1 << 21];
 
 pub(super) fn adjustment(adjustment: &mut Adjustment) {
     let Adjustment { annotations: _, mounts, env: _, hooks, linux, rlimits, cdi_devices, args: _, unknown: _ } =
@@ -76,7 +79,7 @@ fn all_hooks(hooks: &mut Hooks) {
     for hooks in [prestart, create_runtime, create_container, start_container, poststart, poststop] {
         for Hook { path, args: _, env: _, timeout, unknown: _ } in hooks {
             one_of(path, &["/bin/a", "/b"]);
-            *timeout = timeout.map(|seconds| seconds.rem_euclid(100) + 1);
+            *timeout = timeout.map(|seconds| seconds.rem_euclid(10));
         }
     }
 }
@@ -106,6 +109,7 @@ fn linux(linux: &mut LinuxAdjustment) {
     rename(namespaces, &["network", "pid", "mount", "ipc", "uts", "user", "cgroup", "time"]);
     values(namespaces, |Namespace { kind: _, path, unknown: _ }| one_of(path, &["", "/proc/1/ns/x", "/n"]));
     rename_keys(sysctl, &["net.a", "net.b", "kernel/c", "d"]);
+    values_by_name(sysctl, |value| value.push_str(name(value, &["", "\n", " "])));
     rename_keys(net_devices, &["eth0", "eth1", "eth2"]);
     values_by_name(net_devices, |device| one_of(&mut device.name, &["", "lan", "wan"]));
     scheduler.iter_mut().for_each(self::scheduler);
@@ -120,7 +124,7 @@ fn device(device: &mut Device) {
     one_of(kind, &["c", "b", "u", "p"]);
     *major = major.rem_euclid(3);
     *minor = minor.rem_euclid(3);
-    *file_mode = file_mode.map(|mode| mode % 0o1000);
+    *file_mode = file_mode.map(|mode| (mode % 0o1000) | KINDS[mode as usize % KINDS.len()]);
 }
 
 fn resources(resources: &mut Resources) {
@@ -173,8 +177,12 @@ fn memory(memory: &mut Memory) {
 fn cpu(cpu: &mut Cpu) {
     let Cpu { shares, quota, period, realtime_runtime, realtime_period, cpus, mems, unknown: _ } = cpu;
     *realtime_runtime = realtime_runtime.map(amount);
-    // The kernel has a least of each, and nothing is what is not set.
-    *shares = shares.map(|shares| [0, 2 + shares % 262_143][usize::from(shares % 8 != 0)]);
+    // The kernel has a least of each, and nothing is what is not set. Shares beyond what it has are clamped.
+    *shares = shares.map(|shares| match shares % 8 {
+        few @ (0 | 1) => few,
+        2 => 262_145 + shares / 8 % 1000,
+        _ => 2 + shares / 8 % 262_143,
+    });
     *quota = quota.map(|quota| match amount(quota) {
         quota @ (-1 | 0) => quota,
         quota => 1_000 * quota,
