@@ -315,6 +315,19 @@ async fn a_file_of_the_kubelet_does_not_hide_the_field_that_a_plugin_changed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_update_of_the_kubelet_is_checked_like_that_of_a_plugin() {
+    let server = Server::running().await;
+    server.admit("10-a", FakePlugin::default()).await;
+    let unified =
+        |file: &str| Resources { unified: [(file.to_owned(), "1".to_owned())].into(), ..Resources::default() };
+    let error = server.hooks.update_container("c", unified("cgroup.freeze")).await.unwrap_err();
+    assert!(matches!(error, UpdateError::Limit(LimitError::Spec { .. })), "{error:?}");
+    assert_eq!(server.runtime.n_updates(), 0);
+    server.hooks.update_container("c", unified("memory.oom.group")).await.unwrap();
+    assert_eq!(server.runtime.last()["unified"], json!({"memory.oom.group": "1"}));
+}
+
+#[tokio::test(start_paused = true)]
 async fn two_updates_of_the_kubelet_are_made_in_the_order_in_which_plugins_see_them() {
     let server = Server::new();
     server.store.put_pod(pod("p"));
