@@ -187,6 +187,7 @@ fn adjust_linux(
     }
     namespaces::adjust(spec, namespaces)?;
     sysctl::adjust(spec, sysctl, host)?;
+    sysctl::check_moved(spec, namespaces, host)?;
     net_devices::adjust(spec, net_devices)?;
     if let Some(policy) = memory_policy {
         memory_policy::adjust(spec, policy)?;

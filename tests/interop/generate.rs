@@ -9,7 +9,7 @@ mod generator;
 use std::error::Error as _;
 use std::path::Path;
 
-use cri_domain::generator::host::mount_propagation;
+use cri_domain::generator::host::{Allowlist, mount_propagation};
 use cri_domain::generator::{Host, SpecError, adjust};
 use nri_proto::Field;
 use nri_tests::generating::{self, Case};
@@ -80,7 +80,12 @@ fn compare(case: &Case, generator: &mut Generator) -> Result<Verdict, TestCaseEr
 }
 
 fn adjusted(case: &Case) -> Result<Value, SpecError> {
-    let host = Host { propagation: Some(Box::new(|path: &Path| Ok(mount_propagation(path)?))), ..Host::default() };
+    // Go has no filters by default: "annotations that runtimes and shims take as settings", "kernel parameters of the host".
+    let host = Host {
+        allow: Allowlist::everything(),
+        propagation: Some(Box::new(|path: &Path| Ok(mount_propagation(path)?))),
+        ..Host::default()
+    };
     let mut spec = case.spec.clone();
     adjust(&mut spec, &case.adjustment, &host)?;
     Ok(spec)

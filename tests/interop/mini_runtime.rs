@@ -69,8 +69,12 @@ impl Host {
 
     /// The same, once a plugin has joined.
     async fn start(&self, containers: Value) -> Program {
+        self.start_with(containers, &[]).await
+    }
+
+    async fn start_with(&self, containers: Value, args: &[&str]) -> Program {
         let mut command = self.command(&containers);
-        command.args(["--wait", "1"]);
+        command.args(["--wait", "1"]).args(args);
         let runtime = Program::start(command);
         timeout(PATIENCE, async {
             while !self.path("nri.sock").exists() {
@@ -216,6 +220,27 @@ async fn a_container_that_a_go_plugin_refuses_is_not_made_and_nothing_is_left() 
     assert!(lines.iter().all(|line| line["state"] != "created"), "{lines:?}");
     assert!(!runtime.ended().await.unwrap().success());
     line(&mut plugin, "heard", "RemovePodSandbox").await;
+}
+
+#[tokio::test]
+async fn a_go_plugin_changes_a_setting_of_a_runtime_only_where_it_is_allowed_by_name() {
+    let Ok(stub) = go::program("stubplugin") else { return };
+    for (key, allowed, runs) in [
+        ("run.oci.keep_original_groups", &[][..], false),
+        ("run.oci.keep_original_groups", &["--allow-annotation", "run.oci.*"], true),
+        ("org.systemd.property.ExecStartPre", &["--allow-annotation", "run.oci.*"], false),
+        ("cdi.k8s.io/vendor", &[], true),
+    ] {
+        let Some(host) = Host::new() else { return };
+        let containers = json!([{"name": "app", "args": ["sh", "-c", "echo runs"]}]);
+        let mut runtime = host.start_with(containers, allowed).await;
+        let _plugin = host.plugin(&stub, &["-adjust", &format!("annotation={key}=1")]);
+        let lines = runtime.wrote_last().await;
+        let expected: &[&str] = if runs { &["runs"] } else { &[] };
+        assert_eq!(said(&lines), expected, "{key} {allowed:?}");
+        assert_eq!(lines.iter().any(|line| line["state"] == "created"), runs, "{key} {allowed:?}");
+        assert_eq!(runtime.ended().await.unwrap().success(), runs, "{key} {allowed:?}");
+    }
 }
 
 #[tokio::test]

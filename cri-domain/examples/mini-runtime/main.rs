@@ -4,6 +4,9 @@
 //! cargo run -p cri-domain --example mini-runtime -- pod.json rootfs --socket /run/mini.sock --wait 1
 //! ```
 //!
+//! Plugins may not change annotations that runtimes act on, nor kernel parameters of the host, unless they are named:
+//! `--allow-annotation 'run.oci.*' --allow-sysctl vm.max_map_count`, as often as there are names.
+//!
 //! It takes root and runc. `pod_file.rs` says what is in the file. What happens is written as lines of JSON, also what containers say; it ends
 //! when all of them have, or with SIGTERM. It shows how little a runtime needs to have plugins: `runc.rs` is the seam to what runs
 //! containers, the store is the crate's own, and `node.rs` is where NRI is called.
@@ -20,6 +23,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use cri_domain::generator::host::Allowlist;
 use lexopt::prelude::*;
 use node::Node;
 use pod_file::PodFile;
@@ -37,6 +41,8 @@ struct Options {
     plugins: Option<PathBuf>,
     /// The operator's classes of block I/O.
     blockio: Option<PathBuf>,
+    /// What plugins may change although runtimes or the host act on it.
+    allow: Allowlist,
     /// How many plugins to wait for before the pod is run.
     wait: usize,
 }
@@ -86,6 +92,7 @@ async fn run_containers(node: &Node, pod: &str, file: &PodFile, options: &Option
 
 fn options() -> Result<Options> {
     let (mut files, mut socket, mut plugins, mut blockio, mut wait) = (vec![], None, None, None, 0);
+    let mut allow = Allowlist::default();
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
@@ -93,15 +100,18 @@ fn options() -> Result<Options> {
             Long("socket") => socket = Some(PathBuf::from(parser.value()?)),
             Long("plugins") => plugins = Some(PathBuf::from(parser.value()?)),
             Long("blockio") => blockio = Some(PathBuf::from(parser.value()?)),
+            Long("allow-annotation") => allow.annotations.push(parser.value()?.string()?),
+            Long("allow-sysctl") => allow.sysctls.push(parser.value()?.string()?),
             Long("wait") => wait = parser.value()?.parse()?,
             Short(_) | Long(_) => return Err(argument.unexpected().into()),
         }
     }
     let Ok([pod, rootfs]) = <[PathBuf; 2]>::try_from(files) else {
         bail!(
-            "usage: mini-runtime POD.json ROOTFS [--socket PATH] [--plugins DIRECTORY] [--blockio FILE] [--wait NUMBER]"
+            "usage: mini-runtime POD.json ROOTFS [--socket PATH] [--plugins DIRECTORY] [--blockio FILE] [--wait NUMBER] \
+             [--allow-annotation NAME]... [--allow-sysctl NAME]..."
         )
     };
     let rootfs = rootfs.canonicalize().with_context(|| format!("could not find {}", rootfs.display()))?;
-    Ok(Options { pod, rootfs, socket, plugins, blockio, wait })
+    Ok(Options { pod, rootfs, socket, plugins, blockio, allow, wait })
 }

@@ -63,9 +63,10 @@ impl Node {
         };
         let nri = Nri::new(config);
         let happenings = tokio::sync::Mutex::new(nri.watch());
+        let host = Host { allow: options.allow.clone(), ..Host::of_this_machine() };
         let host = match &options.blockio {
-            Some(file) => Host::of_this_machine().with_blockio_file(file)?,
-            None => Host::of_this_machine(),
+            Some(file) => host.with_blockio_file(file)?,
+            None => host,
         };
         let (known, runs) = (Arc::clone(&store) as Arc<_>, Arc::clone(&runc) as Arc<_>);
         let domain = CriDomain::new(known, runs, host, Settings::default());

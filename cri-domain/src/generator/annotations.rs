@@ -1,7 +1,7 @@
 use nri_proto::{Change, ChangeMap, Field};
 
 use super::document::Object;
-use super::host::{Filtered, Host};
+use super::host::{Filtered, Host, check_annotation};
 use super::{SpecError, check, document};
 
 const PATH: [&str; 1] = ["annotations"];
@@ -18,12 +18,16 @@ pub(super) fn adjust(spec: &mut Object, changes: &ChangeMap<String>, host: &Host
             Some(filter) => filter(key, change.map(String::as_str)),
             None => Ok(Filtered::Kept),
         };
-        match (filtered.map_err(|error| SpecError::host(Field::Annotations, key, error))?, change) {
-            (Filtered::Dropped, _) => {}
-            (Filtered::Kept, Change::Set(value) | Change::Replace(value)) => {
+        let refused = |error| SpecError::host(Field::Annotations, key, error);
+        if filtered.map_err(refused)? == Filtered::Dropped {
+            continue;
+        }
+        check_annotation(key, &host.allow).map_err(|error| refused(error.into()))?;
+        match change {
+            Change::Set(value) | Change::Replace(value) => {
                 document::object(spec, &PATH)?.insert(key.to_owned(), value.clone().into());
             }
-            (Filtered::Kept, Change::Remove) => document::unset(spec, &PATH, key)?,
+            Change::Remove => document::unset(spec, &PATH, key)?,
         }
     }
     Ok(())
@@ -61,6 +65,41 @@ mod tests {
         check_refused(|it| it.annotations.set("", "1").unwrap(), "Annotations: the key is empty");
         check_refused(|it| it.annotations.set("a\0", "1").unwrap(), r#"Annotations "a\x00": there is a NUL in it"#);
         check_refused(|it| it.annotations.set("a", "\0").unwrap(), r#"Annotations "a": there is a NUL in it"#);
+    }
+
+    #[test]
+    fn d08_a_setting_of_a_runtime_is_neither_set_nor_removed_and_stays_as_the_runtime_made_it() {
+        let key = "io.kubernetes.cri.sandbox-id";
+        let changes: [fn(&mut Adjustment, &str); 3] = [
+            |adjustment, key| adjustment.annotations.set(key, "another-pod").unwrap(),
+            |adjustment, key| adjustment.annotations.replace(key, "another-pod").unwrap(),
+            |adjustment, key| adjustment.annotations.remove(key),
+        ];
+        let before = json!({"annotations": {key: "pod", "a": "0"}});
+        for change in changes {
+            let (mut spec, mut adjustment) = (before.clone(), Adjustment::default());
+            adjustment.annotations.set("a", "1").unwrap();
+            change(&mut adjustment, key);
+            let error = adjust(&mut spec, &adjustment, &Host::of_this_machine()).unwrap_err();
+            assert_eq!(error.to_string(), r#"could not adjust Annotations "io.kubernetes.cri.sandbox-id""#);
+            let source = std::error::Error::source(&error).unwrap().to_string();
+            assert!(source.contains("Host::allow.annotations"), "{source}");
+            assert_eq!(spec, before);
+        }
+        // What the runtime has put there is none of a plugin's business.
+        check(before, |it| _ = it.annotations.set("a", "1"), json!({"annotations": {key: "pod", "a": "1"}}));
+    }
+
+    #[test]
+    fn a_filter_that_keeps_a_change_opens_nothing_and_one_that_drops_it_refuses_nothing() {
+        let mut adjustment = Adjustment::default();
+        adjustment.annotations.set("io.containerd.runc.v2.group", "x").unwrap();
+        let keeps = Host { annotations: Some(Box::new(|_, _| Ok(Filtered::Kept))), ..Host::default() };
+        adjust(&mut json!({}), &adjustment, &keeps).unwrap_err();
+        let drops = Host { annotations: Some(Box::new(|_, _| Ok(Filtered::Dropped))), ..Host::default() };
+        let mut spec = json!({});
+        adjust(&mut spec, &adjustment, &drops).unwrap();
+        assert_eq!(spec, json!({}));
     }
 
     #[test]

@@ -2,11 +2,14 @@
 //!
 //! Everything else it does is decided by the spec and the adjustment alone.
 
+mod allowlist;
 mod annotations;
 mod blockio;
 mod cdi;
 mod cgroup;
+mod forbidden;
 mod hugetlb;
+mod namespaces;
 mod propagation;
 mod rdt;
 mod resources;
@@ -20,31 +23,43 @@ use nri_proto::{CdiDevice, Change, Field};
 use oci_spec::runtime::{LinuxBlockIo, LinuxIntelRdt};
 use serde_json::{Map, Value};
 
-pub use self::annotations::refuse_settings_of_runtimes;
+pub use self::allowlist::Allowlist;
+pub(super) use self::annotations::check_annotation;
 pub use self::blockio::{BlockIoClasses, BlockIoError};
 pub use self::cdi::{CdiDevices, CdiError};
 pub use self::cgroup::{NotBelow, below, is_cgroup_v2};
+pub use self::forbidden::Forbidden;
 pub use self::hugetlb::has_hugetlb;
+pub use self::namespaces::{InNamespace, is_host_namespace};
 pub use self::propagation::{Propagation, mount_propagation};
 pub use self::rdt::{clos, existing_clos};
 pub use self::resources::refuse_contradictions;
-pub use self::sysctl::{InNamespace, refuse_the_hosts};
+pub(super) use self::sysctl::{check_sysctl, namespace_of};
 pub use self::yaml::YamlError;
 use super::{Adjusted, HostError, SpecError, check};
 
 /// A function that the generator calls.
 type Function<F> = Option<Box<F>>;
 
-/// What the generator asks, as functions. Those that are `None` are not asked.
+/// What the generator asks, as functions, and what it lets plugins change. Functions that are `None` are not asked.
+///
+/// Annotations that runtimes and shims take as settings, and kernel parameters of the host, are refused unless
+/// [`allow`](Self::allow) names them. This holds for what plugins change: what the spec has already stays.
 ///
 /// ```
-/// use cri_domain::generator::{Host, host};
+/// use cri_domain::generator::{Host, host, host::Allowlist};
 ///
-/// let host = Host { annotations: Some(Box::new(host::refuse_settings_of_runtimes)), ..Host::of_this_machine() };
+/// let allow = Allowlist { annotations: vec!["io.katacontainers.*".to_owned()], ..Allowlist::default() };
+/// let host = Host { allow, resources: Some(Box::new(host::refuse_contradictions)), ..Host::of_this_machine() };
 /// assert!(host.propagation.is_some() && host.blockio.is_none());
 /// ```
 #[expect(clippy::type_complexity, reason = "each is one function, and is best read as such")]
 pub struct Host {
+    /// What plugins may change although runtimes, shims or the host act on it.
+    pub allow: Allowlist,
+    /// Whether a namespace that a container joins is that of the host. Without the function every namespace that the spec
+    /// names by a path counts as the host's.
+    pub is_host_namespace: Function<dyn Fn(InNamespace<'_>) -> Result<bool, HostError> + Send + Sync>,
     /// How changes propagate from the mount that a path lies on. Without it, no mount is refused for that.
     pub propagation: Function<dyn Fn(&Path) -> Result<Propagation, HostError> + Send + Sync>,
     /// The settings of a class of block I/O. Without it classes are ignored.
@@ -59,9 +74,10 @@ pub struct Host {
     pub resources: Function<dyn Fn(&mut Map<String, Value>) -> Result<(), HostError> + Send + Sync>,
     /// Decides whether the container may be in this cgroup.
     pub cgroup: Function<dyn Fn(&str) -> Result<(), HostError> + Send + Sync>,
-    /// Decides about a change of an annotation.
+    /// Decides about a change of an annotation. A change that it keeps may still be refused: see [`allow`](Self::allow).
     pub annotations: Function<dyn Fn(&str, Change<&str>) -> Result<Filtered, HostError> + Send + Sync>,
-    /// Decides about a change of a kernel parameter of a container that is in these namespaces.
+    /// Decides about a change of a kernel parameter of a container that is in these namespaces. A change that it keeps may
+    /// still be refused: see [`allow`](Self::allow).
     pub sysctl: Function<dyn Fn(&str, Change<&str>, &[InNamespace<'_>]) -> Result<Filtered, HostError> + Send + Sync>,
     /// Makes the edits of CDI devices in a spec; one that fails may have made some. Without it they are ignored.
     pub cdi: Function<dyn Fn(&mut Value, &[&str]) -> Result<(), HostError> + Send + Sync>,
@@ -78,11 +94,13 @@ pub enum Filtered {
 
 impl Host {
     /// Asks this machine what containerd asks by default: the propagation of mounts, whether there is a controller of
-    /// huge pages, classes of caches by their names, and CDI devices, whose files are read for each container that gets one. Nothing is filtered.
+    /// huge pages, classes of caches by their names, and CDI devices, whose files are read for each container that gets one.
+    /// It also examines whether a container joins a namespace of the host.
     ///
     /// Classes of block I/O are in a file of the operator's: see [`with_blockio_file`](Self::with_blockio_file).
     pub fn of_this_machine() -> Self {
         Self {
+            is_host_namespace: Some(Box::new(|namespace| Ok(is_host_namespace(namespace)?))),
             propagation: Some(Box::new(|path| Ok(mount_propagation(path)?))),
             cdi: Some(Box::new(|spec, names| CdiDevices::inject_from(&CdiDevices::DIRECTORIES, spec, names))),
             rdt: Some(Box::new(|class| Ok(clos(class)))),
@@ -103,10 +121,12 @@ impl Host {
     }
 }
 
-/// Asks nobody.
+/// Asks nobody, and allows nothing.
 impl Default for Host {
     fn default() -> Self {
         Self {
+            allow: Allowlist::default(),
+            is_host_namespace: None,
             propagation: None,
             blockio: None,
             rdt: None,
@@ -123,8 +143,23 @@ impl Default for Host {
 
 impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { propagation, blockio, rdt, hugetlb, cgroup_v2, resources, cgroup, annotations, sysctl, cdi } = self;
+        let Self {
+            allow,
+            is_host_namespace,
+            propagation,
+            blockio,
+            rdt,
+            hugetlb,
+            cgroup_v2,
+            resources,
+            cgroup,
+            annotations,
+            sysctl,
+            cdi,
+        } = self;
         f.debug_struct("Host")
+            .field("allow", allow)
+            .field("is_host_namespace", &is_host_namespace.is_some())
             .field("propagation", &propagation.is_some())
             .field("blockio", &blockio.is_some())
             .field("rdt", &rdt.is_some())

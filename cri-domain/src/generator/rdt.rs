@@ -19,6 +19,7 @@ pub(super) fn adjust_class(
     if class.is_empty() {
         return document::unset(spec, &["linux"], "intelRdt");
     }
+    check_name(Field::RdtClass, class)?;
     let settings = resolve(class).and_then(|settings| Ok(serde_json::to_value(settings)?));
     let settings: Value = settings.map_err(|source| SpecError::host(Field::RdtClass, "", source))?;
     document::set(spec, &["linux"], "intelRdt", settings)
@@ -31,9 +32,7 @@ pub(super) fn adjust(spec: &mut Object, rdt: &Rdt) -> Result<(), SpecError> {
         document::unset(spec, &["linux"], "intelRdt")?;
     }
     if let Some(id) = clos_id {
-        // `/` is the class of everyone.
-        let is_id = id == "/" || !matches!(id.as_str(), "." | "..") && !id.contains(['/', '\0', '\n']);
-        check::of(Field::RdtClosID, "").holds(is_id, "this is not the name of a class")?;
+        check_name(Field::RdtClosID, id)?;
         document::set(spec, &PATH, "closID", id.as_str())?;
     }
     if let Some(lines) = schemata {
@@ -47,12 +46,19 @@ pub(super) fn adjust(spec: &mut Object, rdt: &Rdt) -> Result<(), SpecError> {
     Ok(())
 }
 
+/// A class is a directory of its own, or `/`, which is the class of everyone.
+fn check_name(field: Field, name: &str) -> Result<(), SpecError> {
+    let is_name = name == "/" || !matches!(name, "." | "..") && !name.contains(['/', '\0', '\n']);
+    check::of(field, "").holds(is_name, "this is not the name of a class")
+}
+
 #[cfg(test)]
 mod tests {
-    use nri_proto::LinuxAdjustment;
+    use nri_proto::{Adjustment, LinuxAdjustment, Resources};
     use serde_json::json;
 
     use super::super::testing::{check_linux, check_linux_refused};
+    use super::super::{adjust, update};
     use super::*;
 
     fn with(rdt: Rdt) -> impl FnOnce(&mut LinuxAdjustment) {
@@ -81,6 +87,18 @@ mod tests {
         check_linux(json!({}), with(id("/")), json!({"linux": {"intelRdt": {"closID": "/"}}}));
         for name in ["..", "a/b", "a\n"] {
             check_linux_refused(with(id(name)), "RdtClosID: this is not the name of a class");
+        }
+        for name in ["..", ".", "a/b", "../../etc", "/etc", "a\n", "a\0"] {
+            let resources = Resources { rdt_class: Some(name.to_owned()), ..Resources::default() };
+            let linux = LinuxAdjustment { resources: Some(resources.clone()), ..LinuxAdjustment::default() };
+            let adjustment = Adjustment { linux: Some(linux), ..Adjustment::default() };
+            let (mut spec, host) = (json!({}), Host::of_this_machine());
+            for error in
+                [adjust(&mut spec, &adjustment, &host).unwrap_err(), update(&mut spec, &resources, &host).unwrap_err()]
+            {
+                assert_eq!(error.to_string(), "cannot adjust RdtClass: this is not the name of a class", "{name:?}");
+            }
+            assert_eq!(spec, json!({}));
         }
         let lines = Rdt { schemata: Some(vec!["a\nb".to_owned()]), ..Rdt::default() };
         check_linux_refused(with(lines), "RdtSchemata: an entry is more than one line");

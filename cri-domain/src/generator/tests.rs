@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use protobuf::EnumOrUnknown;
 use serde_json::{Value, json};
 
+use super::host::Allowlist;
 use super::{Host, SpecError, adjust, adjust_json};
 
 /// A spec as containerd makes it for Kubernetes, in part, and with things in it that nobody knows.
@@ -34,6 +35,11 @@ fn spec() -> Value {
             "maskedPaths": ["/proc/acpi"],
         },
     })
+}
+
+/// A host that lets plugins change everything.
+fn open() -> Host {
+    Host { allow: Allowlist::everything(), ..Host::default() }
 }
 
 /// All that can be set, once each.
@@ -75,7 +81,7 @@ fn numbers_that_fit_in_64_bits_stay_exact_and_others_become_near_ones() {
     adjustment.env.set(EnvVar::new("A", "1")).unwrap();
     let check = |number: &str, expected: &str| {
         let spec = format!(r#"{{"future":{number}}}"#);
-        let (adjusted, _) = adjust_json(&spec, &adjustment, &Host::default()).unwrap();
+        let (adjusted, _) = adjust_json(&spec, &adjustment, &open()).unwrap();
         assert_eq!(adjusted, format!(r#"{{"future":{expected},"process":{{"env":["A=1"]}}}}"#));
     };
     for exact in ["18446744073709551615", "-9223372036854775808", "0.1", "1.5"] {
@@ -87,7 +93,7 @@ fn numbers_that_fit_in_64_bits_stay_exact_and_others_become_near_ones() {
 #[test]
 fn what_nobody_knows_survives_in_its_place() {
     let mut adjusted = spec();
-    adjust(&mut adjusted, &everything(), &Host::default()).unwrap();
+    adjust(&mut adjusted, &everything(), &open()).unwrap();
     for place in [
         "/org.example.future",
         "/process/future",
@@ -111,7 +117,7 @@ fn what_nobody_knows_survives_in_its_place() {
 #[test]
 fn what_comes_out_is_what_oci_calls_a_spec() {
     let mut adjusted = json!({"ociVersion": "1.3.0", "process": {"user": {"uid": 0, "gid": 0}, "cwd": "/"}});
-    adjust(&mut adjusted, &everything(), &Host::default()).unwrap();
+    adjust(&mut adjusted, &everything(), &open()).unwrap();
     let typed: oci_spec::runtime::Spec = serde_json::from_value(adjusted.clone()).unwrap();
     assert_eq!(typed.mounts().as_ref().unwrap().len(), 1);
     assert_eq!(typed.linux().as_ref().unwrap().devices().as_ref().unwrap().len(), 1);
@@ -122,7 +128,7 @@ fn u17_a_spec_without_anything_is_adjusted_and_nothing_panics() {
     for spec in [json!({}), json!({"process": null, "linux": null, "mounts": null, "annotations": null, "hooks": null})]
     {
         let mut adjusted = spec;
-        adjust(&mut adjusted, &everything(), &Host::default()).unwrap();
+        adjust(&mut adjusted, &everything(), &open()).unwrap();
         assert_eq!(adjusted["process"]["rlimits"][0]["type"], "RLIMIT_CORE");
         assert_eq!(adjusted["linux"]["seccomp"]["defaultAction"], "SCMP_ACT_ALLOW");
     }
@@ -141,11 +147,11 @@ fn u17_a_spec_of_the_wrong_shape_is_refused_by_its_place() {
         (json!({"hooks": {"poststop": 1}}), "hooks.poststop is not a list"),
     ] {
         let mut adjusted = spec.clone();
-        let error = adjust(&mut adjusted, &everything(), &Host::default()).unwrap_err();
+        let error = adjust(&mut adjusted, &everything(), &open()).unwrap_err();
         assert_eq!(error.to_string(), format!("could not adjust the spec: {expected}"));
         assert_eq!(adjusted, spec);
     }
-    let error = adjust_json("{", &everything(), &Host::default()).unwrap_err();
+    let error = adjust_json("{", &everything(), &open()).unwrap_err();
     assert!(matches!(error, SpecError::Read(_)));
 }
 
@@ -161,7 +167,7 @@ fn u13_to_remove_and_to_set_a_key_always_sets_it() {
     let linux = LinuxAdjustment { sysctl: both(), net_devices: both(), ..LinuxAdjustment::default() };
     let adjustment = Adjustment { annotations: both(), linux: Some(linux), ..Adjustment::default() };
     let mut texts: Vec<String> =
-        (0..1000).map(|_| adjust_json(&spec.to_string(), &adjustment, &Host::default()).unwrap().0).collect();
+        (0..1000).map(|_| adjust_json(&spec.to_string(), &adjustment, &open()).unwrap().0).collect();
     texts.dedup();
     let expected = json!({"annotations": {"k": ""}, "linux": {"sysctl": {"k": ""}, "netDevices": {"k": {}}}});
     assert_eq!(texts, [expected.to_string()]);
@@ -188,7 +194,7 @@ fn an_entry_that_is_set_and_then_removed_in_one_adjustment_is_set() {
     };
     let mut adjusted =
         json!({"process": {"env": ["HOME=/"]}, "linux": {"namespaces": [{"type": "ipc", "path": "/x"}]}});
-    adjust(&mut adjusted, &message.into(), &Host::default()).unwrap();
+    adjust(&mut adjusted, &message.into(), &open()).unwrap();
     assert_eq!(adjusted["process"]["env"], json!(["HOME="]));
     assert_eq!(adjusted["mounts"], json!([{"destination": "/a"}]));
     assert_eq!(adjusted["linux"]["namespaces"], json!([{"type": "ipc"}]));
@@ -201,7 +207,7 @@ fn an_error_leaves_the_spec_as_it_is() {
     // The last thing that is looked at.
     adjustment.rlimits.push(Rlimit::default());
     let mut adjusted = spec();
-    adjust(&mut adjusted, &adjustment, &Host::default()).unwrap_err();
+    adjust(&mut adjusted, &adjustment, &open()).unwrap_err();
     assert_eq!(adjusted.to_string(), spec().to_string());
 }
 
@@ -209,7 +215,7 @@ fn an_error_leaves_the_spec_as_it_is() {
 fn numbers_without_a_name_are_refused() {
     let check = |linux: api::LinuxContainerAdjustment, expected: &str| {
         let message = api::ContainerAdjustment { linux: Some(linux).into(), ..Default::default() };
-        let error = adjust(&mut spec(), &message.into(), &Host::default()).unwrap_err();
+        let error = adjust(&mut spec(), &message.into(), &open()).unwrap_err();
         assert_eq!(error.to_string(), expected);
     };
     let mut linux = api::LinuxContainerAdjustment::default();
@@ -231,9 +237,9 @@ fn numbers_without_a_name_are_refused() {
 #[test]
 fn an_adjustment_of_nothing_changes_nothing() {
     let mut adjusted = spec();
-    adjust(&mut adjusted, &Adjustment::default(), &Host::default()).unwrap();
+    adjust(&mut adjusted, &Adjustment::default(), &open()).unwrap();
     let empty = Adjustment { linux: Some(LinuxAdjustment::default()), ..Adjustment::default() };
-    adjust(&mut adjusted, &empty, &Host::default()).unwrap();
+    adjust(&mut adjusted, &empty, &open()).unwrap();
     assert_eq!(adjusted.to_string(), spec().to_string());
 }
 
@@ -241,11 +247,11 @@ proptest! {
     #[test]
     fn an_adjustment_is_applied_as_a_whole_or_not_at_all_and_always_alike(adjustment in arbitrary::adjustment()) {
         let mut adjusted = spec();
-        let outcome = adjust(&mut adjusted, &adjustment, &Host::default());
+        let outcome = adjust(&mut adjusted, &adjustment, &open());
         if outcome.is_err() {
             prop_assert_eq!(adjusted.to_string(), spec().to_string());
         }
-        let text = adjust_json(&spec().to_string(), &adjustment, &Host::default());
+        let text = adjust_json(&spec().to_string(), &adjustment, &open());
         prop_assert_eq!(text.map(|(text, _)| text).ok(), outcome.ok().map(|_| adjusted.to_string()));
     }
 }

@@ -6,6 +6,13 @@ use crate::limits;
 
 const PATH: [&str; 3] = ["linux", "resources", "unified"];
 
+/// The controllers whose files may be set. Files of no controller, `cgroup.procs` and `cgroup.kill` among them, move or kill
+/// processes, also those of other containers.
+const CONTROLLERS: [&str; 8] = ["cpu", "cpuset", "hugetlb", "io", "memory", "misc", "pids", "rdma"];
+
+/// The controllers whose files have a line for each device or resource, which runtimes write one by one.
+const OF_LINES: [&str; 3] = ["io", "misc", "rdma"];
+
 /// Files of cgroups of version 2 are written after all else. So those that are in the spec would hide what a field now says of the same
 /// file: they go. If both are said at once the file counts, and the field is told as overridden.
 pub(super) fn give_way(spec: &mut Object, resources: &Resources, adjusted: &mut Adjusted) -> Result<(), SpecError> {
@@ -21,18 +28,31 @@ pub(super) fn give_way(spec: &mut Object, resources: &Resources, adjusted: &mut 
 
 pub(super) fn adjust(spec: &mut Object, resources: &Resources) -> Result<(), SpecError> {
     for (file, value) in &resources.unified {
+        // Go plugins read values from the files, where each ends with a newline.
+        let value = value.trim_ascii();
         check_file(file, value)?;
-        document::object(spec, &PATH)?.insert(file.clone(), value.clone().into());
+        document::object(spec, &PATH)?.insert(file.clone(), value.into());
     }
     Ok(())
 }
 
-/// A file in the container's cgroup, and nowhere else.
+/// Takes files of known controllers in the container's own cgroup, whoever asks: plugins, and the kubelet in an update.
 fn check_file(file: &str, value: &str) -> Result<(), SpecError> {
     let checked = check::of(Field::CgroupsUnified, file);
-    let is_file = !matches!(file, "" | "." | "..") && !file.contains(['/', '\0']);
-    checked.holds(is_file, "this is not the name of a file in a cgroup")?;
-    checked.text(value)
+    let controller = file.split_once('.').and_then(|(controller, parameter)| {
+        let is_part =
+            |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+        (CONTROLLERS.contains(&controller) && parameter.split('.').all(is_part)).then_some(controller)
+    });
+    let Some(controller) = controller else {
+        return Err(checked.refuse(
+            "this is not a file of the controllers cpu, cpuset, hugetlb, io, memory, misc, pids and rdma, and no setting \
+             allows another",
+        ));
+    };
+    checked.text(value)?;
+    let is_line = !value.contains(['\n', '\r']) || OF_LINES.contains(&controller);
+    checked.holds(is_line, "the value is more than one line")
 }
 
 #[cfg(test)]
@@ -56,10 +76,87 @@ mod tests {
     fn files_of_cgroup_v2_are_written_in_the_containers_cgroup_alone() {
         let expected = json!({"linux": {"resources": {"unified": {"memory.high": "max"}}}});
         check_linux(json!({}), with(unified("memory.high")), expected);
-        for file in ["../memory.high", "..", "a/b"] {
-            let expected = format!("CgroupsUnified {file:?}: this is not the name of a file in a cgroup");
+    }
+
+    #[test]
+    fn a_file_that_is_of_no_known_controller_is_refused_by_name_in_adjustments_and_updates() {
+        for file in [
+            "",
+            " memory.high",
+            ".",
+            "..",
+            "../memory.high",
+            "CGROUP.procs",
+            "a/b",
+            "cgroup.freeze",
+            "cgroup.kill",
+            "cgroup.procs",
+            "cgroup.subtree_control",
+            "cgroup.threads",
+            "cgroup.type",
+            "cpu",
+            "cpu.",
+            "cpu..max",
+            "cpu.max.",
+            "cpu./../cgroup.procs",
+            "cpu.max/../cgroup.procs",
+            "cpuacct.usage",
+            "irq.pressure",
+            "memory.high ",
+            "memory.high\0",
+            "memory.high\n",
+            "memory/../cgroup.procs",
+            "memory\0.high",
+            "x.y",
+        ] {
+            let of = if file.is_empty() { String::new() } else { format!(" {}", nri_proto::quote::quoted(file)) };
+            let expected = format!(
+                "CgroupsUnified{of}: this is not a file of the controllers cpu, cpuset, hugetlb, io, memory, misc, pids \
+                 and rdma, and no setting allows another"
+            );
             check_linux_refused(with(unified(file)), &expected);
+            let mut spec = json!({});
+            let error = update(&mut spec, &unified(file), &Host::of_this_machine()).unwrap_err();
+            assert_eq!((error.to_string(), spec), (format!("cannot adjust {expected}"), json!({})));
         }
+    }
+
+    #[test]
+    fn files_of_every_controller_are_taken() {
+        for file in [
+            "cpu.idle",
+            "cpu.uclamp.min",
+            "cpuset.cpus.exclusive",
+            "hugetlb.2MB.rsvd.max",
+            "io.bfq.weight",
+            "memory.swap.max",
+            "memory.zswap.writeback",
+            "misc.max",
+            "pids.max",
+            "rdma.max",
+        ] {
+            check_linux(json!({}), with(unified(file)), json!({"linux": {"resources": {"unified": {file: "max"}}}}));
+        }
+    }
+
+    #[test]
+    fn a_value_is_a_line_but_where_each_device_has_one() {
+        let of = |file: &str, value: &str| Resources {
+            unified: [(file.to_owned(), value.to_owned())].into(),
+            ..Resources::default()
+        };
+        for value in ["1\n2", "1\r2"] {
+            let expected = r#"CgroupsUnified "memory.high": the value is more than one line"#;
+            check_linux_refused(with(of("memory.high", value)), expected);
+        }
+        for file in ["memory.high", "io.max"] {
+            let expected = format!("CgroupsUnified {file:?}: there is a NUL in it");
+            check_linux_refused(with(of(file, "1\0")), &expected);
+        }
+        let expected = json!({"linux": {"resources": {"unified": {"memory.high": "max"}}}});
+        check_linux(json!({}), with(of("memory.high", " max\n")), expected);
+        let expected = json!({"linux": {"resources": {"unified": {"io.max": "8:0 rbps=1\n8:16 rbps=2"}}}});
+        check_linux(json!({}), with(of("io.max", "8:0 rbps=1\n8:16 rbps=2\n")), expected);
     }
 
     /// By an adjustment, and by an update.

@@ -283,7 +283,7 @@ fn what_a_plugin_set_is_what_the_next_one_sees() {
     adjustment.rlimits.push(Rlimit::new("RLIMIT_CORE", 1, 2));
     adjustment.resources_mut().memory_mut().limit = Some(9);
     adjustment.linux_mut().sysctl.set("net.a", "1").unwrap();
-    let mut spec = json!({"annotations": {"a": "0"}});
+    let mut spec = json!({"annotations": {"a": "0"}, "linux": {"namespaces": [{"type": "network"}]}});
     adjust(&mut spec, &adjustment, &Host::default()).unwrap();
     let config = ContainerConfig { annotations: texts([("a", "0")]), ..ContainerConfig::default() };
     let seen = seen(&ContainerRecord { spec: Some(Arc::new(spec)), config, ..ContainerRecord::default() });

@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use cri_domain::cri::{self, v1};
 use cri_domain::generator::Host;
+use cri_domain::generator::host::Allowlist;
 use cri_domain::records::{ContainerRecord, ContainerStatus, Exit, PodRecord, PodState, PodStatus};
 use cri_domain::runtime::{Limits, RUNC_UPDATES, RuntimeError};
 use cri_domain::store::{MemoryStore, Store};
@@ -133,6 +134,12 @@ fn heard(id: &str, heard: Result<(), nri_api::Error>) {
     if let Err(error) = heard {
         println!("a plugin failed to hear of {id}: {error}");
     }
+}
+
+/// What of this is the operator's to say.
+pub fn host(annotations: Vec<String>, sysctls: Vec<String>) -> Host {
+    // For example `io.katacontainers.config.hypervisor.*` and `vm.max_map_count`.
+    Host { allow: Allowlist { annotations, sysctls }, ..Host::of_this_machine() }
 }
 
 #[cfg(test)]

@@ -170,6 +170,24 @@ async fn limits_that_cannot_be_meant_are_refused() {
     assert_eq!(server.runtime.n_updates(), 0);
 }
 
+#[tokio::test]
+async fn a_plugin_kills_no_process_by_an_update() {
+    let server = Server::new();
+    let before = json!({"linux": {"resources": {"unified": {"memory.min": "7"}}}});
+    server.store.put_container(container("c", before.clone()));
+    for file in ["cgroup.kill", "cgroup.procs", "cgroup.freeze", "../cgroup.procs", "cpu.max/../cgroup.procs"] {
+        let mut asked = shares(7);
+        asked.unified.insert(file.to_owned(), "1".to_owned());
+        let error = server.hooks.domain().update(Update::new("c", asked)).await.unwrap_err();
+        let expected = format!(
+            "cannot update container c: cannot adjust CgroupsUnified {file:?}: this is not a file of the controllers \
+             cpu, cpuset, hugetlb, io, memory, misc, pids and rdma, and no setting allows another"
+        );
+        assert!(chain(&error).ends_with(&expected), "{}", chain(&error));
+    }
+    assert_eq!((server.runtime.n_updates(), server.spec("c")), (0, before));
+}
+
 #[tokio::test(start_paused = true)]
 async fn d15_an_update_that_fails_half_way_is_taken_back() {
     let server = Server::new();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cri_domain::domain::LimitError;
 use cri_domain::generator::Host;
+use cri_domain::generator::host::Allowlist;
 use cri_domain::hooks::{AdjustError, UpdateError};
 use cri_domain::records::{Exit, PodState};
 use cri_domain::store::Store as _;
@@ -220,6 +221,36 @@ async fn d01_what_cannot_be_applied_names_the_plugin_leaves_the_spec_and_is_undo
 }
 
 #[tokio::test(start_paused = true)]
+async fn d08_a_plugin_that_would_join_another_pods_shim_is_named() {
+    let server = Server::running().await;
+    let joins = |it: &mut nri_proto::Adjustment| {
+        it.annotations.set("io.kubernetes.cri.sandbox-id", "another").unwrap();
+    };
+    server.admit("10-a", env("A", "1")).await;
+    server.admit("20-b", FakePlugin::adjusting(joins)).await;
+    let mut record = container("new", json!({"annotations": {"io.kubernetes.cri.sandbox-name": "p"}}));
+    let before = record.clone();
+    let Err(error) = server.hooks.create_container(&mut record).await else { panic!("it is created") };
+    let AdjustError::Spec { plugins, source } = error else { panic!("{error:?}") };
+    assert_eq!(plugins, "20-b");
+    assert_eq!(source.to_string(), r#"could not adjust Annotations "io.kubernetes.cri.sandbox-id""#);
+    assert_eq!(record, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_allows_an_annotation_by_its_name_lets_plugins_change_it() {
+    let allow = Allowlist { annotations: vec!["io.katacontainers.*".to_owned()], ..Allowlist::default() };
+    let server = Server::with(Host { allow, ..Host::default() }, Settings::default());
+    server.store.put_pod(pod("p"));
+    server.nri.start().await.unwrap();
+    let key = "io.katacontainers.config.hypervisor.default_vcpus";
+    server.admit("10-a", FakePlugin::adjusting(move |it| it.annotations.set(key, "2").unwrap())).await;
+    let mut record = container("new", json!({}));
+    let _adjusted = server.hooks.create_container(&mut record).await.unwrap();
+    assert_eq!(record.spec.as_deref().unwrap()["annotations"][key], "2");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_plugin_that_says_no_leaves_the_spec_and_those_before_it_hear_of_the_end() {
     let server = Server::running().await;
     let first = server.admit("10-a", env("A", "1")).await;
@@ -312,6 +343,19 @@ async fn a_file_of_the_kubelet_does_not_hide_the_field_that_a_plugin_changed() {
     server.hooks.update_container("c", asked).await.unwrap();
     let set = server.runtime.last();
     assert_eq!((&set["memory"]["limit"], &set["unified"]), (&json!(50), &json!({"memory.swap.max": "0"})));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_of_the_kubelet_is_checked_like_that_of_a_plugin() {
+    let server = Server::running().await;
+    server.admit("10-a", FakePlugin::default()).await;
+    let unified =
+        |file: &str| Resources { unified: [(file.to_owned(), "1".to_owned())].into(), ..Resources::default() };
+    let error = server.hooks.update_container("c", unified("cgroup.freeze")).await.unwrap_err();
+    assert!(matches!(error, UpdateError::Limit(LimitError::Spec { .. })), "{error:?}");
+    assert_eq!(server.runtime.n_updates(), 0);
+    server.hooks.update_container("c", unified("memory.oom.group")).await.unwrap();
+    assert_eq!(server.runtime.last()["unified"], json!({"memory.oom.group": "1"}));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,9 +1,12 @@
 //! What is seen of mounts and namespaces.
 
 use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
+use cri_domain::generator::adjust;
 use nri_proto::{Mount, Namespace};
 
 use crate::bundle::Bundle;
@@ -92,4 +95,58 @@ fn a_kernel_parameter_is_the_containers_own() {
     bundle.linux().sysctl.set("net.ipv4.ip_local_port_range", "12345 23456").unwrap();
     assert_eq!(bundle.run(&format!("cat {file}")), "12345\t23456\n");
     assert_eq!(fs::read_to_string(Path::new(file)).unwrap(), before);
+}
+
+/// A process in a network of its own.
+struct Elsewhere(Child);
+
+impl Elsewhere {
+    fn new() -> Self {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sh", "-c", "echo there && exec sleep 600"]).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut said = [0; 6];
+        child.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        Self(child)
+    }
+
+    fn network(&self) -> String {
+        format!("/proc/{}/ns/net", self.0.id())
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+#[test]
+fn d09_a_kernel_parameter_is_set_in_a_network_that_a_container_joins_unless_it_is_the_hosts() {
+    let Some(mut bundle) = Bundle::new() else { return };
+    let file = "/proc/sys/net/ipv4/ip_local_port_range";
+    let before = fs::read_to_string(file).unwrap();
+    let elsewhere = Elsewhere::new();
+    bundle.linux().sysctl.set("net.ipv4.ip_local_port_range", "12345 23456").unwrap();
+    let join = |path: &str| Namespace { kind: "network".to_owned(), path: path.to_owned(), ..Namespace::default() };
+    bundle.linux().namespaces.replace(join(&elsewhere.network())).unwrap();
+    let may_look = fs::metadata("/proc/1/ns/net").is_ok();
+    let adjusted = adjust(&mut bundle.spec.clone(), &bundle.adjustment, &bundle.host);
+    assert_eq!(adjusted.is_ok(), may_look, "without a look at the host's, none can be told from it");
+    if !may_look {
+        bundle.host.allow.sysctls = vec!["net.ipv4.ip_local_port_range".to_owned()];
+    }
+    assert_eq!(bundle.run(&format!("cat {file}")), "12345\t23456\n");
+
+    bundle.host.allow.sysctls.clear();
+    // Also by a path that says nothing of it.
+    let link = bundle.path().join("network");
+    symlink("/proc/1/ns/net", &link).unwrap();
+    for path in ["/proc/1/ns/net", link.to_str().unwrap(), "/proc/1/ns/nothing"] {
+        bundle.linux().namespaces.replace(join(path)).unwrap();
+        let error = adjust(&mut bundle.spec.clone(), &bundle.adjustment, &bundle.host).unwrap_err();
+        assert_eq!(error.to_string(), r#"could not adjust Sysctl "net.ipv4.ip_local_port_range""#, "{path}");
+    }
+    assert_eq!(fs::read_to_string(file).unwrap(), before);
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use cri_domain::generator::host::Allowlist;
 use cri_domain::generator::{Host, adjust, adjust_json, update};
 use cri_domain::records::ContainerRecord;
 use cri_domain::words;
@@ -29,7 +30,8 @@ pub fn generates(input: &[u8]) {
     } else {
         likely(&generating::spec(), &mut script)
     };
-    check(&spec, &adjustment);
+    let allow = if choice & 4 == 0 { Allowlist::everything() } else { Allowlist::default() };
+    check(&spec, &adjustment, &Host { allow, ..Host::default() });
     check_update(&spec, &adjustment);
     // What plugins are shown of it can always be read.
     let record = ContainerRecord { spec: Some(Arc::new(spec)), ..ContainerRecord::default() };
@@ -45,6 +47,7 @@ fn check_update(before: &Value, adjustment: &Adjustment) {
         return;
     }
     check_what_stays(before, &spec);
+    check_what_is_forbidden(before, &spec, &Host::default());
     for key in ["annotations", "hooks", "mounts", "process"] {
         assert_eq!(before.get(key), spec.get(key), "{key} changed");
     }
@@ -53,10 +56,10 @@ fn check_update(before: &Value, adjustment: &Adjustment) {
     assert!(again.is_ok() && spec == once, "the same limits again are others");
 }
 
-fn check(before: &Value, adjustment: &Adjustment) {
+fn check(before: &Value, adjustment: &Adjustment, host: &Host) {
     let mut spec = before.clone();
-    let outcome = adjust(&mut spec, adjustment, &Host::default());
-    let text = adjust_json(&before.to_string(), adjustment, &Host::default());
+    let outcome = adjust(&mut spec, adjustment, host);
+    let text = adjust_json(&before.to_string(), adjustment, host);
     let Ok(_) = outcome else {
         assert_eq!(spec, *before, "a refused adjustment left something behind");
         // Nothing to do is no reason to look at the spec.
@@ -69,7 +72,24 @@ fn check(before: &Value, adjustment: &Adjustment) {
         assert_eq!(*adjustment, Adjustment::default(), "it is taken once and refused once");
     }
     check_what_stays(before, &spec);
+    check_what_is_forbidden(before, &spec, host);
     check_what_is_there(&spec, adjustment);
+}
+
+/// What no plugin may change, and what it may not unless it is allowed.
+fn check_what_is_forbidden(before: &Value, after: &Value, host: &Host) {
+    let those = |spec: &Value, path: &str, start: &str| -> Vec<(String, Value)> {
+        let entries = spec.pointer(path).and_then(Value::as_object).into_iter().flatten();
+        entries.filter(|(key, _)| key.starts_with(start)).map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    let unified = "/linux/resources/unified";
+    assert_eq!(those(before, unified, "cgroup."), those(after, unified, "cgroup."), "a file of no controller changed");
+    if host.allow == Allowlist::default() {
+        for start in ["io.kubernetes.", "org.systemd.property.", "run.oci."] {
+            let of = |spec: &Value| those(spec, "/annotations", start);
+            assert_eq!(of(before), of(after), "settings of runtimes changed");
+        }
+    }
 }
 
 /// The members that are nobody's to adjust.

@@ -7,7 +7,7 @@ use nri_proto::{
 type Nonsense = (Field, fn(&mut Adjustment));
 
 /// What cannot be meant, by the field that it is in.
-pub(super) const NONSENSE: [Nonsense; 20] = [
+pub(super) const NONSENSE: [Nonsense; 21] = [
     (Field::Annotations, |it| _ = it.annotations.replace("", "1")),
     (Field::Env, |it| _ = it.env.replace(EnvVar::new("A=B", "c"))),
     (Field::Env, |it| _ = it.env.replace(EnvVar::new("a", "c\0d"))),
@@ -38,6 +38,7 @@ pub(super) const NONSENSE: [Nonsense; 20] = [
     (Field::HugepageLimits, |it| {
         resources(it).hugepage_limits = vec![HugepageLimit { page_size: "2M".to_owned(), ..HugepageLimit::default() }];
     }),
+    (Field::CgroupsUnified, |it| _ = resources(it).unified.insert("cgroup.procs".to_owned(), "1".to_owned())),
     (Field::PidsLimit, |it| resources(it).pids = Some(Pids { limit: -2, ..Pids::default() })),
 ];
 

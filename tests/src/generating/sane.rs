@@ -137,7 +137,7 @@ fn resources(resources: &mut Resources) {
     }
     *unified = std::mem::take(unified)
         .into_iter()
-        .map(|(file, value)| (name(&file, &["memory.high", "cpu.idle", "x"]).to_owned(), value))
+        .map(|(file, value)| (name(&file, &["memory.high", "cpu.idle", "io.weight"]).to_owned(), value))
         .collect();
     for DeviceRule { allow: _, kind, major, minor, access, unknown: _ } in devices {
         one_of(kind, &["", "a", "b", "c"]);

@@ -1,18 +1,42 @@
-use nri_proto::Change;
+use super::{Allowlist, Forbidden, allowlist};
 
-use super::Filtered;
-use crate::generator::HostError;
+/// Annotations that runtimes and shims take as settings, and who does. A plugin that could change them would join its
+/// container to another pod's shim, lift its limits, or have the host's systemd run a program.
+const SETTINGS: [(&str, &str); 23] = [
+    ("io.containerd.*", "containerd's shims"),
+    // What containerd's shims group containers by, what CRI-O and Kata restore them from, and what the kubelet calls them.
+    ("io.kubernetes.*", "containerd, CRI-O and their shims"),
+    ("*.crio.io", "CRI-O"),
+    ("*.crio.io/*", "CRI-O"),
+    ("*.crio.io.*", "CRI-O"),
+    ("*.cri-o.io", "CRI-O"),
+    ("*.cri-o.io/*", "CRI-O"),
+    ("io.containers.*", "hooks of CRI-O and Podman"),
+    ("io.container.manager", "Podman"),
+    ("io.podman.annotations.*", "Podman"),
+    ("org.systemd.property.*", "runc and crun, for systemd"),
+    ("org.criu.config", "runc and crun"),
+    ("org.opencontainers.*", "runc and CRI-O"),
+    ("bundle", "runc"),
+    ("run.oci.*", "crun"),
+    ("krun.*", "crun"),
+    ("module.wasm.image/*", "runtimes of WebAssembly"),
+    ("io.katacontainers.*", "Kata Containers"),
+    ("com.github.containers.virtcontainers.*", "Kata Containers"),
+    ("dev.gvisor.*", "gVisor"),
+    ("io.kuasar.*", "Kuasar"),
+    ("aws.firecracker.*", "firecracker-containerd"),
+    ("io.microsoft.*", "the shim of Windows"),
+];
 
-/// What runtimes take as settings: a plugin that may annotate a container could otherwise lift its limits, or have the
-/// host's systemd do something.
-const SETTINGS: [&str; 5] = ["bundle", "org.criu.config", "org.systemd.property.", "run.oci.", "io.kubernetes.cri-o."];
-
-/// Refuses annotations that runtimes take as settings, those of runc, crun and CRI-O; keeps all others.
-pub fn refuse_settings_of_runtimes(key: &str, _: Change<&str>) -> Result<Filtered, HostError> {
-    let is_setting = |setting: &&&str| key == **setting || setting.ends_with('.') && key.starts_with(**setting);
-    match SETTINGS.iter().find(is_setting) {
-        Some(setting) => Err(format!("{setting} is for runtimes, and not a plugin's to set").into()),
-        None => Ok(Filtered::Kept),
+/// Refuses a change of an annotation that runtimes or shims take as a setting. A removal is a change.
+pub(in crate::generator) fn check_annotation(key: &str, allow: &Allowlist) -> Result<(), Forbidden> {
+    // runc joins key and value with an equals sign, and looks for its settings by what is before the first.
+    let name = key.split('=').next().unwrap_or(key);
+    let setting = SETTINGS.into_iter().find(|(pattern, _)| allowlist::matches(pattern, name));
+    match setting {
+        Some((pattern, of)) if !allow.has_annotation(name) => Err(Forbidden::Annotation { pattern, of }),
+        _ => Ok(()),
     }
 }
 
@@ -21,13 +45,72 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d08_what_runtimes_take_as_settings_is_refused() {
-        for key in ["org.systemd.property.ExecStart", "run.oci.hooks.stdout", "io.kubernetes.cri-o.Devices", "bundle"] {
-            assert!(refuse_settings_of_runtimes(key, Change::Set("")).is_err(), "{key}");
-            assert!(refuse_settings_of_runtimes(key, Change::Remove).is_err(), "{key}");
+    fn d08_what_runtimes_and_shims_take_as_settings_is_refused() {
+        for key in [
+            "aws.firecracker.vm.id",
+            "bundle",
+            "bundle=/etc",
+            "com.github.containers.virtcontainers.KernelPath",
+            "cpu-load-balancing.crio.io",
+            "dev.gvisor.flag.network",
+            "dev.gvisor.spec.rootfs.source",
+            "io.container.manager",
+            "io.containerd.runc.v2.group",
+            "io.containers.trace-syscall",
+            "io.katacontainers.config.hypervisor.path",
+            "io.kuasar.storages",
+            "io.kubernetes.container.name",
+            "io.kubernetes.cri-o.Devices",
+            "io.kubernetes.cri-o.SandboxID",
+            "io.kubernetes.cri.container-type",
+            "io.kubernetes.cri.sandbox-id",
+            "io.kubernetes.docker.type",
+            "io.kubernetes.pod.uid",
+            "io.microsoft.virtualmachine.lcow.kirddrivers",
+            "io.podman.annotations.seccomp",
+            "krun.variant",
+            "module.wasm.image/variant",
+            "org.criu.config",
+            "org.criu.config=/tmp/criu.conf",
+            "org.opencontainers.image.stopSignal",
+            "org.systemd.property.ExecStartPre",
+            "run.oci.hooks.stdout",
+            "seccomp-profile.crio.io/app",
+            "seccomp-profile.kubernetes.cri-o.io",
+            "unified-cgroup.crio.io.app",
+        ] {
+            assert!(check_annotation(key, &Allowlist::default()).is_err(), "{key}");
+            assert!(check_annotation(key, &Allowlist::everything()).is_ok(), "{key}");
         }
-        for key in ["bundled", "io.kubernetes.cri.container-name", "org.systemd"] {
-            assert_eq!(refuse_settings_of_runtimes(key, Change::Set("")).unwrap(), Filtered::Kept, "{key}");
+    }
+
+    #[test]
+    fn what_plugins_call_their_own_is_kept() {
+        for key in [
+            "bundled",
+            "bundled=bundle",
+            "cdi.k8s.io/vendor",
+            "color",
+            "crio.io",
+            "io.kubernetes",
+            "logger-plugin",
+            "memory-qos.nri.io/class",
+            "nri.io/touched",
+            "nvidia.cdi.k8s.io/container.app",
+            "org.systemd",
+            "topologyhints.resource-policy.nri.io",
+        ] {
+            assert!(check_annotation(key, &Allowlist::default()).is_ok(), "{key}");
         }
+    }
+
+    #[test]
+    fn a_setting_is_opened_by_its_name_and_no_other_with_it() {
+        let allow = Allowlist { annotations: vec!["io.katacontainers.*".to_owned()], ..Allowlist::default() };
+        assert!(check_annotation("io.katacontainers.config.hypervisor.default_vcpus", &allow).is_ok());
+        let error = check_annotation("io.kubernetes.cri.sandbox-id", &allow).unwrap_err();
+        let expected = "annotations io.kubernetes.* are settings of containerd, CRI-O and their shims: \
+            plugins may change those that Host::allow.annotations names";
+        assert_eq!(error.to_string(), expected);
     }
 }

@@ -5,17 +5,19 @@
 
 mod edits;
 mod file;
+mod reading;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fs, io};
 
 use serde_json::Value;
 use tracing::warn;
 
 use self::edits::Edits;
 use self::file::File;
+use self::reading::Reading;
 use super::yaml::{self, YamlError};
 use crate::generator::HostError;
 
@@ -45,6 +47,30 @@ pub enum CdiError {
         path: PathBuf,
         /// What happened.
         source: io::Error,
+    },
+    /// A file is a pipe, a device, a socket or a directory.
+    #[error("{} is not a regular file", path.display())]
+    Irregular {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file is too large, or those before it have left nothing of what is read of all.
+    #[error("{} is more than {largest} bytes, or all files are more than {sum}", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// What is read of one file.
+        largest: u64,
+        /// What is read of all files.
+        sum: u64,
+    },
+    /// A directory has so many files that none of them is read.
+    #[error("{} has more than {most} files", path.display())]
+    TooMany {
+        /// The directory.
+        path: PathBuf,
+        /// How many it may have.
+        most: usize,
     },
     /// A file is neither YAML nor JSON.
     #[error("could not read {}", path.display())]
@@ -77,12 +103,17 @@ impl CdiDevices {
     pub const DIRECTORIES: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
 
     /// Reads the files of some directories; what is in a later one counts more. A directory need not be there, and a file
-    /// that cannot be read keeps no other from being read.
+    /// that cannot be read keeps no other from being read. Only regular files are read, or links to them: of each at most 4
+    /// MiB, of all 32 MiB, and of a directory with more than 1024 files none.
     pub fn read(directories: &[impl AsRef<Path>]) -> (Self, Vec<CdiError>) {
-        let (mut devices, mut problems) = (Self::default(), vec![]);
+        let (mut devices, mut problems, mut reading) = (Self::default(), vec![], Reading::new());
         for (directory, path) in directories.iter().map(AsRef::as_ref).enumerate() {
-            for path in files(path, &mut problems) {
-                match read(&path) {
+            let files = reading::files(path).unwrap_or_else(|error| {
+                problems.push(error);
+                vec![]
+            });
+            for path in files {
+                match read(&path, &mut reading) {
                     Ok(file) => problems.extend(devices.add(file, directory, &path)),
                     Err(error) => problems.push(error),
                 }
@@ -142,28 +173,17 @@ impl CdiDevices {
     }
 }
 
-fn files(directory: &Path, problems: &mut Vec<CdiError>) -> Vec<PathBuf> {
-    let mut found = match fs::read_dir(directory) {
-        Ok(entries) => entries.filter_map(Result::ok).map(|entry| entry.path()).collect::<Vec<_>>(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => vec![],
-        Err(source) => {
-            problems.push(CdiError::Io { path: directory.to_owned(), source });
-            vec![]
-        }
-    };
-    found.retain(|path| path.extension().is_some_and(|extension| extension == "json" || extension == "yaml"));
-    found.sort_unstable();
-    found
-}
-
-fn read(path: &Path) -> Result<File, CdiError> {
-    let text = fs::read_to_string(path).map_err(|source| CdiError::Io { path: path.to_owned(), source })?;
+fn read(path: &Path, reading: &mut Reading) -> Result<File, CdiError> {
+    let text = reading.text(path)?;
     let document = yaml::read(&text).map_err(|source| CdiError::Yaml { path: path.to_owned(), source })?;
     serde_json::from_value(document).map_err(|source| CdiError::Shape { path: path.to_owned(), source })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
     use serde_json::json;
 
     use super::*;
@@ -227,6 +247,17 @@ containerEdits:
         assert_eq!(spec["hooks"]["createContainer"], hook);
         assert_eq!(spec["linux"]["intelRdt"], json!({"closID": "gpu", "enableMBM": true}));
         assert_eq!(spec["linux"]["netDevices"], json!({"eth1": {"name": "lan"}}));
+    }
+
+    #[test]
+    fn a_pipe_among_the_files_holds_up_no_container_and_hides_no_device() {
+        let (_, _, root) = devices(&[("etc/vendor.yaml", FILE)]);
+        mknodat(CWD, root.path().join("etc/a.json"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let directories = [root.path().join("etc")];
+        let (devices, problems) = CdiDevices::read(&directories);
+        assert!(matches!(problems[..], [CdiError::Irregular { .. }]), "{problems:?}");
+        devices.inject(&mut json!({}), &["vendor.com/gpu=0"]).unwrap();
+        CdiDevices::inject_from(&directories, &mut json!({}), &["vendor.com/gpu=0"]).unwrap();
     }
 
     #[test]

@@ -1,107 +1,152 @@
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
-
 use nri_proto::Change;
 
-use super::Filtered;
-use crate::generator::HostError;
+use super::{Forbidden, Host, InNamespace};
 
-/// A namespace that a container is in, as its spec names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InNamespace<'s> {
-    /// What is separate in it, such as `network`.
-    pub kind: &'s str,
-    /// The file of one that exists; empty for a new one.
-    pub path: &'s str,
-}
-
-impl InNamespace<'_> {
-    /// Says whether it is the host's: by its path, or because the file is the same.
-    fn is_the_hosts(&self) -> bool {
-        if self.path.is_empty() {
-            return false;
-        }
-        let parts: Vec<&str> = self.path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-        matches!(parts[..], ["proc", "1" | "self" | "thread-self", "ns", ..]) || self.is_that_of_the_first_process()
-    }
-
-    fn is_that_of_the_first_process(&self) -> bool {
-        let file = match self.kind {
-            "network" => "net",
-            "mount" => "mnt",
-            kind => kind,
-        };
-        let id = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
-        let own = id(Path::new(self.path));
-        own.is_some() && own == id(&Path::new("/proc/1/ns").join(file))
-    }
-}
-
-/// Kernel parameters that a namespace has of its own, and the kind of namespace.
-const OWN: [(&str, &str); 9] = [
-    ("net.", "network"),
-    ("kernel.shm", "ipc"),
-    ("kernel.msg", "ipc"),
-    ("kernel.sem", "ipc"),
-    ("fs.mqueue.", "ipc"),
-    ("kernel.domainname", "uts"),
-    ("kernel.hostname", "uts"),
-    ("user.", "user"),
-    ("kernel.ns_last_pid", "pid"),
+/// Kernel parameters of System V IPC. Each IPC namespace has its own.
+const OF_IPC: [&str; 8] = [
+    "kernel.msgmax",
+    "kernel.msgmnb",
+    "kernel.msgmni",
+    "kernel.sem",
+    "kernel.shmall",
+    "kernel.shmmax",
+    "kernel.shmmni",
+    "kernel.shm_rmid_forced",
 ];
 
-/// Refuses kernel parameters that are the host's, or would be: those of a namespace that the container shares with it. To
-/// remove one is no harm.
-pub fn refuse_the_hosts(
+/// Returns the kind of namespace that has a parameter of its own: what runc knows of them.
+pub(in crate::generator) fn namespace_of(name: &str) -> Option<&'static str> {
+    match &*name.replace('/', ".") {
+        dotted if dotted.starts_with("net.") => Some("network"),
+        dotted if dotted.starts_with("fs.mqueue.") || OF_IPC.contains(&dotted) => Some("ipc"),
+        "kernel.domainname" | "kernel.hostname" => Some("uts"),
+        _ => None,
+    }
+}
+
+/// Refuses to set a kernel parameter of the host, or of a namespace that the container shares with the host or may share.
+/// To remove a parameter is no harm.
+pub(in crate::generator) fn check_sysctl(
     name: &str,
     change: Change<&str>,
     namespaces: &[InNamespace<'_>],
-) -> Result<Filtered, HostError> {
-    if change == Change::Remove {
-        return Ok(Filtered::Kept);
+    host: &Host,
+) -> Result<(), Forbidden> {
+    if change == Change::Remove || host.allow.has_sysctl(name) {
+        return Ok(());
     }
-    let dotted = name.replace('/', ".");
-    let has_own = |kind: &str| namespaces.iter().any(|namespace| namespace.kind == kind && !namespace.is_the_hosts());
-    let is_own = |(prefix, kind): &(&str, &str)| dotted.starts_with(prefix) && has_own(kind);
-    if OWN.iter().any(is_own) { Ok(Filtered::Kept) } else { Err("this is a parameter of the host".into()) }
+    let kind = namespace_of(name).ok_or(Forbidden::Sysctl)?;
+    let mut is_named = false;
+    for namespace in namespaces.iter().filter(|namespace| namespace.kind == kind) {
+        is_named = true;
+        if is_the_hosts(*namespace, kind, host)? {
+            return Err(Forbidden::SharedNamespace { kind });
+        }
+    }
+    if is_named { Ok(()) } else { Err(Forbidden::SharedNamespace { kind }) }
+}
+
+fn is_the_hosts(namespace: InNamespace<'_>, kind: &'static str, host: &Host) -> Result<bool, Forbidden> {
+    if namespace.path.is_empty() {
+        return Ok(false);
+    }
+    let is_the_hosts = match &host.is_host_namespace {
+        Some(examine) => examine(namespace),
+        None => Err("nobody here can examine it".into()),
+    };
+    is_the_hosts.map_err(|source| Forbidden::UnknownNamespace { kind, path: namespace.path.to_owned(), source })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Allowlist;
     use super::*;
 
     fn new(kind: &str) -> InNamespace<'_> {
         InNamespace { kind, path: "" }
     }
 
+    fn of_host(kind: &str) -> InNamespace<'_> {
+        InNamespace { kind, path: "/host" }
+    }
+
+    /// A host that knows which namespaces are its own by a name, and cannot examine others.
+    fn host() -> Host {
+        let examine = |namespace: InNamespace<'_>| match namespace.path {
+            "/host" => Ok(true),
+            "/pod" => Ok(false),
+            _ => Err("permission denied".into()),
+        };
+        Host { is_host_namespace: Some(Box::new(examine)), ..Host::default() }
+    }
+
+    fn check(name: &str, namespaces: &[InNamespace<'_>]) -> Result<(), String> {
+        check_sysctl(name, Change::Set("1"), namespaces, &host()).map_err(|error| error.to_string())
+    }
+
     #[test]
     fn d09_a_parameter_of_the_host_is_refused() {
-        let own = [new("network"), new("ipc")];
-        for name in ["net.ipv4.ip_forward", "net/ipv4/ip_forward", "kernel.shmmax", "fs.mqueue.msg_max"] {
-            assert_eq!(refuse_the_hosts(name, Change::Set("1"), &own).unwrap(), Filtered::Kept, "{name}");
-            let shared = [new("pid"), new("mount")];
-            assert!(refuse_the_hosts(name, Change::Set("1"), &shared).is_err(), "{name} would be the host's");
-        }
-        for name in ["kernel.core_pattern", "vm.overcommit_memory", "kernel.hostname"] {
-            assert!(refuse_the_hosts(name, Change::Replace("1"), &own).is_err(), "{name}");
-            assert_eq!(refuse_the_hosts(name, Change::Remove, &own).unwrap(), Filtered::Kept, "{name}");
+        let own = ["network", "ipc", "uts", "pid", "user", "mount", "cgroup", "time"].map(new);
+        for name in [
+            "kernel.core_pattern",
+            "kernel/core_pattern",
+            "kernel.modprobe",
+            "kernel.shmmax.x",
+            "kernel.sem_next_id",
+            "kernel.ns_last_pid",
+            "user.max_user_namespaces",
+            "vm.overcommit_memory",
+            "fs.file-max",
+            "fs.mqueue",
+            "network.a",
+        ] {
+            let expected = "this is a parameter of the host: plugins may set those that Host::allow.sysctls names";
+            assert_eq!(check(name, &own).unwrap_err(), expected, "{name}");
+            assert!(check_sysctl(name, Change::Remove, &own, &host()).is_ok(), "{name}");
         }
     }
 
     #[test]
-    fn d09_a_namespace_with_the_hosts_path_is_the_hosts() {
-        let directory = tempfile::tempdir().unwrap();
-        let link = directory.path().join("net");
-        std::os::unix::fs::symlink("/proc/1/ns/net", &link).unwrap();
-        let hosts = ["/proc/1/ns/net", "/proc/self/ns/net", "//proc/./thread-self/ns/net"].map(Path::new);
-        // Where we may not look into the first process, a link to it cannot be told from another.
-        let linked = fs::metadata(&link).is_ok().then_some(link.as_path());
-        for path in hosts.into_iter().chain(linked) {
-            let namespace = InNamespace { kind: "network", path: path.to_str().unwrap() };
-            assert!(refuse_the_hosts("net.a", Change::Set("1"), &[namespace]).is_err(), "{}", path.display());
+    fn a_parameter_of_a_namespace_is_set_where_the_container_has_its_own() {
+        for (name, kind) in [
+            ("net.ipv4.ip_forward", "network"),
+            ("net/ipv4/conf/eth0.1/forwarding", "network"),
+            ("kernel.shmmax", "ipc"),
+            ("kernel/msgmni", "ipc"),
+            ("kernel.sem", "ipc"),
+            ("fs.mqueue.msg_max", "ipc"),
+            ("kernel.domainname", "uts"),
+            ("kernel.hostname", "uts"),
+        ] {
+            assert_eq!(check(name, &[new(kind)]), Ok(()), "{name}");
+            assert_eq!(check(name, &[InNamespace { kind, path: "/pod" }]), Ok(()), "{name}");
+            let shared = format!(
+                "the container shares the {kind} namespace of the host: plugins may set those parameters of it that \
+                 Host::allow.sysctls names"
+            );
+            for namespaces in [&[new("mount")][..], &[of_host(kind)], &[new(kind), of_host(kind)]] {
+                assert_eq!(check(name, namespaces).unwrap_err(), shared, "{name}");
+            }
         }
-        let another = InNamespace { kind: "network", path: "/run/netns/pod1" };
-        assert_eq!(refuse_the_hosts("net.a", Change::Set("1"), &[another]).unwrap(), Filtered::Kept);
+    }
+
+    #[test]
+    fn d09_a_namespace_that_cannot_be_examined_is_taken_for_the_hosts() {
+        let unknown = InNamespace { kind: "network", path: "/proc/7/ns/net" };
+        let expected = "could not tell the network namespace \"/proc/7/ns/net\" from that of the host: plugins may set \
+            those parameters of it that Host::allow.sysctls names";
+        assert_eq!(check("net.a", &[unknown]).unwrap_err(), expected);
+        // Nor can it be examined without a function for that.
+        let pod = InNamespace { kind: "network", path: "/pod" };
+        assert!(check_sysctl("net.a", Change::Set("1"), &[pod], &Host::default()).is_err());
+    }
+
+    #[test]
+    fn a_parameter_is_opened_by_its_name_and_no_other_with_it() {
+        let sysctls = vec!["vm.max_map_count".to_owned(), "net.core.*".to_owned()];
+        let host = Host { allow: Allowlist { sysctls, ..Allowlist::default() }, ..host() };
+        let check = |name: &str| check_sysctl(name, Change::Set("1"), &[of_host("network")], &host).is_ok();
+        assert!(check("vm.max_map_count") && check("vm/max_map_count") && check("net.core.somaxconn"));
+        assert!(!check("vm.overcommit_memory") && !check("net.ipv4.ip_forward"));
     }
 }
