@@ -85,9 +85,9 @@ impl Adaptation {
     ///
     /// # Errors
     ///
-    /// The directory is there and cannot be read in time, or everyone may write to it: nothing is launched then, and this may
-    /// be called again, as after a call that was dropped before it had looked there. Or plugins were launched before. What
-    /// keeps a single plugin from being launched is reported and keeps no other.
+    /// The directory is there and cannot be read in time, or others than root and the runtime's own user can change it: nothing
+    /// is launched then, and this may be called again, as after a call that was dropped before it had looked there. Or plugins
+    /// were launched before. What keeps a single plugin from being launched is reported and keeps no other.
     pub async fn launch(&self) -> Result<(), LaunchError> {
         launch(&self.shared, &self.is_launched).await
     }

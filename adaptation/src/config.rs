@@ -69,9 +69,10 @@ pub struct Config {
     pub nri_version: String,
     /// Where plugins connect. Without it none can.
     pub socket: Option<PathBuf>,
-    /// The directory of the plugins to launch. Without it none are.
+    /// The directory of the plugins to launch. Without it none are. A program is launched only if root and the runtime's own
+    /// user alone can change it, and all that leads to it.
     pub plugin_path: Option<PathBuf>,
-    /// The directory of their configuration.
+    /// The directory of their configuration, which nobody else may change either.
     pub plugin_config_path: Option<PathBuf>,
     /// How long a plugin that has connected may take to register.
     pub registration_timeout: Duration,

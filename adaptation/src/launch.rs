@@ -5,6 +5,7 @@
 //!   programs of one name is the newer one.
 //! - `instance.rs` is one run of it: a process (`process.rs`), its configuration (`drop_in.rs`), what it writes
 //!   (`output.rs`). What reads from the disk goes through `disk.rs`, which waits in time.
+//! - `trust.rs` checks, before each start, that others cannot change what is executed or read.
 
 mod backoff;
 mod changes;
@@ -18,13 +19,14 @@ mod lineage;
 mod output;
 mod process;
 mod supervisor;
+mod trust;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::mpsc;
 
-pub use self::error::LaunchError;
+pub use self::error::{LaunchError, UntrustedPath};
 use self::keeper::Keeper;
 pub(crate) use self::output::MAX_LINE;
 use crate::shared::Shared;

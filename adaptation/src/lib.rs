@@ -150,7 +150,7 @@ pub use admission::AdmitError;
 pub use cause::{Cause, Failure, RelayError, StopError};
 pub use config::Config;
 pub use events::{Happening, Metrics, NoMetrics};
-pub use launch::LaunchError;
+pub use launch::{LaunchError, UntrustedPath};
 pub use operation::{Known, Notice, Operation, Prior};
 pub use plugin::Plugin;
 pub use readiness::{Absence, Demand, Missing, NotReady};

@@ -6,13 +6,14 @@
 //!
 //! What lies at the path already is looked at first. A socket on which nobody listens is left from a runtime that died,
 //! and is replaced. One on which somebody listens is another runtime's, and stays; so does whatever is no socket.
-//! Between looking and replacing the directory is locked, so of two runtimes that start at the same moment one is told
+//! Between looking and replacing the path is locked (`lock.rs`), so of two runtimes that start at the same moment one is told
 //! that the other is there. Only those that take the lock are held up by it: upstream removes what it finds without
 //! looking, and nothing here could stop it.
 
 mod bind;
 mod complaints;
 mod error;
+mod lock;
 mod peer;
 #[cfg(test)]
 mod tests;

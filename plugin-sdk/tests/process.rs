@@ -3,13 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "these are tests, and what they share")]
 
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use nri_plugin::testing::{Node, Snapshot, container, pod};
-use nri_plugin::{Event, Mount};
+use nri_plugin::{Context, Event, EventMask, Mount, Options, Plugin, Pod, Refusal};
 
 /// An example, which cargo has built beside this test.
 fn example(name: &str) -> PathBuf {
@@ -118,6 +120,78 @@ async fn a_plugin_that_is_launched_uses_what_it_inherits() {
     assert_eq!(ended(&mut child).await.code(), Some(0), "it was told that the runtime goes away");
 }
 
+/// A plugin that starts a program, and writes its number into the file that the pod is named after.
+struct Parent;
+
+#[async_trait]
+impl Plugin for Parent {
+    fn events(&self) -> EventMask {
+        Event::RunPodSandbox.into()
+    }
+
+    async fn run_pod_sandbox(&self, _: &Context, pod: Pod) -> Result<(), Refusal> {
+        let child = Command::new("/bin/sleep").arg("1000").spawn().map_err(Refusal::new)?;
+        std::fs::write(pod.name, child.id().to_string()).map_err(Refusal::new)
+    }
+}
+
+#[tokio::test]
+#[ignore = "it is a plugin, which another test launches"]
+async fn it_is_a_plugin_that_starts_programs() {
+    nri_plugin::run(Parent, Options::default()).await.unwrap();
+}
+
+/// The descriptors of a process, and what they lead to.
+fn open_files(pid: u32) -> Vec<(String, String)> {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().map(|entry| entry.unwrap());
+    let shown = |file: std::fs::DirEntry| {
+        let target = std::fs::read_link(file.path()).ok()?.display().to_string();
+        Some((file.file_name().into_string().unwrap(), target))
+    };
+    files.filter_map(shown).collect()
+}
+
+const CLOSE_ON_EXEC: u32 = 0o2_000_000;
+
+/// The flags of a descriptor of a process.
+fn flags(pid: u32, number: &str) -> u32 {
+    let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
+    u32::from_str_radix(flags.trim(), 8).unwrap()
+}
+
+#[tokio::test]
+async fn a_program_that_a_launched_plugin_starts_does_not_inherit_the_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::new();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let inode = std::fs::File::from(theirs.try_clone().map(OwnedFd::from).unwrap()).metadata().unwrap().ino();
+    let connection = format!("socket:[{inode}]");
+    let words = ["it_is_a_plugin_that_starts_programs", "--exact", "--ignored", "--nocapture", "--test-threads=1"];
+    let mut child = launched(std::env::current_exe().unwrap(), theirs.into()).args(words).spawn().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let (reader, writer) = tokio::net::UnixStream::from_std(ours).unwrap().into_split();
+    node.adaptation().attach(reader, writer);
+    soon(node.joined("45-limits")).await;
+
+    // Whichever numbers the connection has in the plugin, none of them is passed on.
+    let connections = open_files(child.id()).into_iter().filter(|(_, target)| *target == connection);
+    let flags: Vec<_> = connections.map(|(number, _)| flags(child.id(), &number)).collect();
+    assert!(!flags.is_empty() && flags.iter().all(|flags| flags & CLOSE_ON_EXEC != 0), "{flags:?}");
+
+    let mut pod = pod("parent");
+    pod.name = folder.path().join("pid").display().to_string();
+    node.run_pod(&pod).await.unwrap();
+    let program = std::fs::read_to_string(&pod.name).unwrap().parse().unwrap();
+    let inherited = open_files(program);
+    let pid = rustix::process::Pid::from_raw(program.cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    assert!(inherited.contains(&("0".to_owned(), "/dev/null".to_owned())), "{inherited:?}");
+    assert!(inherited.iter().all(|(_, target)| *target != connection), "{inherited:?}");
+    node.stop().await;
+    assert_eq!(ended(&mut child).await.code(), Some(0));
+}
+
 #[tokio::test]
 async fn the_logger_writes_every_event_of_a_life_with_what_it_is_about() {
     let folder = tempfile::tempdir().unwrap();
@@ -175,13 +249,18 @@ async fn soon(waited: impl Future<Output = ()>) {
 
 /// As a runtime does: the plugin's end of the connection is descriptor 3, and nothing else is in the environment.
 fn launch(name: &str, end: OwnedFd) -> Child {
+    launched(example(name), end).spawn().unwrap()
+}
+
+/// The same, of any program.
+fn launched(program: PathBuf, end: OwnedFd) -> Command {
     // A shell moves the descriptor to its place, and is replaced by the plugin.
-    Command::new("/bin/sh")
-        .args(["-c", "exec 3<&0 </dev/null; exec \"$0\""])
-        .arg(example(name))
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", "exec 3<&0 </dev/null; exec \"$0\" \"$@\""])
+        .arg(program)
         .env_clear()
         .envs([("NRI_PLUGIN_NAME", "limits"), ("NRI_PLUGIN_IDX", "45"), ("NRI_PLUGIN_SOCKET", "3")])
-        .stdin(end)
-        .spawn()
-        .unwrap()
+        .stdin(end);
+    command
 }

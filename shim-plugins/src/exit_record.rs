@@ -3,18 +3,16 @@
 //! The server may be gone when containerd asks: after a restart of the daemon, or after kill -9. `delete` finds the record, and
 //! tells the truth in place of "137, just now".
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bundle_file;
 use crate::reaper::Exit;
 
 const FILE: &str = "exit.json";
-const UNFINISHED: &str = ".exit.json";
 
 /// How the first process of a container ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,15 +34,12 @@ impl ExitRecord {
     /// Writes it into a bundle, all of it or nothing.
     pub fn write(&self, bundle: &Path) -> io::Result<()> {
         let Self { pid, exit: Exit { status, at } } = *self;
-        let unfinished = bundle.join(UNFINISHED);
-        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
-        file.write_all(&serde_json::to_vec(&Written { pid, status, at })?)?;
-        fs::rename(unfinished, bundle.join(FILE))
+        bundle_file::write(bundle, FILE, 0o600, &serde_json::to_vec(&Written { pid, status, at })?)
     }
 
     /// Reads it from a bundle; `None` if it is not there, or is none.
     pub fn read(bundle: &Path) -> Option<Self> {
-        let Written { pid, status, at } = serde_json::from_slice(&fs::read(bundle.join(FILE)).ok()?).ok()?;
+        let Written { pid, status, at } = serde_json::from_slice(&bundle_file::read(bundle, FILE).ok()?).ok()?;
         Some(Self { pid, exit: Exit { status, at } })
     }
 }

@@ -61,6 +61,7 @@
 //! end with the server, or are given up when their time is over. All run on one thread, which is not the first: that one gets
 //! the orphans (see [`reaper`]) and only waits.
 
+mod bundle_file;
 mod call;
 mod clock;
 pub mod config;

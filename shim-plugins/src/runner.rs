@@ -8,6 +8,7 @@ mod environment;
 mod flags;
 mod group;
 pub(crate) mod info;
+mod lock;
 mod log;
 mod mounts;
 mod options;

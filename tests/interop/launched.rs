@@ -33,12 +33,14 @@ impl Launching {
         let path = |name: &str| directory.path().join(name).display().to_string();
         for name in ["plugins", "conf.d"] {
             fs::create_dir(path(name)).unwrap();
+            fs::set_permissions(path(name), Permissions::from_mode(0o755)).unwrap();
         }
         let script = format!("#!/bin/sh\nexec {} {args} >>{}\n", stub.program.display(), path("diary"));
         fs::write(path("new"), script).unwrap();
         fs::set_permissions(path("new"), Permissions::from_mode(0o755)).unwrap();
         fs::rename(path("new"), path("plugins/42-launched")).unwrap();
         fs::write(path("conf.d/launched.conf"), "level: 7\n").unwrap();
+        fs::set_permissions(path("conf.d/launched.conf"), Permissions::from_mode(0o644)).unwrap();
         let paths = format!("plugin_path = {:?}\nplugin_config_path = {:?}", path("plugins"), path("conf.d"));
         let node = Node::with_policy(&paths, 2, 10);
         timeout(PATIENCE, node.nri.launch()).await.expect("launching hangs").unwrap();

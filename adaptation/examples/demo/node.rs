@@ -1,7 +1,7 @@
 //! The runtime: it has pods and containers only in name.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -67,12 +67,15 @@ impl Node {
     pub(crate) fn start() -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("nri-demo-").tempdir()?;
         let path = |name: &str| directory.path().join(name);
-        fs::create_dir(path("plugins"))?;
+        DirBuilder::new().mode(0o755).create(path("plugins"))?;
         let programs = std::env::current_exe()?.parent().context("a program lies in a directory")?.to_owned();
         for (index, name) in PLUGINS {
             let program = programs.join(name);
             ensure!(program.exists(), "no {}: build it with cargo build -p nri-plugin --examples", program.display());
-            symlink(program, path("plugins").join(format!("{index}-{name}")))?;
+            // A program is launched only if nobody else can change it, and where it was built others may.
+            let copy = path("plugins").join(format!("{index}-{name}"));
+            fs::copy(program, &copy)?;
+            fs::set_permissions(copy, Permissions::from_mode(0o755))?;
         }
         let config = Config {
             runtime_name: "demo".to_owned(),

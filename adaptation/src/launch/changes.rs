@@ -19,20 +19,21 @@ pub(super) enum Change {
 }
 
 /// What became of the programs that run. What the look before did not show too is not taken for true yet: a file
-/// that is being copied grows, and one that is being replaced may be away for a moment.
+/// that is being copied grows, and one that is being replaced may be away for a moment. A program that others can change
+/// is not launched, and does not end the trusted one that runs under its name.
 pub(super) fn changes(running: &Stamps, before: &Stamps, now: &Look) -> Vec<Change> {
     let launch = now
         .found
         .iter()
         .filter(|found| running.get(&found.id) != Some(&found.stamp) && before.get(&found.id) == Some(&found.stamp));
-    let is_there = |id: &PluginId| before.contains_key(id) || now.found.iter().any(|found| found.id == *id);
+    let is_there = |id: &PluginId| before.contains_key(id) || now.programs().any(|found| found.id == *id);
     let remove = running.keys().filter(|id| !is_there(id));
     launch.cloned().map(Change::Launch).chain(remove.cloned().map(Change::Remove)).collect()
 }
 
 /// The programs that a look shows.
 pub(super) fn stamps(look: &Look) -> Stamps {
-    look.found.iter().map(|found| (found.id.clone(), found.stamp)).collect()
+    look.programs().map(|found| (found.id.clone(), found.stamp)).collect()
 }
 
 #[cfg(test)]

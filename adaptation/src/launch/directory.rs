@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use nri_proto::PluginId;
 
 use super::error::{LaunchError, Unfit};
+use super::trust;
 
 /// A program to launch.
 #[derive(Clone, Debug)]
@@ -56,13 +57,11 @@ pub(super) fn look(dir: &Path, limit: usize) -> Result<Look, LaunchError> {
 /// The names of what is in it, sorted.
 fn names(dir: &Path) -> Result<Option<Vec<OsString>>, LaunchError> {
     let unread = |source| LaunchError::ReadDirectory { dir: dir.to_owned(), source };
-    let metadata = match fs::metadata(dir) {
+    match fs::metadata(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        metadata => metadata.map_err(unread)?,
-    };
-    if let Some(mode) = writable_by_all(&metadata) {
-        return Err(LaunchError::WritableDirectory { dir: dir.to_owned(), mode });
+        metadata => _ = metadata.map_err(unread)?,
     }
+    trust::check(dir).map_err(|source| LaunchError::UntrustedDirectory { dir: dir.to_owned(), source })?;
     let entries = fs::read_dir(dir).map_err(unread)?;
     let mut names: Vec<_> =
         entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<_, _>>().map_err(unread)?;
@@ -81,16 +80,23 @@ fn inspect(dir: &Path, name: &OsString) -> Result<Option<Found>, Unfit> {
     if !metadata.is_file() || metadata.mode() & 0o111 == 0 {
         return Ok(None);
     }
-    let id = name.to_string_lossy().parse().map_err(Unfit::Name)?;
-    if let Some(mode) = writable_by_all(&metadata) {
-        return Err(Unfit::Writable { mode });
+    let id: PluginId = name.to_string_lossy().parse().map_err(Unfit::Name)?;
+    let found = Found { id, path, stamp: Stamp::of(&metadata) };
+    match trust::check(&found.path) {
+        Ok(_) => Ok(Some(found)),
+        Err(source) => Err(Unfit::Untrusted { found, source }),
     }
-    Ok(Some(Found { id, path, stamp: Stamp::of(&metadata) }))
 }
 
-fn writable_by_all(metadata: &Metadata) -> Option<u32> {
-    let mode = metadata.mode() & 0o7777;
-    (mode & 0o002 != 0).then_some(mode)
+impl Look {
+    /// The programs that are there, be they trusted or not.
+    pub(super) fn programs(&self) -> impl Iterator<Item = &Found> {
+        let untrusted = self.unfit.iter().filter_map(|(_, unfit)| match unfit {
+            Unfit::Untrusted { found, source: _ } => Some(found),
+            Unfit::Name(_) | Unfit::Inspect(_) | Unfit::TooMany { limit: _ } => None,
+        });
+        self.found.iter().chain(untrusted)
+    }
 }
 
 impl Stamp {

@@ -1,35 +1,62 @@
 //! The configuration of a launched plugin.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use nri_proto::PluginId;
+use rustix::fs::OFlags;
 
 use super::error::StartError;
+use super::trust::{self, FileId};
 
 /// The largest configuration. A message that brings it to the plugin could not be larger either.
 const MAX_CONFIG: u64 = 4 << 20;
 
-/// What a plugin is configured with: the first of `10-logger.conf` and `logger.conf` that is there, verbatim.
+/// Reads what a plugin is configured with: the first of `10-logger.conf` and `logger.conf` that is there, verbatim.
+///
+/// Neither the directory nor the file may be changed by others than root and the runtime's own user.
 pub(super) fn read(dir: &Path, id: &PluginId) -> Result<String, StartError> {
+    if matches!(fs::metadata(dir), Err(error) if error.kind() == io::ErrorKind::NotFound) {
+        return Ok(String::new());
+    }
+    trust::check(dir).map_err(|source| StartError::UntrustedConfig { path: dir.to_owned(), source })?;
     for name in [id.as_str(), id.name()] {
         let path = dir.join(format!("{name}.conf"));
-        match read_file(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Ok(config) if config.len() as u64 > MAX_CONFIG => {
+        match read_file(&path)? {
+            Some(config) if config.len() as u64 > MAX_CONFIG => {
                 return Err(StartError::LargeConfig { path, limit: MAX_CONFIG });
             }
-            read => return read.map_err(|source| StartError::ReadConfig { path, source }),
+            Some(config) => return Ok(config),
+            None => {}
         }
     }
     Ok(String::new())
 }
 
-fn read_file(path: &Path) -> io::Result<String> {
+/// Reads a file, if it is there. It is opened before its path is checked, so that what is read is what was checked.
+fn read_file(path: &Path) -> Result<Option<String>, StartError> {
+    let unread = |source| StartError::ReadConfig { path: path.to_owned(), source };
+    let file = match open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(unread)?,
+    };
+    let checked = trust::check(path);
+    let checked = checked.map_err(|source| StartError::UntrustedConfig { path: path.to_owned(), source })?;
+    let metadata = file.metadata().map_err(unread)?;
+    if checked != FileId(metadata.dev(), metadata.ino()) {
+        return Err(unread(io::Error::other("it was replaced meanwhile")));
+    }
     let mut config = String::new();
-    File::open(path)?.take(MAX_CONFIG + 1).read_to_string(&mut config)?;
-    Ok(config)
+    file.take(MAX_CONFIG + 1).read_to_string(&mut config).map_err(unread)?;
+    Ok(Some(config))
+}
+
+/// Opens a file to read it. A FIFO that nobody writes to does not hold up the caller.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
+    File::options().read(true).custom_flags(flags).open(path)
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use nri_proto::plugin_id::PluginIdError;
 use thiserror::Error;
 
+use super::directory::Found;
+
 /// Why plugins were not launched.
 #[derive(Debug, Error)]
 pub enum LaunchError {
@@ -17,17 +19,52 @@ pub enum LaunchError {
         /// Why not.
         source: io::Error,
     },
-    /// Anyone could have a program of their own run by the runtime.
-    #[error("everyone may write to plugin directory {} (mode {mode:04o})", dir.display())]
-    WritableDirectory {
+    /// Others than root and the runtime's own user could have a program of theirs executed by the runtime.
+    #[error("plugin directory {} can be changed by others, so no plugin is launched from it", dir.display())]
+    UntrustedDirectory {
         /// The directory.
         dir: PathBuf,
-        /// Its permissions.
-        mode: u32,
+        /// What others can change.
+        source: UntrustedPath,
     },
     /// They have been launched before.
     #[error("plugins were launched already")]
     Twice,
+}
+
+/// Why a path is not trusted: others than root and the runtime's own user can change what it leads to.
+///
+/// No setting allows it. What to trust is said by owners and permissions, with `chown` and `chmod`.
+#[derive(Debug, Error)]
+pub enum UntrustedPath {
+    /// The path, or something on the way to its end, belongs to somebody else.
+    #[error("{} belongs to user {uid} (mode {mode:04o}): give it to root or to user {own}, as whom the runtime runs", path.display())]
+    Owner {
+        /// What belongs to somebody else.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+        /// Its permissions.
+        mode: u32,
+        /// The runtime's own user.
+        own: u32,
+    },
+    /// The path, or something on the way to its end, is writable by others.
+    #[error("{} is writable by its group or by others (mode {mode:04o}): take that permission away", path.display())]
+    Writable {
+        /// What is writable.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// The path, or something on the way to its end, could not be inspected.
+    #[error("could not find out who can change {}", path.display())]
+    Inspect {
+        /// What could not be inspected.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
 }
 
 /// Why one plugin was not launched.
@@ -37,6 +74,10 @@ pub(super) enum StartError {
     ReadConfig { path: PathBuf, source: io::Error },
     #[error("configuration {} is larger than {limit} bytes", path.display())]
     LargeConfig { path: PathBuf, limit: u64 },
+    #[error("configuration {} can be changed by others", path.display())]
+    UntrustedConfig { path: PathBuf, source: UntrustedPath },
+    #[error("plugin {} can be changed by others", path.display())]
+    Untrusted { path: PathBuf, source: UntrustedPath },
     #[error("plugin {} is WebAssembly, which is not run here", path.display())]
     WebAssembly { path: PathBuf },
     #[error("could not make a connection for plugin {}", path.display())]
@@ -54,8 +95,8 @@ pub(super) enum Unfit {
     Name(#[source] PluginIdError),
     #[error("it cannot be looked at")]
     Inspect(#[source] io::Error),
-    #[error("everyone may write to it (mode {mode:04o})")]
-    Writable { mode: u32 },
+    #[error("it can be changed by others")]
+    Untrusted { found: Found, source: UntrustedPath },
     #[error("there are {limit} plugins before it, and no more may be")]
     TooMany { limit: usize },
 }

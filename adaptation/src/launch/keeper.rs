@@ -55,8 +55,8 @@ impl Keeper {
             unfit: BTreeSet::new(),
             unreadable: false,
         };
-        let mut look = keeper.look().await?;
-        keeper.report(&mut look);
+        let look = keeper.look().await?;
+        keeper.report(&look);
         keeper.before = stamps(&look);
         for found in look.found {
             keeper.launch(found, Some(tried.clone()));
@@ -90,9 +90,9 @@ impl Keeper {
         looked.map_err(|source| LaunchError::ReadDirectory { dir: self.dir.clone(), source })?
     }
 
-    fn update(&mut self, mut look: Look) {
+    fn update(&mut self, look: Look) {
         self.unreadable = false;
-        self.report(&mut look);
+        self.report(&look);
         for change in changes(&self.running, &self.before, &look) {
             match change {
                 Change::Launch(found) => self.launch(found, None),
@@ -119,14 +119,14 @@ impl Keeper {
     }
 
     /// Says what is not launched and why, once for as long as it is there.
-    fn report(&mut self, look: &mut Look) {
+    fn report(&mut self, look: &Look) {
         let reported = std::mem::take(&mut self.unfit);
-        for (name, unfit) in look.unfit.drain(..) {
-            if !reported.contains(&name) {
-                let error = &unfit as &dyn std::error::Error;
-                warn!(path = %self.dir.join(&name).display(), error, "not launching this as a plugin");
+        for (name, unfit) in &look.unfit {
+            if !reported.contains(name) {
+                let error = unfit as &dyn std::error::Error;
+                warn!(path = %self.dir.join(name).display(), error, "not launching this as a plugin");
             }
-            self.unfit.insert(name);
+            self.unfit.insert(name.clone());
         }
     }
 }

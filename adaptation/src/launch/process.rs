@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use super::directory::Found;
 use super::error::StartError;
+use super::trust;
 
 /// How long a process may take to end that was killed. One that waits for a broken disk takes longer than anyone should.
 const KILLED: Duration = Duration::from_secs(2);
@@ -43,8 +44,13 @@ pub(super) struct Started {
 
 /// Starts a plugin as upstream does: without arguments, with three variables, and with its connection as descriptor 3.
 /// It has a process group of its own, and pipes to write to.
+///
+/// The path is checked anew at each start: much may have happened since the directory was read. From then on only root
+/// and the runtime's own user can change what it leads to, so it is executed as it is and not through a descriptor,
+/// which a script would see as its own name.
 pub(super) fn start(found: &Found) -> Result<Started, StartError> {
     let path = || found.path.clone();
+    trust::check(&found.path).map_err(|source| StartError::Untrusted { path: path(), source })?;
     if is_web_assembly(&found.path) {
         return Err(StartError::WebAssembly { path: path() });
     }

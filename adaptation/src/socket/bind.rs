@@ -1,24 +1,20 @@
 //! How a socket gets into its directory.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Mode};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::BindError;
+use super::lock::{self, Lock};
 
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 128;
-
-/// Whoever has the lock has it for a few system calls. So often it is tried, with a pause between.
-const LOCK_TRIES: u32 = 20;
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// The file of a socket, as long as somebody listens on it.
 #[derive(Debug)]
@@ -29,7 +25,8 @@ pub(super) struct SocketFile {
 
 /// Makes a socket that listens, in place of a stale one.
 pub(super) fn bind(path: PathBuf) -> Result<(SocketFile, UnixListener), BindError> {
-    let _locked = lock(directory_of(&path))?;
+    secure(directory_of(&path))?;
+    let _locked = lock(&path)?;
     remove_stale(&path)?;
     listen(&path).map_err(|source| BindError::Listen { path, source })
 }
@@ -41,15 +38,14 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Makes the directory if it is not there, sees that it is safe, and keeps other runtimes out of it until the file is
-/// dropped. The lock is on the directory itself: there is no lock file to make, protect and forget.
-fn lock(dir: &Path) -> Result<File, BindError> {
+/// Makes the directory if it is not there, and sees that it is safe.
+fn secure(dir: &Path) -> Result<(), BindError> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(dir)
         .map_err(|source| BindError::MakeDirectory { dir: dir.to_owned(), source })?;
-    let (file, metadata) = open(dir).map_err(|source| BindError::OpenDirectory { dir: dir.to_owned(), source })?;
+    let metadata = fs::metadata(dir).map_err(|source| BindError::OpenDirectory { dir: dir.to_owned(), source })?;
     if metadata.uid() != 0 && metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(BindError::ForeignDirectory { dir: dir.to_owned(), uid: metadata.uid() });
     }
@@ -57,27 +53,17 @@ fn lock(dir: &Path) -> Result<File, BindError> {
     if mode.intersects(Mode::WGRP | Mode::WOTH) && !mode.contains(Mode::SVTX) {
         return Err(BindError::WritableDirectory { dir: dir.to_owned(), mode: mode.as_raw_mode() & 0o7777 });
     }
-    try_lock(&file).map_err(|source| BindError::LockDirectory { dir: dir.to_owned(), source: source.into() })?;
-    Ok(file)
+    Ok(())
 }
 
-fn open(dir: &Path) -> io::Result<(File, fs::Metadata)> {
-    let file = File::open(dir)?;
-    let metadata = file.metadata()?;
-    Ok((file, metadata))
-}
-
-/// Does not wait for ever: in a directory that all can read, all can lock.
-fn try_lock(dir: &File) -> Result<(), Errno> {
-    let mut locked = Err(Errno::WOULDBLOCK);
-    for _ in 0..LOCK_TRIES {
-        locked = rustix::fs::flock(dir, FlockOperation::NonBlockingLockExclusive);
-        if locked != Err(Errno::WOULDBLOCK) {
-            break;
-        }
-        std::thread::sleep(LOCK_PAUSE);
+/// Keeps other runtimes from the path until the lock is dropped.
+fn lock(path: &Path) -> Result<Option<Lock>, BindError> {
+    // What cannot be the path of a socket needs no lock, and is refused below.
+    if path.file_name().is_none() || SocketAddrUnix::new(path).is_err() {
+        return Ok(None);
     }
-    locked
+    let locked = Lock::take(path, lock::LIMIT);
+    locked.map(Some).map_err(|source| BindError::Lock { path: path.to_owned(), source })
 }
 
 fn remove_stale(path: &Path) -> Result<(), BindError> {

@@ -42,11 +42,11 @@ pub enum BindError {
         mode: u32,
     },
 
-    /// The directory could not be locked. If that would block, somebody else keeps it locked.
-    #[error("could not lock directory {}", dir.display())]
-    LockDirectory {
-        /// The directory.
-        dir: PathBuf,
+    /// The path could not be locked. If that takes too long, another process of our own user keeps it locked.
+    #[error("could not lock {}", path.display())]
+    Lock {
+        /// The path.
+        path: PathBuf,
         /// Why not.
         source: io::Error,
     },

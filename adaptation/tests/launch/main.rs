@@ -10,3 +10,4 @@ mod node;
 mod own_process;
 mod plugin;
 mod start;
+mod trust;

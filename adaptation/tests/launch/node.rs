@@ -66,7 +66,10 @@ impl Node {
     pub(crate) fn with_grace(shutdown_grace: Duration) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["plugins", "conf.d"] {
-            fs::create_dir(directory.path().join(name)).unwrap();
+            let path = directory.path().join(name);
+            fs::create_dir(&path).unwrap();
+            // Whatever the umask is: only what others cannot change is launched.
+            fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
         }
         let config = Config {
             socket: Some(directory.path().join("nri.sock")),
@@ -90,6 +93,13 @@ impl Node {
         fs::write(&new, text).unwrap();
         fs::set_permissions(&new, Permissions::from_mode(0o755)).unwrap();
         fs::rename(new, self.path("plugins").join(name)).unwrap();
+    }
+
+    /// Puts a drop-in configuration in place.
+    pub(crate) fn configure(&self, name: &str, text: &str) {
+        let path = self.path("conf.d").join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
     }
 
     /// A script that runs `commands` with the directory as `$dir`.

@@ -50,7 +50,7 @@ async fn launching_may_be_tried_again_after_it_was_given_up_or_has_failed() {
         assert!(matches!(node.nri.launch().await, Err(LaunchError::Twice)));
     }
     fs::set_permissions(node.path("plugins"), Permissions::from_mode(0o777)).unwrap();
-    assert!(matches!(node.nri.launch().await, Err(LaunchError::WritableDirectory { .. })));
+    assert!(matches!(node.nri.launch().await, Err(LaunchError::UntrustedDirectory { .. })));
     fs::set_permissions(node.path("plugins"), Permissions::from_mode(0o755)).unwrap();
     node.launch().await;
     assert_eq!(node.plugins(), ["10-a"]);
@@ -128,8 +128,8 @@ async fn a_plugin_is_configured_with_its_drop_in() {
     let node = Node::new();
     let script = plugin::script().replacen("exec ", &format!("exec >{}\nexec ", node.path("said").display()), 1);
     node.put("10-a", script);
-    fs::write(node.path("conf.d/a.conf"), "by = \"name\"\n").unwrap();
-    fs::write(node.path("conf.d/10-a.conf"), "by = \"index\"\n").unwrap();
+    node.configure("a.conf", "by = \"name\"\n");
+    node.configure("10-a.conf", "by = \"index\"\n");
     node.launch().await;
     assert_eq!(node.plugins(), ["10-a"]);
     let said = fs::read_to_string(node.path("said")).unwrap();

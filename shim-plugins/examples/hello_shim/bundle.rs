@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -34,7 +34,13 @@ const GROUP: &str = "hello.group";
 /// Writes down which processes run.
 pub(crate) fn write_group(bundle: &Path, group: Group) -> io::Result<()> {
     let temporary = bundle.join(".hello.group");
-    fs::write(&temporary, serde_json::to_vec(&group)?)?;
+    // Left by a process that was killed half-way. A file is made, never opened, so no link is followed.
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let mut file = File::create_new(&temporary)?;
+    file.write_all(&serde_json::to_vec(&group)?)?;
     fs::rename(temporary, bundle.join(GROUP))
 }
 

@@ -24,7 +24,7 @@ const READ_LIMIT: Duration = Duration::from_secs(1);
 /// Where the debug socket of a container's shim is, whose own socket is at a path.
 pub(super) fn path(beside: &Path, grpc_address: &str, namespace: &str, group: &str) -> PathBuf {
     let dir = beside.parent().unwrap_or(Path::new("/"));
-    socket::path(dir, grpc_address, namespace, &format!("{group}/debug"))
+    socket::debug_path(dir, grpc_address, namespace, group)
 }
 
 /// The debug socket, if there is one.

@@ -1,9 +1,9 @@
 //! The action `delete`: containerd asks a new process to clean up after a container, also if the server is dead.
 
+use std::error;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
-use std::{error, fs};
 
 use containerd_shim_protos::api::DeleteResponse;
 use futures_util::future::BoxFuture;
@@ -12,8 +12,10 @@ use protobuf::well_known_types::timestamp::Timestamp;
 
 use super::environment::Environment;
 use super::flags::Flags;
+use super::socket::{self, SocketError};
 use super::start::ADDRESS_FILE;
-use super::{Shim, debug, group, socket};
+use super::{Shim, debug, group};
+use crate::bundle_file;
 use crate::exit_record::ExitRecord;
 use crate::reaper::Exit;
 
@@ -51,13 +53,8 @@ pub(super) type Cleanup =
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
     /// The socket could not be removed.
-    #[error("could not remove the socket {}", path.display())]
-    Socket {
-        /// The socket.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    #[error("could not remove the socket of the shim")]
+    Socket(#[from] SocketError),
 
     /// The shim could not clean up.
     #[error("could not clean up")]
@@ -82,7 +79,7 @@ pub(super) fn delete(shim: &Shim, flags: &Flags, environment: &mut Environment) 
     let record = ExitRecord::read(bundle);
     let debug = debug::path(&path, &flags.address, &flags.namespace, &group);
     for path in [path, debug] {
-        socket::remove_stale(&path).map_err(|source| DeleteError::Socket { path, source })?;
+        socket::remove_stale(&path)?;
     }
     let Deleted { pid, exit } = deleted?;
     let exit = exit.or(record.map(|record| record.exit)).unwrap_or(Exit { status: KILLED, at: shim.clock.now() });
@@ -97,8 +94,20 @@ pub(super) fn delete(shim: &Shim, flags: &Flags, environment: &mut Environment) 
 
 /// Where the container's shim listened: what `start` wrote down, or what it would do again.
 fn socket_of(flags: &Flags, environment: &Environment, bundle: &Path, group: &str) -> PathBuf {
-    let written = fs::read_to_string(bundle.join(ADDRESS_FILE)).ok().and_then(|text| socket::path_of(&text));
-    written.unwrap_or_else(|| socket::path(&environment.socket_dir, &flags.address, &flags.namespace, group))
+    let named_in = |dir: &Path| socket::path(dir, &flags.address, &flags.namespace, group);
+    let guess = named_in(&environment.socket_dir);
+    let written = bundle_file::read(bundle, ADDRESS_FILE).ok().and_then(|text| String::from_utf8(text).ok());
+    let Some(written) = written.and_then(|text| socket::path_of(&text)) else { return guess };
+    // `delete` is not told where sockets are. What was written down says so, if it is a name that `start` would give.
+    let is_below = |dir: &Path| *dir == environment.socket_dir && socket::has_name_of_socket(&written);
+    let is_absolute = written.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    let is_shims = |dir: &Path| is_below(dir) || written == named_in(dir);
+    if is_absolute && written.parent().is_some_and(is_shims) {
+        return written;
+    }
+    // Containerd logs what a `delete` says here that has succeeded.
+    let _ = writeln!(io::stderr(), "the address in {} is not that of a shim: {}", bundle.display(), written.display());
+    guess
 }
 
 fn clean_up(shim: &Shim, deleting: Deleting) -> Result<Deleted, DeleteError> {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,9 +18,13 @@ const FIFO: &str = "log";
 /// It is opened for reading too, though nobody reads here: so it may be opened while containerd is away, a write does not
 /// fail when it goes, and what was written is there when it comes back. When the FIFO is full, lines are lost.
 pub(crate) fn open(bundle: &Path) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-    OpenOptions::new().read(true).write(true).custom_flags(flags).open(bundle.join(FIFO))
+    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(bundle.join(FIFO))?;
+    if !file.metadata()?.file_type().is_fifo() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the log in the bundle is no FIFO"));
+    }
+    Ok(file)
 }
 
 /// Sends the log of this process to a file.
@@ -81,6 +85,18 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, dir.path().join(FIFO), rustix::fs::FileType::Fifo, mode, 0).unwrap();
         let file = open(dir.path()).unwrap();
         (dir, file)
+    }
+
+    #[test]
+    fn a_log_that_is_no_fifo_is_not_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let victim = dir.path().join("victim");
+        std::fs::write(&victim, "precious").unwrap();
+        std::os::unix::fs::symlink(&victim, dir.path().join(FIFO)).unwrap();
+        open(dir.path()).unwrap_err();
+        std::fs::remove_file(dir.path().join(FIFO)).unwrap();
+        std::fs::hard_link(&victim, dir.path().join(FIFO)).unwrap();
+        assert_eq!(open(dir.path()).unwrap_err().to_string(), "the log in the bundle is no FIFO");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The action `start`: makes the server of a container, or finds that of its group, and tells containerd where it listens.
 
-use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use super::options::{self, OptionsError};
 use super::probe;
 use super::socket::{self, Bound, SocketError};
 use super::{Shim, group};
+use crate::bundle_file;
 use crate::site::Site;
 
 /// How long a server that is not wanted any more has to end.
@@ -174,8 +174,7 @@ fn serve(
 }
 
 fn leave_address(bundle: &Path, address: &str) -> Result<(), StartError> {
-    let path = bundle.join(ADDRESS_FILE);
-    let temporary = bundle.join(".address");
-    let written = fs::write(&temporary, address).and_then(|()| fs::rename(&temporary, &path));
-    written.map_err(|source| StartError::WriteAddress { path, source })
+    // As readable as with Go's shim.
+    let written = bundle_file::write(bundle, ADDRESS_FILE, 0o644, address.as_bytes());
+    written.map_err(|source| StartError::WriteAddress { path: bundle.join(ADDRESS_FILE), source })
 }

@@ -5,6 +5,7 @@ mod ends;
 mod grpc;
 mod parsing;
 mod serving;
+mod sockets;
 mod starts;
 
 use std::sync::Arc;

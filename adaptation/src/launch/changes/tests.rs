@@ -61,3 +61,29 @@ fn what_two_looks_show_is_so() {
     assert_eq!(look(), ["remove 10-a", "remove 20-b"]);
     assert_eq!(look(), [""; 0]);
 }
+
+#[test]
+fn a_program_that_others_can_change_is_not_launched_and_ends_none_that_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (mut running, mut before) = (Stamps::new(), Stamps::new());
+    let mut look = || look_again(dir, &mut running, &mut before);
+    put(dir, "10-a", "1");
+    look();
+    assert_eq!(look(), ["launch 10-a"]);
+    // Whoever may write to it exchanges what it does.
+    let set_mode = |mode| fs::set_permissions(dir.join("10-a"), Permissions::from_mode(mode)).unwrap();
+    set_mode(0o775);
+    fs::write(dir.join("10-a"), "evil").unwrap();
+    for _ in 0..3 {
+        assert_eq!(look(), [""; 0]);
+    }
+    // Taking the permission away is to vouch for what is there.
+    set_mode(0o755);
+    assert_eq!(look(), ["launch 10-a"]);
+    set_mode(0o775);
+    look();
+    fs::remove_file(dir.join("10-a")).unwrap();
+    assert_eq!(look(), [""; 0], "it may be about to be replaced");
+    assert_eq!(look(), ["remove 10-a"]);
+}

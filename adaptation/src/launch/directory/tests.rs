@@ -3,7 +3,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use super::look;
-use crate::launch::error::{LaunchError, Unfit};
+use crate::launch::error::{LaunchError, Unfit, UntrustedPath};
 
 fn put(dir: &Path, name: &str, mode: u32) {
     fs::write(dir.join(name), "#!/bin/sh\n").unwrap();
@@ -39,6 +39,7 @@ fn a40_u20_what_is_no_plugin_is_passed_over_and_keeps_no_other_from_being_found(
     put(dir, "60-everyones", 0o777);
     symlink("nowhere", dir.join("70-broken")).unwrap();
 
+    let everyones = dir.join("60-everyones").display().to_string();
     let (found, unfit) = seen(dir, 64);
     assert_eq!(found, ["10-a", "10-a.b_c+d-e", "20-b", "50-link"]);
     assert_eq!(
@@ -47,7 +48,9 @@ fn a40_u20_what_is_no_plugin_is_passed_over_and_keeps_no_other_from_being_found(
             "1-short: it is not named as a plugin is: invalid plugin index \"1\", must be 2 digits",
             "10-: it is not named as a plugin is: invalid plugin name: name is empty",
             "10-my plugin: it is not named as a plugin is: invalid plugin name \"my plugin\": contains invalid character ' '",
-            "60-everyones: everyone may write to it (mode 0777)",
+            &format!(
+                "60-everyones: it can be changed by others: {everyones} is writable by its group or by others (mode 0777): take that permission away"
+            ),
             "70-broken: it cannot be looked at: No such file or directory (os error 2)",
             "README.sh: it is not named as a plugin is: invalid plugin name \"README.sh\", idx-pluginname expected",
             "ab-letters: it is not named as a plugin is: invalid plugin index \"ab\" (not [0-9][0-9])",
@@ -66,11 +69,19 @@ fn no_more_plugins_are_found_than_there_may_be() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_has_no_plugins_and_one_that_is_everyones_is_refused() {
+fn a_directory_that_is_not_there_has_no_plugins_and_one_that_others_can_change_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(seen(&dir.path().join("none"), 64).0, [""; 0]);
-    fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
-    assert!(matches!(look(dir.path(), 64), Err(LaunchError::WritableDirectory { mode: 0o1777, .. })));
+    for mode in [0o1777, 0o775] {
+        fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
+        let refused = look(dir.path(), 64);
+        let Err(LaunchError::UntrustedDirectory { source: UntrustedPath::Writable { mode: told, .. }, .. }) = refused
+        else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(told, mode);
+    }
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
     assert!(matches!(look(&file, 64), Err(LaunchError::ReadDirectory { .. })));

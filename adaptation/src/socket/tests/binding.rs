@@ -144,13 +144,51 @@ async fn a_file_that_is_not_ours_any_more_stays() {
 }
 
 #[tokio::test]
-async fn a_directory_that_somebody_keeps_locked_is_not_waited_for() {
+async fn whoever_can_read_the_directory_cannot_keep_a_runtime_from_binding() {
     let (directory, path) = place();
     let locked = fs::File::open(&directory).unwrap();
     rustix::fs::flock(&locked, FlockOperation::LockExclusive).unwrap();
-    let error = Socket::bind(&path).unwrap_err();
-    assert!(matches!(error, BindError::LockDirectory { .. }), "{error}");
-    drop(locked);
+    let _socket = Socket::bind(&path).unwrap();
+    let names: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["nri.sock"], "the lock file is gone again");
+}
+
+#[tokio::test]
+async fn a_lock_of_our_own_user_is_waited_for_with_a_limit() {
+    let (_directory, path) = place();
+    let held = lock::Lock::take(&path, lock::LIMIT).unwrap();
+    assert_eq!(mode(&lock::path_of(&path)), 0o600);
+    let error = refused(&path);
+    assert!(error.starts_with(&format!("could not lock {}: it stayed locked for ", path.display())), "{error}");
+    drop(held);
+    Socket::bind(&path).unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_file_that_others_could_hold_or_that_leads_elsewhere_is_refused() {
+    let (directory, path) = place();
+    let lock = lock::path_of(&path);
+    let refusal =
+        format!("could not lock {}: {} is no lock file of ours alone: remove it", path.display(), lock.display());
+    fs::write(&lock, "").unwrap();
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(refused(&path), refusal);
+    if rustix::process::geteuid().is_root() {
+        fs::set_permissions(&lock, fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::chown(&lock, Some(12345), None).unwrap();
+        assert_eq!(refused(&path), refusal);
+    }
+    fs::remove_file(&lock).unwrap();
+
+    let victim = directory.path().join("victim");
+    symlink(&victim, &lock).unwrap();
+    assert!(refused(&path).starts_with(&format!("could not lock {}: ", path.display())));
+    assert!(!victim.exists());
+    fs::remove_file(&lock).unwrap();
+
+    // What was left by a runtime that was killed is used again.
+    fs::write(&lock, "").unwrap();
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o600)).unwrap();
     Socket::bind(&path).unwrap();
 }
 

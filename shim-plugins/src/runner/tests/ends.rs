@@ -292,21 +292,6 @@ async fn an_init_that_blocks_its_thread_is_ended_when_it_lets_go() {
     assert_eq!(sockets(&containerd), 0);
 }
 
-#[test]
-fn the_file_of_a_socket_goes_only_while_nobody_else_is_about_to_make_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("s");
-    let Bound::New(file, _listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
-    let other = fs::File::open(dir.path()).unwrap();
-    rustix::fs::flock(&other, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    let going = std::thread::spawn(move || drop(file));
-    std::thread::sleep(Duration::from_millis(50));
-    assert!(path.exists());
-    drop(other);
-    going.join().unwrap();
-    assert!(!path.exists());
-}
-
 #[tokio::test]
 async fn g05_a_server_whose_starter_dies_before_it_has_answered_ends_and_leaves_no_socket() {
     let dir = tempfile::tempdir().unwrap();
