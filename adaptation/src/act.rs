@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::before::{Before, Touched};
 use crate::chain::{Asking, gates};
-use crate::decision::Decision;
+use crate::decision::{Decision, Fate};
 use crate::entry::Entry;
 use crate::journal::{ActId, End, Outcome, is_told};
 use crate::operation::Nature;
@@ -28,6 +28,7 @@ pub(crate) struct Act {
     /// Who takes part.
     pub(crate) participants: Arc<Roster>,
     said: Mutex<Said>,
+    fate: Fate,
 }
 
 /// What has been said in it so far.
@@ -83,7 +84,7 @@ struct Holder {
 impl Act {
     pub(crate) fn new(id: ActId, pod: Arc<Pod>, nature: Nature, participants: Arc<Roster>) -> Self {
         let pod_id = pod.id.as_str().into();
-        Self { id, pod, pod_id, nature, participants, said: Mutex::default() }
+        Self { id, pod, pod_id, nature, participants, said: Mutex::default(), fate: Fate::default() }
     }
 
     /// How what a request is about was before.
@@ -98,6 +99,11 @@ impl Act {
 
     pub(crate) fn id(&self) -> ActId {
         self.id
+    }
+
+    /// How it has ended, once it has.
+    pub(crate) fn fate(&self) -> Fate {
+        self.fate.clone()
     }
 
     /// A request is made. Returns its place.
@@ -236,6 +242,7 @@ impl Act {
             return None;
         }
         let was_overdue = std::mem::replace(&mut said.phase, Phase::Ended(outcome)) == Phase::Overdue;
+        self.fate.is(outcome);
         let holders = std::mem::take(&mut said.holders);
         // A late answer may have been given up.
         std::mem::take(&mut said.waiting).into_iter().for_each(|waiting| _ = waiting.send(outcome));
@@ -252,6 +259,8 @@ impl Act {
                     // Into the journal now: what follows about the pod may be noted there before the
                     // undo has the pod's turn.
                     let undone: Vec<_> = begun.undone().filter(|_| undoes).collect();
+                    let now = entry.shared.update_log.now();
+                    undone.iter().for_each(|end| end.decision().begins(now));
                     add_all(entry, undone.iter().filter(|end| entry.terms().events.contains(end.event())));
                 }
             } else {

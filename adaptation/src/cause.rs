@@ -66,6 +66,23 @@ impl Cause {
         }
     }
 
+    /// Whether the time that a request waited for the plugin was spent in silence, on the answer or on the lane.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        match self {
+            Self::TimedOut
+            | Self::CutShort
+            | Self::PassedOver(_)
+            | Self::CatchingUp
+            | Self::Busy
+            | Self::Behind
+            | Self::Plugin(PluginError::Gone(_) | PluginError::Left(_) | PluginError::NotTaken) => true,
+            Self::Plugin(PluginError::Refused { .. } | PluginError::Breach(_) | PluginError::TooLarge { .. })
+            | Self::NotAllowed(_)
+            | Self::Absent
+            | Self::CallerDeadline => false,
+        }
+    }
+
     /// Whether the caller's own deadline was over.
     #[must_use]
     pub fn is_deadline(&self) -> bool {

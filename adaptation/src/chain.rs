@@ -268,7 +268,7 @@ impl Chain {
         match entry.ask(&self.shown.request, part, self.allowance(place, entry)).await {
             Ok(reply) => self.take(entry, reply, begun.elapsed()).map(|()| true),
             Err(cause) => {
-                if is_unanswered(&cause) {
+                if cause.is_unanswered() {
                     self.patience.charge(begun.elapsed(), entry.terms.policy().request_timeout);
                 }
                 self.go_without(entry, begun.elapsed(), cause).map(|()| false)
@@ -278,15 +278,14 @@ impl Chain {
 
     /// How long the request waits for a plugin. It is never shorter for a required plugin than what the plugin may take.
     fn allowance(&self, place: usize, entry: &Participant) -> Allowance {
-        let policy = entry.terms.policy();
-        if policy.required && policy.mode == Mode::Enforce {
+        if !entry.terms.may_be_cut_short() {
             return Allowance::Whole;
         }
         // Plugins that are passed over in any case need no share.
         let is_to_ask = |(other, entry): &(usize, &Participant)| *other >= place && entry.state() == State::Active;
         let (event, namespace) = (self.shown.request.event(), &*self.act.pod.namespace);
         let n_to_ask = || self.participants.subscribed(event, namespace).filter(is_to_ask).count();
-        self.patience.of_next(policy.request_timeout, n_to_ask)
+        self.patience.of_next(entry.terms.policy().request_timeout, n_to_ask)
     }
 
     /// Goes on without a plugin's answer, unless the request fails for that.
@@ -365,16 +364,6 @@ impl Chain {
     pub(crate) fn is_exempt(&self) -> bool {
         let container = self.shown.request.container().map(|container| &*container.name);
         self.participants.regime().requirements.is_exempt(self.shown.request.pod(), container)
-    }
-}
-
-/// Whether the time that a request waited for a plugin was spent in silence, on the answer or on the lane.
-fn is_unanswered(cause: &Cause) -> bool {
-    match cause {
-        Cause::TimedOut | Cause::CutShort | Cause::PassedOver(_) | Cause::CatchingUp | Cause::Busy | Cause::Behind => {
-            true
-        }
-        Cause::Plugin(_) | Cause::NotAllowed(_) | Cause::Absent | Cause::CallerDeadline => false,
     }
 }
 

@@ -1,12 +1,12 @@
 //! The outcome of a request, for plugins that answer the request late.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use nri_proto::{Field, Owners, PluginId};
 use tokio::sync::Notify;
 
-use crate::journal::ActId;
+use crate::journal::{ActId, Outcome};
 
 /// The outcome of a request without the plugins that had no say in it.
 ///
@@ -15,6 +15,8 @@ use crate::journal::ActId;
 pub(crate) struct Decision {
     /// The operation of the request, if there is one.
     pub(crate) act: Option<ActId>,
+    /// How that operation has ended.
+    fate: Fate,
     /// The number of the last update of a container before plugins were asked.
     since: AtomicU64,
     /// The claims of plugins in the request; `None` if the request failed, or its caller left.
@@ -23,9 +25,25 @@ pub(crate) struct Decision {
     decided: Notify,
 }
 
+/// How an operation has ended, once it has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fate(Arc<OnceLock<Outcome>>);
+
+impl Fate {
+    /// The operation has ended. What was said first counts.
+    pub(crate) fn is(&self, outcome: Outcome) {
+        _ = self.0.set(outcome);
+    }
+}
+
 impl Decision {
-    pub(crate) fn new(act: ActId, since: u64) -> Self {
-        Self { act: Some(act), since: AtomicU64::new(since), ..Self::default() }
+    pub(crate) fn new(act: ActId, fate: Fate, since: u64) -> Self {
+        Self { act: Some(act), fate, since: AtomicU64::new(since), ..Self::default() }
+    }
+
+    /// How the operation of the request has ended. `None` while it is open.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        self.fate.0.get().copied()
     }
 
     /// Plugins are asked from now on: the request has the turn of its pod.

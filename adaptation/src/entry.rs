@@ -192,15 +192,10 @@ impl Entry {
         self.standing().health.state()
     }
 
-    /// Asks it on the terms that hold now, waits for at most its request timeout, and judges it.
+    /// Asks it on these terms, waits for at most its request timeout and no longer than is allowed, and
+    /// judges it. A plugin that is cut short is judged later, when its own time is over.
     ///
     /// The future may be dropped at any time: the plugin keeps its lane until it has answered.
-    pub(crate) async fn ask(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) -> Result<Reply, Cause> {
-        self.ask_on(&self.terms(), request, part, Allowance::Whole).await
-    }
-
-    /// Like [`Entry::ask`], on other terms, and waits no longer than is allowed. A plugin that is cut
-    /// short is judged later, when its own time is over.
     pub(crate) async fn ask_on(
         self: &Arc<Self>,
         terms: &Arc<Terms>,

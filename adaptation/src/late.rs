@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nri_proto::{CreateReply, Event, StopReply, TakeUnknown, Unread, Update, UpdateReply, api};
+use nri_proto::{CreateReply, Event, Eviction, StopReply, TakeUnknown, Unread, Update, UpdateReply, api};
 use protobuf::Message;
 
 use crate::act::Act;
@@ -21,7 +21,7 @@ use crate::journal::Outcome;
 use crate::ledger::{Occasion, What};
 use crate::merge::{Touch, resources};
 use crate::plugin::Reply;
-use crate::policy::{NotAllowed, Policy};
+use crate::policy::{Declared, Mode, NotAllowed, Policy};
 use crate::records;
 use crate::request::Request;
 use crate::terms::Terms;
@@ -87,6 +87,9 @@ impl LateAnswer {
 
     async fn apply_when_ended(self) {
         let stopping = &self.entry.shared.stopping;
+        if self.terms.policy().mode == Mode::Shadow {
+            return self.record();
+        }
         // The container has stopped, whatever comes of the request and its operation.
         if self.request.event() == Event::StopContainer {
             stopping.run_until_cancelled(self.request.decision().until_decided()).await;
@@ -98,7 +101,8 @@ impl LateAnswer {
         }
         let outcome = match &self.act {
             Some(act) => stopping.run_until_cancelled(act.outcome()).await.flatten(),
-            None => Some(Outcome::Committed),
+            // Asked late: it has ended, or is open for too long.
+            None => self.request.decision().outcome(),
         };
         if outcome == Some(Outcome::Committed) && has_gone_on() == Some(true) {
             return self.apply().await;
@@ -110,11 +114,17 @@ impl LateAnswer {
     async fn apply(mut self) {
         let Some(_turn) = self.entry.turn_to_apply().await else { return self.record() };
         let shared = &self.entry.shared;
+        // What the operator says now holds, too: the answer is applied now.
+        let policy = shared.roster().regime().policies.effective(&self.entry.id, Declared::default()).policy;
+        if policy.mode == Mode::Shadow {
+            return self.record();
+        }
         let occasion = self.occasion();
         shared.records.unread(&occasion, take_unread(&mut self.reply));
         shared.watchers.metrics().adjustments(&self.entry.id, self.request.event().rpc(), &self.reply);
         let container = self.request.container().map(|container| &*container.id).unwrap_or_default();
-        if let Err(not_allowed) = check(self.terms.policy(), container, &self.reply) {
+        let is_allowed = |policy: &Policy| check(policy, container, &self.reply);
+        if let Err(not_allowed) = is_allowed(self.terms.policy()).and_then(|()| is_allowed(&policy)) {
             shared.records.refused(&occasion, &not_allowed.into());
             return;
         }
@@ -126,9 +136,10 @@ impl LateAnswer {
             }
         }
         wanted.updates.retain_mut(|update| self.is_still_wanted(update, &occasion));
+        wanted.evictions.retain(|eviction| self.is_still_to_go(eviction, &occasion));
         if !wanted.updates.is_empty() || !wanted.evictions.is_empty() {
             // What fails of it is logged and recorded.
-            let _ = wanted.apply_allowed(shared, &self.entry.id, self.terms.policy(), self.arrived).await;
+            let _ = wanted.apply_allowed(shared, &self.entry.id, &policy, self.arrived).await;
         }
     }
 
@@ -139,11 +150,7 @@ impl LateAnswer {
         let (decision, id) = (request.decision(), &entry.id);
         let occasion = occasion.of_container(&update.container_id);
         let record = |touches: Vec<Touch<'_>>| entry.shared.records.ledger().record(&occasion, What::late(touches));
-        let is_updated_since = || {
-            let request = Asked { act: decision.act, since: decision.since(), plugin: id, arrived: self.arrived };
-            entry.shared.update_log.is_updated_since(&update.container_id, request)
-        };
-        if decision.act.is_some() && is_updated_since() {
+        if self.is_updated_since(&update.container_id) {
             record(Touch::of_update(update));
             return false;
         }
@@ -160,6 +167,23 @@ impl LateAnswer {
         }
         update.linux = left;
         !Touch::of_update(update).is_empty()
+    }
+
+    /// Whether a container is still to be stopped: nobody has updated it since. Otherwise that is recorded.
+    fn is_still_to_go(&self, eviction: &Eviction, occasion: &Occasion) -> bool {
+        let is_updated = self.is_updated_since(&eviction.container_id);
+        if is_updated {
+            self.entry.shared.records.evicted_too_late(occasion, eviction);
+        }
+        !is_updated
+    }
+
+    /// Whether a container was updated or removed since the request was made, but for what this very plugin did.
+    fn is_updated_since(&self, container: &str) -> bool {
+        let Self { entry, request, arrived, .. } = self;
+        let decision = request.decision();
+        let asked = Asked { act: decision.act, since: decision.since(), plugin: &entry.id, arrived: *arrived };
+        entry.shared.update_log.is_updated_since(container, asked)
     }
 
     /// Records what the answer would have changed.

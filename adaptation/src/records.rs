@@ -56,10 +56,13 @@ impl Records {
             let of_other = occasion.of_container(&update.container_id);
             self.ledger().record(&of_other, What::late(Touch::of_update(update)));
         }
-        for Eviction { container_id, .. } in evictions(reply) {
-            let reason = "it was asked for too late".to_owned();
-            self.ledger().record(&occasion.of_container(container_id), What::EvictionFailed { reason });
-        }
+        evictions(reply).iter().for_each(|eviction| self.evicted_too_late(&occasion, eviction));
+    }
+
+    /// An eviction that was asked for too late.
+    pub(crate) fn evicted_too_late(&self, occasion: &Occasion, eviction: &Eviction) {
+        let reason = "it was asked for too late".to_owned();
+        self.ledger().record(&occasion.of_container(&eviction.container_id), What::EvictionFailed { reason });
     }
 
     /// A plugin without a say in what has been decided without it.

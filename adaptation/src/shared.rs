@@ -250,7 +250,7 @@ impl Shared {
 
     /// What a request will have come to that is made in an operation now.
     pub(crate) fn decision(&self, act: &Act) -> Decision {
-        Decision::new(act.id(), self.update_log.now())
+        Decision::new(act.id(), act.fate(), self.update_log.now())
     }
 
     /// A request has gone on, with these claims and updates of plugins. Late answers to earlier requests

@@ -3,7 +3,7 @@
 use nri_proto::{Event, EventMask, PluginId};
 
 use crate::health::Rules;
-use crate::policy::{Declared, Effective, Policies, Policy};
+use crate::policy::{Declared, Effective, Mode, Policies, Policy};
 
 /// On which terms a plugin is asked. They are never changed, only replaced, so whoever has them keeps what it began with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,11 @@ impl Terms {
     /// Whether it is asked about an event of a pod in this namespace.
     pub(crate) fn is_asked(&self, event: Event, namespace: &str) -> bool {
         self.events.contains(event) && self.policy().namespaces.contains(namespace)
+    }
+
+    /// Whether a request may wait for the plugin for a shorter time than the plugin may take.
+    pub(crate) fn may_be_cut_short(&self) -> bool {
+        !self.policy().required || self.policy().mode == Mode::Shadow
     }
 
     /// How it is judged when it does not answer.

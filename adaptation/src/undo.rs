@@ -16,7 +16,9 @@ use tracing::{Instrument, info_span, warn};
 use crate::act::Act;
 use crate::cause::Cause;
 use crate::entry::{Entry, Part};
+use crate::health::State;
 use crate::late;
+use crate::patience::{Allowance, Patience};
 use crate::plugin::Reply;
 use crate::records;
 use crate::request::{Request, Subject};
@@ -147,11 +149,8 @@ impl Undo {
             };
             let mut wanted = Vec::new();
             for (request, seen) in steps {
-                // Who has seen it hears of its end, also if it is not to see such pods any more.
-                let is_told = |entry: &&Arc<Entry>| entry.terms().events.contains(request.event());
-                for entry in seen.iter().filter(is_told) {
-                    wanted.extend(tell(entry, &request, &act).await.map(|updates| (Arc::clone(entry), updates)));
-                }
+                request.decision().begins(to.update_log.now());
+                wanted.extend(tell_all(&seen, &request, &act).await);
             }
             drop(turn);
             to.undone(&act);
@@ -164,11 +163,39 @@ impl Undo {
     }
 }
 
-/// Tells one of them. Returns what it wants for others now that there is more room.
-async fn tell(entry: &Arc<Entry>, request: &Arc<Request>, act: &Arc<Act>) -> Option<Vec<Update>> {
-    let begun = Instant::now();
-    let told = entry.ask(request, Part::Undoes(act)).await;
-    let occasion = records::occasion(entry, &entry.terms(), request, Some(begun.elapsed()));
+/// Tells those who have seen what began. Returns what they want for others now that there is more room. Plugins that do not
+/// answer cost no more than the budget of a request: others wait for the turn of the pod.
+async fn tell_all(seen: &[Arc<Entry>], request: &Arc<Request>, act: &Arc<Act>) -> Vec<(Arc<Entry>, Vec<Update>)> {
+    // Who has seen it hears of its end, also if it is not to see such pods any more.
+    let told: Vec<_> = seen.iter().filter(|entry| entry.terms().events.contains(request.event())).collect();
+    let Some(first) = told.first() else { return Vec::new() };
+    let longest = told.iter().map(|entry| entry.terms().policy().request_timeout).max().unwrap_or_default();
+    let mut patience = Patience::new(first.shared.roster().regime().request_budget.for_plugins(longest));
+    let mut wanted = Vec::new();
+    for (place, entry) in told.iter().enumerate() {
+        let n_to_ask = || told[place..].iter().filter(|entry| entry.state() == State::Active).count();
+        let updates = tell(entry, request, act, &mut patience, n_to_ask).await;
+        wanted.extend(updates.map(|updates| (Arc::clone(entry), updates)));
+    }
+    wanted
+}
+
+/// Tells one of them. `n_to_ask` counts those that are still to be told.
+async fn tell(
+    entry: &Arc<Entry>,
+    request: &Arc<Request>,
+    act: &Arc<Act>,
+    patience: &mut Patience,
+    n_to_ask: impl FnOnce() -> usize,
+) -> Option<Vec<Update>> {
+    let (begun, terms) = (Instant::now(), entry.terms());
+    let timeout = terms.policy().request_timeout;
+    let allowance = match terms.may_be_cut_short() {
+        true => patience.of_next(timeout, n_to_ask),
+        false => Allowance::Whole,
+    };
+    let told = entry.ask_on(&terms, request, Part::Undoes(act), allowance).await;
+    let occasion = records::occasion(entry, &terms, request, Some(begun.elapsed()));
     match told {
         Ok(mut reply) => {
             entry.shared.watchers.metrics().adjustments(&entry.id, request.event().rpc(), &reply);
@@ -177,7 +204,10 @@ async fn tell(entry: &Arc<Entry>, request: &Arc<Request>, act: &Arc<Act>) -> Opt
             Some(updates).filter(|updates| !updates.is_empty())
         }
         Err(cause) => {
-            if !matches!(cause, Cause::PassedOver(_) | Cause::CatchingUp | Cause::Behind) {
+            if cause.is_unanswered() {
+                patience.charge(begun.elapsed(), timeout);
+            }
+            if !matches!(cause, Cause::PassedOver(_) | Cause::CatchingUp | Cause::Behind | Cause::CutShort) {
                 warn!(plugin = %entry.id, error = &cause as &dyn std::error::Error, "a plugin failed to undo");
                 entry.shared.records.ledger().record(&occasion, (&cause).into());
             }

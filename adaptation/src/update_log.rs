@@ -1,7 +1,7 @@
-//! Which containers were updated since when, so that a late answer does not take back what came after
+//! Which containers were updated or removed since when, so that a late answer does not take back what came after
 //! its request.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nri_proto::PluginId;
@@ -11,6 +11,9 @@ use crate::journal::ActId;
 
 /// How many containers are remembered. With more, all requests so far count as older than an update.
 const MAX_CONTAINERS: usize = 4096;
+/// How many removed containers are remembered. With more, requests that are older than the first removal
+/// count as older than an update of any container.
+const MAX_REMOVED: usize = 512;
 /// How many authors of updates are told apart for one container.
 const MAX_AUTHORS: usize = 8;
 
@@ -47,6 +50,8 @@ struct Log {
     /// What was updated up to this number is forgotten.
     forgotten: u64,
     containers: HashMap<String, SmallVec<[Made; 1]>>,
+    /// The last containers that were removed, and when.
+    removed: VecDeque<(String, u64)>,
 }
 
 /// The last update of a container by one author.
@@ -79,13 +84,13 @@ impl UpdateLog {
         }
     }
 
-    /// A container was removed.
+    /// A container was removed. Another one may have its id later.
     pub(crate) fn remove(&self, container: &str) {
-        self.lock().containers.remove(container);
+        self.lock().remove(container);
     }
 
-    /// Whether a container was updated since a request was made, by another operation or plugin, or for
-    /// something that the same plugin has asked for later.
+    /// Whether a container was removed since a request was made, or updated by another operation or
+    /// plugin, or for something that the same plugin has asked for later.
     pub(crate) fn is_updated_since(&self, container: &str, asked: Asked<'_>) -> bool {
         let log = self.lock();
         let is_newer = |made: &Made| match &made.author {
@@ -93,7 +98,8 @@ impl UpdateLog {
             Author::Plugin(plugin) if plugin == asked.plugin => made.arrived > asked.arrived,
             Author::Plugin(_) | Author::Several => made.number > asked.since,
         };
-        log.forgotten > asked.since || log.containers.get(container).into_iter().flatten().any(is_newer)
+        let is_removed = || log.removed.iter().any(|(id, number)| *number > asked.since && id == container);
+        log.forgotten > asked.since || log.containers.get(container).into_iter().flatten().any(is_newer) || is_removed()
     }
 
     fn lock(&self) -> MutexGuard<'_, Log> {
@@ -102,6 +108,17 @@ impl UpdateLog {
 }
 
 impl Log {
+    fn remove(&mut self, container: &str) {
+        self.last += 1;
+        self.containers.remove(container);
+        if self.removed.len() >= MAX_REMOVED
+            && let Some((_, number)) = self.removed.pop_front()
+        {
+            self.forgotten = self.forgotten.max(number);
+        }
+        self.removed.push_back((container.to_owned(), self.last));
+    }
+
     fn add(&mut self, container: &str, author: &Author, arrived: Option<u64>) {
         self.last += 1;
         let (number, author) = (self.last, author.clone());
@@ -125,7 +142,7 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
-    use super::{ActId, Asked, Author, MAX_AUTHORS, MAX_CONTAINERS, UpdateLog};
+    use super::{ActId, Asked, Author, MAX_AUTHORS, MAX_CONTAINERS, MAX_REMOVED, UpdateLog};
 
     fn plugin(number: usize) -> nri_proto::PluginId {
         format!("{number:02}-a").parse().unwrap()
@@ -149,7 +166,22 @@ mod tests {
         assert!(!is_updated(&log, "c", before, 1, &plugin(1)), "the plugin itself");
         assert!(is_updated(&log, "c", before, 1, &plugin(2)));
         log.remove("c");
-        assert!(!is_updated(&log, "c", before, 2, &plugin(2)));
+        assert!(!is_updated(&log, "c", log.now(), 2, &plugin(2)), "another container of that id");
+    }
+
+    #[test]
+    fn a_container_that_was_removed_counts_as_updated_for_all_requests_before_that() {
+        let log = UpdateLog::default();
+        let before = log.now();
+        log.remove("c");
+        assert!(is_updated(&log, "c", before, 1, &plugin(1)));
+        assert!(!is_updated(&log, "d", before, 1, &plugin(1)), "another container");
+        for number in 0..MAX_REMOVED {
+            log.remove(&number.to_string());
+        }
+        assert_eq!(log.lock().removed.len(), MAX_REMOVED);
+        assert!(is_updated(&log, "c", before, 1, &plugin(1)), "it is forgotten, so all count");
+        assert!(!is_updated(&log, "c", log.now(), 1, &plugin(1)));
     }
 
     #[test]

@@ -162,6 +162,8 @@ impl Validation {
             Err(cause) => Err(failed(entry, cause)),
         };
         let Err(failure) = verdict else { return Ok(()) };
+        // It may have been back before it was asked.
+        let is_suspended = is_suspended && matches!(entry.state(), State::Suspended | State::Closed);
         let occasion = records::occasion(entry, &entry.terms, request, Some(begun.elapsed()));
         let (is_needed, what) = match &failure {
             RelayError::Validator { cause, .. } => {
@@ -202,8 +204,8 @@ fn accept_by_default(
 /// Whether a container is not created for want of a plugin's verdict.
 ///
 /// A plugin that merely subscribes to validation fails the create that it does not answer, and those that come while it is
-/// silent. Once it is closed or suspended, or while it catches up, what it claims for itself cannot hold up the node. That
-/// holds for the request with which a suspended plugin is tried, too.
+/// silent. Once it is closed or suspended, what it claims for itself cannot hold up the node. That holds for the request
+/// with which a suspended plugin is tried, too.
 fn is_needed(Effective { policy, origins }: &Effective, is_suspended: bool, cause: &Cause) -> bool {
     if policy.validator || policy.required {
         return true;
@@ -215,7 +217,14 @@ fn is_needed(Effective { policy, origins }: &Effective, is_suspended: bool, caus
     match cause {
         Cause::PassedOver(State::Closed) | Cause::Plugin(PluginError::Left(_)) | Cause::Absent => false,
         Cause::PassedOver(State::Suspended) | Cause::CatchingUp | Cause::Behind => operator_says_fail(),
-        Cause::TimedOut | Cause::CutShort | Cause::Busy if is_suspended => operator_says_fail(),
+        Cause::TimedOut
+        | Cause::CutShort
+        | Cause::Busy
+        | Cause::Plugin(PluginError::Gone(_) | PluginError::Breach(_))
+            if is_suspended =>
+        {
+            operator_says_fail()
+        }
         Cause::PassedOver(State::Active | State::Silent)
         | Cause::TimedOut
         | Cause::CutShort

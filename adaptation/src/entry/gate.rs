@@ -18,7 +18,7 @@ enum Pass {
     },
     /// What was asked about the pod before has to be told first.
     Behind,
-    /// The plugin owes nothing, and has yet to hear what it missed.
+    /// The plugin owes nothing, and has yet to hear what it missed. It is asked for verdicts all the same.
     CatchingUp,
     Over(State),
 }
@@ -28,6 +28,12 @@ impl Standing {
     /// request itself shows, so a validator need not have heard what was before.
     fn is_behind(&self, request: &Request) -> bool {
         request.event() != Event::ValidateContainerAdjustment && self.is_behind_on(&request.pod().id)
+    }
+
+    /// Whether the plugin can be asked for a verdict although it catches up.
+    fn can_judge(&self, request: &Request) -> bool {
+        let is_verdict = request.event() == Event::ValidateContainerAdjustment;
+        is_verdict && self.health.state() == State::Silent && self.health.owes_nothing()
     }
 }
 
@@ -46,9 +52,12 @@ impl Entry {
             Some(cut) => (cut, Cause::CutShort),
             None => (limit, Cause::Busy),
         };
+        // With no time left, not even a free lane is taken.
+        let is_over = cut.is_some_and(|cut| cut <= begun);
         // A request keeps its place in the queue, whatever changes meanwhile: nothing that comes later goes
         // before it.
-        let lane = self.lanes.one(policy.concurrency, &request.pod().id);
+        let queue = || self.lanes.one(policy.concurrency, &request.pod().id);
+        let lane = queue();
         tokio::pin!(lane);
         loop {
             if part.is_moot(self) {
@@ -71,14 +80,12 @@ impl Entry {
                 Pass::Over(state) => return Err(Cause::PassedOver(state)),
             };
             let trial = Trial { entry: self, is_trial };
-            // With no time left, not even a free lane is taken.
-            let is_over = cut.is_some_and(|cut| cut <= begun);
             tokio::select! {
                 biased;
                 () = &mut changed => {
                     #[cfg(test)]
                     if self.shared.makes(crate::shared::Mistake::PlaceLost) {
-                        lane.set(self.lanes.one(policy.concurrency, &request.pod().id));
+                        lane.set(queue());
                     }
                 }
                 free = &mut lane, if !is_over => {
@@ -88,7 +95,7 @@ impl Entry {
                         return Ok((free, trial.begins()));
                     }
                     drop(free);
-                    lane.set(self.lanes.one(policy.concurrency, &request.pod().id));
+                    lane.set(queue());
                 }
                 () = tokio::time::sleep_until(limit) => {
                     drop(trial);
@@ -117,6 +124,7 @@ impl Entry {
         let now = Instant::now();
         match standing.health.state() {
             State::Active if standing.stage == Stage::Joining || standing.is_behind(request) => Pass::Behind,
+            State::Silent if standing.can_judge(request) => Pass::Ask { is_trial: false },
             State::Silent if standing.health.owes_nothing() => Pass::CatchingUp,
             // The trial of a plugin that missed something begins with that.
             State::Suspended if !standing.is_even() || standing.is_behind(request) => Pass::Over(State::Suspended),
@@ -131,7 +139,8 @@ impl Entry {
 
     fn may_ask(&self, request: &Request) -> bool {
         let standing = self.standing();
-        standing.health.state() == State::Active && !standing.is_behind(request)
+        let is_active = standing.health.state() == State::Active;
+        is_active && !standing.is_behind(request) || standing.can_judge(request)
     }
 }
 

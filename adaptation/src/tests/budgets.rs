@@ -213,3 +213,106 @@ async fn a_plugin_with_a_longer_request_timeout_than_others_may_take_it() {
     assert_eq!(took, SECOND * 8);
     assert!(!created.unwrap().adjustment.env.is_empty(), "its answer counts");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_an_undo_tells_costs_its_budget_however_many_plugins_are_silent() {
+    let diary = Diary::default();
+    let all = plugins(60, at_once(), &diary);
+    let nri = with(TIMEOUT, &all).await;
+    let operation = nri.begin(pod("p"));
+    operation.create_container(container("c")).await.unwrap();
+    all.iter().for_each(|(_, plugin)| plugin.behave(Manner::Never));
+    drop(operation);
+    let begun = Instant::now();
+    nri.begin(pod("p")).notify(Notice::StopPod).await.unwrap();
+    assert!(begun.elapsed() <= BUDGET * 2, "it waits behind a Stop and a Remove: {:?}", begun.elapsed());
+    let told = diary.lines().iter().filter(|line| line.ends_with("StopContainer c")).count();
+    assert_eq!(told, 60, "who was not told for want of time hears it as soon as possible");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undo_cuts_no_required_plugin_short() {
+    let diary = Diary::default();
+    let mut all = plugins(40, at_once(), &diary);
+    let guard = FakePlugin::new("90-guard", LIFE, at_once(), &diary);
+    all.push(("90-guard".to_owned(), Arc::clone(&guard)));
+    let nri = with(&format!("{TIMEOUT}\nplugins.guard.required = true"), &all).await;
+    let operation = nri.begin(pod("p"));
+    operation.create_container(container("c")).await.unwrap();
+    all[..40].iter().for_each(|(_, plugin)| plugin.behave(Manner::Never));
+    let takes = Duration::from_millis(400);
+    guard.behave(Manner::After(takes));
+    drop(operation);
+    let begun = Instant::now();
+    nri.begin(pod("p")).notify(Notice::PostUpdatePod).await.unwrap();
+    assert!(begun.elapsed() >= BUDGET + takes * 3, "it was waited for each time: {:?}", begun.elapsed());
+    let told: Vec<_> = diary.lines().into_iter().filter(|line| line.starts_with("90-guard")).collect();
+    let expected = ["CreateContainer c", "StopContainer c", "RemoveContainer c", "PostUpdatePodSandbox p"];
+    assert_eq!(told, expected.map(|line| format!("90-guard {line}")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_of_the_caller_that_is_earlier_than_the_budget_counts_first() {
+    let silent = plugins(60, Manner::Never, &Diary::default());
+    let nri = with(TIMEOUT, &silent).await;
+    let begun = Instant::now();
+    let operation = nri.begin(pod("p")).until(begun + Duration::from_millis(520));
+    let error = operation.create_container(container("c")).await.unwrap_err();
+    assert_eq!(begun.elapsed(), Duration::from_millis(520));
+    assert!(error.is_deadline(), "{error:?}");
+    assert!(chain(&error).starts_with("plugin 01-p failed"), "{}", chain(&error));
+    drop(operation);
+    sleep(SECOND).await;
+    let n_silent = nri.plugins().iter().filter(|plugin| plugin.state == State::Silent).count();
+    assert_eq!(n_silent, 2, "who was asked is judged when its own time is over, and nobody else");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_is_cut_short_is_told_its_whole_request_timeout() {
+    let silent = plugins(30, Manner::Never, &Diary::default());
+    let nri = with(TIMEOUT, &silent).await;
+    create(&nri).await.0.unwrap();
+    let told: Vec<_> = silent.iter().flat_map(|(_, plugin)| plugin.timeouts()).collect();
+    assert_eq!(told, [Duration::from_millis(500); 21]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_is_cut_short_keeps_its_lane_and_is_judged_once_for_it() {
+    let diary = Diary::default();
+    let mut all = plugins(10, Manner::Never, &diary);
+    let slow = FakePlugin::new("80-slow", LIFE, Manner::After(Duration::from_millis(1200)), &diary);
+    all.push(("80-slow".to_owned(), Arc::clone(&slow)));
+    let nri = with(&TIMEOUT.replace("100", "3"), &all).await;
+    create(&nri).await.0.unwrap();
+    // Two of its own request timeouts are over, and another request was made meanwhile.
+    nri.begin(pod("q")).notify(Notice::RunPod).await.unwrap();
+    sleep(SECOND).await;
+    assert_eq!(slow.most_at_a_time(), 1);
+    let status = nri.plugins().into_iter().find(|plugin| plugin.id.to_string() == "80-slow");
+    assert_eq!(status.map(|plugin| plugin.state), Some(State::Active), "two strikes are not three");
+}
+
+#[tokio::test(start_paused = true)]
+async fn plugins_whose_connections_break_while_they_are_silent_cost_a_request_its_budget() {
+    let all = plugins(60, Manner::BreaksAfter(Duration::from_millis(490)), &Diary::default());
+    let nri = with(TIMEOUT, &all).await;
+    let (created, took) = create(&nri).await;
+    created.unwrap();
+    assert!(took <= BUDGET, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_required_plugin_in_the_middle_of_silent_ones_is_waited_for_and_fails_the_request_if_it_is_silent_too() {
+    for (manner, takes) in [(Manner::After(Duration::from_millis(450)), 450), (Manner::Never, 500)] {
+        let diary = Diary::default();
+        let mut all = plugins(60, Manner::Never, &diary);
+        all[30] = ("30-guard".to_owned(), FakePlugin::new("30-guard", LIFE, manner, &diary));
+        let nri = with(&format!("{TIMEOUT}\nplugins.guard.required = true"), &all).await;
+        let (created, took) = create(&nri).await;
+        assert_eq!(took, BUDGET + Duration::from_millis(takes));
+        assert_eq!(diary.lines().len(), 22, "21 for the budget, and the required one");
+        let failed = created.err().map(|error| chain(&error));
+        let by_name = "plugin 30-guard failed to handle CreateContainer request: no answer in time".to_owned();
+        assert_eq!(failed, (takes == 500).then_some(by_name));
+    }
+}

@@ -57,6 +57,8 @@ pub(super) enum Manner {
     DoesNotTakeAfter(Duration),
     /// Its connection breaks while it is asked.
     Breaks,
+    /// The same, after a while.
+    BreaksAfter(Duration),
 }
 
 pub(super) struct FakePlugin {
@@ -68,6 +70,8 @@ pub(super) struct FakePlugin {
     replies: Mutex<BTreeMap<Event, Reply>>,
     /// What it was asked last.
     asked: Mutex<Option<Arc<Request>>>,
+    /// How long it was told that it may take.
+    timeouts: Mutex<Vec<Duration>>,
     introduction: Mutex<Option<Introduction>>,
     /// How long it takes to be synchronized, and what it was shown each time.
     synchronizes: Mutex<Duration>,
@@ -88,6 +92,7 @@ impl FakePlugin {
             manner: Mutex::new(manner),
             replies: Mutex::default(),
             asked: Mutex::default(),
+            timeouts: Mutex::default(),
             introduction: Mutex::default(),
             synchronizes: Mutex::default(),
             shown: Mutex::default(),
@@ -141,6 +146,11 @@ impl FakePlugin {
         self.asked.lock().unwrap().clone().expect("it was asked nothing")
     }
 
+    /// How long it was told that it may take, each time that it was asked.
+    pub(super) fn timeouts(&self) -> Vec<Duration> {
+        self.timeouts.lock().unwrap().clone()
+    }
+
     /// What the runtime said of itself.
     pub(super) fn introduction(&self) -> Introduction {
         self.introduction.lock().unwrap().clone().expect("it was not configured")
@@ -175,7 +185,8 @@ impl Plugin for FakePlugin {
         Ok(Vec::new())
     }
 
-    async fn ask(self: Arc<Self>, request: Arc<Request>, _: Duration) -> Result<Reply, PluginError> {
+    async fn ask(self: Arc<Self>, request: Arc<Request>, timeout: Duration) -> Result<Reply, PluginError> {
+        self.timeouts.lock().unwrap().push(timeout);
         let about = request.container().map_or(&request.pod().id, |container| &container.id);
         self.diary.write(format!("{} {} {about}", self.name, request.event().rpc()));
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
@@ -191,6 +202,10 @@ impl Plugin for FakePlugin {
             Manner::Never => std::future::pending().await,
             Manner::Panics => panic!("on purpose"),
             Manner::Breaks => Err(PluginError::Gone(Closed::Eof)),
+            Manner::BreaksAfter(time) => {
+                tokio::time::sleep(time).await;
+                Err(PluginError::Gone(Closed::Eof))
+            }
             Manner::DoesNotTake => Err(PluginError::NotTaken),
             Manner::DoesNotTakeAfter(time) => {
                 tokio::time::sleep(time).await;

@@ -8,8 +8,10 @@ use tokio::time::sleep;
 
 use super::fake::{FakePlugin, LIFE, Manner, SECOND, at_once, container, pod};
 use super::setting::{Setting, setting};
+use crate::Notice;
 use crate::ledger::What;
 use crate::plugin::Reply;
+use crate::unasked::Unasked;
 
 /// Limits memory, and CPU time if that is said.
 fn limits(memory: i64, shares: Option<u64>) -> Resources {
@@ -40,6 +42,18 @@ async fn slow(setting: &Setting, name: &str, reply: Reply) -> Arc<FakePlugin> {
 impl Setting {
     fn updates(&self) -> Vec<Update> {
         self.shelf.updates.lock().unwrap().clone()
+    }
+
+    /// A plugin asks for an update by itself.
+    async fn asks_for(&self, plugin: &str, update: Update) {
+        let policy = crate::policy::Policy::default();
+        let asked = Unasked::updates(vec![update]);
+        asked.apply(&self.nri.shared, &plugin.parse().unwrap(), &policy).await.unwrap();
+    }
+
+    fn reload(&self, policy: &str) {
+        let config = crate::Config { socket: None, ..crate::Config::from_toml(policy).unwrap() };
+        assert!(self.nri.reload(&config).is_empty());
     }
 
     fn late_fields(&self, container: &str) -> Vec<Field> {
@@ -126,6 +140,21 @@ async fn a_late_answer_leaves_alone_a_container_that_was_updated_since() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn new_limits_that_no_plugin_was_asked_about_count_as_an_update_since() {
+    let setting = setting("");
+    let plugin = FakePlugin::new("10-slow", Event::CreateContainer.into(), Manner::After(SECOND * 3), &setting.diary);
+    plugin.reply(Event::CreateContainer, limiting(limits(7, None)).into());
+    setting.admit("10-slow", &plugin).await.unwrap().unwrap();
+    setting.create("p", "c").await;
+    let update = setting.nri.begin(pod("p"));
+    update.update_container(container("c"), Some(limits(5, None))).await.unwrap();
+    update.commit();
+    sleep(SECOND * 3).await;
+    assert_eq!(setting.updates(), []);
+    assert_eq!(setting.late_fields("c"), [Field::MemLimit]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn late_answers_of_one_plugin_about_one_container_are_applied_in_order() {
     let setting = setting("");
     let others =
@@ -179,6 +208,151 @@ async fn a_late_answer_of_a_plugin_in_shadow_mode_is_only_recorded() {
     setting.create("p", "c").await;
     sleep(SECOND * 5).await;
     assert_eq!(setting.updates(), []);
+    assert_eq!(setting.late_fields("c"), [Field::MemLimit]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_is_only_recorded_if_the_operator_has_put_its_plugin_on_trial_meanwhile() {
+    for (policy, is_recorded) in [("mode = 'shadow'", true), ("allow.changes = ['Env']", false)] {
+        let setting = setting("");
+        slow(&setting, "10-slow", limiting(limits(7, None)).into()).await;
+        setting.create("p", "c").await;
+        setting.reload(&format!("[plugins.slow]\n{policy}"));
+        sleep(SECOND * 5).await;
+        assert_eq!(setting.updates(), [], "{policy}");
+        assert_eq!(setting.late_fields("c").len(), usize::from(is_recorded), "{policy}");
+        assert!(!setting.nri.ledger(|ledger| ledger.of("c")).is_empty(), "{policy}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_leaves_alone_a_container_that_another_plugin_has_updated_by_itself_since() {
+    for (author, is_applied) in [("20-other", false), ("10-slow", true)] {
+        let setting = setting("");
+        slow(&setting, "10-slow", limiting(limits(7, None)).into()).await;
+        setting.create("p", "c").await;
+        setting.asks_for(author, Update::new("c", limits(5, None))).await;
+        sleep(SECOND * 5).await;
+        let made: Vec<_> = setting.updates().iter().map(|update| update.resources().cloned()).collect();
+        let expected: &[_] = if is_applied { &[5, 7] } else { &[5] };
+        assert_eq!(made, expected.iter().map(|memory| Some(limits(*memory, None))).collect::<Vec<_>>(), "{author}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_leaves_alone_a_container_that_another_operation_has_updated_since() {
+    let setting = setting("");
+    slow(&setting, "10-slow", limiting(limits(7, None)).into()).await;
+    let other = FakePlugin::new("20-other", Event::StopContainer.into(), at_once(), &setting.diary);
+    let updates = vec![Update::new("c", limits(5, None))];
+    other.reply(Event::StopContainer, Reply::Stop(StopReply { updates, ..StopReply::default() }));
+    setting.admit("20-other", &other).await.unwrap().unwrap();
+    setting.create("p", "c").await;
+    let stop = setting.nri.begin(pod("q"));
+    stop.stop_container(container("gone")).await.unwrap();
+    stop.commit();
+    sleep(SECOND * 5).await;
+    assert_eq!(setting.updates(), [], "there is more room for it since, as 20-other has it");
+    assert_eq!(setting.late_fields("c"), [Field::MemLimit]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_updated_since_is_not_evicted_by_a_late_answer() {
+    for (is_updated, evicted) in [(true, vec![]), (false, vec!["evicted".to_owned()])] {
+        let setting = setting("");
+        let evictions = vec![Eviction::new("evicted", "no room")];
+        slow(&setting, "10-slow", CreateReply { evictions, ..CreateReply::default() }.into()).await;
+        setting.create("p", "c").await;
+        if is_updated {
+            setting.asks_for("20-other", Update::new("evicted", limits(5, None))).await;
+        }
+        sleep(SECOND * 5).await;
+        assert_eq!(*setting.shelf.evicted.lock().unwrap(), evicted);
+        let entries = setting.nri.ledger(|ledger| ledger.of("evicted"));
+        let is_too_late = |what: &What| matches!(what, What::EvictionFailed { .. });
+        assert_eq!(entries.iter().any(|entry| is_too_late(&entry.what)), is_updated, "{entries:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_leaves_alone_another_container_that_has_the_id_of_one_that_is_gone() {
+    let setting = setting("");
+    let plugin = slow(&setting, "10-slow", limiting(limits(7, None)).into()).await;
+    setting.create("p", "c").await;
+    plugin.behave(at_once());
+    setting.tell("p", Notice::Remove(container("c"))).await;
+    setting.create("p", "c").await;
+    sleep(SECOND * 5).await;
+    assert_eq!(setting.updates().len(), 1, "what the plugin wants of the second one");
+    assert_eq!(setting.late_fields("c"), [Field::MemLimit], "what it wanted of the first one");
+}
+
+/// A plugin answers the create at once and the undone stop late.
+async fn undone(setting: &Setting) -> Arc<FakePlugin> {
+    let plugin = setting.plugin("10-slow");
+    let updates = vec![Update::new("other", limits(8, None))];
+    plugin.reply(Event::StopContainer, Reply::Stop(StopReply { updates, ..StopReply::default() }));
+    setting.admit("10-slow", &plugin).await.unwrap().unwrap();
+    let operation = setting.nri.begin(pod("p"));
+    operation.create_container(container("c")).await.unwrap();
+    plugin.behave(Manner::After(SECOND * 3));
+    drop(operation);
+    plugin
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_to_an_undone_stop_leaves_alone_what_was_updated_since() {
+    for is_updated in [true, false] {
+        let setting = setting("");
+        setting.asks_for("20-other", Update::new("other", limits(4, None))).await;
+        undone(&setting).await;
+        sleep(SECOND).await;
+        if is_updated {
+            setting.asks_for("20-other", Update::new("other", limits(5, None))).await;
+        }
+        sleep(SECOND * 5).await;
+        let last = setting.updates().last().and_then(|update| update.resources().cloned());
+        assert_eq!(last, Some(limits(if is_updated { 5 } else { 8 }, None)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_plugin_answers_that_hears_of_an_overdue_operation_is_only_recorded_while_that_is_open() {
+    for commits_before in [true, false] {
+        let setting = setting("operation_timeout = '20s'\nplugin_defaults.strikes = 100");
+        let plugin = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 60), &setting.diary);
+        plugin.reply(Event::CreateContainer, limiting(limits(7, None)).into());
+        setting.admit("10-slow", &plugin).await.unwrap().unwrap();
+        setting.tell("q", Notice::StopPod).await;
+        let operation = setting.nri.begin(pod("p"));
+        operation.create_container(container("c")).await.unwrap();
+        plugin.behave(Manner::After(SECOND));
+        sleep(SECOND * 50).await;
+        if commits_before {
+            operation.committed();
+        }
+        sleep(SECOND * 20).await;
+        assert_eq!(setting.updates().len(), usize::from(commits_before));
+        assert_eq!(setting.late_fields("c").len(), usize::from(!commits_before));
+        drop(operation);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_of_a_plugin_that_was_cut_short_is_applied_like_a_late_one() {
+    let setting = setting("request_budget = '2100ms'");
+    let stuck = FakePlugin::new("10-stuck", LIFE, Manner::Never, &setting.diary);
+    setting.admit("10-stuck", &stuck).await.unwrap().unwrap();
+    let cut = FakePlugin::new("20-cut", LIFE, Manner::After(SECOND), &setting.diary);
+    cut.reply(Event::CreateContainer, limiting(limits(7, None)).into());
+    setting.admit("20-cut", &cut).await.unwrap().unwrap();
+    let operation = setting.nri.begin(pod("p"));
+    operation.create_container(container("c")).await.unwrap();
+    sleep(SECOND * 2).await;
+    assert_eq!(setting.updates(), [], "the container may still come to nothing");
+    operation.commit();
+    sleep(SECOND).await;
+    assert_eq!(setting.updates().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

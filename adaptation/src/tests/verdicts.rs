@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nri_proto::{EventMask, PluginId, Pod};
+use nri_proto::{Event, EventMask, PluginId, Pod, Verdict};
 use tokio::time::{Instant, sleep};
 
 use super::fake::{Diary, FakePlugin, FakeSource, Manner, SECOND, adaptation, at_once, pod};
@@ -11,7 +11,8 @@ use super::validating::{create, create_in, join, validator};
 use crate::events::Metrics;
 use crate::health::State;
 use crate::ledger::Ledger;
-use crate::{Adaptation, Config};
+use crate::plugin::Reply;
+use crate::{Adaptation, Config, Notice};
 
 const SILENT: &str = "validator plugin 10-judge failed: the plugin is silent: it has yet to answer an earlier request";
 const SUSPENDED: &str = "validator plugin 10-judge failed: the plugin is suspended: it was silent too often";
@@ -189,4 +190,112 @@ async fn exempt_pods_do_without_a_validator_that_does_not_answer() {
         assert!(create(&nri).await.is_err());
         sleep(SECOND * 3).await;
     }
+}
+
+/// D2. A plugin that owes nothing and has only to hear what it missed can judge: nothing is created behind its back.
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_catches_up_is_asked_for_its_verdict() {
+    let judge = FakePlugin::new("10-judge", EventMask::ALL, Manner::After(SECOND * 3), &Diary::default());
+    let nri = adaptation("", &[("10-judge", &judge)]).await;
+    for number in 0..6 {
+        let operation = nri.begin(pod(&format!("missed{number}")));
+        operation.notify(Notice::RunPod).await.unwrap();
+        operation.commit();
+    }
+    judge.behave(Manner::After(SECOND));
+    judge.reject("too large");
+    sleep(Duration::from_millis(1100)).await;
+    assert_eq!(nri.plugins()[0].state, State::Silent, "it has yet to hear of five pods");
+    let before = Instant::now();
+    let rejected = r#"validator "10-judge" rejected container adjustment, reason: too large"#;
+    assert_eq!(create(&nri).await, Err(rejected.to_owned()));
+    assert!(before.elapsed() <= SECOND * 2, "it waits for no more than one request of the backlog");
+    assert_eq!(nri.plugins()[0].state, State::Silent, "it has yet to hear of the others");
+    judge.behave(at_once());
+    judge.reply(Event::ValidateContainerAdjustment, Reply::Verdict(Verdict::accept()));
+    sleep(SECOND * 2).await;
+    assert_eq!((create(&nri).await, nri.plugins()[0].state), (Ok(()), State::Active));
+}
+
+/// D2. It is judged by that like any other.
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_hangs_again_while_it_catches_up_fails_creates_up_to_its_strikes() {
+    let judge = FakePlugin::new("10-judge", EventMask::ALL, Manner::After(SECOND * 3), &Diary::default());
+    let nri = adaptation("", &[("10-judge", &judge)]).await;
+    for number in 0..3 {
+        nri.begin(pod(&format!("missed{number}"))).notify(Notice::StopPod).await.unwrap();
+    }
+    judge.behave(Manner::Never);
+    let begun = Instant::now();
+    let mut n_failed = 0;
+    while create(&nri).await.is_err() {
+        n_failed += 1;
+        sleep(Duration::from_millis(500)).await;
+    }
+    assert!(n_failed > 5, "{n_failed}");
+    assert!(begun.elapsed() <= SECOND * 8, "{:?}", begun.elapsed());
+    assert!(nri.plugins().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspended_plugin_whose_connection_breaks_when_it_is_tried_again_fails_no_create() {
+    for (listed, fails) in [("", false), ("plugins.judge.validator = true", true)] {
+        let judge = validator("10-judge", Manner::GivesUpAfter(SECOND), &Diary::default());
+        judge.declare(false, true);
+        let nri = adaptation(listed, &[("10-judge", &judge)]).await;
+        for _ in 0..3 {
+            assert!(create(&nri).await.is_err());
+            sleep(SECOND * 2).await;
+        }
+        sleep(SECOND * 15).await;
+        assert_eq!(nri.plugins()[0].state, State::Suspended);
+        judge.behave(Manner::Breaks);
+        assert_eq!(create(&nri).await.is_err(), fails, "{listed}");
+    }
+}
+
+/// Every way in which a validator can hang, by what is said of it: what becomes of creates while it is silent, and afterwards.
+#[tokio::test(start_paused = true)]
+async fn who_is_kept_and_who_fails_creates_for_good_is_the_operators_word() {
+    let words = ["", "validator = true", "required = true", "keep_connected = true", "on_timeout = 'fail'"];
+    for (words, declares, state, is_created) in [
+        (words[0], (false, false), None, true),
+        (words[0], (true, false), None, true),
+        (words[0], (false, true), Some(State::Suspended), true),
+        (words[0], (true, true), Some(State::Suspended), true),
+        (words[1], (false, false), Some(State::Suspended), false),
+        (words[1], (true, true), Some(State::Suspended), false),
+        (words[2], (false, false), Some(State::Suspended), false),
+        (words[3], (false, false), Some(State::Suspended), true),
+        (words[4], (false, false), None, true),
+        (words[4], (false, true), Some(State::Suspended), false),
+    ] {
+        let judge = validator("10-judge", Manner::Never, &Diary::default());
+        judge.declare(declares.0, declares.1);
+        let nri = adaptation(&format!("[plugins.judge]\n{words}"), &[("10-judge", &judge)]).await;
+        let of = format!("{words} {declares:?}");
+        assert_eq!(create(&nri).await, Err("validator plugin 10-judge failed: no answer in time".to_owned()), "{of}");
+        assert_eq!(create(&nri).await, Err(SILENT.to_owned()), "{of}");
+        sleep(SECOND * 5).await;
+        assert_eq!(nri.plugins().first().map(|plugin| plugin.state), state, "{of}");
+        for _ in 0..3 {
+            assert_eq!(create(&nri).await.is_ok(), is_created, "{of}");
+            sleep(SECOND * 100).await;
+        }
+    }
+}
+
+/// As upstream's suite has it, with Go's one strike: the validator stays, and judges the next container.
+#[tokio::test(start_paused = true)]
+async fn with_one_strike_a_validator_that_is_kept_judges_the_next_container_once_it_has_answered() {
+    let judge = validator("10-judge", Manner::After(SECOND * 3), &Diary::default());
+    judge.declare(false, true);
+    let nri = adaptation("plugin_defaults.strikes = 1", &[("10-judge", &judge)]).await;
+    assert_eq!(create(&nri).await, Err("validator plugin 10-judge failed: no answer in time".to_owned()));
+    assert_eq!(nri.plugins()[0].state, State::Suspended);
+    judge.behave(at_once());
+    judge.reject("too large");
+    sleep(SECOND + Duration::from_millis(1)).await;
+    assert_eq!(nri.plugins()[0].state, State::Active, "its overdue answer has come");
+    assert!(create(&nri).await.unwrap_err().ends_with("too large"));
 }

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
-use nri_adaptation::Notice;
 use nri_adaptation::merge::{MergedCreate, MergedStop, MergedUpdate};
 use nri_adaptation::snapshot::Snapshot;
+use nri_adaptation::{Notice, UpdatesFailed};
 use nri_api::{
     Container, ContainerState, Domain, DomainError, Eviction, Handle, Inventory, KnownPod, PodState, Update,
 };
@@ -77,13 +77,16 @@ impl Domain for Store {
     }
 
     async fn update(&self, update: Update) -> Result<(), DomainError> {
-        let failed = self.node.ask_to_apply(vec![update], Vec::new()).await;
-        if failed.is_empty() { Ok(()) } else { Err(DomainError::Failed("the controller says so".into())) }
+        match self.node.ask_to_apply(vec![update], Vec::new()).await {
+            Ok(failed) if failed.is_empty() => Ok(()),
+            Ok(_) => Err(DomainError::Failed("the controller says so".into())),
+            Err(UpdatesFailed { reason, failed: _ }) => Err(DomainError::Failed(reason.into())),
+        }
     }
 
     async fn evict(&self, eviction: Eviction) -> Result<(), DomainError> {
-        self.node.ask_to_apply(Vec::new(), vec![eviction]).await;
-        Ok(())
+        let failed = self.node.ask_to_apply(Vec::new(), vec![eviction]).await;
+        failed.map(drop).map_err(|UpdatesFailed { reason, failed: _ }| DomainError::Failed(reason.into()))
     }
 }
 

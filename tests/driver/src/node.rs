@@ -130,19 +130,24 @@ impl Node {
         lock(&self.failures).remove(&task::try_id()).is_some()
     }
 
-    /// Has the controller update and evict containers. Returns the updates that failed.
-    pub(crate) async fn ask_to_apply(&self, updates: Vec<Update>, evictions: Vec<Eviction>) -> Vec<Update> {
+    /// Has the controller update and evict containers. Returns the updates that failed. If the controller
+    /// reports an error, that is one, as in Go.
+    pub(crate) async fn ask_to_apply(
+        &self,
+        updates: Vec<Update>,
+        evictions: Vec<Eviction>,
+    ) -> Result<Vec<Update>, UpdatesFailed> {
         if !self.callbacks {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let updates_b64 = encode_all::<_, api::ContainerUpdate>(updates.clone());
         let evict_b64 = encode_all::<_, api::ContainerEviction>(evictions);
         let reply = self.lines.ask(|seq| Event::Update { seq, updates_b64, evict_b64 }).await.unwrap_or_default();
         if !reply.error.is_empty() {
-            return updates;
+            return Err(UpdatesFailed { reason: reply.error, failed: updates });
         }
         let failed = reply.failed_b64.iter().filter_map(|failed| failed.decode::<api::ContainerUpdate>().ok());
-        failed.map(Update::from).collect()
+        Ok(failed.map(Update::from).collect())
     }
 
     /// A plugin was synchronized, and asked for these updates.
@@ -184,7 +189,7 @@ impl Source for Node {
         updates: Vec<Update>,
         evictions: Vec<Eviction>,
     ) -> Result<Vec<Update>, UpdatesFailed> {
-        Ok(self.ask_to_apply(updates, evictions).await)
+        self.ask_to_apply(updates, evictions).await
     }
 }
 

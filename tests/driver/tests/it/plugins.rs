@@ -110,7 +110,7 @@ fn what_a_plugin_asks_for_by_itself_reaches_the_controller_and_what_failed_reach
     plugin.say("update c1 c2");
     let seq = driver.line()["seq"].take();
     driver.say(&json!({"cmd": "update_reply", "seq": seq, "error": "the disk is full"}));
-    assert_eq!(plugin.told("updated")["failed"], json!(["c1", "c2"]));
+    assert_eq!(plugin.told("updated")["error"], json!("rpc error: code = Unknown desc = the disk is full"));
     plugin.say("evict c1");
     let asked = driver.line();
     assert_eq!(asked["evict_b64"].as_array().unwrap().len(), 1);
