@@ -39,6 +39,8 @@ pub(crate) struct Chain {
     merging: Merging,
     notes: Notes,
     patience: Patience,
+    /// How long the request has waited for required plugins to join.
+    pub(crate) waited: Duration,
     pub(crate) asking: Asking,
 }
 
@@ -153,7 +155,7 @@ impl Chain {
         let timeouts = participants.entries().iter().map(|entry| entry.terms.policy().request_timeout);
         let longest = timeouts.max().unwrap_or_default();
         let patience = Patience::new(participants.regime().request_budget.for_plugins(longest));
-        Self { shared, act, participants, shown, merging, notes, patience, asking }
+        Self { shared, act, participants, shown, merging, notes, patience, waited: Duration::ZERO, asking }
     }
 
     /// In which all that is said about the request is said.

@@ -176,7 +176,7 @@ impl Operation {
     ///
     /// As [`Operation::notify`]; plugins that want contrary things; a validator that does not accept.
     pub async fn create_container(&self, container: Container) -> Result<MergedCreate, RelayError> {
-        let event = Event::CreateContainer;
+        let (event, made) = (Event::CreateContainer, Instant::now());
         let (act, participants) = self.act(event, Some(&container)).await?;
         let namespace = &*self.pod.namespace;
         if !participants.has_subscriber(event, namespace) && !validation::is_wanted(&participants, namespace) {
@@ -185,7 +185,9 @@ impl Operation {
             return Ok(MergedCreate::unchanged(container));
         }
         let (merging, subject) = Merging::create(container);
-        let chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), participants, event, subject, merging);
+        let waited = made.elapsed();
+        let mut chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), participants, event, subject, merging);
+        chain.waited = waited;
         let (asking, span) = (chain.asking.clone(), chain.span());
         self.in_time(Box::pin(chain.create().instrument(span)))
             .await
@@ -251,12 +253,15 @@ impl Operation {
 
     /// The one path of all requests.
     async fn relay(&self, event: Event, subject: Subject, merging: Merging) -> Result<Relayed, RelayError> {
+        let made = Instant::now();
         let (act, participants) = self.act(event, subject.container()).await?;
         if !participants.has_subscriber(event, &self.pod.namespace) {
             self.nobody_asks(act, event, subject);
             return Ok(Relayed { merging, failed: None });
         }
-        let chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), participants, event, subject, merging);
+        let waited = made.elapsed();
+        let mut chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), participants, event, subject, merging);
+        chain.waited = waited;
         let (asking, span) = (chain.asking.clone(), chain.span());
         let relayed = if gates(event) {
             self.in_time(Box::pin(chain.run().instrument(span))).await

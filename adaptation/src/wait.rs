@@ -3,9 +3,10 @@
 //! A plugin that has just joined, or was silent, is told what it missed before requests ask it again.
 //! A request that cannot do without the plugin waits for that. It waits before it has the pod's turn:
 //! the plugin may have to hear how another operation about the pod ended, and that operation may need
-//! the turn.
+//! the turn. The time for which the request has waited for the plugin to join counts, too.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nri_proto::Event;
 use tokio::time::{Instant, timeout_at};
@@ -47,7 +48,7 @@ impl Chain {
         loop {
             if had.is_none() {
                 // Those before this one wait for the same.
-                let limit = self.behind().map(|(_, entry)| begun + entry.terms.policy().join_timeout);
+                let limit = self.behind().map(|(_, entry)| begun + self.left_to_wait(&entry));
                 had = match limit {
                     Some(limit) => timeout_at(limit, &mut place).await.ok(),
                     None => Some(place.as_mut().await),
@@ -56,7 +57,7 @@ impl Chain {
             while let Some((at, entry)) = self.behind() {
                 self.asking.is(at);
                 let heard = entry.has_heard(self.asked_about(&entry), self.act.id());
-                if timeout_at(begun + entry.terms.policy().join_timeout, heard).await.is_err() {
+                if timeout_at(begun + self.left_to_wait(&entry), heard).await.is_err() {
                     self.go_without(&entry, begun.elapsed(), Cause::Behind)?;
                     // A required plugin has failed the request by now, so this one is a validator.
                     return Err(RelayError::Validator { plugin: entry.id.clone(), cause: Cause::Behind });
@@ -68,6 +69,11 @@ impl Chain {
                 return Ok(turn);
             }
         }
+    }
+
+    /// Returns how much longer the request waits for a required plugin.
+    fn left_to_wait(&self, entry: &Participant) -> Duration {
+        entry.terms.policy().join_timeout.saturating_sub(self.waited)
     }
 
     /// Whether it has to wait, or others wait already that were made before it.

@@ -99,6 +99,20 @@ async fn a_request_does_not_wait_for_ever_for_a_required_plugin_that_catches_up(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_waits_for_a_required_plugin_to_join_and_to_catch_up_no_longer_than_its_limit_in_all() {
+    let setting = setting("plugins.slow = { required = true, join_timeout = '10s', sync_timeout = '3s' }");
+    let (plugin, joining) = setting.joining("10-slow", SECOND * 2).await;
+    plugin.behave(Manner::After(SECOND));
+    for number in 0..20 {
+        setting.tell(&format!("missed{number}"), Notice::StopPod).await;
+    }
+    let (took, ran) = setting.run("next").await;
+    assert_eq!(took, SECOND * 10, "five of them until it has joined");
+    assert!(ran.unwrap_err().contains("it has yet to hear what was before"));
+    joining.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_backlog_is_delivered_concurrently_over_pods_to_a_plugin_that_takes_it() {
     let setting = setting("plugins.slow.concurrency = 'per-pod'");
     let plugin = setting.behind("10-slow", 20, SECOND).await;
@@ -337,4 +351,22 @@ async fn the_probe_of_a_suspended_plugin_is_one_request() {
     plugin.behave(Manner::Never);
     sleep(SECOND * 25).await;
     assert_eq!((setting.state(), setting.diary.lines().len()), (State::Suspended, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_is_suspended_again_without_an_answer_in_time_waits_out_a_pause_that_grows() {
+    let setting = setting("plugins.slow = { keep_connected = true, strikes = 1, first_pause = '20s' }");
+    let plugin = FakePlugin::new("10-slow", LIFE, Manner::After(SECOND * 3), &setting.diary);
+    setting.admit("10-slow", &plugin).await.unwrap().unwrap();
+    assert_eq!(setting.run("first").await.0, SECOND * 2);
+    assert_eq!(setting.state(), State::Suspended);
+    sleep(SECOND + MILLISECOND).await;
+    assert_eq!(setting.state(), State::Active, "the late answer ends the first suspension at once");
+    assert_eq!(setting.run("second").await.0, SECOND * 2);
+    plugin.behave(at_once());
+    assert_eq!(setting.run("third").await.0, Duration::ZERO);
+    sleep(SECOND * 39).await;
+    assert_eq!((setting.state(), setting.diary.lines().len()), (State::Suspended, 2), "it has answered long since");
+    sleep(SECOND * 2).await;
+    assert_eq!((setting.state(), setting.diary.lines().len()), (State::Active, 3), "its pause was 40 s");
 }

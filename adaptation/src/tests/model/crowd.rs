@@ -50,8 +50,8 @@ impl Member {
     }
 
     fn promise(&self) -> Promise {
-        // While plugins join, and then until they are even: `join_timeout` each.
-        let gates_wait = if self.temper.is_required { SECOND * 20 } else { Duration::ZERO };
+        // While plugins join and until they are even, `join_timeout` in all.
+        let gates_wait = if self.temper.is_required { SECOND * 10 } else { Duration::ZERO };
         Promise { request_timeout: SECOND * 2, is_serial: self.temper.is_serial, gates_wait }
     }
 

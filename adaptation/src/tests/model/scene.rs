@@ -118,8 +118,8 @@ impl Scene {
         let (calls, deliveries) = (self.load.calls(), self.plugin.deliveries());
         let Temper { is_serial, is_required, .. } = self.temper;
         let request_timeout = SECOND * 2;
-        // While the plugin joins, and then until it is even: `join_timeout` each.
-        let gates_wait = if is_required { SECOND * 20 } else { Duration::ZERO };
+        // While the plugin joins and until it is even, `join_timeout` in all.
+        let gates_wait = if is_required { SECOND * 10 } else { Duration::ZERO };
         let promise = Promise { request_timeout, is_serial, gates_wait };
         let waits = check_waits(&calls, &[(deliveries.clone(), promise)]);
         waits.or_else(|| is_required.then(|| check_required(&calls, &deliveries, request_timeout)).flatten())

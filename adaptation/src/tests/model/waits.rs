@@ -103,11 +103,11 @@ pub(super) fn check_waits(calls: &[Call], plugins: &[(Vec<Delivery>, Promise)]) 
 }
 
 /// What one plugin was asked and told, and when.
-struct Lane<'a> {
+struct Lane {
     promise: Promise,
-    /// What the plugin was asked while the runtime waited for it.
-    asked: HashMap<&'a str, Interval>,
-    /// The same, as intervals that do not overlap, in order.
+    /// What the plugin was asked about each pod while the runtime waited for it. A plugin that is cut short goes on with that.
+    asked: HashMap<u64, Vec<Interval>>,
+    /// The same of all pods, as intervals that do not overlap, in order.
     busy: Vec<Interval>,
     /// What the plugin was told late about pods of which an operation had been open for a while.
     held: Vec<Interval>,
@@ -115,29 +115,31 @@ struct Lane<'a> {
     told: Vec<Instant>,
 }
 
-impl<'a> Lane<'a> {
-    fn of(calls: &[Call], by_what: &HashMap<&str, &Call>, deliveries: &'a [Delivery], promise: Promise) -> Self {
-        let call_of = |had: &Delivery| by_what.get(&*had.what).copied();
-        let (live, backlog): (Vec<_>, Vec<_>) =
-            deliveries.iter().partition(|had| call_of(had).is_some_and(|call| call.is_open_at(had.begun)));
+impl Lane {
+    fn of(calls: &[Call], by_what: &HashMap<&str, &Call>, deliveries: &[Delivery], promise: Promise) -> Self {
         let opened: HashMap<u64, usize> =
             calls.iter().rev().filter(|call| call.took_time()).map(|call| (call.pod, call.step)).collect();
         let was_open = |call: &Call| opened.get(&call.pod).is_some_and(|first| *first <= call.step);
-        let asked: HashMap<&str, Interval> = live.iter().map(|had| (&*had.what, interval(had, promise))).collect();
-        let held = backlog.iter().filter(|had| call_of(had).is_some_and(was_open));
-        Self {
-            promise,
-            busy: union(asked.values().copied().collect()),
-            held: held.map(|had| interval(had, promise)).collect(),
-            told: backlog.iter().map(|had| had.begun).collect(),
-            asked,
+        let mut lane = Self { promise, asked: HashMap::new(), busy: Vec::new(), held: Vec::new(), told: Vec::new() };
+        for had in deliveries {
+            match by_what.get(&*had.what) {
+                Some(call) if call.is_open_at(had.begun) => {
+                    lane.asked.entry(call.pod).or_default().push(interval(had, promise));
+                    continue;
+                }
+                Some(call) if was_open(call) => lane.held.push(interval(had, promise)),
+                Some(_) | None => {}
+            }
+            lane.told.push(had.begun);
         }
+        lane.busy = union(lane.asked.values().flatten().copied().collect());
+        lane
     }
 
     /// Returns when the plugin was asked about something that a request may have waited for.
     fn may_hold_up(&self, call: &Call) -> Vec<Interval> {
         if !self.promise.is_serial {
-            return self.asked.get(&*call.what).copied().into_iter().collect();
+            return self.asked.get(&call.pod).cloned().unwrap_or_default();
         }
         let first = self.busy.partition_point(|(_, ended)| *ended <= call.made);
         self.busy[first..].iter().take_while(|(begun, _)| *begun < call.returned).copied().collect()
@@ -275,7 +277,8 @@ mod tests {
         let had = [clock.had(1, 0, Some(50)), clock.had(3, 50, Some(100)), clock.had(5, 200, Some(9000))];
         assert_eq!(waits(&calls, &had, PROMISE), None);
         let per_pod = Promise { is_serial: false, ..PROMISE };
-        let wrong = waits(&calls, &had, per_pod).unwrap();
+        let apart = [0, 1, 2, 3].map(|pod: usize| Call { pod: u64::try_from(pod).unwrap(), ..calls[pod].clone() });
+        let wrong = waits(&apart, &had, per_pod).unwrap();
         assert!(wrong.starts_with("step 3 at 10ms took 90ms, for 40ms of which"), "{wrong}");
     }
 
