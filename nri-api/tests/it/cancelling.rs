@@ -69,10 +69,10 @@ async fn a_remove_is_told_to_its_end_whenever_its_caller_leaves() {
 async fn the_end_of_a_pod_is_told_to_its_end_whenever_its_caller_leaves() {
     for looks in 1..LOOKS {
         let rig = slow().await;
-        leave_after(looks, rig.handle.stop_pod(pod("p"))).await;
+        leave_after(looks, Box::pin(rig.handle.stop_pod(pod("p")))).await;
         later().await;
         assert_eq!(rig.plugin.news(), ["StopContainer a", "StopContainer b", "StopPodSandbox p"], "{looks}");
-        leave_after(looks, rig.handle.remove_pod(pod("p"))).await;
+        leave_after(looks, Box::pin(rig.handle.remove_pod(pod("p")))).await;
         later().await;
         assert_eq!(rig.plugin.news(), ["RemoveContainer a", "RemoveContainer b", "RemovePodSandbox p"], "{looks}");
         assert_eq!((rig.handle.pod_state("p"), rig.handle.container_state("b")), (None, None));
@@ -137,7 +137,7 @@ async fn what_was_done_stays_done_although_its_caller_leaves_while_plugins_are_t
 #[tokio::test(start_paused = true)]
 async fn an_end_whose_caller_has_left_is_waited_for_at_the_end() {
     let rig = slow().await;
-    leave_after(1, rig.handle.remove_pod(pod("p"))).await;
+    leave_after(1, Box::pin(rig.handle.remove_pod(pod("p")))).await;
     rig.nri.stop().await;
     assert_eq!(rig.plugin.heard().last().unwrap(), "RemovePodSandbox p");
 }

@@ -39,7 +39,7 @@ fn enter_one(node: &Node, number: u64) -> Found {
     let shown = match state {
         ContainerState::Running => Some("running"),
         ContainerState::Created => Some("created"),
-        _ => None,
+        ContainerState::Paused | ContainerState::Stopped | ContainerState::Unknown | ContainerState::Unnamed(_) => None,
     };
     node.act(&format!("c/{id}"), &[&[]], &[shown.filter(|_| pod_runs)]);
     node.act(&format!("p/{pod_id}"), &[&[]], &[pod_runs.then_some("pod")]);
@@ -58,7 +58,7 @@ pub(super) async fn live(node: Arc<Node>, found: Found) {
             has.words.state = ContainerState::Stopped;
         }
     }
-    run_again_and_again(Arc::clone(&node), id).await;
+    Box::pin(run_again_and_again(Arc::clone(&node), id)).await;
     if let WayIn::Pods(handle) = node.way() {
         end_pod(&node, handle, &pod, pod_runs).await;
     }

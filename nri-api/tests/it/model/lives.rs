@@ -98,7 +98,7 @@ fn settle(node: &Node, id: &str) {
 /// A container, from the beginning to the end.
 async fn contained(node: Arc<Node>, pod: String, id: String) {
     if create(&node, &pod, &id).await {
-        run_again_and_again(node, id).await;
+        Box::pin(run_again_and_again(node, id)).await;
     }
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn run_again_and_again(node: Arc<Node>, id: String) {
     let updating = tokio::spawn(update(Arc::clone(&node), id.clone()));
     for _ in 0..1 + node.below(4) {
         node.pause(1500).await;
-        start(&node, &id).await;
+        Box::pin(start(&node, &id)).await;
     }
     updating.await.unwrap();
     if node.is_podless() || node.one_in(2) {
