@@ -82,17 +82,20 @@ pub(super) fn shim(created: &Arc<Semaphore>) -> Shim {
     ))
 }
 
-/// A shim whose containers are killed when it ends, and which tells of that.
-pub(super) fn killing() -> Arc<Shim> {
-    let task = Plugin::at(TASK).asks((PUBLISHER, SHUTDOWN)).init(|_, (publisher, shutdown)| async {
-        let ended: Arc<watch::Sender<u32>> = Arc::default();
-        let (tell, told) = (Arc::clone(&publisher), Arc::clone(&ended));
-        let created = Arc::new(Semaphore::new(0));
-        let task: Arc<dyn Task + Send + Sync> = Arc::new(Told { publisher, shutdown, created, ended });
-        Ok(Provided::new(Arc::clone(&task)).task(task).on_shutdown(move || async move {
-            tell.publish(&TaskExit { exit_status: 137, ..Default::default() }).unwrap();
-            told.send_replace(137);
-        }))
+/// A shim whose containers are killed when it ends, and which tells of that. Whoever waits for a container receives from `ended`.
+pub(super) fn killing(ended: &Arc<watch::Sender<u32>>) -> Arc<Shim> {
+    let ended = Arc::clone(ended);
+    let task = Plugin::at(TASK).asks((PUBLISHER, SHUTDOWN)).init(move |_, (publisher, shutdown)| {
+        let ended = Arc::clone(&ended);
+        async move {
+            let (tell, told) = (Arc::clone(&publisher), Arc::clone(&ended));
+            let created = Arc::new(Semaphore::new(0));
+            let task: Arc<dyn Task + Send + Sync> = Arc::new(Told { publisher, shutdown, created, ended });
+            Ok(Provided::new(Arc::clone(&task)).task(task).on_shutdown(move || async move {
+                tell.publish(&TaskExit { exit_status: 137, ..Default::default() }).unwrap();
+                told.send_replace(137);
+            }))
+        }
     });
     Arc::new(Shim::new("io.containerd.test.v1", "1.2.3").plugin(task))
 }

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::fs;
+use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::Pid;
@@ -78,6 +79,21 @@ async fn until(mut is_true: impl FnMut() -> bool) {
     tokio::time::timeout(Duration::from_secs(10), waiting).await.unwrap();
 }
 
+/// Starts a process that ends when the standard input of the shell does, says its number, and ends.
+const LEAVES_ONE_BEHIND: &str = "exec 3<&0; cat <&3 >/dev/null & echo $!";
+
+/// Has a shell leave a process behind, and returns the number of the process when that is dead. The process does not end
+/// before the shell has: a shell may collect it.
+async fn dead_orphan(shell: &mut Command) -> u32 {
+    let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let until_dropped = shell.stdin.take();
+    let said = shell.wait_with_output().await.unwrap().stdout;
+    drop(until_dropped);
+    let orphan = String::from_utf8(said).unwrap().trim().parse().unwrap();
+    until(|| is_dead(orphan)).await;
+    orphan
+}
+
 /// Runs a test in a process of its own: a reaper looks at all children of its process. The test runs where the runner
 /// would, not on the first thread, to which Linux gives orphans.
 fn alone(test: impl Future<Output = ()> + Send + 'static) {
@@ -128,9 +144,7 @@ fn g13_a_plain_child_whose_thread_has_ended_is_its_owners_for_minutes() {
 fn g13_an_orphan_of_another_group_is_collected_soon() {
     alone(async {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
-        let said = sh("sleep 0.01 >/dev/null & echo $!").process_group(0).output().await.unwrap().stdout;
-        let orphan: u32 = String::from_utf8(said).unwrap().trim().parse().unwrap();
-        until(|| is_dead(orphan)).await;
+        let orphan = dead_orphan(sh(LEAVES_ONE_BEHIND).process_group(0)).await;
         let (mut dead, now) = (HashMap::new(), Instant::now());
         let reaper = Reaper::new();
         reaper.collect(&mut dead, now);
@@ -144,9 +158,7 @@ fn g13_an_orphan_of_another_group_is_collected_soon() {
 fn g13_an_orphan_that_nobody_asks_for_is_collected() {
     alone(async {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
-        let said = sh("sleep 0.01 >/dev/null & echo $!").output().await.unwrap().stdout;
-        let orphan: u32 = String::from_utf8(said).unwrap().trim().parse().unwrap();
-        until(|| is_dead(orphan)).await;
+        let orphan = dead_orphan(&mut sh(LEAVES_ONE_BEHIND)).await;
         collect(&Reaper::new());
         assert!(!is_dead(orphan));
     });
@@ -158,12 +170,15 @@ fn one_that_dies_long_before_its_parent_leaves_it_can_be_adopted() {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
         let reaper = Reaper::new();
         // The parent does not collect it, being no shell any more when it dies, and goes after three seconds.
-        let mut parent = sh("(sleep 0.3; exit 9) & echo $!; exec sleep 3");
-        let mut parent = parent.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut parent = sh("exec 3<&0; (read -r line <&3; exit 9) & echo $!; exec sleep 3");
+        let mut parent = parent.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
         let mut output = tokio::io::BufReader::new(parent.stdout.take().unwrap());
         tokio::io::AsyncBufReadExt::read_line(&mut output, &mut said).await.unwrap();
         let mut process = reaper.adopt(Pid::from_raw(said.trim().parse().unwrap()).unwrap()).unwrap();
+        let name = format!("/proc/{}/comm", parent.id().unwrap());
+        until(|| fs::read_to_string(&name).unwrap() == "sleep\n").await;
+        drop(parent.stdin.take());
         let (exit, _) = tokio::join!(process.wait(), parent.wait());
         assert_eq!(exit.status, 9);
     });

@@ -84,11 +84,14 @@ async fn where_containerd_debugs_there_is_a_socket_that_says_how_the_plugins_are
 #[tokio::test]
 async fn who_waits_for_a_container_hears_how_it_ended_when_the_shim_is_told_to_end() {
     let containerd = FakeContainerd::new(Daemon::V2_3).unwrap();
-    let running = containerd.start(&killing(), "c1").await.unwrap();
+    let ended = Arc::default();
+    let running = containerd.start(&killing(&ended), "c1").await.unwrap();
     let request = api::WaitRequest::new();
     let waiting = running.task::<_, api::WaitResponse>("Wait", &request);
     let ending = async {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        while ended.receiver_count() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         running.signal(Signal::End).await;
     };
     let (answer, ()) = tokio::join!(waiting, ending);

@@ -216,12 +216,15 @@ async fn an_end_does_not_wait_for_a_call_or_a_stream_over_grpc_that_never_ends()
 #[tokio::test]
 async fn who_waits_over_grpc_hears_how_it_ended_when_the_shim_is_told_to_end() {
     let containerd = FakeContainerd::new(Daemon::V2_3).unwrap();
-    let running = containerd.start(&killing(), "c1").await.unwrap();
+    let ended = Arc::default();
+    let running = containerd.start(&killing(&ended), "c1").await.unwrap();
     let client = GrpcClient::over_unix(&running.address).await.unwrap();
     let request = api::WaitRequest::new();
     let waiting = client.call::<_, api::WaitResponse>(crate::task::V3, "Wait", &request);
     let ending = async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        while ended.receiver_count() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         running.signal(Signal::End).await;
     };
     let (answer, ()) = tokio::join!(waiting, ending);
