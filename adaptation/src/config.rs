@@ -77,7 +77,8 @@ pub struct Config {
     pub registration_timeout: Duration,
     /// The users whose processes may connect.
     pub allowed_uids: Vec<u32>,
-    /// How many connections may be open that have not registered yet.
+    /// How many connections may be open that are not plugins yet. Each of the [`allowed_uids`](Config::allowed_uids) has an equal
+    /// share, of at least one, so the silent peers of one user do not keep out the plugins of another.
     pub max_unregistered: usize,
     /// How many plugins there may be.
     pub max_plugins: usize,

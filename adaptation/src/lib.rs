@@ -137,6 +137,7 @@ mod shared;
 pub mod snapshot;
 pub mod socket;
 mod source;
+mod strangers;
 mod terms;
 mod turns;
 mod unasked;

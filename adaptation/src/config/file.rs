@@ -34,7 +34,7 @@ impl Config {
     ///
     ///         ## Ours.
     ///         allowed_uids = [0]
-    ///         max_unregistered = 64
+    ///         max_unregistered = 64        # each of allowed_uids has an equal share
     ///         max_plugins = 64
     ///         shutdown_grace = "1s"
     ///         source_timeout = "30s"
