@@ -100,6 +100,13 @@ pub struct Config {
     /// The namespaces of Kubernetes in which pods run without what is [required](crate::policy::Policy::required), so
     /// that the pod of a required plugin can start. A node's own pods are there, and most plugins.
     pub required_exempt_namespaces: Namespaces,
+    /// The annotation with which a pod tolerates that a plugin which is [required](crate::policy::Policy::required) or a
+    /// [validator](crate::policy::Policy::validator) is absent. Whoever may create pods may write it, so it is empty by default,
+    /// and no pod tolerates anything. A plugin that is connected is waited for, and its verdict counts, whatever a pod says.
+    ///
+    /// The default validator's
+    /// [`tolerate_missing_plugins_annotation`](DefaultValidator::tolerate_missing_plugins_annotation) is a setting of its own.
+    pub required_tolerate_annotation: String,
     /// The settings of upstream's default validator.
     pub default_validator: Option<DefaultValidator>,
 }
@@ -127,6 +134,7 @@ impl Default for Config {
             history_bytes: 384 << 10,
             policies: Policies::default(),
             required_exempt_namespaces: Namespaces::system(),
+            required_tolerate_annotation: String::new(),
             default_validator: None,
         }
     }
@@ -162,15 +170,12 @@ impl Config {
         set.map_or(RequestBudget::Timeouts(timeout), RequestBudget::Set)
     }
 
-    /// The pods that may run without the plugins that are required. The annotation is that of the default validator.
+    /// Returns the pods that may run without the plugins that are required.
     #[must_use]
     pub fn exemptions(&self) -> Exemptions {
-        let validator = self.default_validator.as_ref();
         Exemptions {
             namespaces: self.required_exempt_namespaces.clone(),
-            annotation: validator
-                .map(|validator| validator.tolerate_missing_plugins_annotation.clone())
-                .unwrap_or_default(),
+            annotation: self.required_tolerate_annotation.clone(),
         }
     }
 }

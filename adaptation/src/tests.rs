@@ -22,6 +22,7 @@ mod setting;
 mod silence;
 mod subscriptions;
 mod takeover;
+mod tolerating;
 mod undoing;
 mod validating;
 mod verdicts;

@@ -42,6 +42,7 @@ impl Config {
     ///         request_budget = "6s"        # without it, 3 times the request timeout for all plugins
     ///         history_bytes = 524288
     ///         required_exempt_namespaces = ["kube-system"]
+    ///         required_tolerate_annotation = ""  # no pod may say that it does without a required plugin
     ///
     ///         ## What holds for all plugins. `plugin_request_timeout` is its `request_timeout`.
     ///         [plugin_defaults]
@@ -164,6 +165,9 @@ impl Config {
             required_exempt_namespaces: section
                 .take("required_exempt_namespaces")
                 .unwrap_or(default.required_exempt_namespaces),
+            required_tolerate_annotation: section
+                .take("required_tolerate_annotation")
+                .unwrap_or(default.required_tolerate_annotation),
             history_bytes: section.take_with("history_bytes", size).unwrap_or(default.history_bytes),
             policies: Policies::read(section, upstream.request_timeout, dialect),
             default_validator: section.section("default_validator").map(|mut section| {
