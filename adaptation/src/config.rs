@@ -51,6 +51,7 @@ pub use crate::settings::{Fault, Problem};
 ///     policies: Policies {
 ///         defaults: Rules { request_timeout: Some(Duration::from_secs(1)), ..Rules::default() },
 ///         plugins: [("topology".parse()?, Rules { required: Some(true), ..Rules::default() })].into(),
+///         ..Policies::default()
 ///     },
 ///     ..Config::default()
 /// };
@@ -75,7 +76,8 @@ pub struct Config {
     pub plugin_config_path: Option<PathBuf>,
     /// How long a plugin that has connected may take to register.
     pub registration_timeout: Duration,
-    /// The users whose processes may connect.
+    /// The users whose processes may connect. [`uids`](crate::policy::Policy::uids) of a policy says which of them may connect as a
+    /// plugin of a name.
     pub allowed_uids: Vec<u32>,
     /// How many connections may be open that are not plugins yet. Each of the [`allowed_uids`](Config::allowed_uids) has an equal
     /// share, of at least one, so the silent peers of one user do not keep out the plugins of another.
