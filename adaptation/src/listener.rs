@@ -32,8 +32,9 @@ pub(crate) async fn listen(shared: Arc<Shared>, socket: Socket) {
         };
         let shared_by_peer = Arc::clone(&shared);
         shared.spawn(async move {
-            if let Err(error) = connect(shared_by_peer, stream).await {
-                warn!(error = &error as &dyn std::error::Error, pid = peer.pid, "a peer did not become a plugin");
+            if let Err(error) = connect(shared_by_peer, stream, peer.uid).await {
+                let error = &error as &dyn std::error::Error;
+                warn!(error, uid = peer.uid, pid = peer.pid, "a peer did not become a plugin");
             }
             drop(place);
         });

@@ -7,6 +7,7 @@ mod catching_up;
 mod ends;
 mod failures;
 mod fake;
+mod identities;
 mod joins;
 mod journals;
 mod lanes;

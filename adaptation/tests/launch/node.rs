@@ -59,6 +59,11 @@ impl Source for Nothing {
 
 impl Node {
     pub(crate) fn new() -> Self {
+        Self::with("")
+    }
+
+    /// The same, with what an operator says of plugins.
+    pub(crate) fn with(policy: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["plugins", "conf.d"] {
             fs::create_dir(directory.path().join(name)).unwrap();
@@ -68,7 +73,7 @@ impl Node {
             plugin_path: Some(directory.path().join("plugins")),
             plugin_config_path: Some(directory.path().join("conf.d")),
             shutdown_grace: Duration::from_millis(500),
-            ..Config::default()
+            ..Config::from_toml(policy).unwrap()
         };
         let counts = Arc::new(Counts::default());
         let nri = Adaptation::with_metrics(config, Arc::new(Nothing), Arc::clone(&counts) as Arc<dyn Metrics>);
