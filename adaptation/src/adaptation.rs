@@ -10,19 +10,19 @@ use tokio::sync::broadcast;
 use tokio::time::timeout;
 use tracing::warn;
 
-use crate::admission::{AdmitError, admit};
+use crate::admission::{AdmitError, Candidate, admit};
 use crate::budget;
 use crate::config::Config;
-use crate::connection::{CHANNELS, take_in};
-use crate::entry::Origin;
+use crate::connection::{CHANNELS, Peer, take_in};
 use crate::events::{Happening, Metrics, NoMetrics, Watchers};
 use crate::health::State;
+use crate::join::Arrival;
 use crate::launch::{LaunchError, launch};
 use crate::ledger::{Ledger, Occasion, What};
 use crate::listener::listen;
 use crate::operation::Operation;
 use crate::plugin::Plugin;
-use crate::policy::Effective;
+use crate::policy::{Effective, Identity};
 use crate::regime::Regime;
 use crate::roster::Participant;
 use crate::shared::{GOES_AWAY, Shared};
@@ -34,6 +34,8 @@ use crate::source::Source;
 pub struct PluginStatus {
     /// The plugin.
     pub id: PluginId,
+    /// Who it is, as far as the runtime itself knows: how it came, and the user who connected.
+    pub identity: Identity,
     /// What it subscribed to.
     pub events: EventMask,
     /// How it is doing.
@@ -109,7 +111,8 @@ impl Adaptation {
     }
 
     /// Lets in whoever is at the other end of a connection that is there already, given as its two halves, as if they had
-    /// connected to the socket. Nobody is asked who they are.
+    /// connected to the socket. Nobody is asked who they are: a policy that binds the plugin's name to [users](crate::policy::Policy::uids)
+    /// refuses them. If the user is known, [`Adaptation::attach_user`] takes it.
     ///
     /// # Panics
     ///
@@ -119,11 +122,33 @@ impl Adaptation {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
+        self.attach_as(None, reader, writer);
+    }
+
+    /// Lets in whoever is at the other end of a connection that is there already, as [`Adaptation::attach`] does. The runtime vouches for
+    /// the user whose process that is. [`allowed_uids`](Config::allowed_uids) is not looked at.
+    ///
+    /// # Panics
+    ///
+    /// Outside a Tokio runtime.
+    pub fn attach_user<R, W>(&self, uid: u32, reader: R, writer: W)
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        self.attach_as(Some(uid), reader, writer);
+    }
+
+    fn attach_as<R, W>(&self, uid: Option<u32>, reader: R, writer: W)
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
         let (mux, channels) = Mux::over(reader, writer, CHANNELS, budget::CONNECTION);
         let shared = Arc::clone(&self.shared);
         self.shared.spawn(async move {
-            if let Err(error) = take_in(Arc::clone(&shared), Arc::new(mux), channels, None).await {
-                error.log(&shared, None);
+            if let Err(error) = take_in(Arc::clone(&shared), Arc::new(mux), channels, Peer::Connected { uid }).await {
+                error.log(&shared, uid, None);
             }
         });
     }
@@ -186,6 +211,7 @@ impl Adaptation {
     pub fn plugins(&self) -> Vec<PluginStatus> {
         let status = |entry: &Participant| PluginStatus {
             id: entry.id.clone(),
+            identity: entry.identity,
             events: entry.terms.events,
             state: entry.state(),
             policy: entry.terms.effective.clone(),
@@ -198,9 +224,14 @@ impl Adaptation {
     ///
     /// # Errors
     ///
-    /// The plugin fails one of the steps, or takes too long. It is closed then.
+    /// The plugin fails one of the steps, or takes too long; or the operator does not permit it
+    /// ([`origin`](crate::policy::Policy::origin), [`unnamed`](crate::policy::Policies::unnamed)). It is closed then.
     pub async fn admit(&self, id: PluginId, plugin: Arc<dyn Plugin>) -> Result<(), AdmitError> {
-        let admitted = admit(&self.shared, id, Arc::clone(&plugin), String::new(), Origin::BuiltIn).await;
+        let candidate = Candidate { plugin: Arc::clone(&plugin), config: String::new(), early: Arc::default() };
+        let admitted = match Arrival::begin(&self.shared, id, Identity::BUILT_IN) {
+            Ok(arrival) => admit(arrival, candidate).await,
+            Err(error) => Err(error),
+        };
         if admitted.is_err() {
             plugin.close();
         }

@@ -8,10 +8,11 @@ use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use crate::cause::Cause;
-use crate::entry::{Entry, Origin};
+use crate::early::{Early, EarlyUpdates};
+use crate::entry::Entry;
 use crate::join::{ATTEMPTS, Arrival, Join, Newcomer};
 use crate::plugin::{Introduction, Plugin, PluginError, Reply};
-use crate::policy::{Declared, Policy};
+use crate::policy::{Declared, Identity, NotPermitted, PluginOrigin, Policy};
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::source::SourceError;
@@ -72,16 +73,36 @@ pub enum AdmitError {
         /// The plugin.
         plugin: PluginId,
     },
+    /// The operator does not let this peer be the plugin.
+    #[error("plugin {plugin} is not permitted")]
+    NotPermitted {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why not.
+        source: NotPermitted,
+    },
     /// There is one of its id that came in another way. The two would take each other's place again and again.
-    #[error("there is a plugin {plugin} already, {origin}")]
+    #[error("there is a plugin {plugin} already, {origin}: which of the two is meant, plugins.{plugin}.origin can say")]
     Taken {
         /// The plugin.
         plugin: PluginId,
-        /// How the one came that is there: `launched by the runtime`, for example.
-        origin: String,
+        /// How the one came that is there.
+        origin: PluginOrigin,
+    },
+    /// There is one of its id that must be there, and that a process of another user connected.
+    #[error("plugin {plugin} is {there} and {demand}: it gives way only to the same user, and this one is {newcomer}")]
+    Guarded {
+        /// The plugin.
+        plugin: PluginId,
+        /// Who is there.
+        there: Identity,
+        /// Who wants to take its place.
+        newcomer: Identity,
+        /// Why it must be there.
+        demand: &'static str,
     },
     /// There are as many plugins as there may be.
-    #[error("there are {limit} plugins already, {plugin} would be one more")]
+    #[error("there are {limit} plugins already (max_plugins), {plugin} would be one more")]
     Full {
         /// The plugin.
         plugin: PluginId,
@@ -93,62 +114,68 @@ pub enum AdmitError {
     Stopped,
 }
 
+impl AdmitError {
+    /// Returns the text with that of its cause.
+    pub(crate) fn with_cause(&self) -> String {
+        match std::error::Error::source(self) {
+            Some(cause) => format!("{self}: {cause}"),
+            None => self.to_string(),
+        }
+    }
+}
+
+/// A plugin that is to be let in.
+pub(crate) struct Candidate {
+    pub(crate) plugin: Arc<dyn Plugin>,
+    /// What it is configured with.
+    pub(crate) config: String,
+    /// The updates that it asks for meanwhile.
+    pub(crate) early: Arc<EarlyUpdates>,
+}
+
 /// Lets a plugin in. Whoever watches is told if it fails.
-pub(crate) async fn admit(
-    shared: &Arc<Shared>,
-    id: PluginId,
-    plugin: Arc<dyn Plugin>,
-    config: String,
-    origin: Origin,
-) -> Result<(), AdmitError> {
-    let _arrival = Arrival::begin(shared, &id);
-    let admitted = try_admit(shared, id.clone(), plugin, config, origin).await;
+pub(crate) async fn admit(arrival: Arrival, candidate: Candidate) -> Result<(), AdmitError> {
+    let admitted = try_admit(&arrival, candidate).await;
     if let Err(error) = &admitted {
-        let reason = match std::error::Error::source(error) {
-            Some(cause) => format!("{error}: {cause}"),
-            None => error.to_string(),
-        };
-        shared.is_refused(id, reason);
+        arrival.shared.is_refused(arrival.id.clone(), error.with_cause());
     }
     admitted
 }
 
 /// Configures, synchronizes and adds a plugin.
-async fn try_admit(
-    shared: &Arc<Shared>,
-    id: PluginId,
-    plugin: Arc<dyn Plugin>,
-    config: String,
-    origin: Origin,
-) -> Result<(), AdmitError> {
-    // Before it is shown anything, and once more when it is added.
-    shared.roster().check_place(&id, origin)?;
-    let (wanted, declared) = configure(shared, &id, plugin.as_ref(), config).await?;
+async fn try_admit(arrival: &Arrival, candidate: Candidate) -> Result<(), AdmitError> {
+    let Arrival { shared, id, identity } = arrival;
+    let Candidate { plugin, config, early } = candidate;
+    let (wanted, declared) = configure(shared, id, plugin.as_ref(), config).await?;
     let _joining = Joining::begin(shared);
-    let newcomer = Newcomer(Entry::new(id.clone(), origin, wanted, declared, plugin, Arc::clone(shared)));
+    let newcomer = Newcomer(Entry::new(id.clone(), *identity, wanted, declared, plugin, Arc::clone(shared)));
     let events = newcomer.0.terms().events;
     if events != wanted {
         warn!(plugin = %id, %events, %wanted, "plugin may not see all that it asks for");
     }
     for _ in 0..ATTEMPTS {
-        if join(shared, &newcomer.0).await? {
+        if join(shared, &newcomer.0, &early).await? {
             return Ok(());
         }
         warn!(plugin = %id, "a plugin did not catch up while it joined, and begins anew: too much happened, or too fast");
     }
-    Err(AdmitError::Overtaken { plugin: id })
+    Err(AdmitError::Overtaken { plugin: id.clone() })
 }
 
 /// Tells a plugin what there is and what has happened since, and adds it. False if more happened meanwhile than was kept for it.
-async fn join(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Result<bool, AdmitError> {
+async fn join(shared: &Arc<Shared>, entry: &Arc<Entry>, early: &EarlyUpdates) -> Result<bool, AdmitError> {
     let Entry { id, plugin, .. } = &**entry;
+    // There may have been a reload since it registered.
+    shared.check_place(id, entry.identity)?;
     let joining = Join::begin(shared, entry)?;
     let terms = entry.terms();
     let updates = synchronize(shared, id, plugin.as_ref(), terms.policy(), joining.snapshot().await?).await?;
     if entry.is_deaf() {
         return Ok(false);
     }
-    settle(shared, id, terms.policy(), updates)
+    // Nothing that it asks for was done until here, and the operator may have said something else meanwhile.
+    shared.check_place(id, entry.identity)?;
+    settle(shared, id, entry.terms().policy(), early.take(), updates)
         .await
         .map_err(|source| AdmitError::Source { plugin: id.clone(), source })?;
     if !joining.catch_up().await? {
@@ -184,9 +211,44 @@ async fn synchronize(
     Ok(updates)
 }
 
-/// Has the runtime make the updates that a plugin asked for when it was synchronized, as far as it may. What fails of
-/// them is logged: the wire has no place for it here.
-async fn settle(shared: &Shared, id: &PluginId, policy: &Policy, updates: Vec<Update>) -> Result<(), SourceError> {
+/// Has the runtime make the updates that a plugin has asked for, early and in its answer to Synchronize, as far as it may. What fails
+/// of them is logged: the wire has no place for it here. If the runtime does not want the plugin, nothing is made.
+async fn settle(
+    shared: &Shared,
+    id: &PluginId,
+    policy: &Policy,
+    early: Vec<Early>,
+    answered: Vec<Update>,
+) -> Result<(), SourceError> {
+    let is_allowed = |wanted: &Unasked| policy.allow.check_unasked(&wanted.updates, &wanted.evictions).is_ok();
+    let (mut all, mut later) = (Unasked::updates(Vec::new()), Vec::new());
+    let (wanted, _weights): (Vec<_>, Vec<_>) = early.into_iter().map(|early| (early.wanted, early.weight)).unzip();
+    for wanted in wanted.into_iter().chain([Unasked::updates(answered)]) {
+        if is_allowed(&wanted) {
+            all.updates.extend(wanted.updates);
+            all.evictions.extend(wanted.evictions);
+        } else {
+            later.push(wanted);
+        }
+    }
+    synchronized(shared, id, policy, all.updates).await?;
+    if !all.evictions.is_empty() {
+        later.push(Unasked { updates: Vec::new(), evictions: all.evictions });
+    }
+    for wanted in later {
+        // What may not be is refused by itself, and written down.
+        let _ = wanted.apply(shared, id, policy).await;
+    }
+    Ok(())
+}
+
+/// Asks the runtime whether it wants a plugin that was synchronized, and has it make the plugin's updates.
+async fn synchronized(
+    shared: &Shared,
+    id: &PluginId,
+    policy: &Policy,
+    updates: Vec<Update>,
+) -> Result<(), SourceError> {
     let mut settled = None;
     if !updates.is_empty() {
         let place = &mut settled;

@@ -27,6 +27,9 @@ pub(crate) const ENTRIES: usize = 20 << 10;
 /// What an entry takes in memory beside its bytes.
 const ENTRY: usize = 64;
 
+/// How many bytes its requests may have that are kept until it is let in.
+pub(crate) const EARLY: usize = 512 << 10;
+
 /// What is queued may be one message that is larger than what else may be.
 const UNSENT: usize = if CONNECTION.unsent > MAX_FRAME { CONNECTION.unsent } else { MAX_FRAME };
 
@@ -34,7 +37,7 @@ const UNSENT: usize = if CONNECTION.unsent > MAX_FRAME { CONNECTION.unsent } els
 const OUTPUT: usize = 2 * (2 * MAX_LINE + 4096);
 
 // A buffer may be larger than what it holds by a sixteenth.
-const _: () = assert!(CONNECTION.received / 16 * 17 + UNSENT + ENTRIES * ENTRY + OUTPUT <= ALL);
+const _: () = assert!(CONNECTION.received / 16 * 17 + UNSENT + ENTRIES * ENTRY + EARLY + OUTPUT <= ALL);
 
 /// How much of a plugin's text is kept, in bytes: it goes into errors, logs and the stream of what happened. No path is longer.
 pub(crate) const TEXT: usize = 4096;

@@ -349,7 +349,7 @@ impl Chain {
             // A notice is delivered as soon as the plugin has heard what was before.
             Cause::Behind | Cause::CatchingUp if !gates(self.shown.request.event()) => false,
             Cause::PassedOver(State::Closed) | Cause::Absent | Cause::Plugin(PluginError::Left(_)) => {
-                policy.required && !self.is_exempt()
+                policy.required && !self.tolerates_absence()
             }
             Cause::Plugin(PluginError::Gone(_) | PluginError::Breach(_) | PluginError::NotTaken)
             | Cause::TimedOut
@@ -363,9 +363,15 @@ impl Chain {
         fails.then(|| Failure::new(&entry.id, self.shown.request.event(), cause))
     }
 
+    /// Says whether the operator lets the pod do without required plugins that do not answer.
     pub(crate) fn is_exempt(&self) -> bool {
+        self.participants.regime().requirements.is_exempt(self.shown.request.pod())
+    }
+
+    /// Says whether the pod may do without required plugins that are absent.
+    fn tolerates_absence(&self) -> bool {
         let container = self.shown.request.container().map(|container| &*container.name);
-        self.participants.regime().requirements.is_exempt(self.shown.request.pod(), container)
+        self.participants.regime().requirements.tolerates_absence(self.shown.request.pod(), container)
     }
 }
 

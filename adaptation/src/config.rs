@@ -51,6 +51,7 @@ pub use crate::settings::{Fault, Problem};
 ///     policies: Policies {
 ///         defaults: Rules { request_timeout: Some(Duration::from_secs(1)), ..Rules::default() },
 ///         plugins: [("topology".parse()?, Rules { required: Some(true), ..Rules::default() })].into(),
+///         ..Policies::default()
 ///     },
 ///     ..Config::default()
 /// };
@@ -76,9 +77,11 @@ pub struct Config {
     pub plugin_config_path: Option<PathBuf>,
     /// How long a plugin that has connected may take to register.
     pub registration_timeout: Duration,
-    /// The users whose processes may connect.
+    /// The users whose processes may connect. [`uids`](crate::policy::Policy::uids) of a policy says which of them may connect as a
+    /// plugin of a name.
     pub allowed_uids: Vec<u32>,
-    /// How many connections may be open that have not registered yet.
+    /// How many connections may be open that are not plugins yet. Each of the [`allowed_uids`](Config::allowed_uids) has an equal
+    /// share, of at least one, so the silent peers of one user do not keep out the plugins of another.
     pub max_unregistered: usize,
     /// How many plugins there may be.
     pub max_plugins: usize,
@@ -100,6 +103,13 @@ pub struct Config {
     /// The namespaces of Kubernetes in which pods run without what is [required](crate::policy::Policy::required), so
     /// that the pod of a required plugin can start. A node's own pods are there, and most plugins.
     pub required_exempt_namespaces: Namespaces,
+    /// The annotation with which a pod tolerates that a plugin which is [required](crate::policy::Policy::required) or a
+    /// [validator](crate::policy::Policy::validator) is absent. Whoever may create pods may write it, so it is empty by default,
+    /// and no pod tolerates anything. A plugin that is connected is waited for, and its verdict counts, whatever a pod says.
+    ///
+    /// The default validator's
+    /// [`tolerate_missing_plugins_annotation`](DefaultValidator::tolerate_missing_plugins_annotation) is a setting of its own.
+    pub required_tolerate_annotation: String,
     /// The settings of upstream's default validator.
     pub default_validator: Option<DefaultValidator>,
 }
@@ -127,6 +137,7 @@ impl Default for Config {
             history_bytes: 384 << 10,
             policies: Policies::default(),
             required_exempt_namespaces: Namespaces::system(),
+            required_tolerate_annotation: String::new(),
             default_validator: None,
         }
     }
@@ -162,15 +173,12 @@ impl Config {
         set.map_or(RequestBudget::Timeouts(timeout), RequestBudget::Set)
     }
 
-    /// The pods that may run without the plugins that are required. The annotation is that of the default validator.
+    /// Returns the pods that may run without the plugins that are required.
     #[must_use]
     pub fn exemptions(&self) -> Exemptions {
-        let validator = self.default_validator.as_ref();
         Exemptions {
             namespaces: self.required_exempt_namespaces.clone(),
-            annotation: validator
-                .map(|validator| validator.tolerate_missing_plugins_annotation.clone())
-                .unwrap_or_default(),
+            annotation: self.required_tolerate_annotation.clone(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A connection, from its beginning until it is a plugin or is closed.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,18 +15,19 @@ use nri_proto::{Eviction, PluginId, Unread, Update, api};
 use protobuf::Message;
 use thiserror::Error;
 use tokio::net::UnixStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use ttrpc::r#async::{MethodHandler, Service, TtrpcContext};
 use ttrpc::{Code, get_status};
 
-use crate::admission::{AdmitError, admit};
+use crate::admission::{AdmitError, Candidate, admit};
 use crate::budget;
-use crate::entry::Origin;
+use crate::early::{Admission, Early, Keeping};
+use crate::front::Front;
+use crate::join::Arrival;
 use crate::plugin::Plugin;
-use crate::policy::Declared;
+use crate::policy::{Declared, Identity};
 use crate::records;
 use crate::remote::Remote;
 use crate::request::encode;
@@ -54,10 +55,8 @@ pub(crate) enum ConnectError {
     NotRegistered,
     #[error("the peer left before it had registered: {0}")]
     Left(nri_proto::mux::Closed),
-    #[error("the peer cannot be registered: {0}")]
-    Refused(String),
-    #[error("there are {0} plugins already")]
-    Full(usize),
+    #[error("the peer cannot be registered")]
+    Named(#[from] PluginIdError),
     #[error(transparent)]
     Admit(#[from] AdmitError),
     #[error("the runtime panicked while the peer was let in")]
@@ -68,12 +67,12 @@ pub(crate) enum ConnectError {
 
 impl ConnectError {
     /// Logs why a peer did not become a plugin: as a warning, unless the adaptation stops.
-    pub(crate) fn log(&self, shared: &Shared, pid: Option<i32>) {
+    pub(crate) fn log(&self, shared: &Shared, uid: Option<u32>, pid: Option<i32>) {
         let error = self as &dyn std::error::Error;
         if shared.stopping.is_cancelled() {
-            info!(error, pid, "a peer did not become a plugin");
+            info!(error, uid, pid, "a peer did not become a plugin");
         } else {
-            warn!(error, pid, "a peer did not become a plugin");
+            warn!(error, uid, pid, "a peer did not become a plugin");
         }
     }
 }
@@ -88,10 +87,19 @@ pub(crate) struct Launched {
     pub(crate) config: String,
 }
 
-/// Makes a plugin of whoever has connected.
-pub(crate) async fn connect(shared: Arc<Shared>, stream: UnixStream) -> Result<(), ConnectError> {
+/// The other end of a connection.
+#[derive(Debug)]
+pub(crate) enum Peer {
+    /// A process that has connected, of this user if that is known.
+    Connected { uid: Option<u32> },
+    /// A program that was launched.
+    Launched(Launched),
+}
+
+/// Makes a plugin of a process of this user that has connected.
+pub(crate) async fn connect(shared: Arc<Shared>, stream: UnixStream, uid: u32) -> Result<(), ConnectError> {
     let (mux, channels) = Mux::on_unix(stream, CHANNELS, budget::CONNECTION)?;
-    take_in(shared, Arc::new(mux), channels, None).await.map(drop)
+    take_in(shared, Arc::new(mux), channels, Peer::Connected { uid: Some(uid) }).await.map(drop)
 }
 
 /// Makes a plugin of a connection: it registers, is configured, synchronized, and asked from then on.
@@ -99,17 +107,18 @@ pub(crate) async fn take_in(
     shared: Arc<Shared>,
     mux: Arc<Mux>,
     [requests, served]: [Channel; 2],
-    launched: Option<Launched>,
+    peer: Peer,
 ) -> Result<Arc<dyn Plugin>, ConnectError> {
-    let origin = if launched.is_some() { Origin::Launched } else { Origin::Connected };
-    let (known, config) = launched.map(|Launched { id, config }| (id, config)).unzip();
+    let (identity, known, config) = match peer {
+        Peer::Connected { uid } => (Identity::connected(uid), None, String::new()),
+        Peer::Launched(Launched { id, config }) => (Identity::LAUNCHED, Some(id), config),
+    };
     let (register, registered) = oneshot::channel();
-    let front = Arc::new(Front::new(Arc::clone(&shared), Arc::clone(&mux), known, register));
+    let front = Arc::new(Front::new(Arc::clone(&shared), Arc::clone(&mux), (identity, known), register));
     let services = Arc::new(services(&front));
     let mut serving = shared.tasks.spawn(serve(served, services, FROM_A_PLUGIN, front.leaving.clone()));
 
-    let becoming =
-        become_plugin(&shared, &mux, Client::new(requests), registered, (config.unwrap_or_default(), origin));
+    let becoming = become_plugin(&front, Client::new(requests), registered, config);
     let outcome = tokio::select! {
         outcome = AssertUnwindSafe(becoming).catch_unwind() => {
             // The runtime's own code is asked for what there is. The connection ends in any case.
@@ -117,13 +126,18 @@ pub(crate) async fn take_in(
         }
         () = shared.stopping.cancelled() => Err(ConnectError::Stopped),
     };
-    if outcome.is_err() {
-        front.leaving.cancel();
-        part(&mut serving, &mux).await;
-    } else {
-        shared.spawn(keep(front, serving, mux));
+    match outcome {
+        Ok((id, plugin)) => {
+            shared.spawn(keep(front, id, serving, mux));
+            Ok(plugin)
+        }
+        Err(error) => {
+            front.give_up();
+            front.leaving.cancel();
+            part(&mut serving, &mux).await;
+            Err(error)
+        }
     }
-    outcome
 }
 
 /// Ends a connection. Its peer is told why first, if it reads.
@@ -147,112 +161,37 @@ fn services(front: &Arc<Front>) -> Services {
 }
 
 async fn become_plugin(
-    shared: &Arc<Shared>,
-    mux: &Arc<Mux>,
+    front: &Front,
     client: Client,
-    registered: oneshot::Receiver<Result<PluginId, String>>,
-    (config, origin): (String, Origin),
-) -> Result<Arc<dyn Plugin>, ConnectError> {
-    let id = tokio::select! {
+    registered: oneshot::Receiver<Result<Arrival, ConnectError>>,
+    config: String,
+) -> Result<(PluginId, Arc<dyn Plugin>), ConnectError> {
+    let Front { shared, mux, early, .. } = front;
+    let arrival = tokio::select! {
         biased;
         registered = registered => match registered {
-            Ok(Ok(id)) => id,
-            Ok(Err(refusal)) => return Err(ConnectError::Refused(refusal)),
+            Ok(arrival) => arrival?,
             Err(_gone) => return Err(ConnectError::NotRegistered),
         },
         reason = mux.closed() => return Err(ConnectError::Left(reason)),
         () = tokio::time::sleep(shared.config.registration_timeout) => return Err(ConnectError::NotRegistered),
     };
-    if !shared.has_room_for(&id) {
-        return Err(ConnectError::Full(shared.config.max_plugins));
-    }
-    let policy = shared.roster().regime().policies.effective(&id, Declared::default()).policy;
+    let policy = shared.roster().regime().policies.effective(&arrival.id, Declared::default()).policy;
     let plugin: Arc<dyn Plugin> =
         Arc::new(Remote::new(Arc::clone(mux), client, policy.request_timeout, policy.sync_timeout));
-    admit(shared, id, Arc::clone(&plugin), config, origin).await?;
-    Ok(plugin)
+    let id = arrival.id.clone();
+    admit(arrival, Candidate { plugin: Arc::clone(&plugin), config, early: Arc::clone(early) }).await?;
+    Ok((id, plugin))
 }
 
 /// Serves a plugin until its connection ends, or until it breaks the rules.
-async fn keep(front: Arc<Front>, mut serving: JoinHandle<()>, mux: Arc<Mux>) {
+async fn keep(front: Arc<Front>, plugin: PluginId, mut serving: JoinHandle<()>, mux: Arc<Mux>) {
+    let Front { shared, early, identity, .. } = &*front;
+    // Also if it has left meanwhile: it was let in, and its calls were answered.
+    shared.stopping.run_until_cancelled(early.admit(shared, &plugin, *identity)).await;
     tokio::select! {
         _ = &mut serving => mux.finish(LAST_WORDS).await,
         () = front.leaving.cancelled() => part(&mut serving, &mux).await,
-    }
-}
-
-/// What a peer can call.
-struct Front {
-    shared: Arc<Shared>,
-    mux: Arc<Mux>,
-    /// Who it is, if it was launched.
-    known: Option<PluginId>,
-    phase: Mutex<Phase>,
-    /// What may be read of its requests at a time.
-    entries: Arc<Semaphore>,
-    /// No more of its requests are taken; the connection ends when those it has are answered.
-    leaving: CancellationToken,
-}
-
-enum Phase {
-    New(oneshot::Sender<Result<PluginId, String>>),
-    Registered(PluginId),
-    Refused,
-}
-
-impl Front {
-    fn new(
-        shared: Arc<Shared>,
-        mux: Arc<Mux>,
-        known: Option<PluginId>,
-        register: oneshot::Sender<Result<PluginId, String>>,
-    ) -> Self {
-        let (phase, entries) = (Mutex::new(Phase::New(register)), Arc::new(Semaphore::new(budget::ENTRIES)));
-        Self { shared, mux, known, phase, entries, leaving: CancellationToken::new() }
-    }
-
-    /// Who registers so. For a launched plugin its file has the last word, as upstream has it.
-    fn identify(&self, index: &str, name: &str) -> Result<PluginId, PluginIdError> {
-        match &self.known {
-            Some(id) => Ok(id.clone()),
-            None => PluginId::new(index, name),
-        }
-    }
-
-    fn register(&self, index: &str, name: &str) -> Result<(), ttrpc::Error> {
-        let mut phase = self.phase();
-        match std::mem::replace(&mut *phase, Phase::Refused) {
-            Phase::New(register) => match self.identify(index, name) {
-                Ok(id) => {
-                    self.mux.admit();
-                    *phase = Phase::Registered(id.clone());
-                    // Whoever waited may have given up: then the connection ends in any case.
-                    let _ = register.send(Ok(id));
-                    Ok(())
-                }
-                Err(error) => {
-                    let _ = register.send(Err(error.to_string()));
-                    Err(refusal(Code::INVALID_ARGUMENT, &error.to_string()))
-                }
-            },
-            Phase::Registered(_) | Phase::Refused => {
-                self.leaving.cancel();
-                Err(refusal(Code::ALREADY_EXISTS, "this connection has registered a plugin already"))
-            }
-        }
-    }
-
-    fn registered(&self) -> Result<PluginId, ttrpc::Error> {
-        match &*self.phase() {
-            Phase::Registered(id) => Ok(id.clone()),
-            Phase::New(_) | Phase::Refused => {
-                Err(refusal(Code::FAILED_PRECONDITION, "this connection has not registered a plugin"))
-            }
-        }
-    }
-
-    fn phase(&self) -> MutexGuard<'_, Phase> {
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -275,16 +214,26 @@ struct UpdateContainers(Arc<Front>);
 #[async_trait]
 impl MethodHandler for UpdateContainers {
     async fn handler(&self, context: TtrpcContext, request: ttrpc::Request) -> ttrpc::Result<ttrpc::Response> {
-        let plugin = self.0.registered()?;
+        let (plugin, limit) = self.0.patience()?;
         drop(context);
-        let (wanted, _weight) = self.read(request)?;
+        let bytes = request.payload.len();
+        // Not read before it is known: what is read takes more memory.
+        let admission = self.0.early.admission(limit).await;
+        if admission == Admission::Refused {
+            return Err(not_admitted());
+        }
+        let (wanted, weight) = self.read(request)?;
         let unread = Unread::of(&wanted);
         let api::UpdateContainersRequest { update, evict, special_fields: _ } = wanted;
         let updates = update.into_iter().map(Update::from).collect();
         let evictions = evict.into_iter().map(Eviction::from).collect();
-        let policy = self.0.shared.roster().regime().policies.effective(&plugin, Declared::default()).policy;
+        let policy = self.0.policy(&plugin)?;
         self.0.shared.records.unread(&records::unasked(&plugin, policy.mode), unread.into_iter().collect());
-        let (failed, reason) = match (Unasked { updates, evictions }).apply(&self.0.shared, &plugin, &policy).await {
+        let early = Early { wanted: Unasked { updates, evictions }, bytes, weight };
+        let Some(Early { wanted, weight: _weight, .. }) = self.keep(admission, early)? else {
+            return Ok(failed_response(Vec::new(), None));
+        };
+        let (failed, reason) = match wanted.apply(&self.0.shared, &plugin, &policy).await {
             Ok(failed) => (failed, None),
             Err(Undone::Failed(UpdatesFailed { reason, failed })) => (failed, Some(reason)),
             Err(Undone::NotAllowed(error)) => return Err(refusal(Code::PERMISSION_DENIED, &error.to_string())),
@@ -296,6 +245,19 @@ impl MethodHandler for UpdateContainers {
 }
 
 impl UpdateContainers {
+    /// Keeps what a plugin asks for that is not let in yet. Returns it if it is to be done now.
+    fn keep(&self, admission: Admission, early: Early) -> Result<Option<Early>, ttrpc::Error> {
+        if admission == Admission::Admitted {
+            return Ok(Some(early));
+        }
+        match self.0.early.keep(early) {
+            Keeping::Kept => Ok(None),
+            Keeping::Full => Err(refusal(Code::RESOURCE_EXHAUSTED, "too many updates before the plugin is let in")),
+            Keeping::Admitted(early) => Ok(Some(early)),
+            Keeping::Refused => Err(not_admitted()),
+        }
+    }
+
     /// Reads a request, if there is room for what it becomes in memory.
     fn read(
         &self,
@@ -345,6 +307,10 @@ fn unread(error: &BoundedError) -> ttrpc::Error {
     }
 }
 
-fn refusal(code: Code, text: &str) -> ttrpc::Error {
+fn not_admitted() -> ttrpc::Error {
+    refusal(Code::FAILED_PRECONDITION, "the plugin was not let in")
+}
+
+pub(crate) fn refusal(code: Code, text: &str) -> ttrpc::Error {
     ttrpc::Error::RpcStatus(get_status(code, text))
 }

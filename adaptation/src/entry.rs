@@ -8,7 +8,6 @@ mod lane;
 mod missing;
 mod stage;
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nri_proto::{Event, EventMask, PluginId};
@@ -31,7 +30,7 @@ use crate::health::{Effect, Health, State};
 use crate::journal::Journal;
 use crate::patience::Allowance;
 use crate::plugin::{Plugin, Reply};
-use crate::policy::{Declared, Policies};
+use crate::policy::{Declared, Identity, Policies};
 use crate::request::Request;
 use crate::shared::Shared;
 use crate::terms::Terms;
@@ -39,7 +38,8 @@ use crate::terms::Terms;
 /// A plugin that was let in.
 pub(crate) struct Entry {
     pub(crate) id: PluginId,
-    pub(crate) origin: Origin,
+    /// Who it is, as far as the runtime itself knows.
+    pub(crate) identity: Identity,
     /// What it subscribed to, and what it says about itself.
     wanted: EventMask,
     declared: Declared,
@@ -56,24 +56,6 @@ pub(crate) struct Entry {
     pub(crate) closed: CancellationToken,
     reason: OnceLock<String>,
     pub(crate) shared: Arc<Shared>,
-}
-
-/// How a plugin came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    BuiltIn,
-    Connected,
-    Launched,
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::BuiltIn => "built into the runtime",
-            Self::Connected => "connected to the runtime",
-            Self::Launched => "launched by the runtime",
-        })
-    }
 }
 
 /// How it is doing, and what it is owed. One lock, so that what was missed is never overtaken.
@@ -127,7 +109,7 @@ impl<'a> Part<'a> {
 impl Entry {
     pub(crate) fn new(
         id: PluginId,
-        origin: Origin,
+        identity: Identity,
         wanted: EventMask,
         declared: Declared,
         plugin: Arc<dyn Plugin>,
@@ -140,7 +122,7 @@ impl Entry {
         let standing = Standing { health, journal, deliveries, stage: Stage::Joining, deaf: true };
         Arc::new(Self {
             id,
-            origin,
+            identity,
             wanted,
             declared,
             terms: Mutex::new(Arc::new(terms)),

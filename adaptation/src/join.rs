@@ -7,6 +7,7 @@ use tokio::time::timeout;
 
 use crate::admission::AdmitError;
 use crate::entry::Entry;
+use crate::policy::Identity;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::source::SourceError;
@@ -14,22 +15,28 @@ use crate::source::SourceError;
 /// How often a plugin is synchronized because more happened than is kept for it, or its backlog did not become shorter.
 pub(crate) const ATTEMPTS: usize = 4;
 
-/// A plugin that has registered and is not let in yet. Who needs it may wait for it.
-pub(crate) struct Arrival<'a> {
-    shared: &'a Shared,
-    id: PluginId,
+/// A plugin that has registered and is not let in yet. It has its place among the plugins from now on, and who needs it may wait
+/// for it.
+pub(crate) struct Arrival {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: PluginId,
+    pub(crate) identity: Identity,
 }
 
-impl<'a> Arrival<'a> {
-    pub(crate) fn begin(shared: &'a Shared, id: &PluginId) -> Self {
-        shared.arrives(id);
-        Self { shared, id: id.clone() }
+impl Arrival {
+    /// Checks that a plugin may come, and reserves its place. Whoever watches is told if it may not.
+    pub(crate) fn begin(shared: &Arc<Shared>, id: PluginId, identity: Identity) -> Result<Self, AdmitError> {
+        if let Err(error) = shared.arrives(&id, identity) {
+            shared.is_refused(id, error.with_cause());
+            return Err(error);
+        }
+        Ok(Self { shared: Arc::clone(shared), id, identity })
     }
 }
 
-impl Drop for Arrival<'_> {
+impl Drop for Arrival {
     fn drop(&mut self) {
-        self.shared.has_arrived(&self.id);
+        self.shared.has_arrived(&self.id, self.identity);
     }
 }
 

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
 use tracing::warn;
 
 use crate::connection::connect;
 use crate::shared::Shared;
 use crate::socket::Socket;
+use crate::strangers::Strangers;
 
 /// Lets peers in until the adaptation stops, each in a task of its own: a silent one holds up no other.
 pub(crate) async fn listen(shared: Arc<Shared>, socket: Socket) {
-    let strangers = Arc::new(Semaphore::new(shared.config.max_unregistered));
+    let strangers = Strangers::new(shared.config.max_unregistered, &shared.config.allowed_uids);
     loop {
         let (stream, peer) = tokio::select! {
             biased;
@@ -19,17 +19,21 @@ pub(crate) async fn listen(shared: Arc<Shared>, socket: Socket) {
             accepted = socket.accept() => accepted,
         };
         if !peer.is_allowed(&shared.config.allowed_uids) {
-            warn!(uid = peer.uid, pid = peer.pid, "refusing a peer: its user is not allowed to be a plugin");
+            warn!(uid = peer.uid, pid = peer.pid, "refusing a peer: its user is not in allowed_uids");
             continue;
         }
-        let Ok(place) = Arc::clone(&strangers).try_acquire_owned() else {
-            warn!(uid = peer.uid, pid = peer.pid, "refusing a peer: too many have not registered yet");
+        let Some(place) = strangers.try_take(peer.uid) else {
+            warn!(
+                uid = peer.uid,
+                pid = peer.pid,
+                "refusing a peer: too many of its user are not plugins yet, see max_unregistered"
+            );
             continue;
         };
         let shared_by_peer = Arc::clone(&shared);
         shared.spawn(async move {
-            if let Err(error) = connect(Arc::clone(&shared_by_peer), stream).await {
-                error.log(&shared_by_peer, peer.pid);
+            if let Err(error) = connect(Arc::clone(&shared_by_peer), stream, peer.uid).await {
+                error.log(&shared_by_peer, Some(peer.uid), peer.pid);
             }
             drop(place);
         });

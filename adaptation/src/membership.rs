@@ -1,5 +1,6 @@
 //! Who is a plugin: those that are added, take another one's place, or are gone. Whoever watches is told of it in that order.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nri_proto::PluginId;
@@ -8,14 +9,45 @@ use crate::admission::AdmitError;
 use crate::entry::{Entry, REPLACED};
 use crate::events::Happening;
 use crate::leaving::leave;
-use crate::roster::Roster;
+use crate::policy::{Declared, Identity};
+use crate::roster::{Roster, gives_way};
 use crate::shared::{Plugins, Shared};
 use crate::validation;
 
 impl Shared {
-    /// Whether a plugin may be added: there is room, or it takes another one's place.
-    pub(crate) fn has_room_for(&self, id: &PluginId) -> bool {
-        self.lock().roster.has_room_for(id, self.config.max_plugins)
+    /// Reserves a place for a plugin that registers.
+    ///
+    /// # Errors
+    ///
+    /// The operator does not permit it, there are too many, or one of the same id is there or on its way and does not give way.
+    pub(crate) fn arrives(&self, id: &PluginId, identity: Identity) -> Result<(), AdmitError> {
+        let mut plugins = self.lock();
+        plugins.check_place(id, identity)?;
+        let policy = plugins.roster.regime().policies.effective(id, Declared::default()).policy;
+        for other in plugins.arriving.iter().filter(|other| other.id == *id) {
+            gives_way(id, other.identity, identity, &policy)?;
+        }
+        let limit = self.config.max_plugins;
+        if plugins.n_places(id) > limit {
+            return Err(AdmitError::Full { plugin: id.clone(), limit });
+        }
+        plugins.arriving.push(Arriving { id: id.clone(), identity });
+        Ok(())
+    }
+
+    /// The plugin was let in, or was not.
+    pub(crate) fn has_arrived(&self, id: &PluginId, identity: Identity) {
+        let mut plugins = self.lock();
+        if let Some(at) = plugins.arriving.iter().position(|other| other.id == *id && other.identity == identity) {
+            plugins.arriving.swap_remove(at);
+        }
+        drop(plugins);
+        self.arrived.notify_waiters();
+    }
+
+    /// Checks again that a plugin that joins may be one.
+    pub(crate) fn check_place(&self, id: &PluginId, identity: Identity) -> Result<(), AdmitError> {
+        self.lock().check_place(id, identity)
     }
 
     /// Adds a plugin that is ready to be asked, and looks after it until it is gone.
@@ -24,18 +56,12 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// The adaptation was stopped, there are too many, or one of the same id came in another way.
+    /// The adaptation was stopped, the operator does not permit it any more, or one of the same id does not give way.
     pub(crate) fn add(self: &Arc<Self>, entry: &Arc<Entry>) -> Result<(), AdmitError> {
-        let limit = self.config.max_plugins;
         let replaced = {
             let mut plugins = self.lock();
-            if plugins.stopped {
-                return Err(AdmitError::Stopped);
-            }
-            if !plugins.roster.has_room_for(&entry.id, limit) {
-                return Err(AdmitError::Full { plugin: entry.id.clone(), limit });
-            }
-            plugins.roster.check_place(&entry.id, entry.origin)?;
+            // There is room: the place was reserved when it arrived.
+            plugins.check_place(&entry.id, entry.identity)?;
             let (with, replaced) = plugins.roster.with(entry);
             if !entry.joins(replaced.as_deref()) {
                 return Err(AdmitError::Overtaken { plugin: entry.id.clone() });
@@ -131,6 +157,32 @@ impl Shared {
         self.watchers.note_order(roster.entries().iter().map(|entry| entry.id.clone()).collect());
         plugins.roster = Arc::new(roster);
     }
+}
+
+impl Plugins {
+    /// Checks that a plugin may be one, whoever else is on the way.
+    fn check_place(&self, id: &PluginId, identity: Identity) -> Result<(), AdmitError> {
+        if self.stopped {
+            return Err(AdmitError::Stopped);
+        }
+        let policies = &self.roster.regime().policies;
+        policies
+            .check_identity(id, identity)
+            .map_err(|source| AdmitError::NotPermitted { plugin: id.clone(), source })?;
+        self.roster.check_place(id, identity)
+    }
+
+    /// Counts the places that plugins have or have reserved, with this one.
+    fn n_places(&self, id: &PluginId) -> usize {
+        let arriving: BTreeSet<_> = self.arriving.iter().map(|other| &other.id).chain([id]).collect();
+        self.roster.entries().len() + arriving.into_iter().filter(|id| !self.roster.has(id)).count()
+    }
+}
+
+/// A plugin that has registered and is not let in yet.
+pub(crate) struct Arriving {
+    pub(crate) id: PluginId,
+    identity: Identity,
 }
 
 /// A plugin on its way out. Until it is gone, what the operator says holds for it, too.

@@ -16,6 +16,7 @@ use crate::merging::Merging;
 use crate::policy::PluginKey;
 use crate::records;
 use crate::request::Subject;
+use crate::requirements::Presence;
 use crate::roster::Roster;
 use crate::shared::Shared;
 use crate::undo::StartUndo;
@@ -325,8 +326,13 @@ impl Operation {
             return None;
         }
         let name = container.map(|container| &*container.name);
+        let presence = |key: &PluginKey, is_there: bool| match is_there {
+            true => Presence::Present,
+            false if self.shared.is_arriving(|id| key.matches(id)) => Presence::Joining,
+            false => Presence::Absent,
+        };
         let is_there = |key: &PluginKey| participants.entries().iter().any(|entry| key.matches(&entry.id));
-        if let Some(key) = requirements.missing(&self.pod, name, is_there) {
+        if let Some(key) = requirements.missing(&self.pod, name, |key| presence(key, is_there(key))) {
             return Some((key, event));
         }
         let validation = Event::ValidateContainerAdjustment;
@@ -335,7 +341,8 @@ impl Operation {
             validators.any(|(_, entry)| key.matches(&entry.id))
         };
         let is_validated = event == Event::CreateContainer;
-        let key = is_validated.then(|| requirements.missing_validator(&self.pod, name, validates)).flatten()?;
+        let presence = |key: &PluginKey| presence(key, validates(key));
+        let key = is_validated.then(|| requirements.missing_validator(&self.pod, name, presence)).flatten()?;
         Some((key, validation))
     }
 

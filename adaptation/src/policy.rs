@@ -8,6 +8,9 @@
 //! 4. the plugin about itself, where it has a word ([`Declared`]) and the operator listens ([`Declarations`]);
 //! 5. the default, [`Policy::default`].
 //!
+//! A plugin's name is its own claim. [`Policy::uids`], [`Policy::origin`] and [`Policies::unnamed`] say
+//! [who may be](Policies::check_identity) a plugin of a name. Nothing that a plugin declares has a part in that.
+//!
 //! Whether a plugin is [required](Policy::required) is the operator's word alone. One that is required fails requests,
 //! whatever else is said: what an operator requires does not slide to being skipped. The one exception is a plugin on trial
 //! ([`Mode::Shadow`]), which is required by nobody; who means that says both in one table, and in two tables it is a
@@ -19,6 +22,7 @@
 //! let policies = Policies {
 //!     defaults: Rules { strikes: 5.try_into().ok(), ..Rules::default() },
 //!     plugins: [("topology".parse()?, Rules { required: Some(true), ..Rules::default() })].into(),
+//!     ..Policies::default()
 //! };
 //! let effective = policies.effective(&"10-topology".parse()?, Declared::default());
 //! assert_eq!(effective.policy.on_timeout, OnTimeout::Fail);
@@ -33,6 +37,7 @@ mod choices;
 mod contradiction;
 mod effective;
 mod exemptions;
+mod identity;
 mod namespaces;
 mod plugin_key;
 #[cfg(test)]
@@ -49,6 +54,7 @@ pub use self::contradiction::{Contradiction, Obstacle, Word};
 pub use self::effective::{Effective, Origin};
 pub(crate) use self::exemptions::annotation;
 pub use self::exemptions::{BadAnnotation, Exemptions};
+pub use self::identity::{AllowedOrigin, Identity, NotPermitted, PluginOrigin, Uids, Unnamed};
 pub use self::namespaces::{Namespaces, NoNamespace};
 pub use self::plugin_key::{PluginKey, PluginKeyError};
 
@@ -59,6 +65,8 @@ pub struct Policies {
     pub defaults: Rules,
     /// About some, by name or by index and name. The latter comes first, axis by axis.
     pub plugins: BTreeMap<PluginKey, Rules>,
+    /// What becomes of plugins that have no table among those.
+    pub unnamed: Unnamed,
 }
 
 /// What a plugin says about itself when it is configured (`FailurePolicy` on the wire).

@@ -8,7 +8,7 @@ use crate::regime::Regime;
 
 impl Adaptation {
     /// What the operator says from now on: of `config`, the [policies](Config::policies), the
-    /// [exempt namespaces](Config::required_exempt_namespaces) and the [default validator](Config::default_validator). Returns
+    /// [exempt namespaces](Config::required_exempt_namespaces), the [annotation that tolerates absence](Config::required_tolerate_annotation) and the [default validator](Config::default_validator). Returns
     /// what else of it differs and [needs a restart](Config::changes_that_need_a_restart), by its key; that is left as it is.
     ///
     /// Plugins that are there, are joining or are on their way out are treated so from the next request on; what they declared about themselves still
@@ -25,6 +25,9 @@ impl Adaptation {
     ///   again.
     /// - A plugin that sees fewer namespaces or events now does not hear how things end there that it has seen begin. Only what
     ///   comes to nothing, in an operation that fails, it is told all the same.
+    /// - A plugin that may not be one any more, because of its user, of how it came, or for want of a table, is closed; one that joins is refused
+    ///   before it is shown anything more, and what it asks for is not done. A program that may be launched now is, within a minute.
+    /// - A pod's annotation that tolerates absence does so from the next request on, or does not any more.
     /// - A plugin is not told again which `request_timeout` it has; that is part of joining, as is `sync_timeout`.
     ///
     /// ```

@@ -12,6 +12,17 @@ pub(crate) struct Requirements {
     exemptions: Exemptions,
 }
 
+/// Whether a plugin that is demanded is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// The plugin is asked.
+    Present,
+    /// The plugin has registered, and is not asked yet.
+    Joining,
+    /// No such plugin is connected.
+    Absent,
+}
+
 /// A plugin that must be there for the pods that it sees.
 struct Demand {
     key: PluginKey,
@@ -43,30 +54,54 @@ impl Requirements {
         self.validators.iter().map(|demand| &demand.key)
     }
 
-    /// The first required plugin that is not there, unless the pod may do without.
+    /// Returns the first required plugin that is missing for a pod.
     pub(crate) fn missing(
         &self,
         pod: &Pod,
         container: Option<&str>,
-        is_there: impl Fn(&PluginKey) -> bool,
+        presence: impl Fn(&PluginKey) -> Presence,
     ) -> Option<&PluginKey> {
-        first_missing(&self.required, pod, is_there).filter(|_| !self.is_exempt(pod, container))
+        self.first_missing(&self.required, pod, container, presence)
     }
 
-    /// The first validator that is not there, unless the pod may do without.
+    /// Returns the first validator that is missing for a pod.
     pub(crate) fn missing_validator(
         &self,
         pod: &Pod,
         container: Option<&str>,
-        is_there: impl Fn(&PluginKey) -> bool,
+        presence: impl Fn(&PluginKey) -> Presence,
     ) -> Option<&PluginKey> {
-        first_missing(&self.validators, pod, is_there).filter(|_| !self.is_exempt(pod, container))
+        self.first_missing(&self.validators, pod, container, presence)
     }
 
-    /// Whether a pod, or this container of it, may do without what is required.
-    pub(crate) fn is_exempt(&self, pod: &Pod, container: Option<&str>) -> bool {
+    /// Says whether the operator lets a pod do without required plugins, also if they are there and do not answer.
+    pub(crate) fn is_exempt(&self, pod: &Pod) -> bool {
+        self.exemptions.namespaces.contains(&pod.namespace)
+    }
+
+    /// Says whether a pod, or this container of it, may do without required plugins that are absent.
+    pub(crate) fn tolerates_absence(&self, pod: &Pod, container: Option<&str>) -> bool {
         // An annotation that means nothing exempts nobody.
         self.exemptions.cover(pod, container).unwrap_or(false)
+    }
+
+    fn first_missing<'d>(
+        &self,
+        demands: &'d [Demand],
+        pod: &Pod,
+        container: Option<&str>,
+        presence: impl Fn(&PluginKey) -> Presence,
+    ) -> Option<&'d PluginKey> {
+        let is_missing = |demand: &&Demand| {
+            demand.namespaces.contains(&pod.namespace)
+                && match presence(&demand.key) {
+                    Presence::Present => false,
+                    // The plugin is connected: the annotation of a pod does not speed it up.
+                    Presence::Joining => !self.is_exempt(pod),
+                    Presence::Absent => !self.tolerates_absence(pod, container),
+                }
+        };
+        demands.iter().find(is_missing).map(|demand| &demand.key)
     }
 }
 
@@ -80,11 +115,4 @@ fn demands<'p>(policies: &'p Policies, keys: impl Iterator<Item = &'p PluginKey>
         (!is_on_trial).then(|| Demand { key: key.clone(), namespaces })
     };
     keys.filter_map(demand).collect()
-}
-
-fn first_missing<'d>(demands: &'d [Demand], pod: &Pod, is_there: impl Fn(&PluginKey) -> bool) -> Option<&'d PluginKey> {
-    demands
-        .iter()
-        .find(|demand| demand.namespaces.contains(&pod.namespace) && !is_there(&demand.key))
-        .map(|demand| &demand.key)
 }

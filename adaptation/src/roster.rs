@@ -7,10 +7,11 @@ use nri_proto::{Event, PluginId};
 
 use crate::admission::AdmitError;
 use crate::cause::Cause;
-use crate::entry::{Entry, Origin, Part};
+use crate::entry::{Entry, Part};
 use crate::health::State;
 use crate::patience::Allowance;
 use crate::plugin::Reply;
+use crate::policy::{Identity, Policy};
 use crate::regime::Regime;
 use crate::request::Request;
 use crate::terms::Terms;
@@ -102,19 +103,14 @@ impl Roster {
         self.entries.iter().any(|other| Arc::ptr_eq(other, entry))
     }
 
-    /// Whether there is none of this id, or one that gives way to it: that came in the same way, or is closed.
-    pub(crate) fn check_place(&self, id: &PluginId, origin: Origin) -> Result<(), AdmitError> {
+    /// Checks that there is no plugin of this id, or one that gives way to this peer. A plugin that is closed gives way to anyone.
+    pub(crate) fn check_place(&self, id: &PluginId, identity: Identity) -> Result<(), AdmitError> {
         let Ok(at) = self.place(id) else { return Ok(()) };
         let there = &self.entries[at];
-        if there.origin == origin || there.state() == State::Closed {
+        if there.state() == State::Closed {
             return Ok(());
         }
-        Err(AdmitError::Taken { plugin: id.clone(), origin: there.origin.to_string() })
-    }
-
-    /// Whether one of this id may be added, if there may be so many.
-    pub(crate) fn has_room_for(&self, id: &PluginId, limit: usize) -> bool {
-        self.entries.len() < limit || self.has(id)
+        gives_way(id, there.identity, identity, there.terms.policy())
     }
 
     /// With one more. One that has the same id gives way, and is returned.
@@ -141,4 +137,22 @@ impl Roster {
     fn place(&self, id: &PluginId) -> Result<usize, usize> {
         self.entries.binary_search_by(|participant| participant.id.cmp(id))
     }
+}
+
+/// Checks that a plugin that is there, or on its way in, gives way to another one of its id: to one that came in the same way, and
+/// if it must be there, to one of the same user alone.
+pub(crate) fn gives_way(id: &PluginId, there: Identity, newcomer: Identity, policy: &Policy) -> Result<(), AdmitError> {
+    let plugin = id.clone();
+    if there.origin != newcomer.origin {
+        return Err(AdmitError::Taken { plugin, origin: there.origin });
+    }
+    let demand = match (policy.required, policy.validator) {
+        (true, _) => "required",
+        (false, true) => "a validator",
+        (false, false) => return Ok(()),
+    };
+    if there.uid != newcomer.uid {
+        return Err(AdmitError::Guarded { plugin, there, newcomer, demand });
+    }
+    Ok(())
 }

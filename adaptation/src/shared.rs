@@ -20,6 +20,7 @@ use crate::decision::Decision;
 use crate::entry::Entry;
 use crate::events::{Happening, Watchers};
 use crate::journal::{ActId, Outcome};
+use crate::membership::Arriving;
 use crate::merge::MergedCreate;
 use crate::operation::Nature;
 use crate::policy::{Declared, PluginKey};
@@ -97,7 +98,7 @@ pub(crate) struct Plugins {
     pub(crate) roster: Arc<Roster>,
     pub(crate) stopped: bool,
     /// Those who have registered and are not let in yet.
-    arriving: Vec<PluginId>,
+    pub(crate) arriving: Vec<Arriving>,
     /// Those for whom all that happens is kept.
     pub(crate) joining: Vec<Joiner>,
     /// The operations that something was asked in.
@@ -213,7 +214,7 @@ impl Shared {
 
     /// From now on this is what the operator says. Returns how many plugins are asked on other terms for it.
     pub(crate) fn reload(&self, config: &Config) -> usize {
-        let n_changed = {
+        let (n_changed, not_permitted) = {
             let mut plugins = self.lock();
             let regime = Arc::new(Regime::new(plugins.roster.regime().number + 1, config));
             plugins.joining.iter().for_each(|joiner| _ = joiner.entry.adopt(&regime.policies));
@@ -222,9 +223,17 @@ impl Shared {
             let n_changed = changed.inspect(|entry| self.watchers.note(entry.policy())).count();
             plugins.roster = Arc::new(plugins.roster.under(&regime));
             self.regime.store(regime.number, Ordering::Release);
-            n_changed
+            let there = plugins.roster.entries().iter().map(|entry| &entry.entry).chain(&plugins.leaving);
+            let refused = there.filter_map(|entry| {
+                let refused = regime.policies.check_identity(&entry.id, entry.identity).err()?;
+                Some((Arc::clone(entry), refused))
+            });
+            (n_changed, refused.collect::<Vec<_>>())
         };
         self.watchers.flush();
+        for (entry, refused) in not_permitted {
+            entry.close(&format!("since a reload it is not permitted: {refused}"));
+        }
         // Who waits for a plugin may wait for nobody now.
         self.arrived.notify_waiters();
         n_changed
@@ -336,31 +345,16 @@ impl Shared {
         }
     }
 
-    /// A plugin has registered.
-    pub(crate) fn arrives(&self, id: &PluginId) {
-        self.lock().arriving.push(id.clone());
-    }
-
-    /// It was let in, or was not.
-    pub(crate) fn has_arrived(&self, id: &PluginId) {
-        let mut plugins = self.lock();
-        if let Some(at) = plugins.arriving.iter().position(|other| other == id) {
-            plugins.arriving.swap_remove(at);
-        }
-        drop(plugins);
-        self.arrived.notify_waiters();
-    }
-
     /// Whether such a plugin has registered, and is not let in yet.
     pub(crate) fn is_arriving(&self, is_meant: impl Fn(&PluginId) -> bool) -> bool {
-        self.lock().arriving.iter().any(is_meant)
+        self.lock().arriving.iter().any(|arriving| is_meant(&arriving.id))
     }
 
     /// How long a request waits for such a plugin, if one is arriving.
     pub(crate) fn join_timeout(&self, key: &PluginKey) -> Option<Duration> {
         let plugins = self.lock();
-        let id = plugins.arriving.iter().find(|id| key.matches(id))?;
-        Some(plugins.roster.regime().policies.effective(id, Declared::default()).policy.join_timeout)
+        let arriving = plugins.arriving.iter().find(|arriving| key.matches(&arriving.id))?;
+        Some(plugins.roster.regime().policies.effective(&arriving.id, Declared::default()).policy.join_timeout)
     }
 
     /// A plugin joins: from now on all that happens is kept for it, and its snapshot is taken. False if the adaptation was stopped.

@@ -136,9 +136,12 @@ impl Validation {
         consulted.iter().map(PluginInstance::from).collect()
     }
 
-    fn is_exempt(&self) -> bool {
+    /// Says whether the pod may do without the verdict of a validator that the operator wants.
+    fn is_exempt_from(&self, cause: &Cause) -> bool {
         let container = self.original.container().map(|container| &*container.name);
-        self.participants.regime().requirements.is_exempt(self.original.pod(), container)
+        let (requirements, pod) = (&self.participants.regime().requirements, self.original.pod());
+        is_silence(cause) && requirements.is_exempt(pod)
+            || is_absence(cause) && requirements.tolerates_absence(pod, container)
     }
 
     /// Asks one validator. Without its verdict the container is not created, unless it is on trial or the verdict is not needed.
@@ -158,7 +161,7 @@ impl Validation {
             }
             Ok(_) => Err(failed(entry, PluginError::Breach("its answer is not a verdict").into())),
             // A validator that the operator wants does not hold up pods that may do without it.
-            Err(cause) if is_listed(entry) && is_silence(&cause) && self.is_exempt() => Ok(()),
+            Err(cause) if is_listed(entry) && self.is_exempt_from(&cause) => Ok(()),
             Err(cause) => Err(failed(entry, cause)),
         };
         let Err(failure) = verdict else { return Ok(()) };
@@ -247,6 +250,22 @@ fn is_silence(cause: &Cause) -> bool {
         | Cause::Absent => true,
         Cause::Plugin(PluginError::Left(_) | PluginError::Gone(_) | PluginError::NotTaken) => true,
         Cause::Plugin(PluginError::Refused { .. } | PluginError::Breach(_) | PluginError::TooLarge { .. })
+        | Cause::NotAllowed(_)
+        | Cause::CallerDeadline => false,
+    }
+}
+
+/// Says whether the plugin had left before it was asked.
+fn is_absence(cause: &Cause) -> bool {
+    match cause {
+        Cause::PassedOver(State::Closed) | Cause::Absent | Cause::Plugin(PluginError::Left(_)) => true,
+        Cause::PassedOver(State::Active | State::Silent | State::Suspended)
+        | Cause::TimedOut
+        | Cause::CutShort
+        | Cause::CatchingUp
+        | Cause::Busy
+        | Cause::Behind
+        | Cause::Plugin(_)
         | Cause::NotAllowed(_)
         | Cause::CallerDeadline => false,
     }

@@ -29,6 +29,7 @@ on_every_stub! {
     a_snapshot_larger_than_a_message_reaches_a_plugin_that_can_take_it_in_parts,
     a_plugin_may_call_back_at_any_time,
     a_plugin_may_call_back_from_inside_a_handler,
+    a_plugin_may_call_back_from_inside_the_handlers_with_which_it_joins,
     a_refusal_reaches_the_caller_in_the_plugins_words,
     a_plugin_that_dies_in_a_handler_fails_the_request_only_if_it_declared_so,
     a_plugin_that_is_told_to_go_hears_it_first,
@@ -239,6 +240,22 @@ async fn a_plugin_may_call_back_from_inside_a_handler(stub: Stub) {
 }
 
 /// In words that are almost those of a server which does not know a method.
+/// The runtime waits for the handler: the update is made when the plugin is let in.
+async fn a_plugin_may_call_back_from_inside_the_handlers_with_which_it_joins(stub: Stub) {
+    for handler in ["Configure", "Synchronize"] {
+        let mut node = Node::start(1, 0);
+        let mut plugin = node.plugin(&stub.program, &["-call-back", handler]);
+        node.joined().await;
+        assert_eq!(node.updated(), [("10-stub".to_owned(), "c0".to_owned(), Some(123))]);
+        let mut wrote = Vec::new();
+        while wrote.len() < 3 {
+            wrote.push(plugin.wrote().await.unwrap());
+        }
+        assert!(wrote.contains(&json!({"updated": ["c0"], "failed": []})), "{handler}: {wrote:?}");
+        node.nri.stop().await;
+    }
+}
+
 async fn a_refusal_reaches_the_caller_in_the_plugins_words(stub: Stub) {
     for event in [Event::CreateContainer, Event::StartContainer] {
         let mut node = Node::start(0, 0);

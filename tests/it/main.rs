@@ -5,6 +5,7 @@
 
 mod admission;
 mod demo;
+mod early;
 mod faults;
 mod fuzz;
 mod hostile;

@@ -4,7 +4,7 @@ use nri_adaptation::Adaptation;
 use nri_proto::{Event, EventMask, api};
 use nri_tests::wire::{RUNTIME, encode, frame, message, request, response};
 use protobuf::Message;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 
 pub(crate) struct Raw {
     stream: DuplexStream,
@@ -16,10 +16,16 @@ pub(crate) struct Raw {
 impl Raw {
     /// Connects, and says nothing.
     pub(crate) fn connect(nri: &Adaptation) -> Self {
+        let (raw, reader, writer) = Self::pair();
+        nri.attach(reader, writer);
+        raw
+    }
+
+    /// Makes a connection, and returns the runtime's end of it, too.
+    pub(crate) fn pair() -> (Self, ReadHalf<DuplexStream>, WriteHalf<DuplexStream>) {
         let (here, stream) = tokio::io::duplex(1 << 16);
         let (reader, writer) = tokio::io::split(here);
-        nri.attach(reader, writer);
-        Self { stream, received: [Vec::new(), Vec::new()], next: 1 }
+        (Self { stream, received: [Vec::new(), Vec::new()], next: 1 }, reader, writer)
     }
 
     /// Registers, and is synchronized with nothing. It subscribes to everything but validation.

@@ -9,7 +9,7 @@ use toml::{Table, Value};
 use super::lines::Lines;
 use super::upstream::{Dialect, REQUEST_TIMEOUT, Upstream};
 use super::{Config, ConfigError, DefaultValidator, containerd, crio};
-use crate::policy::{Contradiction, PluginKey, Policies, Rules};
+use crate::policy::{Contradiction, PluginKey, Policies, Rules, Uids};
 use crate::settings::{Fault, Place, Problem, Section};
 
 impl Config {
@@ -34,7 +34,8 @@ impl Config {
     ///
     ///         ## Ours.
     ///         allowed_uids = [0]
-    ///         max_unregistered = 64
+    ///         max_unregistered = 64        # each of allowed_uids has an equal share
+    ///         unnamed = "admit"            # or "refuse": only plugins that have a table
     ///         max_plugins = 64
     ///         shutdown_grace = "1s"
     ///         source_timeout = "30s"
@@ -42,6 +43,7 @@ impl Config {
     ///         request_budget = "6s"        # without it, 3 times the request timeout for all plugins
     ///         history_bytes = 524288
     ///         required_exempt_namespaces = ["kube-system"]
+    ///         required_tolerate_annotation = ""  # no pod may say that it does without a required plugin
     ///
     ///         ## What holds for all plugins. `plugin_request_timeout` is its `request_timeout`.
     ///         [plugin_defaults]
@@ -63,12 +65,14 @@ impl Config {
     ///         required = true
     ///         [plugins.10-logger]
     ///         request_timeout = "500ms"
+    ///         uids = [0]                   # or "any" of allowed_uids: whose processes may connect as this plugin
     ///         namespaces = ["shop", "kube-*"]
     ///         [plugins.10-logger.allow]
     ///         changes = ["Env", "Resources"] # fields; also "Updates" of other containers and "Evictions"
     ///         events = ["RunPodSandbox", "CreateContainer"]
     ///         [plugins.guard]
     ///         validator = true             # without its verdict no container is created
+    ///         origin = "launched"          # or "connected", "built-in", "any"
     ///
     ///         ## Containerd's again.
     ///         [default_validator]
@@ -164,6 +168,9 @@ impl Config {
             required_exempt_namespaces: section
                 .take("required_exempt_namespaces")
                 .unwrap_or(default.required_exempt_namespaces),
+            required_tolerate_annotation: section
+                .take("required_tolerate_annotation")
+                .unwrap_or(default.required_tolerate_annotation),
             history_bytes: section.take_with("history_bytes", size).unwrap_or(default.history_bytes),
             policies: Policies::read(section, upstream.request_timeout, dialect),
             default_validator: section.section("default_validator").map(|mut section| {
@@ -174,9 +181,22 @@ impl Config {
             ..default
         };
         let mut elsewhere = dialect.others(Upstream::KEYS);
+        config.report_users_that_cannot_connect(section);
         elsewhere.extend(Rules::KEYS.iter().map(|key| (*key, format!("plugin_defaults.{key}"))));
         section.finish(&elsewhere);
         config
+    }
+
+    /// Reports the users who may be a plugin and may not connect: a policy that names them would admit nobody.
+    fn report_users_that_cannot_connect(&self, section: &mut Section<'_>) {
+        let Policies { defaults, plugins, unnamed: _ } = &self.policies;
+        let tables = plugins.iter().map(|(key, rules)| (vec!["plugins", key.as_str(), "uids"], rules));
+        for (keys, rules) in tables.chain([(vec!["plugin_defaults", "uids"], defaults)]) {
+            let Some(Uids::Only(uids)) = &rules.uids else { continue };
+            if let Some(&uid) = uids.iter().find(|uid| !self.allowed_uids.contains(uid)) {
+                section.report_deeper(&keys, &["allowed_uids"], |allowed| Fault::CannotConnect { uid, allowed });
+            }
+        }
     }
 }
 
@@ -200,10 +220,12 @@ impl Policies {
         }
         defaults.request_timeout = defaults.request_timeout.or(timeout);
 
-        let mut policies = Self { defaults, ..Self::default() };
+        let unnamed = section.take("unnamed").unwrap_or_default();
+        let mut policies = Self { defaults, unnamed, ..Self::default() };
         if let Some(mut plugins) = section.section("plugins") {
             plugins.sections(|key, section| {
                 let rules = Rules::read(section);
+                section.finish(&[("allowed_uids", "uids".to_owned())]);
                 match key.parse::<PluginKey>() {
                     Ok(key) => _ = policies.plugins.insert(key, rules),
                     Err(error) => section.report_all(Fault::NoPlugin(error)),

@@ -53,10 +53,15 @@ fn alone(text: &str) -> Result<Table, ConfigError> {
         let mut problems = Vec::new();
         let config = containerd::read(file.clone(), &mut problems);
         table = file;
-        problems.retain(|(_, fault)| !matches!(fault, Fault::Contradicts { .. } | Fault::Undoes { .. }));
+        problems.retain(|(_, fault)| !is_about_several(fault));
         (config, problems)
     })?;
     Ok(table)
+}
+
+/// Says whether a problem is about several keys, which may be in several files.
+fn is_about_several(fault: &Fault) -> bool {
+    matches!(fault, Fault::Contradicts { .. } | Fault::Undoes { .. } | Fault::CannotConnect { .. })
 }
 
 /// The files that a file imports. What is not absolute is beside it.

@@ -37,6 +37,7 @@ impl Config {
             history_bytes,
             policies: _,
             required_exempt_namespaces: _,
+            required_tolerate_annotation: _,
             default_validator: _,
         } = self;
         let socket_key = if socket.is_some() == other.socket.is_some() { "socket_path" } else { "disable_connections" };

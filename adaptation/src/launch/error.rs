@@ -3,10 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
+use nri_proto::PluginId;
 use nri_proto::plugin_id::PluginIdError;
 use thiserror::Error;
 
 use super::directory::Found;
+use crate::policy::NotPermitted;
 
 /// Why plugins were not launched.
 #[derive(Debug, Error)]
@@ -70,6 +72,8 @@ pub enum UntrustedPath {
 /// Why one plugin was not launched.
 #[derive(Debug, Error)]
 pub(super) enum StartError {
+    #[error("plugin {plugin} is not permitted")]
+    NotPermitted { plugin: PluginId, source: NotPermitted },
     #[error("could not read configuration {}", path.display())]
     ReadConfig { path: PathBuf, source: io::Error },
     #[error("configuration {} is larger than {limit} bytes", path.display())]

@@ -19,11 +19,12 @@ use super::lineage::Wish;
 use super::process::{Process, Started};
 use super::{drop_in, output, process};
 use crate::budget;
-use crate::connection::{CHANNELS, Launched, take_in};
+use crate::connection::{CHANNELS, Launched, Peer, take_in};
 use crate::entry::Entry;
 use crate::events::Happening;
 use crate::leaving::leave;
 use crate::plugin::Plugin;
+use crate::policy::Identity;
 use crate::shared::Shared;
 
 /// How long the connection of a process that has ended may take to end by itself: what it has still said is read.
@@ -53,6 +54,7 @@ pub(super) struct Run {
 impl Instance<'_> {
     /// Starts the plugin and stays with it to its end. `joined` is called when it is asked from then on.
     pub(super) async fn run(&mut self, joined: impl FnOnce()) -> Result<Run, StartError> {
+        self.check_identity()?;
         let config = self.config().await?;
         let Started { process, socket, stdout, stderr } = self.start().await?;
         let Self { shared, found, .. } = self;
@@ -69,6 +71,13 @@ impl Instance<'_> {
             warn!(plugin = %self.found.id, error = error as &dyn std::error::Error, "could not collect a plugin's process");
         }
         Ok(Run { up, status: status.ok() })
+    }
+
+    /// A program is not started that would be refused when it registers.
+    fn check_identity(&self) -> Result<(), StartError> {
+        let (id, roster) = (&self.found.id, self.shared.roster());
+        let checked = roster.regime().policies.check_identity(id, Identity::LAUNCHED);
+        checked.map_err(|source| StartError::NotPermitted { plugin: id.clone(), source })
     }
 
     /// A program that was just written may still be open for writing in a process that another thread is about to start.
@@ -113,8 +122,8 @@ impl Instance<'_> {
                 return Duration::ZERO;
             }
         };
-        let launched = Launched { id: self.found.id.clone(), config };
-        let mut joining = Box::pin(take_in(Arc::clone(self.shared), Arc::clone(&mux), channels, Some(launched)));
+        let launched = Peer::Launched(Launched { id: self.found.id.clone(), config });
+        let mut joining = Box::pin(take_in(Arc::clone(self.shared), Arc::clone(&mux), channels, launched));
         let outcome = tokio::select! {
             biased;
             outcome = &mut joining => outcome,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nri_proto::defaults;
 
-use super::{Allowed, Concurrency, Declarations, Effective, Mode, Namespaces, OnTimeout, Origin};
+use super::{Allowed, AllowedOrigin, Concurrency, Declarations, Effective, Mode, Namespaces, OnTimeout, Origin, Uids};
 use crate::settings::{Section, Setting};
 
 macro_rules! axes {
@@ -111,6 +111,11 @@ axes! {
     /// fail by its name. It is kept connected unless the operator says otherwise. A plugin that merely subscribes to validation
     /// fails creates until it has its strikes; then containers are created without it.
     validator: bool = false;
+    /// The users whose processes may connect as this plugin, of those that may connect at all. A plugin that the runtime launches
+    /// or has built in is its own, and not asked.
+    uids: Uids = Uids::Any;
+    /// How the plugin may come: connected, launched, or built in.
+    origin: AllowedOrigin = AllowedOrigin::Any;
     /// What the plugin may change, and which events it may see.
     allow: Allowed = Allowed::default();
     /// The namespaces of Kubernetes whose pods the plugin sees.

@@ -4,13 +4,13 @@ use std::fmt::{self, Display, Formatter};
 
 use nri_proto::Event;
 
-use super::{Mode, PluginKey, Policies, Rules};
+use super::{AllowedOrigin, Mode, PluginKey, PluginOrigin, Policies, Rules, Uids};
 
 /// Two words of an operator about the same plugin, of which one demands what the other takes back. Taken one by one both are
 /// right, so nobody would notice that the demand does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
-    /// What is demanded: that the plugin is there, or that it validates.
+    /// What is demanded: that the plugin is there, that it validates, or that some users may connect as the plugin.
     pub demand: Word,
     /// What takes it back.
     pub obstacle: Word,
@@ -34,10 +34,13 @@ pub enum Obstacle {
     OnTrial,
     /// The plugin may not see that something is to be validated, so its verdict never comes.
     CannotValidate,
+    /// No process may connect as the plugin, so its users do not matter.
+    NobodyConnects,
 }
 
 impl Policies {
-    /// What does not hold of what is demanded by [`required`](super::Policy::required) and [`validator`](super::Policy::validator).
+    /// What does not hold of what is demanded by [`required`](super::Policy::required), [`validator`](super::Policy::validator) and
+    /// [`uids`](super::Policy::uids).
     ///
     /// A file that says such things is refused. For policies that were made otherwise they are logged; then a plugin on trial
     /// is required by nobody, and one that cannot validate is missing.
@@ -60,7 +63,9 @@ impl Policies {
         let mut found = Vec::new();
         for key in self.plugins.keys() {
             let layers = self.layers(key);
-            for contradiction in [on_trial(&layers), cannot_validate(&layers)].into_iter().flatten() {
+            for contradiction in
+                [on_trial(&layers), cannot_validate(&layers), nobody_connects(&layers)].into_iter().flatten()
+            {
                 // What is said about a name is found again with each index.
                 if !found.contains(&contradiction) {
                     found.push(contradiction);
@@ -111,6 +116,18 @@ fn cannot_validate(layers: &[Layer<'_>]) -> Option<Contradiction> {
     (!is_allowed).then_some(Contradiction { demand, obstacle, reason: Obstacle::CannotValidate })
 }
 
+/// One table of a plugin says which users may connect, and that none may. In two tables, each may be about other plugins.
+fn nobody_connects(layers: &[Layer<'_>]) -> Option<Contradiction> {
+    let (from, origin) = first(layers, |rules| rules.origin)?;
+    let (users, uids) = first(layers, |rules| rules.uids.clone())?;
+    let is_senseless = !matches!(origin, AllowedOrigin::Any | AllowedOrigin::Only(PluginOrigin::Connected))
+        && uids != Uids::Any
+        && from.about == users.about
+        && from.about.is_some();
+    let (demand, obstacle) = (users.word("uids"), from.word("origin"));
+    is_senseless.then_some(Contradiction { demand, obstacle, reason: Obstacle::NobodyConnects })
+}
+
 /// Where something is demanded, unless the first word is that it is not.
 fn demanded(layers: &[Layer<'_>], (axis, said): Demand, is_meant: impl Fn(&Layer<'_>) -> bool) -> Option<Word> {
     let (_, true) = first(layers, said)? else { return None };
@@ -137,6 +154,9 @@ impl Obstacle {
             }
             Self::CannotValidate => {
                 write!(f, "{obstacle} keeps ValidateContainerAdjustment from whom {demand} demands")
+            }
+            Self::NobodyConnects => {
+                write!(f, "{obstacle} lets no process connect, and {demand} says which users' processes may")
             }
         }
     }

@@ -27,7 +27,7 @@ use super::Namespaces;
 pub struct Exemptions {
     /// Where they are.
     pub namespaces: Namespaces,
-    /// The annotation with which others say so themselves; empty if there is none.
+    /// The annotation with which pods say so themselves; empty if there is none.
     pub annotation: String,
 }
 

@@ -1,5 +1,6 @@
 mod allowed;
 mod exemptions;
+mod identity;
 mod namespaces;
 
 use std::num::NonZeroU32;
@@ -20,7 +21,7 @@ fn where_nobody_says_anything_the_defaults_hold() {
         effective.to_string(),
         "required=false, on_timeout=skip, strikes=3, keep_connected=false, declarations=honour, request_timeout=2s, \
          sync_timeout=30s, join_timeout=10s, lane_timeout=10s, catch_up_timeout=10s, first_pause=10s, \
-         longest_pause=300s, concurrency=serial, validator=false, allow=everything, namespaces=all, mode=enforce"
+         longest_pause=300s, concurrency=serial, validator=false, uids=any, origin=any, allow=everything, namespaces=all, mode=enforce"
     );
 }
 
@@ -208,7 +209,7 @@ fn check(policies: &Policies, plugin: &str, declared: Declared, expected: &str) 
 
 fn policies(defaults: Rules, plugins: &[(&str, Rules)]) -> Policies {
     let plugins = plugins.iter().map(|(key, rules)| (key.parse().unwrap(), rules.clone())).collect();
-    Policies { defaults, plugins }
+    Policies { defaults, plugins, ..Policies::default() }
 }
 
 fn id(text: &str) -> PluginId {

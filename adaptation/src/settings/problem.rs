@@ -51,6 +51,13 @@ pub enum Fault {
         /// Why that takes it back.
         reason: Obstacle,
     },
+    /// It names a user who may not connect at all.
+    CannotConnect {
+        /// The user.
+        uid: u32,
+        /// The key that says who may.
+        allowed: String,
+    },
     /// The key is a known one in a file that is not YAML.
     InToml,
     /// The name of a table should be that of a plugin, and cannot be.
@@ -77,6 +84,9 @@ impl Display for Problem {
                 write!(f, "{place} can be said in TOML only: write the whole file so, with disable_connections")
             }
             Fault::Undoes { demand, reason } => reason.tell(f, place, demand),
+            Fault::CannotConnect { uid, allowed } => {
+                write!(f, "{place} names user {uid}, who may not connect: add {uid} to {allowed}")
+            }
             Fault::NoPlugin(error) => write!(f, "{place} is about no plugin: {error}"),
             Fault::Nameless => write!(f, "{place} names nobody: require plugins in tables of their own"),
         }

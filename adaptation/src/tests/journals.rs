@@ -257,7 +257,7 @@ async fn a_plugin_may_take_anothers_place_where_there_is_no_room_for_more() {
     setting.admit("10-a", &one).await.unwrap().unwrap();
     setting.admit("10-a", &other).await.unwrap().unwrap();
     let refused = setting.admit("20-b", &setting.plugin("20-b")).await.unwrap().unwrap_err();
-    assert_eq!(refused.to_string(), "there are 1 plugins already, 20-b would be one more");
+    assert_eq!(refused.to_string(), "there are 1 plugins already (max_plugins), 20-b would be one more");
     assert_eq!(setting.nri.plugins().len(), 1);
 }
 

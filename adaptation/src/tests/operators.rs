@@ -130,21 +130,6 @@ async fn a_pod_of_the_node_itself_runs_without_a_required_plugin_absent_or_silen
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_tolerates_it_runs_without_a_required_plugin() {
-    let config = "[plugins.guard]\nrequired = true\n[default_validator]\n\
-                  tolerate_missing_plugins_annotation = 'tolerate.example.org'";
-    let nri = adaptation(config, &[]).await;
-    let annotated = |value: &str| Pod {
-        annotations: [("tolerate.example.org/pod".to_owned(), value.to_owned())].into(),
-        ..in_namespace("shop")
-    };
-    nri.begin(annotated("true")).notify(Notice::RunPod).await.unwrap();
-    for value in ["false", "perhaps"] {
-        nri.begin(annotated(value)).notify(Notice::RunPod).await.unwrap_err();
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn everyone_can_see_who_changed_what_and_who_failed() {
     let diary = Diary::default();
     let [first, second, third] = ["10-a", "20-b", "30-c"].map(|name| FakePlugin::new(name, LIFE, at_once(), &diary));

@@ -9,8 +9,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::fake::{Diary, FakePlugin, LIFE, at_once, container, pod};
+use crate::admission::{Candidate, admit};
+use crate::join::Arrival;
+use crate::policy::Identity;
 use crate::snapshot::Snapshot;
-use crate::{Adaptation, AdmitError, Config, Notice, Source, UpdatesFailed};
+use crate::{Adaptation, AdmitError, Config, Notice, Plugin, Source, UpdatesFailed};
 
 /// A runtime whose store a test writes.
 #[derive(Default)]
@@ -67,6 +70,18 @@ impl Setting {
     pub(super) fn admit(&self, name: &str, plugin: &Arc<FakePlugin>) -> JoinHandle<Result<(), AdmitError>> {
         let (nri, id, plugin) = (Arc::clone(&self.nri), name.parse().unwrap(), Arc::clone(plugin));
         tokio::spawn(async move { nri.admit(id, plugin).await })
+    }
+
+    /// Lets a plugin in that came otherwise than those that are built in.
+    pub(super) async fn admit_as(
+        &self,
+        name: &str,
+        identity: Identity,
+        plugin: &Arc<FakePlugin>,
+    ) -> Result<(), AdmitError> {
+        let arrival = Arrival::begin(&self.nri.shared, name.parse().unwrap(), identity)?;
+        let plugin = Arc::clone(plugin) as Arc<dyn Plugin>;
+        admit(arrival, Candidate { plugin, config: String::new(), early: Arc::default() }).await
     }
 
     /// Has a plugin begin to be synchronized.

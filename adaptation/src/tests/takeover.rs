@@ -7,9 +7,8 @@ use tokio::time::{Instant, sleep};
 
 use super::fake::{Manner, SECOND, container, pod};
 use super::setting::setting;
-use crate::admission::admit;
-use crate::entry::Origin;
-use crate::{Happening, Notice, Plugin};
+use crate::policy::Identity;
+use crate::{Happening, Notice};
 
 const REQUIRED: &str = "[plugins.guard]\nrequired = true";
 
@@ -70,23 +69,22 @@ async fn a_plugin_that_was_replaced_is_gone_in_time_whatever_stays_open() {
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_came_in_another_way_does_not_take_the_place_of_the_first() {
     let setting = setting("");
-    let id = || "10-a".parse().unwrap();
-    let origins = [Origin::BuiltIn, Origin::Connected, Origin::Launched];
-    for (first, second) in origins.into_iter().flat_map(|first| origins.map(|second| (first, second))) {
-        let shared = &setting.nri.shared;
+    let identities = [Identity::BUILT_IN, Identity::connected(None), Identity::LAUNCHED];
+    for (first, second) in identities.into_iter().flat_map(|first| identities.map(|second| (first, second))) {
         let (one, other) = (setting.plugin("10-a"), setting.plugin("10-a"));
-        admit(shared, id(), Arc::clone(&one) as Arc<dyn Plugin>, String::new(), first).await.unwrap();
+        setting.admit_as("10-a", first, &one).await.unwrap();
         let mut happenings = setting.nri.watch_plugins();
-        let admitted = admit(shared, id(), Arc::clone(&other) as Arc<dyn Plugin>, String::new(), second).await;
+        let admitted = setting.admit_as("10-a", second, &other).await;
         assert_eq!(admitted.is_ok(), first == second);
         assert_eq!(other.shown().len(), usize::from(first == second), "it is shown nothing in vain");
         if let Err(refused) = admitted {
-            assert_eq!(refused.to_string(), format!("there is a plugin 10-a already, {first}"));
+            let expected = format!("there is a plugin 10-a already, {first}: ");
+            assert!(refused.to_string().starts_with(&expected), "{refused}");
             assert!(matches!(happenings.try_recv(), Ok(Happening::Refused { .. })));
         }
         one.leave().await;
         // The place is free again.
-        admit(shared, id(), Arc::clone(&other) as Arc<dyn Plugin>, String::new(), second).await.unwrap();
+        setting.admit_as("10-a", second, &other).await.unwrap();
         other.leave().await;
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nri_adaptation::Notice;
 use nri_proto::Pod;
+use nri_proto::call::CallError;
 
 use crate::node::{Node, is_there, until};
 use crate::plugin;
@@ -125,8 +126,13 @@ async fn a_launched_plugin_keeps_its_place_from_one_that_connects_under_its_name
     for _ in 0..3 {
         let stream = tokio::net::UnixStream::connect(node.path("nri.sock")).await.unwrap();
         let connected = tokio::spawn(plugin::connect(stream, "10", "a"));
-        assert_eq!(node.until("10-a").await, ["10-a refused: there is a plugin 10-a already, launched by the runtime"]);
-        connected.await.unwrap();
+        let taken = "there is a plugin 10-a already, launched by the runtime: which of the two is meant, \
+                     plugins.10-a.origin can say";
+        assert_eq!(node.until("10-a").await, [format!("10-a refused: {taken}")]);
+        match connected.await.unwrap() {
+            Err(CallError::Refused { message, .. }) => assert_eq!(message, taken),
+            other => panic!("it is not told: {other:?}"),
+        }
     }
     assert!(is_there(pid));
     assert_eq!(node.plugins(), ["10-a"]);

@@ -59,11 +59,20 @@ impl Source for Nothing {
 
 impl Node {
     pub(crate) fn new() -> Self {
-        Self::with_grace(Duration::from_millis(500))
+        Self::with("", Duration::from_millis(500))
+    }
+
+    /// Creates a node with what an operator says of plugins.
+    pub(crate) fn with_policy(policy: &str) -> Self {
+        Self::with(policy, Duration::from_millis(500))
     }
 
     /// Creates a node whose plugins may take so long to end when the runtime does.
     pub(crate) fn with_grace(shutdown_grace: Duration) -> Self {
+        Self::with("", shutdown_grace)
+    }
+
+    fn with(policy: &str, shutdown_grace: Duration) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["plugins", "conf.d"] {
             let path = directory.path().join(name);
@@ -76,7 +85,7 @@ impl Node {
             plugin_path: Some(directory.path().join("plugins")),
             plugin_config_path: Some(directory.path().join("conf.d")),
             shutdown_grace,
-            ..Config::default()
+            ..Config::from_toml(policy).unwrap()
         };
         let counts = Arc::new(Counts::default());
         let nri = Adaptation::with_metrics(config, Arc::new(Nothing), Arc::clone(&counts) as Arc<dyn Metrics>);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nri_proto::call::{Client, Method, ServeLimits, serve};
+use nri_proto::call::{CallError, Client, Method, ServeLimits, serve};
 use nri_proto::mux::{ChannelId, Limits, Mux};
 use nri_proto::{api, service};
 use protobuf::Message as _;
@@ -76,12 +76,12 @@ async fn it_is_a_plugin() {
     socket.set_nonblocking(true).unwrap();
     let stream = UnixStream::from_std(socket).unwrap();
     // Not as it was launched: that does not matter.
-    connect(stream, "x", "somebody else").await;
+    connect(stream, "x", "somebody else").await.unwrap();
     write("it is over");
 }
 
-/// Is a plugin on this connection until that ends.
-pub(crate) async fn connect(stream: UnixStream, index: &str, name: &str) {
+/// Is a plugin on this connection until that ends, unless it is refused.
+pub(crate) async fn connect(stream: UnixStream, index: &str, name: &str) -> Result<(), CallError> {
     let ids = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
     let (mux, [served, requests]) = Mux::on_unix(stream, ids, Limits::default()).unwrap();
     mux.admit();
@@ -92,6 +92,7 @@ pub(crate) async fn connect(stream: UnixStream, index: &str, name: &str) {
     let id = api::RegisterPluginRequest { plugin_name, plugin_idx, ..Default::default() };
     let method = Method { service: "nri.pkg.api.v1alpha1.Runtime", name: "RegisterPlugin" };
     let client = Client::new(requests);
-    client.call(method, id.write_to_bytes().unwrap().into(), Duration::from_secs(5)).await.unwrap();
+    client.call(method, id.write_to_bytes().unwrap().into(), Duration::from_secs(5)).await?;
     mux.closed().await;
+    Ok(())
 }

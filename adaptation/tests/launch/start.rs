@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nri_adaptation::LaunchError;
+use nri_adaptation::{Config, LaunchError};
 use tokio::time::Instant;
 
 use crate::node::{Node, until};
@@ -36,6 +37,27 @@ async fn a_directory_that_cannot_be_is_told_and_one_that_is_not_there_is_empty()
     fs::write(node.path("plugins"), "").unwrap();
     let error = node.nri.launch().await.unwrap_err();
     assert_eq!(error.to_string(), format!("could not read plugin directory {}", node.path("plugins").display()));
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_permitted_is_not_started_until_a_reload_permits_it() {
+    let mut node = Node::with_policy("unnamed = 'refuse'\n[plugins.b]\norigin = 'connected'\n[plugins.c]");
+    for name in ["10-a", "20-b", "30-c"] {
+        node.put(name, plugin::script());
+    }
+    node.launch().await;
+    assert_eq!(node.plugins(), ["30-c"]);
+    let happened = node.happened();
+    for expected in [
+        "10-a not launched: plugin 10-a is not permitted: unnamed = \"refuse\" lets in only",
+        "20-b not launched: plugin 20-b is not permitted: it is launched by the runtime, and plugins.b.origin is",
+    ] {
+        assert!(happened.iter().any(|line| line.starts_with(expected)), "{happened:?}");
+    }
+    assert_eq!(node.counts.n_launched.load(Ordering::Relaxed), 1);
+    node.nri.reload(&Config::default());
+    until(|| node.plugins() == ["10-a", "20-b", "30-c"]).await;
     node.stop().await;
 }
 

@@ -139,3 +139,14 @@ fn more_files_than_anyone_needs_are_refused() {
     let error = Config::load(dir.path().join("config.toml")).unwrap_err();
     assert!(error.to_string().ends_with("config.toml imports more than 256 files"), "{error}");
 }
+
+#[test]
+fn who_may_connect_may_be_said_in_another_file_than_who_may_be_a_plugin() {
+    let guard = format!("{TABLE}plugins.guard.uids = [991]");
+    let main = format!("imports = ['guard.toml']\n{TABLE}allowed_uids = [0, 991]");
+    let config = read(&[("config.toml", &main), ("guard.toml", &guard)]);
+    assert_eq!(config.allowed_uids, [0, 991]);
+    let (file, problem) = fails(&[("config.toml", "imports = ['guard.toml']"), ("guard.toml", &guard)]);
+    assert_eq!(file, "config.toml");
+    assert!(problem.contains("names user 991, who may not connect"), "{problem}");
+}

@@ -1,4 +1,5 @@
 use super::*;
+use crate::policy::Unnamed;
 
 #[test]
 fn an_unknown_key_is_named_with_its_place_and_the_nearest_known_one() {
@@ -247,4 +248,53 @@ fn a_validator_may_see_what_it_is_to_validate() {
         "[plugins.judge]\nvalidator = true\n[plugins.10-judge]\nallow = { events = [] }",
         &["line 4: plugins.10-judge.allow keeps ValidateContainerAdjustment from whom plugins.judge.validator demands"],
     );
+}
+
+#[test]
+fn who_may_speak_under_a_name_is_read_or_refused() {
+    let users = r#"a list of user ids with at least one, or "any""#;
+    refused("[plugins.a]\nuids = []", &[&format!("line 2: plugins.a.uids is [], but must be {users}")]);
+    refused("[plugins.a]\nuids = 'root'", &[&format!(r#"line 2: plugins.a.uids is "root", but must be {users}"#)]);
+    refused("[plugins.a]\nallowed_uids = [0]", &["line 2: unknown key plugins.a.allowed_uids, did you mean uids?"]);
+    refused("uids = [0]", &["line 1: unknown key uids, did you mean plugin_defaults.uids?"]);
+    refused(
+        "[plugins.a]\norigin = 'built_in'",
+        &[r#"line 2: plugins.a.origin is "built_in", but must be "any" or "launched" or "connected" or "built-in""#],
+    );
+    refused("unnamed = 'deny'", &[r#"line 1: unnamed is "deny", but must be "admit" or "refuse""#]);
+    refused("unamed = 'refuse'", &["line 1: unknown key unamed, did you mean unnamed?"]);
+    assert_eq!(
+        Config::from_toml("unnamed = 'admit'\nplugin_defaults.uids = 'any'").unwrap().policies.unnamed,
+        Unnamed::Admit
+    );
+}
+
+#[test]
+fn users_of_a_plugin_that_nobody_connects_as_are_refused_in_one_table_and_meant_in_two() {
+    for origin in ["launched", "built-in"] {
+        refused(
+            &format!("[plugins.guard]\nuids = [0]\norigin = '{origin}'"),
+            &["line 3: plugins.guard.origin lets no process connect, and plugins.guard.uids says which users' \
+               processes may"],
+        );
+    }
+    for text in [
+        "[plugins.guard]\nuids = [0]\norigin = 'connected'",
+        "[plugins.guard]\nuids = 'any'\norigin = 'launched'",
+        "[plugin_defaults]\nuids = [0]\n[plugins.guard]\norigin = 'launched'",
+        "[plugins.guard]\nuids = [0]\n[plugins.10-guard]\norigin = 'launched'",
+    ] {
+        assert!(Config::from_toml(text).is_ok(), "{text}");
+    }
+}
+
+#[test]
+fn a_user_who_may_be_a_plugin_may_connect() {
+    for (table, key) in [("plugins.guard", "plugins.guard.uids"), ("plugin_defaults", "plugin_defaults.uids")] {
+        refused(
+            &format!("allowed_uids = [0]\n[{table}]\nuids = [0, 991]"),
+            &[&format!("line 3: {key} names user 991, who may not connect: add 991 to allowed_uids")],
+        );
+        assert!(Config::from_toml(&format!("allowed_uids = [0, 991]\n[{table}]\nuids = [991]")).is_ok());
+    }
 }

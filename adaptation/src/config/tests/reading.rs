@@ -1,7 +1,10 @@
 use nri_proto::{Event, Field};
 
 use super::*;
-use crate::policy::{Allowed, Changes, Concurrency, Declarations, Mode, Namespaces, OnTimeout, Policies, Rules};
+use crate::policy::{
+    Allowed, AllowedOrigin, Changes, Concurrency, Declarations, Mode, Namespaces, OnTimeout, PluginOrigin, Policies,
+    Rules, Uids, Unnamed,
+};
 
 #[test]
 fn an_empty_text_is_the_default() {
@@ -89,6 +92,8 @@ fn each_axis_can_be_said_for_all_and_for_some() {
         first_pause = "6s"
         longest_pause = "7s"
         concurrency = "per-pod"
+        uids = [0]
+        origin = "connected"
         namespaces = ["shop"]
         mode = "shadow"
         allow.changes = ["Env"]
@@ -114,6 +119,8 @@ fn each_axis_can_be_said_for_all_and_for_some() {
             changes: Some(Changes::of([Field::Env])),
             events: Some([Event::CreateContainer, Event::ValidateContainerAdjustment].into_iter().collect()),
         }),
+        uids: Some(Uids::Only([0].into())),
+        origin: Some(AllowedOrigin::Only(PluginOrigin::Connected)),
         namespaces: Namespaces::of(["shop"]).ok(),
         mode: Some(Mode::Shadow),
     };
@@ -121,7 +128,10 @@ fn each_axis_can_be_said_for_all_and_for_some() {
     let named = format!("required = true\nvalidator = true\n{axes}");
     let text = format!("[plugin_defaults]\n{axes}\n[plugins.a]\n{axes}\n[plugins.\"10-b\"]\n{named}");
     let plugins = [("a".parse().unwrap(), rules.clone()), ("10-b".parse().unwrap(), required)].into();
-    assert_eq!(Config::from_toml(&text).unwrap().policies, Policies { defaults: rules, plugins });
+    assert_eq!(
+        Config::from_toml(&text).unwrap().policies,
+        Policies { defaults: rules, plugins, ..Policies::default() }
+    );
 }
 
 #[test]
@@ -136,6 +146,13 @@ fn limits_are_read() {
         ..Config::default()
     };
     assert_eq!(config, Ok(expected));
+    let text = "unnamed = 'refuse'\nrequired_tolerate_annotation = 'tolerate.example.org'";
+    let expected = Config {
+        policies: Policies { unnamed: Unnamed::Refuse, ..Policies::default() },
+        required_tolerate_annotation: "tolerate.example.org".to_owned(),
+        ..Config::default()
+    };
+    assert_eq!(Config::from_toml(text), Ok(expected));
     assert_eq!(Config::from_toml("shutdown_grace = '0'").unwrap().shutdown_grace, Duration::ZERO);
 }
 

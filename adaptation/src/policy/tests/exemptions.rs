@@ -51,10 +51,16 @@ fn by_default_the_pods_of_kubernetes_itself_are_exempt_and_nobody_can_exempt_its
 
 #[test]
 fn the_operator_chooses_namespaces_and_annotation() {
-    let text = "required_exempt_namespaces = ['nri']\n[default_validator]\ntolerate_missing_plugins_annotation = \
-                'tolerate.example.org'";
+    let text = "required_exempt_namespaces = ['nri']\nrequired_tolerate_annotation = 'tolerate.example.org'";
     let exemptions = Config::from_toml(text).unwrap().exemptions();
     assert_eq!(exemptions.cover(&pod("nri", &[("", "nonsense")]), None), Ok(true));
     assert_eq!(exemptions.cover(&pod("kube-system", &[]), None), Ok(false));
     assert_eq!(exemptions.cover(&pod("shop", &[("", "true")]), None), Ok(true));
+}
+
+#[test]
+fn the_annotation_of_the_default_validator_exempts_nobody_from_what_the_operator_requires() {
+    let text = "[default_validator]\nenable = true\ntolerate_missing_plugins_annotation = 'tolerate.example.org'";
+    let exemptions = Config::from_toml(text).unwrap().exemptions();
+    assert_eq!(exemptions.cover(&pod("shop", &[("", "true")]), None), Ok(false));
 }

@@ -35,6 +35,7 @@ func (p *plugin) configured(config, runtime, version string) {
 		e["nri"] = s.RuntimeNRIVersion()
 	}
 	p.write(e)
+	p.callBackWhileJoining("Configure")
 }
 
 func (p *plugin) synchronized(pods []*api.PodSandbox, containers []*api.Container) {
@@ -45,6 +46,14 @@ func (p *plugin) synchronized(pods []*api.PodSandbox, containers []*api.Containe
 		}
 	}
 	p.write(entry{"heard": "Synchronize", "pods": len(pods), "containers": len(containers), "env_bytes": env})
+	p.callBackWhileJoining("Synchronize")
+}
+
+// callBackWhileJoining asks for an update from within a handler that has no container of its own.
+func (p *plugin) callBackWhileJoining(handler string) {
+	if p.callBack == handler {
+		p.update([]string{"c0"})
+	}
 }
 
 // heard writes an event down, and does what the flags say about it. There may be no container.
