@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nri_proto::quote::error_line;
 use tokio::sync::Semaphore;
 use tracing::warn;
 
@@ -29,7 +30,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, socket: Socket) {
         let shared_by_peer = Arc::clone(&shared);
         shared.spawn(async move {
             if let Err(error) = connect(shared_by_peer, stream).await {
-                warn!(error = &error as &dyn std::error::Error, pid = peer.pid, "a peer did not become a plugin");
+                warn!(error = %error_line(&error), pid = peer.pid, "a peer did not become a plugin");
             }
             drop(place);
         });

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::task::noop_waker_ref;
+use nri_proto::quote::error_line;
 use nri_proto::{Container, ContainerState, Event, StopReply, Update};
 use tokio::time::Instant;
 use tracing::{Instrument, info_span, warn};
@@ -178,7 +179,7 @@ async fn tell(entry: &Arc<Entry>, request: &Arc<Request>, act: &Arc<Act>) -> Opt
         }
         Err(cause) => {
             if !matches!(cause, Cause::PassedOver(_) | Cause::CatchingUp | Cause::Behind) {
-                warn!(plugin = %entry.id, error = &cause as &dyn std::error::Error, "a plugin failed to undo");
+                warn!(plugin = %entry.id, error = %error_line(&cause), "a plugin failed to undo");
                 entry.shared.records.ledger().record(&occasion, (&cause).into());
             }
             None
