@@ -145,7 +145,8 @@ async fn join(shared: &Arc<Shared>, entry: &Arc<Entry>) -> Result<bool, AdmitErr
     if entry.is_deaf() {
         return Ok(false);
     }
-    settle(shared, id, terms.policy(), updates)
+    // The operator may have said something else meanwhile.
+    settle(shared, id, entry.terms().policy(), updates)
         .await
         .map_err(|source| AdmitError::Source { plugin: id.clone(), source })?;
     if !joining.catch_up().await? {
