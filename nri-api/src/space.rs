@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,6 +27,8 @@ pub(crate) type PodRest = Vec<String>;
 pub(crate) struct ContainerRest {
     /// The id of its pod.
     pub(crate) pod: String,
+    /// The namespace of Kubernetes that the pod is in, if that is known.
+    pub(crate) pods_namespace: PodsNamespace,
     /// Ends that were said and that plugins are yet to be told of, by run, the oldest first. There is rarely more than one.
     pub(crate) exits: Vec<Exit>,
 }
@@ -40,8 +42,13 @@ pub(crate) struct Exit {
 }
 
 impl ContainerRest {
-    pub(crate) fn of_pod(pod: &str) -> Self {
-        Self { pod: pod.to_owned(), exits: Vec::new() }
+    pub(crate) fn of_pod(pod: &Pod) -> Self {
+        Self { pod: pod.id.clone(), pods_namespace: Some(pod.namespace.as_str().into()), exits: Vec::new() }
+    }
+
+    /// The same where only the id of the pod is known.
+    fn of_unknown_pod(pod: &str) -> Self {
+        Self { pod: pod.to_owned(), ..Self::default() }
     }
 
     /// An end of a run was said. False if that is known.
@@ -75,11 +82,20 @@ pub(crate) struct Space {
     pub(crate) pods: Table<PodRest>,
     pub(crate) containers: Table<ContainerRest>,
     /// The last ones that were removed, the oldest first.
-    gone: Mutex<VecDeque<String>>,
+    gone: Mutex<VecDeque<Gone>>,
     /// Whether it was reported that the domain does not know all states.
     has_unknown: AtomicBool,
     /// How many containers were found alive in pods that are not there, or have stopped.
     pub(crate) n_stray: AtomicU64,
+}
+
+/// The namespace of Kubernetes that a container's pod is in, if that is known.
+pub(crate) type PodsNamespace = Option<Arc<str>>;
+
+/// A container that was removed.
+struct Gone {
+    id: String,
+    pods_namespace: PodsNamespace,
 }
 
 /// Whether a namespace has a container.
@@ -115,10 +131,21 @@ impl Space {
     }
 
     /// Enters a container that there is, unless it is known. So is its pod: true if that was not known.
-    pub(crate) fn enter_container(&self, id: &str, pod: &str, state: State, run: Run) -> bool {
+    pub(crate) fn enter_container(&self, id: &str, pod: &Pod, state: State, run: Run) -> bool {
+        self.enter_container_of(id, &pod.id, state, run, || ContainerRest::of_pod(pod))
+    }
+
+    fn enter_container_of(
+        &self,
+        id: &str,
+        pod: &str,
+        state: State,
+        run: Run,
+        rest: impl FnOnce() -> ContainerRest,
+    ) -> bool {
         let of_pod = if state == State::Stopped { State::Stopped } else { State::Running };
         let is_new_pod = self.enter_pod(pod, of_pod, run);
-        if self.containers.enter(id, state, run, || ContainerRest::of_pod(pod)) {
+        if self.containers.enter(id, state, run, rest) {
             self.belongs(id, pod);
         }
         is_new_pod
@@ -151,13 +178,13 @@ impl Space {
 
     /// A container was removed, and plugins were told so.
     pub(crate) fn container_removed(&self, id: &str) {
-        self.containers.removed(id, |id, ContainerRest { pod, .. }| {
+        self.containers.removed(id, |id, ContainerRest { pod, pods_namespace, exits: _ }| {
             self.pods.look(&pod, |entry| entry.rest.retain(|other| other != id));
             let mut gone = self.gone();
             if gone.len() == REMEMBERED {
                 gone.pop_front();
             }
-            gone.push_back(id.to_owned());
+            gone.push_back(Gone { id: id.to_owned(), pods_namespace });
         });
     }
 
@@ -195,9 +222,16 @@ impl Space {
         };
         match self.containers.read(id, |entry| presence(&entry.life)) {
             Some(presence) => presence,
-            None if self.gone().iter().any(|other| other == id) => Presence::Over,
+            None if self.gone().iter().any(|gone| gone.id == id) => Presence::Over,
             None => Presence::Unknown,
         }
+    }
+
+    /// In which namespace of Kubernetes a container is, or was when it was removed; `None` if it never was here, as far as anyone
+    /// remembers.
+    pub(crate) fn pods_namespace(&self, id: &str) -> Option<PodsNamespace> {
+        let of_gone = || self.gone().iter().rev().find(|gone| gone.id == id).map(|gone| gone.pods_namespace.clone());
+        self.containers.read(id, |entry| entry.rest.pods_namespace.clone()).or_else(of_gone)
     }
 
     /// Enters all that there is, before any plugin is told.
@@ -206,6 +240,7 @@ impl Space {
     pub(crate) fn fill(&self, inventory: Inventory) {
         self.look_for_unknown(&inventory);
         let Inventory { pods, containers } = inventory;
+        let known_pods: HashMap<&str, &Pod> = pods.iter().map(|known| (&*known.pod.id, &known.pod)).collect();
         for known in pods.iter().filter(|_| !self.is_podless) {
             let state = match known.state {
                 PodState::Running => State::Running,
@@ -221,7 +256,13 @@ impl Space {
                 self.n_stray.fetch_add(1, Ordering::Relaxed);
                 state = State::Stopped;
             }
-            self.enter_container(&container.id, pod, state, self.containers.next_run());
+            self.enter_container_of(&container.id, pod, state, self.containers.next_run(), || {
+                match known_pods.get(pod) {
+                    _ if self.is_podless => ContainerRest::of_pod(&made_pod(&self.namespace, container)),
+                    Some(pod) => ContainerRest::of_pod(pod),
+                    None => ContainerRest::of_unknown_pod(pod),
+                }
+            });
         }
     }
 
@@ -266,7 +307,7 @@ impl Space {
         (pods, containers)
     }
 
-    fn gone(&self) -> MutexGuard<'_, VecDeque<String>> {
+    fn gone(&self) -> MutexGuard<'_, VecDeque<Gone>> {
         self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
