@@ -22,7 +22,7 @@ use crate::ledger::{Ledger, Occasion, What};
 use crate::listener::listen;
 use crate::operation::Operation;
 use crate::plugin::Plugin;
-use crate::policy::{Effective, Identity};
+use crate::policy::{Declared, Effective, Identity};
 use crate::regime::Regime;
 use crate::roster::Participant;
 use crate::shared::{GOES_AWAY, Shared};
@@ -191,6 +191,22 @@ impl Adaptation {
     /// not be made.
     pub fn record(&self, occasion: &Occasion, what: What) {
         self.shared.records.ledger().record(occasion, what);
+    }
+
+    /// Whether the operator hides pods from any plugin.
+    #[must_use]
+    pub fn hides_pods(&self) -> bool {
+        self.shared.roster().regime().hides_any
+    }
+
+    /// Whether a plugin may see pods in this namespace of Kubernetes, and so may change what is in them; `None` if nobody knows the
+    /// namespace. What plugins want is looked at before the runtime is asked to do it. A runtime in which another container may have
+    /// taken the id since looks again with this when it does it.
+    #[must_use]
+    pub fn sees(&self, plugin: &PluginId, namespace: Option<&str>) -> bool {
+        let roster = self.shared.roster();
+        let policy = roster.regime().policies.effective(plugin, Declared::default()).policy;
+        policy.sees_all() || namespace.is_some_and(|namespace| policy.sees(namespace))
     }
 
     /// Waits until no plugin is being synchronized: each that was is asked from now on, or closed.

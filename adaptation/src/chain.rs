@@ -1,12 +1,12 @@
 //! The plugins that are asked about one request, one after the other.
 
-use std::error::Error;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use nri_proto::encode::Since;
+use nri_proto::quote::error_line;
 use nri_proto::{Event, Owners, PluginId, Update};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -26,6 +26,7 @@ use crate::records::{self, Asked, Notes};
 use crate::request::{Request, Subject};
 use crate::roster::{Participant, Roster};
 use crate::shared::Shared;
+use crate::sight::{self, Wanted};
 use crate::turns::Turn;
 use crate::validation::Validation;
 
@@ -256,7 +257,7 @@ impl Chain {
         for (place, entry) in participants.subscribed(self.shown.request.event(), &pod.namespace) {
             self.asking.is(place);
             if let Err(failure) = self.ask_one(place, entry).await {
-                warn!(error = &failure as &dyn Error, "a plugin failed, the others are told all the same");
+                warn!(error = %error_line(&failure), "a plugin failed, the others are told all the same");
                 failed.get_or_insert(failure);
             }
         }
@@ -268,7 +269,15 @@ impl Chain {
         let begun = Instant::now();
         let part = Part::Of { act: &self.act, asking: &self.asking, place };
         match entry.ask(&self.shown.request, part, self.allowance(place, entry)).await {
-            Ok(reply) => self.take(entry, reply, begun.elapsed()).map(|()| true),
+            Ok(mut reply) => {
+                let took = begun.elapsed();
+                if Wanted::of(&mut reply).is_some() && !entry.sees_all() {
+                    let request = &self.shown.request;
+                    let hidden = Box::pin(sight::take_hidden(entry, request, &mut reply)).await;
+                    self.notes.hidden(Asked { plugin: entry, request, took }, &hidden);
+                }
+                self.take(entry, reply, took).map(|()| true)
+            }
             Err(cause) => {
                 if cause.is_unanswered() {
                     self.patience.charge(begun.elapsed(), entry.terms.policy().request_timeout);

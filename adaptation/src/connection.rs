@@ -11,6 +11,7 @@ use nri_proto::bounded::{self, BoundedError};
 use nri_proto::call::{Client, MAX_MESSAGE, ServeLimits, Services, serve};
 use nri_proto::mux::{Channel, ChannelId, Mux};
 use nri_proto::plugin_id::PluginIdError;
+use nri_proto::quote::error_line;
 use nri_proto::{Eviction, PluginId, Unread, Update, api};
 use protobuf::Message;
 use thiserror::Error;
@@ -68,11 +69,11 @@ pub(crate) enum ConnectError {
 impl ConnectError {
     /// Logs why a peer did not become a plugin: as a warning, unless the adaptation stops.
     pub(crate) fn log(&self, shared: &Shared, uid: Option<u32>, pid: Option<i32>) {
-        let error = self as &dyn std::error::Error;
+        let error = error_line(self);
         if shared.stopping.is_cancelled() {
-            info!(error, uid, pid, "a peer did not become a plugin");
+            info!(%error, uid, pid, "a peer did not become a plugin");
         } else {
-            warn!(error, uid, pid, "a peer did not become a plugin");
+            warn!(%error, uid, pid, "a peer did not become a plugin");
         }
     }
 }

@@ -12,7 +12,8 @@ pub use crate::question::{Outcome, Refusal};
 
 /// A try of what plugins would reply about a pod of one namespace, by the policies of an operator.
 ///
-/// Plugins are asked in the order of their ids. Where a request would fail, the rest is tried all the same.
+/// Plugins are asked in the order of their ids. Where a request would fail, the rest is tried all the same. Which other containers are
+/// in pods that a plugin does not see only a runtime knows: what a plugin wants of those is tried as if it saw them.
 ///
 /// ```
 /// use nri_adaptation::dry_run::{DryRun, Outcome};

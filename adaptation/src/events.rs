@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nri_proto::quote::line;
 use nri_proto::{Event, EventMask, PluginId};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -293,11 +294,13 @@ impl Watchers {
                 if self.stopping.is_cancelled() {
                     info!(%plugin, reason, "plugin is closed");
                 } else {
-                    warn!(%plugin, reason, "plugin is closed");
+                    warn!(%plugin, reason = %line(reason), "plugin is closed");
                 }
                 self.metrics.state(plugin, State::Closed);
             }
-            Happening::Refused { plugin, reason } => warn!(%plugin, reason, "a second plugin of this id is not let in"),
+            Happening::Refused { plugin, reason } => {
+                warn!(%plugin, reason = %line(reason), "a second plugin of this id is not let in")
+            }
             Happening::Overdue { pod, open } => {
                 warn!(pod, ?open, "an operation is still open, nobody waits for it any more");
             }

@@ -66,6 +66,10 @@ impl<'a> Join<'a> {
     /// What there was when it began: all that has happened since will be told.
     pub(crate) async fn snapshot(&self) -> Result<Snapshot, AdmitError> {
         let Self { shared, entry } = self;
+        if entry.terms().hears_nothing() {
+            shared.end_snapshot(entry);
+            return Ok(Snapshot::default());
+        }
         let Ok(snapshot) = timeout(shared.config.source_timeout, shared.source.snapshot()).await else {
             let source = SourceError("it did not say in time what there is".to_owned());
             return Err(AdmitError::Source { plugin: entry.id.clone(), source });

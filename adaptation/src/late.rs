@@ -135,6 +135,10 @@ impl LateAnswer {
                 shared.records.ledger().record(&occasion, What::late(touches));
             }
         }
+        // The container itself may have gone since, and another one may have its id.
+        let now = self.entry.terms();
+        let policies = [self.terms.policy(), now.policy()];
+        wanted.take_hidden(shared, &self.entry.id, policies, &occasion).await;
         wanted.updates.retain_mut(|update| self.is_still_wanted(update, &occasion));
         wanted.evictions.retain(|eviction| self.is_still_to_go(eviction, &occasion));
         if !wanted.updates.is_empty() || !wanted.evictions.is_empty() {
@@ -241,7 +245,7 @@ pub(crate) fn take_unread(reply: &mut Reply) -> Vec<Unread> {
 }
 
 /// Whether the plugin may have what it wants, by the rules of the question.
-fn check(policy: &Policy, container: &str, reply: &Reply) -> Result<(), NotAllowed> {
+pub(crate) fn check(policy: &Policy, container: &str, reply: &Reply) -> Result<(), NotAllowed> {
     let allow = &policy.allow;
     match reply {
         Reply::Create(reply) => allow.check_create(reply),

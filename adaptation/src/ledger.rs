@@ -13,6 +13,7 @@ mod cut;
 mod entry;
 mod failed;
 mod line;
+mod mask;
 mod object;
 mod packed;
 #[cfg(test)]
@@ -69,7 +70,7 @@ const SHARE: usize = 16;
 /// assert_eq!(
 ///     serde_json::to_string(&*why[0])?,
 ///     r#"{"sequence":0,"when":"1970-01-01T00:00:00Z","plugin":"10-a","event":"CreateContainer","pod":"4f1c","#.to_owned()
-///         + r#""container":"9a27","took_ms":1.2,"what":"changed","field":"Env","key":"LEVEL","before":"info","after":"debug"}"#
+///         + r#""container":"9a27","took_ms":1.2,"what":"changed","field":"Env","key":"LEVEL","secret":true,"before":"info","after":"debug"}"#
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

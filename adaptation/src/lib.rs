@@ -136,6 +136,7 @@ mod requirements;
 mod roster;
 mod settings;
 mod shared;
+mod sight;
 pub mod snapshot;
 pub mod socket;
 mod source;

@@ -22,6 +22,7 @@ mod error;
 mod notes;
 pub(crate) mod packing;
 pub(crate) mod resources;
+mod spellings;
 mod stop;
 #[cfg(test)]
 mod tests;

@@ -126,6 +126,15 @@ impl Policies {
         self.named(|rules| rules.validator == Some(true))
     }
 
+    /// Whether there may be pods that a plugin does not see.
+    pub(crate) fn hide_any(&self) -> bool {
+        let hides = |rules: &Rules| {
+            let namespaces = rules.namespaces.as_ref().is_some_and(|namespaces| !namespaces.are_all());
+            namespaces || rules.allow.as_ref().is_some_and(Allowed::hears_nothing)
+        };
+        hides(&self.defaults) || self.plugins.values().any(hides)
+    }
+
     fn named(&self, has: impl Fn(&Rules) -> bool) -> impl Iterator<Item = &PluginKey> {
         self.plugins.iter().filter(move |(_, rules)| has(rules)).map(|(key, _)| key)
     }

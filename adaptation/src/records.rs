@@ -16,6 +16,7 @@ use crate::question::Refusal;
 use crate::request::Request;
 use crate::roster::Participant;
 use crate::shared::Shared;
+use crate::sight::Hidden;
 use crate::terms::Terms;
 
 /// The ledger of one adaptation.
@@ -133,6 +134,14 @@ impl Notes {
     pub(crate) fn refused(&mut self, answered: Asked<'_>, refusal: &Refusal) {
         let occasion = self.occasion(answered);
         self.fact(occasion, refusal.into());
+    }
+
+    /// What a reply wants of containers in pods that its plugin does not see, and that does not count.
+    pub(crate) fn hidden(&mut self, answered: Asked<'_>, hidden: &Hidden) {
+        let occasion = self.occasion(answered);
+        for (container, refusal) in hidden.refusals() {
+            self.fact(occasion.of_container(container), What::NotAllowed(refusal));
+        }
     }
 
     /// What is so in any case.

@@ -11,6 +11,8 @@ pub(crate) struct Regime {
     /// How many there were before it.
     pub(crate) number: u64,
     pub(crate) policies: Policies,
+    /// Whether there may be pods that a plugin does not see.
+    pub(crate) hides_any: bool,
     pub(crate) requirements: Requirements,
     /// How long a request may wait, in all, for plugins that do not answer it.
     pub(crate) request_budget: RequestBudget,
@@ -22,6 +24,7 @@ impl Regime {
         Self {
             number,
             policies: config.policies.clone(),
+            hides_any: config.policies.hide_any(),
             requirements: Requirements::of(config),
             request_budget: config.request_budget(),
             default_validator: config.default_validator.clone().filter(|validator| validator.enable),

@@ -10,6 +10,7 @@ use nri_proto::bounded::{self, BoundedError};
 use nri_proto::call::{CallError, Client, Method};
 use nri_proto::event::EventMask;
 use nri_proto::mux::{Closed, Mux};
+use nri_proto::quote::line;
 use nri_proto::{CreateReply, Event, FailurePolicy, TakeUnknown, Unread, Update, Verdict, api, decode};
 use protobuf::Message;
 use tokio::time::Instant;
@@ -183,10 +184,18 @@ fn is_unimplemented(event: Event, error: &PluginError) -> bool {
     }
 }
 
+/// How much of what nobody knows is logged one by one.
+const MAX_UNREAD: usize = 8;
+
 /// What a plugin says about itself is in no ledger.
 fn report_unread(unread: impl IntoIterator<Item = Unread>) {
-    for unread in unread {
-        warn!(%unread, "a plugin says what nobody knows");
+    let mut unread = unread.into_iter();
+    for unread in unread.by_ref().take(MAX_UNREAD) {
+        warn!(unread = %line(&unread.to_string()), "a plugin says what nobody knows");
+    }
+    let count = unread.count();
+    if count > 0 {
+        warn!(count, "a plugin says more that nobody knows");
     }
 }
 

@@ -43,6 +43,11 @@ impl Participant {
         Self { entry: Arc::clone(entry), terms: entry.terms() }
     }
 
+    /// Whether it sees all pods, on these terms and on those that hold now.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.terms.policy().sees_all() && self.entry.terms().policy().sees_all()
+    }
+
     /// Asks it on the terms on which it takes part, and waits no longer than is allowed.
     pub(crate) async fn ask(
         &self,

@@ -23,7 +23,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Display, Formatter};
 use std::iter::FusedIterator;
 use std::mem;
@@ -52,7 +52,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// What of it is in these namespaces. Containers may also be in pods that are not shown yet.
     pub(crate) fn seen_by(mut self, namespaces: &Namespaces, hidden: &[Pod]) -> Self {
-        if *namespaces != Namespaces::all() {
+        if !namespaces.are_all() {
             let is_seen = |pod: &Pod| namespaces.contains(&pod.namespace);
             self.pods.retain(is_seen);
             let hidden = hidden.iter().filter(|pod| is_seen(pod));
@@ -60,6 +60,29 @@ impl Snapshot {
             self.containers.retain(|container| pods.contains(&*container.pod_id));
         }
         self
+    }
+
+    /// Looks up in which namespaces of Kubernetes containers are, by their pods. A container that is not there, or whose pod is not, is
+    /// left out; so is one of several that have its id.
+    #[must_use]
+    pub fn namespaces_of(&self, containers: &[String]) -> HashMap<String, Vec<String>> {
+        let wanted: HashSet<&str> = containers.iter().map(String::as_str).collect();
+        let is_wanted = |container: &&Container| wanted.contains(&*container.id);
+        let mut of_pods: HashMap<&str, Vec<&str>> = HashMap::new();
+        for pod in &self.pods {
+            of_pods.entry(&pod.id).or_default().push(&pod.namespace);
+        }
+        let mut found: HashMap<&str, Option<Vec<String>>> = HashMap::new();
+        for container in self.containers.iter().filter(is_wanted) {
+            let all = found.entry(&container.id).or_insert_with(|| Some(Vec::new()));
+            match of_pods.get(&*container.pod_id) {
+                Some(namespaces) => {
+                    all.iter_mut().for_each(|all| all.extend(namespaces.iter().map(ToString::to_string)))
+                }
+                None => *all = None,
+            }
+        }
+        found.into_iter().filter_map(|(id, namespaces)| Some((id.to_owned(), namespaces?))).collect()
     }
 }
 

@@ -1,5 +1,7 @@
 //! The runtime, as the adaptation needs it.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use nri_proto::{Eviction, PluginId, Update};
 use thiserror::Error;
@@ -35,6 +37,15 @@ pub trait Source: Send + Sync + 'static {
     /// It shows what was [committed](crate::Operation::commit), and nothing of an operation in which nothing was asked yet. Of others it may show
     /// what is already so, or not.
     async fn snapshot(&self) -> Snapshot;
+
+    /// Looks up in which namespaces of Kubernetes containers are: in those of their pods. Asked for what a plugin wants to change that does not
+    /// see all pods. By default it is looked up in a [snapshot](Source::snapshot); a runtime with many containers had better look these up.
+    ///
+    /// Of several containers that have one id the namespaces of all are returned, of all that an update or eviction by this id might
+    /// reach. A container whose namespace is not known, or that of another one of its id, is left out: the plugin may not change it.
+    async fn namespaces_of(&self, containers: &[String]) -> HashMap<String, Vec<String>> {
+        self.snapshot().await.namespaces_of(containers)
+    }
 
     /// A plugin was told what there is, and asks for these updates, if for any. Returns the updates that failed. By default
     /// they are [applied](Source::apply), and a plugin whose updates fail is let in all the same.

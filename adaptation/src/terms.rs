@@ -25,6 +25,11 @@ impl Terms {
         &self.effective.policy
     }
 
+    /// Whether the operator lets it hear of nothing that it wants to hear of.
+    pub(crate) fn hears_nothing(&self) -> bool {
+        self.policy().allow.events.is_some() && self.events.is_empty()
+    }
+
     /// Whether it is asked about an event of a pod in this namespace.
     pub(crate) fn is_asked(&self, event: Event, namespace: &str) -> bool {
         self.events.contains(event) && self.policy().namespaces.contains(namespace)

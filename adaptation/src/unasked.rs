@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
+use nri_proto::quote::error_line;
 use nri_proto::{Eviction, PluginId, TakeUnknown, Update};
 use thiserror::Error;
 use tokio::time::timeout;
@@ -13,6 +14,7 @@ use crate::merge::{Applied, Dropped};
 use crate::policy::{NotAllowed, Policy};
 use crate::records;
 use crate::shared::Shared;
+use crate::sight::{Hidden, Wanted};
 use crate::source::UpdatesFailed;
 use crate::update_log::Author;
 
@@ -62,12 +64,39 @@ impl Unasked {
         let occasion = records::unasked(plugin, policy.mode);
         self.drop_unusable(shared, plugin, &occasion);
         if let Err(not_allowed) = policy.allow.check_unasked(&self.updates, &self.evictions) {
-            warn!(%plugin, error = &not_allowed as &dyn std::error::Error, "a plugin wants what it may not do");
+            warn!(%plugin, error = %error_line(&not_allowed), "a plugin wants what it may not do");
             shared.records.refused(&occasion, &not_allowed.clone().into());
             return Err(not_allowed.into());
         }
         let arrived = shared.update_log.arrive();
-        self.make(shared, plugin, &occasion, arrived, apply).await
+        let hidden = self.take_hidden(shared, plugin, [policy, policy], &occasion).await;
+        if hidden.is_empty() {
+            return self.make(shared, plugin, &occasion, arrived, apply).await;
+        }
+        let made =
+            if self.is_nothing() { Ok(Vec::new()) } else { self.make(shared, plugin, &occasion, arrived, apply).await };
+        if occasion.shadow { made } else { hidden.and(made) }
+    }
+
+    /// Takes out and records what the plugin wants of containers in pods that it does not see.
+    pub(crate) async fn take_hidden(
+        &mut self,
+        shared: &Shared,
+        plugin: &PluginId,
+        policies: [&Policy; 2],
+        occasion: &Occasion,
+    ) -> Hidden {
+        let Self { updates, evictions } = self;
+        let hidden = Wanted { updates, evictions: Some(evictions) }.take_hidden(shared, policies, None).await;
+        hidden.warn(plugin);
+        for (container, refusal) in hidden.refusals() {
+            shared.records.refused(&occasion.of_container(container), &refusal.into());
+        }
+        hidden
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.updates.is_empty() && self.evictions.is_empty()
     }
 
     /// Like [`Unasked::apply`], for what is known to be allowed. `arrived` is the place of the answer among

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::task::noop_waker_ref;
+use nri_proto::quote::error_line;
 use nri_proto::{Container, ContainerState, Event, StopReply, Update};
 use tokio::time::Instant;
 use tracing::{Instrument, info_span, warn};
@@ -208,7 +209,7 @@ async fn tell(
                 patience.charge(begun.elapsed(), timeout);
             }
             if !matches!(cause, Cause::PassedOver(_) | Cause::CatchingUp | Cause::Behind | Cause::CutShort) {
-                warn!(plugin = %entry.id, error = &cause as &dyn std::error::Error, "a plugin failed to undo");
+                warn!(plugin = %entry.id, error = %error_line(&cause), "a plugin failed to undo");
                 entry.shared.records.ledger().record(&occasion, (&cause).into());
             }
             None

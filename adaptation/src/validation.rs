@@ -1,11 +1,11 @@
 //! Whether what plugins want of a new container may be.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
+use nri_proto::quote::error_line;
 use nri_proto::{Event, PluginId, PluginInstance, Proposal, TakeUnknown, Verdict};
 use tokio::time::Instant;
 use tracing::warn;
@@ -87,7 +87,7 @@ impl Validation {
             match (is_on_trial, is_needed) {
                 (true, _) => {}
                 (false, true) => {
-                    warn!(error = &failure as &dyn Error, "a container may not be created");
+                    warn!(error = %error_line(&failure), "a container may not be created");
                     failed.get_or_insert(failure);
                 }
                 (false, false) => without.push((*entry, failure)),
@@ -97,7 +97,7 @@ impl Validation {
             return Err(failure);
         }
         for (entry, failure) in without {
-            warn!(error = &failure as &dyn Error, "a container is created without the verdict of a plugin");
+            warn!(error = %error_line(&failure), "a container is created without the verdict of a plugin");
             entry.shared.watchers.metrics().unvalidated(&entry.id);
         }
         Ok(merged)

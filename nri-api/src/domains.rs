@@ -1,5 +1,6 @@
 //! All namespaces of a runtime: where a joining plugin's snapshot comes from, and where what plugins want of containers goes to.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
@@ -9,7 +10,8 @@ use futures_util::future::join_all;
 use nri_adaptation::merge::AskedEviction;
 use nri_adaptation::snapshot::Snapshot;
 use nri_adaptation::{Source, UpdatesFailed};
-use nri_proto::{Container, Eviction, PluginId, Update};
+use nri_proto::quote::{line, quoted};
+use nri_proto::{Container, Eviction, Owners, PluginId, Update};
 use thiserror::Error;
 use tokio::time::Instant;
 use tracing::{error, warn};
@@ -18,6 +20,7 @@ use crate::bounded::{Trouble, bounded, chain, done};
 use crate::domain::Inventory;
 use crate::node::Node;
 use crate::space::{Presence, Space};
+use crate::warnings::{Warnings, excerpt};
 
 /// The namespaces of a runtime.
 pub(crate) struct Domains {
@@ -37,6 +40,8 @@ pub(crate) enum Unmade {
     BeingCreated,
     #[error("several namespaces have a container of this id")]
     Ambiguous,
+    #[error("the container is in no pod that the plugin may see")]
+    Hidden,
     #[error("NRI was stopped")]
     Stopped,
     #[error("namespace {namespace} has not done it")]
@@ -50,6 +55,15 @@ pub(crate) struct Sorted<W> {
     pub(crate) nowhere: Vec<(W, Unmade)>,
 }
 
+/// Who wants something of containers.
+#[derive(Clone, Copy)]
+pub(crate) enum By<'a> {
+    /// A plugin, by itself.
+    Plugin(&'a PluginId),
+    /// Those who own what is changed, in a request.
+    Owners(&'a Owners),
+}
+
 /// An update that was not made, and why.
 pub(crate) struct Failed {
     pub(crate) update: Update,
@@ -58,9 +72,18 @@ pub(crate) struct Failed {
 
 impl Failed {
     fn new(update: Update, unmade: &Unmade) -> Self {
-        let reason = chain(unmade);
-        warn!(container = update.container_id, reason, "an update that plugins want was not made");
-        Self { update, reason }
+        Self { update, reason: chain(unmade) }
+    }
+
+    /// Logs the first of them, and how many more there are.
+    fn warn_of(failed: &[Self]) {
+        let warnings = Warnings::default();
+        for Self { update, reason } in failed {
+            if warnings.has_room() {
+                let (container, reason) = (quoted(excerpt(&update.container_id)), line(reason));
+                warn!(%container, %reason, "an update that plugins want was not made");
+            }
+        }
     }
 }
 
@@ -142,10 +165,20 @@ impl Domains {
     }
 
     /// Which namespaces are to do what plugins want. What has just gone is left out.
-    pub(crate) fn sort<W>(&self, own: Option<&Arc<Space>>, wanted: Vec<W>, id: impl Fn(&W) -> &str) -> Sorted<W> {
+    ///
+    /// Where a container is was looked up before, for plugins that do not see all pods. Another one may have its id by now, so `may`
+    /// says for the one that is meant now whether those who want it may.
+    pub(crate) fn sort<W>(
+        &self,
+        own: Option<&Arc<Space>>,
+        wanted: Vec<W>,
+        id: impl Fn(&W) -> &str,
+        may: impl Fn(&W, &Space) -> bool,
+    ) -> Sorted<W> {
         let mut sorted = Sorted { of_spaces: Vec::<(Arc<Space>, Vec<W>)>::new(), nowhere: Vec::new() };
         for wanted in wanted {
             match self.place(own, id(&wanted)) {
+                Ok(Some(space)) if !may(&wanted, &space) => sorted.nowhere.push((wanted, Unmade::Hidden)),
                 Ok(Some(space)) => match sorted.of_spaces.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &space)) {
                     Some((_, of_space)) => of_space.push(wanted),
                     None => sorted.of_spaces.push((space, vec![wanted])),
@@ -158,13 +191,24 @@ impl Domains {
     }
 
     /// Makes updates, those of one namespace in order. Returns those that failed, also where that may be ignored.
-    pub(crate) async fn update(&self, own: Option<&Arc<Space>>, updates: Vec<Update>, until: Instant) -> Vec<Failed> {
-        let Sorted { of_spaces, nowhere } = self.sort(own, updates, |update| &update.container_id);
+    pub(crate) async fn update(
+        &self,
+        own: Option<&Arc<Space>>,
+        updates: Vec<Update>,
+        by: By<'_>,
+        until: Instant,
+    ) -> Vec<Failed> {
+        let node = self.node.upgrade();
+        let may = |update: &Update, space: &Space| {
+            node.as_ref().is_none_or(|node| node.lets(by, space, &update.container_id))
+        };
+        let Sorted { of_spaces, nowhere } = self.sort(own, updates, |update| &update.container_id, may);
         let mut failed: Vec<_> = nowhere.into_iter().map(|(update, unmade)| Failed::new(update, &unmade)).collect();
         // One that hangs takes the time of its own updates alone.
         let making =
             of_spaces.into_iter().map(|(space, updates)| async move { space.update_all(updates, until).await });
         failed.extend(join_all(making).await.into_iter().flatten());
+        Failed::warn_of(&failed);
         failed
     }
 }
@@ -218,14 +262,13 @@ impl Space {
 
 /// How many failed updates a plugin is told the reasons of.
 const MAX_REASONS: usize = 10;
-/// How many bytes of a container's id and of a reason a plugin is told.
-const MAX_ID: usize = 80;
+/// How many bytes of a reason a plugin is told.
 const MAX_REASON: usize = 240;
 
 /// Says which updates failed, and why. The text names at most [`MAX_REASONS`] of them and counts the rest.
 fn summary(failed: &[Failed]) -> String {
     let named = failed.iter().take(MAX_REASONS).map(|Failed { update, reason }| {
-        let id = &update.container_id[..update.container_id.floor_char_boundary(MAX_ID)];
+        let id = excerpt(&update.container_id);
         format!("{id}: {}", &reason[..reason.floor_char_boundary(MAX_REASON)])
     });
     let mut parts: Vec<_> = named.collect();
@@ -249,6 +292,17 @@ impl Source for Domains {
         snapshot
     }
 
+    /// A container that is being created counts, and one that was removed a short while ago: an update of that is no failure.
+    async fn namespaces_of(&self, containers: &[String]) -> HashMap<String, Vec<String>> {
+        let spaces = self.spaces();
+        let namespaces_of = |id: &String| {
+            let found: Option<Vec<_>> = spaces.iter().filter_map(|space| space.pods_namespace(id)).collect();
+            let namespaces = found?.iter().map(ToString::to_string).collect();
+            Some((id.clone(), namespaces))
+        };
+        containers.iter().filter_map(namespaces_of).collect()
+    }
+
     /// An error if an update failed that was not `ignore_failure`: Go plugins look at the error alone.
     async fn apply(
         &self,
@@ -261,7 +315,7 @@ impl Source for Domains {
             let asked = |eviction| AskedEviction { plugin: plugin.clone(), eviction };
             node.evict(None, evictions.into_iter().map(asked).collect(), None);
         }
-        let failed = self.update(None, updates, self.shared_deadline()).await;
+        let failed = self.update(None, updates, By::Plugin(plugin), self.shared_deadline()).await;
         if let Some(node) = &node {
             for Failed { update, reason } in &failed {
                 node.update_failed(plugin.as_ref(), None, &update.container_id, reason.clone());

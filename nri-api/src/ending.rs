@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use nri_adaptation::merge::MergedStop;
 use nri_adaptation::{Known, Notice, Prior, RelayError, StopError};
+use nri_proto::quote::error_line;
 use nri_proto::{Container, ContainerState, Event, Pod};
 use tracing::warn;
 
@@ -246,7 +247,7 @@ fn has_words(entry: &Entry<ContainerRest>) -> bool {
 
 /// An error that nobody is given.
 fn report(error: &RelayError, id: &str) {
-    warn!(id, error = error as &dyn std::error::Error, "a plugin failed when it was told of an end");
+    warn!(id, error = %error_line(error), "a plugin failed when it was told of an end");
 }
 
 /// What is known of containers whose end the runtime has not said itself.

@@ -324,7 +324,7 @@ impl Way {
     ) -> Result<Creation, Error> {
         place_in(&pod, &mut container)?;
         let id = container.id.clone();
-        let (run, rest) = (self.space.containers.next_run(), ContainerRest::of_pod(&pod.id));
+        let (run, rest) = (self.space.containers.next_run(), ContainerRest::of_pod(&pod));
         let refused = |refusal| Error::refused(refusal, Kind::Container, &id);
         self.space.containers.begin(&id, run, rest, Some(&reins)).map_err(refused)?;
         if with_pod && let Err(refusal) = self.space.pods.begin(&pod.id, run, PodRest::new(), None) {

@@ -153,6 +153,7 @@ mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod updating;
+mod warnings;
 mod way;
 
 pub use begun::{ContainerUpdate, Creation, PodRun, PodUpdate};

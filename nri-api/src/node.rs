@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use nri_adaptation::ledger::{Occasion, What};
 use nri_adaptation::merge::AskedEviction;
 use nri_adaptation::{Adaptation, Config, Metrics};
+use nri_proto::quote::{line, quoted};
 use nri_proto::{Event, Owners, PluginId, Pod, Update};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
@@ -17,10 +18,11 @@ use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use crate::bounded::chain;
-use crate::domains::{Domains, Failed, Sorted, Unmade};
+use crate::domains::{By, Domains, Failed, Sorted, Unmade};
 use crate::mistake::Mistake;
 use crate::space::Space;
 use crate::stage::Stages;
+use crate::warnings::{Warnings, excerpt};
 
 /// What the adaptation takes to close plugins that have heard that they are to go.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -117,7 +119,9 @@ impl Node {
         if updates.is_empty() {
             return;
         }
-        for Failed { update, reason } in self.domains.update(Some(own), updates, self.domains.deadline()).await {
+        for Failed { update, reason } in
+            self.domains.update(Some(own), updates, By::Owners(owners), self.domains.deadline()).await
+        {
             let id = &update.container_id;
             let mut plugins = plugins_of(owners, id);
             if plugins.is_empty() {
@@ -126,6 +130,19 @@ impl Node {
             for plugin in plugins {
                 self.update_failed(plugin, Some(&asked), id, reason.clone());
             }
+        }
+    }
+
+    /// Whether plugins that want something of a container in a namespace may see the container's pod.
+    pub(crate) fn lets(&self, by: By<'_>, space: &Space, container: &str) -> bool {
+        if !self.adaptation.hides_pods() {
+            return true;
+        }
+        let namespace = space.pods_namespace(container).flatten();
+        let sees = |plugin: &PluginId| self.adaptation.sees(plugin, namespace.as_deref());
+        match by {
+            By::Plugin(plugin) => sees(plugin),
+            By::Owners(owners) => plugins_of(owners, container).iter().all(|id| id.parse().is_ok_and(|id| sees(&id))),
         }
     }
 
@@ -142,30 +159,51 @@ impl Node {
         }
         let (node, until) = (Arc::clone(self), self.domains.deadline());
         let evicting = async move {
-            let Sorted { of_spaces, nowhere } = node.domains.sort(own.as_ref(), wanted, |it| &it.eviction.container_id);
+            let may =
+                |it: &AskedEviction, space: &Space| node.lets(By::Plugin(&it.plugin), space, &it.eviction.container_id);
+            let Sorted { of_spaces, nowhere } =
+                node.domains.sort(own.as_ref(), wanted, |it| &it.eviction.container_id, may);
+            let (warnings, asked) = (Warnings::default(), asked.as_ref());
             for (AskedEviction { plugin, eviction }, unmade) in nowhere {
-                node.eviction_failed(&plugin, asked.as_ref(), &eviction.container_id, &unmade);
+                node.eviction_failed(&plugin, asked, &eviction.container_id, &unmade, &warnings);
             }
             // One that hangs takes the time of its own evictions alone.
-            let of_space = |(space, wanted)| node.evict_from(space, wanted, asked.as_ref(), until);
+            let of_space = |(space, wanted)| node.evict_from(space, wanted, asked, until, &warnings);
             join_all(of_spaces.into_iter().map(of_space)).await;
         };
         self.tasks.spawn_on(evicting, &self.runtime);
     }
 
-    async fn evict_from(&self, space: Arc<Space>, wanted: Vec<AskedEviction>, asked: Option<&Asked>, until: Instant) {
+    async fn evict_from(
+        &self,
+        space: Arc<Space>,
+        wanted: Vec<AskedEviction>,
+        asked: Option<&Asked>,
+        until: Instant,
+        warnings: &Warnings,
+    ) {
         for AskedEviction { plugin, eviction } in wanted {
             let id = eviction.container_id.clone();
             let evicted = self.over.run_until_cancelled(space.evict(eviction, until)).await;
             if let Err(unmade) = evicted.unwrap_or(Err(Unmade::Stopped)) {
-                self.eviction_failed(&plugin, asked, &id, &unmade);
+                self.eviction_failed(&plugin, asked, &id, &unmade, warnings);
             }
         }
     }
 
-    fn eviction_failed(&self, plugin: &PluginId, asked: Option<&Asked>, container: &str, unmade: &Unmade) {
+    fn eviction_failed(
+        &self,
+        plugin: &PluginId,
+        asked: Option<&Asked>,
+        container: &str,
+        unmade: &Unmade,
+        warnings: &Warnings,
+    ) {
         let reason = chain(unmade);
-        warn!(%plugin, container, reason, "a container that a plugin wants stopped was not");
+        if warnings.has_room() {
+            let (container, reason) = (quoted(excerpt(container)), line(&reason));
+            warn!(%plugin, %container, %reason, "a container that a plugin wants stopped was not");
+        }
         self.adaptation.record(&occasion(plugin.as_ref(), asked, container), What::EvictionFailed { reason });
     }
 }

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,6 +27,8 @@ pub(crate) type PodRest = Vec<String>;
 pub(crate) struct ContainerRest {
     /// The id of its pod.
     pub(crate) pod: String,
+    /// The namespace of Kubernetes that the pod is in, if that is known.
+    pub(crate) pods_namespace: PodsNamespace,
     /// Ends that were said and that plugins are yet to be told of, by run, the oldest first. There is rarely more than one.
     pub(crate) exits: Vec<Exit>,
     /// Whether plugins were asked about a restart since the last Stop. If the restart failed, the plugins that saw it may not have
@@ -43,8 +45,13 @@ pub(crate) struct Exit {
 }
 
 impl ContainerRest {
-    pub(crate) fn of_pod(pod: &str) -> Self {
-        Self { pod: pod.to_owned(), exits: Vec::new(), is_restarted: false }
+    pub(crate) fn of_pod(pod: &Pod) -> Self {
+        Self { pods_namespace: Some(pod.namespace.as_str().into()), ..Self::of_unknown_pod(&pod.id) }
+    }
+
+    /// A container of a pod of which only the id is known.
+    fn of_unknown_pod(pod: &str) -> Self {
+        Self { pod: pod.to_owned(), ..Self::default() }
     }
 
     /// An end of a run was said. False if that is known.
@@ -78,11 +85,20 @@ pub(crate) struct Space {
     pub(crate) pods: Table<PodRest>,
     pub(crate) containers: Table<ContainerRest>,
     /// The last ones that were removed, the oldest first.
-    gone: Mutex<VecDeque<String>>,
+    gone: Mutex<VecDeque<Gone>>,
     /// Whether it was reported that the domain does not know all states.
     has_unknown: AtomicBool,
     /// How many containers were found alive in pods that are not there, or have stopped.
     pub(crate) n_stray: AtomicU64,
+}
+
+/// The namespace of Kubernetes that a container's pod is in, if that is known.
+pub(crate) type PodsNamespace = Option<Arc<str>>;
+
+/// A container that was removed.
+struct Gone {
+    id: String,
+    pods_namespace: PodsNamespace,
 }
 
 /// Whether a namespace has a container.
@@ -127,10 +143,21 @@ impl Space {
     }
 
     /// Enters a container that there is, unless it is known, and likewise its pod.
-    pub(crate) fn enter_container(&self, id: &str, pod: &str, state: State, run: Run) -> Entered {
+    pub(crate) fn enter_container(&self, id: &str, pod: &Pod, state: State, run: Run) -> Entered {
+        self.enter_container_of(id, &pod.id, state, run, || ContainerRest::of_pod(pod))
+    }
+
+    fn enter_container_of(
+        &self,
+        id: &str,
+        pod: &str,
+        state: State,
+        run: Run,
+        rest: impl FnOnce() -> ContainerRest,
+    ) -> Entered {
         let of_pod = if state == State::Stopped { State::Stopped } else { State::Running };
         let is_new_pod = self.enter_pod(pod, of_pod, run);
-        let is_new = self.containers.enter(id, state, run, || ContainerRest::of_pod(pod));
+        let is_new = self.containers.enter(id, state, run, rest);
         if is_new {
             self.belongs(id, pod);
         }
@@ -164,13 +191,13 @@ impl Space {
 
     /// A container was removed, and plugins were told so.
     pub(crate) fn container_removed(&self, id: &str) {
-        self.containers.removed(id, |id, ContainerRest { pod, .. }| {
+        self.containers.removed(id, |id, ContainerRest { pod, pods_namespace, exits: _, is_restarted: _ }| {
             self.pods.look(&pod, |entry| entry.rest.retain(|other| other != id));
             let mut gone = self.gone();
             if gone.len() == REMEMBERED {
                 gone.pop_front();
             }
-            gone.push_back(id.to_owned());
+            gone.push_back(Gone { id: id.to_owned(), pods_namespace });
         });
     }
 
@@ -216,9 +243,16 @@ impl Space {
         };
         match self.containers.read(id, |entry| presence(&entry.life)) {
             Some(presence) => presence,
-            None if self.gone().iter().any(|other| other == id) => Presence::Over,
+            None if self.gone().iter().any(|gone| gone.id == id) => Presence::Over,
             None => Presence::Unknown,
         }
+    }
+
+    /// In which namespace of Kubernetes a container is, or was when it was removed; `None` if it never was here, as far as anyone
+    /// remembers.
+    pub(crate) fn pods_namespace(&self, id: &str) -> Option<PodsNamespace> {
+        let of_gone = || self.gone().iter().rev().find(|gone| gone.id == id).map(|gone| gone.pods_namespace.clone());
+        self.containers.read(id, |entry| entry.rest.pods_namespace.clone()).or_else(of_gone)
     }
 
     /// Enters all that there is, before any plugin is told.
@@ -227,6 +261,7 @@ impl Space {
     pub(crate) fn fill(&self, inventory: Inventory) {
         self.look_for_unknown(&inventory);
         let Inventory { pods, containers } = inventory;
+        let known_pods: HashMap<&str, &Pod> = pods.iter().map(|known| (&*known.pod.id, &known.pod)).collect();
         for known in pods.iter().filter(|_| !self.is_podless) {
             let state = match known.state {
                 PodState::Running => State::Running,
@@ -242,7 +277,13 @@ impl Space {
                 self.n_stray.fetch_add(1, Ordering::Relaxed);
                 state = State::Stopped;
             }
-            self.enter_container(&container.id, pod, state, self.containers.next_run());
+            self.enter_container_of(&container.id, pod, state, self.containers.next_run(), || {
+                match known_pods.get(pod) {
+                    _ if self.is_podless => ContainerRest::of_pod(&made_pod(&self.namespace, container)),
+                    Some(pod) => ContainerRest::of_pod(pod),
+                    None => ContainerRest::of_unknown_pod(pod),
+                }
+            });
         }
     }
 
@@ -289,7 +330,7 @@ impl Space {
         (pods, containers)
     }
 
-    fn gone(&self) -> MutexGuard<'_, VecDeque<String>> {
+    fn gone(&self) -> MutexGuard<'_, VecDeque<Gone>> {
         self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -137,7 +137,7 @@ impl Way {
         self.catch_up(&id, &pod, run).await;
         // The pod's before the container's: whoever ends both waits for them in this order, too.
         let of_pod = self.pod_gate(&id, &pod.id, &reins).await?;
-        let asking = self.gate(&id, &pod.id, State::Created, run, GateKind::Start, &reins).await?;
+        let asking = self.gate(&id, &pod, State::Created, run, GateKind::Start, &reins).await?;
         let Asking { gate, state, entered } = asking;
         let stops_pod = state == State::Stopped && of_pod.as_ref().is_some_and(|(state, _)| *state == State::Stopped);
         starting.prior = Some(state);
@@ -206,7 +206,7 @@ impl Way {
     pub(crate) async fn gate<'a>(
         &'a self,
         id: &'a str,
-        pod: &str,
+        pod: &Pod,
         state: State,
         run: Run,
         kind: GateKind,

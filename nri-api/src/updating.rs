@@ -71,7 +71,7 @@ impl Way {
     ) -> Result<ContainerUpdate, Error> {
         let (id, said) = (container.id.clone(), state_of(container.state));
         let run = self.space.containers.next_run();
-        let asking = self.gate(&id, &pod.id, said, run, GateKind::Update, &reins).await?;
+        let asking = self.gate(&id, &pod, said, run, GateKind::Update, &reins).await?;
         let known = self.known_of_update(&asking, said);
         let Asking { gate, state, entered } = asking;
         // What it says of its state may be behind what plugins know, or before it.

@@ -24,6 +24,7 @@ pub mod quote;
 #[cfg(test)]
 mod raw;
 pub mod shape;
+pub mod spelling;
 mod tables;
 pub mod version;
 mod wire;

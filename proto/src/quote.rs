@@ -1,5 +1,6 @@
 //! Text in quotes, as Go's `%q` writes it.
 
+use std::error::Error;
 use std::fmt::{self, Display, Formatter, Write};
 
 /// Puts `text` in double quotes for an error that reads as upstream's.
@@ -30,6 +31,68 @@ pub fn quoted_char(c: char) -> impl Display {
         write_char(f, c, '\'')?;
         f.write_char('\'')
     })
+}
+
+/// Makes one line of a text of somebody else, for a log: what cannot be seen is escaped, and a long text is cut.
+///
+/// ```
+/// use nri_proto::quote::line;
+///
+/// assert_eq!(line("no\nERROR all is \"well\"").to_string(), r#"no\nERROR all is "well""#);
+/// ```
+pub fn line(text: &str) -> impl Display {
+    fmt::from_fn(move |f| Line::new(f).write_str(text))
+}
+
+/// Makes one line of an error and its causes, as [`line()`] does. Some of the texts may be somebody else's.
+///
+/// ```
+/// use nri_proto::quote::error_line;
+///
+/// let error = std::io::Error::other("one\ntwo");
+/// assert_eq!(error_line(&error).to_string(), r"one\ntwo");
+/// ```
+pub fn error_line(error: &dyn Error) -> impl Display {
+    fmt::from_fn(move |f| {
+        let mut line = Line::new(f);
+        write!(line, "{error}")?;
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            write!(line, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    })
+}
+
+/// Writes a line without what could make it look like several, up to a length.
+struct Line<'f, 'b> {
+    f: &'f mut Formatter<'b>,
+    room: usize,
+}
+
+impl<'f, 'b> Line<'f, 'b> {
+    /// How many characters a line has at most.
+    const LONGEST: usize = 1024;
+
+    fn new(f: &'f mut Formatter<'b>) -> Self {
+        Self { f, room: Self::LONGEST }
+    }
+}
+
+impl Write for Line<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for c in text.chars() {
+            match self.room {
+                0 => return Ok(()),
+                1 => self.f.write_char('\u{2026}')?,
+                _ if is_printable(c) => self.f.write_char(c)?,
+                _ => write_char(self.f, c, '"')?,
+            }
+            self.room -= 1;
+        }
+        Ok(())
+    }
 }
 
 fn write_char(f: &mut Formatter<'_>, c: char, quote: char) -> fmt::Result {
@@ -84,6 +147,32 @@ mod tests {
         check(r#"a"b\c"#, r#""a\"b\\c""#);
         assert_eq!(quoted_char('\'').to_string(), r"'\''");
         assert_eq!(quoted_char('"').to_string(), r#"'"'"#);
+    }
+
+    #[test]
+    fn a_text_of_somebody_else_is_one_line_and_not_a_long_one() {
+        let forged = "no\r\n2026-01-01 ERROR \x1b[31m\u{202e}\u{2028}";
+        assert_eq!(line(forged).to_string(), r"no\r\n2026-01-01 ERROR \x1b[31m\u202e\u2028");
+        assert_eq!(line(&"\n".repeat(1 << 20)).to_string().len(), 2 * 1023 + '\u{2026}'.len_utf8());
+    }
+
+    #[test]
+    fn an_error_and_its_causes_are_one_line_together() {
+        #[derive(Debug)]
+        struct Outer(std::io::Error);
+        impl Display for Outer {
+            fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+                f.write_str("it\nfailed")
+            }
+        }
+        impl Error for Outer {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let error = |text: &str| Outer(std::io::Error::other(text.to_owned()));
+        assert_eq!(error_line(&error("a\0")).to_string(), r"it\nfailed: a\x00");
+        assert_eq!(error_line(&error(&"a".repeat(1 << 20))).to_string().chars().count(), 1024);
     }
 
     #[track_caller]

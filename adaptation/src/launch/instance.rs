@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nri_proto::mux::Mux;
+use nri_proto::quote::error_line;
 use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
@@ -145,8 +146,7 @@ impl Instance<'_> {
             // The plugin is closed because the adaptation stops, whatever else became of it.
             Err(_) if self.shared.stopping.is_cancelled() => Duration::ZERO,
             Err(error) => {
-                let error = &error as &dyn std::error::Error;
-                warn!(plugin = %self.found.id, error, "a launched plugin did not join");
+                warn!(plugin = %self.found.id, error = %error_line(&error), "a launched plugin did not join");
                 Duration::ZERO
             }
         }

@@ -215,7 +215,7 @@ impl Heap for NotAllowed {
     fn heap(&self) -> usize {
         match self {
             Self::Field { field: _, key } => key.heap(),
-            Self::Update { container } | Self::Eviction { container } => container.heap(),
+            Self::Update { container } | Self::Eviction { container } | Self::Hidden { container } => container.heap(),
         }
     }
 }

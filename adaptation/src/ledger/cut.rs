@@ -39,7 +39,9 @@ impl Entry {
             What::Conflict(MergeError::UpdateDuringCreation { plugin: _, container }) => cut(container),
             What::NotAllowed(NotAllowed::Field { field: _, key: text })
             | What::NotAllowed(NotAllowed::Update { container: text })
-            | What::NotAllowed(NotAllowed::Eviction { container: text }) => cut(text),
+            | What::NotAllowed(NotAllowed::Eviction { container: text } | NotAllowed::Hidden { container: text }) => {
+                cut(text);
+            }
             What::TimedOut | What::PassedOver(_) => {}
             What::Late { fields } => {
                 fields.truncate(LIST);

@@ -75,6 +75,7 @@ impl What {
         match self {
             Self::Changed(change) => {
                 subject(object, change.field, &change.key)?;
+                entry(object, "secret", change.is_secret().then_some(true))?;
                 entry(object, "before", change.before.as_ref())?;
                 entry(object, "after", change.after.as_ref())
             }

@@ -1,5 +1,6 @@
 mod bound;
 mod lines;
+mod masks;
 mod objects;
 mod reading;
 

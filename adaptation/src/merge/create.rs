@@ -7,6 +7,7 @@ use nri_proto::{Adjustment, Container, CreateReply, Field, Owners, PluginId, Rdt
 use super::claims::Claims;
 use super::notes::Notes;
 use super::packing::Pack;
+use super::spellings::Spellings;
 use super::updates::{self, Updates};
 use super::{Applied, AskedEviction, MergeError, Touch, collect, view};
 
@@ -40,6 +41,7 @@ pub struct CreateMerge {
     since: Since,
     /// As it was before any plugin changed it.
     rdt: Option<Rdt>,
+    spellings: Spellings,
     adjustment: Adjustment,
     updates: Updates,
     evictions: Vec<AskedEviction>,
@@ -83,6 +85,7 @@ impl CreateMerge {
             rdt: container.linux.as_ref().and_then(|linux| linux.rdt.clone()),
             view: Arc::new(container),
             since: Since::default(),
+            spellings: Spellings::default(),
             adjustment: collect::nothing_adjusted(),
             updates: Updates::default(),
             evictions: Vec::new(),
@@ -113,6 +116,9 @@ impl CreateMerge {
     /// The same where the reply lies. Nothing of it is left.
     pub(crate) fn apply_all_of(&mut self, plugin: &PluginId, reply: &mut CreateReply) -> Result<Applied, MergeError> {
         let unread = reply.take_unknown();
+        if let Some(adjustment) = &mut reply.adjustment {
+            self.spellings.apply(&self.view, plugin, adjustment)?;
+        }
         let touches = reply.adjustment.as_ref().map(Touch::list_of_adjustment).unwrap_or_default();
         let conflicts = self.claims.all_or_none(plugin, |claiming| {
             claiming.claim(&self.view.id, &touches)?;

@@ -12,6 +12,7 @@ mod owners;
 mod properties;
 mod rdt;
 mod shown;
+mod spellings;
 mod updates;
 mod whole;
 

@@ -5,6 +5,7 @@ mod setting;
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
+use nri_proto::quote::quoted;
 use nri_proto::{CreateReply, Event, EventMask, Eviction, Field, StopReply, Update, UpdateReply};
 
 use crate::budget;
@@ -17,6 +18,8 @@ use crate::merge::Touch;
 /// * fields, by the names that conflicts have ([`Field`]), and `Resources`, which is all fields that an update may set;
 /// * `Updates`: of containers other than the one that a request is about, within the fields that are allowed;
 /// * `Evictions`.
+///
+/// With `events = []` the plugin is not even shown what there is, and may change nothing of it.
 ///
 /// ```
 /// use nri_adaptation::policy::{Allowed, Changes};
@@ -50,7 +53,8 @@ pub struct Changes {
     pub evictions: bool,
 }
 
-/// What a reply does that its plugin may not do. The reply is refused as a whole.
+/// What a reply does that its plugin may not do. The reply is refused as a whole, but for what it does to [hidden](Self::Hidden)
+/// containers: that is left out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
     /// It changes a field.
@@ -73,6 +77,15 @@ pub enum NotAllowed {
         /// The container.
         container: String,
     },
+    /// It changes a container that it may not see, or that is not there.
+    #[error(
+        "it may not change container {}, which is in no pod that it may see (namespaces, allow.events)",
+        quoted(container)
+    )]
+    Hidden {
+        /// The container.
+        container: String,
+    },
 }
 
 impl Allowed {
@@ -86,6 +99,12 @@ impl Allowed {
     #[must_use]
     pub fn allows_event(&self, event: Event) -> bool {
         self.events.is_none_or(|events| events.contains(event))
+    }
+
+    /// Says whether no event may be seen. Whoever may hear of nothing is not shown what there is, either.
+    #[must_use]
+    pub fn hears_nothing(&self) -> bool {
+        self.events.is_some_and(EventMask::is_empty)
     }
 
     /// Says whether other containers may be updated.

@@ -118,7 +118,7 @@ axes! {
     origin: AllowedOrigin = AllowedOrigin::Any;
     /// What the plugin may change, and which events it may see.
     allow: Allowed = Allowed::default();
-    /// The namespaces of Kubernetes whose pods the plugin sees.
+    /// The namespaces of Kubernetes whose pods the plugin sees. In others it may change nothing.
     namespaces: Namespaces = Namespaces::all();
     /// Whether what the plugin answers counts, or is only recorded.
     mode: Mode = Mode::Enforce;

@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use nri_proto::quote::quoted;
 use toml::Value;
 
+use super::Policy;
 use crate::settings::Setting;
 
 /// Some namespaces of Kubernetes, by their names. One that ends in `*` stands for all that begin so.
@@ -54,6 +55,12 @@ impl Namespaces {
         names.into_iter().map(|name| check(name.into())).collect::<Result<_, _>>().map(Self)
     }
 
+    /// Says whether these are all there are, and pods that are in none.
+    #[must_use]
+    pub fn are_all(&self) -> bool {
+        self.0.iter().any(|name| name == "*")
+    }
+
     /// Says whether it is one of these.
     #[must_use]
     pub fn contains(&self, namespace: &str) -> bool {
@@ -61,6 +68,18 @@ impl Namespaces {
             Some(beginning) => namespace.starts_with(beginning),
             None => namespace == name,
         })
+    }
+}
+
+impl Policy {
+    /// Says whether the plugin sees all pods. Then it may change all containers, as far as it may change any.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.namespaces.are_all() && !self.allow.hears_nothing()
+    }
+
+    /// Says whether the plugin sees pods of this namespace. What it does not see it may not change.
+    pub(crate) fn sees(&self, namespace: &str) -> bool {
+        self.namespaces.contains(namespace) && !self.allow.hears_nothing()
     }
 }
 

@@ -76,6 +76,8 @@ pub(super) struct FakePlugin {
     /// How long it takes to be synchronized, and what it was shown each time.
     synchronizes: Mutex<Duration>,
     shown: Mutex<Vec<Snapshot>>,
+    /// What it asks for when it is synchronized.
+    wants: Mutex<Vec<Update>>,
     left: CancellationToken,
     now: AtomicUsize,
     most: AtomicUsize,
@@ -96,6 +98,7 @@ impl FakePlugin {
             introduction: Mutex::default(),
             synchronizes: Mutex::default(),
             shown: Mutex::default(),
+            wants: Mutex::default(),
             left: CancellationToken::new(),
             now: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
@@ -134,6 +137,11 @@ impl FakePlugin {
     /// It takes so long to be synchronized.
     pub(super) fn synchronizes_for(&self, time: Duration) {
         *self.synchronizes.lock().unwrap() = time;
+    }
+
+    /// It asks for this when it is synchronized.
+    pub(super) fn wants(&self, updates: Vec<Update>) {
+        *self.wants.lock().unwrap() = updates;
     }
 
     /// What it was shown, each time that it was synchronized.
@@ -182,7 +190,7 @@ impl Plugin for FakePlugin {
         if !time.is_zero() {
             tokio::time::sleep(time).await;
         }
-        Ok(Vec::new())
+        Ok(self.wants.lock().unwrap().clone())
     }
 
     async fn ask(self: Arc<Self>, request: Arc<Request>, timeout: Duration) -> Result<Reply, PluginError> {

@@ -116,6 +116,40 @@ impl<T: Keyed> ChangeList<T> {
         self.0.iter().map(|entry| (entry.key(), entry.change()))
     }
 
+    /// Spells keys as `spell` says, which returns nothing for one that is spelled so already. What changes under two spellings of a key
+    /// then changes one key: what is removed under one of them goes first. A key that could not be set stays as it is.
+    pub fn respell(&mut self, spell: impl Fn(&str) -> Option<String>) {
+        let mut is_respelled = false;
+        for entry in &mut self.0 {
+            let Some(key) = spell(entry.key()) else { continue };
+            match entry {
+                Entry::Set(_) | Entry::Replace(_) if marker::check(&key).is_err() => continue,
+                Entry::Set(value) | Entry::Replace(value) => value.set_key(key),
+                Entry::Remove(removed) => *removed = key,
+            }
+            is_respelled = true;
+        }
+        if is_respelled {
+            self.unite();
+        }
+    }
+
+    /// Makes of the changes of each key either sets, or replacements, or one removal.
+    fn unite(&mut self) {
+        let keys_of = |is_meant: fn(&Entry<T>) -> bool| -> HashSet<String> {
+            self.0.iter().filter(|entry| is_meant(entry)).map(|entry| entry.key().to_owned()).collect()
+        };
+        let removed = keys_of(|entry| !matches!(entry, Entry::Set(_)));
+        let set = keys_of(|entry| !matches!(entry, Entry::Remove(_)));
+        let united = std::mem::take(&mut self.0).into_iter().filter_map(|entry| match entry {
+            Entry::Remove(key) if set.contains(&key) => None,
+            Entry::Set(value) if removed.contains(value.key()) => Some(Entry::Replace(value)),
+            entry => Some(entry),
+        });
+        self.0 = united.collect();
+        self.remove_once();
+    }
+
     /// Returns the keys that change.
     pub fn keys(&self) -> Keys<'_, T> {
         Keys::of(self)

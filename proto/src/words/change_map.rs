@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 
 use super::{Change, DashedKey};
 use crate::wire::marker;
@@ -73,6 +73,40 @@ impl<T> ChangeMap<T> {
         self.0.iter().map(|(key, change)| (key.as_str(), change.as_ref()))
     }
 
+    /// Spells keys as `spell` says, which returns nothing for one that is spelled so already. What changes under two spellings of a key
+    /// then changes one key: what is removed under one of them goes first. A key that could not be set stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// The first key that is set under two spellings. Nothing is changed then.
+    pub fn respell(&mut self, spell: impl Fn(&str) -> Option<String>) -> Result<(), String> {
+        let respelled = |(key, change): (&String, &Change<T>)| {
+            spell(key).filter(|new| change.value().is_none() || marker::check(new).is_ok())
+        };
+        if self.0.iter().all(|entry| respelled(entry).is_none()) {
+            return Ok(());
+        }
+        let mut values = BTreeSet::new();
+        let is_set_twice = |(key, change): (&String, &Change<T>)| {
+            let key = respelled((key, change)).unwrap_or_else(|| key.clone());
+            (change.value().is_some() && !values.insert(key.clone())).then_some(key)
+        };
+        if let Some(twice) = self.0.iter().find_map(is_set_twice) {
+            return Err(twice);
+        }
+        for (key, change) in std::mem::take(&mut self.0) {
+            let key = respelled((&key, &change)).unwrap_or(key);
+            let united = match (self.0.remove(&key), change) {
+                (None, change) => change,
+                (Some(Change::Remove), Change::Set(value) | Change::Replace(value)) => Change::Replace(value),
+                (Some(Change::Set(value) | Change::Replace(value)), _) => Change::Replace(value),
+                (Some(Change::Remove), Change::Remove) => Change::Remove,
+            };
+            self.0.insert(key, united);
+        }
+        Ok(())
+    }
+
     /// Adds changes that are made after these: where both change a key, the later one counts.
     pub fn then(&mut self, later: Self) {
         if self.0.is_empty() {
@@ -138,6 +172,26 @@ mod tests {
             set(changes);
         });
         check(changes, Change::Replace("v"));
+    }
+
+    #[test]
+    fn changes_of_one_key_under_two_spellings_are_changes_of_one_key() {
+        let plain = |key: &str| key.strip_suffix('/').map(str::to_owned);
+        let mut changes = changed(set);
+        changes.remove("k/");
+        changes.respell(plain).unwrap();
+        check(changes, Change::Replace("v"));
+
+        let mut changes = changed(set);
+        changes.set("k/", "w").unwrap();
+        let before = changes.clone();
+        assert_eq!(changes.respell(plain), Err("k".to_owned()));
+        assert_eq!(changes, before);
+
+        let mut changes = changed(|changes| changes.remove("k/"));
+        changes.remove("k");
+        changes.respell(plain).unwrap();
+        check(changes, Change::Remove);
     }
 
     #[test]

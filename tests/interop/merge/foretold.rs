@@ -5,6 +5,7 @@
 
 mod lists;
 mod removals;
+mod spellings;
 mod updates;
 
 use std::collections::BTreeSet;
@@ -35,12 +36,16 @@ impl Foretold {
         let lost_pids = updates::lose_pids(&mut read);
         let claims = Claims::of(&mut read);
 
-        let rewritten = Merged::of(&read);
+        let differs_by_spelling = spellings::matter(case);
+        spellings::tell_apart(&mut read);
+        let mut rewritten = Merged::of(&read);
+        spellings::name_again(&mut rewritten);
         let mut merged = rewritten.clone();
         removals.mark(&mut merged);
         claims.leave_behind(&mut merged);
         let shown = [
             (Known::LoneRemoval, !removals.is_empty()),
+            (Known::Spelling, differs_by_spelling),
             (Known::Pids, lost_pids),
             (Known::IgnoredConflict, claims.are_left()),
             (Known::OwnUpdateOfNothing, updates::forget_request(&read, &mut merged)),
@@ -54,7 +59,9 @@ impl Foretold {
     /// Returns what we make of the case and of what Go takes it for, both without what is known to differ. They are the
     /// same. There is nothing to compare where that decides about a conflict.
     pub(super) fn rest_beside(&self, ours: &Merged) -> Option<(Merged, Merged)> {
-        let is_decided = self.known.contains(&Known::IgnoredConflict) || ours.dropped != self.rewritten.dropped;
+        let decides = [Known::IgnoredConflict, Known::Spelling];
+        let is_decided =
+            decides.iter().any(|known| self.known.contains(known)) || ours.dropped != self.rewritten.dropped;
         if is_decided || ours.result.is_err() || self.rewritten.result.is_err() {
             return None;
         }

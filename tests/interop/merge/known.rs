@@ -4,6 +4,8 @@
 pub(super) enum Known {
     /// "removal of an annotation, sysctl or network device alone", "who owns such a removal".
     LoneRemoval,
+    /// "one mount, device or sysctl under several spellings".
+    Spelling,
     /// "removal of a mount, variable or device, and then of a key that has a dash more".
     DashMore,
     /// "a limit of processes in an update".
@@ -17,8 +19,9 @@ pub(super) enum Known {
 }
 
 impl Known {
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::LoneRemoval,
+        Self::Spelling,
         Self::DashMore,
         Self::Pids,
         Self::OwnUpdateOfNothing,

@@ -4,7 +4,9 @@ use nri_proto::api::{
     ContainerAdjustment, CreateContainerRequest, CreateContainerResponse, LinuxContainerAdjustment, LinuxNamespace,
     StopContainerRequest, UpdateContainerRequest,
 };
-use nri_proto::{Adjustment, Container, Cpu, CreateReply, Memory, Pids, Resources, StopReply, Update, UpdateReply};
+use nri_proto::{
+    Adjustment, Container, Cpu, CreateReply, Memory, Mount, Pids, Resources, StopReply, Update, UpdateReply,
+};
 use nri_tests::merging::{Case, OWN};
 
 use super::known::Known;
@@ -17,6 +19,10 @@ impl Known {
                 adjusting(|adjustment| adjustment.annotations.set("a", "1").unwrap()),
                 adjusting(|adjustment| adjustment.annotations.remove("a")),
                 adjusting(|adjustment| adjustment.annotations.set("a", "2").unwrap()),
+            ]),
+            Self::Spelling => creation([
+                adjusting(|adjustment| adjustment.mounts.set(mount("/a/")).unwrap()),
+                adjusting(|adjustment| adjustment.mounts.set(mount("/a")).unwrap()),
             ]),
             Self::DashMore => creation([
                 adjusting(|adjustment| adjustment.mounts.remove("/a")),
@@ -65,6 +71,10 @@ fn with_namespaces<const N: usize>(kinds: [&str; N]) -> CreateContainerResponse 
     let linux = Some(LinuxContainerAdjustment { namespaces, ..Default::default() }).into();
     let adjust = Some(ContainerAdjustment { linux, ..Default::default() }).into();
     CreateContainerResponse { adjust, ..Default::default() }
+}
+
+fn mount(destination: &str) -> Mount {
+    Mount { destination: destination.to_owned(), ..Mount::default() }
 }
 
 fn memory(limit: i64) -> Resources {

@@ -8,6 +8,8 @@ use nri_proto::{
 };
 
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "/e", "f.g"];
+/// Each is spelled plainly.
+const SYSCTLS: [&str; 6] = ["a", "b", "c", "d", "e.h", "f.g"];
 
 /// Returns one of `names`, always the same for a text.
 pub(crate) fn name<'a>(text: &str, names: &[&'a str]) -> &'a str {
@@ -31,7 +33,7 @@ pub(super) fn adjustment(adjustment: &mut Adjustment) {
     if let Some(LinuxAdjustment { devices, resources, namespaces, sysctl, net_devices, .. }) = linux {
         changes(devices);
         changes(namespaces);
-        changes_by_name(sysctl);
+        rename_keys(sysctl, &SYSCTLS);
         changes_by_name(net_devices);
         resources.iter_mut().for_each(self::resources);
     }
@@ -57,14 +59,18 @@ pub(super) fn container(container: &mut Container) {
     if let Some(LinuxContainer { devices, namespaces, sysctl, net_devices, resources, .. }) = &mut container.linux {
         devices.iter_mut().for_each(|device| key(&mut device.path));
         namespaces.iter_mut().for_each(|namespace| key(&mut namespace.kind));
-        by_name(sysctl);
+        by_names(sysctl, &SYSCTLS);
         by_name(net_devices);
         resources.iter_mut().for_each(self::resources);
     }
 }
 
 fn by_name<T>(map: &mut BTreeMap<String, T>) {
-    *map = std::mem::take(map).into_iter().map(|(text, value)| (name(&text, &KEYS).to_owned(), value)).collect();
+    by_names(map, &KEYS);
+}
+
+fn by_names<T>(map: &mut BTreeMap<String, T>, names: &[&str]) {
+    *map = std::mem::take(map).into_iter().map(|(text, value)| (name(&text, names).to_owned(), value)).collect();
 }
 
 fn changes<T: Keyed + Clone>(changes: &mut ChangeList<T>) {

@@ -13,11 +13,13 @@ use proptest::sample::select;
 use super::{Case, PLUGINS};
 
 /// Those of a row meet in a case, in one list or two. Some of them are also what other entries are called.
-const KEYS: [[&str; 4]; 7] = [
+const KEYS: [[&str; 4]; 9] = [
     ["", "-", "--", "---"],
     ["a", "-a", "--a", "---a"],
     ["b", "-b", "-b/", "b/"],
     ["/e", "/e/", "-/e//", "//e"],
+    ["/e", "/./e", "/d/../e", "-/e/."],
+    ["f.g", "f/g", "-f/g", "f..g"],
     ["a", "a=", "a=b", "-a=b"],
     ["=", "-=", "=a", ""],
     ["\u{e4}", "-\u{e4}", "a\u{308}", "\n"],

@@ -20,7 +20,10 @@ fn check(what: What, expected: Json) {
 
 #[test]
 fn a_change_has_its_values() {
-    check(env("A", None, Some("1")), json!({ "what": "changed", "field": "Env", "key": "A", "after": "1" }));
+    check(
+        env("A", None, Some("1")),
+        json!({ "what": "changed", "field": "Env", "key": "A", "secret": true, "after": "1" }),
+    );
     let args = |args: &[&str]| Some(Value::Texts(args.iter().map(|&arg| arg.to_owned()).collect()));
     check(
         change(Field::Args, "", args(&["sh"]), args(&["sh", "-c"])),

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::merge::notes::Notes;
+use crate::merge::spellings::Spellings;
 use crate::request::{Request, Subject};
 
 /// Containers and keys are few, and a reply does few things, so that replies meet but not always.
@@ -154,12 +155,13 @@ proptest! {
 
     #[test]
     fn what_is_touched_is_noted_and_owned(container in any_container(), reply in reply()) {
-        let mut merge = CreateMerge::new(container);
+        let mut merge = CreateMerge::new(container.clone());
         let plugin = id("10-x");
         let Ok(applied) = merge.apply(&plugin, reply.clone()) else { return Ok(()) };
         let owners = merge.finish().owners;
 
-        let adjustment = reply.adjustment.unwrap_or_default();
+        let mut adjustment = reply.adjustment.unwrap_or_default();
+        Spellings::default().apply(&container, &plugin, &mut adjustment).unwrap();
         let touches = Touch::of_adjustment(&adjustment);
         let touched: BTreeSet<_> = touches.iter().map(|touch| (touch.field, touch.key)).collect();
         let own: Vec<_> = applied.changes.iter().filter(|change| change.container.is_none()).collect();

@@ -56,6 +56,25 @@ fn a_removal_or_replacement_undoes_what_was_said_before() {
 }
 
 #[test]
+fn changes_of_one_key_under_two_spellings_are_changes_of_one_key() {
+    for (made, expected) in [
+        ("A=1 B=2", "A=1 B=2"),
+        ("A/=1 B=2", "A=1 B=2"),
+        ("A=1 B=2 A/=3", "A=1 B=2 A=3"),
+        ("-A/ B=2 A=1", "B=2 !A=1"),
+        ("!A/=1 A=2", "!A=1 !A=2"),
+        ("-A -A/", "-A"),
+    ] {
+        let mut list = changes(made);
+        list.respell(|key| key.strip_suffix('/').map(str::to_owned));
+        assert_eq!(script(&list), expected, "{made}");
+    }
+    let mut list = changes("A=1 -B");
+    list.respell(|key| Some(format!("-{key}")));
+    assert_eq!(script(&list), "A=1 --B", "only a removal can be of a key with a dash");
+}
+
+#[test]
 fn later_changes_follow_earlier_ones() {
     check_then("A=1", "B=2", "A=1 B=2");
     check_then("A=1", "", "A=1");

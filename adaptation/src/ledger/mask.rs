@@ -1,0 +1,65 @@
+//! Hides what may be secret from whoever an entry is shown to.
+
+use nri_proto::{Field, Hook, Hooks};
+
+use super::{Change, Entry, What};
+use crate::merge::Value;
+
+/// What is shown in the place of a value that may be secret.
+const MASK: &str = "***";
+
+impl Change {
+    /// Whether its values may be secret: those of environment variables often are, of the container's and of its hooks'.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        let has_variables =
+            |value: &Value| matches!(value, Value::Hooks(hooks) if all(hooks).any(|hook| !hook.env.is_empty()));
+        self.field == Field::Env || self.before.iter().chain(&self.after).any(has_variables)
+    }
+}
+
+impl Entry {
+    /// Whether it has [values that may be secret](Change::is_secret).
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        matches!(&self.what, What::Changed(change) if change.is_secret())
+    }
+
+    /// The same, to be shown to anyone: `***` is in the place of the values of environment variables.
+    ///
+    /// Texts that plugins have written, such as the reason of a refusal, stay as they are.
+    #[must_use]
+    pub fn masked(&self) -> Self {
+        let mut masked = self.clone();
+        if let What::Changed(Change { field, key: _, before, after }) = &mut masked.what {
+            before.iter_mut().chain(after).for_each(|value| mask(*field, value));
+        }
+        masked
+    }
+}
+
+fn mask(field: Field, value: &mut Value) {
+    match value {
+        Value::Hooks(hooks) => all_mut(hooks).flat_map(|hook| &mut hook.env).for_each(mask_variable),
+        value if field == Field::Env => *value = Value::Text(MASK.to_owned()),
+        _ => {}
+    }
+}
+
+/// One that has no `=` is a name alone.
+fn mask_variable(variable: &mut String) {
+    if let Some(at) = variable.find('=') {
+        variable.truncate(at + 1);
+        variable.push_str(MASK);
+    }
+}
+
+fn all(hooks: &Hooks) -> impl Iterator<Item = &Hook> {
+    let Hooks { prestart, create_runtime, create_container, start_container, poststart, poststop, unknown: _ } = hooks;
+    [prestart, create_runtime, create_container, start_container, poststart, poststop].into_iter().flatten()
+}
+
+fn all_mut(hooks: &mut Hooks) -> impl Iterator<Item = &mut Hook> {
+    let Hooks { prestart, create_runtime, create_container, start_container, poststart, poststop, unknown: _ } = hooks;
+    [prestart, create_runtime, create_container, start_container, poststart, poststop].into_iter().flatten()
+}

@@ -1,0 +1,127 @@
+use std::collections::HashMap;
+
+use nri_proto::api::{Container, ContainerAdjustment, OwningPlugins};
+use nri_proto::{Field, spelling};
+use nri_tests::merging::Case;
+
+use crate::merge::merged::{Done, Merged, Seen};
+
+/// Letters that no key has, for those that make a spelling another one.
+const LETTERS: [(char, &str); 2] = [('/', "\u{e000}"), ('.', "\u{e001}")];
+
+/// Says whether it makes a difference to us that one thing has several spellings.
+pub(super) fn matter(case: &Case) -> bool {
+    let mut apart = case.clone();
+    if !tell_apart(&mut apart) {
+        return false;
+    }
+    let mut merged = Merged::of(&apart);
+    name_again(&mut merged);
+    merged != Merged::of(case)
+}
+
+/// To Go each spelling is a thing of its own. So those that are not plain get names that cannot be spelled otherwise.
+/// Says whether there are any.
+pub(super) fn tell_apart(case: &mut Case) -> bool {
+    let Case::Create(request, replies) = case else { return false };
+    let mut renames = Renames { name: rename, is_any: false };
+    if let Some(container) = request.container.as_mut() {
+        renames.container(container);
+    }
+    for adjustment in replies.iter_mut().filter_map(|reply| reply.adjust.as_mut()) {
+        renames.adjustment(adjustment);
+    }
+    renames.is_any
+}
+
+/// Gives everything its name again.
+pub(super) fn name_again(merged: &mut Merged) {
+    let mut renames = Renames { name: |_, key| given_back(key), is_any: false };
+    for seen in &mut merged.seen {
+        if let Seen::Container(container) = seen {
+            renames.container(container);
+        }
+    }
+    match &mut merged.result {
+        Err(error) => *error = given_back(error).unwrap_or_else(|| error.clone()),
+        Ok(Done { adjustment, updates: _, owners }) => {
+            adjustment.iter_mut().for_each(|adjustment| renames.adjustment(adjustment));
+            owners.iter_mut().for_each(|owners| renames.owners(owners));
+        }
+    }
+}
+
+/// What kind of spelling a key has.
+#[derive(Clone, Copy)]
+enum Kind {
+    Path,
+    Sysctl,
+}
+
+/// Returns another name for what is not spelled plainly.
+fn rename(kind: Kind, key: &str) -> Option<String> {
+    let is_plain = match kind {
+        Kind::Path => spelling::path(key) == key,
+        Kind::Sysctl => spelling::sysctl(key) == key,
+    };
+    let renamed = |name: String, (letter, other): &(char, &str)| name.replace(*letter, other);
+    (!is_plain).then(|| LETTERS.iter().fold(key.to_owned(), renamed))
+}
+
+fn given_back(text: &str) -> Option<String> {
+    let renamed = |text: String, (letter, other): &(char, &str)| text.replace(other, &letter.to_string());
+    let name = LETTERS.iter().fold(text.to_owned(), renamed);
+    (name != text).then_some(name)
+}
+
+struct Renames {
+    name: fn(Kind, &str) -> Option<String>,
+    is_any: bool,
+}
+
+impl Renames {
+    fn container(&mut self, container: &mut Container) {
+        container.mounts.iter_mut().for_each(|mount| self.key(Kind::Path, &mut mount.destination));
+        if let Some(linux) = container.linux.as_mut() {
+            linux.devices.iter_mut().for_each(|device| self.key(Kind::Path, &mut device.path));
+            self.map(Kind::Sysctl, &mut linux.sysctl);
+        }
+    }
+
+    fn adjustment(&mut self, adjustment: &mut ContainerAdjustment) {
+        adjustment.mounts.iter_mut().for_each(|mount| self.key(Kind::Path, &mut mount.destination));
+        if let Some(linux) = adjustment.linux.as_mut() {
+            linux.devices.iter_mut().for_each(|device| self.key(Kind::Path, &mut device.path));
+            self.map(Kind::Sysctl, &mut linux.sysctl);
+        }
+    }
+
+    fn owners(&mut self, owners: &mut OwningPlugins) {
+        for fields in owners.owners.values_mut() {
+            for (field, kind) in
+                [(Field::Mounts, Kind::Path), (Field::Devices, Kind::Path), (Field::Sysctl, Kind::Sysctl)]
+            {
+                if let Some(entries) = fields.compound.get_mut(&field.number()) {
+                    self.map(kind, &mut entries.owners);
+                }
+            }
+        }
+    }
+
+    /// A key that is removed has a dash in front of it, which is no part of it.
+    fn key(&mut self, kind: Kind, key: &mut String) {
+        let (dash, name) = key.strip_prefix('-').map_or(("", key.as_str()), |name| ("-", name));
+        if let Some(name) = (self.name)(kind, name) {
+            *key = [dash, &name].concat();
+            self.is_any = true;
+        }
+    }
+
+    fn map<T>(&mut self, kind: Kind, map: &mut HashMap<String, T>) {
+        let renamed = std::mem::take(map).into_iter().map(|(mut key, value)| {
+            self.key(kind, &mut key);
+            (key, value)
+        });
+        *map = renamed.collect();
+    }
+}
