@@ -51,8 +51,13 @@ struct Runtime {
 
 impl Runtime {
     fn start() -> Self {
+        Self::with("")
+    }
+
+    /// The same, with what an operator says.
+    fn with(config: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let config = Config { socket: Some(directory.path().join("nri.sock")), ..Config::default() };
+        let config = Config { socket: Some(directory.path().join("nri.sock")), ..Config::from_toml(config).unwrap() };
         let node = Arc::new(Node::default());
         let nri = Adaptation::new(config, Arc::clone(&node) as Arc<dyn Source>);
         nri.listen().unwrap();
@@ -168,6 +173,37 @@ async fn u4_a_peer_that_was_refused_is_told_why_and_closed_at_once() {
         assert!(after < Duration::from_secs(2), "{after:?}");
     }
     assert!(runtime.nri.plugins().is_empty());
+    runtime.nri.stop().await;
+}
+
+/// The user is the one that the kernel saw.
+#[tokio::test]
+async fn a_process_is_a_plugin_only_under_the_names_of_its_own_user() {
+    let own = nix::unistd::geteuid().as_raw();
+    let other = own + 1;
+    let runtime = Runtime::with(&format!(
+        "allowed_uids = [{own}, {other}]\n[plugins.mine]\nuids = [{own}]\n[plugins.other]\nuids = [{other}]"
+    ));
+    let impostor = runtime.peer().await;
+    assert_code(&impostor.register("10", "other").await, Code::PERMISSION_DENIED);
+    assert!(impostor.update("c").await.is_err());
+    assert!(impostor.closed().await < Duration::from_secs(2));
+    let peer = runtime.peer().await;
+    peer.register("10", "mine").await.unwrap();
+    runtime.until_joined(1).await;
+    assert_eq!(runtime.nri.plugins()[0].identity.uid, Some(own));
+    assert!(runtime.node.0.lock().unwrap().is_empty());
+    runtime.nri.stop().await;
+}
+
+#[tokio::test]
+async fn silent_peers_of_one_user_have_its_share_of_the_places_and_no_more() {
+    let own = nix::unistd::geteuid().as_raw();
+    let runtime = Runtime::with(&format!("allowed_uids = [{own}, {}]\nmax_unregistered = 4", own + 1));
+    let _silent = [runtime.stream().await, runtime.stream().await];
+    let refused = runtime.peer().await;
+    assert!(refused.register("10", "a").await.is_err());
+    assert!(refused.closed().await < Duration::from_secs(2));
     runtime.nri.stop().await;
 }
 
