@@ -53,11 +53,21 @@ pub fn sysctl(name: &str) -> Cow<'_, str> {
         letter => letter,
     };
     let dotted: String = if has_slashes { name.chars().map(swapped).collect() } else { name.to_owned() };
-    let is_of_interface = matches!(dotted.split('.').collect::<Vec<_>>()[..], ["net", _, "conf" | "neigh", _, ..]);
-    let dotted = if is_of_interface { dotted } else { dotted.replace('/', ".") };
     // A part of slashes alone is a `.` or `..` in a path.
-    let parts: Vec<_> = dotted.split('.').filter(|part| !part.trim_matches('/').is_empty()).collect();
-    if parts.is_empty() { name.into() } else { parts.join(".").into() }
+    let parts: Vec<&str> = dotted.split('.').filter(|part| !part.trim_matches('/').is_empty()).collect();
+    let interface = match parts[..] {
+        ["net", family, "conf" | "neigh", _, ..] if !family.contains('/') => Some(3),
+        _ => None,
+    };
+    let mut plain = Vec::new();
+    for (at, part) in parts.into_iter().enumerate() {
+        if Some(at) == interface {
+            plain.push(part);
+        } else {
+            plain.extend(part.split('/').filter(|part| !part.is_empty()));
+        }
+    }
+    if plain.is_empty() { name.into() } else { plain.join(".").into() }
 }
 
 #[cfg(test)]
@@ -92,6 +102,8 @@ mod tests {
         others.iter().for_each(|other| assert_eq!(sysctl(other), "net.ipv4.conf.eth0/1.a", "{other}"));
         check(sysctl, "kernel.shm_rmid_forced", &["kernel/shm_rmid_forced"]);
         check(sysctl, "a", &["/a", "a/", "a."]);
+        check(sysctl, "net.conf.x.y.z", &["net..conf.x/y.z", "net/conf/x.y/z"]);
+        check(sysctl, "net.ip.v4.conf.a.b", &["net.ip/v4.conf.a/b"]);
         for nothing in ["", ".", "/", "./"] {
             assert_eq!(sysctl(nothing), nothing);
         }
