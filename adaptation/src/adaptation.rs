@@ -13,7 +13,7 @@ use tracing::warn;
 use crate::admission::{AdmitError, Candidate, admit};
 use crate::budget;
 use crate::config::Config;
-use crate::connection::{CHANNELS, Peer, take_in};
+use crate::connection::{CHANNELS, PeerKind, take_in};
 use crate::events::{Happening, Metrics, NoMetrics, Watchers};
 use crate::health::State;
 use crate::join::Arrival;
@@ -147,7 +147,8 @@ impl Adaptation {
         let (mux, channels) = Mux::over(reader, writer, CHANNELS, budget::CONNECTION);
         let shared = Arc::clone(&self.shared);
         self.shared.spawn(async move {
-            if let Err(error) = take_in(Arc::clone(&shared), Arc::new(mux), channels, Peer::Connected { uid }).await {
+            let peer = PeerKind::Connected { uid };
+            if let Err(error) = take_in(Arc::clone(&shared), Arc::new(mux), channels, peer).await {
                 error.log(&shared, uid, None);
             }
         });

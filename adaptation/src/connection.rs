@@ -88,9 +88,9 @@ pub(crate) struct Launched {
     pub(crate) config: String,
 }
 
-/// The other end of a connection.
+/// The kind of peer at the other end of a connection.
 #[derive(Debug)]
-pub(crate) enum Peer {
+pub(crate) enum PeerKind {
     /// A process that has connected, of this user if that is known.
     Connected { uid: Option<u32> },
     /// A program that was launched.
@@ -100,7 +100,7 @@ pub(crate) enum Peer {
 /// Makes a plugin of a process of this user that has connected.
 pub(crate) async fn connect(shared: Arc<Shared>, stream: UnixStream, uid: u32) -> Result<(), ConnectError> {
     let (mux, channels) = Mux::on_unix(stream, CHANNELS, budget::CONNECTION)?;
-    take_in(shared, Arc::new(mux), channels, Peer::Connected { uid: Some(uid) }).await.map(drop)
+    take_in(shared, Arc::new(mux), channels, PeerKind::Connected { uid: Some(uid) }).await.map(drop)
 }
 
 /// Makes a plugin of a connection: it registers, is configured, synchronized, and asked from then on.
@@ -108,11 +108,11 @@ pub(crate) async fn take_in(
     shared: Arc<Shared>,
     mux: Arc<Mux>,
     [requests, served]: [Channel; 2],
-    peer: Peer,
+    peer: PeerKind,
 ) -> Result<Arc<dyn Plugin>, ConnectError> {
     let (identity, known, config) = match peer {
-        Peer::Connected { uid } => (Identity::connected(uid), None, String::new()),
-        Peer::Launched(Launched { id, config }) => (Identity::LAUNCHED, Some(id), config),
+        PeerKind::Connected { uid } => (Identity::connected(uid), None, String::new()),
+        PeerKind::Launched(Launched { id, config }) => (Identity::LAUNCHED, Some(id), config),
     };
     let (register, registered) = oneshot::channel();
     let front = Arc::new(Front::new(Arc::clone(&shared), Arc::clone(&mux), (identity, known), register));

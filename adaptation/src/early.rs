@@ -22,13 +22,13 @@ const MAX_KEPT: usize = 40;
 /// The updates that a plugin asks for while it joins.
 #[derive(Default)]
 pub(crate) struct EarlyUpdates {
-    state: Mutex<State>,
+    state: Mutex<EarlyState>,
     /// Rung when the plugin is let in, or is not.
     decided: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct EarlyState {
     admission: Admission,
     kept: Vec<Early>,
     /// How many bytes were received for those.
@@ -152,7 +152,7 @@ impl EarlyUpdates {
         self.state().admission
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, EarlyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -20,7 +20,7 @@ use super::lineage::Wish;
 use super::process::{Process, Started};
 use super::{drop_in, output, process};
 use crate::budget;
-use crate::connection::{CHANNELS, Launched, Peer, take_in};
+use crate::connection::{CHANNELS, Launched, PeerKind, take_in};
 use crate::entry::Entry;
 use crate::events::Happening;
 use crate::leaving::leave;
@@ -123,7 +123,7 @@ impl Instance<'_> {
                 return Duration::ZERO;
             }
         };
-        let launched = Peer::Launched(Launched { id: self.found.id.clone(), config });
+        let launched = PeerKind::Launched(Launched { id: self.found.id.clone(), config });
         let mut joining = Box::pin(take_in(Arc::clone(self.shared), Arc::clone(&mux), channels, launched));
         let outcome = tokio::select! {
             biased;
