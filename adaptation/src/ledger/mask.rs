@@ -39,10 +39,10 @@ impl Entry {
 }
 
 fn mask(field: Field, value: &mut Value) {
-    match value {
-        Value::Hooks(hooks) => all_mut(hooks).flat_map(|hook| &mut hook.env).for_each(mask_variable),
-        value if field == Field::Env => *value = Value::Text(MASK.to_owned()),
-        _ => {}
+    if let Value::Hooks(hooks) = value {
+        all_mut(hooks).flat_map(|hook| &mut hook.env).for_each(mask_variable);
+    } else if field == Field::Env {
+        *value = Value::Text(MASK.to_owned());
     }
 }
 

@@ -63,12 +63,10 @@ impl Setting {
     /// What the ledger says may not be changed, as it is hidden, in order and once.
     fn refused(&self) -> Vec<String> {
         let entries = self.nri.ledger(|ledger| ledger.all());
-        let refused = entries.iter().filter_map(|entry| match &entry.what {
-            What::NotAllowed(NotAllowed::Hidden { container }) => {
-                assert_eq!(entry.occasion.container.as_deref(), Some(&**container));
-                Some(container.clone())
-            }
-            _ => None,
+        let refused = entries.iter().filter_map(|entry| {
+            let What::NotAllowed(NotAllowed::Hidden { container }) = &entry.what else { return None };
+            assert_eq!(entry.occasion.container.as_deref(), Some(&**container));
+            Some(container.clone())
         });
         let mut refused: Vec<_> = refused.collect();
         refused.dedup();

@@ -52,10 +52,10 @@ async fn run(handle: &Handle, domain: &FakeDomain, namespace: &str, id: &str) {
 fn refused_and_failed(nri: &Nri) -> (Vec<String>, Vec<String>) {
     let (mut refused, mut failed) = (Vec::new(), Vec::new());
     for entry in nri.ledger(Ledger::all) {
-        match &entry.what {
-            What::NotAllowed(NotAllowed::Hidden { container }) => refused.push(container.clone()),
-            What::UpdateFailed { reason } | What::EvictionFailed { reason } => failed.push(reason.clone()),
-            _ => {}
+        if let What::NotAllowed(NotAllowed::Hidden { container }) = &entry.what {
+            refused.push(container.clone());
+        } else if let What::UpdateFailed { reason } | What::EvictionFailed { reason } = &entry.what {
+            failed.push(reason.clone());
         }
     }
     (refused, failed)

@@ -144,7 +144,7 @@ impl<T: Keyed> ChangeList<T> {
         let united = std::mem::take(&mut self.0).into_iter().filter_map(|entry| match entry {
             Entry::Remove(key) if set.contains(&key) => None,
             Entry::Set(value) if removed.contains(value.key()) => Some(Entry::Replace(value)),
-            entry => Some(entry),
+            entry @ (Entry::Set(_) | Entry::Replace(_) | Entry::Remove(_)) => Some(entry),
         });
         self.0 = united.collect();
         self.remove_once();

@@ -34,7 +34,7 @@ fn variables_of_hooks_are_marked_and_can_be_masked() {
 
 #[test]
 fn what_is_no_secret_stays_and_is_not_marked() {
-    for what in [change(Field::Annotations, "a", None, Some(Value::Text("1".to_owned()))).into(), What::TimedOut] {
+    for what in [change(Field::Annotations, "a", None, text("1")), What::TimedOut] {
         let entry = entry(what);
         assert!(!entry.is_secret());
         assert_eq!(entry.masked(), entry);
