@@ -54,7 +54,8 @@ fn links_in_the_documents_lead_somewhere() -> Result<()> {
 fn differences_and_faults_are_shown_by_tests_that_exist() -> Result<()> {
     let tests = test_names()?;
     let is_row = |line: &&str| line.starts_with('|') && !line.starts_with("|-") && !line.ends_with("| shown by |");
-    let pages = ["SECURITY.md", "docs/differences.md", "docs/faults.md", "docs/spec-fields.md", "docs/upstream-suite.md"];
+    let pages =
+        ["SECURITY.md", "docs/differences.md", "docs/faults.md", "docs/spec-fields.md", "docs/upstream-suite.md"];
     for page in pages {
         for row in Workspace::load()?.read(page)?.lines().filter(is_row) {
             let last = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
