@@ -18,7 +18,9 @@ fn example(name: &str) -> PathBuf {
 #[test]
 fn what_the_code_of_a_shim_prints_in_delete_does_not_get_into_the_answer() {
     let bundle = tempfile::tempdir().unwrap();
-    let socket = bundle.path().join("sockets").join("s");
+    // The name that `start` gives: the SHA-256 of `/nowhere/ns/c1`.
+    let name = "2a31a7b3ff821eb0d5b9468b0296abaf6f7857221701b656d061e1350a93ebc2";
+    let socket = bundle.path().join("sockets").join(name);
     fs::write(bundle.path().join("address"), format!("unix://{}", socket.display())).unwrap();
     let output = Command::new(example("rude_shim"))
         .args(["-namespace", "ns", "-id", "c1", "-address", "/nowhere", "delete"])
