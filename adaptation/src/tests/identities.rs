@@ -84,6 +84,30 @@ async fn places_are_reserved_for_plugins_that_join() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn plugins_that_may_be_absent_leave_places_for_those_that_must_be_there() {
+    for demand in ["required", "validator"] {
+        let policy = format!(
+            "max_plugins = 3\nallowed_uids = [0, 1000]\n[plugins.guard]\n{demand} = true\nuids = [0]\n\
+             [plugins.10-gate]\n{demand} = true"
+        );
+        let setting = setting(&policy);
+        let admit = async |name: &str, uid| setting.admit_as(name, user(uid), &setting.plugin(name)).await;
+        admit("10-flood", 1000).await.unwrap();
+        let refused = admit("11-flood", 1000).await.unwrap_err();
+        let expected = "11-flood has no place: of 3 plugins (max_plugins) the last 2 are kept for those that are required \
+                        or validators";
+        assert_eq!(refused.to_string(), expected);
+        // One that has its place may come again.
+        admit("10-flood", 1000).await.unwrap();
+        admit("20-guard", 0).await.unwrap();
+        // A second one of the name is one that may be absent.
+        assert!(matches!(admit("21-guard", 0).await.unwrap_err(), AdmitError::Kept { .. }));
+        admit("10-gate", 0).await.unwrap();
+        assert!(matches!(admit("30-flood", 1000).await.unwrap_err(), AdmitError::Full { .. }));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_says_which_setting_decided() {
     let setting = setting("unnamed = 'refuse'\n[plugins.guard]\norigin = 'launched'");
     let mut happenings = setting.nri.watch_plugins();
