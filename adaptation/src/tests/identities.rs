@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nri_proto::{Event, EventMask};
 
-use super::fake::{FakePlugin, SECOND, at_once, pod};
+use super::fake::{FakePlugin, Manner, SECOND, at_once, pod};
 use super::setting::{Setting, setting};
 use crate::policy::Identity;
 use crate::{AdmitError, Config, Happening, Notice};
@@ -173,4 +173,28 @@ async fn a_plugin_that_joins_is_refused_if_a_reload_does_not_permit_it() {
     let refused = joining.await.unwrap().unwrap_err();
     assert!(matches!(refused, AdmitError::NotPermitted { .. }), "{refused}");
     assert!(setting.nri.plugins().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_catches_up_hears_no_more_once_a_reload_does_not_permit_it() {
+    let setting = Arc::new(setting(""));
+    let manner = Manner::After(SECOND / 2);
+    let guard = FakePlugin::new("10-guard", EventMask::from(Event::RunPodSandbox), manner, &setting.diary);
+    guard.synchronizes_for(SECOND);
+    let joining = {
+        let (setting, guard) = (Arc::clone(&setting), Arc::clone(&guard));
+        tokio::spawn(async move { setting.admit_as("10-guard", user(0), &guard).await })
+    };
+    tokio::time::sleep(SECOND / 2).await;
+    for n in 0..6 {
+        setting.tell(&format!("p{n}"), Notice::RunPod).await;
+    }
+    tokio::time::sleep(SECOND * 5 / 4).await;
+    let is_told = |pod: &str| setting.diary.lines().iter().any(|line| line.contains(pod));
+    assert!(is_told("p0") && !is_told("p4"), "it catches up: {:?}", setting.diary.lines());
+    reload(&setting, "unnamed = 'refuse'");
+    let refused = joining.await.unwrap().unwrap_err();
+    assert!(refused.to_string().contains("since a reload it is not permitted"), "{refused}");
+    tokio::time::sleep(SECOND * 5).await;
+    assert!(!is_told("p4"), "{:?}", setting.diary.lines());
 }
