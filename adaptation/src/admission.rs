@@ -109,6 +109,18 @@ pub enum AdmitError {
         /// How many there may be.
         limit: usize,
     },
+    /// The places that are left are kept for plugins that must be there and are not.
+    #[error(
+        "{plugin} has no place: of {limit} plugins (max_plugins) the last {kept} are kept for those that are required or validators"
+    )]
+    Kept {
+        /// The plugin.
+        plugin: PluginId,
+        /// How many plugins there may be.
+        limit: usize,
+        /// How many places are kept.
+        kept: usize,
+    },
     /// The adaptation was stopped.
     #[error("NRI was stopped")]
     Stopped,

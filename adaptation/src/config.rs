@@ -83,7 +83,9 @@ pub struct Config {
     /// How many connections may be open that are not plugins yet. Each of the [`allowed_uids`](Config::allowed_uids) has an equal
     /// share, of at least one, so the silent peers of one user do not keep out the plugins of another.
     pub max_unregistered: usize,
-    /// How many plugins there may be.
+    /// How many plugins there may be. Of these places one is kept for each plugin that is
+    /// [required](crate::policy::Policy::required) or a [validator](crate::policy::Policy::validator) and is not there, so the
+    /// others do not keep it out.
     pub max_plugins: usize,
     /// How long plugins may take to end when the runtime does.
     pub shutdown_grace: Duration,

@@ -138,7 +138,7 @@ fn not_registered(error: &ConnectError) -> ttrpc::Error {
         ConnectError::Named(error) => return refusal(Code::INVALID_ARGUMENT, &error.to_string()),
         ConnectError::Admit(AdmitError::NotPermitted { .. }) => Code::PERMISSION_DENIED,
         ConnectError::Admit(AdmitError::Taken { .. } | AdmitError::Guarded { .. }) => Code::ALREADY_EXISTS,
-        ConnectError::Admit(AdmitError::Full { .. }) => Code::RESOURCE_EXHAUSTED,
+        ConnectError::Admit(AdmitError::Full { .. } | AdmitError::Kept { .. }) => Code::RESOURCE_EXHAUSTED,
         ConnectError::Admit(_)
         | ConnectError::Io(_)
         | ConnectError::NotRegistered

@@ -114,9 +114,11 @@ impl LateAnswer {
     async fn apply(mut self) {
         let Some(_turn) = self.entry.turn_to_apply().await else { return self.record() };
         let shared = &self.entry.shared;
-        // What the operator says now holds, too: the answer is applied now.
-        let policy = shared.roster().regime().policies.effective(&self.entry.id, Declared::default()).policy;
-        if policy.mode == Mode::Shadow {
+        // What the operator says now holds, too: the answer is applied now. The plugin may have left, and then it has not heard of it.
+        let regime = Arc::clone(shared.roster().regime());
+        let policy = regime.policies.effective(&self.entry.id, Declared::default()).policy;
+        let is_permitted = regime.policies.check_identity(&self.entry.id, self.entry.identity).is_ok();
+        if policy.mode == Mode::Shadow || !is_permitted {
             return self.record();
         }
         let occasion = self.occasion();
@@ -136,9 +138,7 @@ impl LateAnswer {
             }
         }
         // The container itself may have gone since, and another one may have its id.
-        let now = self.entry.terms();
-        let policies = [self.terms.policy(), now.policy()];
-        wanted.take_hidden(shared, &self.entry.id, policies, &occasion).await;
+        wanted.take_hidden(shared, &self.entry.id, [self.terms.policy(), &policy], &occasion).await;
         wanted.updates.retain_mut(|update| self.is_still_wanted(update, &occasion));
         wanted.evictions.retain(|eviction| self.is_still_to_go(eviction, &occasion));
         if !wanted.updates.is_empty() || !wanted.evictions.is_empty() {

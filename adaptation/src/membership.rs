@@ -20,6 +20,7 @@ impl Shared {
     /// # Errors
     ///
     /// The operator does not permit it, there are too many, or one of the same id is there or on its way and does not give way.
+    /// What the operator wants of plugins that are absent keeps places free, so that the others cannot keep those out.
     pub(crate) fn arrives(&self, id: &PluginId, identity: Identity) -> Result<(), AdmitError> {
         let mut plugins = self.lock();
         plugins.check_place(id, identity)?;
@@ -27,10 +28,7 @@ impl Shared {
         for other in plugins.arriving.iter().filter(|other| other.id == *id) {
             gives_way(id, other.identity, identity, &policy)?;
         }
-        let limit = self.config.max_plugins;
-        if plugins.n_places(id) > limit {
-            return Err(AdmitError::Full { plugin: id.clone(), limit });
-        }
+        plugins.check_room(id, self.config.max_plugins)?;
         plugins.arriving.push(Arriving { id: id.clone(), identity });
         Ok(())
     }
@@ -172,10 +170,24 @@ impl Plugins {
         self.roster.check_place(id, identity)
     }
 
-    /// Counts the places that plugins have or have reserved, with this one.
-    fn n_places(&self, id: &PluginId) -> usize {
-        let arriving: BTreeSet<_> = self.arriving.iter().map(|other| &other.id).chain([id]).collect();
-        self.roster.entries().len() + arriving.into_iter().filter(|id| !self.roster.has(id)).count()
+    /// Checks that there is a place for this plugin, beside those that are kept for plugins which must be there and are not.
+    fn check_room(&self, id: &PluginId, limit: usize) -> Result<(), AdmitError> {
+        let entries = self.roster.entries().iter().map(|entry| &entry.id);
+        let taken: BTreeSet<_> = entries.chain(self.arriving.iter().map(|other| &other.id)).collect();
+        if taken.contains(id) {
+            return Ok(());
+        }
+        if taken.len() >= limit {
+            return Err(AdmitError::Full { plugin: id.clone(), limit });
+        }
+        let policies = &self.roster.regime().policies;
+        let demanded: BTreeSet<_> = policies.required().chain(policies.validators()).collect();
+        let absent = demanded.into_iter().filter(|key| !taken.iter().any(|other| key.matches(other)));
+        let (own, kept): (Vec<_>, Vec<_>) = absent.partition(|key| key.matches(id));
+        if own.is_empty() && taken.len() + kept.len() >= limit {
+            return Err(AdmitError::Kept { plugin: id.clone(), limit, kept: kept.len() });
+        }
+        Ok(())
     }
 }
 

@@ -223,7 +223,9 @@ impl Shared {
             let n_changed = changed.inspect(|entry| self.watchers.note(entry.policy())).count();
             plugins.roster = Arc::new(plugins.roster.under(&regime));
             self.regime.store(regime.number, Ordering::Release);
-            let there = plugins.roster.entries().iter().map(|entry| &entry.entry).chain(&plugins.leaving);
+            let joining = plugins.joining.iter().map(|joiner| &joiner.entry);
+            let there =
+                plugins.roster.entries().iter().map(|entry| &entry.entry).chain(&plugins.leaving).chain(joining);
             let refused = there.filter_map(|entry| {
                 let refused = regime.policies.check_identity(&entry.id, entry.identity).err()?;
                 Some((Arc::clone(entry), refused))

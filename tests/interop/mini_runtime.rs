@@ -229,7 +229,8 @@ async fn a_go_plugin_changes_a_setting_of_a_runtime_only_where_it_is_allowed_by_
         ("run.oci.keep_original_groups", &[][..], false),
         ("run.oci.keep_original_groups", &["--allow-annotation", "run.oci.*"], true),
         ("org.systemd.property.ExecStartPre", &["--allow-annotation", "run.oci.*"], false),
-        ("cdi.k8s.io/vendor", &[], true),
+        ("cdi.k8s.io/vendor", &[], false),
+        ("vendor.nri.io/seen", &[], true),
     ] {
         let Some(host) = Host::new() else { return };
         let containers = json!([{"name": "app", "args": ["sh", "-c", "echo runs"]}]);

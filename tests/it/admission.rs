@@ -197,6 +197,18 @@ async fn a_process_is_a_plugin_only_under_the_names_of_its_own_user() {
 }
 
 #[tokio::test]
+async fn a_process_of_a_user_who_may_not_connect_is_refused_whatever_it_says() {
+    let runtime = Runtime::with(&format!("allowed_uids = [{}]", nix::unistd::geteuid().as_raw() + 1));
+    let peer = runtime.peer().await;
+    assert!(peer.register("10", "a").await.is_err());
+    assert!(peer.update("c").await.is_err());
+    assert!(peer.closed().await < Duration::from_secs(2));
+    assert!(runtime.nri.plugins().is_empty());
+    assert!(runtime.node.0.lock().unwrap().is_empty());
+    runtime.nri.stop().await;
+}
+
+#[tokio::test]
 async fn silent_peers_of_one_user_have_its_share_of_the_places_and_no_more() {
     let own = nix::unistd::geteuid().as_raw();
     let runtime = Runtime::with(&format!("allowed_uids = [{own}, {}]\nmax_unregistered = 4", own + 1));

@@ -305,17 +305,21 @@ async fn an_early_update_that_is_not_allowed_takes_no_other_with_it() {
 async fn a_peer_that_a_reload_does_not_permit_changes_nothing_from_then_on() {
     let runtime = Runtime::start("");
     let (mut joins, id) = configure(&runtime.nri, "10-a").await;
+    let (mut configures, configure) = configure(&runtime.nri, "20-b").await;
     joins.answer(id, &api::ConfigureResponse::new()).await;
-    let (id, _) = joins.asked().await;
-    joins.call("UpdateContainers", &updates(&["early"])).await;
-    assert!(joins.answered().await.status.is_none());
+    joins.asked().await;
+    for peer in [&mut joins, &mut configures] {
+        peer.call("UpdateContainers", &updates(&["early"])).await;
+        assert!(peer.answered().await.status.is_none());
+    }
     let policy = Config { socket: None, ..Config::from_toml("unnamed = 'refuse'").unwrap() };
     runtime.nri.reload(&policy);
-    joins.call("UpdateContainers", &updates(&["late"])).await;
-    assert_eq!(joins.answered().await.status.code, Code::PERMISSION_DENIED.into());
-    let answer = api::SynchronizeResponse { update: vec![update("answer")], ..Default::default() };
-    joins.answer(id, &answer).await;
+    // One that is told what there is is closed at once.
     joins.closed().await;
+    configures.call("UpdateContainers", &updates(&["late"])).await;
+    assert_eq!(configures.answered().await.status.code, Code::PERMISSION_DENIED.into());
+    configures.answer(configure, &api::ConfigureResponse::new()).await;
+    configures.closed().await;
     assert_eq!(runtime.wanted(), <[&str; 0]>::default());
     runtime.nri.stop().await;
 }

@@ -101,7 +101,7 @@ async fn a_plugin_that_may_not_update_others_is_told_so() {
     plugin.call("UpdateContainers", &wanted()).await;
     let status = plugin.answered().await.status.unwrap();
     assert_eq!(status.code, Code::PERMISSION_DENIED.into());
-    assert_eq!(status.message, "it may not update other containers, and updates c");
+    assert_eq!(status.message, "it may not update other containers, and updates c (allow.changes)");
     drop(plugin);
     nri.stop().await;
 }

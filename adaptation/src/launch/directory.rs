@@ -58,10 +58,14 @@ pub(super) fn look(dir: &Path, limit: usize) -> Result<Look, LaunchError> {
 fn names(dir: &Path) -> Result<Option<Vec<OsString>>, LaunchError> {
     let unread = |source| LaunchError::ReadDirectory { dir: dir.to_owned(), source };
     match fs::metadata(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // If others can have taken it away, that is no reason to end what was launched from it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         metadata => _ = metadata.map_err(unread)?,
     }
-    trust::check(dir).map_err(|source| LaunchError::UntrustedDirectory { dir: dir.to_owned(), source })?;
+    let is_there = trust::check_if_there(dir);
+    if !is_there.map_err(|source| LaunchError::UntrustedDirectory { dir: dir.to_owned(), source })? {
+        return Ok(None);
+    }
     let entries = fs::read_dir(dir).map_err(unread)?;
     let mut names: Vec<_> =
         entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<_, _>>().map_err(unread)?;

@@ -1,6 +1,6 @@
 //! The configuration of a launched plugin.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -16,12 +16,13 @@ const MAX_CONFIG: u64 = 4 << 20;
 
 /// Reads what a plugin is configured with: the first of `10-logger.conf` and `logger.conf` that is there, verbatim.
 ///
-/// Neither the directory nor the file may be changed by others than root and the runtime's own user.
+/// Neither the directory nor the file may be changed by others than root and the runtime's own user. Nor may the way to a directory
+/// that is not there: others could have taken it away.
 pub(super) fn read(dir: &Path, id: &PluginId) -> Result<String, StartError> {
-    if matches!(fs::metadata(dir), Err(error) if error.kind() == io::ErrorKind::NotFound) {
+    let is_there = trust::check_if_there(dir);
+    if !is_there.map_err(|source| StartError::UntrustedConfig { path: dir.to_owned(), source })? {
         return Ok(String::new());
     }
-    trust::check(dir).map_err(|source| StartError::UntrustedConfig { path: dir.to_owned(), source })?;
     for name in [id.as_str(), id.name()] {
         let path = dir.join(format!("{name}.conf"));
         match read_file(&path)? {
@@ -38,12 +39,15 @@ pub(super) fn read(dir: &Path, id: &PluginId) -> Result<String, StartError> {
 /// Reads a file, if it is there. It is opened before its path is checked, so that what is read is what was checked.
 fn read_file(path: &Path) -> Result<Option<String>, StartError> {
     let unread = |source| StartError::ReadConfig { path: path.to_owned(), source };
+    let untrusted = |source| StartError::UntrustedConfig { path: path.to_owned(), source };
     let file = match open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // It may be a link to where others have taken the file away.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return trust::check_if_there(path).map(|_| None).map_err(untrusted);
+        }
         opened => opened.map_err(unread)?,
     };
-    let checked = trust::check(path);
-    let checked = checked.map_err(|source| StartError::UntrustedConfig { path: path.to_owned(), source })?;
+    let checked = trust::check(path).map_err(untrusted)?;
     let metadata = file.metadata().map_err(unread)?;
     if checked != FileId(metadata.dev(), metadata.ino()) {
         return Err(unread(io::Error::other("it was replaced meanwhile")));

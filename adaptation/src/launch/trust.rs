@@ -47,6 +47,15 @@ pub(super) fn check(path: &Path) -> Result<FileId, UntrustedPath> {
     walk.finish()
 }
 
+/// Checks a path that need not be there, and says whether it is. Nobody else can have taken it away: all that there is on the way
+/// to it is trusted.
+pub(super) fn check_if_there(path: &Path) -> Result<bool, UntrustedPath> {
+    match check(path) {
+        Err(UntrustedPath::Inspect { path: _, source }) if source.kind() == io::ErrorKind::NotFound => Ok(false),
+        checked => checked.map(|_| true),
+    }
+}
+
 /// A walk along a path, one component at a time.
 struct Walk {
     owners: Owners,

@@ -31,7 +31,7 @@ use crate::merge::Touch;
 /// let reply = CreateReply { adjustment: Some(adjustment), ..CreateReply::default() };
 ///
 /// let error = allowed.check_create(&reply).unwrap_err();
-/// assert_eq!(error.to_string(), "it may not touch Env LD_PRELOAD");
+/// assert_eq!(error.to_string(), "it may not touch Env LD_PRELOAD (allow.changes)");
 /// # Ok::<(), nri_proto::DashedKey>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub struct Changes {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
     /// It changes a field.
-    #[error("it may not touch {}", Touched { field: *field, key })]
+    #[error("it may not touch {} (allow.changes)", Touched { field: *field, key })]
     Field {
         /// The field.
         field: Field,
@@ -66,13 +66,13 @@ pub enum NotAllowed {
         key: String,
     },
     /// It updates a container other than the one that the request is about.
-    #[error("it may not update other containers, and updates {container}")]
+    #[error("it may not update other containers, and updates {container} (allow.changes)")]
     Update {
         /// The container.
         container: String,
     },
     /// It asks for an eviction.
-    #[error("it may not evict containers, and evicts {container}")]
+    #[error("it may not evict containers, and evicts {container} (allow.changes)")]
     Eviction {
         /// The container.
         container: String,

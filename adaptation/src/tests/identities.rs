@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nri_proto::{Event, EventMask};
 
-use super::fake::{FakePlugin, SECOND, at_once, pod};
+use super::fake::{FakePlugin, Manner, SECOND, at_once, pod};
 use super::setting::{Setting, setting};
 use crate::policy::Identity;
 use crate::{AdmitError, Config, Happening, Notice};
@@ -84,6 +84,30 @@ async fn places_are_reserved_for_plugins_that_join() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn plugins_that_may_be_absent_leave_places_for_those_that_must_be_there() {
+    for demand in ["required", "validator"] {
+        let policy = format!(
+            "max_plugins = 3\nallowed_uids = [0, 1000]\n[plugins.guard]\n{demand} = true\nuids = [0]\n\
+             [plugins.10-gate]\n{demand} = true"
+        );
+        let setting = setting(&policy);
+        let admit = async |name: &str, uid| setting.admit_as(name, user(uid), &setting.plugin(name)).await;
+        admit("10-flood", 1000).await.unwrap();
+        let refused = admit("11-flood", 1000).await.unwrap_err();
+        let expected = "11-flood has no place: of 3 plugins (max_plugins) the last 2 are kept for those that are required \
+                        or validators";
+        assert_eq!(refused.to_string(), expected);
+        // One that has its place may come again.
+        admit("10-flood", 1000).await.unwrap();
+        admit("20-guard", 0).await.unwrap();
+        // A second one of the name is one that may be absent.
+        assert!(matches!(admit("21-guard", 0).await.unwrap_err(), AdmitError::Kept { .. }));
+        admit("10-gate", 0).await.unwrap();
+        assert!(matches!(admit("30-flood", 1000).await.unwrap_err(), AdmitError::Full { .. }));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_says_which_setting_decided() {
     let setting = setting("unnamed = 'refuse'\n[plugins.guard]\norigin = 'launched'");
     let mut happenings = setting.nri.watch_plugins();
@@ -149,4 +173,28 @@ async fn a_plugin_that_joins_is_refused_if_a_reload_does_not_permit_it() {
     let refused = joining.await.unwrap().unwrap_err();
     assert!(matches!(refused, AdmitError::NotPermitted { .. }), "{refused}");
     assert!(setting.nri.plugins().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_catches_up_hears_no_more_once_a_reload_does_not_permit_it() {
+    let setting = Arc::new(setting(""));
+    let manner = Manner::After(SECOND / 2);
+    let guard = FakePlugin::new("10-guard", EventMask::from(Event::RunPodSandbox), manner, &setting.diary);
+    guard.synchronizes_for(SECOND);
+    let joining = {
+        let (setting, guard) = (Arc::clone(&setting), Arc::clone(&guard));
+        tokio::spawn(async move { setting.admit_as("10-guard", user(0), &guard).await })
+    };
+    tokio::time::sleep(SECOND / 2).await;
+    for n in 0..6 {
+        setting.tell(&format!("p{n}"), Notice::RunPod).await;
+    }
+    tokio::time::sleep(SECOND * 5 / 4).await;
+    let is_told = |pod: &str| setting.diary.lines().iter().any(|line| line.contains(pod));
+    assert!(is_told("p0") && !is_told("p4"), "it catches up: {:?}", setting.diary.lines());
+    reload(&setting, "unnamed = 'refuse'");
+    let refused = joining.await.unwrap().unwrap_err();
+    assert!(refused.to_string().contains("since a reload it is not permitted"), "{refused}");
+    tokio::time::sleep(SECOND * 5).await;
+    assert!(!is_told("p4"), "{:?}", setting.diary.lines());
 }

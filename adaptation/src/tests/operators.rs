@@ -27,7 +27,10 @@ async fn a_plugin_that_touches_what_it_may_not_is_refused_as_a_whole_and_by_name
     });
     let nri = adaptation("[plugins.a]\nallow.changes = ['Annotations']", &[("10-a", &first), ("20-b", &second)]).await;
     let error = nri.begin(pod("p")).create_container(container("c")).await.unwrap_err();
-    assert_eq!(chain(&error), "plugin 10-a failed to handle CreateContainer request: it may not touch Env LD_PRELOAD");
+    assert_eq!(
+        chain(&error),
+        "plugin 10-a failed to handle CreateContainer request: it may not touch Env LD_PRELOAD (allow.changes)"
+    );
     assert_eq!(diary.lines(), ["10-a CreateContainer c"]);
     let entries = nri.ledger(|ledger| ledger.of("c"));
     assert!(matches!(&entries[..], [entry] if matches!(entry.what, What::NotAllowed(_))), "{entries:?}");
@@ -43,11 +46,11 @@ async fn a_plugin_that_may_not_evict_or_update_others_is_refused_when_it_does() 
     for (reply, told) in [
         (
             UpdateReply { updates: vec![other], ..UpdateReply::default() },
-            "it may not update other containers, and updates other",
+            "it may not update other containers, and updates other (allow.changes)",
         ),
         (
             UpdateReply { evictions: vec![evicted], ..UpdateReply::default() },
-            "it may not evict containers, and evicts other",
+            "it may not evict containers, and evicts other (allow.changes)",
         ),
     ] {
         plugin.reply(Event::UpdateContainer, Reply::Update(reply));

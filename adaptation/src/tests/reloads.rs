@@ -131,7 +131,7 @@ async fn what_a_plugin_may_change_is_another_thing_from_the_next_request_on() {
     let create = || async { nri.begin(pod("p")).create_container(container("c")).await };
     create().await.unwrap();
     reload(&nri, "[plugins.a]\nallow.changes = ['Annotations']");
-    assert!(chain(&create().await.unwrap_err()).ends_with("it may not touch Env LEVEL"));
+    assert!(chain(&create().await.unwrap_err()).ends_with("it may not touch Env LEVEL (allow.changes)"));
     reload(&nri, "[plugins.a]\nmode = 'shadow'");
     assert!(create().await.unwrap().adjustment.env.get("LEVEL").is_none());
 }

@@ -191,6 +191,31 @@ async fn a_late_answer_cannot_change_what_was_hidden_since_or_took_an_id() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_late_answer_of_a_plugin_that_has_left_is_held_to_what_the_operator_says_now() {
+    for (policy, expected) in [
+        ("", &["own"][..]),
+        ("plugins.a.namespaces = ['market']", &[]),
+        ("plugins.a.origin = 'launched'", &[]),
+        ("unnamed = 'refuse'", &[]),
+    ] {
+        let setting = node("").await;
+        let mut reply = CreateReply::default();
+        let linux = reply.adjustment.get_or_insert_default().linux.get_or_insert_default();
+        linux.resources = limit("").linux.unwrap().resources;
+        let plugin = setting.join_as_a(Manner::After(SECOND * 3), Event::CreateContainer, reply.into()).await;
+        let operation = setting.nri.begin(pod_in("shop"));
+        operation.create_container(container_in("shop", "own")).await.unwrap();
+        setting.shelf.store.lock().unwrap().containers.push(container_in("shop", "own"));
+        sleep(SECOND * 5).await;
+        plugin.leave().await;
+        setting.nri.reload(&Config::from_toml(policy).unwrap());
+        operation.commit();
+        sleep(SECOND).await;
+        assert_eq!(setting.changed().0, expected, "{policy}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_plugin_does_not_see_it_cannot_change_in_answers_from_its_backlog() {
     let setting = node(SHOP_ALONE).await;
     let plugin = FakePlugin::new("10-a", LIFE, at_once(), &setting.diary);
@@ -266,7 +291,11 @@ async fn what_a_plugin_sees_and_may_not_change_stays_so() {
     setting.join_as_a(at_once(), Event::CreateContainer, reply.into()).await;
     let operation = setting.nri.begin(pod_in("shop"));
     let error = operation.create_container(container_in("shop", "own")).await.unwrap_err();
-    assert!(chain(&error).ends_with("it may not update other containers, and updates theirs"), "{}", chain(&error));
+    assert!(
+        chain(&error).ends_with("it may not update other containers, and updates theirs (allow.changes)"),
+        "{}",
+        chain(&error)
+    );
     assert_eq!(setting.changed(), (Vec::new(), Vec::new()));
 }
 

@@ -88,6 +88,19 @@ fn a_directory_that_is_not_there_has_no_plugins_and_one_that_others_can_change_i
 }
 
 #[test]
+fn a_directory_that_others_could_have_taken_away_does_not_count_as_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let plugins = dir.path().join("plugins");
+    for mode in [0o775, 0o757] {
+        fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
+        let refused = look(&plugins, 64);
+        assert!(matches!(refused, Err(LaunchError::UntrustedDirectory { .. })), "{refused:?}");
+    }
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    assert!(look(&plugins, 64).unwrap().found.is_empty());
+}
+
+#[test]
 fn a_program_that_was_replaced_has_another_stamp() {
     let dir = tempfile::tempdir().unwrap();
     let stamp = || look(dir.path(), 64).unwrap().found[0].stamp;

@@ -106,3 +106,27 @@ fn a_configuration_that_is_a_fifo_holds_up_nobody() {
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     assert_eq!(read(dir.path(), &"10-logger".parse().unwrap()).unwrap(), "");
 }
+
+#[test]
+fn a_configuration_that_others_could_have_taken_away_is_not_taken_for_absent() {
+    let dir = tempfile::tempdir().unwrap();
+    let (conf_d, elsewhere) = (dir.path().join("way/conf.d"), dir.path().join("elsewhere"));
+    let set_mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let config = || read(&conf_d, &"10-logger".parse().unwrap());
+    let refusal = || config().unwrap_err().source().unwrap().to_string();
+    for path in [&dir.path().join("way"), &elsewhere] {
+        fs::create_dir(path).unwrap();
+        set_mode(path, 0o755);
+    }
+    assert_eq!(config().unwrap(), "");
+    set_mode(&dir.path().join("way"), 0o775);
+    assert!(refusal().contains("way is writable by its group"), "{}", refusal());
+    set_mode(&dir.path().join("way"), 0o755);
+
+    fs::create_dir(&conf_d).unwrap();
+    set_mode(&conf_d, 0o755);
+    symlink(elsewhere.join("logger"), conf_d.join("logger.conf")).unwrap();
+    assert_eq!(config().unwrap(), "");
+    set_mode(&elsewhere, 0o775);
+    assert!(refusal().contains("elsewhere is writable by its group"), "{}", refusal());
+}

@@ -52,7 +52,7 @@ fn what_came_of_a_question_is_a_sentence() {
         What::Conflict(MergeError::Conflict(conflict)),
         r#"10-a was in conflict: plugins "10-a" and "05-z" both tried to set Env A"#,
     );
-    check(What::NotAllowed(not_allowed), "10-a was not allowed: it may not touch Env A");
+    check(What::NotAllowed(not_allowed), "10-a was not allowed: it may not touch Env A (allow.changes)");
     check(What::Dropped(Dropped::Unread(unread)), "10-a said what was not used: nobody knows Mount 9");
     check(What::Late { fields: Vec::new() }, "10-a answered CreateContainer too late");
     check(What::Rejected { reason: reason() }, "10-a rejected c: why");

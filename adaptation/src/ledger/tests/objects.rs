@@ -56,7 +56,7 @@ fn the_rest_has_a_reason_or_what_it_is_about() {
     check(refusal(3), json!({ "what": "refused", "reason": "xxx" }));
     check(
         What::NotAllowed(NotAllowed::Field { field: Field::Env, key: "A".to_owned() }),
-        json!({ "what": "not-allowed", "field": "Env", "key": "A", "reason": "it may not touch Env A" }),
+        json!({ "what": "not-allowed", "field": "Env", "key": "A", "reason": "it may not touch Env A (allow.changes)" }),
     );
     let (plugin, container) = ("10-a".parse().unwrap(), "c".to_owned());
     check(

@@ -34,7 +34,7 @@ fn to_limit_changes_does_not_limit_events_and_the_other_way_round() {
 fn a_plugin_that_may_change_nothing_only_looks() {
     let allowed = read("changes = []");
     assert_eq!(allowed.check_create(&CreateReply::default()), Ok(()));
-    assert_eq!(refusal(&allowed, everything), "it may not touch Annotations a");
+    assert_eq!(refusal(&allowed, everything), "it may not touch Annotations a (allow.changes)");
 }
 
 #[test]
@@ -49,18 +49,21 @@ fn each_field_that_is_touched_must_be_allowed() {
         both(adjustment);
         adjustment.args = Args::set(["sh"]).unwrap();
     };
-    assert_eq!(refusal(&allowed, and_args), "it may not touch Args");
+    assert_eq!(refusal(&allowed, and_args), "it may not touch Args (allow.changes)");
 }
 
 #[test]
 fn to_remove_is_to_touch() {
     let allowed = read(r#"changes = ["Args"]"#);
-    assert_eq!(refusal(&allowed, |adjustment| adjustment.env.remove("A")), "it may not touch Env A");
-    assert_eq!(refusal(&allowed, |adjustment| linux(adjustment).sysctl.remove("k")), "it may not touch Sysctl k");
+    assert_eq!(refusal(&allowed, |adjustment| adjustment.env.remove("A")), "it may not touch Env A (allow.changes)");
+    assert_eq!(
+        refusal(&allowed, |adjustment| linux(adjustment).sysctl.remove("k")),
+        "it may not touch Sysctl k (allow.changes)"
+    );
     let remove_rdt = |adjustment: &mut Adjustment| linux(adjustment).rdt = Some(Rdt { remove: true, ..Rdt::default() });
-    assert_eq!(refusal(&allowed, remove_rdt), "it may not touch RdtClosID");
+    assert_eq!(refusal(&allowed, remove_rdt), "it may not touch RdtClosID (allow.changes)");
     let remove_namespace = |adjustment: &mut Adjustment| linux(adjustment).namespaces.remove("network");
-    assert_eq!(refusal(&allowed, remove_namespace), "it may not touch Namespace network");
+    assert_eq!(refusal(&allowed, remove_namespace), "it may not touch Namespace network (allow.changes)");
 }
 
 #[test]
@@ -69,7 +72,7 @@ fn rules_for_devices_are_devices() {
         let devices = vec![DeviceRule { allow: true, ..DeviceRule::default() }];
         linux(adjustment).resources = Some(Resources { devices, ..Resources::default() });
     };
-    assert_eq!(refusal(&read(r#"changes = ["Resources"]"#), rules), "it may not touch Devices");
+    assert_eq!(refusal(&read(r#"changes = ["Resources"]"#), rules), "it may not touch Devices (allow.changes)");
     assert_eq!(read(r#"changes = ["Devices"]"#).check_create(&adjusting(rules)), Ok(()));
 }
 
@@ -94,7 +97,7 @@ fn the_container_that_is_updated_is_not_another() {
         allowed.check_update(&reply, OWN).map_err(|error| error.to_string())
     };
     assert_eq!(check(OWN), Ok(()));
-    assert_eq!(check("x"), Err("it may not update other containers, and updates x".to_owned()));
+    assert_eq!(check("x"), Err("it may not update other containers, and updates x (allow.changes)".to_owned()));
 }
 
 #[test]
@@ -108,7 +111,7 @@ fn updates_of_others_are_limited_to_the_fields_that_are_allowed() {
 #[test]
 fn evictions_are_allowed_by_name() {
     let error = read("changes = []").check_unasked(&[], &[eviction()]).unwrap_err();
-    assert_eq!(error.to_string(), "it may not evict containers, and evicts victim");
+    assert_eq!(error.to_string(), "it may not evict containers, and evicts victim (allow.changes)");
     let reply = UpdateReply { evictions: vec![eviction()], ..UpdateReply::default() };
     assert!(read(r#"changes = ["Updates"]"#).check_update(&reply, OWN).is_err());
     assert_eq!(read(r#"changes = ["Evictions"]"#).check_update(&reply, OWN), Ok(()));

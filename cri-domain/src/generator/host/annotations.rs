@@ -1,8 +1,8 @@
 use super::{Allowlist, Forbidden, allowlist};
 
 /// Annotations that runtimes and shims take as settings, and who does. A plugin that could change them would join its
-/// container to another pod's shim, lift its limits, or have the host's systemd run a program.
-const SETTINGS: [(&str, &str); 23] = [
+/// container to another pod's shim, lift its limits, give it devices, or have the host's systemd run a program.
+const SETTINGS: [(&str, &str); 25] = [
     ("io.containerd.*", "containerd's shims"),
     // What containerd's shims group containers by, what CRI-O and Kata restore them from, and what the kubelet calls them.
     ("io.kubernetes.*", "containerd, CRI-O and their shims"),
@@ -27,6 +27,9 @@ const SETTINGS: [(&str, &str); 23] = [
     ("io.kuasar.*", "Kuasar"),
     ("aws.firecracker.*", "firecracker-containerd"),
     ("io.microsoft.*", "the shim of Windows"),
+    ("com.urunc.*", "urunc"),
+    // These runtimes give the container the devices that are named there, after plugins were asked.
+    ("cdi.k8s.io/*", "NVIDIA's runtime and Kata Containers"),
 ];
 
 /// Refuses a change of an annotation that runtimes or shims take as a setting. A removal is a change.
@@ -50,7 +53,9 @@ mod tests {
             "aws.firecracker.vm.id",
             "bundle",
             "bundle=/etc",
+            "cdi.k8s.io/vfio17",
             "com.github.containers.virtcontainers.KernelPath",
+            "com.urunc.unikernel.hypervisor",
             "cpu-load-balancing.crio.io",
             "dev.gvisor.flag.network",
             "dev.gvisor.spec.rootfs.source",
@@ -89,7 +94,6 @@ mod tests {
         for key in [
             "bundled",
             "bundled=bundle",
-            "cdi.k8s.io/vendor",
             "color",
             "crio.io",
             "io.kubernetes",
