@@ -287,6 +287,20 @@ async fn a_late_answer_leaves_alone_another_container_that_has_the_id_of_one_tha
     assert_eq!(setting.late_fields("c"), [Field::MemLimit], "what it wanted of the first one");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_is_only_recorded_if_its_plugin_may_not_be_one_any_more() {
+    let setting = setting("");
+    slow(&setting, "10-slow", limiting(limits(7, None)).into()).await;
+    let operation = setting.nri.begin(pod("p"));
+    operation.create_container(container("c")).await.unwrap();
+    sleep(SECOND * 2).await;
+    setting.reload("unnamed = 'refuse'");
+    operation.commit();
+    sleep(SECOND).await;
+    assert_eq!(setting.updates(), []);
+    assert_eq!(setting.late_fields("c"), [Field::MemLimit]);
+}
+
 /// A plugin answers the create at once and the undone stop late.
 async fn undone(setting: &Setting) -> Arc<FakePlugin> {
     let plugin = setting.plugin("10-slow");
