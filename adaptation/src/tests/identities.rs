@@ -150,3 +150,19 @@ async fn a_plugin_that_joins_is_refused_if_a_reload_does_not_permit_it() {
     assert!(matches!(refused, AdmitError::NotPermitted { .. }), "{refused}");
     assert!(setting.nri.plugins().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_a_reload_does_not_permit_is_not_shown_what_the_runtime_was_asked_for_before() {
+    let setting = Arc::new(setting(""));
+    *setting.shelf.takes.lock().unwrap() = SECOND;
+    let guard = setting.plugin("10-guard");
+    let joining = {
+        let (setting, guard) = (Arc::clone(&setting), Arc::clone(&guard));
+        tokio::spawn(async move { setting.admit_as("10-guard", user(0), &guard).await })
+    };
+    tokio::time::sleep(SECOND / 2).await;
+    reload(&setting, "unnamed = 'refuse'");
+    let refused = joining.await.unwrap().unwrap_err();
+    assert!(matches!(refused, AdmitError::NotPermitted { .. }), "{refused}");
+    assert!(guard.shown().is_empty());
+}
