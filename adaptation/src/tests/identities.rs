@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nri_proto::{Event, EventMask};
 
-use super::fake::{FakePlugin, SECOND, at_once, pod};
+use super::fake::{FakePlugin, Manner, SECOND, at_once, pod};
 use super::setting::{Setting, setting};
 use crate::policy::Identity;
 use crate::{AdmitError, Config, Happening, Notice};
@@ -149,6 +149,28 @@ async fn a_plugin_that_joins_is_refused_if_a_reload_does_not_permit_it() {
     let refused = joining.await.unwrap().unwrap_err();
     assert!(matches!(refused, AdmitError::NotPermitted { .. }), "{refused}");
     assert!(setting.nri.plugins().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_catches_up_is_told_nothing_more_once_a_reload_does_not_permit_it() {
+    let setting = Arc::new(setting(""));
+    let guard = setting.plugin("10-guard");
+    guard.synchronizes_for(SECOND);
+    guard.behave(Manner::After(SECOND));
+    let joining = {
+        let (setting, guard) = (Arc::clone(&setting), Arc::clone(&guard));
+        tokio::spawn(async move { setting.admit_as("10-guard", user(0), &guard).await })
+    };
+    tokio::time::sleep(SECOND / 2).await;
+    for id in ["p", "q", "r"] {
+        setting.tell(id, Notice::StopPod).await;
+    }
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(setting.diary.lines().len(), 1, "it is told one after the other");
+    reload(&setting, "unnamed = 'refuse'");
+    let refused = joining.await.unwrap().unwrap_err();
+    assert!(matches!(refused, AdmitError::NotPermitted { .. }), "{refused}");
+    assert_eq!((setting.diary.lines().len(), guard.shown().len()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
