@@ -331,6 +331,28 @@ async fn a_late_answer_to_an_undone_stop_leaves_alone_what_was_updated_since() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_plugin_wants_of_an_undo_is_not_done_if_it_may_not_be_one_by_then() {
+    for is_permitted in [true, false] {
+        let setting = setting("");
+        let (plugin, last) = (setting.plugin("10-a"), setting.plugin("20-last"));
+        let updates = vec![Update::new("other", limits(8, None))];
+        plugin.reply(Event::StopContainer, Reply::Stop(StopReply { updates, ..StopReply::default() }));
+        setting.admit("10-a", &plugin).await.unwrap().unwrap();
+        setting.admit("20-last", &last).await.unwrap().unwrap();
+        let operation = setting.nri.begin(pod("p"));
+        operation.create_container(container("c")).await.unwrap();
+        last.behave(Manner::After(SECOND));
+        drop(operation);
+        sleep(SECOND / 2).await;
+        if !is_permitted {
+            setting.reload("unnamed = 'refuse'\n[plugins.last]");
+        }
+        sleep(SECOND * 3).await;
+        assert_eq!(setting.updates().len(), usize::from(is_permitted));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_plugin_answers_that_hears_of_an_overdue_operation_is_only_recorded_while_that_is_open() {
     for commits_before in [true, false] {
         let setting = setting("operation_timeout = '20s'\nplugin_defaults.strikes = 100");
