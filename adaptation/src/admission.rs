@@ -169,6 +169,8 @@ async fn try_admit(arrival: &Arrival, candidate: Candidate) -> Result<(), AdmitE
         if join(shared, &newcomer.0, &early).await? {
             return Ok(());
         }
+        // A reload ends a join, too.
+        shared.check_place(id, *identity)?;
         warn!(plugin = %id, "a plugin did not catch up while it joined, and begins anew: too much happened, or too fast");
     }
     Err(AdmitError::Overtaken { plugin: id.clone() })
@@ -180,14 +182,16 @@ async fn join(shared: &Arc<Shared>, entry: &Arc<Entry>, early: &EarlyUpdates) ->
     // There may have been a reload since it registered.
     shared.check_place(id, entry.identity)?;
     let joining = Join::begin(shared, entry)?;
-    let terms = entry.terms();
-    let updates = synchronize(shared, id, plugin.as_ref(), terms.policy(), joining.snapshot().await?).await?;
+    let snapshot = joining.snapshot().await?;
+    // Or while the runtime said what there is.
+    let policy = shared.check_place(id, entry.identity)?;
+    let updates = synchronize(shared, id, plugin.as_ref(), &policy, snapshot).await?;
     if entry.is_deaf() {
         return Ok(false);
     }
     // Nothing that it asks for was done until here, and the operator may have said something else meanwhile.
-    shared.check_place(id, entry.identity)?;
-    settle(shared, id, entry.terms().policy(), early.take(), updates)
+    let policy = shared.check_place(id, entry.identity)?;
+    settle(shared, entry, &policy, early.take(), updates)
         .await
         .map_err(|source| AdmitError::Source { plugin: id.clone(), source })?;
     if !joining.catch_up().await? {
@@ -227,7 +231,7 @@ async fn synchronize(
 /// of them is logged: the wire has no place for it here. If the runtime does not want the plugin, nothing is made.
 async fn settle(
     shared: &Shared,
-    id: &PluginId,
+    Entry { id, identity, .. }: &Entry,
     policy: &Policy,
     early: Vec<Early>,
     answered: Vec<Update>,
@@ -248,8 +252,10 @@ async fn settle(
         later.push(Unasked { updates: Vec::new(), evictions: all.evictions });
     }
     for wanted in later {
+        // There may have been a reload since. A plugin that may not be one any more is not added, either.
+        let Ok(policy) = shared.check_place(id, *identity) else { break };
         // What may not be is refused by itself, and written down.
-        let _ = wanted.apply(shared, id, policy).await;
+        let _ = wanted.apply(shared, id, &policy).await;
     }
     Ok(())
 }

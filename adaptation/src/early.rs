@@ -12,7 +12,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
 use crate::budget;
-use crate::policy::{Declared, Identity};
+use crate::policy::Identity;
 use crate::shared::Shared;
 use crate::unasked::Unasked;
 
@@ -113,13 +113,12 @@ impl EarlyUpdates {
     /// Makes what is still kept of a plugin that has been let in. From then on its calls are served at once.
     pub(crate) async fn admit(&self, shared: &Shared, plugin: &PluginId, identity: Identity) {
         while !self.is_admitted() {
-            // There may have been a reload since.
-            if shared.check_place(plugin, identity).is_err() {
-                self.refuse();
-                return;
-            }
-            let policy = shared.roster().regime().policies.effective(plugin, Declared::default()).policy;
             for Early { wanted, .. } in self.take() {
+                // There may have been a reload since.
+                let Ok(policy) = shared.check_place(plugin, identity) else {
+                    self.refuse();
+                    return;
+                };
                 // What fails is logged, and in the ledger: the plugin has its answer.
                 let _ = wanted.apply(shared, plugin, &policy).await;
             }

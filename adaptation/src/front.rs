@@ -104,12 +104,8 @@ impl Front {
 
     /// Checks again that the plugin may be one, and returns the policy that holds for it.
     pub(crate) fn policy(&self, plugin: &PluginId) -> Result<Policy, ttrpc::Error> {
-        let roster = self.shared.roster();
-        let policies = &roster.regime().policies;
-        policies
-            .check_identity(plugin, self.identity)
-            .map_err(|error| refusal(Code::PERMISSION_DENIED, &error.to_string()))?;
-        Ok(policies.effective(plugin, Declared::default()).policy)
+        let policy = self.shared.policy_now(plugin, self.identity);
+        policy.map_err(|error| refusal(Code::PERMISSION_DENIED, &error.to_string()))
     }
 
     fn registered(&self) -> Result<PluginId, ttrpc::Error> {

@@ -21,7 +21,7 @@ use crate::journal::Outcome;
 use crate::ledger::{Occasion, What};
 use crate::merge::{Touch, resources};
 use crate::plugin::Reply;
-use crate::policy::{Declared, Mode, NotAllowed, Policy};
+use crate::policy::{Mode, NotAllowed, Policy};
 use crate::records;
 use crate::request::Request;
 use crate::terms::Terms;
@@ -114,13 +114,11 @@ impl LateAnswer {
     async fn apply(mut self) {
         let Some(_turn) = self.entry.turn_to_apply().await else { return self.record() };
         let shared = &self.entry.shared;
-        // What the operator says now holds, too: the answer is applied now. The plugin may have left, and then it has not heard of it.
-        let regime = Arc::clone(shared.roster().regime());
-        let policy = regime.policies.effective(&self.entry.id, Declared::default()).policy;
-        let is_permitted = regime.policies.check_identity(&self.entry.id, self.entry.identity).is_ok();
-        if policy.mode == Mode::Shadow || !is_permitted {
-            return self.record();
-        }
+        // What the operator says now holds, too: the answer is applied now.
+        let policy = match shared.policy_now(&self.entry.id, self.entry.identity) {
+            Ok(policy) if policy.mode == Mode::Enforce => policy,
+            Ok(_) | Err(_) => return self.record(),
+        };
         let occasion = self.occasion();
         shared.records.unread(&occasion, take_unread(&mut self.reply));
         shared.watchers.metrics().adjustments(&self.entry.id, self.request.event().rpc(), &self.reply);
@@ -137,7 +135,8 @@ impl LateAnswer {
                 shared.records.ledger().record(&occasion, What::late(touches));
             }
         }
-        // The container itself may have gone since, and another one may have its id.
+        // The container itself may have gone since, and another one may have its id. So may the plugin, whose own terms are then as
+        // they were when it left.
         wanted.take_hidden(shared, &self.entry.id, [self.terms.policy(), &policy], &occasion).await;
         wanted.updates.retain_mut(|update| self.is_still_wanted(update, &occasion));
         wanted.evictions.retain(|eviction| self.is_still_to_go(eviction, &occasion));

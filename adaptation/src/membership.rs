@@ -9,7 +9,7 @@ use crate::admission::AdmitError;
 use crate::entry::{Entry, REPLACED};
 use crate::events::Happening;
 use crate::leaving::leave;
-use crate::policy::{Declared, Identity};
+use crate::policy::{Declared, Identity, NotPermitted, Policy};
 use crate::roster::{Roster, gives_way};
 use crate::shared::{Plugins, Shared};
 use crate::validation;
@@ -43,9 +43,20 @@ impl Shared {
         self.arrived.notify_waiters();
     }
 
-    /// Checks again that a plugin that joins may be one.
-    pub(crate) fn check_place(&self, id: &PluginId, identity: Identity) -> Result<(), AdmitError> {
-        self.lock().check_place(id, identity)
+    /// Checks again that a plugin that joins may be one, and returns the policy that holds for it.
+    pub(crate) fn check_place(&self, id: &PluginId, identity: Identity) -> Result<Policy, AdmitError> {
+        let plugins = self.lock();
+        plugins.check_place(id, identity)?;
+        Ok(plugins.roster.regime().policies.effective(id, Declared::default()).policy)
+    }
+
+    /// Checks again that a peer may be the plugin that it is, and returns the policy that holds for the plugin now, whether or not it
+    /// is still there.
+    pub(crate) fn policy_now(&self, id: &PluginId, identity: Identity) -> Result<Policy, NotPermitted> {
+        let roster = self.roster();
+        let policies = &roster.regime().policies;
+        policies.check_identity(id, identity)?;
+        Ok(policies.effective(id, Declared::default()).policy)
     }
 
     /// Adds a plugin that is ready to be asked, and looks after it until it is gone.

@@ -156,8 +156,10 @@ impl Undo {
             drop(turn);
             to.undone(&act);
             for (entry, updates) in wanted {
-                // What fails of it is logged and recorded.
-                let _ = Unasked::updates(updates).apply(&to, &entry.id, entry.terms().policy()).await;
+                // The plugin may have gone, or may not be one any more. What fails of it is logged and recorded.
+                if let Ok(policy) = to.policy_now(&entry.id, entry.identity) {
+                    let _ = Unasked::updates(updates).apply(&to, &entry.id, &policy).await;
+                }
             }
         };
         shared.spawn(telling.instrument(span));

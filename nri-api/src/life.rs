@@ -269,9 +269,10 @@ impl Life {
         self.is_to_remove = true;
     }
 
-    /// Whether plugins were told of the end of this object, and nothing more of its end is to be told.
+    /// Whether plugins were told of the end of this object, and nothing more of its end is to be told. A restart that failed ends with
+    /// its operation: only then has its undo a place among the requests about the pod.
     pub(crate) fn has_ended(&self) -> bool {
-        self.phase == Phase::Stopped && self.starts == 0 && !self.is_to_remove
+        self.phase == Phase::Stopped && self.starts == 0 && self.pending == 0 && !self.is_to_remove
     }
 
     /// Whether its Remove was claimed.

@@ -17,8 +17,8 @@ use crate::raw::Raw;
 /// A quarter of the request timeout: so long a call waits for its plugin to be let in.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A runtime without containers that writes down what is wanted of it. It fails to update `broken`, and does not want plugins that
-/// are called `unwanted`.
+/// A runtime without containers that writes down what is wanted of it. It fails to update `broken`, takes a second to update `slow`,
+/// and does not want plugins that are called `unwanted`.
 #[derive(Default)]
 struct Node(Mutex<Vec<String>>);
 
@@ -41,9 +41,14 @@ impl Source for Node {
         updates: Vec<Update>,
         evictions: Vec<Eviction>,
     ) -> Result<Vec<Update>, UpdatesFailed> {
-        let mut wanted = self.0.lock().unwrap();
-        wanted.extend(updates.iter().map(|update| format!("{plugin} updates {}", update.container_id)));
-        wanted.extend(evictions.iter().map(|eviction| format!("{plugin} evicts {}", eviction.container_id)));
+        {
+            let mut wanted = self.0.lock().unwrap();
+            wanted.extend(updates.iter().map(|update| format!("{plugin} updates {}", update.container_id)));
+            wanted.extend(evictions.iter().map(|eviction| format!("{plugin} evicts {}", eviction.container_id)));
+        }
+        if updates.iter().any(|update| update.container_id == "slow") {
+            sleep(SECOND).await;
+        }
         Ok(updates.into_iter().filter(|update| update.container_id == "broken").collect())
     }
 }
@@ -322,4 +327,37 @@ async fn a_peer_that_a_reload_does_not_permit_changes_nothing_from_then_on() {
     configures.closed().await;
     assert_eq!(runtime.wanted(), <[&str; 0]>::default());
     runtime.nri.stop().await;
+}
+
+/// While the runtime makes what the plugin asked for first, too.
+#[tokio::test(start_paused = true)]
+async fn early_updates_that_wait_behind_a_slow_one_are_not_made_once_a_reload_does_not_permit_the_plugin() {
+    for is_let_in in [false, true] {
+        let runtime = Runtime::start("");
+        let (mut plugin, id) = configure(&runtime.nri, "10-a").await;
+        plugin.answer(id, &api::ConfigureResponse::new()).await;
+        let (id, _) = plugin.asked().await;
+        let mut expected = vec!["10-a updates slow"];
+        for wanted in [updates(&["slow"]), evicts("e")] {
+            plugin.call("UpdateContainers", &wanted).await;
+            assert!(plugin.answered().await.status.is_none());
+        }
+        plugin.answer(id, &api::SynchronizeResponse::new()).await;
+        sleep(SECOND / 2).await;
+        if is_let_in {
+            for wanted in [updates(&["slow"]), updates(&["c"])] {
+                plugin.call("UpdateContainers", &wanted).await;
+                assert!(plugin.answered().await.status.is_none());
+            }
+            runtime.until_joined().await;
+            expected.extend(["10-a evicts e", "10-a updates slow"]);
+            sleep(SECOND / 2).await;
+        }
+        let policy = Config { socket: None, ..Config::from_toml("unnamed = 'refuse'").unwrap() };
+        runtime.nri.reload(&policy);
+        sleep(SECOND * 2).await;
+        assert_eq!(runtime.wanted(), expected);
+        assert!(runtime.nri.plugins().is_empty());
+        runtime.nri.stop().await;
+    }
 }

@@ -219,14 +219,15 @@ impl Entry {
     pub(crate) fn is_behind(&self, about: Option<&str>, act: ActId) -> bool {
         let standing = self.standing();
         match (standing.health.state(), about) {
-            (State::Silent, _) => standing.health.owes_nothing(),
+            (State::Silent, Some(_)) => standing.health.owes_nothing(),
             (State::Active, Some(_)) if standing.journal.is_empty() && standing.deliveries.are_none() => false,
             (State::Active, Some(pod)) => {
                 standing.deliveries.pods.contains(pod)
                     || standing.journal.has_ready_about(pod)
                     || standing.journal.holds_for_others(pod, act)
             }
-            (State::Active, None) | (State::Suspended | State::Closed, _) => false,
+            // It is asked for its verdict while it catches up.
+            (State::Active | State::Silent, None) | (State::Suspended | State::Closed, _) => false,
         }
     }
 

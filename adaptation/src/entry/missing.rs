@@ -83,9 +83,12 @@ impl Entry {
 
     /// It does not join after all.
     pub(crate) fn stops_listening(&self) {
-        let mut standing = self.standing();
-        standing.deaf = true;
-        standing.journal.clear();
+        {
+            let mut standing = self.standing();
+            standing.deaf = true;
+            standing.journal.clear();
+        }
+        self.changed.notify_waiters();
     }
 
     /// Whether more happened than is kept for it.

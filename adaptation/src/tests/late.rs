@@ -287,6 +287,20 @@ async fn a_late_answer_leaves_alone_another_container_that_has_the_id_of_one_tha
     assert_eq!(setting.late_fields("c"), [Field::MemLimit], "what it wanted of the first one");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_is_only_recorded_if_its_plugin_may_not_be_one_any_more() {
+    let setting = setting("");
+    slow(&setting, "10-slow", limiting(limits(7, None)).into()).await;
+    let operation = setting.nri.begin(pod("p"));
+    operation.create_container(container("c")).await.unwrap();
+    sleep(SECOND * 2).await;
+    setting.reload("unnamed = 'refuse'");
+    operation.commit();
+    sleep(SECOND).await;
+    assert_eq!(setting.updates(), []);
+    assert_eq!(setting.late_fields("c"), [Field::MemLimit]);
+}
+
 /// A plugin answers the create at once and the undone stop late.
 async fn undone(setting: &Setting) -> Arc<FakePlugin> {
     let plugin = setting.plugin("10-slow");
@@ -313,6 +327,28 @@ async fn a_late_answer_to_an_undone_stop_leaves_alone_what_was_updated_since() {
         sleep(SECOND * 5).await;
         let last = setting.updates().last().and_then(|update| update.resources().cloned());
         assert_eq!(last, Some(limits(if is_updated { 5 } else { 8 }, None)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_plugin_wants_of_an_undo_is_not_done_if_it_may_not_be_one_by_then() {
+    for is_permitted in [true, false] {
+        let setting = setting("");
+        let (plugin, last) = (setting.plugin("10-a"), setting.plugin("20-last"));
+        let updates = vec![Update::new("other", limits(8, None))];
+        plugin.reply(Event::StopContainer, Reply::Stop(StopReply { updates, ..StopReply::default() }));
+        setting.admit("10-a", &plugin).await.unwrap().unwrap();
+        setting.admit("20-last", &last).await.unwrap().unwrap();
+        let operation = setting.nri.begin(pod("p"));
+        operation.create_container(container("c")).await.unwrap();
+        last.behave(Manner::After(SECOND));
+        drop(operation);
+        sleep(SECOND / 2).await;
+        if !is_permitted {
+            setting.reload("unnamed = 'refuse'\n[plugins.last]");
+        }
+        sleep(SECOND * 3).await;
+        assert_eq!(setting.updates().len(), usize::from(is_permitted));
     }
 }
 

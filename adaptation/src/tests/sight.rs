@@ -190,6 +190,23 @@ async fn a_late_answer_cannot_change_what_was_hidden_since_or_took_an_id() {
     }
 }
 
+/// Nobody gives a plugin that has left other terms.
+#[tokio::test(start_paused = true)]
+async fn what_a_plugin_that_has_left_would_not_see_by_now_its_late_answer_does_not_change() {
+    let setting = node("").await;
+    let reply = CreateReply { updates: vec![limit("mine"), limit("theirs")], ..CreateReply::default() };
+    let plugin = setting.join_as_a(Manner::After(SECOND * 3), Event::CreateContainer, reply.into()).await;
+    let operation = setting.nri.begin(pod_in("shop"));
+    operation.create_container(container_in("shop", "own")).await.unwrap();
+    sleep(SECOND * 2).await;
+    plugin.leave().await;
+    setting.nri.reload(&Config::from_toml(SHOP_ALONE).unwrap());
+    operation.commit();
+    sleep(SECOND).await;
+    assert_eq!(setting.changed().0, ["mine"]);
+    assert_eq!(setting.refused(), ["theirs"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_of_a_plugin_that_has_left_is_held_to_what_the_operator_says_now() {
     for (policy, expected) in [

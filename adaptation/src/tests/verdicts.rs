@@ -217,6 +217,27 @@ async fn a_plugin_that_catches_up_is_asked_for_its_verdict() {
     assert_eq!((create(&nri).await, nri.plugins()[0].state), (Ok(()), State::Active));
 }
 
+/// Nobody waits for its backlog, however long that is: the verdict is all that the create needs of the plugin.
+#[tokio::test(start_paused = true)]
+async fn a_create_does_not_wait_for_a_plugin_that_is_to_validate_alone_to_catch_up() {
+    for demand in ["required", "validator"] {
+        let events = EventMask::from(Event::ValidateContainerAdjustment) | Event::StopPodSandbox.into();
+        let judge = FakePlugin::new("10-judge", events, Manner::After(SECOND * 3), &Diary::default());
+        let policy = format!("plugins.judge = {{ {demand} = true, join_timeout = '2s' }}");
+        let nri = adaptation(&policy, &[("10-judge", &judge)]).await;
+        for number in 0..6 {
+            let _ = nri.begin(pod(&format!("missed{number}"))).notify(Notice::StopPod).await;
+        }
+        judge.behave(Manner::After(SECOND));
+        sleep(Duration::from_millis(1100)).await;
+        assert_eq!(nri.plugins()[0].state, State::Silent, "{demand}: it has yet to hear of five pods");
+        let before = Instant::now();
+        assert_eq!(create(&nri).await, Ok(()), "{demand}");
+        assert!(before.elapsed() <= SECOND * 2, "{demand}: {:?}", before.elapsed());
+        assert_eq!(nri.plugins()[0].state, State::Silent, "{demand}");
+    }
+}
+
 /// D2. It is judged by that like any other.
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_hangs_again_while_it_catches_up_fails_creates_up_to_its_strikes() {

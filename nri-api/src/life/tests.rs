@@ -141,6 +141,19 @@ fn what_had_stopped_is_stopped_until_plugins_let_it_start_and_again_if_that_fail
 }
 
 #[test]
+fn a_restart_that_failed_has_ended_when_its_operation_has() {
+    let mut life = Life::known(State::Stopped, Run(1));
+    assert!(life.has_ended());
+    start(&mut life, Run(2));
+    assert!(!life.has_ended());
+    life.start_undone(Run(2));
+    life.ends_operation();
+    assert!(!life.has_ended(), "its undo has no place yet");
+    life.asked();
+    assert!(life.has_ended());
+}
+
+#[test]
 fn a_start_of_what_runs_begins_no_run() {
     let mut life = Life::known(State::Running, Run(1));
     start(&mut life, Run(2));
