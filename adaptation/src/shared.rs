@@ -217,13 +217,7 @@ impl Shared {
         let (n_changed, not_permitted) = {
             let mut plugins = self.lock();
             let regime = Arc::new(Regime::new(plugins.roster.regime().number + 1, config));
-            for Joiner { entry, touched: _ } in &plugins.joining {
-                entry.adopt(&regime.policies);
-                if regime.policies.check_identity(&entry.id, entry.identity).is_err() {
-                    // The join notices that, and ends.
-                    entry.stops_listening();
-                }
-            }
+            plugins.joining.iter().for_each(|joiner| _ = joiner.entry.adopt(&regime.policies));
             plugins.leaving.iter().for_each(|entry| _ = entry.adopt(&regime.policies));
             let changed = plugins.roster.entries().iter().filter(|entry| entry.adopt(&regime.policies));
             let n_changed = changed.inspect(|entry| self.watchers.note(entry.policy())).count();

@@ -200,28 +200,6 @@ async fn a_plugin_that_catches_up_hears_no_more_once_a_reload_does_not_permit_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_that_catches_up_is_told_nothing_more_once_a_reload_does_not_permit_it() {
-    let setting = Arc::new(setting(""));
-    let guard = setting.plugin("10-guard");
-    guard.synchronizes_for(SECOND);
-    guard.behave(Manner::After(SECOND));
-    let joining = {
-        let (setting, guard) = (Arc::clone(&setting), Arc::clone(&guard));
-        tokio::spawn(async move { setting.admit_as("10-guard", user(0), &guard).await })
-    };
-    tokio::time::sleep(SECOND / 2).await;
-    for id in ["p", "q", "r"] {
-        setting.tell(id, Notice::StopPod).await;
-    }
-    tokio::time::sleep(SECOND).await;
-    assert_eq!(setting.diary.lines().len(), 1, "it is told one after the other");
-    reload(&setting, "unnamed = 'refuse'");
-    let refused = joining.await.unwrap().unwrap_err();
-    assert!(matches!(refused, AdmitError::NotPermitted { .. }), "{refused}");
-    assert_eq!((setting.diary.lines().len(), guard.shown().len()), (1, 1));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_plugin_that_a_reload_does_not_permit_is_not_shown_what_the_runtime_was_asked_for_before() {
     let setting = Arc::new(setting(""));
     *setting.shelf.takes.lock().unwrap() = SECOND;
