@@ -34,7 +34,7 @@ use crate::source::Source;
 pub struct PluginStatus {
     /// The plugin.
     pub id: PluginId,
-    /// Who it is, as far as the runtime itself knows: how it came, and the user who connected.
+    /// The identity of the plugin as the runtime knows it: its origin, and the user who connected.
     pub identity: Identity,
     /// What it subscribed to.
     pub events: EventMask,

@@ -94,9 +94,9 @@ pub enum AdmitError {
     Guarded {
         /// The plugin.
         plugin: PluginId,
-        /// Who is there.
+        /// The identity of the plugin that holds the name.
         there: Identity,
-        /// Who wants to take its place.
+        /// The identity of the plugin that wants to replace the holder.
         newcomer: Identity,
         /// Why it must be there.
         demand: &'static str,
@@ -139,7 +139,7 @@ impl AdmitError {
 /// A plugin that is to be let in.
 pub(crate) struct Candidate {
     pub(crate) plugin: Arc<dyn Plugin>,
-    /// What it is configured with.
+    /// The configuration that the plugin gets.
     pub(crate) config: String,
     /// The updates that it asks for meanwhile.
     pub(crate) early: Arc<EarlyUpdates>,
@@ -254,7 +254,7 @@ async fn settle(
     for wanted in later {
         // There may have been a reload since. A plugin that may not be one any more is not added, either.
         let Ok(policy) = shared.check_place(id, *identity) else { break };
-        // What may not be is refused by itself, and written down.
+        // A call that is not allowed is refused alone, and the ledger records the refusal.
         let _ = wanted.apply(shared, id, &policy).await;
     }
     Ok(())

@@ -38,16 +38,16 @@ struct EarlyState {
 /// Whether a plugin is let in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It joins.
+    /// The plugin joins.
     #[default]
     Pending,
-    /// It is let in, and its calls are served at once.
+    /// The plugin is admitted, and its calls are served at once.
     Admitted,
-    /// It is not let in.
+    /// The plugin is not admitted.
     Refused,
 }
 
-/// What one call asks for.
+/// The updates and evictions that one call asks for.
 pub(crate) struct Early {
     pub(crate) wanted: Unasked,
     /// How many bytes were received for it.
@@ -56,7 +56,7 @@ pub(crate) struct Early {
     pub(crate) weight: OwnedSemaphorePermit,
 }
 
-/// What becomes of a call that is to be kept.
+/// The outcome of keeping a call.
 pub(crate) enum Keeping {
     Kept,
     /// There is no room for it.
@@ -119,7 +119,7 @@ impl EarlyUpdates {
                     self.refuse();
                     return;
                 };
-                // What fails is logged, and in the ledger: the plugin has its answer.
+                // A failure is logged and recorded in the ledger: the plugin already has its answer.
                 let _ = wanted.apply(shared, plugin, &policy).await;
             }
         }

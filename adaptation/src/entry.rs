@@ -38,7 +38,7 @@ use crate::terms::Terms;
 /// A plugin that was let in.
 pub(crate) struct Entry {
     pub(crate) id: PluginId,
-    /// Who it is, as far as the runtime itself knows.
+    /// The identity of the plugin as the runtime itself knows it.
     pub(crate) identity: Identity,
     /// What it subscribed to, and what it says about itself.
     wanted: EventMask,

@@ -100,7 +100,7 @@ impl Instance<'_> {
         }
     }
 
-    /// What it is configured with.
+    /// The configuration that the plugin gets.
     async fn config(&self) -> Result<String, StartError> {
         let Some(dir) = self.shared.config.plugin_config_path.clone() else { return Ok(String::new()) };
         let (place, id) = (dir.clone(), self.found.id.clone());
