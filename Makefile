@@ -2,8 +2,9 @@
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-# Seconds that each fuzz target runs.
+# Seconds that each fuzz target runs, and in `make conformance`.
 FUZZ_SECONDS ?= 60
+SHORT_FUZZ_SECONDS := 20
 # Not empty: `make run` stays up.
 STAY ?=
 # Options for the benchmark; `make bench BENCH=--help` lists them.
@@ -64,7 +65,7 @@ conformance: setup peers ## Run what takes longer: shims under containerd, more 
 	failed=0; for what in '--workspace --profile conformance' '$(WITH_GRPC) --profile conformance -- grpc'; do \
 	    $(CARGO_TEST) $$what || failed=1; \
 	done; \
-	$(MAKE) --no-print-directory fuzz || failed=1; exit $$failed
+	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SHORT_FUZZ_SECONDS) || failed=1; exit $$failed
 
 # Of this package alone: what others want of the crates below is not in the program whose memory is measured.
 bench: setup peers ## Measure us beside Go, in one interleaved run
