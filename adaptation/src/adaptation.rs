@@ -1,5 +1,8 @@
 //! The adaptation itself: its beginning and its end.
 
+pub(crate) mod readiness;
+pub(crate) mod reload;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -10,24 +13,24 @@ use tokio::sync::broadcast;
 use tokio::time::timeout;
 use tracing::warn;
 
-use crate::admission::{AdmitError, Candidate, admit};
-use crate::budget;
+use crate::api::health::State;
+use crate::api::plugin::Plugin;
+use crate::api::source::Source;
 use crate::config::Config;
-use crate::connection::{CHANNELS, PeerKind, take_in};
+use crate::config::limits;
+use crate::config::policy::{Declared, Effective, Identity};
+use crate::config::snapshot::Regime;
 use crate::events::{Happening, Metrics, NoMetrics, Watchers};
-use crate::health::State;
-use crate::join::Arrival;
 use crate::launch::{LaunchError, launch};
 use crate::ledger::{Ledger, Occasion, What};
-use crate::listener::listen;
 use crate::operation::Operation;
-use crate::plugin::Plugin;
-use crate::policy::{Declared, Effective, Identity};
-use crate::regime::Regime;
-use crate::roster::Participant;
-use crate::shared::{GOES_AWAY, Shared};
-use crate::socket::{BindError, Socket};
-use crate::source::Source;
+use crate::operation::shared::{GOES_AWAY, Shared};
+use crate::registry::admission::{AdmitError, Candidate, admit};
+use crate::registry::join::Arrival;
+use crate::session::roster::Participant;
+use crate::transport::connection::{CHANNELS, PeerKind, take_in};
+use crate::transport::listener::listen;
+use crate::transport::socket::{BindError, Socket};
 
 /// What the runtime knows of one plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +114,7 @@ impl Adaptation {
     }
 
     /// Lets in whoever is at the other end of a connection that is there already, given as its two halves, as if they had
-    /// connected to the socket. Nobody is asked who they are: a policy that binds the plugin's name to [users](crate::policy::Policy::uids)
+    /// connected to the socket. Nobody is asked who they are: a policy that binds the plugin's name to [users](crate::config::policy::Policy::uids)
     /// refuses them. If the user is known, [`Adaptation::attach_user`] takes it.
     ///
     /// # Panics
@@ -144,7 +147,7 @@ impl Adaptation {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let (mux, channels) = Mux::over(reader, writer, CHANNELS, budget::CONNECTION);
+        let (mux, channels) = Mux::over(reader, writer, CHANNELS, limits::CONNECTION);
         let shared = Arc::clone(&self.shared);
         self.shared.spawn(async move {
             let peer = PeerKind::Connected { uid };
@@ -242,7 +245,7 @@ impl Adaptation {
     /// # Errors
     ///
     /// The plugin fails one of the steps, or takes too long; or the operator does not permit it
-    /// ([`origin`](crate::policy::Policy::origin), [`unnamed`](crate::policy::Policies::unnamed)). It is closed then.
+    /// ([`origin`](crate::config::policy::Policy::origin), [`unnamed`](crate::config::policy::Policies::unnamed)). It is closed then.
     pub async fn admit(&self, id: PluginId, plugin: Arc<dyn Plugin>) -> Result<(), AdmitError> {
         let candidate = Candidate { plugin: Arc::clone(&plugin), config: String::new(), early: Arc::default() };
         let admitted = match Arrival::begin(&self.shared, id, Identity::BUILT_IN) {

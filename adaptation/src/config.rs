@@ -12,6 +12,12 @@
 //! What differs from one that is in use can be [reloaded](crate::Adaptation::reload), or
 //! [needs a restart](Config::changes_that_need_a_restart).
 
+pub(crate) mod limits;
+pub mod policy;
+pub(crate) mod requirements;
+pub(crate) mod settings;
+pub(crate) mod snapshot;
+
 mod containerd;
 mod crio;
 mod error;
@@ -34,8 +40,8 @@ use nri_proto::{defaults, version};
 pub use self::error::ConfigError;
 pub use self::load::LoadError;
 pub use self::validator::DefaultValidator;
-use crate::policy::{Exemptions, Namespaces, Policies};
-pub use crate::settings::{Fault, Problem};
+use crate::config::policy::{Exemptions, Namespaces, Policies};
+pub use crate::config::settings::{Fault, Problem};
 
 /// How an adaptation is set up.
 ///
@@ -77,14 +83,14 @@ pub struct Config {
     pub plugin_config_path: Option<PathBuf>,
     /// How long a plugin that has connected may take to register.
     pub registration_timeout: Duration,
-    /// The users whose processes may connect. [`uids`](crate::policy::Policy::uids) of a policy says which of them may connect as a
+    /// The users whose processes may connect. [`uids`](crate::config::policy::Policy::uids) of a policy says which of them may connect as a
     /// plugin of a name.
     pub allowed_uids: Vec<u32>,
     /// How many connections may be open that are not plugins yet. Each of the [`allowed_uids`](Config::allowed_uids) has an equal
     /// share, of at least one, so the silent peers of one user do not keep out the plugins of another.
     pub max_unregistered: usize,
     /// How many plugins there may be. Of these places one is kept for each plugin that is
-    /// [required](crate::policy::Policy::required) or a [validator](crate::policy::Policy::validator) and is not there, so the
+    /// [required](crate::config::policy::Policy::required) or a [validator](crate::config::policy::Policy::validator) and is not there, so the
     /// others do not keep it out.
     pub max_plugins: usize,
     /// How long plugins may take to end when the runtime does.
@@ -94,19 +100,19 @@ pub struct Config {
     /// How long an [operation](crate::Operation) may be open. One that still is then is reported, and nobody waits for it any more.
     pub operation_timeout: Duration,
     /// How long a request may wait, in all, for plugins that do not answer it. Time in which plugins answer is not counted, and a
-    /// [required](crate::policy::Policy::required) plugin is always given its own request timeout. `None` and zero are three times
-    /// the longest [request timeout](crate::policy::Policy::request_timeout) of the plugins.
+    /// [required](crate::config::policy::Policy::required) plugin is always given its own request timeout. `None` and zero are three times
+    /// the longest [request timeout](crate::config::policy::Policy::request_timeout) of the plugins.
     pub request_budget: Option<Duration>,
     /// How many bytes the [ledger](crate::ledger) may take. What a reply changes takes about 500 of them, and each change as much as on the wire, or a quarter
     /// of what it takes when it is read. So what is read takes four times as many at most.
     pub history_bytes: usize,
     /// What becomes of plugins that are slow, silent or absent.
     pub policies: Policies,
-    /// The namespaces of Kubernetes in which pods run without what is [required](crate::policy::Policy::required), so
+    /// The namespaces of Kubernetes in which pods run without what is [required](crate::config::policy::Policy::required), so
     /// that the pod of a required plugin can start. A node's own pods are there, and most plugins.
     pub required_exempt_namespaces: Namespaces,
-    /// The annotation with which a pod tolerates that a plugin which is [required](crate::policy::Policy::required) or a
-    /// [validator](crate::policy::Policy::validator) is absent. Whoever may create pods may write it, so it is empty by default,
+    /// The annotation with which a pod tolerates that a plugin which is [required](crate::config::policy::Policy::required) or a
+    /// [validator](crate::config::policy::Policy::validator) is absent. Whoever may create pods may write it, so it is empty by default,
     /// and no pod tolerates anything. A plugin that is connected is waited for, and its verdict counts, whatever a pod says.
     ///
     /// The default validator's

@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::outbox::{News, Outbox};
-use crate::cause::Cause;
-use crate::health::State;
-use crate::plugin::Reply;
-use crate::request::Request;
+use crate::api::error::Cause;
+use crate::api::health::State;
+use crate::api::plugin::Reply;
+use crate::api::request::Request;
 
 /// How much of what happened is kept for a watcher that is behind.
 const BEHIND: usize = 1024;

@@ -14,12 +14,12 @@ mod disk;
 mod drop_in;
 mod error;
 mod instance;
-mod keeper;
-mod lineage;
 mod output;
 mod process;
+mod replacement;
 mod supervisor;
 mod trust;
+mod watcher;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,9 +27,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::mpsc;
 
 pub use self::error::{LaunchError, UntrustedPath};
-use self::keeper::Keeper;
 pub(crate) use self::output::MAX_LINE;
-use crate::shared::Shared;
+use self::watcher::Keeper;
+use crate::operation::shared::Shared;
 
 /// Launches what is in the directory, and looks after it until the adaptation stops. Returns when each plugin that is there now
 /// has joined, or has failed to for the first time.

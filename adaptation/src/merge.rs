@@ -12,14 +12,15 @@
 //! Nothing here does I/O, waits or knows the time, and the same replies in the same order give the same result. Rules and
 //! texts are upstream's; where they are not, `docs/differences.md` says so.
 
-mod changed;
-mod changes;
+mod change;
+mod change_log;
 mod claims;
 mod collect;
 mod create;
 mod dropped;
 mod error;
 mod notes;
+mod other_updates;
 pub(crate) mod packing;
 pub(crate) mod resources;
 mod spellings;
@@ -28,18 +29,17 @@ mod stop;
 mod tests;
 mod touch;
 mod update;
-mod updates;
 mod view;
 
-pub use changed::{Changed, Value};
-pub use changes::Changes;
+pub use change::{Changed, Value};
+pub use change_log::Changes;
 pub use create::{CreateMerge, MergedCreate};
 pub use dropped::Dropped;
 pub use error::{Conflict, MergeError};
+pub use other_updates::AskedEviction;
 pub use stop::{MergedStop, StopMerge};
 pub use touch::Touch;
 pub use update::{MergedUpdate, UpdateMerge};
-pub use updates::AskedEviction;
 
 use nri_proto::Unread;
 

@@ -1,5 +1,14 @@
 //! One act of the runtime: the only way to reach plugins.
 
+pub(crate) mod default_validator;
+pub(crate) mod prior_state;
+pub(crate) mod relay;
+pub(crate) mod rollback;
+pub(crate) mod shared;
+pub(crate) mod state;
+pub(crate) mod validation;
+pub(crate) mod wait;
+
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
@@ -7,20 +16,19 @@ use nri_proto::{Container, Event, Owners, PluginId, Pod, Resources};
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::act::{Act, Kept};
-use crate::cause::{Cause, Failure, RelayError, StopError};
-use crate::chain::{Chain, Relayed, gates};
-use crate::journal::Outcome;
+use crate::api::error::{Cause, Failure, RelayError, StopError};
+use crate::api::request::Subject;
+use crate::config::policy::PluginKey;
+use crate::config::requirements::Presence;
 use crate::merge::{MergedCreate, MergedStop, MergedUpdate};
-use crate::merging::Merging;
-use crate::policy::PluginKey;
-use crate::records;
-use crate::request::Subject;
-use crate::requirements::Presence;
-use crate::roster::Roster;
-use crate::shared::Shared;
-use crate::undo::StartUndo;
-use crate::validation;
+use crate::operation::relay::{Chain, Relayed, gates};
+use crate::operation::rollback::StartUndo;
+use crate::operation::shared::Shared;
+use crate::operation::state::{Act, Kept};
+use crate::reply::merging::Merging;
+use crate::reply::recorder;
+use crate::session::journal::Outcome;
+use crate::session::roster::Roster;
 
 /// What plugins are told, and do not answer but with an error.
 #[derive(Clone, Debug)]
@@ -293,7 +301,7 @@ impl Operation {
         let Some((key, event)) = self.missing(&participants, event, container) else {
             return Ok((act, participants));
         };
-        let occasion = records::occasion_of(key.as_str().into(), event, &self.pod, container);
+        let occasion = recorder::occasion_of(key.as_str().into(), event, &self.pod, container);
         self.shared.records.ledger().record(&occasion, (&Cause::Absent).into());
         Err(Failure { plugin: key.as_str().to_owned(), event, cause: Cause::Absent }.into())
     }

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 use super::Config;
 use super::upstream::Dialect;
-use crate::settings::{Fault, Place, Section};
+use crate::config::settings::{Fault, Place, Section};
 
 const PLUGINS: &str = "plugins";
 const NRI: &str = "io.containerd.nri.v1.nri";

@@ -2,9 +2,10 @@
 
 use toml::{Table, Value};
 
+use super::Config;
+use super::ConfigError;
 use super::upstream::{Dialect, Upstream};
-use super::{Config, ConfigError};
-use crate::settings::{Fault, Place, Section};
+use crate::config::settings::{Fault, Place, Section};
 
 const CRIO: &str = "crio";
 const NRI: &str = "nri";

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::settings::Problem;
+use crate::config::settings::Problem;
 
 /// A configuration has problems: all that there are, in the order of their lines.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,11 +6,15 @@ use serde::Deserialize;
 use serde::de::Error as _;
 use toml::{Table, Value};
 
+use super::Config;
+use super::ConfigError;
+use super::DefaultValidator;
+use super::containerd;
+use super::crio;
 use super::lines::Lines;
 use super::upstream::{Dialect, REQUEST_TIMEOUT, Upstream};
-use super::{Config, ConfigError, DefaultValidator, containerd, crio};
-use crate::policy::{Contradiction, PluginKey, Policies, Rules, Uids};
-use crate::settings::{Fault, Place, Problem, Section};
+use crate::config::policy::{Contradiction, PluginKey, Policies, Rules, Uids};
+use crate::config::settings::{Fault, Place, Problem, Section};
 
 impl Config {
     /// Reads a configuration from TOML.

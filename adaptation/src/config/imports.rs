@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use glob::Pattern;
 use toml::{Table, Value};
 
+use super::Config;
+use super::ConfigError;
+use super::LoadError;
 use super::containerd::{self, DISABLED_PLUGINS, IMPORTS};
-use super::{Config, ConfigError, LoadError};
-use crate::settings::{Fault, Place, Problem};
+use crate::config::settings::{Fault, Place, Problem};
 
 /// How many files there may be.
 const MAX_FILES: usize = 256;

@@ -2,7 +2,7 @@
 
 use toml::de::DeTable;
 
-use crate::settings::Place;
+use crate::config::settings::Place;
 
 /// A text of TOML and where its keys are.
 pub(super) struct Lines<'t> {

@@ -5,8 +5,11 @@ use std::{fs, io};
 
 use thiserror::Error;
 
-use super::{Config, ConfigError, imports, nri_conf};
-use crate::settings::Fault;
+use super::Config;
+use super::ConfigError;
+use super::imports;
+use super::nri_conf;
+use crate::config::settings::Fault;
 
 /// What the file of NRI's own is called.
 const NRI_CONF: &str = "nri.conf";

@@ -6,9 +6,10 @@ use nri_proto::quote::quoted;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use toml::{Table, Value};
 
+use super::Config;
+use super::ConfigError;
 use super::upstream::Dialect;
-use super::{Config, ConfigError};
-use crate::settings::{Fault, Place, Problem, Section};
+use crate::config::settings::{Fault, Place, Problem, Section};
 
 const DISABLE_CONNECTIONS: &str = "disableConnections";
 /// What that is called in TOML.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use toml::Value;
 
-use crate::settings::{Section, Setting};
+use crate::config::settings::{Section, Setting};
 
 /// Whose names a table uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The settings of upstream's default validator.
 
 use super::upstream::Dialect;
-use crate::settings::Section;
+use crate::config::settings::Section;
 
 macro_rules! validator {
     ($($(#[doc = $doc:literal])+ $key:ident ($crio:literal): $kind:ty;)+) => {

@@ -69,7 +69,8 @@ impl Drop for Telling<'_> {
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    use super::{News, Outbox};
+    use super::News;
+    use super::Outbox;
 
     fn order(news: News) -> usize {
         let News::Order(order) = news else { panic!("nothing else was put in") };

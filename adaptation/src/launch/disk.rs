@@ -40,7 +40,8 @@ mod tests {
     use std::io::ErrorKind;
     use std::sync::mpsc;
 
-    use super::{Disk, LIMIT};
+    use super::Disk;
+    use super::LIMIT;
 
     #[tokio::test(start_paused = true)]
     async fn a_disk_that_does_not_answer_is_waited_for_in_time_and_by_one_thread() {

@@ -8,7 +8,7 @@ use nri_proto::plugin_id::PluginIdError;
 use thiserror::Error;
 
 use super::directory::Found;
-use crate::policy::NotPermitted;
+use crate::config::policy::NotPermitted;
 
 /// Why plugins were not launched.
 #[derive(Debug, Error)]

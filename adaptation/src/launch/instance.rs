@@ -15,18 +15,20 @@ use tracing::warn;
 
 use super::directory::Found;
 use super::disk::Disk;
+use super::drop_in;
 use super::error::StartError;
-use super::lineage::Wish;
+use super::output;
+use super::process;
 use super::process::{Process, Started};
-use super::{drop_in, output, process};
-use crate::budget;
-use crate::connection::{CHANNELS, Launched, PeerKind, take_in};
-use crate::entry::Entry;
+use crate::api::plugin::Plugin;
+use crate::config::limits;
+use crate::config::policy::Identity;
 use crate::events::Happening;
-use crate::leaving::leave;
-use crate::plugin::Plugin;
-use crate::policy::Identity;
-use crate::shared::Shared;
+use crate::launch::replacement::Wish;
+use crate::operation::shared::Shared;
+use crate::registry::drain::leave;
+use crate::session::Entry;
+use crate::transport::connection::{CHANNELS, Launched, PeerKind, take_in};
 
 /// How long the connection of a process that has ended may take to end by itself: what it has still said is read.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -116,7 +118,7 @@ impl Instance<'_> {
         config: String,
         joined: impl FnOnce(),
     ) -> Duration {
-        let (mux, channels) = match Mux::on_unix(socket, CHANNELS, budget::CONNECTION) {
+        let (mux, channels) = match Mux::on_unix(socket, CHANNELS, limits::CONNECTION) {
             Ok((mux, channels)) => (Arc::new(mux), channels),
             Err(error) => {
                 warn!(plugin = %self.found.id, error = &error as &dyn std::error::Error, "could not connect to a plugin");

@@ -11,9 +11,9 @@ use super::backoff::Backoff;
 use super::directory::Found;
 use super::disk::Disk;
 use super::instance::{Instance, wished};
-use super::lineage::{Lineage, Wish};
 use crate::events::Happening;
-use crate::shared::Shared;
+use crate::launch::replacement::{Lineage, Wish};
+use crate::operation::shared::Shared;
 
 /// Keeps one program running, until another takes its place or the runtime goes away.
 pub(super) struct Supervisor {

@@ -7,10 +7,14 @@ use nri_proto::{
     PluginId, Rlimit, Scheduler, SchedulerFlag, Seccomp, Syscall, SyscallArg, Unread,
 };
 
+use super::Change;
+use super::Entry;
+use super::Kept;
+use super::Occasion;
+use super::What;
 use super::packed::Packed;
-use super::{Change, Entry, Kept, Occasion, What};
+use crate::config::policy::NotAllowed;
 use crate::merge::{Conflict, Dropped, MergeError, Value};
-use crate::policy::NotAllowed;
 
 /// What the allocator takes for itself, roughly.
 const OVERHEAD: usize = 16;

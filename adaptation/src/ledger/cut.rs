@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use nri_proto::TakeUnknown;
 
-use super::{Change, Entry, Occasion, What};
+use super::Change;
+use super::Entry;
+use super::Occasion;
+use super::What;
+use crate::config::policy::NotAllowed;
 use crate::merge::{Conflict, Dropped, MergeError, Value};
-use crate::policy::NotAllowed;
 
 /// How much is left of a text, in bytes.
 const TEXT: usize = 256;

@@ -4,11 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use nri_proto::{Event, Field};
 
-use crate::cause::Cause;
-use crate::health::State;
+use crate::api::error::Cause;
+use crate::api::health::State;
+use crate::api::plugin::PluginError;
+use crate::config::policy::NotAllowed;
 use crate::merge::{Dropped, MergeError, Touch, Value};
-use crate::plugin::PluginError;
-use crate::policy::NotAllowed;
 
 /// One thing that a [`Ledger`](super::Ledger) remembers.
 #[derive(Clone, Debug, PartialEq, Eq)]

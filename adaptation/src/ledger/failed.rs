@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Entry, Occasion, What};
+use super::Entry;
+use super::Occasion;
+use super::What;
 
 /// Leaves them out of the entries of one container.
 pub(super) fn without(mut entries: Vec<Arc<Entry>>) -> Vec<Arc<Entry>> {

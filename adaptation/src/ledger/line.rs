@@ -3,7 +3,9 @@
 use std::fmt::{self, Display, Formatter, Write};
 use std::time::Duration;
 
-use super::{Change, Entry, What};
+use super::Change;
+use super::Entry;
+use super::What;
 
 /// A text of somebody else, on one line and not all of it if it is long.
 pub(super) struct Line<'a>(pub(super) &'a str);

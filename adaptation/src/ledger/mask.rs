@@ -2,7 +2,9 @@
 
 use nri_proto::{Field, Hook, Hooks};
 
-use super::{Change, Entry, What};
+use super::Change;
+use super::Entry;
+use super::What;
 use crate::merge::Value;
 
 /// What is shown in the place of a value that may be secret.

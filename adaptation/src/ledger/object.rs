@@ -6,10 +6,13 @@ use jiff::Timestamp;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use super::Entry;
+use super::Ledger;
+use super::Occasion;
+use super::What;
 use super::line::milliseconds;
-use super::{Entry, Ledger, Occasion, What};
+use crate::config::policy::NotAllowed;
 use crate::merge::{Conflict, MergeError};
-use crate::policy::NotAllowed;
 
 /// How many entries are forgotten, and those that are not.
 impl Serialize for Ledger {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Change, Entry, Occasion, What};
+use super::Change;
+use super::Entry;
+use super::Occasion;
+use super::What;
 use crate::merge::{Changed, packing};
 
 /// What one reply changed in one container, or a part of that.

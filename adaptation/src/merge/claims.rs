@@ -4,9 +4,10 @@ use std::convert::Infallible;
 use nri_proto::{FieldOwners, Owner, Owners, PluginId};
 use smallvec::SmallVec;
 
+use super::Conflict;
+use super::Touch;
 use super::touch::Act;
-use super::{Conflict, Touch};
-use crate::budget;
+use crate::config::limits;
 
 /// Who has claimed what, for the length of one request.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -95,7 +96,7 @@ impl<'a> Claiming<'_, 'a> {
                 match change_owner(fields, touch, |now| claim(plugin, touch.act, now)) {
                     Ok(before) => made.push(Made { container, touch, before }),
                     Err(owner) => {
-                        let (container, key) = (budget::cut(container), budget::cut(touch.key));
+                        let (container, key) = (limits::cut(container), limits::cut(touch.key));
                         return Err(Conflict { container, field: touch.field, key, claimer: plugin.clone(), owner });
                     }
                 }

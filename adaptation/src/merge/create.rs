@@ -4,12 +4,17 @@ use std::sync::Arc;
 use nri_proto::encode::Since;
 use nri_proto::{Adjustment, Container, CreateReply, Field, Owners, PluginId, Rdt, TakeUnknown, Update};
 
+use super::Applied;
+use super::AskedEviction;
+use super::MergeError;
+use super::Touch;
 use super::claims::Claims;
+use super::collect;
 use super::notes::Notes;
 use super::packing::Pack;
 use super::spellings::Spellings;
-use super::updates::{self, Updates};
-use super::{Applied, AskedEviction, MergeError, Touch, collect, view};
+use super::view;
+use crate::merge::other_updates::{self, Updates};
 
 /// What plugins want of a container that is being created.
 ///
@@ -122,7 +127,7 @@ impl CreateMerge {
         let touches = reply.adjustment.as_ref().map(Touch::list_of_adjustment).unwrap_or_default();
         let conflicts = self.claims.all_or_none(plugin, |claiming| {
             claiming.claim(&self.view.id, &touches)?;
-            updates::claim(claiming, &reply.updates, Some(&self.view.id))
+            other_updates::claim(claiming, &reply.updates, Some(&self.view.id))
         })?;
 
         let mut applied = Applied::without(unread);
@@ -132,7 +137,7 @@ impl CreateMerge {
         if let Some(adjustment) = adjustment {
             self.adjust(adjustment, &mut Notes::of_own(&mut applied.changes));
         }
-        for update in updates::claimed(take(updates), conflicts, &mut applied.dropped) {
+        for update in other_updates::claimed(take(updates), conflicts, &mut applied.dropped) {
             self.updates.add(update, &mut applied);
         }
         self.evictions.extend(AskedEviction::all(plugin, take(evictions)));

@@ -13,7 +13,8 @@ use nri_proto::{
 use protobuf::Message;
 use smallvec::SmallVec;
 
-use super::{Changed, Value};
+use super::Changed;
+use super::Value;
 
 /// What a change can be about.
 pub(super) trait Pack {

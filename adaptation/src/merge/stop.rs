@@ -1,8 +1,9 @@
 use nri_proto::{Owners, PluginId, StopReply, TakeUnknown, Update};
 
+use super::Applied;
+use super::MergeError;
 use super::claims::Claims;
-use super::updates::{self, Updates};
-use super::{Applied, MergeError};
+use crate::merge::other_updates::{self, Updates};
 
 /// What plugins want when a container is stopped.
 ///
@@ -47,11 +48,12 @@ impl StopMerge {
     /// The same where the reply lies. Nothing of it is left.
     pub(crate) fn apply_all_of(&mut self, plugin: &PluginId, reply: &mut StopReply) -> Result<Applied, MergeError> {
         let unread = reply.take_unknown();
-        let conflicts = self.claims.all_or_none(plugin, |claiming| updates::claim(claiming, &reply.updates, None))?;
+        let conflicts =
+            self.claims.all_or_none(plugin, |claiming| other_updates::claim(claiming, &reply.updates, None))?;
 
         let StopReply { updates, unknown: _ } = reply;
         let mut applied = Applied::without(unread);
-        for update in updates::claimed(std::mem::take(updates), conflicts, &mut applied.dropped) {
+        for update in other_updates::claimed(std::mem::take(updates), conflicts, &mut applied.dropped) {
             self.updates.add(update, &mut applied);
         }
         Ok(applied)

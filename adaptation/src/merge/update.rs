@@ -2,10 +2,13 @@ use std::mem::take;
 
 use nri_proto::{LinuxUpdate, Owners, PluginId, Resources, TakeUnknown, Update, UpdateReply};
 
+use super::Applied;
+use super::AskedEviction;
+use super::MergeError;
 use super::claims::Claims;
 use super::notes::Notes;
-use super::updates::{self, Updates};
-use super::{Applied, AskedEviction, MergeError, resources};
+use super::resources;
+use crate::merge::other_updates::{self, Updates};
 
 /// What plugins want when a container is updated.
 ///
@@ -90,11 +93,12 @@ impl UpdateMerge {
     /// The same where the reply lies. Nothing of it is left.
     pub(crate) fn apply_all_of(&mut self, plugin: &PluginId, reply: &mut UpdateReply) -> Result<Applied, MergeError> {
         let unread = reply.take_unknown();
-        let conflicts = self.claims.all_or_none(plugin, |claiming| updates::claim(claiming, &reply.updates, None))?;
+        let conflicts =
+            self.claims.all_or_none(plugin, |claiming| other_updates::claim(claiming, &reply.updates, None))?;
 
         let UpdateReply { updates, evictions, unknown: _ } = reply;
         let mut applied = Applied::without(unread);
-        for update in updates::claimed(take(updates), conflicts, &mut applied.dropped) {
+        for update in other_updates::claimed(take(updates), conflicts, &mut applied.dropped) {
             if update.container_id == self.container_id {
                 self.update_own(update, &mut applied);
             } else {
@@ -130,6 +134,6 @@ impl UpdateMerge {
         let own = self.own.get_or_insert(Own { ignore_failure });
         own.ignore_failure &= ignore_failure;
         let notes = &mut Notes::of_own(&mut applied.changes);
-        updates::apply(linux, &mut self.view, self.n_limits, &container_id, notes, &mut applied.dropped);
+        other_updates::apply(linux, &mut self.view, self.n_limits, &container_id, notes, &mut applied.dropped);
     }
 }

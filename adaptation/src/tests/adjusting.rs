@@ -3,8 +3,8 @@
 use nri_proto::{Cpu, EnvVar, Event, Eviction, Field, Resources, StopReply, Update, UpdateReply};
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, adaptation, at_once, chain, container, pod};
-use crate::plugin::Reply;
-use crate::request::Subject;
+use crate::api::plugin::Reply;
+use crate::api::request::Subject;
 
 fn shares(shares: u64) -> Resources {
     Resources { cpu: Some(Cpu { shares: Some(shares), ..Cpu::default() }), ..Resources::default() }

@@ -8,9 +8,11 @@ use tokio::time::{Instant, sleep};
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, chain, container, pod};
 use super::validating::validator;
-use crate::health::State;
+use crate::Adaptation;
+use crate::Notice;
+use crate::RelayError;
+use crate::api::health::State;
 use crate::merge::MergedCreate;
-use crate::{Adaptation, Notice, RelayError};
 
 const TIMEOUT: &str = "plugin_request_timeout = '500ms'\nplugin_defaults.strikes = 100";
 const BUDGET: Duration = Duration::from_millis(1500);
@@ -68,7 +70,7 @@ async fn a_budget_of_the_operators_own_counts_and_a_reload_changes_it() {
     assert!(nri.reload(&config).is_empty());
     let again = plugins(40, Manner::Never, &Diary::default());
     for (name, plugin) in &again[20..] {
-        let plugin = Arc::clone(plugin) as Arc<dyn crate::plugin::Plugin>;
+        let plugin = Arc::clone(plugin) as Arc<dyn crate::api::plugin::Plugin>;
         nri.admit(name.parse().unwrap(), plugin).await.unwrap();
     }
     let begun = Instant::now();

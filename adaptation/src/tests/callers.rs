@@ -5,9 +5,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, container, pod};
-use crate::health::State;
+use crate::Cause;
+use crate::Notice;
+use crate::RelayError;
+use crate::api::health::State;
 use crate::ledger::What;
-use crate::{Cause, Notice, RelayError};
 
 /// U33.
 #[tokio::test(start_paused = true)]

@@ -8,8 +8,11 @@ use tokio::time::{Instant, sleep};
 
 use super::fake::{FakePlugin, LIFE, Manner, SECOND, at_once, chain, container, pod};
 use super::setting::{Setting, setting};
-use crate::health::State;
-use crate::{AdmitError, Notice, Operation, budget};
+use crate::AdmitError;
+use crate::Notice;
+use crate::Operation;
+use crate::api::health::State;
+use crate::config::limits;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -294,7 +297,7 @@ async fn a_join_that_begins_anew_is_not_measured_by_what_was_before() {
     plugin.synchronizes_for(SECOND * 8);
     let labels = [("large".to_owned(), "x".repeat(1 << 20))].into();
     let large = Pod { labels, ..pod("large") };
-    for _ in 0..budget::JOURNAL >> 20 {
+    for _ in 0..limits::JOURNAL >> 20 {
         setting.nri.begin(large.clone()).notify(Notice::StopPod).await.unwrap();
     }
     while plugin.shown().len() < 2 {

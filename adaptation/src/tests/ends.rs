@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, container, pod};
-use crate::health::State;
-use crate::{Adaptation, Notice};
+use crate::Adaptation;
+use crate::Notice;
+use crate::api::health::State;
 
 async fn run(nri: &Adaptation, id: &str) {
     let operation = nri.begin(pod(id));

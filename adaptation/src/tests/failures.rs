@@ -4,8 +4,11 @@ use nri_proto::{Cpu, CreateReply, EnvVar, Event, Eviction, Field, Resources, Upd
 use tokio::time::sleep;
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, chain, container, pod};
+use crate::Adaptation;
+use crate::Happening;
+use crate::Notice;
+use crate::Operation;
 use crate::ledger::What;
-use crate::{Adaptation, Happening, Notice, Operation};
 
 /// What gates something, and so can fail: each as the first request of a pod.
 const GATES: [Event; 5] = [

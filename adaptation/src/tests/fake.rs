@@ -15,10 +15,13 @@ use nri_proto::{
 use tokio_util::sync::CancellationToken;
 use ttrpc::Code;
 
-use crate::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
-use crate::request::Request;
-use crate::snapshot::Snapshot;
-use crate::{Adaptation, Config, Source, UpdatesFailed};
+use crate::Adaptation;
+use crate::Config;
+use crate::Source;
+use crate::UpdatesFailed;
+use crate::api::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
+use crate::api::request::Request;
+use crate::api::snapshot::Snapshot;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 

@@ -7,8 +7,11 @@ use nri_proto::{Event, EventMask};
 
 use super::fake::{FakePlugin, Manner, SECOND, at_once, pod};
 use super::setting::{Setting, setting};
-use crate::policy::Identity;
-use crate::{AdmitError, Config, Happening, Notice};
+use crate::AdmitError;
+use crate::Config;
+use crate::Happening;
+use crate::Notice;
+use crate::config::policy::Identity;
 
 fn user(uid: u32) -> Identity {
     Identity::connected(Some(uid))

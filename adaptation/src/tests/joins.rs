@@ -8,10 +8,18 @@ use nri_proto::event::WireEvents;
 use nri_proto::{EventMask, Eviction, FailurePolicy, PluginId, Resources, Update};
 
 use super::fake::FakeSource;
-use crate::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
-use crate::request::Request;
-use crate::snapshot::Snapshot;
-use crate::{Adaptation, AdmitError, Cause, Config, Happening, Metrics, Source, SourceError, UpdatesFailed};
+use crate::Adaptation;
+use crate::AdmitError;
+use crate::Cause;
+use crate::Config;
+use crate::Happening;
+use crate::Metrics;
+use crate::Source;
+use crate::SourceError;
+use crate::UpdatesFailed;
+use crate::api::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
+use crate::api::request::Request;
+use crate::api::snapshot::Snapshot;
 
 /// A plugin that asks for an update when it is synchronized, or refuses to be.
 struct Joins {

@@ -11,10 +11,15 @@ use tokio::time::{Instant, sleep};
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, at_once, container, pod};
 use super::setting::{Shelf, setting};
-use crate::health::State;
+use crate::Adaptation;
+use crate::AdmitError;
+use crate::Config;
+use crate::Happening;
+use crate::Metrics;
+use crate::Notice;
+use crate::api::health::State;
+use crate::api::plugin::Reply;
 use crate::ledger::What;
-use crate::plugin::Reply;
-use crate::{Adaptation, AdmitError, Config, Happening, Metrics, Notice};
 
 /// U25.
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,8 @@ use nri_proto::Event;
 use tokio::time::Instant;
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, container, pod};
-use crate::{Adaptation, Notice};
+use crate::Adaptation;
+use crate::Notice;
 
 #[tokio::test(start_paused = true)]
 async fn plugins_are_asked_by_index_then_by_name() {
@@ -112,7 +113,7 @@ async fn waiting_for_a_lane_has_its_own_limit_and_costs_no_strike() {
     let failed = outcomes.pop().unwrap().unwrap_err();
     assert_eq!(failed.to_string(), "plugin 10-slow failed to handle RunPodSandbox request");
     assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
-    assert_eq!(nri.plugins()[0].state, crate::health::State::Active);
+    assert_eq!(nri.plugins()[0].state, crate::api::health::State::Active);
 }
 
 #[tokio::test(start_paused = true)]

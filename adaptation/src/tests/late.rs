@@ -9,9 +9,9 @@ use tokio::time::sleep;
 use super::fake::{FakePlugin, LIFE, Manner, SECOND, at_once, container, pod};
 use super::setting::{Setting, setting};
 use crate::Notice;
+use crate::api::plugin::Reply;
 use crate::ledger::What;
-use crate::plugin::Reply;
-use crate::unasked::Unasked;
+use crate::session::unsolicited::Unasked;
 
 /// Limits memory, and CPU time if that is said.
 fn limits(memory: i64, shares: Option<u64>) -> Resources {
@@ -46,7 +46,7 @@ impl Setting {
 
     /// A plugin asks for an update by itself.
     async fn asks_for(&self, plugin: &str, update: Update) {
-        let policy = crate::policy::Policy::default();
+        let policy = crate::config::policy::Policy::default();
         let asked = Unasked::updates(vec![update]);
         asked.apply(&self.nri.shared, &plugin.parse().unwrap(), &policy).await.unwrap();
     }

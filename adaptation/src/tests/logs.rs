@@ -9,7 +9,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Level, Metadata, Subscriber};
 
 use super::fake::{Diary, FakePlugin, adaptation, at_once, container, pod};
-use crate::unasked::Unasked;
+use crate::session::unsolicited::Unasked;
 
 /// The warnings of this thread, each as a line.
 #[derive(Clone, Default)]

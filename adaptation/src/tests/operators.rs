@@ -3,9 +3,10 @@
 use nri_proto::{EnvVar, Event, Eviction, Field, Pod, Resources, Update, UpdateReply};
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, adaptation, at_once, chain, container, pod};
+use crate::Adaptation;
+use crate::Notice;
+use crate::api::plugin::Reply;
 use crate::ledger::What;
-use crate::plugin::Reply;
-use crate::{Adaptation, Notice};
 
 fn in_namespace(namespace: &str) -> Pod {
     Pod { namespace: namespace.to_owned(), ..pod("p") }

@@ -8,7 +8,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, container, pod};
-use crate::{Absence, Adaptation, Config, Demand, NotReady, Notice};
+use crate::Absence;
+use crate::Adaptation;
+use crate::Config;
+use crate::Demand;
+use crate::NotReady;
+use crate::Notice;
 
 const REQUIRED: &str = "[plugins.guard]\nrequired = true";
 

@@ -9,8 +9,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, chain, container, pod};
-use crate::health::State;
-use crate::{Adaptation, Config, Happening, Notice, RelayError};
+use crate::Adaptation;
+use crate::Config;
+use crate::Happening;
+use crate::Notice;
+use crate::RelayError;
+use crate::api::health::State;
 
 const REQUIRED: &str = "[plugins.guard]\nrequired = true";
 

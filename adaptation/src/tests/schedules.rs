@@ -8,7 +8,11 @@ use nri_proto::PluginId;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::fake::{Diary, FakePlugin, LIFE as EVENTS, Manner, SECOND, adaptation, at_once, container, pod};
-use crate::{Adaptation, Notice, Operation, Plugin, RelayError};
+use crate::Adaptation;
+use crate::Notice;
+use crate::Operation;
+use crate::Plugin;
+use crate::RelayError;
 
 /// A small generator: the seed is all that is needed to see a failure again.
 pub(super) struct Random(pub(super) u64);
@@ -172,9 +176,8 @@ async fn schedule(seed: u64) {
             let seen = seen(&diary, name, id);
             assert!(seen.is_sorted_by(|one, next| one < next), "{name} saw of {id}: {seen:?}");
         }
-        assert!(nri.plugins().iter().all(
-            |status| status.id != GOOD.parse::<PluginId>().unwrap() || status.state == crate::health::State::Active
-        ));
+        assert!(nri.plugins().iter().all(|status| status.id != GOOD.parse::<PluginId>().unwrap()
+            || status.state == crate::api::health::State::Active));
     }
     nri.stop().await;
 }

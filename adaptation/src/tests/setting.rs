@@ -9,11 +9,17 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::fake::{Diary, FakePlugin, LIFE, at_once, container, pod};
-use crate::admission::{Candidate, admit};
-use crate::join::Arrival;
-use crate::policy::Identity;
-use crate::snapshot::Snapshot;
-use crate::{Adaptation, AdmitError, Config, Notice, Plugin, Source, UpdatesFailed};
+use crate::Adaptation;
+use crate::AdmitError;
+use crate::Config;
+use crate::Notice;
+use crate::Plugin;
+use crate::Source;
+use crate::UpdatesFailed;
+use crate::api::snapshot::Snapshot;
+use crate::config::policy::Identity;
+use crate::registry::admission::{Candidate, admit};
+use crate::registry::join::Arrival;
 
 /// A runtime whose store a test writes.
 #[derive(Default)]

@@ -8,12 +8,13 @@ use tokio::time::sleep;
 
 use super::fake::{FakePlugin, LIFE, Manner, SECOND, at_once, chain, container};
 use super::setting::{Setting, setting};
+use crate::Config;
+use crate::Notice;
+use crate::api::plugin::Reply;
+use crate::api::snapshot::Snapshot;
+use crate::config::policy::NotAllowed;
 use crate::ledger::What;
-use crate::plugin::Reply;
-use crate::policy::NotAllowed;
-use crate::snapshot::Snapshot;
-use crate::unasked::{Unasked, Undone};
-use crate::{Config, Notice};
+use crate::session::unsolicited::{Unasked, Undone};
 
 const SHOP_ALONE: &str = "plugins.a.namespaces = ['shop']";
 

@@ -7,8 +7,9 @@ use nri_proto::Event;
 use tokio::time::{Instant, sleep};
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, container, pod};
-use crate::health::State;
-use crate::{Adaptation, Notice};
+use crate::Adaptation;
+use crate::Notice;
+use crate::api::health::State;
 
 async fn run(nri: &Adaptation, id: &str) -> Duration {
     let before = Instant::now();

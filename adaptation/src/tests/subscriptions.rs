@@ -8,10 +8,12 @@ use nri_proto::event::WireEvents;
 use nri_proto::{Event, EventMask, FailurePolicy, Pod, Update};
 
 use super::fake::{Diary, FakePlugin, FakeSource, LIFE, adaptation, at_once, chain, container, pod};
-use crate::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
-use crate::request::Request;
-use crate::snapshot::Snapshot;
-use crate::{Adaptation, Config, Notice};
+use crate::Adaptation;
+use crate::Config;
+use crate::Notice;
+use crate::api::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
+use crate::api::request::Request;
+use crate::api::snapshot::Snapshot;
 
 /// All that happens to a pod and its container, in this order.
 async fn live(nri: &Adaptation, pod: Pod) {

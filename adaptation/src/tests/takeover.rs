@@ -7,8 +7,9 @@ use tokio::time::{Instant, sleep};
 
 use super::fake::{Manner, SECOND, container, pod};
 use super::setting::setting;
-use crate::policy::Identity;
-use crate::{Happening, Notice};
+use crate::Happening;
+use crate::Notice;
+use crate::config::policy::Identity;
 
 const REQUIRED: &str = "[plugins.guard]\nrequired = true";
 

@@ -7,7 +7,8 @@ use nri_proto::{Event, EventMask};
 use tokio::time::{sleep, timeout};
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, container, pod};
-use crate::{Adaptation, Notice};
+use crate::Adaptation;
+use crate::Notice;
 
 fn lines(diary: &Diary, plugin: &str) -> Vec<String> {
     let of_plugin = |line: String| line.strip_prefix(plugin).map(|rest| rest.trim().to_owned());

@@ -7,10 +7,11 @@ use nri_proto::{EnvVar, Event, EventMask, Field, Hook, Hooks, Pod, Resources, Up
 use tokio::time::{Instant, sleep};
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, chain, container, pod};
-use crate::health::State;
+use crate::Adaptation;
+use crate::Notice;
+use crate::api::health::State;
+use crate::api::plugin::{Plugin, Reply};
 use crate::ledger::What;
-use crate::plugin::{Plugin, Reply};
-use crate::{Adaptation, Notice};
 
 const VALIDATES: Event = Event::ValidateContainerAdjustment;
 

@@ -8,11 +8,13 @@ use tokio::time::{Instant, sleep};
 
 use super::fake::{Diary, FakePlugin, FakeSource, Manner, SECOND, adaptation, at_once, pod};
 use super::validating::{create, create_in, join, validator};
+use crate::Adaptation;
+use crate::Config;
+use crate::Notice;
+use crate::api::health::State;
+use crate::api::plugin::Reply;
 use crate::events::Metrics;
-use crate::health::State;
 use crate::ledger::Ledger;
-use crate::plugin::Reply;
-use crate::{Adaptation, Config, Notice};
 
 const SILENT: &str = "validator plugin 10-judge failed: the plugin is silent: it has yet to answer an earlier request";
 const SUSPENDED: &str = "validator plugin 10-judge failed: the plugin is suspended: it was silent too often";

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::fake::{Manner, SECOND, at_once, chain, container, pod};
 use super::setting::setting;
 use crate::Notice;
-use crate::health::State;
+use crate::api::health::State;
 
 /// U34.
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,8 @@ use tokio::time::sleep;
 
 use super::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, at_once, pod};
 use super::setting::setting;
-use crate::{Happening, Notice};
+use crate::Happening;
+use crate::Notice;
 
 /// What happened, shortly.
 fn told(happenings: &mut Receiver<Happening>) -> Vec<String> {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::policy::{Policies, Rules};
+use crate::config::policy::{Policies, Rules};
 
 /// A file of CRI-O's: its own template with everything said.
 const FILE: &str = r#"

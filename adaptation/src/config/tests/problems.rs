@@ -1,5 +1,5 @@
 use super::*;
-use crate::policy::Unnamed;
+use crate::config::policy::Unnamed;
 
 #[test]
 fn an_unknown_key_is_named_with_its_place_and_the_nearest_known_one() {

@@ -1,7 +1,7 @@
 use nri_proto::{Event, Field};
 
 use super::*;
-use crate::policy::{
+use crate::config::policy::{
     Allowed, AllowedOrigin, Changes, Concurrency, Declarations, Mode, Namespaces, OnTimeout, PluginOrigin, Policies,
     Rules, Uids, Unnamed,
 };

@@ -2,7 +2,10 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::{Change, Stamps, changes, stamps};
+use super::Change;
+use super::Stamps;
+use super::changes;
+use super::stamps;
 use crate::launch::directory::look;
 
 /// Looks at the directory, and does what follows from it, as text.

@@ -3,7 +3,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use super::{MAX_CONFIG, read};
+use super::MAX_CONFIG;
+use super::read;
 
 /// Writes a file that only its owner may change, whatever the umask is.
 fn put(path: &Path, text: impl AsRef<[u8]>) {

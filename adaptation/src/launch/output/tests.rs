@@ -2,7 +2,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{INTERVAL, LINES, Lines, MAX_LINE, Quota, printable};
+use super::INTERVAL;
+use super::LINES;
+use super::Lines;
+use super::MAX_LINE;
+use super::Quota;
+use super::printable;
 
 /// What comes of these pieces: each line, with how much of it was cut.
 fn lines(pieces: &[&[u8]]) -> Vec<(String, usize)> {

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::{FileId, UntrustedPath, check, is_partial};
+use super::FileId;
+use super::UntrustedPath;
+use super::check;
+use super::is_partial;
 
 /// Somebody else.
 const STRANGER: u32 = 12345;

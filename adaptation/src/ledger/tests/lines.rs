@@ -2,10 +2,10 @@ use nri_proto::{Hook, Hooks, Mount, Unread};
 
 use super::*;
 use crate::Cause;
-use crate::health::State;
+use crate::api::health::State;
+use crate::api::plugin::PluginError;
+use crate::config::policy::NotAllowed;
 use crate::merge::{Conflict, MergeError};
-use crate::plugin::PluginError;
-use crate::policy::NotAllowed;
 
 #[track_caller]
 fn check(what: impl Into<What>, expected: &str) {

@@ -2,9 +2,9 @@ use nri_proto::{IoPriority, IoPriorityClass, MemoryPolicy, MemoryPolicyMode, Mou
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::health::State;
+use crate::api::health::State;
+use crate::config::policy::NotAllowed;
 use crate::merge::MergeError;
-use crate::policy::NotAllowed;
 
 /// Checks what an entry has beside what all have.
 #[track_caller]

@@ -6,9 +6,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::api::request::{Request, Subject};
 use crate::merge::notes::Notes;
 use crate::merge::spellings::Spellings;
-use crate::request::{Request, Subject};
 
 /// Containers and keys are few, and a reply does few things, so that replies meet but not always.
 pub(super) fn reply() -> impl Strategy<Value = CreateReply> {

@@ -14,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 use ttrpc::Code;
 
 use super::world::Node;
-use crate::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
-use crate::request::Request;
-use crate::snapshot::Snapshot;
+use crate::api::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
+use crate::api::request::Request;
+use crate::api::snapshot::Snapshot;
 use crate::tests::fake::{LIFE, reply};
 
 pub(super) struct Bookkeeper {

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::shared::Mistake;
+use crate::Notice;
+use crate::Plugin;
+use crate::operation::shared::Mistake;
 use crate::tests::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, pod};
 use crate::tests::schedules::Random;
-use crate::{Notice, Plugin};
 
 /// One schedule. Returns what is wrong, if anything is.
 ///

@@ -11,12 +11,13 @@ use super::load::Load;
 use super::scene::Temper;
 use super::steady::{Mood, Steady};
 use super::waits::{Promise, check_required, check_told, check_waits};
-use crate::health::State;
-use crate::plugin::Plugin;
-use crate::shared::Mistake;
+use crate::Adaptation;
+use crate::Config;
+use crate::api::health::State;
+use crate::api::plugin::Plugin;
+use crate::operation::shared::Mistake;
 use crate::tests::fake::{FakeSource, SECOND};
 use crate::tests::schedules::Random;
-use crate::{Adaptation, Config};
 
 /// A plugin that is unwell at times.
 struct Member {

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::scene::{Scene, Temper};
 use super::steady::Mood;
-use crate::health::State;
-use crate::shared::Mistake;
+use crate::api::health::State;
+use crate::operation::shared::Mistake;
 use crate::tests::fake::SECOND;
 use crate::tests::schedules::Random;
 

@@ -6,7 +6,8 @@ use nri_proto::{Container, ContainerState, Pod, Resources};
 use tokio::time::timeout;
 
 use super::world::Node;
-use crate::{Adaptation, Notice};
+use crate::Adaptation;
+use crate::Notice;
 
 /// The life of a pod.
 pub(super) async fn live(nri: Arc<Adaptation>, node: Arc<Node>, number: u64) {

@@ -9,12 +9,13 @@ use tokio::time::Instant;
 use super::load::Load;
 use super::steady::Steady;
 use super::waits::{Promise, check_required, check_told, check_waits};
-use crate::health::State;
-use crate::plugin::Plugin;
-use crate::shared::Mistake;
+use crate::Adaptation;
+use crate::Config;
+use crate::api::health::State;
+use crate::api::plugin::Plugin;
+use crate::operation::shared::Mistake;
 use crate::tests::fake::{FakeSource, SECOND};
 use crate::tests::schedules::Random;
-use crate::{Adaptation, Config};
 
 /// The plugin that is not well at times.
 const UNWELL: &str = "50-unwell";

@@ -12,9 +12,9 @@ use tokio::time::{Instant, sleep};
 use ttrpc::Code;
 
 use super::waits::Delivery;
-use crate::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
-use crate::request::Request;
-use crate::snapshot::Snapshot;
+use crate::api::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
+use crate::api::request::Request;
+use crate::api::snapshot::Snapshot;
 use crate::tests::fake::{LIFE, reply};
 
 /// How a [`Steady`] plugin is doing.

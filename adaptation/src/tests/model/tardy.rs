@@ -10,13 +10,17 @@ use nri_proto::mux::Closed;
 use nri_proto::{Container, CreateReply, Eviction, FailurePolicy, PluginId, Resources, StopReply, Update, UpdateReply};
 use tokio::time::{Instant, sleep};
 
-use crate::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
-use crate::request::Request;
-use crate::shared::Mistake;
-use crate::snapshot::Snapshot;
+use crate::Adaptation;
+use crate::Config;
+use crate::Operation;
+use crate::Source;
+use crate::UpdatesFailed;
+use crate::api::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
+use crate::api::request::Request;
+use crate::api::snapshot::Snapshot;
+use crate::operation::shared::Mistake;
 use crate::tests::fake::{LIFE, SECOND, container, pod, reply};
 use crate::tests::schedules::Random;
-use crate::{Adaptation, Config, Operation, Source, UpdatesFailed};
 
 /// A plugin that takes its time. Each of its answers asks for an update of a container that no other answer is about, named after the
 /// request.

@@ -12,13 +12,18 @@ use tokio::time::sleep;
 use super::bookkeeper::Bookkeeper;
 use super::checker::{Act, History, Session, check};
 use super::lives::live;
-use crate::health::State;
-use crate::plugin::Plugin;
-use crate::shared::Mistake;
-use crate::snapshot::Snapshot;
+use crate::Adaptation;
+use crate::Config;
+use crate::Notice;
+use crate::Operation;
+use crate::Source;
+use crate::UpdatesFailed;
+use crate::api::health::State;
+use crate::api::plugin::Plugin;
+use crate::api::snapshot::Snapshot;
+use crate::operation::shared::Mistake;
 use crate::tests::fake::SECOND;
 use crate::tests::schedules::Random;
-use crate::{Adaptation, Config, Notice, Operation, Source, UpdatesFailed};
 
 /// What the runtime has, and what it has done.
 #[derive(Default)]

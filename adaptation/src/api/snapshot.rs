@@ -1,0 +1,266 @@
+//! Pods and containers at one moment, and the messages that tell a joining plugin about them.
+//!
+//! A node's snapshot may be larger than a message can be, so it is cut into chunks: requests of which all but the
+//! last say that there are more. Upstream cuts by counting objects, and guesses again when a message was refused; that
+//! panics where a snapshot has few of one kind, and never ends where it has few of the other. Here each object is
+//! encoded once and goes where it fits.
+//!
+//! ```
+//! use nri_adaptation::snapshot::{MAX_CHUNK, Snapshot};
+//! use nri_proto::{Container, Pod};
+//!
+//! let snapshot = Snapshot {
+//!     pods: vec![Pod { id: "4f1c".to_owned(), ..Pod::default() }],
+//!     containers: vec![Container { id: "9a27".to_owned(), pod_id: "4f1c".to_owned(), ..Container::default() }],
+//! };
+//! let mut chunks = snapshot.chunks(MAX_CHUNK);
+//! for chunk in &mut chunks {
+//!     assert!(chunk.last);
+//! }
+//! assert!(chunks.oversized().is_empty());
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::{self, Display, Formatter};
+use std::iter::FusedIterator;
+use std::mem;
+use std::vec;
+
+use bytes::Bytes;
+use nri_proto::{Container, Pod, api, call};
+use protobuf::rt::WireType;
+use protobuf::{CodedOutputStream, Message};
+
+use crate::config::policy::Namespaces;
+
+/// The most that a chunk may have: the largest message, less the envelope of a call. That has the names of service and
+/// method, a timeout and some lengths, less than a hundred bytes.
+pub const MAX_CHUNK: usize = call::MAX_MESSAGE - 512;
+
+/// Pods and containers at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The pods.
+    pub pods: Vec<Pod>,
+    /// The containers.
+    pub containers: Vec<Container>,
+}
+
+impl Snapshot {
+    /// What of it is in these namespaces. Containers may also be in pods that are not shown yet.
+    pub(crate) fn seen_by(mut self, namespaces: &Namespaces, hidden: &[Pod]) -> Self {
+        if !namespaces.are_all() {
+            let is_seen = |pod: &Pod| namespaces.contains(&pod.namespace);
+            self.pods.retain(is_seen);
+            let hidden = hidden.iter().filter(|pod| is_seen(pod));
+            let pods: HashSet<&str> = self.pods.iter().chain(hidden).map(|pod| &*pod.id).collect();
+            self.containers.retain(|container| pods.contains(&*container.pod_id));
+        }
+        self
+    }
+
+    /// Looks up in which namespaces of Kubernetes containers are, by their pods. A container that is not there, or whose pod is not, is
+    /// left out; so is one of several that have its id.
+    #[must_use]
+    pub fn namespaces_of(&self, containers: &[String]) -> HashMap<String, Vec<String>> {
+        let wanted: HashSet<&str> = containers.iter().map(String::as_str).collect();
+        let is_wanted = |container: &&Container| wanted.contains(&*container.id);
+        let mut of_pods: HashMap<&str, Vec<&str>> = HashMap::new();
+        for pod in &self.pods {
+            of_pods.entry(&pod.id).or_default().push(&pod.namespace);
+        }
+        let mut found: HashMap<&str, Option<Vec<String>>> = HashMap::new();
+        for container in self.containers.iter().filter(is_wanted) {
+            let all = found.entry(&container.id).or_insert_with(|| Some(Vec::new()));
+            match of_pods.get(&*container.pod_id) {
+                Some(namespaces) => {
+                    all.iter_mut().for_each(|all| all.extend(namespaces.iter().map(ToString::to_string)))
+                }
+                None => *all = None,
+            }
+        }
+        found.into_iter().filter_map(|(id, namespaces)| Some((id.to_owned(), namespaces?))).collect()
+    }
+}
+
+/// A part of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// An encoded [`api::SynchronizeRequest`].
+    pub bytes: Bytes,
+    /// Whether it is the last one. The request says the same (`more` is false).
+    pub last: bool,
+}
+
+/// An object that alone is larger than a chunk may be, and was left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Oversized {
+    /// What it is.
+    pub kind: Kind,
+    /// Its id.
+    pub id: String,
+    /// Its size when it is encoded.
+    pub size: u64,
+}
+
+/// What a snapshot is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A pod.
+    Pod,
+    /// A container.
+    Container,
+}
+
+/// The chunks of a snapshot, made one by one. See [`Snapshot::chunks`].
+#[derive(Debug)]
+pub struct Chunks {
+    pods: vec::IntoIter<Pod>,
+    containers: vec::IntoIter<Container>,
+    limit: usize,
+    /// The chunk that is being filled; none once the last one was given out.
+    open: Option<Vec<u8>>,
+    oversized: Vec<Oversized>,
+}
+
+/// The fields of [`api::SynchronizeRequest`].
+mod field {
+    pub(super) const PODS: u32 = 1;
+    pub(super) const CONTAINERS: u32 = 2;
+    pub(super) const MORE: u32 = 3;
+}
+
+/// The field that says that there are more chunks, set. Room for it is left in every chunk, the last one too.
+const MORE: [u8; 2] = [(field::MORE << 3) as u8 | WireType::Varint as u8, 1];
+
+impl Snapshot {
+    /// Cuts the snapshot into chunks of at most `limit` bytes.
+    ///
+    /// First all pods and then all containers are in them, each once and in order, but for those that do not fit into
+    /// any chunk: these are in [`Chunks::oversized`]. There is always at least one chunk, and one that has no object is
+    /// the only one.
+    ///
+    /// Only as much is encoded at a time as the next chunk needs.
+    #[must_use]
+    pub fn chunks(self, limit: usize) -> Chunks {
+        let Self { pods, containers } = self;
+        Chunks {
+            pods: pods.into_iter(),
+            containers: containers.into_iter(),
+            limit,
+            open: Some(Vec::new()),
+            oversized: Vec::new(),
+        }
+    }
+}
+
+impl Chunks {
+    /// What was left out so far; all of it once the last chunk was taken.
+    #[must_use]
+    pub fn oversized(&self) -> &[Oversized] {
+        &self.oversized
+    }
+
+    /// The next object that fits into a chunk, with its size in one.
+    fn next_object(&mut self) -> Option<(Object, usize)> {
+        loop {
+            let object = self.pods.next().map(Object::pod).or_else(|| self.containers.next().map(Object::container))?;
+            match usize::try_from(object.size_in_chunk()) {
+                Ok(size) if size.saturating_add(MORE.len()) <= self.limit => return Some((object, size)),
+                _ => self.oversized.push(object.into_oversized()),
+            }
+        }
+    }
+}
+
+impl Iterator for Chunks {
+    type Item = Chunk;
+
+    fn next(&mut self) -> Option<Chunk> {
+        let mut open = self.open.take()?;
+        while let Some((object, size)) = self.next_object() {
+            if open.len() + size + MORE.len() <= self.limit {
+                object.write_to(&mut open, size);
+                continue;
+            }
+            let mut full = mem::take(&mut open);
+            full.extend(MORE);
+            object.write_to(&mut open, size);
+            self.open = Some(open);
+            return Some(Chunk { bytes: full.into(), last: false });
+        }
+        Some(Chunk { bytes: open.into(), last: true })
+    }
+}
+
+impl FusedIterator for Chunks {}
+
+/// A message whose size is known, and with it those of all in it: they are written without being counted again.
+enum Object {
+    Pod(api::PodSandbox, u64),
+    Container(api::Container, u64),
+}
+
+impl Object {
+    fn pod(pod: Pod) -> Self {
+        let message = api::PodSandbox::from(pod);
+        let size = message.compute_size();
+        Self::Pod(message, size)
+    }
+
+    fn container(container: Container) -> Self {
+        let message = api::Container::from(container);
+        let size = message.compute_size();
+        Self::Container(message, size)
+    }
+
+    /// Its size with the tag, which is one byte, and the length.
+    fn size_in_chunk(&self) -> u64 {
+        let (Self::Pod(_, size) | Self::Container(_, size)) = self;
+        1 + protobuf::rt::compute_raw_varint64_size(*size) + size
+    }
+
+    fn write_to(&self, chunk: &mut Vec<u8>, size: usize) {
+        chunk.reserve(size + MORE.len());
+        match self {
+            Self::Pod(pod, length) => write_field(field::PODS, pod, *length, chunk),
+            Self::Container(container, length) => write_field(field::CONTAINERS, container, *length, chunk),
+        }
+        .expect("writing to a vector does not fail");
+    }
+
+    fn into_oversized(self) -> Oversized {
+        match self {
+            Self::Pod(pod, size) => Oversized { kind: Kind::Pod, id: pod.id, size },
+            Self::Container(container, size) => Oversized { kind: Kind::Container, id: container.id, size },
+        }
+    }
+}
+
+/// Writes a message of this size, which it has counted itself before.
+fn write_field(number: u32, message: &impl Message, size: u64, chunk: &mut Vec<u8>) -> protobuf::Result<()> {
+    let mut out = CodedOutputStream::vec(chunk);
+    out.write_tag(number, WireType::LengthDelimited)?;
+    out.write_raw_varint64(size)?;
+    message.write_to_with_cached_sizes(&mut out)?;
+    out.flush()
+}
+
+impl Display for Oversized {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { kind, id, size } = self;
+        write!(f, "{kind} {id} of {size} bytes")
+    }
+}
+
+impl Display for Kind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pod => "pod",
+            Self::Container => "container",
+        })
+    }
+}

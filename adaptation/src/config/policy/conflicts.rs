@@ -1,0 +1,185 @@
+//! Words of an operator that cannot both hold.
+
+use std::fmt::{self, Display, Formatter};
+
+use nri_proto::Event;
+
+use super::AllowedOrigin;
+use super::Mode;
+use super::PluginKey;
+use super::PluginOrigin;
+use super::Policies;
+use super::Rules;
+use super::Uids;
+
+/// Two words of an operator about the same plugin, of which one demands what the other takes back. Taken one by one both are
+/// right, so nobody would notice that the demand does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    /// What is demanded: that the plugin is there, that it validates, or that some users may connect as the plugin.
+    pub demand: Word,
+    /// What takes it back.
+    pub obstacle: Word,
+    /// Why that takes it back.
+    pub reason: Obstacle,
+}
+
+/// One word of an operator: an axis, and where it is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// About whom; `None` for all plugins.
+    pub about: Option<PluginKey>,
+    /// The key of the axis.
+    pub axis: &'static str,
+}
+
+/// Why a demand does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The plugin is on trial, and one on trial is required by nobody. Who says both in one table means it.
+    OnTrial,
+    /// The plugin may not see that something is to be validated, so its verdict never comes.
+    CannotValidate,
+    /// No process may connect as the plugin, so its users do not matter.
+    NobodyConnects,
+}
+
+impl Policies {
+    /// What does not hold of what is demanded by [`required`](super::Policy::required), [`validator`](super::Policy::validator) and
+    /// [`uids`](super::Policy::uids).
+    ///
+    /// A file that says such things is refused. For policies that were made otherwise they are logged; then a plugin on trial
+    /// is required by nobody, and one that cannot validate is missing.
+    ///
+    /// ```
+    /// use nri_adaptation::policy::{Mode, Policies, Rules};
+    ///
+    /// let required = Rules { required: Some(true), ..Rules::default() };
+    /// let on_trial = Rules { mode: Some(Mode::Shadow), ..Rules::default() };
+    /// let plugins = [("guard".parse()?, required), ("10-guard".parse()?, on_trial)].into();
+    /// let found = Policies { plugins, ..Policies::default() }.contradictions();
+    /// assert_eq!(
+    ///     found[0].to_string(),
+    ///     "plugins.10-guard.mode puts on trial whom plugins.guard.required demands, and nobody waits for one on trial"
+    /// );
+    /// # Ok::<(), nri_adaptation::policy::PluginKeyError>(())
+    /// ```
+    #[must_use]
+    pub fn contradictions(&self) -> Vec<Contradiction> {
+        let mut found = Vec::new();
+        for key in self.plugins.keys() {
+            let layers = self.layers(key);
+            for contradiction in
+                [on_trial(&layers), cannot_validate(&layers), nobody_connects(&layers)].into_iter().flatten()
+            {
+                // What is said about a name is found again with each index.
+                if !found.contains(&contradiction) {
+                    found.push(contradiction);
+                }
+            }
+        }
+        found
+    }
+
+    /// What is said about the plugins of a key, the first word first.
+    pub(crate) fn layers(&self, key: &PluginKey) -> Vec<Layer<'_>> {
+        let tables = [Some(key.clone()), key.name()].into_iter().flatten();
+        let said = tables.filter_map(|about| self.plugins.get(&about).map(|rules| Layer { about: Some(about), rules }));
+        said.chain([Layer { about: None, rules: &self.defaults }]).collect()
+    }
+}
+
+/// What is said in one table.
+pub(crate) struct Layer<'p> {
+    about: Option<PluginKey>,
+    pub(crate) rules: &'p Rules,
+}
+
+impl Layer<'_> {
+    fn word(&self, axis: &'static str) -> Word {
+        Word { about: self.about.clone(), axis }
+    }
+}
+
+type Demand = (&'static str, fn(&Rules) -> Option<bool>);
+const REQUIRED: Demand = ("required", |rules| rules.required);
+const VALIDATOR: Demand = ("validator", |rules| rules.validator);
+
+fn on_trial(layers: &[Layer<'_>]) -> Option<Contradiction> {
+    let (trial, mode) = first(layers, |rules| rules.mode)?;
+    let is_elsewhere = |layer: &Layer<'_>| layer.about != trial.about;
+    let demand = [REQUIRED, VALIDATOR].into_iter().find_map(|demand| demanded(layers, demand, is_elsewhere))?;
+    let obstacle = trial.word("mode");
+    (mode == Mode::Shadow).then_some(Contradiction { demand, obstacle, reason: Obstacle::OnTrial })
+}
+
+fn cannot_validate(layers: &[Layer<'_>]) -> Option<Contradiction> {
+    let (blind, is_allowed) = first(layers, |rules| {
+        rules.allow.as_ref().map(|allow| allow.allows_event(Event::ValidateContainerAdjustment))
+    })?;
+    let demand = demanded(layers, VALIDATOR, |_| true)?;
+    let obstacle = blind.word("allow");
+    (!is_allowed).then_some(Contradiction { demand, obstacle, reason: Obstacle::CannotValidate })
+}
+
+/// One table of a plugin says which users may connect, and that none may. In two tables, each may be about other plugins.
+fn nobody_connects(layers: &[Layer<'_>]) -> Option<Contradiction> {
+    let (from, origin) = first(layers, |rules| rules.origin)?;
+    let (users, uids) = first(layers, |rules| rules.uids.clone())?;
+    let is_senseless = !matches!(origin, AllowedOrigin::Any | AllowedOrigin::Only(PluginOrigin::Connected))
+        && uids != Uids::Any
+        && from.about == users.about
+        && from.about.is_some();
+    let (demand, obstacle) = (users.word("uids"), from.word("origin"));
+    is_senseless.then_some(Contradiction { demand, obstacle, reason: Obstacle::NobodyConnects })
+}
+
+/// Where something is demanded, unless the first word is that it is not.
+fn demanded(layers: &[Layer<'_>], (axis, said): Demand, is_meant: impl Fn(&Layer<'_>) -> bool) -> Option<Word> {
+    let (_, true) = first(layers, said)? else { return None };
+    layers.iter().find(|layer| said(layer.rules) == Some(true) && is_meant(layer)).map(|layer| layer.word(axis))
+}
+
+fn first<'l, 'p, T>(layers: &'l [Layer<'p>], said: impl Fn(&Rules) -> Option<T>) -> Option<(&'l Layer<'p>, T)> {
+    layers.iter().find_map(|layer| Some((layer, said(layer.rules)?)))
+}
+
+impl Display for Contradiction {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { demand, obstacle, reason } = self;
+        reason.tell(f, obstacle, demand)
+    }
+}
+
+impl Obstacle {
+    /// The sentence about it.
+    pub(crate) fn tell(self, f: &mut Formatter<'_>, obstacle: impl Display, demand: impl Display) -> fmt::Result {
+        match self {
+            Self::OnTrial => {
+                write!(f, "{obstacle} puts on trial whom {demand} demands, and nobody waits for one on trial")
+            }
+            Self::CannotValidate => {
+                write!(f, "{obstacle} keeps ValidateContainerAdjustment from whom {demand} demands")
+            }
+            Self::NobodyConnects => {
+                write!(f, "{obstacle} lets no process connect, and {demand} says which users' processes may")
+            }
+        }
+    }
+}
+
+impl Word {
+    /// The keys that lead to it, from the table for NRI on.
+    pub(crate) fn keys(&self) -> Vec<&str> {
+        match &self.about {
+            Some(key) => vec!["plugins", key.as_str(), self.axis],
+            None => vec!["plugin_defaults", self.axis],
+        }
+    }
+}
+
+impl Display for Word {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.keys().join("."))
+    }
+}

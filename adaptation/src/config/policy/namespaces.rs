@@ -1,0 +1,112 @@
+//! Which pods, by the namespaces that Kubernetes keeps them in.
+
+use std::fmt::{self, Display, Formatter};
+
+use nri_proto::quote::quoted;
+use toml::Value;
+
+use super::Policy;
+use crate::config::settings::Setting;
+
+/// Some namespaces of Kubernetes, by their names. One that ends in `*` stands for all that begin so.
+///
+/// ```
+/// use nri_adaptation::policy::Namespaces;
+///
+/// let namespaces = Namespaces::of(["default", "kube-*"])?;
+/// assert!(namespaces.contains("kube-system"));
+/// assert!(!namespaces.contains("shop"));
+/// assert!(Namespaces::all().contains("shop"));
+/// # Ok::<(), nri_adaptation::policy::NoNamespace>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespaces(Vec<String>);
+
+/// No namespace can be called so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} cannot be the name of a namespace", quoted(.0))]
+pub struct NoNamespace(pub String);
+
+impl Namespaces {
+    /// The namespace in which Kubernetes keeps what belongs to itself.
+    pub const SYSTEM: &'static str = "kube-system";
+
+    /// All there are, and pods that are in none.
+    #[must_use]
+    pub fn all() -> Self {
+        Self(vec!["*".to_owned()])
+    }
+
+    /// Not one.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Only that of [`Namespaces::SYSTEM`].
+    #[must_use]
+    pub fn system() -> Self {
+        Self(vec![Self::SYSTEM.to_owned()])
+    }
+
+    /// Takes names, each of which may end in `*`.
+    pub fn of<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Result<Self, NoNamespace> {
+        let check = |name: String| if can_be(&name) { Ok(name) } else { Err(NoNamespace(name)) };
+        names.into_iter().map(|name| check(name.into())).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Says whether these are all there are, and pods that are in none.
+    #[must_use]
+    pub fn are_all(&self) -> bool {
+        self.0.iter().any(|name| name == "*")
+    }
+
+    /// Says whether it is one of these.
+    #[must_use]
+    pub fn contains(&self, namespace: &str) -> bool {
+        self.0.iter().any(|name| match name.strip_suffix('*') {
+            Some(beginning) => namespace.starts_with(beginning),
+            None => namespace == name,
+        })
+    }
+}
+
+impl Policy {
+    /// Says whether the plugin sees all pods. Then it may change all containers, as far as it may change any.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.namespaces.are_all() && !self.allow.hears_nothing()
+    }
+
+    /// Says whether the plugin sees pods of this namespace. What it does not see it may not change.
+    pub(crate) fn sees(&self, namespace: &str) -> bool {
+        self.namespaces.contains(namespace) && !self.allow.hears_nothing()
+    }
+}
+
+/// A name as Kubernetes takes it, or the beginning of one: a typo must not become a namespace that nobody has.
+fn can_be(name: &str) -> bool {
+    const LONGEST: usize = 63;
+    let beginning = name.strip_suffix('*');
+    let letters = beginning.unwrap_or(name);
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_whole = beginning.is_some() || (!letters.is_empty() && !letters.ends_with('-'));
+    letters.len() <= LONGEST && letters.bytes().all(is_allowed) && !letters.starts_with('-') && is_whole
+}
+
+impl Display for Namespaces {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if *self == Self::all() { f.write_str("all") } else { write!(f, "[{}]", self.0.join(" ")) }
+    }
+}
+
+impl Setting for Namespaces {
+    fn read(value: &Value) -> Result<Self, String> {
+        let expected = "a list of namespaces, each of which may end in *";
+        let names: Vec<String> = Setting::read(value).map_err(|_: String| expected.to_owned())?;
+        Self::of(names).map_err(|error| format!("{expected}: {error}"))
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}

@@ -1,0 +1,132 @@
+//! Looks at the directory again and again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nri_proto::PluginId;
+use tokio::sync::mpsc;
+use tracing::warn;
+
+use super::changes::{Change, Stamps, changes, stamps};
+use super::directory::{Found, Look, look};
+use super::disk::Disk;
+use super::error::LaunchError;
+use super::supervisor::Supervisor;
+use crate::launch::replacement::Lineage;
+use crate::operation::shared::Shared;
+
+/// How often the directory is looked at. A look costs some system calls; to be told by the kernel would cost a descriptor,
+/// and a second way for a directory that is not there yet, or is a link to another one.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Launches what is in the directory.
+pub(super) struct Keeper {
+    shared: Arc<Shared>,
+    dir: PathBuf,
+    disk: Disk,
+    /// The programs that run, or are to.
+    running: Stamps,
+    lineages: BTreeMap<PluginId, Arc<Lineage>>,
+    /// What the last look showed.
+    before: Stamps,
+    /// What was reported, so that it is not at each look.
+    unfit: BTreeSet<OsString>,
+    unreadable: bool,
+}
+
+impl Keeper {
+    /// Launches what is there now.
+    pub(super) async fn start(
+        shared: Arc<Shared>,
+        dir: PathBuf,
+        tried: mpsc::Sender<Infallible>,
+    ) -> Result<Self, LaunchError> {
+        let mut keeper = Self {
+            shared,
+            dir,
+            disk: Disk::default(),
+            running: Stamps::new(),
+            lineages: BTreeMap::new(),
+            before: Stamps::new(),
+            unfit: BTreeSet::new(),
+            unreadable: false,
+        };
+        let look = keeper.look().await?;
+        keeper.report(&look);
+        keeper.before = stamps(&look);
+        for found in look.found {
+            keeper.launch(found, Some(tried.clone()));
+        }
+        Ok(keeper)
+    }
+
+    /// Looks again until the adaptation stops. What was launched sees by itself that it is to end.
+    pub(super) async fn run(mut self) {
+        let stopping = self.shared.stopping.clone();
+        let looking = async {
+            loop {
+                tokio::time::sleep(PAUSE).await;
+                match self.look().await {
+                    Ok(look) => self.update(look),
+                    Err(error) if self.unreadable => drop(error),
+                    Err(error) => {
+                        self.unreadable = true;
+                        let error = &error as &dyn std::error::Error;
+                        warn!(error, "plugins stay as they are");
+                    }
+                }
+            }
+        };
+        stopping.run_until_cancelled(looking).await;
+    }
+
+    async fn look(&self) -> Result<Look, LaunchError> {
+        let (dir, limit) = (self.dir.clone(), self.shared.config.max_plugins);
+        let looked = self.disk.ask(move || look(&dir, limit)).await;
+        looked.map_err(|source| LaunchError::ReadDirectory { dir: self.dir.clone(), source })?
+    }
+
+    fn update(&mut self, look: Look) {
+        self.unreadable = false;
+        self.report(&look);
+        for change in changes(&self.running, &self.before, &look) {
+            match change {
+                Change::Launch(found) => self.launch(found, None),
+                Change::Remove(id) => self.remove(&id),
+            }
+        }
+        self.before = stamps(&look);
+    }
+
+    fn launch(&mut self, found: Found, tried: Option<mpsc::Sender<Infallible>>) {
+        self.running.insert(found.id.clone(), found.stamp);
+        let lineage = Arc::clone(self.lineages.entry(found.id.clone()).or_default());
+        let wish = lineage.succeed();
+        let supervisor =
+            Supervisor { shared: Arc::clone(&self.shared), found, disk: Disk::default(), lineage, wish, tried };
+        self.shared.spawn(supervisor.run());
+    }
+
+    fn remove(&mut self, id: &PluginId) {
+        self.running.remove(id);
+        if let Some(lineage) = self.lineages.remove(id) {
+            lineage.leave();
+        }
+    }
+
+    /// Says what is not launched and why, once for as long as it is there.
+    fn report(&mut self, look: &Look) {
+        let reported = std::mem::take(&mut self.unfit);
+        for (name, unfit) in &look.unfit {
+            if !reported.contains(name) {
+                let error = unfit as &dyn std::error::Error;
+                warn!(path = %self.dir.join(name).display(), error, "not launching this as a plugin");
+            }
+            self.unfit.insert(name.clone());
+        }
+    }
+}

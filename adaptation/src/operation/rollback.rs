@@ -1,0 +1,242 @@
+//! What plugins are told of a pod or container that did not come to be after all.
+//!
+//! As containerd does it: of a pod that it stops and is removed, of a container likewise. But only plugins hear it that have seen the
+//! beginning, each after it has answered to that. Of a container that was to start they hear that it stops, if the operation is to
+//! undo that.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::task::noop_waker_ref;
+use nri_proto::quote::error_line;
+use nri_proto::{Container, ContainerState, Event, StopReply, Update};
+use tokio::time::Instant;
+use tracing::{Instrument, info_span, warn};
+
+use crate::api::error::Cause;
+use crate::api::health::State;
+use crate::api::plugin::Reply;
+use crate::api::request::{Request, Subject};
+use crate::operation::shared::Shared;
+use crate::operation::state::Act;
+use crate::reply::recorder;
+use crate::session::late;
+use crate::session::patience::{Allowance, Patience};
+use crate::session::unsolicited::Unasked;
+use crate::session::{Entry, Part};
+
+/// That a start is undone, and whether the container's pod stops with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StartUndo {
+    pub(crate) with_pod: bool,
+}
+
+/// Something that was begun, and who has seen it.
+pub(crate) struct Begun {
+    request: Arc<Request>,
+    start_undo: Option<StartUndo>,
+    pub(crate) seen: Vec<Arc<Entry>>,
+    stopped: bool,
+    removed: bool,
+}
+
+impl Begun {
+    pub(crate) fn new(request: Arc<Request>, seen: Vec<Arc<Entry>>, start_undo: Option<StartUndo>) -> Self {
+        Self { request, start_undo, seen, stopped: false, removed: false }
+    }
+
+    /// Whether something is begun with this event. A start begins something if it is to be undone.
+    pub(crate) fn is_begin(event: Event, start_undo: Option<StartUndo>) -> bool {
+        let is_start = event == Event::StartContainer && start_undo.is_some();
+        is_start || matches!(event, Event::RunPodSandbox | Event::CreateContainer)
+    }
+
+    /// Whether this is the request that it was begun with, perhaps before others changed it.
+    pub(crate) fn is_begun_by(&self, other: &Request) -> bool {
+        self.request.event() == other.event() && self.container() == id(other)
+    }
+
+    /// The runtime itself may have told its end.
+    pub(crate) fn ends_with(&mut self, request: &Request) {
+        if self.container() != id(request) {
+            return;
+        }
+        let (stop, remove) = self.ends();
+        self.stopped |= request.event() == stop;
+        self.removed |= request.event() == remove;
+    }
+
+    fn container(&self) -> Option<&str> {
+        id(&self.request)
+    }
+
+    /// The events of its Stop and its Remove.
+    fn ends(&self) -> (Event, Event) {
+        if self.request.event() == Event::RunPodSandbox {
+            return (Event::StopPodSandbox, Event::RemovePodSandbox);
+        }
+        (Event::StopContainer, Event::RemoveContainer)
+    }
+
+    /// What undoes something that was begun with this event.
+    pub(crate) fn ends_of(event: Event, start_undo: Option<StartUndo>) -> Vec<Event> {
+        match (event, start_undo) {
+            (Event::RunPodSandbox, _) => vec![Event::StopPodSandbox, Event::RemovePodSandbox],
+            (Event::StartContainer, Some(StartUndo { with_pod: true })) => {
+                vec![Event::StopContainer, Event::StopPodSandbox]
+            }
+            (Event::StartContainer, _) => vec![Event::StopContainer],
+            (_, _) => vec![Event::StopContainer, Event::RemoveContainer],
+        }
+    }
+
+    /// What is still to be told.
+    pub(crate) fn undone(&self) -> impl Iterator<Item = Arc<Request>> {
+        let (stop, _) = self.ends();
+        let is_due = |event: &Event| !self.removed && (!self.stopped || *event != stop);
+        let mut events = Self::ends_of(self.request.event(), self.start_undo);
+        events.retain(is_due);
+        let subject = match self.request.subject() {
+            Subject::Container(container) => Subject::Container(Arc::new(Container {
+                state: ContainerState::Stopped,
+                ..Container::clone(container)
+            })),
+            Subject::Pod | Subject::PodResources { .. } | Subject::ContainerResources { .. } | Subject::Proposal(_) => {
+                Subject::Pod
+            }
+        };
+        events.into_iter().map(move |event| {
+            let subject = if event == Event::StopPodSandbox { Subject::Pod } else { subject.clone() };
+            Arc::new(self.request.of(event, subject))
+        })
+    }
+}
+
+fn id(request: &Request) -> Option<&str> {
+    request.container().map(|container| &*container.id)
+}
+
+/// What is to be told, and to whom.
+pub(crate) struct Undo {
+    pod: Arc<str>,
+    steps: Vec<(Arc<Request>, Vec<Arc<Entry>>)>,
+}
+
+impl Undo {
+    /// The last that was begun is undone first.
+    pub(crate) fn of(act: &Act, begun: Vec<Begun>) -> Option<Self> {
+        let steps: Vec<_> = begun
+            .iter()
+            .rev()
+            .filter(|begun| !begun.seen.is_empty())
+            .flat_map(|begun| begun.undone().map(|request| (request, begun.seen.clone())))
+            .collect();
+        (!steps.is_empty()).then(|| Self { pod: Arc::clone(&act.pod_id), steps })
+    }
+
+    /// Tells them in a task. Whatever is asked about the pod from now on waits behind it.
+    pub(crate) fn start(self, shared: &Arc<Shared>, act: Arc<Act>) {
+        let Self { pod, steps } = self;
+        let span = info_span!("undo", pod = &*pod);
+        let turns = shared.turns.clone();
+        let mut turn: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async move { turns.take(pod).await });
+        let taken = turn.as_mut().poll(&mut Context::from_waker(noop_waker_ref()));
+        let to = Arc::clone(shared);
+        let telling = async move {
+            let turn = match taken {
+                Poll::Ready(turn) => turn,
+                Poll::Pending => turn.await,
+            };
+            let mut wanted = Vec::new();
+            for (request, seen) in steps {
+                request.decision().begins(to.update_log.now());
+                wanted.extend(tell_all(&seen, &request, &act).await);
+            }
+            drop(turn);
+            to.undone(&act);
+            for (entry, updates) in wanted {
+                // The plugin may have gone, or may not be one any more. What fails of it is logged and recorded.
+                if let Ok(policy) = to.policy_now(&entry.id, entry.identity) {
+                    let _ = Unasked::updates(updates).apply(&to, &entry.id, &policy).await;
+                }
+            }
+        };
+        shared.spawn(telling.instrument(span));
+    }
+}
+
+/// Tells those who have seen what began. Returns what they want for others now that there is more room. Plugins that do not
+/// answer cost no more than the budget of a request: others wait for the turn of the pod.
+async fn tell_all(seen: &[Arc<Entry>], request: &Arc<Request>, act: &Arc<Act>) -> Vec<(Arc<Entry>, Vec<Update>)> {
+    // Who has seen it hears of its end, also if it is not to see such pods any more.
+    let told: Vec<_> = seen.iter().filter(|entry| entry.terms().events.contains(request.event())).collect();
+    let Some(first) = told.first() else { return Vec::new() };
+    let longest = told.iter().map(|entry| entry.terms().policy().request_timeout).max().unwrap_or_default();
+    let mut patience = Patience::new(first.shared.roster().regime().request_budget.for_plugins(longest));
+    let mut wanted = Vec::new();
+    for (place, entry) in told.iter().enumerate() {
+        let n_to_ask = || told[place..].iter().filter(|entry| entry.state() == State::Active).count();
+        let updates = tell(entry, request, act, &mut patience, n_to_ask).await;
+        wanted.extend(updates.map(|updates| (Arc::clone(entry), updates)));
+    }
+    wanted
+}
+
+/// Tells one of them. `n_to_ask` counts those that are still to be told.
+async fn tell(
+    entry: &Arc<Entry>,
+    request: &Arc<Request>,
+    act: &Arc<Act>,
+    patience: &mut Patience,
+    n_to_ask: impl FnOnce() -> usize,
+) -> Option<Vec<Update>> {
+    let (begun, terms) = (Instant::now(), entry.terms());
+    let timeout = terms.policy().request_timeout;
+    let allowance = match terms.may_be_cut_short() {
+        true => patience.of_next(timeout, n_to_ask),
+        false => Allowance::Whole,
+    };
+    let told = entry.ask_on(&terms, request, Part::Undoes(act), allowance).await;
+    let occasion = recorder::occasion(entry, &terms, request, Some(begun.elapsed()));
+    match told {
+        Ok(mut reply) => {
+            entry.shared.watchers.metrics().adjustments(&entry.id, request.event().rpc(), &reply);
+            entry.shared.records.unread(&occasion, late::take_unread(&mut reply));
+            let Reply::Stop(StopReply { updates, unknown: _ }) = reply else { return None };
+            Some(updates).filter(|updates| !updates.is_empty())
+        }
+        Err(cause) => {
+            if cause.is_unanswered() {
+                patience.charge(begun.elapsed(), timeout);
+            }
+            if !matches!(cause, Cause::PassedOver(_) | Cause::CatchingUp | Cause::Behind | Cause::CutShort) {
+                warn!(plugin = %entry.id, error = %error_line(&cause), "a plugin failed to undo");
+                entry.shared.records.ledger().record(&occasion, (&cause).into());
+            }
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nri_proto::Pod;
+
+    use super::*;
+
+    #[test]
+    fn what_did_not_come_to_be_has_stopped() {
+        let subject = Subject::Container(Arc::new(Container { name: "app".to_owned(), ..Container::default() }));
+        let request = Request::new(Event::CreateContainer, Arc::new(Pod::default()), subject);
+        let told: Vec<_> = Begun::new(Arc::new(request), Vec::new(), None).undone().collect();
+        assert_eq!(
+            told.iter().map(|end| end.event()).collect::<Vec<_>>(),
+            [Event::StopContainer, Event::RemoveContainer]
+        );
+        for end in told {
+            let container = end.container().unwrap();
+            assert_eq!((&*container.name, container.state), ("app", ContainerState::Stopped));
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! One act of the runtime, as plugins that could not be asked will hear of it: what was asked in it, who took part, and who
+//! waits for its end.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nri_proto::{Event, Pod};
+use smallvec::SmallVec;
+use tokio::sync::oneshot;
+
+use crate::api::decision::{Decision, Fate};
+use crate::api::request::{Request, Subject};
+use crate::operation::Nature;
+use crate::operation::prior_state::{Before, Touched};
+use crate::operation::relay::{Asking, gates};
+use crate::operation::rollback::{Begun, Undo};
+#[cfg(test)]
+use crate::operation::shared::Mistake;
+use crate::session::Entry;
+use crate::session::journal::{ActId, End, Outcome, is_told};
+use crate::session::roster::Roster;
+
+/// One act of the runtime, from its first request until it ends.
+pub(crate) struct Act {
+    id: ActId,
+    pub(crate) pod: Arc<Pod>,
+    pub(crate) pod_id: Arc<str>,
+    nature: Nature,
+    /// Who takes part.
+    pub(crate) participants: Arc<Roster>,
+    said: Mutex<Said>,
+    fate: Fate,
+}
+
+/// What has been said in it so far.
+#[derive(Default)]
+struct Said {
+    asked: SmallVec<[Asked; 2]>,
+    holders: Vec<Holder>,
+    phase: Phase,
+    /// Those who turned out, after its end, not to have taken what began in it.
+    unseen: Vec<Arc<Entry>>,
+    /// How many times someone looked whether it is still open.
+    age: u32,
+    /// Late answers that wait for its end.
+    waiting: Vec<oneshot::Sender<Outcome>>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Open,
+    /// It has been open for too long: nothing waits for it any more.
+    Overdue,
+    Ended(Outcome),
+}
+
+/// A request that was made in it.
+struct Asked {
+    event: Event,
+    before: Option<Before>,
+    kept: Kept,
+    /// Who of the participants has seen it.
+    asking: Option<Asking>,
+}
+
+/// A request as it is kept for those who hear of it later.
+pub(crate) enum Kept {
+    /// Plugins are being asked, and may still change it.
+    InFlight,
+    /// Nobody was asked.
+    Bare(Subject, Arc<Decision>),
+    Request(Arc<Request>),
+}
+
+/// A plugin that waits for the end.
+struct Holder {
+    entry: Arc<Entry>,
+    /// How much of what was asked it has been given, if it is given all of it. Others hold on to what they missed themselves.
+    given: Option<usize>,
+    /// What of it the plugin was told, or will be, although the act had not ended.
+    told: Vec<Arc<Request>>,
+}
+
+impl Act {
+    pub(crate) fn new(id: ActId, pod: Arc<Pod>, nature: Nature, participants: Arc<Roster>) -> Self {
+        let pod_id = pod.id.as_str().into();
+        Self { id, pod, pod_id, nature, participants, said: Mutex::default(), fate: Fate::default() }
+    }
+
+    /// How what a request is about was before.
+    pub(crate) fn before(&self, event: Event, subject: &Subject) -> Option<Before> {
+        Before::of(event, &self.pod, subject, self.nature.known)
+    }
+
+    /// Whether a request with this event begins something that is undone if the act fails.
+    fn begins(&self, event: Event) -> bool {
+        Begun::is_begin(event, self.nature.start_undo)
+    }
+
+    pub(crate) fn id(&self) -> ActId {
+        self.id
+    }
+
+    /// How it has ended, once it has.
+    pub(crate) fn fate(&self) -> Fate {
+        self.fate.clone()
+    }
+
+    /// A request is made. Returns its place.
+    pub(crate) fn ask(&self, event: Event, before: Option<Before>, kept: Kept, asking: Option<Asking>) -> usize {
+        let mut said = self.said();
+        said.asked.push(Asked { event, before, kept, asking });
+        said.asked.len() - 1
+    }
+
+    /// The request at this place, as it is when all were asked.
+    pub(crate) fn keep(&self, place: usize, request: Arc<Request>) {
+        if let Some(asked) = self.said().asked.get_mut(place) {
+            asked.kept = Kept::Request(request);
+        }
+    }
+
+    /// A plugin that joins, and sees nothing of this before it ends.
+    pub(crate) fn wait_for(&self, entry: &Arc<Entry>) {
+        #[cfg(test)]
+        if entry.shared.makes(Mistake::JournalNotKept) {
+            return;
+        }
+        let mut said = self.said();
+        // Those that failed to join are gone.
+        said.holders.retain(|holder| !Arc::ptr_eq(&holder.entry, entry) && !holder.entry.closed.is_cancelled());
+        let mut holder = Holder { entry: Arc::clone(entry), given: Some(0), told: Vec::new() };
+        if said.phase == Phase::Overdue {
+            let requests = self.requests(&mut said);
+            holder.given = Some(requests.len());
+            holder.told = asked_of(entry, &requests);
+            add_all(entry, holder.told.iter());
+        } else {
+            entry.note(|journal| journal.open(self.id, Arc::clone(&self.pod_id)));
+        }
+        said.holders.push(holder);
+    }
+
+    /// Keeps a request for a participant that cannot be asked now.
+    pub(crate) fn hold(&self, entry: &Arc<Entry>, request: &Arc<Request>, end: End) {
+        let mut said = self.said();
+        match said.phase {
+            Phase::Open => {
+                said.holder(entry);
+                #[cfg(test)]
+                let end = if entry.shared.makes(Mistake::BacklogOutOfOrder) { End::Front } else { end };
+                entry.note(|journal| journal.hold(self.id, Arc::clone(request), end));
+                #[cfg(test)]
+                if request.event() == Event::StopContainer && entry.shared.makes(Mistake::StopDoubled) {
+                    entry.note(|journal| journal.hold(self.id, Arc::clone(request), end));
+                }
+            }
+            Phase::Ended(Outcome::Failed) if gates(request.event()) => {
+                // So it has not seen what is being undone.
+                if self.begins(request.event()) {
+                    said.unseen.push(Arc::clone(entry));
+                    entry.note(|journal| {
+                        journal.forget_ends_of(request, Begun::ends_of(request.event(), self.nature.start_undo));
+                        Ok(())
+                    });
+                }
+            }
+            Phase::Overdue => {
+                // It will be told, whatever comes of it.
+                said.holder(entry).told.push(Arc::clone(request));
+                entry.note(|journal| journal.add(Arc::clone(request), end));
+            }
+            Phase::Ended(_) => {
+                entry.note(|journal| journal.add(Arc::clone(request), end));
+            }
+        }
+    }
+
+    /// Keeps what undoes it for a plugin that cannot be told now, unless it has nothing to undo. One lock with what finds that out.
+    pub(crate) fn hold_undo(&self, entry: &Arc<Entry>, request: &Arc<Request>) {
+        let said = self.said();
+        if !said.is_unseen_by(entry) {
+            entry.keep(request, None, End::Back);
+        }
+    }
+
+    /// Whether a plugin that was asked has not taken it.
+    pub(crate) fn is_unseen_by(&self, entry: &Arc<Entry>) -> bool {
+        self.said().is_unseen_by(entry)
+    }
+
+    /// Waits for the end of the operation. `None` if it is open for too long.
+    pub(crate) async fn outcome(&self) -> Option<Outcome> {
+        let ended = {
+            let mut said = self.said();
+            match said.phase {
+                Phase::Ended(outcome) => return Some(outcome),
+                Phase::Overdue => return None,
+                Phase::Open => {}
+            }
+            let (sender, ended) = oneshot::channel();
+            said.waiting.push(sender);
+            ended
+        };
+        ended.await.ok()
+    }
+
+    /// Whether something was begun in it, for whoever may have seen it.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.said().asked.iter().any(|asked| self.begins(asked.event))
+    }
+
+    /// Adds how what is touched in this was before.
+    pub(crate) fn touched(&self, touched: &mut Touched) {
+        self.said().asked.iter().filter_map(|asked| asked.before.as_ref()).for_each(|before| touched.add(before));
+    }
+
+    /// Someone looks whether it is still open. True if that is for the `limit`th time: nothing waits for it from now on.
+    pub(crate) fn grow_older(&self, limit: u32) -> bool {
+        let mut said = self.said();
+        said.age += 1;
+        if said.phase != Phase::Open || said.age < limit {
+            return false;
+        }
+        said.phase = Phase::Overdue;
+        said.waiting.clear();
+        let requests = self.requests(&mut said);
+        for holder in &mut said.holders {
+            let asked = holder.given.map_or(&[][..], |_| &requests);
+            holder.given = holder.given.map(|_| asked.len());
+            let asked = asked_of(&holder.entry, asked);
+            holder.told.extend(holder.entry.hears_of(self.id, &asked, Outcome::Committed).told);
+        }
+        true
+    }
+
+    /// Ends the operation. Plugins that waited for its end will hear of it. Returns what is to be undone,
+    /// if the adaptation undoes it.
+    pub(crate) fn end(&self, outcome: Outcome, undoes: bool) -> Option<Undo> {
+        let mut said = self.said();
+        if let Phase::Ended(_) = said.phase {
+            return None;
+        }
+        let was_overdue = std::mem::replace(&mut said.phase, Phase::Ended(outcome)) == Phase::Overdue;
+        self.fate.is(outcome);
+        let holders = std::mem::take(&mut said.holders);
+        // A late answer may have been given up.
+        std::mem::take(&mut said.waiting).into_iter().for_each(|waiting| _ = waiting.send(outcome));
+        let mut begun = if outcome == Outcome::Failed { self.begun(&mut said) } else { Vec::new() };
+        let requests = if holders.is_empty() { Vec::new() } else { self.requests(&mut said) };
+        for Holder { entry, given, told } in &holders {
+            let rest = given.map_or(&[][..], |given| &requests[given.min(requests.len())..]);
+            let rest = asked_of(entry, rest);
+            if was_overdue {
+                add_all(entry, rest.iter().filter(|request| is_told(request, &rest, outcome)));
+                let has_heard = |begun: &&mut Begun| told.iter().any(|request| begun.is_begun_by(request));
+                for begun in begun.iter_mut().rev().filter(has_heard) {
+                    begun.seen.retain(|other| !Arc::ptr_eq(other, entry));
+                    // Into the journal now: what follows about the pod may be noted there before the
+                    // undo has the pod's turn.
+                    let undone: Vec<_> = begun.undone().filter(|_| undoes).collect();
+                    let now = entry.shared.update_log.now();
+                    undone.iter().for_each(|end| end.decision().begins(now));
+                    add_all(entry, undone.iter().filter(|end| entry.terms().events.contains(end.event())));
+                }
+            } else {
+                #[cfg(test)]
+                let outcome = match entry.shared.makes(Mistake::FailureDelivered) {
+                    true => Outcome::Committed,
+                    false => outcome,
+                };
+                let dropped = entry.hears_of(self.id, &rest, outcome).dropped;
+                let has_not = |begun: &&mut Begun| dropped.iter().any(|request| begun.is_begun_by(request));
+                let others = |begun: &mut Begun| begun.seen.retain(|other| !Arc::ptr_eq(other, entry));
+                begun.iter_mut().filter(has_not).for_each(others);
+            }
+        }
+        Undo::of(self, begun).filter(|_| undoes)
+    }
+
+    /// What was asked so far, up to what is still being asked.
+    fn requests(&self, said: &mut Said) -> Vec<Arc<Request>> {
+        said.asked.iter_mut().map_while(|asked| asked.request(&self.pod)).collect()
+    }
+
+    /// What was begun in it, and by whom it was seen.
+    fn begun(&self, said: &mut Said) -> Vec<Begun> {
+        let mut begun: Vec<Begun> = Vec::new();
+        for asked in &mut said.asked {
+            let Some(request) = asked.request(&self.pod) else { continue };
+            begun.iter_mut().for_each(|begun| begun.ends_with(&request));
+            if self.begins(asked.event) {
+                let seen = asked.asking.as_ref().map(|asking| asking.seen(&self.participants));
+                #[cfg(test)]
+                let seen = seen.map(|seen| match self.participants.entries().first() {
+                    Some(first) if first.shared.makes(Mistake::UndoneForAll) => {
+                        self.participants.entries().iter().map(|entry| Arc::clone(entry)).collect()
+                    }
+                    _ => seen,
+                });
+                begun.push(Begun::new(request, seen.unwrap_or_default(), self.nature.start_undo));
+            }
+        }
+        begun
+    }
+
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Said {
+    /// A participant that waits for the end from now on, unless it does already.
+    fn holder(&mut self, entry: &Arc<Entry>) -> &mut Holder {
+        let at = self.holders.iter().position(|holder| Arc::ptr_eq(&holder.entry, entry)).unwrap_or_else(|| {
+            self.holders.push(Holder { entry: Arc::clone(entry), given: None, told: Vec::new() });
+            self.holders.len() - 1
+        });
+        &mut self.holders[at]
+    }
+
+    fn is_unseen_by(&self, entry: &Arc<Entry>) -> bool {
+        self.unseen.iter().any(|other| Arc::ptr_eq(other, entry))
+    }
+}
+
+impl Asked {
+    fn request(&mut self, pod: &Arc<Pod>) -> Option<Arc<Request>> {
+        let request = match &self.kept {
+            Kept::InFlight => return None,
+            Kept::Request(request) => return Some(Arc::clone(request)),
+            Kept::Bare(subject, decision) => {
+                let request = Request::new(self.event, Arc::clone(pod), subject.clone());
+                Arc::new(request.decided(Arc::clone(decision)))
+            }
+        };
+        self.kept = Kept::Request(Arc::clone(&request));
+        Some(request)
+    }
+}
+
+/// All of this is so, for a plugin.
+fn add_all<'r>(entry: &Arc<Entry>, requests: impl Iterator<Item = &'r Arc<Request>>) {
+    for request in requests {
+        entry.note(|journal| journal.add(Arc::clone(request), End::Back));
+    }
+}
+
+/// What of it a plugin sees.
+fn asked_of(entry: &Entry, requests: &[Arc<Request>]) -> Vec<Arc<Request>> {
+    let is_seen = |request: &&Arc<Request>| entry.is_asked(request.event(), &request.pod().namespace);
+    requests.iter().filter(is_seen).cloned().collect()
+}

@@ -1,0 +1,306 @@
+//! Whether what plugins want of a new container may be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesOrdered;
+use nri_proto::quote::error_line;
+use nri_proto::{Event, PluginId, PluginInstance, Proposal, TakeUnknown, Verdict};
+use tokio::time::Instant;
+use tracing::warn;
+
+use crate::api::error::{Cause, RelayError};
+use crate::api::health::State;
+use crate::api::plugin::{PluginError, Reply};
+use crate::api::request::{Request, Subject};
+use crate::config::DefaultValidator;
+use crate::config::policy::{Effective, Mode, OnTimeout, Origin};
+use crate::ledger::{Occasion, What};
+use crate::merge::MergedCreate;
+use crate::operation::relay::Asking;
+use crate::reply::recorder::{self, Notes};
+use crate::session::patience::{Allowance, Patience};
+use crate::session::roster::{Participant, Roster};
+use crate::session::{Entry, Part};
+
+const EVENT: Event = Event::ValidateContainerAdjustment;
+/// What a validator says that does not say why.
+const NO_REASON: &str = "unknown rejection reason";
+
+/// Whether anyone might have something against a new container.
+pub(crate) fn is_wanted(participants: &Roster, namespace: &str) -> bool {
+    participants.regime().default_validator().is_some() || participants.has_subscriber(EVENT, namespace)
+}
+
+/// The validation of one container to be created.
+pub(crate) struct Validation {
+    participants: Arc<Roster>,
+    /// The request as it was before any plugin changed the container.
+    original: Arc<Request>,
+    answered: Vec<PluginId>,
+}
+
+impl Validation {
+    /// Begins one, if anyone wants it.
+    pub(crate) fn of(participants: &Arc<Roster>, original: &Arc<Request>) -> Option<Self> {
+        is_wanted(participants, &original.pod().namespace).then(|| Self {
+            participants: Arc::clone(participants),
+            original: Arc::clone(original),
+            answered: Vec::new(),
+        })
+    }
+
+    /// The longest that a plugin may take for its verdict, if any is asked.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        let validators = self.participants.subscribed(EVENT, &self.original.pod().namespace);
+        validators.map(|(_, entry)| entry.terms.policy().request_timeout).max()
+    }
+
+    /// A plugin has said what it wants.
+    pub(crate) fn answered(&mut self, plugin: &PluginId) {
+        self.answered.push(plugin.clone());
+    }
+
+    /// Asks all validators at the same time. Each must accept.
+    pub(crate) async fn judge(
+        self,
+        merged: MergedCreate,
+        asking: &Asking,
+        notes: &mut Notes,
+        patience: &Patience,
+    ) -> Result<MergedCreate, RelayError> {
+        let proposal = Arc::new(self.proposal(&merged));
+        let request = Arc::new(self.original.of(EVENT, Subject::Proposal(Arc::clone(&proposal))));
+        if let Some(validator) = self.participants.regime().default_validator() {
+            accept_by_default(validator, &proposal, &request, notes)?;
+        }
+        let validators: Vec<_> = self.participants.subscribed(EVENT, &self.original.pod().namespace).collect();
+        let mut verdicts: FuturesOrdered<_> =
+            validators.iter().map(|(_, entry)| self.verdict(entry, &request, patience)).collect();
+        let (mut failed, mut without) = (None, Vec::new());
+        for (place, entry) in &validators {
+            asking.validates(*place);
+            let Some(Err(Objection { failure, is_needed, occasion, what })) = verdicts.next().await else { continue };
+            let is_on_trial = occasion.shadow;
+            notes.fact(occasion, what);
+            match (is_on_trial, is_needed) {
+                (true, _) => {}
+                (false, true) => {
+                    warn!(error = %error_line(&failure), "a container may not be created");
+                    failed.get_or_insert(failure);
+                }
+                (false, false) => without.push((*entry, failure)),
+            }
+        }
+        if let Some(failure) = failed {
+            return Err(failure);
+        }
+        for (entry, failure) in without {
+            warn!(error = %error_line(&failure), "a container is created without the verdict of a plugin");
+            entry.shared.watchers.metrics().unvalidated(&entry.id);
+        }
+        Ok(merged)
+    }
+
+    fn proposal(&self, merged: &MergedCreate) -> Proposal {
+        Proposal {
+            pod: Some(self.original.pod().clone()),
+            container: self.original.container().cloned(),
+            adjustment: Some(merged.adjustment.clone()),
+            updates: merged.updates.clone(),
+            owners: Some(merged.owners.clone()),
+            plugins: self.consulted(),
+            ..Proposal::default()
+        }
+    }
+
+    /// Those whose answers count, and those who could have answered but do not want to be asked; as upstream, also the default
+    /// validator. Who is on trial, or kept from this pod by the operator, has no say.
+    fn consulted(&self) -> Vec<PluginInstance> {
+        let is_consulted = |entry: &&Participant| {
+            let is_heard = if entry.subscribes(Event::CreateContainer) {
+                self.answered.contains(&entry.id)
+            } else {
+                entry.state() == State::Active
+            };
+            is_heard && entry.terms.policy().mode == Mode::Enforce
+        };
+        let plugins = self.participants.entries().iter().filter(is_consulted);
+        let mut consulted: Vec<PluginId> = plugins.map(|entry| entry.id.clone()).collect();
+        if self.participants.regime().default_validator().is_some() {
+            let validator = DefaultValidator::ID.parse().expect("it is the id of a plugin");
+            let place = consulted.partition_point(|plugin| *plugin < validator);
+            consulted.insert(place, validator);
+        }
+        consulted.iter().map(PluginInstance::from).collect()
+    }
+
+    /// Says whether the pod may do without the verdict of a validator that the operator wants.
+    fn is_exempt_from(&self, cause: &Cause) -> bool {
+        let container = self.original.container().map(|container| &*container.name);
+        let (requirements, pod) = (&self.participants.regime().requirements, self.original.pod());
+        is_silence(cause) && requirements.is_exempt(pod)
+            || is_absence(cause) && requirements.tolerates_absence(pod, container)
+    }
+
+    /// Asks one validator. Without its verdict the container is not created, unless it is on trial or the verdict is not needed.
+    async fn verdict(&self, entry: &Participant, request: &Arc<Request>, patience: &Patience) -> Result<(), Objection> {
+        let begun = Instant::now();
+        // Its answer decides whether its suspension ends, and nothing else.
+        let is_suspended = entry.state() == State::Suspended;
+        let allowance = match is_listed(entry) {
+            true => Allowance::Whole,
+            false => patience.of_validators(entry.terms.policy().request_timeout),
+        };
+        let verdict = match entry.ask(request, Part::Alone, allowance).await {
+            Ok(Reply::Verdict(mut verdict)) => {
+                let occasion = recorder::occasion(entry, &entry.terms, request, Some(begun.elapsed()));
+                entry.shared.records.unread(&occasion, verdict.take_unknown());
+                accepted(entry.id.as_str(), &verdict)
+            }
+            Ok(_) => Err(failed(entry, PluginError::Breach("its answer is not a verdict").into())),
+            // A validator that the operator wants does not hold up pods that may do without it.
+            Err(cause) if is_listed(entry) && self.is_exempt_from(&cause) => Ok(()),
+            Err(cause) => Err(failed(entry, cause)),
+        };
+        let Err(failure) = verdict else { return Ok(()) };
+        // It may have been back before it was asked.
+        let is_suspended = is_suspended && matches!(entry.state(), State::Suspended | State::Closed);
+        let occasion = recorder::occasion(entry, &entry.terms, request, Some(begun.elapsed()));
+        let (is_needed, what) = match &failure {
+            RelayError::Validator { cause, .. } => {
+                (is_needed(&entry.terms.effective, is_suspended, cause), cause.into())
+            }
+            RelayError::Rejected { reason, .. } => (true, What::Rejected { reason: reason.clone() }),
+            RelayError::Failed(_) | RelayError::Contrary(_) | RelayError::Deadline | RelayError::Stopped => {
+                (true, What::Failed { reason: failure.to_string() })
+            }
+        };
+        Err(Objection { failure, is_needed, occasion, what })
+    }
+}
+
+/// Why a validator has not accepted a container, and how that is written down. A validator on trial has objections, too.
+struct Objection {
+    failure: RelayError,
+    /// Whether the container is not created for this. Otherwise it is created without the verdict.
+    is_needed: bool,
+    occasion: Occasion,
+    what: What,
+}
+
+fn accept_by_default(
+    validator: &DefaultValidator,
+    proposal: &Proposal,
+    request: &Request,
+    notes: &mut Notes,
+) -> Result<(), RelayError> {
+    let accepted = accepted(DefaultValidator::ID, &validator.validate(proposal));
+    if let Err(RelayError::Rejected { reason, .. }) = &accepted {
+        let occasion = recorder::occasion_of(DefaultValidator::ID.into(), EVENT, request.pod(), request.container());
+        notes.fact(occasion, What::Rejected { reason: reason.clone() });
+    }
+    accepted
+}
+
+/// Whether a container is not created for want of a plugin's verdict.
+///
+/// A plugin that merely subscribes to validation fails the create that it does not answer, and those that come while it is
+/// silent. Once it is closed or suspended, what it claims for itself cannot hold up the node. That holds for the request
+/// with which a suspended plugin is tried, too.
+fn is_needed(Effective { policy, origins }: &Effective, is_suspended: bool, cause: &Cause) -> bool {
+    if policy.validator || policy.required {
+        return true;
+    }
+    let operator_says_fail = || {
+        policy.on_timeout == OnTimeout::Fail
+            && matches!(origins.on_timeout, Origin::Id | Origin::Name | Origin::Defaults)
+    };
+    match cause {
+        Cause::PassedOver(State::Closed) | Cause::Plugin(PluginError::Left(_)) | Cause::Absent => false,
+        Cause::PassedOver(State::Suspended) | Cause::CatchingUp | Cause::Behind => operator_says_fail(),
+        Cause::TimedOut
+        | Cause::CutShort
+        | Cause::Busy
+        | Cause::Plugin(PluginError::Gone(_) | PluginError::Breach(_))
+            if is_suspended =>
+        {
+            operator_says_fail()
+        }
+        Cause::PassedOver(State::Active | State::Silent)
+        | Cause::TimedOut
+        | Cause::CutShort
+        | Cause::Busy
+        | Cause::Plugin(_)
+        | Cause::NotAllowed(_)
+        | Cause::CallerDeadline => true,
+    }
+}
+
+/// It has not said anything.
+fn is_silence(cause: &Cause) -> bool {
+    match cause {
+        Cause::TimedOut
+        | Cause::CutShort
+        | Cause::PassedOver(_)
+        | Cause::CatchingUp
+        | Cause::Busy
+        | Cause::Behind
+        | Cause::Absent => true,
+        Cause::Plugin(PluginError::Left(_) | PluginError::Gone(_) | PluginError::NotTaken) => true,
+        Cause::Plugin(PluginError::Refused { .. } | PluginError::Breach(_) | PluginError::TooLarge { .. })
+        | Cause::NotAllowed(_)
+        | Cause::CallerDeadline => false,
+    }
+}
+
+/// Says whether the plugin had left before it was asked.
+fn is_absence(cause: &Cause) -> bool {
+    match cause {
+        Cause::PassedOver(State::Closed) | Cause::Absent | Cause::Plugin(PluginError::Left(_)) => true,
+        Cause::PassedOver(State::Active | State::Silent | State::Suspended)
+        | Cause::TimedOut
+        | Cause::CutShort
+        | Cause::CatchingUp
+        | Cause::Busy
+        | Cause::Behind
+        | Cause::Plugin(_)
+        | Cause::NotAllowed(_)
+        | Cause::CallerDeadline => false,
+    }
+}
+
+/// The operator wants this one.
+fn is_listed(entry: &Participant) -> bool {
+    let policy = entry.terms.policy();
+    policy.validator || policy.required
+}
+
+/// A plugin was closed. If it could have validated, from now on containers are created without its verdict, unless the
+/// operator wants it. The log, the metrics and the ledger say so.
+pub(crate) fn lost(entry: &Entry) {
+    let terms = entry.terms();
+    let policy = terms.policy();
+    let is_listed = policy.validator || policy.required;
+    let could_validate = policy.mode == Mode::Enforce && terms.events.contains(EVENT);
+    if is_listed || !could_validate || entry.shared.check_running().is_err() {
+        return;
+    }
+    let (plugin, reason) = (&entry.id, entry.reason());
+    warn!(%plugin, reason, "plugin was closed, containers are created without its verdict from now on");
+    entry.shared.watchers.metrics().unvalidated(plugin);
+    let occasion = Occasion { event: Some(EVENT), ..recorder::unasked(plugin, policy.mode) };
+    let reason = format!("it was closed, and containers are created without its verdict: {reason}");
+    entry.shared.records.ledger().record(&occasion, What::Failed { reason });
+}
+
+fn failed(entry: &Entry, cause: Cause) -> RelayError {
+    RelayError::Validator { plugin: entry.id.clone(), cause }
+}
+
+fn accepted(validator: &str, verdict: &Verdict) -> Result<(), RelayError> {
+    let Some(reason) = verdict.rejection() else { return Ok(()) };
+    let reason = if reason.is_empty() { NO_REASON } else { reason };
+    Err(RelayError::Rejected { validator: validator.to_owned(), reason: reason.to_owned() })
+}

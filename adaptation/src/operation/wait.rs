@@ -1,0 +1,119 @@
+//! Waiting until required plugins have heard what was before.
+//!
+//! A plugin that has just joined, or was silent, is told what it missed before requests ask it again.
+//! A request that cannot do without the plugin waits for that. It waits before it has the pod's turn:
+//! the plugin may have to hear how another operation about the pod ended, and that operation may need
+//! the turn. The time for which the request has waited for the plugin to join counts, too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nri_proto::Event;
+use tokio::time::{Instant, timeout_at};
+
+use crate::api::error::{Cause, RelayError};
+use crate::api::queue::Turn;
+use crate::config::policy::Mode;
+use crate::operation::relay::Chain;
+use crate::session::policy::Terms;
+use crate::session::roster::Participant;
+
+impl Chain {
+    /// The turn of the pod, once all required plugins have heard what was before.
+    ///
+    /// A request that waits for them has no place in order yet: what need not wait goes before it. Those that wait keep their order.
+    ///
+    /// # Errors
+    ///
+    /// One of them does not hear it in time. Nobody was asked then.
+    pub(crate) async fn turn_when_heard(&mut self) -> Result<Turn, RelayError> {
+        if self.participants.regime().requirements.are_none() {
+            return Ok(self.turn().await);
+        }
+        if !self.has_to_wait() {
+            let turn = self.turn().await;
+            if self.behind().is_none() {
+                return Ok(turn);
+            }
+        }
+        Box::pin(self.wait_for_turn()).await
+    }
+
+    async fn wait_for_turn(&mut self) -> Result<Turn, RelayError> {
+        let begun = Instant::now();
+        let (waiting, pod) = (self.shared.waiting.clone(), Arc::clone(&self.act.pod_id));
+        let place = waiting.take(pod);
+        tokio::pin!(place);
+        let mut had = None;
+        loop {
+            if had.is_none() {
+                // Those before this one wait for the same.
+                let limit = self.behind().map(|(_, entry)| begun + self.left_to_wait(&entry));
+                had = match limit {
+                    Some(limit) => timeout_at(limit, &mut place).await.ok(),
+                    None => Some(place.as_mut().await),
+                };
+            }
+            while let Some((at, entry)) = self.behind() {
+                self.asking.is(at);
+                let heard = entry.has_heard(self.asked_about(&entry), self.act.id());
+                if timeout_at(begun + self.left_to_wait(&entry), heard).await.is_err() {
+                    self.go_without(&entry, begun.elapsed(), Cause::Behind)?;
+                    // A required plugin has failed the request by now, so this one is a validator.
+                    return Err(RelayError::Validator { plugin: entry.id.clone(), cause: Cause::Behind });
+                }
+            }
+            self.asking.is_nobody();
+            let turn = self.turn().await;
+            if self.behind().is_none() {
+                return Ok(turn);
+            }
+        }
+    }
+
+    /// Returns how much longer the request waits for a required plugin.
+    fn left_to_wait(&self, entry: &Participant) -> Duration {
+        entry.terms.policy().join_timeout.saturating_sub(self.waited)
+    }
+
+    /// Whether it has to wait, or others wait already that were made before it.
+    fn has_to_wait(&self) -> bool {
+        let others_wait = || self.shared.waiting.has(&self.act.pod_id) && self.required().next().is_some();
+        self.behind().is_some() || others_wait() && !self.is_waited_for()
+    }
+
+    /// Whether someone waits for the operation that this is a part of.
+    fn is_waited_for(&self) -> bool {
+        self.shared.roster().entries().iter().any(|entry| entry.waits_for(self.act.id()))
+    }
+
+    /// The first that has yet to hear what was before, and its place. An operation does not wait for itself, nor for anyone if its pod may do without.
+    fn behind(&self) -> Option<(usize, Participant)> {
+        let is_behind = |entry: &Participant| entry.is_behind(self.asked_about(entry), self.act.id());
+        let (place, entry) = self.required().find(|(_, entry)| is_behind(entry))?;
+        (!self.is_exempt()).then(|| (place, entry.clone()))
+    }
+
+    /// Returns the pod that the request asks a plugin about. A plugin that only validates is asked about
+    /// what the request itself shows.
+    fn asked_about(&self, entry: &Participant) -> Option<&str> {
+        let is_asked = entry.terms.is_asked(self.shown.request.event(), &self.act.pod.namespace);
+        is_asked.then_some(&*self.act.pod_id)
+    }
+
+    /// Returns the plugins that the request cannot do without: required plugins that are asked, and the
+    /// validators that the operator names.
+    fn required(&self) -> impl Iterator<Item = (usize, &Participant)> {
+        let (event, namespace) = (self.shown.request.event(), &*self.act.pod.namespace);
+        let is_needed = move |terms: &Terms| {
+            let policy = terms.policy();
+            let validates =
+                event == Event::CreateContainer && terms.is_asked(Event::ValidateContainerAdjustment, namespace);
+            let is_needed = policy.required && terms.is_asked(event, namespace)
+                || (policy.required || policy.validator) && validates;
+            is_needed && policy.mode == Mode::Enforce
+        };
+        let entries = self.participants.entries().iter().enumerate();
+        entries.filter(move |(_, entry)| is_needed(&entry.terms))
+    }
+}

@@ -1,0 +1,338 @@
+//! How a plugin is let in: it is configured, synchronized, and told what has happened meanwhile.
+
+use std::sync::Arc;
+
+use nri_proto::{Event, EventMask, PluginId, StopReply, Update};
+use thiserror::Error;
+use tokio::time::{Instant, timeout};
+use tracing::warn;
+
+use crate::api::error::Cause;
+use crate::api::plugin::{Introduction, Plugin, PluginError, Reply};
+use crate::api::snapshot::Snapshot;
+use crate::api::source::SourceError;
+use crate::config::policy::{Declared, Identity, NotPermitted, PluginOrigin, Policy};
+use crate::operation::shared::Shared;
+use crate::registry::early::{Early, EarlyUpdates};
+use crate::registry::join::{ATTEMPTS, Arrival, Join, Newcomer};
+use crate::session::Entry;
+use crate::session::unsolicited::Unasked;
+
+/// The name of the request that tells a plugin what there is.
+const SYNCHRONIZE: &str = "Synchronize";
+
+/// Why a plugin was not let in.
+#[derive(Clone, Debug, Error)]
+pub enum AdmitError {
+    /// It could not be configured.
+    #[error("could not configure plugin {plugin}")]
+    Configure {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why.
+        source: PluginError,
+    },
+    /// It could not be synchronized.
+    #[error("could not synchronize plugin {plugin}")]
+    Synchronize {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why.
+        source: PluginError,
+    },
+    /// It took too long.
+    #[error("plugin {plugin} took too long to be {step}")]
+    TimedOut {
+        /// The plugin.
+        plugin: PluginId,
+        /// For what.
+        step: &'static str,
+    },
+    /// The runtime does not want it.
+    #[error("the runtime failed to synchronize plugin {plugin}")]
+    Source {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why.
+        source: SourceError,
+    },
+    /// It was closed while it was told what had happened since it was synchronized.
+    #[error("plugin {plugin} was closed before it had heard what happened meanwhile: {reason}")]
+    Closed {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why.
+        reason: String,
+    },
+    /// However often it was synchronized, more happened meanwhile than is kept for it, or its backlog did not become shorter.
+    #[error(
+        "plugin {plugin} did not catch up while it joined: more happened than is kept for it, \
+         or its backlog did not become shorter within catch_up_timeout"
+    )]
+    Overtaken {
+        /// The plugin.
+        plugin: PluginId,
+    },
+    /// The operator does not let this peer be the plugin.
+    #[error("plugin {plugin} is not permitted")]
+    NotPermitted {
+        /// The plugin.
+        plugin: PluginId,
+        /// Why not.
+        source: NotPermitted,
+    },
+    /// There is one of its id that came in another way. The two would take each other's place again and again.
+    #[error("there is a plugin {plugin} already, {origin}: which of the two is meant, plugins.{plugin}.origin can say")]
+    Taken {
+        /// The plugin.
+        plugin: PluginId,
+        /// How the one came that is there.
+        origin: PluginOrigin,
+    },
+    /// There is one of its id that must be there, and that a process of another user connected.
+    #[error("plugin {plugin} is {there} and {demand}: it gives way only to the same user, and this one is {newcomer}")]
+    Guarded {
+        /// The plugin.
+        plugin: PluginId,
+        /// The identity of the plugin that holds the name.
+        there: Identity,
+        /// The identity of the plugin that wants to replace the holder.
+        newcomer: Identity,
+        /// Why it must be there.
+        demand: &'static str,
+    },
+    /// There are as many plugins as there may be.
+    #[error("there are {limit} plugins already (max_plugins), {plugin} would be one more")]
+    Full {
+        /// The plugin.
+        plugin: PluginId,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// The places that are left are kept for plugins that must be there and are not.
+    #[error(
+        "{plugin} has no place: of {limit} plugins (max_plugins) the last {kept} are kept for those that are required or validators"
+    )]
+    Kept {
+        /// The plugin.
+        plugin: PluginId,
+        /// How many plugins there may be.
+        limit: usize,
+        /// How many places are kept.
+        kept: usize,
+    },
+    /// The adaptation was stopped.
+    #[error("NRI was stopped")]
+    Stopped,
+}
+
+impl AdmitError {
+    /// Returns the text with that of its cause.
+    pub(crate) fn with_cause(&self) -> String {
+        match std::error::Error::source(self) {
+            Some(cause) => format!("{self}: {cause}"),
+            None => self.to_string(),
+        }
+    }
+}
+
+/// A plugin that is to be let in.
+pub(crate) struct Candidate {
+    pub(crate) plugin: Arc<dyn Plugin>,
+    /// The configuration that the plugin gets.
+    pub(crate) config: String,
+    /// The updates that it asks for meanwhile.
+    pub(crate) early: Arc<EarlyUpdates>,
+}
+
+/// Lets a plugin in. Whoever watches is told if it fails.
+pub(crate) async fn admit(arrival: Arrival, candidate: Candidate) -> Result<(), AdmitError> {
+    let admitted = try_admit(&arrival, candidate).await;
+    if let Err(error) = &admitted {
+        arrival.shared.is_refused(arrival.id.clone(), error.with_cause());
+    }
+    admitted
+}
+
+/// Configures, synchronizes and adds a plugin.
+async fn try_admit(arrival: &Arrival, candidate: Candidate) -> Result<(), AdmitError> {
+    let Arrival { shared, id, identity } = arrival;
+    let Candidate { plugin, config, early } = candidate;
+    let (wanted, declared) = configure(shared, id, plugin.as_ref(), config).await?;
+    let _joining = Joining::begin(shared);
+    let newcomer = Newcomer(Entry::new(id.clone(), *identity, wanted, declared, plugin, Arc::clone(shared)));
+    let events = newcomer.0.terms().events;
+    if events != wanted {
+        warn!(plugin = %id, %events, %wanted, "plugin may not see all that it asks for");
+    }
+    for _ in 0..ATTEMPTS {
+        if join(shared, &newcomer.0, &early).await? {
+            return Ok(());
+        }
+        // A reload ends a join, too.
+        shared.check_place(id, *identity)?;
+        warn!(plugin = %id, "a plugin did not catch up while it joined, and begins anew: too much happened, or too fast");
+    }
+    Err(AdmitError::Overtaken { plugin: id.clone() })
+}
+
+/// Tells a plugin what there is and what has happened since, and adds it. False if more happened meanwhile than was kept for it.
+async fn join(shared: &Arc<Shared>, entry: &Arc<Entry>, early: &EarlyUpdates) -> Result<bool, AdmitError> {
+    let Entry { id, plugin, .. } = &**entry;
+    // There may have been a reload since it registered.
+    shared.check_place(id, entry.identity)?;
+    let joining = Join::begin(shared, entry)?;
+    let snapshot = joining.snapshot().await?;
+    // Or while the runtime said what there is.
+    let policy = shared.check_place(id, entry.identity)?;
+    let updates = synchronize(shared, id, plugin.as_ref(), &policy, snapshot).await?;
+    if entry.is_deaf() {
+        return Ok(false);
+    }
+    // Nothing that it asks for was done until here, and the operator may have said something else meanwhile.
+    let policy = shared.check_place(id, entry.identity)?;
+    settle(shared, entry, &policy, early.take(), updates)
+        .await
+        .map_err(|source| AdmitError::Source { plugin: id.clone(), source })?;
+    if !joining.catch_up().await? {
+        return Ok(false);
+    }
+    shared.add(entry)?;
+    Ok(true)
+}
+
+/// Tells a plugin what there is. Counted like any other request.
+async fn synchronize(
+    shared: &Shared,
+    id: &PluginId,
+    plugin: &dyn Plugin,
+    policy: &Policy,
+    snapshot: Snapshot,
+) -> Result<Vec<Update>, AdmitError> {
+    let begun = Instant::now();
+    let synchronized = timeout(policy.sync_timeout, plugin.synchronize(snapshot)).await;
+    let failure = match &synchronized {
+        Ok(Ok(_)) => None,
+        Ok(Err(error)) => Some(Cause::Plugin(error.clone())),
+        Err(_) => Some(Cause::TimedOut),
+    };
+    let metrics = shared.watchers.metrics();
+    metrics.latency(id, SYNCHRONIZE, begun.elapsed());
+    metrics.invocation(id, SYNCHRONIZE, failure.as_ref());
+    let updates = match synchronized {
+        Ok(synchronized) => synchronized.map_err(|source| AdmitError::Synchronize { plugin: id.clone(), source })?,
+        Err(_) => return Err(AdmitError::TimedOut { plugin: id.clone(), step: "synchronized" }),
+    };
+    metrics.adjustments(id, SYNCHRONIZE, &Reply::Stop(StopReply { updates: updates.clone(), ..StopReply::default() }));
+    Ok(updates)
+}
+
+/// Has the runtime make the updates that a plugin has asked for, early and in its answer to Synchronize, as far as it may. What fails
+/// of them is logged: the wire has no place for it here. If the runtime does not want the plugin, nothing is made.
+async fn settle(
+    shared: &Shared,
+    Entry { id, identity, .. }: &Entry,
+    policy: &Policy,
+    early: Vec<Early>,
+    answered: Vec<Update>,
+) -> Result<(), SourceError> {
+    let is_allowed = |wanted: &Unasked| policy.allow.check_unasked(&wanted.updates, &wanted.evictions).is_ok();
+    let (mut all, mut later) = (Unasked::updates(Vec::new()), Vec::new());
+    let (wanted, _weights): (Vec<_>, Vec<_>) = early.into_iter().map(|early| (early.wanted, early.weight)).unzip();
+    for wanted in wanted.into_iter().chain([Unasked::updates(answered)]) {
+        if is_allowed(&wanted) {
+            all.updates.extend(wanted.updates);
+            all.evictions.extend(wanted.evictions);
+        } else {
+            later.push(wanted);
+        }
+    }
+    synchronized(shared, id, policy, all.updates).await?;
+    if !all.evictions.is_empty() {
+        later.push(Unasked { updates: Vec::new(), evictions: all.evictions });
+    }
+    for wanted in later {
+        // There may have been a reload since. A plugin that may not be one any more is not added, either.
+        let Ok(policy) = shared.check_place(id, *identity) else { break };
+        // A call that is not allowed is refused alone, and the ledger records the refusal.
+        let _ = wanted.apply(shared, id, &policy).await;
+    }
+    Ok(())
+}
+
+/// Asks the runtime whether it wants a plugin that was synchronized, and has it make the plugin's updates.
+async fn synchronized(
+    shared: &Shared,
+    id: &PluginId,
+    policy: &Policy,
+    updates: Vec<Update>,
+) -> Result<(), SourceError> {
+    let mut settled = None;
+    if !updates.is_empty() {
+        let place = &mut settled;
+        let apply = move |updates, _evictions| async move {
+            let (failed, outcome) = match shared.source.synchronized(id, updates).await {
+                Ok(failed) => (failed, Ok(())),
+                Err(error) => (Vec::new(), Err(error)),
+            };
+            *place = Some(outcome);
+            Ok(failed)
+        };
+        let _ = Unasked::updates(updates).apply_by(shared, id, policy, apply).await;
+    }
+    if let Some(outcome) = settled {
+        return outcome;
+    }
+    match timeout(shared.config.source_timeout, shared.source.synchronized(id, Vec::new())).await {
+        Ok(outcome) => outcome.map(drop),
+        Err(_) => Err(SourceError("it did not say in time whether it wants the plugin".to_owned())),
+    }
+}
+
+/// Configures a plugin. Returns what it wants to see, and what it says about itself.
+async fn configure(
+    shared: &Shared,
+    id: &PluginId,
+    plugin: &dyn Plugin,
+    config: String,
+) -> Result<(EventMask, Declared), AdmitError> {
+    let before = shared.roster().regime().policies.effective(id, Declared::default()).policy;
+    let introduction = Introduction {
+        config,
+        runtime_name: shared.config.runtime_name.clone(),
+        runtime_version: shared.config.runtime_version.clone(),
+        nri_version: shared.config.nri_version.clone(),
+        registration_timeout: shared.config.registration_timeout,
+        request_timeout: before.request_timeout,
+    };
+    let subscription = match timeout(before.request_timeout, plugin.configure(introduction)).await {
+        Ok(configured) => configured.map_err(|source| AdmitError::Configure { plugin: id.clone(), source })?,
+        Err(_) => return Err(AdmitError::TimedOut { plugin: id.clone(), step: "configured" }),
+    };
+    if subscription.events.unknown != 0 {
+        warn!(plugin = %id, events = %subscription.events, "plugin asks for events that we do not know");
+    }
+    let wanted = subscription.events.known;
+    let declared = Declared {
+        fail_request: subscription.declared.fail_request,
+        keep_connected: subscription.declared.keep_connected,
+        validates: wanted.contains(Event::ValidateContainerAdjustment),
+    };
+    Ok((wanted, declared))
+}
+
+/// Counts a plugin that is being synchronized.
+struct Joining<'a>(&'a Shared);
+
+impl<'a> Joining<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        shared.joining.send_modify(|count| *count += 1);
+        Self(shared)
+    }
+}
+
+impl Drop for Joining<'_> {
+    fn drop(&mut self) {
+        self.0.joining.send_modify(|count| *count -= 1);
+    }
+}

@@ -1,0 +1,229 @@
+//! Who is a plugin: those that are added, take another one's place, or are gone. Whoever watches is told of it in that order.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use nri_proto::PluginId;
+
+use crate::config::policy::{Declared, Identity, NotPermitted, Policy};
+use crate::events::Happening;
+use crate::operation::shared::{Plugins, Shared};
+use crate::operation::validation;
+use crate::registry::admission::AdmitError;
+use crate::registry::drain::leave;
+use crate::session::roster::{Roster, gives_way};
+use crate::session::{Entry, REPLACED};
+
+impl Shared {
+    /// Reserves a place for a plugin that registers.
+    ///
+    /// # Errors
+    ///
+    /// The operator does not permit it, there are too many, or one of the same id is there or on its way and does not give way.
+    /// What the operator wants of plugins that are absent keeps places free, so that the others cannot keep those out.
+    pub(crate) fn arrives(&self, id: &PluginId, identity: Identity) -> Result<(), AdmitError> {
+        let mut plugins = self.lock();
+        plugins.check_place(id, identity)?;
+        let policy = plugins.roster.regime().policies.effective(id, Declared::default()).policy;
+        for other in plugins.arriving.iter().filter(|other| other.id == *id) {
+            gives_way(id, other.identity, identity, &policy)?;
+        }
+        plugins.check_room(id, self.config.max_plugins)?;
+        plugins.arriving.push(Arriving { id: id.clone(), identity });
+        Ok(())
+    }
+
+    /// The plugin was let in, or was not.
+    pub(crate) fn has_arrived(&self, id: &PluginId, identity: Identity) {
+        let mut plugins = self.lock();
+        if let Some(at) = plugins.arriving.iter().position(|other| other.id == *id && other.identity == identity) {
+            plugins.arriving.swap_remove(at);
+        }
+        drop(plugins);
+        self.arrived.notify_waiters();
+    }
+
+    /// Checks again that a plugin that joins may be one, and returns the policy that holds for it.
+    pub(crate) fn check_place(&self, id: &PluginId, identity: Identity) -> Result<Policy, AdmitError> {
+        let plugins = self.lock();
+        plugins.check_place(id, identity)?;
+        Ok(plugins.roster.regime().policies.effective(id, Declared::default()).policy)
+    }
+
+    /// Checks again that a peer may be the plugin that it is, and returns the policy that holds for the plugin now, whether or not it
+    /// is still there.
+    pub(crate) fn policy_now(&self, id: &PluginId, identity: Identity) -> Result<Policy, NotPermitted> {
+        let roster = self.roster();
+        let policies = &roster.regime().policies;
+        policies.check_identity(id, identity)?;
+        Ok(policies.effective(id, Declared::default()).policy)
+    }
+
+    /// Adds a plugin that is ready to be asked, and looks after it until it is gone.
+    ///
+    /// One of the same id gives way to it.
+    ///
+    /// # Errors
+    ///
+    /// The adaptation was stopped, the operator does not permit it any more, or one of the same id does not give way.
+    pub(crate) fn add(self: &Arc<Self>, entry: &Arc<Entry>) -> Result<(), AdmitError> {
+        let replaced = {
+            let mut plugins = self.lock();
+            // There is room: the place was reserved when it arrived.
+            plugins.check_place(&entry.id, entry.identity)?;
+            let (with, replaced) = plugins.roster.with(entry);
+            if !entry.joins(replaced.as_deref()) {
+                return Err(AdmitError::Overtaken { plugin: entry.id.clone() });
+            }
+            // An operation that begins now asks it, one that began before does not.
+            plugins.joining.retain(|joiner| !Arc::ptr_eq(&joiner.entry, entry));
+            self.set_roster(&mut plugins, with);
+            replaced
+        };
+        self.watchers.flush();
+        entry.goes_on();
+        if let Some(replaced) = replaced {
+            self.let_go(replaced, REPLACED);
+        }
+        self.spawn(Arc::clone(self).look_after(Arc::clone(entry)));
+        Ok(())
+    }
+
+    /// One that wanted to join does not.
+    pub(crate) fn is_refused(&self, plugin: PluginId, reason: String) {
+        {
+            let plugins = self.lock();
+            self.watchers.note(match plugins.roster.has(&plugin) {
+                true => Happening::Refused { plugin, reason },
+                false => Happening::Closed { plugin, reason },
+            });
+        }
+        self.watchers.flush();
+    }
+
+    /// Lets a plugin finish what it does, if there are not too many that do.
+    fn let_go(&self, entry: Arc<Entry>, reason: &'static str) {
+        match Arc::clone(&self.leaving).try_acquire_owned() {
+            Ok(place) => self.spawn(async move {
+                leave(entry, reason).await;
+                drop(place);
+            }),
+            Err(_) => entry.close(reason),
+        }
+    }
+
+    /// Waits until a plugin is gone, by itself or because it was closed, and removes it.
+    async fn look_after(self: Arc<Self>, entry: Arc<Entry>) {
+        let is_closed_by_us = tokio::select! {
+            reason = entry.plugin.gone() => {
+                entry.close(&reason.to_string());
+                false
+            }
+            () = entry.closed.cancelled() => true,
+        };
+        if self.remove(&entry, entry.reason()) && is_closed_by_us {
+            validation::lost(&entry);
+        }
+    }
+
+    /// Removes a plugin: operations that begin now do without it. False if it was not there any more.
+    pub(crate) fn remove(&self, entry: &Arc<Entry>, reason: &str) -> bool {
+        {
+            let mut plugins = self.lock();
+            let Some(without) = plugins.roster.without(entry) else { return false };
+            entry.is_dismissed(reason);
+            self.set_roster(&mut plugins, without);
+        }
+        self.watchers.flush();
+        true
+    }
+
+    /// Waits until no operation is open that a plugin takes part in. To be asked of one that is [leaving](Leaver).
+    pub(crate) async fn takes_no_part(&self, entry: &Arc<Entry>) {
+        self.ended(|plugins| !plugins.asks_in_any(entry)).await;
+    }
+
+    /// Waits until a plugin, likewise, has heard of all that it has seen begin and that came to nothing.
+    pub(crate) async fn is_owed_no_undo(&self, entry: &Arc<Entry>) {
+        self.ended(|plugins| !plugins.undoes_for(entry)).await;
+        // What it could not be told then.
+        entry.has_heard_all().await;
+    }
+
+    async fn ended(&self, is_so: impl Fn(&Plugins) -> bool) {
+        loop {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if is_so(&self.lock()) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn set_roster(&self, plugins: &mut Plugins, roster: Roster) {
+        self.watchers.note_order(roster.entries().iter().map(|entry| entry.id.clone()).collect());
+        plugins.roster = Arc::new(roster);
+    }
+}
+
+impl Plugins {
+    /// Checks that a plugin may be one, whoever else is on the way.
+    fn check_place(&self, id: &PluginId, identity: Identity) -> Result<(), AdmitError> {
+        if self.stopped {
+            return Err(AdmitError::Stopped);
+        }
+        let policies = &self.roster.regime().policies;
+        policies
+            .check_identity(id, identity)
+            .map_err(|source| AdmitError::NotPermitted { plugin: id.clone(), source })?;
+        self.roster.check_place(id, identity)
+    }
+
+    /// Checks that there is a place for this plugin, beside those that are kept for plugins which must be there and are not.
+    fn check_room(&self, id: &PluginId, limit: usize) -> Result<(), AdmitError> {
+        let entries = self.roster.entries().iter().map(|entry| &entry.id);
+        let taken: BTreeSet<_> = entries.chain(self.arriving.iter().map(|other| &other.id)).collect();
+        if taken.contains(id) {
+            return Ok(());
+        }
+        if taken.len() >= limit {
+            return Err(AdmitError::Full { plugin: id.clone(), limit });
+        }
+        let policies = &self.roster.regime().policies;
+        let demanded: BTreeSet<_> = policies.required().chain(policies.validators()).collect();
+        let absent = demanded.into_iter().filter(|key| !taken.iter().any(|other| key.matches(other)));
+        let (own, kept): (Vec<_>, Vec<_>) = absent.partition(|key| key.matches(id));
+        if own.is_empty() && taken.len() + kept.len() >= limit {
+            return Err(AdmitError::Kept { plugin: id.clone(), limit, kept: kept.len() });
+        }
+        Ok(())
+    }
+}
+
+/// A plugin that has registered and is not let in yet.
+pub(crate) struct Arriving {
+    pub(crate) id: PluginId,
+    identity: Identity,
+}
+
+/// A plugin on its way out. Until it is gone, what the operator says holds for it, too.
+pub(crate) struct Leaver<'a>(&'a Arc<Entry>);
+
+impl<'a> Leaver<'a> {
+    /// To be made of one that was removed.
+    pub(crate) fn begin(entry: &'a Arc<Entry>) -> Self {
+        let mut plugins = entry.shared.lock();
+        // There may have been a reload since.
+        entry.adopt(&plugins.roster.regime().policies);
+        plugins.leaving.push(Arc::clone(entry));
+        Self(entry)
+    }
+}
+
+impl Drop for Leaver<'_> {
+    fn drop(&mut self) {
+        self.0.shared.lock().leaving.retain(|other| !Arc::ptr_eq(other, self.0));
+    }
+}

@@ -1,0 +1,118 @@
+//! What the answers to one request come to so far, and what the next plugin is shown.
+
+use std::sync::Arc;
+
+use nri_proto::encode::Since;
+use nri_proto::{Container, Owners, PluginId, Resources, Update};
+
+use crate::api::plugin::Reply;
+use crate::api::request::Subject;
+use crate::config::policy::Policy;
+use crate::merge::{Applied, CreateMerge, MergedCreate, MergedStop, MergedUpdate, StopMerge, UpdateMerge};
+use crate::reply::question::{Outcome, Question};
+
+/// The merge of one request, whatever it is about.
+pub(crate) enum Merging {
+    /// Plugins are only told.
+    Nothing,
+    Create(Box<CreateMerge>),
+    Update(Box<UpdateMerge>, Arc<Container>),
+    Stop(Box<StopMerge>),
+}
+
+impl Merging {
+    /// Begins to create a container. What plugins are asked is the container as the merge shows it.
+    pub(crate) fn create(container: Container) -> (Self, Subject) {
+        let merge = CreateMerge::new(container);
+        let subject = Subject::Container(merge.shared_view());
+        (Self::Create(Box::new(merge)), subject)
+    }
+
+    /// Begins to update a container.
+    pub(crate) fn update(container: Container, resources: Option<Resources>) -> (Self, Subject) {
+        let merge = UpdateMerge::new(container.id.clone(), resources.unwrap_or_default());
+        let merging = Self::Update(Box::new(merge), Arc::new(container));
+        let subject = merging.shown();
+        (merging, subject)
+    }
+
+    /// Begins to stop a container.
+    pub(crate) fn stop() -> Self {
+        Self::Stop(Box::default())
+    }
+
+    /// Takes a plugin's answer, as far as the policy lets it count. `None` if it is an answer to something else.
+    pub(crate) fn take(&mut self, policy: &Policy, plugin: &PluginId, reply: Reply) -> Option<Outcome> {
+        match (self, reply) {
+            (_, Reply::Heard) => Some(Outcome::Applied(Applied::default())),
+            (Self::Create(merge), Reply::Create(mut reply)) => Some(merge.take(policy, plugin, &mut reply)),
+            (Self::Update(merge, _), Reply::Update(mut reply)) => Some(merge.take(policy, plugin, &mut reply)),
+            (Self::Stop(merge), Reply::Stop(mut reply)) => Some(merge.take(policy, plugin, &mut reply)),
+            (Self::Nothing | Self::Create(_) | Self::Update(..) | Self::Stop(_), _) => None,
+        }
+    }
+
+    pub(crate) fn created(self) -> MergedCreate {
+        if let Self::Create(merge) = self { merge.finish() } else { MergedCreate::unchanged(Arc::default()) }
+    }
+
+    pub(crate) fn updated(self) -> MergedUpdate {
+        if let Self::Update(merge, _) = self { merge.finish() } else { MergedUpdate::default() }
+    }
+
+    pub(crate) fn stopped(self) -> MergedStop {
+        if let Self::Stop(merge) = self { merge.finish() } else { MergedStop::default() }
+    }
+
+    /// Returns who has claimed what so far.
+    pub(crate) fn claims(&self) -> Owners {
+        match self {
+            Self::Nothing | Self::Create(_) => Owners::default(),
+            Self::Update(merge, _) => merge.claims().clone(),
+            Self::Stop(merge) => merge.claims().clone(),
+        }
+    }
+
+    /// Returns what changes so far in containers other than the one that the request is about.
+    pub(crate) fn updates(&self) -> &[Update] {
+        match self {
+            Self::Nothing | Self::Create(_) => &[],
+            Self::Update(merge, _) => merge.others(),
+            Self::Stop(merge) => merge.updates(),
+        }
+    }
+
+    /// Whether an answer may be one that changes what the next plugin is shown.
+    pub(crate) fn may_change(&self, reply: &Reply) -> bool {
+        match (self, reply) {
+            (Self::Create(_), Reply::Create(reply)) => reply.adjustment.is_some(),
+            (Self::Update(..), Reply::Update(reply)) => !reply.updates.is_empty(),
+            (Self::Nothing | Self::Create(_) | Self::Update(..) | Self::Stop(_), _) => false,
+        }
+    }
+
+    /// Whether answers may change what the next plugin is shown.
+    pub(crate) fn changes_the_request(&self) -> bool {
+        match self {
+            Self::Create(_) | Self::Update(..) => true,
+            Self::Nothing | Self::Stop(_) => false,
+        }
+    }
+
+    /// What has become of the container that the first plugin was shown.
+    pub(crate) fn since(&self) -> Since {
+        if let Self::Create(merge) = self { merge.since() } else { Since::default() }
+    }
+
+    /// What the next plugin is shown, where that changes.
+    pub(crate) fn shown(&self) -> Subject {
+        match self {
+            Self::Create(merge) => Subject::Container(merge.shared_view()),
+            Self::Update(merge, container) => Subject::ContainerResources {
+                container: Arc::clone(container),
+                resources: Some(Box::new(merge.view().clone())),
+            },
+            Self::Nothing | Self::Stop(_) => Subject::Pod,
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! A plugin that was let in, and how it is asked.
+
+pub(crate) mod call;
+pub(crate) mod journal;
+pub(crate) mod late;
+pub(crate) mod patience;
+pub(crate) mod policy;
+pub(crate) mod roster;
+pub(crate) mod unsolicited;
+pub(crate) mod visibility;
+
+mod backlog;
+mod delivery;
+mod lane;
+mod missed;
+mod outcome;
+mod permit;
+mod phase;
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use nri_proto::{Event, EventMask, PluginId};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, info_span};
+
+use self::delivery::Deliveries;
+pub(crate) use self::lane::Lane;
+use self::lane::Lanes;
+pub(crate) use self::phase::REPLACED;
+use crate::api::error::Cause;
+use crate::api::health::{Effect, Health, State};
+use crate::api::plugin::{Plugin, Reply};
+use crate::api::request::Request;
+use crate::config::limits;
+use crate::config::policy::{Declared, Identity, Policies};
+use crate::events::Happening;
+use crate::operation::relay::Asking;
+use crate::operation::shared::Shared;
+use crate::operation::state::Act;
+use crate::session::call::Asked;
+use crate::session::journal::Journal;
+use crate::session::patience::Allowance;
+use crate::session::policy::Terms;
+
+/// A plugin that was let in.
+pub(crate) struct Entry {
+    pub(crate) id: PluginId,
+    /// The identity of the plugin as the runtime itself knows it.
+    pub(crate) identity: Identity,
+    /// What it subscribed to, and what it says about itself.
+    wanted: EventMask,
+    declared: Declared,
+    /// What that comes to, as the operator has it now.
+    terms: Mutex<Arc<Terms>>,
+    pub(crate) plugin: Arc<dyn Plugin>,
+    lanes: Lanes,
+    /// The right to have the runtime apply a late answer: those of one plugin are applied in order.
+    applying: Semaphore,
+    standing: Mutex<Standing>,
+    /// Rung when whoever waits to ask it should look again.
+    changed: Notify,
+    /// Ends what still waits for an answer.
+    pub(crate) closed: CancellationToken,
+    reason: OnceLock<String>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// How it is doing, and what it is owed. One lock, so that what was missed is never overtaken.
+struct Standing {
+    health: Health,
+    journal: Journal,
+    /// The requests of its journal that the plugin is being told.
+    deliveries: Deliveries,
+    stage: Stage,
+    /// Nothing is kept for it: more happened than there is room for, or it is gone.
+    deaf: bool,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nobody asks it yet.
+    Joining,
+    /// Requests ask it, and whoever watches is told how it is doing.
+    Joined,
+    /// Only operations ask it that it takes part in. For whoever watches it is closed.
+    Dismissed,
+}
+
+/// What a request is a part of.
+#[derive(Clone, Copy)]
+pub(crate) enum Part<'a> {
+    /// It stands for itself.
+    Alone,
+    /// It is made in an operation, where it is noted that the plugin at this place has seen it.
+    Of { act: &'a Arc<Act>, asking: &'a Asking, place: usize },
+    /// It undoes what was begun in an operation.
+    Undoes(&'a Arc<Act>),
+}
+
+impl<'a> Part<'a> {
+    /// The operation that it is made in.
+    fn act(self) -> Option<&'a Arc<Act>> {
+        match self {
+            Self::Of { act, .. } => Some(act),
+            Self::Alone | Self::Undoes(_) => None,
+        }
+    }
+
+    /// Whether it is of no use: it undoes what the plugin has not taken.
+    fn is_moot(self, entry: &Arc<Entry>) -> bool {
+        matches!(self, Self::Undoes(act) if act.is_unseen_by(entry))
+    }
+}
+
+impl Entry {
+    pub(crate) fn new(
+        id: PluginId,
+        identity: Identity,
+        wanted: EventMask,
+        declared: Declared,
+        plugin: Arc<dyn Plugin>,
+        shared: Arc<Shared>,
+    ) -> Arc<Self> {
+        let terms = Terms::of(&shared.roster().regime().policies, &id, wanted, declared);
+        let journal = Journal::new(limits::JOURNAL);
+        let health = Health::new(terms.rules());
+        let deliveries = Deliveries::held_back();
+        let standing = Standing { health, journal, deliveries, stage: Stage::Joining, deaf: true };
+        Arc::new(Self {
+            id,
+            identity,
+            wanted,
+            declared,
+            terms: Mutex::new(Arc::new(terms)),
+            plugin,
+            lanes: Lanes::new(),
+            applying: Semaphore::new(1),
+            standing: Mutex::new(standing),
+            changed: Notify::new(),
+            closed: CancellationToken::new(),
+            reason: OnceLock::new(),
+            shared,
+        })
+    }
+
+    /// The terms that hold now.
+    pub(crate) fn terms(&self) -> Arc<Terms> {
+        Arc::clone(&self.terms.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on it is asked on the terms that the operator has for it. Says whether that are others.
+    pub(crate) fn adopt(&self, policies: &Policies) -> bool {
+        let terms = Terms::of(policies, &self.id, self.wanted, self.declared);
+        let is_changed = terms != *self.terms();
+        if is_changed {
+            self.standing().health.follow(terms.rules());
+            *self.terms.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(terms);
+        }
+        is_changed
+    }
+
+    /// The policy that holds for it, for whoever watches.
+    pub(crate) fn policy(&self) -> Happening {
+        let (plugin, terms) = (self.id.clone(), self.terms());
+        Happening::Policy { plugin, events: terms.events, policy: terms.effective.to_string() }
+    }
+
+    /// Whether it wants to be asked about an event, let or not.
+    pub(crate) fn subscribes(&self, event: Event) -> bool {
+        self.wanted.contains(event)
+    }
+
+    /// Whether it is asked about an event of a pod in this namespace.
+    pub(crate) fn is_asked(&self, event: Event, namespace: &str) -> bool {
+        self.terms().is_asked(event, namespace)
+    }
+
+    /// How it is doing.
+    pub(crate) fn state(&self) -> State {
+        self.standing().health.state()
+    }
+
+    /// Asks it on these terms, waits for at most its request timeout and no longer than is allowed, and
+    /// judges it. A plugin that is cut short is judged later, when its own time is over.
+    ///
+    /// The future may be dropped at any time: the plugin keeps its lane until it has answered.
+    pub(crate) async fn ask_on(
+        self: &Arc<Self>,
+        terms: &Arc<Terms>,
+        request: &Arc<Request>,
+        part: Part<'_>,
+        allowance: Allowance,
+    ) -> Result<Reply, Cause> {
+        let span = info_span!("plugin", plugin = %self.id);
+        self.ask_in_turn(terms, request, part, allowance).instrument(span).await
+    }
+
+    async fn ask_in_turn(
+        self: &Arc<Self>,
+        terms: &Arc<Terms>,
+        request: &Arc<Request>,
+        part: Part<'_>,
+        allowance: Allowance,
+    ) -> Result<Reply, Cause> {
+        let queued = Instant::now();
+        let cut = allowance.ends(queued);
+        let (lane, is_trial) = self.enter(request, part, terms.policy(), cut).await?;
+        let begun = Instant::now();
+        self.shared.watchers.metrics().queued(&self.id, request.event(), begun - queued);
+        if let Part::Of { asking, place, .. } = part {
+            asking.sees(place);
+        }
+        let act = part.act().cloned();
+        let mut asked = Asked::begin(Arc::clone(self), Arc::clone(terms), Arc::clone(request), act, lane, is_trial);
+        let cut = cut.filter(|cut| *cut < asked.deadline());
+        match timeout_at(cut.unwrap_or_else(|| asked.deadline()), asked.answer()).await {
+            Ok(answer) => {
+                // Judged while the lane is held: what it missed comes before the next request.
+                let outcome = self.judge_asked(request, part.act(), begun, is_trial, answer);
+                asked.finish();
+                outcome
+            }
+            // Dropped, it is judged when its own time is over.
+            Err(_elapsed) if cut.is_some() => Err(Cause::CutShort),
+            Err(_elapsed) => {
+                self.timed_out(request, begun, is_trial);
+                asked.linger();
+                Err(Cause::TimedOut)
+            }
+        }
+    }
+
+    /// Waits until earlier late answers of the plugin were applied. `None` if the adaptation stops.
+    pub(crate) async fn turn_to_apply(&self) -> Option<SemaphorePermit<'_>> {
+        self.shared.stopping.run_until_cancelled(self.applying.acquire()).await?.ok()
+    }
+
+    /// All of its lanes: nobody else asks it meanwhile.
+    pub(crate) async fn all_lanes(&self) -> Lane {
+        self.lanes.all().await
+    }
+
+    /// Closes it, unless it is closed already. The first reason counts.
+    pub(crate) fn close(self: &Arc<Self>, reason: &str) {
+        self.update(|standing| ((), standing.health.close()), reason);
+    }
+
+    /// Why it was closed.
+    pub(crate) fn reason(&self) -> &str {
+        self.reason.get().map_or("", String::as_str)
+    }
+
+    /// Changes how it stands, and does what follows from that.
+    fn update<T>(self: &Arc<Self>, change: impl FnOnce(&mut Standing) -> (T, Effect), reason: &str) -> T {
+        let (value, effect, caught_up, is_strike) = {
+            let mut standing = self.standing();
+            let struck = standing.health.struck();
+            let (value, effect) = change(&mut standing);
+            let is_strike = standing.health.struck() != struck;
+            self.note_state(&standing, effect);
+            (value, effect, self.catch_up(&mut standing), is_strike)
+        };
+        if is_strike {
+            self.shared.watchers.strike(&self.id);
+        }
+        self.apply(effect, reason);
+        self.apply(caught_up, "");
+        value
+    }
+
+    /// Whoever watches will be told, unless the plugin is to them not there yet, or not any more. That it is closed is told when it is removed.
+    fn note_state(&self, standing: &Standing, effect: Effect) {
+        if let (Effect::Became(state), Stage::Joined) = (effect, standing.stage)
+            && state != State::Closed
+        {
+            self.shared.watchers.note(Happening::State { plugin: self.id.clone(), state });
+        }
+    }
+
+    fn apply(&self, effect: Effect, reason: &str) {
+        match effect {
+            Effect::None => return,
+            Effect::Strike => {}
+            Effect::Became(State::Closed) => self.cut_off(reason),
+            Effect::Became(_) => self.shared.watchers.flush(),
+        }
+        self.changed.notify_waiters();
+    }
+
+    fn cut_off(&self, reason: &str) {
+        // Another reason may have been first.
+        let _ = self.reason.set(reason.to_owned());
+        self.stops_listening();
+        self.plugin.close();
+        self.closed.cancel();
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,116 @@
+//! Whether a backlog becomes shorter.
+//!
+//! A plugin that catches up is measured by its whole backlog. An active plugin may be behind on single
+//! pods: there the backlog of each pod has to become shorter.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::time::sleep;
+
+use super::Entry;
+use super::Stage;
+use super::Standing;
+use super::delivery::Deliveries;
+use crate::api::health::State;
+
+/// The fewest request timeouts in which a backlog has to become shorter: a slow answer is not a backlog.
+const REQUEST_TIMEOUTS: u32 = 2;
+
+impl Standing {
+    /// Whether a backlog is delivered that has to become shorter.
+    pub(super) fn is_to_be_watched(&self) -> bool {
+        self.is_catching_up() || self.is_behind_on_some()
+    }
+
+    /// Ends the streaks of pods of which nothing is left to be told.
+    fn end_streaks(&mut self) {
+        let Self { deliveries, journal, .. } = self;
+        let Deliveries { streaks, pods, .. } = deliveries;
+        streaks.retain(|pod, _| pods.contains(pod) || journal.has_ready_about(pod));
+    }
+
+    /// Whether requests ask the plugin, but about some pods.
+    fn is_behind_on_some(&self) -> bool {
+        self.health.state() == State::Active && !self.deliveries.streaks.is_empty()
+    }
+}
+
+impl Entry {
+    /// Has a task close the plugin if its backlog does not become shorter.
+    pub(super) fn watch_backlog(self: &Arc<Self>, standing: &mut Standing) {
+        if !std::mem::replace(&mut standing.deliveries.is_watched, true) {
+            let (entry, mark) = (Arc::clone(self), Mark::of(standing));
+            self.shared.spawn(async move { entry.watch_backlog_from(mark).await });
+        }
+    }
+
+    async fn watch_backlog_from(self: Arc<Self>, mut mark: Mark) {
+        loop {
+            let terms = self.terms();
+            let limit = terms.policy().catch_up_timeout.max(terms.policy().request_timeout * REQUEST_TIMEOUTS);
+            if self.closed.run_until_cancelled(sleep(limit)).await.is_none() {
+                return;
+            }
+            let is_joining = {
+                let mut standing = self.standing();
+                let last = std::mem::replace(&mut mark, Mark::of(&standing));
+                standing.end_streaks();
+                if !standing.is_to_be_watched() {
+                    standing.deliveries.is_watched = false;
+                    return;
+                }
+                if !mark.is_no_shorter_than(&last) {
+                    continue;
+                }
+                standing.deliveries.is_watched = false;
+                let is_joining = standing.stage == Stage::Joining;
+                if is_joining {
+                    // The join notices that, and begins anew.
+                    standing.deaf = true;
+                    standing.journal.clear();
+                }
+                is_joining
+            };
+            if !is_joining {
+                self.close("its backlog did not become shorter within catch_up_timeout");
+            }
+            self.changed.notify_waiters();
+            return;
+        }
+    }
+}
+
+/// How long a backlog was at one moment.
+enum Mark {
+    /// All of it, and which catching up it was a part of.
+    Whole { n_begun: u64, length: usize },
+    /// That of each pod that an active plugin was behind on, and which streak it was a part of.
+    ByPod(HashMap<Arc<str>, (u64, usize)>),
+}
+
+impl Mark {
+    fn of(standing: &Standing) -> Self {
+        let (deliveries, journal) = (&standing.deliveries, &standing.journal);
+        if standing.is_catching_up() {
+            let length = journal.n_ready() + deliveries.pods.len();
+            return Self::Whole { n_begun: deliveries.n_begun, length };
+        }
+        let length = |pod: &str| journal.n_ready_about(pod) + usize::from(deliveries.pods.contains(pod));
+        let pods = deliveries.streaks.iter().map(|(pod, streak)| (Arc::clone(pod), (*streak, length(pod))));
+        Self::ByPod(pods.filter(|(_, (_, length))| *length > 0).collect())
+    }
+
+    /// Whether this is the backlog of `last`, or that of a pod is, and has not become shorter since.
+    fn is_no_shorter_than(&self, last: &Self) -> bool {
+        match (self, last) {
+            (Self::Whole { n_begun, length }, Self::Whole { n_begun: begun_last, length: length_last }) => {
+                n_begun == begun_last && length >= length_last
+            }
+            (Self::ByPod(pods), Self::ByPod(pods_last)) => pods.iter().any(|(pod, (streak, length))| {
+                pods_last.get(pod).is_some_and(|(last, length_last)| streak == last && length >= length_last)
+            }),
+            (Self::Whole { .. }, Self::ByPod(_)) | (Self::ByPod(_), Self::Whole { .. }) => false,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What an answer, or its absence, means for a plugin.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use ttrpc::Code;
+
+use super::Entry;
+use crate::api::error::Cause;
+use crate::api::health::State;
+use crate::api::plugin::{PluginError, Reply};
+use crate::api::request::Request;
+use crate::operation::state::Act;
+use crate::session::call::Answer;
+use crate::session::journal::End;
+
+impl Entry {
+    /// Judges an answer. What the plugin has not even taken is kept for it.
+    pub(crate) fn judge_asked(
+        self: &Arc<Self>,
+        request: &Arc<Request>,
+        act: Option<&Arc<Act>>,
+        begun: Instant,
+        is_trial: bool,
+        answer: Answer,
+    ) -> Result<Reply, Cause> {
+        let not_taken = matches!(answer, Err(PluginError::NotTaken));
+        let outcome = self.judge(request, begun, is_trial, answer);
+        if not_taken {
+            self.keep(request, act, End::Front);
+        }
+        outcome
+    }
+
+    /// What an answer in time means for the plugin and for the request.
+    pub(crate) fn judge(
+        self: &Arc<Self>,
+        request: &Arc<Request>,
+        begun: Instant,
+        is_trial: bool,
+        answer: Answer,
+    ) -> Result<Reply, Cause> {
+        let reason = answer.as_ref().err().map_or_else(String::new, ToString::to_string);
+        let outcome = self.update(
+            |standing| match answer {
+                Ok(reply) => {
+                    let is_even = standing.is_even();
+                    #[cfg(test)]
+                    let is_even = is_even || self.shared.makes(crate::operation::shared::Mistake::ProbeMakesActive);
+                    (Ok(reply), standing.health.answered(is_trial, is_even))
+                }
+                // Its own deadline and ours are the same: which of us notices first is chance.
+                Err(PluginError::Refused { code: Code::DEADLINE_EXCEEDED, .. } | PluginError::NotTaken) => {
+                    (Err(Cause::TimedOut), standing.health.gave_up(Instant::now(), is_trial))
+                }
+                Err(error @ (PluginError::Refused { .. } | PluginError::TooLarge { .. })) => {
+                    let is_even = standing.is_even();
+                    (Err(error.into()), standing.health.answered(is_trial, is_even))
+                }
+                Err(PluginError::Left(_)) => (Err(Cause::PassedOver(State::Closed)), standing.health.close()),
+                Err(error @ (PluginError::Gone(_) | PluginError::Breach(_))) => {
+                    (Err(error.into()), standing.health.close())
+                }
+            },
+            &reason,
+        );
+        self.shared.watchers.asked(&self.id, request, begun.elapsed(), outcome.as_ref().err());
+        outcome
+    }
+
+    /// An answer is late, and owed from now on.
+    pub(crate) fn timed_out(self: &Arc<Self>, request: &Arc<Request>, begun: Instant, is_trial: bool) {
+        let now = Instant::now();
+        self.update(|standing| ((), standing.health.timed_out(now, is_trial)), "it did not answer in time");
+        self.shared.watchers.asked(&self.id, request, begun.elapsed(), Some(&Cause::TimedOut));
+    }
+
+    /// Another interval of silence.
+    pub(crate) fn still_silent(self: &Arc<Self>) {
+        let now = Instant::now();
+        self.update(|standing| ((), standing.health.still_silent(now)), "it was silent for too long");
+    }
+
+    /// An answer that was owed has come.
+    pub(crate) fn settled(self: &Arc<Self>) {
+        self.update(
+            |standing| {
+                let is_even = standing.is_even();
+                ((), standing.health.settled(Instant::now(), is_even))
+            },
+            "",
+        );
+    }
+}

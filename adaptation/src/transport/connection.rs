@@ -1,0 +1,317 @@
+//! A connection, from its beginning until it is a plugin or is closed.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use nri_proto::bounded::{self, BoundedError};
+use nri_proto::call::{Client, MAX_MESSAGE, ServeLimits, Services, serve};
+use nri_proto::mux::{Channel, ChannelId, Mux};
+use nri_proto::plugin_id::PluginIdError;
+use nri_proto::quote::error_line;
+use nri_proto::{Eviction, PluginId, Unread, Update, api};
+use protobuf::Message;
+use thiserror::Error;
+use tokio::net::UnixStream;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::task::JoinHandle;
+use tracing::{info, warn};
+use ttrpc::r#async::{MethodHandler, Service, TtrpcContext};
+use ttrpc::{Code, get_status};
+
+use crate::api::plugin::Plugin;
+use crate::api::request::encode;
+use crate::api::source::UpdatesFailed;
+use crate::config::limits;
+use crate::config::policy::{Declared, Identity};
+use crate::operation::shared::Shared;
+use crate::registry::admission::{AdmitError, Candidate, admit};
+use crate::registry::early::{Admission, Early, Keeping};
+use crate::registry::join::Arrival;
+use crate::reply::recorder;
+use crate::session::unsolicited::{Unasked, Undone};
+use crate::transport::front::Front;
+use crate::transport::remote::Remote;
+
+/// The service that plugins call.
+const RUNTIME: &str = "nri.pkg.api.v1alpha1.Runtime";
+/// How many requests a plugin may have us work on.
+const FROM_A_PLUGIN: ServeLimits = ServeLimits { requests: 40, bytes: 4 << 20 };
+/// How many entries a registration may have. It needs three.
+const MAX_REGISTER_ENTRIES: usize = 16;
+/// What an update weighs beside what it contains, in entries.
+const UPDATE_WEIGHT: usize = 8;
+/// How long a peer that is refused may take to read why.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// Why a connection did not become a plugin.
+#[derive(Debug, Error)]
+pub(crate) enum ConnectError {
+    #[error("could not register the connection with the runtime")]
+    Io(#[from] std::io::Error),
+    #[error("the peer did not register in time")]
+    NotRegistered,
+    #[error("the peer left before it had registered: {0}")]
+    Left(nri_proto::mux::Closed),
+    #[error("the peer cannot be registered")]
+    Named(#[from] PluginIdError),
+    #[error(transparent)]
+    Admit(#[from] AdmitError),
+    #[error("the runtime panicked while the peer was let in")]
+    Panicked,
+    #[error("NRI was stopped")]
+    Stopped,
+}
+
+impl ConnectError {
+    /// Logs why a peer did not become a plugin: as a warning, unless the adaptation stops.
+    pub(crate) fn log(&self, shared: &Shared, uid: Option<u32>, pid: Option<i32>) {
+        let error = error_line(self);
+        if shared.stopping.is_cancelled() {
+            info!(%error, uid, pid, "a peer did not become a plugin");
+        } else {
+            warn!(%error, uid, pid, "a peer did not become a plugin");
+        }
+    }
+}
+
+/// The channels of a connection.
+pub(crate) const CHANNELS: [ChannelId; 2] = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
+
+/// Who a peer is that was launched, and what it is configured with. What it registers as does not matter.
+#[derive(Debug)]
+pub(crate) struct Launched {
+    pub(crate) id: PluginId,
+    pub(crate) config: String,
+}
+
+/// The kind of peer at the other end of a connection.
+#[derive(Debug)]
+pub(crate) enum PeerKind {
+    /// A process that has connected, of this user if that is known.
+    Connected { uid: Option<u32> },
+    /// A program that was launched.
+    Launched(Launched),
+}
+
+/// Makes a plugin of a process of this user that has connected.
+pub(crate) async fn connect(shared: Arc<Shared>, stream: UnixStream, uid: u32) -> Result<(), ConnectError> {
+    let (mux, channels) = Mux::on_unix(stream, CHANNELS, limits::CONNECTION)?;
+    take_in(shared, Arc::new(mux), channels, PeerKind::Connected { uid: Some(uid) }).await.map(drop)
+}
+
+/// Makes a plugin of a connection: it registers, is configured, synchronized, and asked from then on.
+pub(crate) async fn take_in(
+    shared: Arc<Shared>,
+    mux: Arc<Mux>,
+    [requests, served]: [Channel; 2],
+    peer: PeerKind,
+) -> Result<Arc<dyn Plugin>, ConnectError> {
+    let (identity, known, config) = match peer {
+        PeerKind::Connected { uid } => (Identity::connected(uid), None, String::new()),
+        PeerKind::Launched(Launched { id, config }) => (Identity::LAUNCHED, Some(id), config),
+    };
+    let (register, registered) = oneshot::channel();
+    let front = Arc::new(Front::new(Arc::clone(&shared), Arc::clone(&mux), (identity, known), register));
+    let services = Arc::new(services(&front));
+    let mut serving = shared.tasks.spawn(serve(served, services, FROM_A_PLUGIN, front.leaving.clone()));
+
+    let becoming = become_plugin(&front, Client::new(requests), registered, config);
+    let outcome = tokio::select! {
+        outcome = AssertUnwindSafe(becoming).catch_unwind() => {
+            // The runtime's own code is asked for what there is. The connection ends in any case.
+            outcome.unwrap_or(Err(ConnectError::Panicked))
+        }
+        () = shared.stopping.cancelled() => Err(ConnectError::Stopped),
+    };
+    match outcome {
+        Ok((id, plugin)) => {
+            shared.spawn(keep(front, id, serving, mux));
+            Ok(plugin)
+        }
+        Err(error) => {
+            front.give_up();
+            front.leaving.cancel();
+            part(&mut serving, &mux).await;
+            Err(error)
+        }
+    }
+}
+
+/// Ends a connection. Its peer is told why first, if it reads.
+async fn part(serving: &mut JoinHandle<()>, mux: &Mux) {
+    let answered = tokio::time::timeout(LAST_WORDS, &mut *serving).await;
+    mux.finish(LAST_WORDS).await;
+    if answered.is_err() {
+        // Its handlers end with the connection.
+        let _ = serving.await;
+    }
+}
+
+/// What a peer can call.
+fn services(front: &Arc<Front>) -> Services {
+    let methods: [(_, Box<dyn MethodHandler + Send + Sync>); 2] = [
+        ("RegisterPlugin".to_owned(), Box::new(RegisterPlugin(Arc::clone(front)))),
+        ("UpdateContainers".to_owned(), Box::new(UpdateContainers(Arc::clone(front)))),
+    ];
+    let service = Service { methods: methods.into(), streams: Default::default() };
+    Services::from([(RUNTIME.to_owned(), service)])
+}
+
+async fn become_plugin(
+    front: &Front,
+    client: Client,
+    registered: oneshot::Receiver<Result<Arrival, ConnectError>>,
+    config: String,
+) -> Result<(PluginId, Arc<dyn Plugin>), ConnectError> {
+    let Front { shared, mux, early, .. } = front;
+    let arrival = tokio::select! {
+        biased;
+        registered = registered => match registered {
+            Ok(arrival) => arrival?,
+            Err(_gone) => return Err(ConnectError::NotRegistered),
+        },
+        reason = mux.closed() => return Err(ConnectError::Left(reason)),
+        () = tokio::time::sleep(shared.config.registration_timeout) => return Err(ConnectError::NotRegistered),
+    };
+    let policy = shared.roster().regime().policies.effective(&arrival.id, Declared::default()).policy;
+    let plugin: Arc<dyn Plugin> =
+        Arc::new(Remote::new(Arc::clone(mux), client, policy.request_timeout, policy.sync_timeout));
+    let id = arrival.id.clone();
+    admit(arrival, Candidate { plugin: Arc::clone(&plugin), config, early: Arc::clone(early) }).await?;
+    Ok((id, plugin))
+}
+
+/// Serves a plugin until its connection ends, or until it breaks the rules.
+async fn keep(front: Arc<Front>, plugin: PluginId, mut serving: JoinHandle<()>, mux: Arc<Mux>) {
+    let Front { shared, early, identity, .. } = &*front;
+    // Also if it has left meanwhile: it was let in, and its calls were answered.
+    shared.stopping.run_until_cancelled(early.admit(shared, &plugin, *identity)).await;
+    tokio::select! {
+        _ = &mut serving => mux.finish(LAST_WORDS).await,
+        () = front.leaving.cancelled() => part(&mut serving, &mux).await,
+    }
+}
+
+// Not the generated service: it keeps the bytes of a request beside what they say while that is worked on.
+
+struct RegisterPlugin(Arc<Front>);
+
+#[async_trait]
+impl MethodHandler for RegisterPlugin {
+    async fn handler(&self, _: TtrpcContext, request: ttrpc::Request) -> ttrpc::Result<ttrpc::Response> {
+        let request = bounded::parse(&request.payload.into(), MAX_REGISTER_ENTRIES).map_err(|error| unread(&error))?;
+        let api::RegisterPluginRequest { plugin_name, plugin_idx, NRI_version: _, special_fields: _ } = request;
+        self.0.register(&plugin_idx, &plugin_name)?;
+        Ok(response(&api::Empty::new()))
+    }
+}
+
+struct UpdateContainers(Arc<Front>);
+
+#[async_trait]
+impl MethodHandler for UpdateContainers {
+    async fn handler(&self, context: TtrpcContext, request: ttrpc::Request) -> ttrpc::Result<ttrpc::Response> {
+        let (plugin, limit) = self.0.patience()?;
+        drop(context);
+        let bytes = request.payload.len();
+        // Not read before it is known: what is read takes more memory.
+        let admission = self.0.early.admission(limit).await;
+        if admission == Admission::Refused {
+            return Err(not_admitted());
+        }
+        let (wanted, weight) = self.read(request)?;
+        let unread = Unread::of(&wanted);
+        let api::UpdateContainersRequest { update, evict, special_fields: _ } = wanted;
+        let updates = update.into_iter().map(Update::from).collect();
+        let evictions = evict.into_iter().map(Eviction::from).collect();
+        let policy = self.0.policy(&plugin)?;
+        self.0.shared.records.unread(&recorder::unasked(&plugin, policy.mode), unread.into_iter().collect());
+        let early = Early { wanted: Unasked { updates, evictions }, bytes, weight };
+        let Some(Early { wanted, weight: _weight, .. }) = self.keep(admission, early)? else {
+            return Ok(failed_response(Vec::new(), None));
+        };
+        let (failed, reason) = match wanted.apply(&self.0.shared, &plugin, &policy).await {
+            Ok(failed) => (failed, None),
+            Err(Undone::Failed(UpdatesFailed { reason, failed })) => (failed, Some(reason)),
+            Err(Undone::NotAllowed(error)) => return Err(refusal(Code::PERMISSION_DENIED, &error.to_string())),
+            Err(error @ Undone::Panicked) => return Err(refusal(Code::INTERNAL, &error.to_string())),
+            Err(error @ Undone::TimedOut) => return Err(refusal(Code::DEADLINE_EXCEEDED, &error.to_string())),
+        };
+        Ok(failed_response(failed, reason))
+    }
+}
+
+impl UpdateContainers {
+    /// Keeps what a plugin asks for that is not let in yet. Returns it if it is to be done now.
+    fn keep(&self, admission: Admission, early: Early) -> Result<Option<Early>, ttrpc::Error> {
+        if admission == Admission::Admitted {
+            return Ok(Some(early));
+        }
+        match self.0.early.keep(early) {
+            Keeping::Kept => Ok(None),
+            Keeping::Full => Err(refusal(Code::RESOURCE_EXHAUSTED, "too many updates before the plugin is let in")),
+            Keeping::Admitted(early) => Ok(Some(early)),
+            Keeping::Refused => Err(not_admitted()),
+        }
+    }
+
+    /// Reads a request, if there is room for what it becomes in memory.
+    fn read(
+        &self,
+        request: ttrpc::Request,
+    ) -> Result<(api::UpdateContainersRequest, OwnedSemaphorePermit), ttrpc::Error> {
+        let payload = Bytes::from(request.payload);
+        let (weight, wanted) =
+            bounded::weigh(&payload, UPDATE_WEIGHT, limits::ENTRIES).map_err(|error| unread(&error))?;
+        let weight = u32::try_from(weight).unwrap_or(u32::MAX);
+        let permit = Arc::clone(&self.0.entries)
+            .try_acquire_many_owned(weight)
+            .map_err(|_| refusal(Code::RESOURCE_EXHAUSTED, "too many updates at a time"))?;
+        Ok((wanted.parse_wanted().map_err(|error| unread(&error))?, permit))
+    }
+}
+
+/// The response that lists the failed updates. If there is a reason, the response also has the status of an error: a Go
+/// client then returns the error alone, ours returns both. The code is the one that Go's server gives a plain error.
+fn failed_response(failed: Vec<Update>, reason: Option<String>) -> ttrpc::Response {
+    let mut listed = api::UpdateContainersResponse::new();
+    listed.failed = failed.into_iter().map(Into::into).collect();
+    let Some(reason) = reason else { return response(&listed) };
+    // The list alone may be as large as a message may be. The status must not be lost for the sake of the list.
+    let mut room = MAX_MESSAGE - 2 * limits::TEXT;
+    let fits = |update: &api::ContainerUpdate| {
+        let size = usize::try_from(update.compute_size()).unwrap_or(usize::MAX).saturating_add(16);
+        room.checked_sub(size).map(|left| room = left).is_some()
+    };
+    listed.failed = listed.failed.into_iter().take_while(fits).collect();
+    let mut response = response(&listed);
+    response.set_status(get_status(Code::UNKNOWN, limits::cut(&reason)));
+    response
+}
+
+fn response(message: &impl Message) -> ttrpc::Response {
+    let mut response = ttrpc::Response::new();
+    response.payload = encode(message).into();
+    response
+}
+
+/// As ttrpc's generated services have it.
+fn unread(error: &BoundedError) -> ttrpc::Error {
+    match error {
+        BoundedError::TooMany(_) => refusal(Code::RESOURCE_EXHAUSTED, &error.to_string()),
+        BoundedError::Malformed(cause) => refusal(Code::INVALID_ARGUMENT, &format!("{error}: {cause}")),
+        BoundedError::Twice => refusal(Code::INVALID_ARGUMENT, &error.to_string()),
+    }
+}
+
+fn not_admitted() -> ttrpc::Error {
+    refusal(Code::FAILED_PRECONDITION, "the plugin was not let in")
+}
+
+pub(crate) fn refusal(code: Code, text: &str) -> ttrpc::Error {
+    ttrpc::Error::RpcStatus(get_status(code, text))
+}

@@ -1,0 +1,147 @@
+//! Who is at the other end of a connection, as far as that is known yet.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nri_proto::PluginId;
+use nri_proto::mux::Mux;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+use ttrpc::Code;
+
+use crate::config::limits;
+use crate::config::policy::{Declared, Identity, Policy};
+use crate::operation::shared::Shared;
+use crate::registry::admission::AdmitError;
+use crate::registry::early::EarlyUpdates;
+use crate::registry::join::Arrival;
+use crate::transport::connection::{ConnectError, refusal};
+
+/// Which part of its request timeout a plugin's updates wait for it to be let in. It may be within a handler, and have to answer.
+const EARLY_SHARE: u32 = 4;
+
+/// What the calls of a peer share.
+pub(crate) struct Front {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) mux: Arc<Mux>,
+    pub(crate) identity: Identity,
+    /// The id of a plugin that was launched.
+    known: Option<PluginId>,
+    phase: Mutex<Phase>,
+    pub(crate) early: Arc<EarlyUpdates>,
+    /// What may be read of its requests at a time.
+    pub(crate) entries: Arc<Semaphore>,
+    /// No more of its requests are taken; the connection ends when those it has are answered.
+    pub(crate) leaving: CancellationToken,
+}
+
+enum Phase {
+    New(oneshot::Sender<Result<Arrival, ConnectError>>),
+    /// The id of the plugin, and until when its updates wait for it to be let in.
+    Registered(PluginId, Instant),
+    Refused,
+}
+
+impl Front {
+    /// Makes the front of a connection whose peer has not registered yet.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        mux: Arc<Mux>,
+        (identity, known): (Identity, Option<PluginId>),
+        register: oneshot::Sender<Result<Arrival, ConnectError>>,
+    ) -> Self {
+        let (phase, entries) = (Mutex::new(Phase::New(register)), Arc::new(Semaphore::new(limits::ENTRIES)));
+        let (early, leaving) = (Arc::default(), CancellationToken::new());
+        Self { shared, mux, identity, known, phase, early, entries, leaving }
+    }
+
+    /// Lets a plugin come, if it may. For a launched plugin its file has the last word on its name, as upstream has it.
+    fn arrive(&self, index: &str, name: &str) -> Result<Arrival, ConnectError> {
+        let id = match &self.known {
+            Some(id) => id.clone(),
+            None => PluginId::new(index, name)?,
+        };
+        Ok(Arrival::begin(&self.shared, id, self.identity)?)
+    }
+
+    /// Registers the peer as a plugin, if it may be one.
+    pub(crate) fn register(&self, index: &str, name: &str) -> Result<(), ttrpc::Error> {
+        let mut phase = self.phase();
+        match std::mem::replace(&mut *phase, Phase::Refused) {
+            Phase::New(register) => match self.arrive(index, name) {
+                Ok(arrival) => {
+                    self.mux.admit();
+                    let roster = self.shared.roster();
+                    let policies = &roster.regime().policies;
+                    let timeout = policies.effective(&arrival.id, Declared::default()).policy.request_timeout;
+                    *phase = Phase::Registered(arrival.id.clone(), Instant::now() + timeout / EARLY_SHARE);
+                    drop(phase);
+                    // Whoever waited may have given up: then the connection ends in any case.
+                    let _ = register.send(Ok(arrival));
+                    Ok(())
+                }
+                Err(error) => {
+                    let refusal = not_registered(&error);
+                    let _ = register.send(Err(error));
+                    Err(refusal)
+                }
+            },
+            Phase::Registered(..) | Phase::Refused => {
+                self.leaving.cancel();
+                Err(refusal(Code::ALREADY_EXISTS, "this connection has registered a plugin already"))
+            }
+        }
+    }
+
+    /// Drops what the peer has asked for: it does not become a plugin.
+    pub(crate) fn give_up(&self) {
+        let count = self.early.refuse();
+        if let (true, Ok(plugin)) = (count > 0, self.registered()) {
+            warn!(%plugin, count, "early updates dropped, the plugin was not let in");
+        }
+    }
+
+    /// Checks again that the plugin may be one, and returns the policy that holds for it.
+    pub(crate) fn policy(&self, plugin: &PluginId) -> Result<Policy, ttrpc::Error> {
+        let policy = self.shared.policy_now(plugin, self.identity);
+        policy.map_err(|error| refusal(Code::PERMISSION_DENIED, &error.to_string()))
+    }
+
+    fn registered(&self) -> Result<PluginId, ttrpc::Error> {
+        self.patience().map(|(id, _)| id)
+    }
+
+    /// Returns who has registered, and until when its updates wait for it to be let in.
+    pub(crate) fn patience(&self) -> Result<(PluginId, Instant), ttrpc::Error> {
+        match &*self.phase() {
+            Phase::Registered(id, limit) => Ok((id.clone(), *limit)),
+            Phase::New(_) | Phase::Refused => {
+                Err(refusal(Code::FAILED_PRECONDITION, "this connection has not registered a plugin"))
+            }
+        }
+    }
+
+    fn phase(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a peer that wants to register is refused.
+fn not_registered(error: &ConnectError) -> ttrpc::Error {
+    let code = match error {
+        // Go's text, which plugins may know.
+        ConnectError::Named(error) => return refusal(Code::INVALID_ARGUMENT, &error.to_string()),
+        ConnectError::Admit(AdmitError::NotPermitted { .. }) => Code::PERMISSION_DENIED,
+        ConnectError::Admit(AdmitError::Taken { .. } | AdmitError::Guarded { .. }) => Code::ALREADY_EXISTS,
+        ConnectError::Admit(AdmitError::Full { .. } | AdmitError::Kept { .. }) => Code::RESOURCE_EXHAUSTED,
+        ConnectError::Admit(_)
+        | ConnectError::Io(_)
+        | ConnectError::NotRegistered
+        | ConnectError::Left(_)
+        | ConnectError::Panicked
+        | ConnectError::Stopped => Code::UNAVAILABLE,
+    };
+    let text = if let ConnectError::Admit(error) = error { error.with_cause() } else { error.to_string() };
+    refusal(code, &text)
+}

@@ -1,0 +1,41 @@
+//! Where plugins connect.
+
+use std::sync::Arc;
+
+use tracing::warn;
+
+use crate::operation::shared::Shared;
+use crate::transport::connection::connect;
+use crate::transport::socket::Socket;
+use crate::transport::strangers::Strangers;
+
+/// Lets peers in until the adaptation stops, each in a task of its own: a silent one holds up no other.
+pub(crate) async fn listen(shared: Arc<Shared>, socket: Socket) {
+    let strangers = Strangers::new(shared.config.max_unregistered, &shared.config.allowed_uids);
+    loop {
+        let (stream, peer) = tokio::select! {
+            biased;
+            () = shared.stopping.cancelled() => return,
+            accepted = socket.accept() => accepted,
+        };
+        if !peer.is_allowed(&shared.config.allowed_uids) {
+            warn!(uid = peer.uid, pid = peer.pid, "refusing a peer: its user is not in allowed_uids");
+            continue;
+        }
+        let Some(place) = strangers.try_take(peer.uid) else {
+            warn!(
+                uid = peer.uid,
+                pid = peer.pid,
+                "refusing a peer: too many of its user are not plugins yet, see max_unregistered"
+            );
+            continue;
+        };
+        let shared_by_peer = Arc::clone(&shared);
+        shared.spawn(async move {
+            if let Err(error) = connect(Arc::clone(&shared_by_peer), stream, peer.uid).await {
+                error.log(&shared_by_peer, Some(peer.uid), peer.pid);
+            }
+            drop(place);
+        });
+    }
+}
