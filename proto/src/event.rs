@@ -98,6 +98,66 @@ impl Event {
             Self::ValidateContainerAdjustment => "ValidateContainerAdjustment",
         }
     }
+
+    /// Returns whether plugins can veto this event: if a plugin refuses the request, the runtime does not go ahead.
+    ///
+    /// All other events have already happened when plugins are notified, or happen regardless of the replies.
+    ///
+    /// ```
+    /// use nri_proto::event::Event;
+    ///
+    /// assert!(Event::StartContainer.can_be_vetoed());
+    /// assert!(!Event::PostStartContainer.can_be_vetoed());
+    /// ```
+    #[must_use]
+    pub const fn can_be_vetoed(self) -> bool {
+        match self {
+            Self::RunPodSandbox
+            | Self::UpdatePodSandbox
+            | Self::CreateContainer
+            | Self::StartContainer
+            | Self::UpdateContainer
+            | Self::ValidateContainerAdjustment => true,
+            Self::StopPodSandbox
+            | Self::RemovePodSandbox
+            | Self::PostCreateContainer
+            | Self::PostStartContainer
+            | Self::PostUpdateContainer
+            | Self::StopContainer
+            | Self::RemoveContainer
+            | Self::PostUpdatePodSandbox => false,
+        }
+    }
+
+    /// Returns whether peers older than NRI 0.12 exchange this event through the shared `StateChange` RPC.
+    ///
+    /// Since NRI 0.12, each of these events has an RPC of its own, too. The other events always had one.
+    ///
+    /// ```
+    /// use nri_proto::event::Event;
+    ///
+    /// assert!(Event::StartContainer.is_state_change());
+    /// assert!(!Event::CreateContainer.is_state_change());
+    /// ```
+    #[must_use]
+    pub const fn is_state_change(self) -> bool {
+        match self {
+            Self::RunPodSandbox
+            | Self::StopPodSandbox
+            | Self::RemovePodSandbox
+            | Self::PostCreateContainer
+            | Self::StartContainer
+            | Self::PostStartContainer
+            | Self::PostUpdateContainer
+            | Self::RemoveContainer
+            | Self::PostUpdatePodSandbox => true,
+            Self::CreateContainer
+            | Self::UpdateContainer
+            | Self::StopContainer
+            | Self::UpdatePodSandbox
+            | Self::ValidateContainerAdjustment => false,
+        }
+    }
 }
 
 impl Display for Event {

@@ -44,7 +44,25 @@ pub fn line(text: &str) -> impl Display {
     fmt::from_fn(move |f| Line::new(f).write_str(text))
 }
 
-/// Makes one line of an error and its causes, as [`line()`] does. Some of the texts may be somebody else's.
+/// Formats an error and its causes: each text follows a colon, and none is escaped or truncated.
+///
+/// For a log, use [`error_line`]: some of the texts may come from a peer.
+///
+/// ```
+/// use nri_proto::quote::error_chain;
+///
+/// #[derive(Debug, thiserror::Error)]
+/// #[error("could not read the configuration")]
+/// struct ReadError(#[source] std::io::Error);
+///
+/// let error = ReadError(std::io::Error::other("disk failure"));
+/// assert_eq!(error_chain(&error).to_string(), "could not read the configuration: disk failure");
+/// ```
+pub fn error_chain(error: &dyn Error) -> impl Display {
+    fmt::from_fn(move |f| write_chain(f, error))
+}
+
+/// Formats an error and its causes, like [`error_chain`], as one line for a log, like [`line()`].
 ///
 /// ```
 /// use nri_proto::quote::error_line;
@@ -53,16 +71,17 @@ pub fn line(text: &str) -> impl Display {
 /// assert_eq!(error_line(&error).to_string(), r"one\ntwo");
 /// ```
 pub fn error_line(error: &dyn Error) -> impl Display {
-    fmt::from_fn(move |f| {
-        let mut line = Line::new(f);
-        write!(line, "{error}")?;
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            write!(line, ": {error}")?;
-            cause = error.source();
-        }
-        Ok(())
-    })
+    fmt::from_fn(move |f| write_chain(&mut Line::new(f), error))
+}
+
+fn write_chain(out: &mut dyn Write, error: &dyn Error) -> fmt::Result {
+    write!(out, "{error}")?;
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        write!(out, ": {error}")?;
+        cause = error.source();
+    }
+    Ok(())
 }
 
 /// Writes a line without what could make it look like several, up to a length.
@@ -172,6 +191,7 @@ mod tests {
         }
         let error = |text: &str| Outer(std::io::Error::other(text.to_owned()));
         assert_eq!(error_line(&error("a\0")).to_string(), r"it\nfailed: a\x00");
+        assert_eq!(error_chain(&error("a\0")).to_string(), "it\nfailed: a\0");
         let long = error_line(&error(&"a".repeat(1 << 20))).to_string();
         assert_eq!(long.chars().count(), r"\".len() + 1024, "the line break is written as two characters");
     }

@@ -22,6 +22,21 @@ fn an_event_has_the_number_of_its_wire_value() {
 }
 
 #[test]
+fn plugins_can_veto_what_has_not_happened_yet() {
+    let vetoed: EventMask = Event::ALL.into_iter().filter(|event| event.can_be_vetoed()).collect();
+    let expected = "RunPodSandbox,CreateContainer,StartContainer,UpdateContainer,UpdatePodSandbox,\
+                    ValidateContainerAdjustment";
+    assert_eq!(vetoed.to_string(), expected);
+}
+
+#[test]
+fn nine_events_are_state_changes_to_older_peers() {
+    let others: EventMask = Event::ALL.into_iter().filter(|event| !event.is_state_change()).collect();
+    let expected = "CreateContainer,UpdateContainer,StopContainer,UpdatePodSandbox,ValidateContainerAdjustment";
+    assert_eq!(others.to_string(), expected);
+}
+
+#[test]
 fn the_sentinels_are_not_events() {
     for number in [i32::MIN, -1, api::Event::UNKNOWN as i32, api::Event::LAST as i32, i32::MAX] {
         assert_eq!(Event::from_number(number), None, "{number}");
