@@ -19,7 +19,7 @@ use crate::api::source::Source;
 use crate::config::Config;
 use crate::config::limits;
 use crate::config::policy::{Declared, Effective, Identity};
-use crate::config::snapshot::Regime;
+use crate::config::snapshot::ConfigSnapshot;
 use crate::events::{Happening, Metrics, NoMetrics, Watchers};
 use crate::launch::{LaunchError, launch};
 use crate::ledger::{Ledger, Occasion, What};
@@ -71,9 +71,9 @@ impl Adaptation {
     /// Outside a Tokio runtime.
     #[must_use]
     pub fn with_metrics(config: Config, source: Arc<dyn Source>, metrics: Arc<dyn Metrics>) -> Self {
-        Regime::complain(&config);
+        ConfigSnapshot::complain(&config);
         let shared = Shared::new(config, source, Watchers::new(metrics));
-        shared.spawn(Arc::clone(&shared).watch_operations());
+        shared.services.spawn(Arc::clone(&shared).watch_operations());
         Self { shared, is_launched: AtomicBool::new(false) }
     }
 
@@ -107,9 +107,9 @@ impl Adaptation {
     ///
     /// Outside a Tokio runtime.
     pub fn listen(&self) -> Result<(), BindError> {
-        let Some(path) = &self.shared.config.socket else { return Ok(()) };
+        let Some(path) = &self.shared.services.config.socket else { return Ok(()) };
         let socket = Socket::bind(path)?;
-        self.shared.tasks.spawn(listen(Arc::clone(&self.shared), socket));
+        self.shared.services.tasks.spawn(listen(Arc::clone(&self.shared), socket));
         Ok(())
     }
 
@@ -149,7 +149,7 @@ impl Adaptation {
     {
         let (mux, channels) = Mux::over(reader, writer, CHANNELS, limits::CONNECTION);
         let shared = Arc::clone(&self.shared);
-        self.shared.spawn(async move {
+        self.shared.services.spawn(async move {
             let peer = PeerKind::Connected { uid };
             if let Err(error) = take_in(Arc::clone(&shared), Arc::new(mux), channels, peer).await {
                 error.log(&shared, uid, None);
@@ -166,14 +166,14 @@ impl Adaptation {
     /// What happens from now on. A watcher that is too far behind is told how much was dropped.
     #[must_use]
     pub fn watch(&self) -> broadcast::Receiver<Happening> {
-        self.shared.watchers.subscribe()
+        self.shared.services.watchers.subscribe()
     }
 
     /// The same without [`Happening::Asked`], for who only looks on how plugins are doing: unless someone
     /// [watches](Adaptation::watch) everything, requests then cost nothing more.
     #[must_use]
     pub fn watch_plugins(&self) -> broadcast::Receiver<Happening> {
-        self.shared.watchers.subscribe_rare()
+        self.shared.services.watchers.subscribe_rare()
     }
 
     /// Looks at who changed what until now. Nobody waits for that.
@@ -187,14 +187,14 @@ impl Adaptation {
     /// }
     /// ```
     pub fn ledger<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
-        let ledger = self.shared.records.ledger().clone();
+        let ledger = self.shared.services.records.ledger().clone();
         look(&ledger)
     }
 
     /// Writes into the ledger what the runtime knows and plugins do not say: that an update or eviction which a plugin had asked for could
     /// not be made.
     pub fn record(&self, occasion: &Occasion, what: What) {
-        self.shared.records.ledger().record(occasion, what);
+        self.shared.services.records.ledger().record(occasion, what);
     }
 
     /// Whether the operator hides pods from any plugin.
@@ -222,8 +222,7 @@ impl Adaptation {
     /// Waits until everything that was asked about a pod before this call has been answered, the undo of operations that failed
     /// included.
     pub async fn settled_pod(&self, pod: &str) {
-        let turns = self.shared.turns.clone();
-        drop(turns.take(pod.into()).await);
+        drop(self.shared.turns.enqueue(pod).turn().await);
     }
 
     /// The plugins that there are, in the order in which they are asked.
@@ -262,15 +261,15 @@ impl Adaptation {
     pub async fn stop(&self) {
         let roster = self.shared.stop();
         let telling = roster.entries().iter().map(|entry| entry.plugin.shutdown());
-        let grace = self.shared.config.shutdown_grace;
+        let grace = self.shared.services.config.shutdown_grace;
         if timeout(grace, futures_util::future::join_all(telling)).await.is_err() {
             warn!("not every plugin heard in time that the runtime goes away");
         }
         for entry in roster.entries() {
             entry.close(GOES_AWAY);
         }
-        self.shared.tasks.close();
-        self.shared.tasks.wait().await;
+        self.shared.services.tasks.close();
+        self.shared.services.tasks.wait().await;
     }
 }
 

@@ -27,7 +27,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::mpsc;
 
 pub use self::error::{LaunchError, UntrustedPath};
-pub(crate) use self::output::MAX_LINE;
 use self::watcher::Keeper;
 use crate::operation::shared::Shared;
 
@@ -35,13 +34,13 @@ use crate::operation::shared::Shared;
 /// has joined, or has failed to for the first time.
 pub(crate) async fn launch(shared: &Arc<Shared>, launched: &AtomicBool) -> Result<(), LaunchError> {
     let attempt = Attempt::begin(launched)?;
-    let Some(dir) = shared.config.plugin_path.clone() else {
+    let Some(dir) = shared.services.config.plugin_path.clone() else {
         attempt.succeeds();
         return Ok(());
     };
     let (tried, mut all_tried) = mpsc::channel(1);
     let keeper = Keeper::start(Arc::clone(shared), dir, tried).await?;
-    shared.spawn(keeper.run());
+    shared.services.spawn(keeper.run());
     attempt.succeeds();
     // Nothing is sent: each that still tries for the first time has a sender.
     let _ = all_tried.recv().await;

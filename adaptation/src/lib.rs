@@ -110,7 +110,7 @@ pub use adaptation::readiness::{Absence, Demand, Missing, NotReady};
 pub use adaptation::{Adaptation, PluginStatus};
 pub use api::error::{Cause, Failure, RelayError, StopError};
 pub use api::source::{Source, SourceError, UpdatesFailed};
-pub use api::{health, plugin, request, snapshot};
+pub use api::{health, plugin, queue, request, snapshot};
 pub use config::{Config, policy};
 pub use events::{Happening, Metrics, NoMetrics};
 pub use launch::{LaunchError, UntrustedPath};

@@ -17,17 +17,17 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::api::error::{Cause, Failure, RelayError, StopError};
+use crate::api::operation::OperationOutcome;
 use crate::api::request::Subject;
 use crate::config::policy::PluginKey;
 use crate::config::requirements::Presence;
 use crate::merge::{MergedCreate, MergedStop, MergedUpdate};
-use crate::operation::relay::{Chain, Relayed, gates};
+use crate::operation::relay::{Relay, Relayed};
 use crate::operation::rollback::StartUndo;
 use crate::operation::shared::Shared;
-use crate::operation::state::{Act, Kept};
+use crate::operation::state::{Kept, OperationState};
 use crate::reply::merging::Merging;
 use crate::reply::recorder;
-use crate::session::journal::Outcome;
 use crate::session::roster::Roster;
 
 /// What plugins are told, and do not answer but with an error.
@@ -85,7 +85,7 @@ pub struct Operation {
     shared: Arc<Shared>,
     pod: Arc<Pod>,
     /// What is known of it since the first request, which also fixes who takes part.
-    act: OnceLock<Arc<Act>>,
+    act: OnceLock<Arc<OperationState>>,
     deadline: Option<Instant>,
     nature: Nature,
 }
@@ -195,12 +195,12 @@ impl Operation {
         }
         let (merging, subject) = Merging::create(container);
         let waited = made.elapsed();
-        let mut chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), participants, event, subject, merging);
+        let mut chain = Relay::new(Arc::clone(&self.shared), Arc::clone(act), participants, event, subject, merging);
         chain.waited = waited;
         let (asking, span) = (chain.asking.clone(), chain.span());
         self.in_time(Box::pin(chain.create().instrument(span)))
             .await
-            .unwrap_or_else(|| Err(over(asking.who(&act.participants, event))))
+            .unwrap_or_else(|| Err(over(asking.current(&act.participants, event))))
     }
 
     /// Asks plugins what they make of new limits of a container.
@@ -236,13 +236,13 @@ impl Operation {
 
     /// The runtime's store shows the outcome.
     pub fn commit(mut self) {
-        self.end(Outcome::Committed);
+        self.end(OperationOutcome::Committed);
     }
 
     /// The same for one that several hold: whoever says it first ends it, and whatever becomes of it afterwards changes nothing.
     pub fn committed(&self) {
         if let Some(act) = self.act.get() {
-            self.shared.end(act, Outcome::Committed);
+            self.shared.end(act, OperationOutcome::Committed);
         }
     }
 
@@ -250,11 +250,11 @@ impl Operation {
     /// hears nothing of what was to begin.
     pub fn abandon(mut self) {
         if let Some(act) = self.act.take() {
-            self.shared.end_and(&act, Outcome::Failed, false);
+            self.shared.end_and(&act, OperationOutcome::Failed, false);
         }
     }
 
-    fn end(&mut self, outcome: Outcome) {
+    fn end(&mut self, outcome: OperationOutcome) {
         if let Some(act) = self.act.take() {
             self.shared.end(&act, outcome);
         }
@@ -269,19 +269,19 @@ impl Operation {
             return Ok(Relayed { merging, failed: None });
         }
         let waited = made.elapsed();
-        let mut chain = Chain::new(Arc::clone(&self.shared), Arc::clone(act), participants, event, subject, merging);
+        let mut chain = Relay::new(Arc::clone(&self.shared), Arc::clone(act), participants, event, subject, merging);
         chain.waited = waited;
         let (asking, span) = (chain.asking.clone(), chain.span());
-        let relayed = if gates(event) {
+        let relayed = if event.can_be_vetoed() {
             self.in_time(Box::pin(chain.run().instrument(span))).await
         } else {
             self.in_time(Box::pin(chain.run_anyway().instrument(span))).await.map(Ok)
         };
-        relayed.unwrap_or_else(|| Err(over(asking.who(&act.participants, event))))
+        relayed.unwrap_or_else(|| Err(over(asking.current(&act.participants, event))))
     }
 
     /// Nobody is asked, but someone may join and want to hear of it.
-    fn nobody_asks(&self, act: &Act, event: Event, subject: Subject) {
+    fn nobody_asks(&self, act: &OperationState, event: Event, subject: Subject) {
         let before = act.before(event, &subject);
         let decision = Arc::new(self.shared.decision(act));
         self.shared.goes_on(&decision, event, subject.container(), Owners::default(), &[]);
@@ -289,12 +289,16 @@ impl Operation {
     }
 
     /// What is known of it, and who takes part. Those that the operator wants must be there before the first one is asked.
-    async fn act(&self, event: Event, container: Option<&Container>) -> Result<(&Arc<Act>, Arc<Roster>), RelayError> {
-        self.shared.check_running()?;
-        if self.act.get().is_none() && gates(event) && is_anyone_wanted(&self.shared.roster(), event) {
+    async fn act(
+        &self,
+        event: Event,
+        container: Option<&Container>,
+    ) -> Result<(&Arc<OperationState>, Arc<Roster>), RelayError> {
+        self.shared.services.check_running()?;
+        if self.act.get().is_none() && event.can_be_vetoed() && is_anyone_wanted(&self.shared.roster(), event) {
             let waiting = Box::pin(self.wait_for_the_wanted(event, container));
             self.in_time(waiting).await.ok_or(RelayError::Deadline)?;
-            self.shared.check_running()?;
+            self.shared.services.check_running()?;
         }
         let act = self.act.get_or_init(|| self.shared.begin(&self.pod, self.nature));
         let participants = self.shared.participants(act);
@@ -302,7 +306,7 @@ impl Operation {
             return Ok((act, participants));
         };
         let occasion = recorder::occasion_of(key.as_str().into(), event, &self.pod, container);
-        self.shared.records.ledger().record(&occasion, (&Cause::Absent).into());
+        self.shared.services.records.ledger().record(&occasion, (&Cause::Absent).into());
         Err(Failure { plugin: key.as_str().to_owned(), event, cause: Cause::Absent }.into())
     }
 
@@ -365,13 +369,13 @@ impl Operation {
 
 impl Drop for Operation {
     fn drop(&mut self) {
-        self.end(Outcome::Failed);
+        self.end(OperationOutcome::Failed);
     }
 }
 
 /// Whether anyone must be there for an event.
 fn is_anyone_wanted(participants: &Roster, event: Event) -> bool {
-    gates(event) && !participants.regime().requirements.are_none()
+    event.can_be_vetoed() && !participants.regime().requirements.are_none()
 }
 
 /// The caller's deadline was over while this plugin was asked about this.

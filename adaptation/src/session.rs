@@ -1,11 +1,15 @@
 //! A plugin that was let in, and how it is asked.
 
 pub(crate) mod call;
+pub(crate) mod faults;
 pub(crate) mod journal;
 pub(crate) mod late;
+pub(crate) mod open_operation;
 pub(crate) mod patience;
 pub(crate) mod policy;
+pub(crate) mod progress;
 pub(crate) mod roster;
+pub(crate) mod services;
 pub(crate) mod unsolicited;
 pub(crate) mod visibility;
 
@@ -17,9 +21,11 @@ mod outcome;
 mod permit;
 mod phase;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use nri_proto::{Event, EventMask, PluginId};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -34,18 +40,20 @@ use crate::api::health::{Effect, Health, State};
 use crate::api::plugin::{Plugin, Reply};
 use crate::api::request::Request;
 use crate::config::limits;
-use crate::config::policy::{Declared, Identity, Policies};
+use crate::config::policy::{Declared, Identity, Mode, Policies};
 use crate::events::Happening;
-use crate::operation::relay::Asking;
-use crate::operation::shared::Shared;
-use crate::operation::state::Act;
+use crate::ledger::Occasion;
+use crate::reply::recorder;
 use crate::session::call::Asked;
 use crate::session::journal::Journal;
+use crate::session::open_operation::OpenOperation;
 use crate::session::patience::Allowance;
-use crate::session::policy::Terms;
+use crate::session::policy::PluginPolicy;
+use crate::session::progress::RelayProgress;
+use crate::session::services::Services;
 
 /// A plugin that was let in.
-pub(crate) struct Entry {
+pub(crate) struct PluginSession {
     pub(crate) id: PluginId,
     /// The identity of the plugin as the runtime itself knows it.
     pub(crate) identity: Identity,
@@ -53,7 +61,7 @@ pub(crate) struct Entry {
     wanted: EventMask,
     declared: Declared,
     /// What that comes to, as the operator has it now.
-    terms: Mutex<Arc<Terms>>,
+    terms: Mutex<Arc<PluginPolicy>>,
     pub(crate) plugin: Arc<dyn Plugin>,
     lanes: Lanes,
     /// The right to have the runtime apply a late answer: those of one plugin are applied in order.
@@ -64,7 +72,7 @@ pub(crate) struct Entry {
     /// Ends what still waits for an answer.
     pub(crate) closed: CancellationToken,
     reason: OnceLock<String>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) services: Arc<Services>,
 }
 
 /// How it is doing, and what it is owed. One lock, so that what was missed is never overtaken.
@@ -95,14 +103,14 @@ pub(crate) enum Part<'a> {
     /// It stands for itself.
     Alone,
     /// It is made in an operation, where it is noted that the plugin at this place has seen it.
-    Of { act: &'a Arc<Act>, asking: &'a Asking, place: usize },
+    Of { act: &'a Arc<dyn OpenOperation>, asking: &'a RelayProgress, place: usize },
     /// It undoes what was begun in an operation.
-    Undoes(&'a Arc<Act>),
+    Undoes(&'a dyn OpenOperation),
 }
 
 impl<'a> Part<'a> {
     /// The operation that it is made in.
-    fn act(self) -> Option<&'a Arc<Act>> {
+    fn act(self) -> Option<&'a Arc<dyn OpenOperation>> {
         match self {
             Self::Of { act, .. } => Some(act),
             Self::Alone | Self::Undoes(_) => None,
@@ -110,21 +118,21 @@ impl<'a> Part<'a> {
     }
 
     /// Whether it is of no use: it undoes what the plugin has not taken.
-    fn is_moot(self, entry: &Arc<Entry>) -> bool {
+    fn is_moot(self, entry: &Arc<PluginSession>) -> bool {
         matches!(self, Self::Undoes(act) if act.is_unseen_by(entry))
     }
 }
 
-impl Entry {
+impl PluginSession {
     pub(crate) fn new(
         id: PluginId,
         identity: Identity,
         wanted: EventMask,
         declared: Declared,
         plugin: Arc<dyn Plugin>,
-        shared: Arc<Shared>,
+        services: Arc<Services>,
     ) -> Arc<Self> {
-        let terms = Terms::of(&shared.roster().regime().policies, &id, wanted, declared);
+        let terms = PluginPolicy::of(&services.snapshot().policies, &id, wanted, declared);
         let journal = Journal::new(limits::JOURNAL);
         let health = Health::new(terms.rules());
         let deliveries = Deliveries::held_back();
@@ -142,22 +150,22 @@ impl Entry {
             changed: Notify::new(),
             closed: CancellationToken::new(),
             reason: OnceLock::new(),
-            shared,
+            services,
         })
     }
 
     /// The terms that hold now.
-    pub(crate) fn terms(&self) -> Arc<Terms> {
-        Arc::clone(&self.terms.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn terms(&self) -> Arc<PluginPolicy> {
+        Arc::clone(&self.terms.lock())
     }
 
     /// From now on it is asked on the terms that the operator has for it. Says whether that are others.
     pub(crate) fn adopt(&self, policies: &Policies) -> bool {
-        let terms = Terms::of(policies, &self.id, self.wanted, self.declared);
+        let terms = PluginPolicy::of(policies, &self.id, self.wanted, self.declared);
         let is_changed = terms != *self.terms();
         if is_changed {
             self.standing().health.follow(terms.rules());
-            *self.terms.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(terms);
+            *self.terms.lock() = Arc::new(terms);
         }
         is_changed
     }
@@ -178,6 +186,13 @@ impl Entry {
         self.terms().is_asked(event, namespace)
     }
 
+    /// Returns the context of a record about a request that the plugin was asked under this policy.
+    pub(crate) fn occasion(&self, terms: &PluginPolicy, request: &Request, took: Option<Duration>) -> Occasion {
+        let shadow = terms.policy().mode == Mode::Shadow;
+        let id = self.id.clone().into();
+        Occasion { took, shadow, ..recorder::occasion_of(id, request.event(), request.pod(), request.container()) }
+    }
+
     /// How it is doing.
     pub(crate) fn state(&self) -> State {
         self.standing().health.state()
@@ -189,7 +204,7 @@ impl Entry {
     /// The future may be dropped at any time: the plugin keeps its lane until it has answered.
     pub(crate) async fn ask_on(
         self: &Arc<Self>,
-        terms: &Arc<Terms>,
+        terms: &Arc<PluginPolicy>,
         request: &Arc<Request>,
         part: Part<'_>,
         allowance: Allowance,
@@ -200,7 +215,7 @@ impl Entry {
 
     async fn ask_in_turn(
         self: &Arc<Self>,
-        terms: &Arc<Terms>,
+        terms: &Arc<PluginPolicy>,
         request: &Arc<Request>,
         part: Part<'_>,
         allowance: Allowance,
@@ -209,9 +224,9 @@ impl Entry {
         let cut = allowance.ends(queued);
         let (lane, is_trial) = self.enter(request, part, terms.policy(), cut).await?;
         let begun = Instant::now();
-        self.shared.watchers.metrics().queued(&self.id, request.event(), begun - queued);
+        self.services.watchers.metrics().queued(&self.id, request.event(), begun - queued);
         if let Part::Of { asking, place, .. } = part {
-            asking.sees(place);
+            asking.record_seen(place);
         }
         let act = part.act().cloned();
         let mut asked = Asked::begin(Arc::clone(self), Arc::clone(terms), Arc::clone(request), act, lane, is_trial);
@@ -235,7 +250,7 @@ impl Entry {
 
     /// Waits until earlier late answers of the plugin were applied. `None` if the adaptation stops.
     pub(crate) async fn turn_to_apply(&self) -> Option<SemaphorePermit<'_>> {
-        self.shared.stopping.run_until_cancelled(self.applying.acquire()).await?.ok()
+        self.services.stopping.run_until_cancelled(self.applying.acquire()).await?.ok()
     }
 
     /// All of its lanes: nobody else asks it meanwhile.
@@ -264,7 +279,7 @@ impl Entry {
             (value, effect, self.catch_up(&mut standing), is_strike)
         };
         if is_strike {
-            self.shared.watchers.strike(&self.id);
+            self.services.watchers.strike(&self.id);
         }
         self.apply(effect, reason);
         self.apply(caught_up, "");
@@ -276,7 +291,7 @@ impl Entry {
         if let (Effect::Became(state), Stage::Joined) = (effect, standing.stage)
             && state != State::Closed
         {
-            self.shared.watchers.note(Happening::State { plugin: self.id.clone(), state });
+            self.services.watchers.note(Happening::State { plugin: self.id.clone(), state });
         }
     }
 
@@ -285,7 +300,7 @@ impl Entry {
             Effect::None => return,
             Effect::Strike => {}
             Effect::Became(State::Closed) => self.cut_off(reason),
-            Effect::Became(_) => self.shared.watchers.flush(),
+            Effect::Became(_) => self.services.watchers.flush(),
         }
         self.changed.notify_waiters();
     }
@@ -299,6 +314,6 @@ impl Entry {
     }
 
     fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.standing.lock()
     }
 }

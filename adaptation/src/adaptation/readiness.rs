@@ -80,7 +80,7 @@ impl Adaptation {
     /// Those that are missing when the time is over, or when the adaptation is stopped.
     pub async fn ready(&self, limit: Duration) -> Result<(), NotReady> {
         // Whether it was in time or not is seen from what is missing.
-        let _ = timeout(limit, self.shared.stopping.run_until_cancelled(self.complete())).await;
+        let _ = timeout(limit, self.shared.services.stopping.run_until_cancelled(self.complete())).await;
         match self.missing() {
             missing if missing.is_empty() => Ok(()),
             missing => Err(NotReady { missing }),

@@ -4,7 +4,7 @@ use tracing::{info, warn};
 
 use crate::adaptation::Adaptation;
 use crate::config::Config;
-use crate::config::snapshot::Regime;
+use crate::config::snapshot::ConfigSnapshot;
 
 impl Adaptation {
     /// What the operator says from now on: of `config`, the [policies](Config::policies), the
@@ -40,10 +40,10 @@ impl Adaptation {
     /// }
     /// ```
     pub fn reload(&self, config: &Config) -> Vec<&'static str> {
-        Regime::complain(config);
+        ConfigSnapshot::complain(config);
         let plugins = self.shared.reload(config);
         info!(plugins, "the policy was reloaded");
-        let left = self.shared.config.changes_that_need_a_restart(config);
+        let left = self.shared.services.config.changes_that_need_a_restart(config);
         if !left.is_empty() {
             warn!(keys = ?left, "what is changed needs a restart");
         }

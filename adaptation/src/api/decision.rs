@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use nri_proto::{Field, Owners, PluginId};
 use tokio::sync::Notify;
 
-use crate::session::journal::{ActId, Outcome};
+use crate::api::operation::{OperationId, OperationOutcome};
 
 /// The outcome of a request without the plugins that had no say in it.
 ///
@@ -14,7 +14,7 @@ use crate::session::journal::{ActId, Outcome};
 #[derive(Debug, Default)]
 pub(crate) struct Decision {
     /// The operation of the request, if there is one.
-    pub(crate) act: Option<ActId>,
+    pub(crate) act: Option<OperationId>,
     /// How that operation has ended.
     fate: Fate,
     /// The number of the last update of a container before plugins were asked.
@@ -27,22 +27,22 @@ pub(crate) struct Decision {
 
 /// How an operation has ended, once it has.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fate(Arc<OnceLock<Outcome>>);
+pub(crate) struct Fate(Arc<OnceLock<OperationOutcome>>);
 
 impl Fate {
     /// The operation has ended. What was said first counts.
-    pub(crate) fn is(&self, outcome: Outcome) {
+    pub(crate) fn is(&self, outcome: OperationOutcome) {
         _ = self.0.set(outcome);
     }
 }
 
 impl Decision {
-    pub(crate) fn new(act: ActId, fate: Fate, since: u64) -> Self {
+    pub(crate) fn new(act: OperationId, fate: Fate, since: u64) -> Self {
         Self { act: Some(act), fate, since: AtomicU64::new(since), ..Self::default() }
     }
 
     /// How the operation of the request has ended. `None` while it is open.
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
+    pub(crate) fn outcome(&self) -> Option<OperationOutcome> {
         self.fate.0.get().copied()
     }
 

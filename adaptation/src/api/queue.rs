@@ -1,60 +1,106 @@
-//! Whose turn it is: requests about one pod go one after the other.
+//! A queue for each key, in the order of arrival.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
-use tokio::sync::OwnedMutexGuard;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
-type Queue = Arc<tokio::sync::Mutex<()>>;
+type Waiting = VecDeque<oneshot::Sender<Turn>>;
 
-/// The pods that are being asked about.
+/// A queue for each key: one caller at a time has the turn of a key, the others wait in the order in
+/// which they called [`enqueue`](KeyedQueue::enqueue).
+///
+/// Clones share their queues. A key costs nothing while nobody has or awaits its turn.
+///
+/// ```
+/// # use nri_adaptation::queue::KeyedQueue;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let queue = KeyedQueue::default();
+/// let (first, second) = (queue.enqueue("pod"), queue.enqueue("pod"));
+/// let turn = first.turn().await;
+/// drop(turn);
+/// second.turn().await;
+/// assert!(!queue.is_busy("pod"));
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Turns(Arc<Mutex<HashMap<Arc<str>, Queue>>>);
+pub struct KeyedQueue(Arc<Mutex<HashMap<Arc<str>, Waiting>>>);
 
-/// The turn of a pod. Held while plugins are asked about it: an update that a plugin starts by
-/// itself takes no turn, so it may call back meanwhile.
+/// A place in the queue of a key. A place that is dropped is given up.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    turns: Turns,
-    pod: Arc<str>,
-    /// There until it is dropped.
-    queue: Option<Queue>,
-    guard: Option<OwnedMutexGuard<()>>,
+#[must_use = "a place that is dropped is given up"]
+pub struct Place(oneshot::Receiver<Turn>);
+
+/// The turn of a key. The next caller has the turn when this value is dropped.
+#[derive(Debug)]
+#[must_use = "a turn ends when it is dropped"]
+pub struct Turn {
+    queue: KeyedQueue,
+    key: Arc<str>,
 }
 
-impl Turns {
-    /// Waits for the pod's turn, behind those who asked for it before.
-    pub(crate) async fn take(&self, pod: Arc<str>) -> Turn {
-        let queue = Arc::clone(self.lock().entry(Arc::clone(&pod)).or_default());
-        // A turn that is given up while it waits cleans up as one that was had.
-        let mut turn = Turn { turns: self.clone(), pod, queue: Some(Arc::clone(&queue)), guard: None };
-        turn.guard = Some(queue.lock_owned().await);
-        turn
+impl KeyedQueue {
+    /// Takes a place behind all earlier callers with this key. The place is taken when this returns.
+    pub fn enqueue(&self, key: impl Into<Arc<str>>) -> Place {
+        let key = key.into();
+        let (sender, place) = oneshot::channel();
+        {
+            let mut queues = self.0.lock();
+            if let Some(waiting) = queues.get_mut(&key) {
+                // Places that were given up do not make the queue grow.
+                if waiting.len() == waiting.capacity() {
+                    waiting.retain(|sender| !sender.is_closed());
+                }
+                waiting.push_back(sender);
+                return Place(place);
+            }
+            queues.insert(Arc::clone(&key), Waiting::new());
+        }
+        // The receiver is here, so the turn arrives.
+        let _ = sender.send(Turn { queue: self.clone(), key });
+        Place(place)
     }
 
-    /// Whether someone has the pod's turn, or waits for it.
-    pub(crate) fn has(&self, pod: &str) -> bool {
-        self.lock().contains_key(pod)
+    /// Returns whether a caller has or awaits the turn of a key.
+    #[must_use]
+    pub fn is_busy(&self, key: &str) -> bool {
+        self.0.lock().contains_key(key)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Queue>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the next caller that awaits the turn of a key. If there is none, removes the queue.
+    fn next(&self, key: &str) -> Option<oneshot::Sender<Turn>> {
+        let mut queues = self.0.lock();
+        let next = queues.get_mut(key).and_then(Waiting::pop_front);
+        if next.is_none() {
+            queues.remove(key);
+        }
+        next
     }
+}
 
-    #[cfg(test)]
-    fn len(&self) -> usize {
-        self.lock().len()
+impl Place {
+    /// Waits for the turn.
+    pub async fn turn(self) -> Turn {
+        self.0.await.expect("a queue never drops the sender of a place")
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        drop(self.guard.take());
-        let mut turns = self.turns.lock();
-        // Only the map's is left: nobody waits. Others are made and dropped under this lock.
-        drop(self.queue.take());
-        if turns.get(&self.pod).is_some_and(|queue| Arc::strong_count(queue) == 1) {
-            turns.remove(&self.pod);
+        // A caller that has given up its place since is skipped. The lock is not held while the turn is
+        // handed over, because a turn that nobody receives is dropped here.
+        while let Some(next) = self.queue.next(&self.key) {
+            if next.is_closed() {
+                continue;
+            }
+            let turn = Turn { queue: self.queue.clone(), key: Arc::clone(&self.key) };
+            if let Err(unclaimed) = next.send(turn) {
+                // The caller gave up at this very moment, and this drop hands the turn over.
+                drop(unclaimed);
+            }
+            return;
         }
     }
 }
@@ -65,22 +111,24 @@ mod tests {
 
     use tokio::time::timeout;
 
-    use super::Turns;
+    use super::KeyedQueue;
 
     #[tokio::test(start_paused = true)]
     async fn turns_are_had_in_the_order_in_which_they_were_asked_for() {
-        let turns = Turns::default();
-        let first = turns.take("pod".into()).await;
+        let queue = KeyedQueue::default();
+        let first = queue.enqueue("pod").turn().await;
         let (sender, mut had) = tokio::sync::mpsc::unbounded_channel();
-        for number in 0..10 {
-            let (turns, sender) = (turns.clone(), sender.clone());
+        let places: Vec<_> = (0..10).map(|number| (number, queue.enqueue("pod"))).collect();
+        // The order is that of the places, whoever waits first.
+        for (number, place) in places.into_iter().rev() {
+            let sender = sender.clone();
             tokio::spawn(async move {
-                let _turn = turns.take("pod".into()).await;
+                let _turn = place.turn().await;
                 sender.send(number).unwrap();
                 tokio::time::sleep(Duration::from_secs(1)).await;
             });
-            tokio::task::yield_now().await;
         }
+        tokio::task::yield_now().await;
         assert!(had.try_recv().is_err(), "the first turn is still held");
         drop(first);
         for number in 0..10 {
@@ -90,18 +138,31 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn pods_do_not_wait_for_each_other() {
-        let turns = Turns::default();
-        let _one = turns.take("one".into()).await;
-        timeout(Duration::from_secs(1), turns.take("two".into())).await.unwrap();
+        let queue = KeyedQueue::default();
+        let _one = queue.enqueue("one").turn().await;
+        drop(timeout(Duration::from_secs(1), queue.enqueue("two").turn()).await.unwrap());
     }
 
     #[tokio::test(start_paused = true)]
     async fn nothing_is_kept_for_a_pod_that_nobody_asks_about() {
-        let turns = Turns::default();
-        let held = turns.take("pod".into()).await;
-        assert!(timeout(Duration::from_secs(1), turns.take("pod".into())).await.is_err());
+        let queue = KeyedQueue::default();
+        let held = queue.enqueue("pod").turn().await;
+        assert!(timeout(Duration::from_secs(1), queue.enqueue("pod").turn()).await.is_err());
         drop(held);
-        drop(turns.take("pod".into()).await);
-        assert_eq!(turns.len(), 0);
+        assert!(!queue.is_busy("pod"));
+        drop(queue.enqueue("pod"));
+        assert!(!queue.is_busy("pod"), "a turn that nobody waited for");
+    }
+
+    #[tokio::test]
+    async fn places_that_were_given_up_are_skipped_however_many_there_are() {
+        let queue = KeyedQueue::default();
+        let held = queue.enqueue("pod").turn().await;
+        let mut places: Vec<_> = (0..100_000).map(|_| queue.enqueue("pod")).collect();
+        let last = places.pop().unwrap();
+        drop(places);
+        drop(held);
+        drop(timeout(Duration::from_secs(1), last.turn()).await.unwrap());
+        assert!(!queue.is_busy("pod"));
     }
 }

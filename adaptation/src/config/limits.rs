@@ -2,8 +2,6 @@
 
 use nri_proto::mux::{Limits, MAX_FRAME};
 
-use crate::launch::MAX_LINE;
-
 const MIB: usize = 1 << 20;
 
 /// All of what it sends and what it is sent, once the plugin has registered.
@@ -32,6 +30,9 @@ pub(crate) const EARLY: usize = 512 << 10;
 
 /// What is queued may be one message that is larger than what else may be.
 const UNSENT: usize = if CONNECTION.unsent > MAX_FRAME { CONNECTION.unsent } else { MAX_FRAME };
+
+/// How much of a line that a launched plugin writes is kept. The rest of the line is cut off.
+pub(crate) const MAX_LINE: usize = 8 << 10;
 
 /// The lines of its standard output and error, if it was launched, and what is read of them at a time.
 const OUTPUT: usize = 2 * (2 * MAX_LINE + 4096);

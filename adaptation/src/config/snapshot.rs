@@ -7,7 +7,7 @@ use crate::config::requirements::Requirements;
 use crate::config::{Config, DefaultValidator, RequestBudget};
 
 /// All that a reload replaces. It is never changed, only replaced.
-pub(crate) struct Regime {
+pub(crate) struct ConfigSnapshot {
     /// How many there were before it.
     pub(crate) number: u64,
     pub(crate) policies: Policies,
@@ -19,7 +19,7 @@ pub(crate) struct Regime {
     default_validator: Option<DefaultValidator>,
 }
 
-impl Regime {
+impl ConfigSnapshot {
     pub(crate) fn new(number: u64, config: &Config) -> Self {
         Self {
             number,

@@ -27,7 +27,7 @@ use crate::events::Happening;
 use crate::launch::replacement::Wish;
 use crate::operation::shared::Shared;
 use crate::registry::drain::leave;
-use crate::session::Entry;
+use crate::session::PluginSession;
 use crate::transport::connection::{CHANNELS, Launched, PeerKind, take_in};
 
 /// How long the connection of a process that has ended may take to end by itself: what it has still said is read.
@@ -61,13 +61,13 @@ impl Instance<'_> {
         let config = self.config().await?;
         let Started { process, socket, stdout, stderr } = self.start().await?;
         let Self { shared, found, .. } = self;
-        shared.watchers.tell(Happening::Launched { plugin: found.id.clone(), pid: process.id() });
+        shared.services.watchers.tell(Happening::Launched { plugin: found.id.clone(), pid: process.id() });
         let ended = CancellationToken::new();
-        shared.spawn(output::forward(stdout, found.id.clone(), "stdout", ended.clone()));
-        shared.spawn(output::forward(stderr, found.id.clone(), "stderr", ended.clone()));
+        shared.services.spawn(output::forward(stdout, found.id.clone(), "stdout", ended.clone()));
+        shared.services.spawn(output::forward(stderr, found.id.clone(), "stderr", ended.clone()));
 
         let up = self.connect(&process, socket, config, joined).await;
-        let grace = self.shared.config.shutdown_grace;
+        let grace = self.shared.services.config.shutdown_grace;
         let status = process.end(grace / 2, grace).await;
         ended.cancel();
         if let Err(error) = &status {
@@ -104,7 +104,7 @@ impl Instance<'_> {
 
     /// The configuration that the plugin gets.
     async fn config(&self) -> Result<String, StartError> {
-        let Some(dir) = self.shared.config.plugin_config_path.clone() else { return Ok(String::new()) };
+        let Some(dir) = self.shared.services.config.plugin_config_path.clone() else { return Ok(String::new()) };
         let (place, id) = (dir.clone(), self.found.id.clone());
         let read = self.disk.ask(move || drop_in::read(&dir, &id)).await;
         read.map_err(|source| StartError::ReadConfig { path: place, source })?
@@ -146,7 +146,7 @@ impl Instance<'_> {
                 since.elapsed()
             }
             // The plugin is closed because the adaptation stops, whatever else became of it.
-            Err(_) if self.shared.stopping.is_cancelled() => Duration::ZERO,
+            Err(_) if self.shared.services.stopping.is_cancelled() => Duration::ZERO,
             Err(error) => {
                 warn!(plugin = %self.found.id, error = %error_line(&error), "a launched plugin did not join");
                 Duration::ZERO
@@ -167,15 +167,15 @@ impl Instance<'_> {
         tokio::select! {
             biased;
             _ = mux.closed() => {}
-            () = self.shared.stopping.cancelled() => {
+            () = self.shared.services.stopping.cancelled() => {
                 // Whoever stops tells all plugins to go, and closes them.
-                let _ = timeout(2 * self.shared.config.shutdown_grace, mux.closed()).await;
+                let _ = timeout(2 * self.shared.services.config.shutdown_grace, mux.closed()).await;
             }
             () = process.ended() => {
                 let _ = timeout(LAST_WORDS, mux.closed()).await;
             }
             () = wished(&mut self.wish, Wish::Leave) => match self.entry(plugin) {
-                Some(entry) if self.shared.remove(&entry, REMOVED) => leave(entry, REMOVED).await,
+                Some(entry) if self.shared.remove(&entry, REMOVED) => leave(&self.shared, entry, REMOVED).await,
                 // Another one has taken its place. It is leaving, and closed at the end of that.
                 Some(_) | None => _ = mux.closed().await,
             },
@@ -184,7 +184,7 @@ impl Instance<'_> {
     }
 
     /// What stands for it among the plugins, if it is still asked.
-    fn entry(&self, plugin: &Arc<dyn Plugin>) -> Option<Arc<Entry>> {
+    fn entry(&self, plugin: &Arc<dyn Plugin>) -> Option<Arc<PluginSession>> {
         let roster = self.shared.roster();
         roster.entries().iter().find(|entry| Arc::ptr_eq(&entry.plugin, plugin)).map(|found| Arc::clone(found))
     }

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-/// The longest line. What is longer is cut.
-pub(crate) const MAX_LINE: usize = 8 << 10;
+use crate::config::limits::MAX_LINE;
+
 /// So many lines go into the log in an interval. A plugin must not wait for its log, so the others are left out.
 const LINES: u32 = 500;
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -29,14 +29,14 @@ pub(super) struct Supervisor {
 impl Supervisor {
     pub(super) async fn run(mut self) {
         let mut backoff = Backoff::default();
-        if self.shared.stopping.is_cancelled() {
+        if self.shared.services.stopping.is_cancelled() {
             return;
         }
         while let Some(pause) = self.run_once(&mut backoff).await {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = wished(&mut self.wish, Wish::GiveWay) => return,
-                () = self.shared.stopping.cancelled() => return,
+                () = self.shared.services.stopping.cancelled() => return,
             }
         }
     }
@@ -52,10 +52,10 @@ impl Supervisor {
         let run = instance.run(joined).await;
         drop(tried.take());
         let up = run.as_ref().map_or(Duration::ZERO, |run| run.up);
-        let is_over = shared.stopping.is_cancelled() || *wish.borrow() > Wish::Stay;
+        let is_over = shared.services.stopping.is_cancelled() || *wish.borrow() > Wish::Stay;
         let again_in = (!is_over).then(|| backoff.after(up));
         let plugin = found.id.clone();
-        shared.watchers.tell(match run {
+        shared.services.watchers.tell(match run {
             Ok(run) => {
                 let status = run.status.map_or_else(|| "unknown".to_owned(), |status| status.to_string());
                 Happening::Exited { plugin, status, again_in }

@@ -66,7 +66,7 @@ impl Keeper {
 
     /// Looks again until the adaptation stops. What was launched sees by itself that it is to end.
     pub(super) async fn run(mut self) {
-        let stopping = self.shared.stopping.clone();
+        let stopping = self.shared.services.stopping.clone();
         let looking = async {
             loop {
                 tokio::time::sleep(PAUSE).await;
@@ -85,7 +85,7 @@ impl Keeper {
     }
 
     async fn look(&self) -> Result<Look, LaunchError> {
-        let (dir, limit) = (self.dir.clone(), self.shared.config.max_plugins);
+        let (dir, limit) = (self.dir.clone(), self.shared.services.config.max_plugins);
         let looked = self.disk.ask(move || look(&dir, limit)).await;
         looked.map_err(|source| LaunchError::ReadDirectory { dir: self.dir.clone(), source })?
     }
@@ -108,7 +108,7 @@ impl Keeper {
         let wish = lineage.succeed();
         let supervisor =
             Supervisor { shared: Arc::clone(&self.shared), found, disk: Disk::default(), lineage, wish, tried };
-        self.shared.spawn(supervisor.run());
+        self.shared.services.spawn(supervisor.run());
     }
 
     fn remove(&mut self, id: &PluginId) {

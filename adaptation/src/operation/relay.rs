@@ -1,8 +1,6 @@
 //! The plugins that are asked about one request, one after the other.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nri_proto::encode::Since;
@@ -15,25 +13,29 @@ use tracing::{Instrument, Span, info_span, warn};
 use crate::api::error::{Cause, Failure, RelayError};
 use crate::api::health::State;
 use crate::api::plugin::{PluginError, Reply};
-use crate::api::queue::Turn;
+use crate::api::queue::Place;
 use crate::api::request::{Request, Subject};
 use crate::config::policy::{Mode, OnTimeout};
 use crate::merge::MergedCreate;
 use crate::operation::shared::Shared;
-use crate::operation::state::{Act, Kept};
+use crate::operation::state::{Kept, OperationState};
 use crate::operation::validation::Validation;
 use crate::reply::merging::Merging;
-use crate::reply::question::{Outcome, Refusal};
-use crate::reply::recorder::{self, Asked, Notes};
+use crate::reply::question::{Refusal, ReplyOutcome};
+use crate::reply::recorder::{self, Notes};
+use crate::session::Part;
+use crate::session::open_operation::OpenOperation;
 use crate::session::patience::{Allowance, Patience};
+use crate::session::progress::RelayProgress;
 use crate::session::roster::{Participant, Roster};
 use crate::session::visibility::{self, Wanted};
-use crate::session::{Entry, Part};
 
 /// One request on its way.
-pub(crate) struct Chain {
+pub(crate) struct Relay {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) act: Arc<Act>,
+    pub(crate) act: Arc<OperationState>,
+    /// The same operation, as sessions know it.
+    pub(crate) open: Arc<dyn OpenOperation>,
     /// Who takes part in the operation, on the terms that held when the request was made.
     pub(crate) participants: Arc<Roster>,
     pub(crate) shown: Shown,
@@ -42,13 +44,13 @@ pub(crate) struct Chain {
     patience: Patience,
     /// How long the request has waited for required plugins to join.
     pub(crate) waited: Duration,
-    pub(crate) asking: Asking,
+    pub(crate) asking: RelayProgress,
 }
 
 /// The request as the next plugin is shown it. As it is in the end, it is kept for those who hear of it later.
 pub(crate) struct Shown {
     pub(crate) request: Arc<Request>,
-    act: Arc<Act>,
+    act: Arc<OperationState>,
     /// Where in the operation, if plugins may change it.
     place: Option<usize>,
 }
@@ -62,89 +64,24 @@ impl Drop for Shown {
     }
 }
 
-/// Which plugin is being asked, and which ones have seen the request.
-#[derive(Clone)]
-pub(crate) struct Asking(Arc<Progress>);
-
-struct Progress {
-    place: AtomicUsize,
-    /// A bit for each of the first places.
-    seen: AtomicU64,
-    /// The places behind them.
-    seen_behind: Mutex<Vec<usize>>,
-}
-
-const NOBODY: usize = usize::MAX;
-/// Added to the place of a plugin that is asked to validate.
-const VALIDATES: usize = 1 << (usize::BITS / 2);
-
-impl Asking {
-    fn nobody() -> Self {
-        let (seen, seen_behind) = (AtomicU64::new(0), Mutex::default());
-        Self(Arc::new(Progress { place: AtomicUsize::new(NOBODY), seen, seen_behind }))
-    }
-
-    /// The plugin at this place is asked, or waited for.
-    pub(crate) fn is(&self, place: usize) {
-        self.0.place.store(place, Ordering::Relaxed);
-    }
-
-    /// Nobody is, any more.
-    pub(crate) fn is_nobody(&self) {
-        self.is(NOBODY);
-    }
-
-    /// The plugin at this place has seen the request.
-    pub(crate) fn sees(&self, place: usize) {
-        match u32::try_from(place).ok().and_then(|place| 1_u64.checked_shl(place)) {
-            Some(bit) => _ = self.0.seen.fetch_or(bit, Ordering::Relaxed),
-            None => self.0.seen_behind.lock().unwrap_or_else(PoisonError::into_inner).push(place),
-        }
-    }
-
-    /// Those who have seen it.
-    pub(crate) fn seen(&self, participants: &Roster) -> Vec<Arc<Entry>> {
-        let seen = self.0.seen.load(Ordering::Relaxed);
-        let behind = self.0.seen_behind.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_seen = |place: usize| {
-            let bit = u32::try_from(place).ok().and_then(|place| 1_u64.checked_shl(place));
-            bit.map_or_else(|| behind.contains(&place), |bit| seen & bit != 0)
-        };
-        let entries = participants.entries().iter().enumerate();
-        entries.filter(|(place, _)| has_seen(*place)).map(|(_, entry)| Arc::clone(entry)).collect()
-    }
-
-    /// The first validator whose verdict is not there yet.
-    pub(crate) fn validates(&self, place: usize) {
-        self.is(VALIDATES + place);
-    }
-
-    /// The plugin that is being asked, and about what if `event` is what all are asked about.
-    pub(crate) fn who<'a>(&self, participants: &'a Roster, event: Event) -> Option<(&'a PluginId, Event)> {
-        let asked = self.0.place.load(Ordering::Relaxed);
-        let event = if asked >= VALIDATES { Event::ValidateContainerAdjustment } else { event };
-        participants.entries().get(asked % VALIDATES).map(|entry| (&entry.id, event))
-    }
-}
-
 /// What a request came to. Where the whole chain is told in any case, plugins may have failed all the same.
 pub(crate) struct Relayed {
     pub(crate) merging: Merging,
     pub(crate) failed: Option<RelayError>,
 }
 
-impl Chain {
+impl Relay {
     /// One that is made now.
     pub(crate) fn new(
         shared: Arc<Shared>,
-        act: Arc<Act>,
+        act: Arc<OperationState>,
         participants: Arc<Roster>,
         event: Event,
         subject: Subject,
         merging: Merging,
     ) -> Self {
-        let notes = Notes::new(Arc::clone(&shared));
-        let asking = Asking::nobody();
+        let notes = Notes::new(Arc::clone(&shared.services.records));
+        let asking = RelayProgress::new();
         let before = act.before(event, &subject);
         let decision = Arc::new(shared.decision(&act));
         let request = Request::new(event, Arc::clone(&act.pod), subject).decided(decision);
@@ -156,7 +93,8 @@ impl Chain {
         let timeouts = participants.entries().iter().map(|entry| entry.terms.policy().request_timeout);
         let longest = timeouts.max().unwrap_or_default();
         let patience = Patience::new(participants.regime().request_budget.for_plugins(longest));
-        Self { shared, act, participants, shown, merging, notes, patience, waited: Duration::ZERO, asking }
+        let open = Arc::clone(&act) as Arc<dyn OpenOperation>;
+        Self { shared, act, open, participants, shown, merging, notes, patience, waited: Duration::ZERO, asking }
     }
 
     /// In which all that is said about the request is said.
@@ -201,13 +139,9 @@ impl Chain {
         let shared = Arc::clone(&self.shared);
         let (sender, outcome) = oneshot::channel();
         // The place in the queue is taken now, before another request about the pod is made.
-        let mut turn = Box::pin(self.turn());
-        let taken = futures_util::poll!(&mut turn);
+        let place = self.place();
         let telling = async move {
-            let _turn = match taken {
-                Poll::Ready(turn) => turn,
-                Poll::Pending => turn.await,
-            };
+            let _turn = place.turn().await;
             self.begins();
             let failed = self.ask_anyway().await;
             self.goes_on(self.merging.claims(), self.merging.updates());
@@ -216,14 +150,14 @@ impl Chain {
                 self.notes.came_true();
             }
         };
-        shared.spawn(telling.in_current_span());
+        shared.services.spawn(telling.in_current_span());
         // Whatever ends the task before it has told ends the adaptation.
         outcome.await.unwrap_or(Relayed { merging: Merging::Nothing, failed: Some(RelayError::Stopped) })
     }
 
     /// Plugins are asked from now on.
     fn begins(&self) {
-        self.shown.request.decision().begins(self.shared.update_log.now());
+        self.shown.request.decision().begins(self.shared.services.update_log.now());
     }
 
     /// The request has gone on. What plugins answer late is applied as far as nobody else had a say.
@@ -232,17 +166,16 @@ impl Chain {
         self.shared.goes_on(request.decision(), request.event(), request.container(), claims, updates);
     }
 
-    /// The turn of the pod, behind all who asked for it before.
-    pub(crate) fn turn(&self) -> impl Future<Output = Turn> + use<> {
-        let (turns, pod) = (self.shared.turns.clone(), Arc::clone(&self.act.pod_id));
-        async move { turns.take(pod).await }
+    /// Takes a place in the queue of the pod, behind all earlier requests about the pod.
+    pub(crate) fn place(&self) -> Place {
+        self.shared.turns.enqueue(Arc::clone(&self.act.pod_id))
     }
 
     async fn ask(&mut self, mut answered: impl FnMut(&PluginId)) -> Result<(), RelayError> {
         let participants = Arc::clone(&self.participants);
         let pod = self.shown.request.pod_shared();
         for (place, entry) in participants.subscribed(self.shown.request.event(), &pod.namespace) {
-            self.asking.is(place);
+            self.asking.set_current(place);
             if self.ask_one(place, entry).await? {
                 answered(&entry.id);
             }
@@ -255,7 +188,7 @@ impl Chain {
         let pod = self.shown.request.pod_shared();
         let mut failed = None;
         for (place, entry) in participants.subscribed(self.shown.request.event(), &pod.namespace) {
-            self.asking.is(place);
+            self.asking.set_current(place);
             if let Err(failure) = self.ask_one(place, entry).await {
                 warn!(error = %error_line(&failure), "a plugin failed, the others are told all the same");
                 failed.get_or_insert(failure);
@@ -267,14 +200,14 @@ impl Chain {
     /// Asks one of them. Says whether it answered.
     async fn ask_one(&mut self, place: usize, entry: &Participant) -> Result<bool, RelayError> {
         let begun = Instant::now();
-        let part = Part::Of { act: &self.act, asking: &self.asking, place };
+        let part = Part::Of { act: &self.open, asking: &self.asking, place };
         match entry.ask(&self.shown.request, part, self.allowance(place, entry)).await {
             Ok(mut reply) => {
                 let took = begun.elapsed();
                 if Wanted::of(&mut reply).is_some() && !entry.sees_all() {
                     let request = &self.shown.request;
                     let hidden = Box::pin(visibility::take_hidden(entry, request, &mut reply)).await;
-                    self.notes.hidden(Asked { plugin: entry, request, took }, &hidden);
+                    self.notes.hidden(entry.exchange(request, took), hidden.refusals());
                 }
                 self.take(entry, reply, took).map(|()| true)
             }
@@ -301,30 +234,30 @@ impl Chain {
 
     /// Goes on without a plugin's answer, unless the request fails for that.
     pub(crate) fn go_without(&mut self, entry: &Participant, took: Duration, cause: Cause) -> Result<(), RelayError> {
-        self.notes.failed(entry, &self.shown.request, took, &cause);
+        self.notes.failed(entry.exchange(&self.shown.request, took), &cause);
         self.decide(entry, cause).map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     /// Takes an answer into account.
     fn take(&mut self, entry: &Participant, reply: Reply, took: Duration) -> Result<(), RelayError> {
         let event = self.shown.request.event();
-        self.shared.watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
+        self.shared.services.watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
         let evictions = recorder::evictions(&reply).to_vec();
         let outcome = self.merge(entry, reply);
-        let answered = Asked { plugin: entry, request: &self.shown.request, took };
+        let answered = entry.exchange(&self.shown.request, took);
         match outcome {
-            Some(Outcome::Applied(applied) | Outcome::Shadow(Ok(applied))) => {
+            Some(ReplyOutcome::Applied(applied) | ReplyOutcome::Shadow(Ok(applied))) => {
                 self.notes.reply(answered, applied, evictions);
             }
-            Some(Outcome::Shadow(Err(refusal))) => self.notes.refused(answered, &refusal),
-            Some(Outcome::Refused(refusal)) => {
+            Some(ReplyOutcome::Shadow(Err(refusal))) => self.notes.refused(answered, &refusal),
+            Some(ReplyOutcome::Refused(refusal)) => {
                 self.notes.refused(answered, &refusal);
                 return Err(match refusal {
                     Refusal::Conflict(conflict) => conflict.into(),
                     Refusal::NotAllowed(cause) => Failure::new(&entry.id, event, cause.into()).into(),
                 });
             }
-            Some(Outcome::NotAsked) => {}
+            Some(ReplyOutcome::NotAsked) => {}
             None => {
                 let cause = PluginError::Breach("its answer is one to something else");
                 return self.go_without(entry, took, cause.into());
@@ -334,7 +267,7 @@ impl Chain {
     }
 
     /// Merges an answer, and shows the next plugin what comes out.
-    fn merge(&mut self, entry: &Participant, reply: Reply) -> Option<Outcome> {
+    fn merge(&mut self, entry: &Participant, reply: Reply) -> Option<ReplyOutcome> {
         if !self.merging.may_change(&reply) {
             return self.merging.take(entry.terms.policy(), &entry.id, reply);
         }
@@ -342,7 +275,7 @@ impl Chain {
         let before = self.shown.request.made_bytes();
         self.shown.request = Arc::new(self.shown.request.with(Subject::Pod, Since::default(), None));
         let outcome = self.merging.take(entry.terms.policy(), &entry.id, reply);
-        let is_same = !matches!(&outcome, Some(Outcome::Applied(applied)) if applied.view_changed());
+        let is_same = !matches!(&outcome, Some(ReplyOutcome::Applied(applied)) if applied.view_changed());
         let (subject, since) = (self.merging.shown(), self.merging.since());
         self.shown.request = Arc::new(self.shown.request.with(subject, since, before.filter(|_| is_same)));
         outcome
@@ -356,7 +289,7 @@ impl Chain {
             | Cause::NotAllowed(_)
             | Cause::CallerDeadline => true,
             // A notice is delivered as soon as the plugin has heard what was before.
-            Cause::Behind | Cause::CatchingUp if !gates(self.shown.request.event()) => false,
+            Cause::Behind | Cause::CatchingUp if !self.shown.request.event().can_be_vetoed() => false,
             Cause::PassedOver(State::Closed) | Cause::Absent | Cause::Plugin(PluginError::Left(_)) => {
                 policy.required && !self.tolerates_absence()
             }
@@ -381,25 +314,5 @@ impl Chain {
     fn tolerates_absence(&self) -> bool {
         let container = self.shown.request.container().map(|container| &*container.name);
         self.participants.regime().requirements.tolerates_absence(self.shown.request.pod(), container)
-    }
-}
-
-/// Whether something happens only if plugins let it. All else has happened already, or must.
-pub(crate) fn gates(event: Event) -> bool {
-    match event {
-        Event::RunPodSandbox
-        | Event::UpdatePodSandbox
-        | Event::CreateContainer
-        | Event::StartContainer
-        | Event::UpdateContainer
-        | Event::ValidateContainerAdjustment => true,
-        Event::PostUpdatePodSandbox
-        | Event::StopPodSandbox
-        | Event::RemovePodSandbox
-        | Event::PostCreateContainer
-        | Event::PostStartContainer
-        | Event::PostUpdateContainer
-        | Event::StopContainer
-        | Event::RemoveContainer => false,
     }
 }

@@ -4,11 +4,8 @@
 //! beginning, each after it has answered to that. Of a container that was to start they hear that it stops, if the operation is to
 //! undo that.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use futures_util::task::noop_waker_ref;
 use nri_proto::quote::error_line;
 use nri_proto::{Container, ContainerState, Event, StopReply, Update};
 use tokio::time::Instant;
@@ -19,12 +16,11 @@ use crate::api::health::State;
 use crate::api::plugin::Reply;
 use crate::api::request::{Request, Subject};
 use crate::operation::shared::Shared;
-use crate::operation::state::Act;
-use crate::reply::recorder;
+use crate::operation::state::OperationState;
 use crate::session::late;
 use crate::session::patience::{Allowance, Patience};
 use crate::session::unsolicited::Unasked;
-use crate::session::{Entry, Part};
+use crate::session::{Part, PluginSession};
 
 /// That a start is undone, and whether the container's pod stops with it.
 #[derive(Clone, Copy, Debug)]
@@ -36,13 +32,13 @@ pub(crate) struct StartUndo {
 pub(crate) struct Begun {
     request: Arc<Request>,
     start_undo: Option<StartUndo>,
-    pub(crate) seen: Vec<Arc<Entry>>,
+    pub(crate) seen: Vec<Arc<PluginSession>>,
     stopped: bool,
     removed: bool,
 }
 
 impl Begun {
-    pub(crate) fn new(request: Arc<Request>, seen: Vec<Arc<Entry>>, start_undo: Option<StartUndo>) -> Self {
+    pub(crate) fn new(request: Arc<Request>, seen: Vec<Arc<PluginSession>>, start_undo: Option<StartUndo>) -> Self {
         Self { request, start_undo, seen, stopped: false, removed: false }
     }
 
@@ -120,12 +116,12 @@ fn id(request: &Request) -> Option<&str> {
 /// What is to be told, and to whom.
 pub(crate) struct Undo {
     pod: Arc<str>,
-    steps: Vec<(Arc<Request>, Vec<Arc<Entry>>)>,
+    steps: Vec<(Arc<Request>, Vec<Arc<PluginSession>>)>,
 }
 
 impl Undo {
     /// The last that was begun is undone first.
-    pub(crate) fn of(act: &Act, begun: Vec<Begun>) -> Option<Self> {
+    pub(crate) fn of(act: &OperationState, begun: Vec<Begun>) -> Option<Self> {
         let steps: Vec<_> = begun
             .iter()
             .rev()
@@ -136,44 +132,46 @@ impl Undo {
     }
 
     /// Tells them in a task. Whatever is asked about the pod from now on waits behind it.
-    pub(crate) fn start(self, shared: &Arc<Shared>, act: Arc<Act>) {
+    pub(crate) fn start(self, shared: &Arc<Shared>, act: Arc<OperationState>) {
         let Self { pod, steps } = self;
         let span = info_span!("undo", pod = &*pod);
-        let turns = shared.turns.clone();
-        let mut turn: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async move { turns.take(pod).await });
-        let taken = turn.as_mut().poll(&mut Context::from_waker(noop_waker_ref()));
+        let place = shared.turns.enqueue(pod);
         let to = Arc::clone(shared);
         let telling = async move {
-            let turn = match taken {
-                Poll::Ready(turn) => turn,
-                Poll::Pending => turn.await,
-            };
+            let turn = place.turn().await;
             let mut wanted = Vec::new();
             for (request, seen) in steps {
-                request.decision().begins(to.update_log.now());
-                wanted.extend(tell_all(&seen, &request, &act).await);
+                request.decision().begins(to.services.update_log.now());
+                wanted.extend(tell_all(&to, &seen, &request, &act).await);
             }
             drop(turn);
             to.undone(&act);
             for (entry, updates) in wanted {
                 // The plugin may have gone, or may not be one any more. What fails of it is logged and recorded.
-                if let Ok(policy) = to.policy_now(&entry.id, entry.identity) {
-                    let _ = Unasked::updates(updates).apply(&to, &entry.id, &policy).await;
+                if let Ok(policy) = to.services.policy_now(&entry.id, entry.identity) {
+                    let _ = Unasked::updates(updates).apply(&to.services, &entry.id, &policy).await;
                 }
             }
         };
-        shared.spawn(telling.instrument(span));
+        shared.services.spawn(telling.instrument(span));
     }
 }
 
 /// Tells those who have seen what began. Returns what they want for others now that there is more room. Plugins that do not
 /// answer cost no more than the budget of a request: others wait for the turn of the pod.
-async fn tell_all(seen: &[Arc<Entry>], request: &Arc<Request>, act: &Arc<Act>) -> Vec<(Arc<Entry>, Vec<Update>)> {
+async fn tell_all(
+    shared: &Shared,
+    seen: &[Arc<PluginSession>],
+    request: &Arc<Request>,
+    act: &Arc<OperationState>,
+) -> Vec<(Arc<PluginSession>, Vec<Update>)> {
     // Who has seen it hears of its end, also if it is not to see such pods any more.
     let told: Vec<_> = seen.iter().filter(|entry| entry.terms().events.contains(request.event())).collect();
-    let Some(first) = told.first() else { return Vec::new() };
+    if told.is_empty() {
+        return Vec::new();
+    }
     let longest = told.iter().map(|entry| entry.terms().policy().request_timeout).max().unwrap_or_default();
-    let mut patience = Patience::new(first.shared.roster().regime().request_budget.for_plugins(longest));
+    let mut patience = Patience::new(shared.roster().regime().request_budget.for_plugins(longest));
     let mut wanted = Vec::new();
     for (place, entry) in told.iter().enumerate() {
         let n_to_ask = || told[place..].iter().filter(|entry| entry.state() == State::Active).count();
@@ -185,9 +183,9 @@ async fn tell_all(seen: &[Arc<Entry>], request: &Arc<Request>, act: &Arc<Act>) -
 
 /// Tells one of them. `n_to_ask` counts those that are still to be told.
 async fn tell(
-    entry: &Arc<Entry>,
+    entry: &Arc<PluginSession>,
     request: &Arc<Request>,
-    act: &Arc<Act>,
+    act: &Arc<OperationState>,
     patience: &mut Patience,
     n_to_ask: impl FnOnce() -> usize,
 ) -> Option<Vec<Update>> {
@@ -197,12 +195,12 @@ async fn tell(
         true => patience.of_next(timeout, n_to_ask),
         false => Allowance::Whole,
     };
-    let told = entry.ask_on(&terms, request, Part::Undoes(act), allowance).await;
-    let occasion = recorder::occasion(entry, &terms, request, Some(begun.elapsed()));
+    let told = entry.ask_on(&terms, request, Part::Undoes(&**act), allowance).await;
+    let occasion = entry.occasion(&terms, request, Some(begun.elapsed()));
     match told {
         Ok(mut reply) => {
-            entry.shared.watchers.metrics().adjustments(&entry.id, request.event().rpc(), &reply);
-            entry.shared.records.unread(&occasion, late::take_unread(&mut reply));
+            entry.services.watchers.metrics().adjustments(&entry.id, request.event().rpc(), &reply);
+            entry.services.records.unread(&occasion, late::take_unread(&mut reply));
             let Reply::Stop(StopReply { updates, unknown: _ }) = reply else { return None };
             Some(updates).filter(|updates| !updates.is_empty())
         }
@@ -212,7 +210,7 @@ async fn tell(
             }
             if !matches!(cause, Cause::PassedOver(_) | Cause::CatchingUp | Cause::Behind | Cause::CutShort) {
                 warn!(plugin = %entry.id, error = %error_line(&cause), "a plugin failed to undo");
-                entry.shared.records.ledger().record(&occasion, (&cause).into());
+                entry.services.records.ledger().record(&occasion, (&cause).into());
             }
             None
         }

@@ -1,48 +1,39 @@
 //! What everything in one adaptation shares.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nri_proto::{Container, Event, Owners, PluginId, Pod, Update};
-use tokio::runtime::Handle;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, Semaphore, watch};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::api::decision::Decision;
-use crate::api::error::RelayError;
-use crate::api::queue::Turns;
+use crate::api::operation::{OperationId, OperationOutcome};
+use crate::api::queue::KeyedQueue;
 use crate::api::request::Request;
 use crate::api::source::Source;
 use crate::config::Config;
-use crate::config::policy::{Declared, PluginKey};
-use crate::config::snapshot::Regime;
+use crate::config::policy::{Declared, Identity, PluginKey};
+use crate::config::snapshot::ConfigSnapshot;
 use crate::events::{Happening, Watchers};
 use crate::merge::MergedCreate;
 use crate::operation::Nature;
 use crate::operation::prior_state::{Before, Touched};
-use crate::operation::relay::Asking;
-use crate::operation::state::{Act, Kept};
-use crate::registry::membership::Arriving;
-use crate::reply::recorder::Records;
-use crate::reply::update_log::{Author, UpdateLog};
-use crate::session::Entry;
-use crate::session::journal::{ActId, Outcome};
+use crate::operation::state::{Kept, OperationState};
+use crate::reply::update_log::Author;
+use crate::session::PluginSession;
+use crate::session::faults::Mistake;
+use crate::session::progress::RelayProgress;
 use crate::session::roster::Roster;
+use crate::session::services::Services;
 
 pub(crate) struct Shared {
-    pub(crate) config: Config,
-    pub(crate) source: Arc<dyn Source>,
-    pub(crate) watchers: Watchers,
-    pub(crate) records: Records,
-    pub(crate) update_log: UpdateLog,
-    pub(crate) turns: Turns,
+    pub(crate) services: Arc<Services>,
+    pub(crate) turns: KeyedQueue,
     /// Requests that wait for required plugins, by pod.
-    pub(crate) waiting: Turns,
-    pub(crate) tasks: TaskTracker,
-    pub(crate) stopping: CancellationToken,
+    pub(crate) waiting: KeyedQueue,
     /// Places for plugins that another one has replaced, and that may finish what they do.
     pub(crate) leaving: Arc<Semaphore>,
     /// How many plugins are being synchronized.
@@ -56,41 +47,10 @@ pub(crate) struct Shared {
     regime: AtomicU64,
     /// How many snapshots are being taken.
     snapshots: AtomicUsize,
-    handle: Handle,
-    /// What a test has us do wrong, to see whether it would notice.
-    #[cfg(test)]
-    pub(crate) mistake: std::sync::OnceLock<Mistake>,
 }
 
 /// How many plugins may be on their way out at a time. A peer that comes again and again is not given time each time.
 const MAX_LEAVING: usize = 8;
-
-/// What could be done wrong.
-#[cfg(test)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mistake {
-    JournalNotKept,
-    SnapshotAfterTheFact,
-    UndoLost,
-    StopDoubled,
-    RemoveForgotten,
-    /// A backlog is delivered in another order than that in which things happened.
-    BacklogOutOfOrder,
-    /// A plugin hears later of an operation that failed.
-    FailureDelivered,
-    /// What failed is undone for plugins that have not seen it, too.
-    UndoneForAll,
-    /// Requests wait for a plugin that is behind, although they do not need it.
-    BacklogWaitedFor,
-    /// A request that waits for the lane of a plugin goes to the end of the queue when anything changes.
-    PlaceLost,
-    /// The first answer of a suspended plugin makes it active, although it is behind.
-    ProbeMakesActive,
-    /// A suspended plugin is tried only when a request is made.
-    OnlyRequestsProbe,
-    /// What a plugin answers too late is only recorded, although what it was asked about has happened.
-    LateAnswerLost,
-}
 
 /// The plugins, and whether there may be more. One lock: a plugin is in the roster that is closed at the end, or not at all; and an
 /// operation has it among its participants, or among those who will hear of it.
@@ -102,18 +62,18 @@ pub(crate) struct Plugins {
     /// Those for whom all that happens is kept.
     pub(crate) joining: Vec<Joiner>,
     /// The operations that something was asked in.
-    pub(crate) open: HashMap<u64, Arc<Act>>,
+    pub(crate) open: HashMap<u64, Arc<OperationState>>,
     /// Those that have failed and are being undone.
-    undoing: Vec<Arc<Act>>,
+    undoing: Vec<Arc<OperationState>>,
     n_acts: u64,
     /// Plugins that are asked no more but in operations that they take part in.
-    pub(crate) leaving: Vec<Arc<Entry>>,
+    pub(crate) leaving: Vec<Arc<PluginSession>>,
 }
 
 impl Plugins {
     /// None yet.
-    fn under(regime: Regime) -> Self {
-        let roster = Arc::new(Roster::new(Arc::new(regime)));
+    fn under(regime: Arc<ConfigSnapshot>) -> Self {
+        let roster = Arc::new(Roster::new(regime));
         Self {
             roster,
             stopped: false,
@@ -127,19 +87,25 @@ impl Plugins {
     }
 
     /// Whether a plugin takes part in an operation that is open.
-    pub(crate) fn asks_in_any(&self, entry: &Arc<Entry>) -> bool {
+    pub(crate) fn asks_in_any(&self, entry: &Arc<PluginSession>) -> bool {
         self.open.values().any(|act| act.participants.contains(entry))
     }
 
     /// Whether a plugin may still be told that something came to nothing.
-    pub(crate) fn undoes_for(&self, entry: &Arc<Entry>) -> bool {
+    pub(crate) fn undoes_for(&self, entry: &Arc<PluginSession>) -> bool {
         self.undoing.iter().any(|act| act.participants.contains(entry))
     }
 }
 
+/// A plugin that has registered and is not admitted yet.
+pub(crate) struct Arriving {
+    pub(crate) id: PluginId,
+    pub(crate) identity: Identity,
+}
+
 /// A plugin that joins.
 pub(crate) struct Joiner {
-    pub(crate) entry: Arc<Entry>,
+    pub(crate) entry: Arc<PluginSession>,
     /// What is touched while its snapshot is taken.
     touched: Option<Touched>,
 }
@@ -152,17 +118,11 @@ const LOOKS: u32 = 4;
 
 impl Shared {
     pub(crate) fn new(config: Config, source: Arc<dyn Source>, watchers: Watchers) -> Arc<Self> {
-        let regime = Regime::new(0, &config);
+        let regime = Arc::new(ConfigSnapshot::new(0, &config));
         Arc::new(Self {
-            records: Records::new(config.history_bytes),
-            config,
-            source,
-            stopping: watchers.stopping(),
-            watchers,
-            update_log: UpdateLog::default(),
-            turns: Turns::default(),
-            waiting: Turns::default(),
-            tasks: TaskTracker::new(),
+            services: Arc::new(Services::new(config, source, watchers, Arc::clone(&regime))),
+            turns: KeyedQueue::default(),
+            waiting: KeyedQueue::default(),
             leaving: Arc::new(Semaphore::new(MAX_LEAVING)),
             joining: watch::Sender::new(0),
             arrived: Notify::new(),
@@ -170,19 +130,7 @@ impl Shared {
             regime: AtomicU64::new(regime.number),
             plugins: Mutex::new(Plugins::under(regime)),
             snapshots: AtomicUsize::new(0),
-            #[cfg(test)]
-            mistake: std::sync::OnceLock::new(),
-            handle: Handle::current(),
         })
-    }
-
-    #[cfg(test)]
-    pub(crate) fn makes(&self, mistake: Mistake) -> bool {
-        self.mistake.get() == Some(&mistake)
-    }
-
-    pub(crate) fn check_running(&self) -> Result<(), RelayError> {
-        if self.stopping.is_cancelled() { Err(RelayError::Stopped) } else { Ok(()) }
     }
 
     /// The plugins that there are now.
@@ -191,11 +139,11 @@ impl Shared {
     }
 
     /// Begins an operation: fixes who takes part. Those who join hear of it when it has ended.
-    pub(crate) fn begin(&self, pod: &Arc<Pod>, nature: Nature) -> Arc<Act> {
+    pub(crate) fn begin(&self, pod: &Arc<Pod>, nature: Nature) -> Arc<OperationState> {
         let mut plugins = self.lock();
         plugins.n_acts += 1;
         let id = plugins.n_acts;
-        let act = Arc::new(Act::new(ActId(id), Arc::clone(pod), nature, Arc::clone(&plugins.roster)));
+        let act = Arc::new(OperationState::new(OperationId(id), Arc::clone(pod), nature, Arc::clone(&plugins.roster)));
         for joiner in &plugins.joining {
             act.wait_for(&joiner.entry);
         }
@@ -204,7 +152,7 @@ impl Shared {
     }
 
     /// Those who take part in an operation, on the terms that hold now.
-    pub(crate) fn participants(&self, act: &Act) -> Arc<Roster> {
+    pub(crate) fn participants(&self, act: &OperationState) -> Arc<Roster> {
         if act.participants.regime().number == self.regime.load(Ordering::Acquire) {
             return Arc::clone(&act.participants);
         }
@@ -216,12 +164,13 @@ impl Shared {
     pub(crate) fn reload(&self, config: &Config) -> usize {
         let (n_changed, not_permitted) = {
             let mut plugins = self.lock();
-            let regime = Arc::new(Regime::new(plugins.roster.regime().number + 1, config));
+            let regime = Arc::new(ConfigSnapshot::new(plugins.roster.regime().number + 1, config));
             plugins.joining.iter().for_each(|joiner| _ = joiner.entry.adopt(&regime.policies));
             plugins.leaving.iter().for_each(|entry| _ = entry.adopt(&regime.policies));
             let changed = plugins.roster.entries().iter().filter(|entry| entry.adopt(&regime.policies));
-            let n_changed = changed.inspect(|entry| self.watchers.note(entry.policy())).count();
+            let n_changed = changed.inspect(|entry| self.services.watchers.note(entry.policy())).count();
             plugins.roster = Arc::new(plugins.roster.under(&regime));
+            self.services.set_snapshot(Arc::clone(&regime));
             self.regime.store(regime.number, Ordering::Release);
             let joining = plugins.joining.iter().map(|joiner| &joiner.entry);
             let there =
@@ -232,7 +181,7 @@ impl Shared {
             });
             (n_changed, refused.collect::<Vec<_>>())
         };
-        self.watchers.flush();
+        self.services.watchers.flush();
         for (entry, refused) in not_permitted {
             entry.close(&format!("since a reload it is not permitted: {refused}"));
         }
@@ -244,11 +193,11 @@ impl Shared {
     /// A request is made in an operation. Returns its place there.
     pub(crate) fn asks(
         &self,
-        act: &Act,
+        act: &OperationState,
         event: Event,
         before: Option<Before>,
         kept: Kept,
-        asking: Option<Asking>,
+        asking: Option<RelayProgress>,
     ) -> usize {
         let place = act.ask(event, before, kept, asking);
         // Whoever takes a snapshot says so first and then looks at the operations, so one of us sees the other.
@@ -260,8 +209,8 @@ impl Shared {
     }
 
     /// What a request will have come to that is made in an operation now.
-    pub(crate) fn decision(&self, act: &Act) -> Decision {
-        Decision::new(act.id(), act.fate(), self.update_log.now())
+    pub(crate) fn decision(&self, act: &OperationState) -> Decision {
+        Decision::new(act.id(), act.fate(), self.services.update_log.now())
     }
 
     /// A request has gone on, with these claims and updates of plugins. Late answers to earlier requests
@@ -277,12 +226,12 @@ impl Shared {
         decision.goes_on(claims);
         let id = container.map(|container| &*container.id);
         if let (Event::RemoveContainer, Some(id)) = (event, id) {
-            self.update_log.remove(id);
+            self.services.update_log.remove(id);
         }
         let own = id.filter(|_| event == Event::UpdateContainer);
         let Some(act) = decision.act.filter(|_| own.is_some() || !updates.is_empty()) else { return };
         let others = updates.iter().map(|update| &*update.container_id);
-        self.update_log.add(own.into_iter().chain(others), &Author::Operation(act), None);
+        self.services.update_log.add(own.into_iter().chain(others), &Author::Operation(act), None);
     }
 
     /// A container can be created as plugins want it.
@@ -292,12 +241,12 @@ impl Shared {
     }
 
     /// An operation has ended. From now on a snapshot shows what came of it.
-    pub(crate) fn end(self: &Arc<Self>, act: &Arc<Act>, outcome: Outcome) {
-        self.end_and(act, outcome, outcome == Outcome::Failed);
+    pub(crate) fn end(self: &Arc<Self>, act: &Arc<OperationState>, outcome: OperationOutcome) {
+        self.end_and(act, outcome, outcome == OperationOutcome::Failed);
     }
 
     /// The same, and what was begun in it is undone or not.
-    pub(crate) fn end_and(self: &Arc<Self>, act: &Arc<Act>, outcome: Outcome, undoes: bool) {
+    pub(crate) fn end_and(self: &Arc<Self>, act: &Arc<OperationState>, outcome: OperationOutcome, undoes: bool) {
         // What has begun nothing is never undone.
         let is_undoing = undoes && act.has_begun();
         let is_waited_for = {
@@ -312,9 +261,8 @@ impl Shared {
         if is_waited_for {
             self.ended.notify_waiters();
         }
-        let undo = act.end(outcome, undoes).filter(|_| !self.stopping.is_cancelled());
-        #[cfg(test)]
-        let undo = undo.filter(|_| !self.makes(Mistake::UndoLost));
+        let undo = act.end(outcome, undoes).filter(|_| !self.services.stopping.is_cancelled());
+        let undo = undo.filter(|_| !self.services.makes(Mistake::UndoLost));
         match undo {
             Some(undo) => undo.start(self, Arc::clone(act)),
             None if is_undoing => self.undone(act),
@@ -323,7 +271,7 @@ impl Shared {
     }
 
     /// All who saw what was begun in an operation know that it came to nothing, or cannot be told.
-    pub(crate) fn undone(&self, act: &Arc<Act>) {
+    pub(crate) fn undone(&self, act: &Arc<OperationState>) {
         let is_waited_for = {
             let mut plugins = self.lock();
             plugins.undoing.retain(|other| !Arc::ptr_eq(other, act));
@@ -336,13 +284,13 @@ impl Shared {
 
     /// Reports operations that are open for too long.
     pub(crate) async fn watch_operations(self: Arc<Self>) {
-        let limit = self.config.operation_timeout;
+        let limit = self.services.config.operation_timeout;
         let interval = (limit / LOOKS).max(Duration::from_millis(1));
-        while self.stopping.run_until_cancelled(tokio::time::sleep(interval)).await.is_some() {
+        while self.services.stopping.run_until_cancelled(tokio::time::sleep(interval)).await.is_some() {
             let open: Vec<_> = self.lock().open.values().cloned().collect();
             // One look more than it takes: the first may come at once.
             for act in open.iter().filter(|act| act.grow_older(LOOKS + 1)) {
-                self.watchers.tell(Happening::Overdue { pod: act.pod_id.to_string(), open: limit });
+                self.services.watchers.tell(Happening::Overdue { pod: act.pod_id.to_string(), open: limit });
             }
         }
     }
@@ -360,7 +308,7 @@ impl Shared {
     }
 
     /// A plugin joins: from now on all that happens is kept for it, and its snapshot is taken. False if the adaptation was stopped.
-    pub(crate) fn begin_join(&self, entry: &Arc<Entry>) -> bool {
+    pub(crate) fn begin_join(&self, entry: &Arc<PluginSession>) -> bool {
         let mut plugins = self.lock();
         if plugins.stopped {
             return false;
@@ -380,7 +328,7 @@ impl Shared {
     }
 
     /// Its snapshot is there. Returns what was touched meanwhile.
-    pub(crate) fn end_snapshot(&self, entry: &Arc<Entry>) -> Touched {
+    pub(crate) fn end_snapshot(&self, entry: &Arc<PluginSession>) -> Touched {
         let mut plugins = self.lock();
         let joiner = plugins.joining.iter_mut().find(|joiner| Arc::ptr_eq(&joiner.entry, entry));
         let touched = joiner.and_then(|joiner| joiner.touched.take());
@@ -391,7 +339,7 @@ impl Shared {
     }
 
     /// It has joined, or does not.
-    pub(crate) fn end_join(&self, entry: &Arc<Entry>) {
+    pub(crate) fn end_join(&self, entry: &Arc<PluginSession>) {
         self.end_snapshot(entry);
         let mut plugins = self.lock();
         let before = plugins.joining.len();
@@ -405,7 +353,7 @@ impl Shared {
 
     /// Stops: no request is relayed and no plugin added any more. Returns those that there are.
     pub(crate) fn stop(&self) -> Arc<Roster> {
-        self.stopping.cancel();
+        self.services.stopping.cancel();
         let (roster, joining) = {
             let mut plugins = self.lock();
             plugins.stopped = true;
@@ -418,12 +366,7 @@ impl Shared {
         roster
     }
 
-    /// Runs a task that [`crate::Adaptation::stop`] waits for, from wherever it is called.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn_on(task, &self.handle);
-    }
-
     pub(crate) fn lock(&self) -> MutexGuard<'_, Plugins> {
-        self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
+        self.plugins.lock()
     }
 }

@@ -1,27 +1,30 @@
 //! One act of the runtime, as plugins that could not be asked will hear of it: what was asked in it, who took part, and who
 //! waits for its end.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::pin::Pin;
+use std::sync::Arc;
 
 use nri_proto::{Event, Pod};
+use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
 use crate::api::decision::{Decision, Fate};
+use crate::api::operation::{OperationId, OperationOutcome};
 use crate::api::request::{Request, Subject};
 use crate::operation::Nature;
 use crate::operation::prior_state::{Before, Touched};
-use crate::operation::relay::{Asking, gates};
 use crate::operation::rollback::{Begun, Undo};
-#[cfg(test)]
-use crate::operation::shared::Mistake;
-use crate::session::Entry;
-use crate::session::journal::{ActId, End, Outcome, is_told};
+use crate::session::PluginSession;
+use crate::session::faults::Mistake;
+use crate::session::journal::{End, is_told};
+use crate::session::open_operation::OpenOperation;
+use crate::session::progress::RelayProgress;
 use crate::session::roster::Roster;
 
 /// One act of the runtime, from its first request until it ends.
-pub(crate) struct Act {
-    id: ActId,
+pub(crate) struct OperationState {
+    id: OperationId,
     pub(crate) pod: Arc<Pod>,
     pub(crate) pod_id: Arc<str>,
     nature: Nature,
@@ -38,11 +41,11 @@ struct Said {
     holders: Vec<Holder>,
     phase: Phase,
     /// Those who turned out, after its end, not to have taken what began in it.
-    unseen: Vec<Arc<Entry>>,
+    unseen: Vec<Arc<PluginSession>>,
     /// How many times someone looked whether it is still open.
     age: u32,
     /// Late answers that wait for its end.
-    waiting: Vec<oneshot::Sender<Outcome>>,
+    waiting: Vec<oneshot::Sender<OperationOutcome>>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -51,7 +54,7 @@ enum Phase {
     Open,
     /// It has been open for too long: nothing waits for it any more.
     Overdue,
-    Ended(Outcome),
+    Ended(OperationOutcome),
 }
 
 /// A request that was made in it.
@@ -60,7 +63,7 @@ struct Asked {
     before: Option<Before>,
     kept: Kept,
     /// Who of the participants has seen it.
-    asking: Option<Asking>,
+    asking: Option<RelayProgress>,
 }
 
 /// A request as it is kept for those who hear of it later.
@@ -74,15 +77,15 @@ pub(crate) enum Kept {
 
 /// A plugin that waits for the end.
 struct Holder {
-    entry: Arc<Entry>,
+    entry: Arc<PluginSession>,
     /// How much of what was asked it has been given, if it is given all of it. Others hold on to what they missed themselves.
     given: Option<usize>,
     /// What of it the plugin was told, or will be, although the act had not ended.
     told: Vec<Arc<Request>>,
 }
 
-impl Act {
-    pub(crate) fn new(id: ActId, pod: Arc<Pod>, nature: Nature, participants: Arc<Roster>) -> Self {
+impl OperationState {
+    pub(crate) fn new(id: OperationId, pod: Arc<Pod>, nature: Nature, participants: Arc<Roster>) -> Self {
         let pod_id = pod.id.as_str().into();
         Self { id, pod, pod_id, nature, participants, said: Mutex::default(), fate: Fate::default() }
     }
@@ -97,7 +100,7 @@ impl Act {
         Begun::is_begin(event, self.nature.start_undo)
     }
 
-    pub(crate) fn id(&self) -> ActId {
+    pub(crate) fn id(&self) -> OperationId {
         self.id
     }
 
@@ -107,7 +110,7 @@ impl Act {
     }
 
     /// A request is made. Returns its place.
-    pub(crate) fn ask(&self, event: Event, before: Option<Before>, kept: Kept, asking: Option<Asking>) -> usize {
+    pub(crate) fn ask(&self, event: Event, before: Option<Before>, kept: Kept, asking: Option<RelayProgress>) -> usize {
         let mut said = self.said();
         said.asked.push(Asked { event, before, kept, asking });
         said.asked.len() - 1
@@ -121,9 +124,8 @@ impl Act {
     }
 
     /// A plugin that joins, and sees nothing of this before it ends.
-    pub(crate) fn wait_for(&self, entry: &Arc<Entry>) {
-        #[cfg(test)]
-        if entry.shared.makes(Mistake::JournalNotKept) {
+    pub(crate) fn wait_for(&self, entry: &Arc<PluginSession>) {
+        if entry.services.makes(Mistake::JournalNotKept) {
             return;
         }
         let mut said = self.said();
@@ -139,70 +141,6 @@ impl Act {
             entry.note(|journal| journal.open(self.id, Arc::clone(&self.pod_id)));
         }
         said.holders.push(holder);
-    }
-
-    /// Keeps a request for a participant that cannot be asked now.
-    pub(crate) fn hold(&self, entry: &Arc<Entry>, request: &Arc<Request>, end: End) {
-        let mut said = self.said();
-        match said.phase {
-            Phase::Open => {
-                said.holder(entry);
-                #[cfg(test)]
-                let end = if entry.shared.makes(Mistake::BacklogOutOfOrder) { End::Front } else { end };
-                entry.note(|journal| journal.hold(self.id, Arc::clone(request), end));
-                #[cfg(test)]
-                if request.event() == Event::StopContainer && entry.shared.makes(Mistake::StopDoubled) {
-                    entry.note(|journal| journal.hold(self.id, Arc::clone(request), end));
-                }
-            }
-            Phase::Ended(Outcome::Failed) if gates(request.event()) => {
-                // So it has not seen what is being undone.
-                if self.begins(request.event()) {
-                    said.unseen.push(Arc::clone(entry));
-                    entry.note(|journal| {
-                        journal.forget_ends_of(request, Begun::ends_of(request.event(), self.nature.start_undo));
-                        Ok(())
-                    });
-                }
-            }
-            Phase::Overdue => {
-                // It will be told, whatever comes of it.
-                said.holder(entry).told.push(Arc::clone(request));
-                entry.note(|journal| journal.add(Arc::clone(request), end));
-            }
-            Phase::Ended(_) => {
-                entry.note(|journal| journal.add(Arc::clone(request), end));
-            }
-        }
-    }
-
-    /// Keeps what undoes it for a plugin that cannot be told now, unless it has nothing to undo. One lock with what finds that out.
-    pub(crate) fn hold_undo(&self, entry: &Arc<Entry>, request: &Arc<Request>) {
-        let said = self.said();
-        if !said.is_unseen_by(entry) {
-            entry.keep(request, None, End::Back);
-        }
-    }
-
-    /// Whether a plugin that was asked has not taken it.
-    pub(crate) fn is_unseen_by(&self, entry: &Arc<Entry>) -> bool {
-        self.said().is_unseen_by(entry)
-    }
-
-    /// Waits for the end of the operation. `None` if it is open for too long.
-    pub(crate) async fn outcome(&self) -> Option<Outcome> {
-        let ended = {
-            let mut said = self.said();
-            match said.phase {
-                Phase::Ended(outcome) => return Some(outcome),
-                Phase::Overdue => return None,
-                Phase::Open => {}
-            }
-            let (sender, ended) = oneshot::channel();
-            said.waiting.push(sender);
-            ended
-        };
-        ended.await.ok()
     }
 
     /// Whether something was begun in it, for whoever may have seen it.
@@ -229,14 +167,14 @@ impl Act {
             let asked = holder.given.map_or(&[][..], |_| &requests);
             holder.given = holder.given.map(|_| asked.len());
             let asked = asked_of(&holder.entry, asked);
-            holder.told.extend(holder.entry.hears_of(self.id, &asked, Outcome::Committed).told);
+            holder.told.extend(holder.entry.hears_of(self.id, &asked, OperationOutcome::Committed).told);
         }
         true
     }
 
     /// Ends the operation. Plugins that waited for its end will hear of it. Returns what is to be undone,
     /// if the adaptation undoes it.
-    pub(crate) fn end(&self, outcome: Outcome, undoes: bool) -> Option<Undo> {
+    pub(crate) fn end(&self, outcome: OperationOutcome, undoes: bool) -> Option<Undo> {
         let mut said = self.said();
         if let Phase::Ended(_) = said.phase {
             return None;
@@ -246,7 +184,7 @@ impl Act {
         let holders = std::mem::take(&mut said.holders);
         // A late answer may have been given up.
         std::mem::take(&mut said.waiting).into_iter().for_each(|waiting| _ = waiting.send(outcome));
-        let mut begun = if outcome == Outcome::Failed { self.begun(&mut said) } else { Vec::new() };
+        let mut begun = if outcome == OperationOutcome::Failed { self.begun(&mut said) } else { Vec::new() };
         let requests = if holders.is_empty() { Vec::new() } else { self.requests(&mut said) };
         for Holder { entry, given, told } in &holders {
             let rest = given.map_or(&[][..], |given| &requests[given.min(requests.len())..]);
@@ -259,14 +197,13 @@ impl Act {
                     // Into the journal now: what follows about the pod may be noted there before the
                     // undo has the pod's turn.
                     let undone: Vec<_> = begun.undone().filter(|_| undoes).collect();
-                    let now = entry.shared.update_log.now();
+                    let now = entry.services.update_log.now();
                     undone.iter().for_each(|end| end.decision().begins(now));
                     add_all(entry, undone.iter().filter(|end| entry.terms().events.contains(end.event())));
                 }
             } else {
-                #[cfg(test)]
-                let outcome = match entry.shared.makes(Mistake::FailureDelivered) {
-                    true => Outcome::Committed,
+                let outcome = match entry.services.makes(Mistake::FailureDelivered) {
+                    true => OperationOutcome::Committed,
                     false => outcome,
                 };
                 let dropped = entry.hears_of(self.id, &rest, outcome).dropped;
@@ -291,9 +228,8 @@ impl Act {
             begun.iter_mut().for_each(|begun| begun.ends_with(&request));
             if self.begins(asked.event) {
                 let seen = asked.asking.as_ref().map(|asking| asking.seen(&self.participants));
-                #[cfg(test)]
                 let seen = seen.map(|seen| match self.participants.entries().first() {
-                    Some(first) if first.shared.makes(Mistake::UndoneForAll) => {
+                    Some(first) if first.services.makes(Mistake::UndoneForAll) => {
                         self.participants.entries().iter().map(|entry| Arc::clone(entry)).collect()
                     }
                     _ => seen,
@@ -305,13 +241,75 @@ impl Act {
     }
 
     fn said(&self) -> MutexGuard<'_, Said> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+        self.said.lock()
+    }
+}
+
+impl OpenOperation for OperationState {
+    fn hold(&self, entry: &Arc<PluginSession>, request: &Arc<Request>, end: End) {
+        let mut said = self.said();
+        match said.phase {
+            Phase::Open => {
+                said.holder(entry);
+                let end = if entry.services.makes(Mistake::BacklogOutOfOrder) { End::Front } else { end };
+                entry.note(|journal| journal.hold(self.id, Arc::clone(request), end));
+                if request.event() == Event::StopContainer && entry.services.makes(Mistake::StopDoubled) {
+                    entry.note(|journal| journal.hold(self.id, Arc::clone(request), end));
+                }
+            }
+            Phase::Ended(OperationOutcome::Failed) if request.event().can_be_vetoed() => {
+                // So it has not seen what is being undone.
+                if self.begins(request.event()) {
+                    said.unseen.push(Arc::clone(entry));
+                    entry.note(|journal| {
+                        journal.forget_ends_of(request, Begun::ends_of(request.event(), self.nature.start_undo));
+                        Ok(())
+                    });
+                }
+            }
+            Phase::Overdue => {
+                // It will be told, whatever comes of it.
+                said.holder(entry).told.push(Arc::clone(request));
+                entry.note(|journal| journal.add(Arc::clone(request), end));
+            }
+            Phase::Ended(_) => {
+                entry.note(|journal| journal.add(Arc::clone(request), end));
+            }
+        }
+    }
+
+    fn hold_rollback(&self, entry: &Arc<PluginSession>, request: &Arc<Request>) {
+        let said = self.said();
+        if !said.is_unseen_by(entry) {
+            entry.keep(request, None, End::Back);
+        }
+    }
+
+    fn is_unseen_by(&self, entry: &Arc<PluginSession>) -> bool {
+        self.said().is_unseen_by(entry)
+    }
+
+    fn outcome(&self) -> Pin<Box<dyn Future<Output = Option<OperationOutcome>> + Send + '_>> {
+        Box::pin(async move {
+            let ended = {
+                let mut said = self.said();
+                match said.phase {
+                    Phase::Ended(outcome) => return Some(outcome),
+                    Phase::Overdue => return None,
+                    Phase::Open => {}
+                }
+                let (sender, ended) = oneshot::channel();
+                said.waiting.push(sender);
+                ended
+            };
+            ended.await.ok()
+        })
     }
 }
 
 impl Said {
     /// A participant that waits for the end from now on, unless it does already.
-    fn holder(&mut self, entry: &Arc<Entry>) -> &mut Holder {
+    fn holder(&mut self, entry: &Arc<PluginSession>) -> &mut Holder {
         let at = self.holders.iter().position(|holder| Arc::ptr_eq(&holder.entry, entry)).unwrap_or_else(|| {
             self.holders.push(Holder { entry: Arc::clone(entry), given: None, told: Vec::new() });
             self.holders.len() - 1
@@ -319,7 +317,7 @@ impl Said {
         &mut self.holders[at]
     }
 
-    fn is_unseen_by(&self, entry: &Arc<Entry>) -> bool {
+    fn is_unseen_by(&self, entry: &Arc<PluginSession>) -> bool {
         self.unseen.iter().any(|other| Arc::ptr_eq(other, entry))
     }
 }
@@ -340,14 +338,14 @@ impl Asked {
 }
 
 /// All of this is so, for a plugin.
-fn add_all<'r>(entry: &Arc<Entry>, requests: impl Iterator<Item = &'r Arc<Request>>) {
+fn add_all<'r>(entry: &Arc<PluginSession>, requests: impl Iterator<Item = &'r Arc<Request>>) {
     for request in requests {
         entry.note(|journal| journal.add(Arc::clone(request), End::Back));
     }
 }
 
 /// What of it a plugin sees.
-fn asked_of(entry: &Entry, requests: &[Arc<Request>]) -> Vec<Arc<Request>> {
+fn asked_of(entry: &PluginSession, requests: &[Arc<Request>]) -> Vec<Arc<Request>> {
     let is_seen = |request: &&Arc<Request>| entry.is_asked(request.event(), &request.pod().namespace);
     requests.iter().filter(is_seen).cloned().collect()
 }

@@ -18,11 +18,11 @@ use crate::config::DefaultValidator;
 use crate::config::policy::{Effective, Mode, OnTimeout, Origin};
 use crate::ledger::{Occasion, What};
 use crate::merge::MergedCreate;
-use crate::operation::relay::Asking;
 use crate::reply::recorder::{self, Notes};
 use crate::session::patience::{Allowance, Patience};
+use crate::session::progress::RelayProgress;
 use crate::session::roster::{Participant, Roster};
-use crate::session::{Entry, Part};
+use crate::session::{Part, PluginSession};
 
 const EVENT: Event = Event::ValidateContainerAdjustment;
 /// What a validator says that does not say why.
@@ -66,7 +66,7 @@ impl Validation {
     pub(crate) async fn judge(
         self,
         merged: MergedCreate,
-        asking: &Asking,
+        asking: &RelayProgress,
         notes: &mut Notes,
         patience: &Patience,
     ) -> Result<MergedCreate, RelayError> {
@@ -80,7 +80,7 @@ impl Validation {
             validators.iter().map(|(_, entry)| self.verdict(entry, &request, patience)).collect();
         let (mut failed, mut without) = (None, Vec::new());
         for (place, entry) in &validators {
-            asking.validates(*place);
+            asking.set_current_validator(*place);
             let Some(Err(Objection { failure, is_needed, occasion, what })) = verdicts.next().await else { continue };
             let is_on_trial = occasion.shadow;
             notes.fact(occasion, what);
@@ -98,7 +98,7 @@ impl Validation {
         }
         for (entry, failure) in without {
             warn!(error = %error_line(&failure), "a container is created without the verdict of a plugin");
-            entry.shared.watchers.metrics().unvalidated(&entry.id);
+            entry.services.watchers.metrics().unvalidated(&entry.id);
         }
         Ok(merged)
     }
@@ -155,8 +155,8 @@ impl Validation {
         };
         let verdict = match entry.ask(request, Part::Alone, allowance).await {
             Ok(Reply::Verdict(mut verdict)) => {
-                let occasion = recorder::occasion(entry, &entry.terms, request, Some(begun.elapsed()));
-                entry.shared.records.unread(&occasion, verdict.take_unknown());
+                let occasion = entry.occasion(&entry.terms, request, Some(begun.elapsed()));
+                entry.services.records.unread(&occasion, verdict.take_unknown());
                 accepted(entry.id.as_str(), &verdict)
             }
             Ok(_) => Err(failed(entry, PluginError::Breach("its answer is not a verdict").into())),
@@ -167,7 +167,7 @@ impl Validation {
         let Err(failure) = verdict else { return Ok(()) };
         // It may have been back before it was asked.
         let is_suspended = is_suspended && matches!(entry.state(), State::Suspended | State::Closed);
-        let occasion = recorder::occasion(entry, &entry.terms, request, Some(begun.elapsed()));
+        let occasion = entry.occasion(&entry.terms, request, Some(begun.elapsed()));
         let (is_needed, what) = match &failure {
             RelayError::Validator { cause, .. } => {
                 (is_needed(&entry.terms.effective, is_suspended, cause), cause.into())
@@ -279,23 +279,23 @@ fn is_listed(entry: &Participant) -> bool {
 
 /// A plugin was closed. If it could have validated, from now on containers are created without its verdict, unless the
 /// operator wants it. The log, the metrics and the ledger say so.
-pub(crate) fn lost(entry: &Entry) {
+pub(crate) fn lost(entry: &PluginSession) {
     let terms = entry.terms();
     let policy = terms.policy();
     let is_listed = policy.validator || policy.required;
     let could_validate = policy.mode == Mode::Enforce && terms.events.contains(EVENT);
-    if is_listed || !could_validate || entry.shared.check_running().is_err() {
+    if is_listed || !could_validate || entry.services.check_running().is_err() {
         return;
     }
     let (plugin, reason) = (&entry.id, entry.reason());
     warn!(%plugin, reason, "plugin was closed, containers are created without its verdict from now on");
-    entry.shared.watchers.metrics().unvalidated(plugin);
+    entry.services.watchers.metrics().unvalidated(plugin);
     let occasion = Occasion { event: Some(EVENT), ..recorder::unasked(plugin, policy.mode) };
     let reason = format!("it was closed, and containers are created without its verdict: {reason}");
-    entry.shared.records.ledger().record(&occasion, What::Failed { reason });
+    entry.services.records.ledger().record(&occasion, What::Failed { reason });
 }
 
-fn failed(entry: &Entry, cause: Cause) -> RelayError {
+fn failed(entry: &PluginSession, cause: Cause) -> RelayError {
     RelayError::Validator { plugin: entry.id.clone(), cause }
 }
 

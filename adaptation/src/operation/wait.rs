@@ -14,11 +14,11 @@ use tokio::time::{Instant, timeout_at};
 use crate::api::error::{Cause, RelayError};
 use crate::api::queue::Turn;
 use crate::config::policy::Mode;
-use crate::operation::relay::Chain;
-use crate::session::policy::Terms;
+use crate::operation::relay::Relay;
+use crate::session::policy::PluginPolicy;
 use crate::session::roster::Participant;
 
-impl Chain {
+impl Relay {
     /// The turn of the pod, once all required plugins have heard what was before.
     ///
     /// A request that waits for them has no place in order yet: what need not wait goes before it. Those that wait keep their order.
@@ -28,10 +28,10 @@ impl Chain {
     /// One of them does not hear it in time. Nobody was asked then.
     pub(crate) async fn turn_when_heard(&mut self) -> Result<Turn, RelayError> {
         if self.participants.regime().requirements.are_none() {
-            return Ok(self.turn().await);
+            return Ok(self.place().turn().await);
         }
         if !self.has_to_wait() {
-            let turn = self.turn().await;
+            let turn = self.place().turn().await;
             if self.behind().is_none() {
                 return Ok(turn);
             }
@@ -41,8 +41,7 @@ impl Chain {
 
     async fn wait_for_turn(&mut self) -> Result<Turn, RelayError> {
         let begun = Instant::now();
-        let (waiting, pod) = (self.shared.waiting.clone(), Arc::clone(&self.act.pod_id));
-        let place = waiting.take(pod);
+        let place = self.shared.waiting.enqueue(Arc::clone(&self.act.pod_id)).turn();
         tokio::pin!(place);
         let mut had = None;
         loop {
@@ -55,7 +54,7 @@ impl Chain {
                 };
             }
             while let Some((at, entry)) = self.behind() {
-                self.asking.is(at);
+                self.asking.set_current(at);
                 let heard = entry.has_heard(self.asked_about(&entry), self.act.id());
                 if timeout_at(begun + self.left_to_wait(&entry), heard).await.is_err() {
                     self.go_without(&entry, begun.elapsed(), Cause::Behind)?;
@@ -63,8 +62,8 @@ impl Chain {
                     return Err(RelayError::Validator { plugin: entry.id.clone(), cause: Cause::Behind });
                 }
             }
-            self.asking.is_nobody();
-            let turn = self.turn().await;
+            self.asking.clear_current();
+            let turn = self.place().turn().await;
             if self.behind().is_none() {
                 return Ok(turn);
             }
@@ -78,7 +77,7 @@ impl Chain {
 
     /// Whether it has to wait, or others wait already that were made before it.
     fn has_to_wait(&self) -> bool {
-        let others_wait = || self.shared.waiting.has(&self.act.pod_id) && self.required().next().is_some();
+        let others_wait = || self.shared.waiting.is_busy(&self.act.pod_id) && self.required().next().is_some();
         self.behind().is_some() || others_wait() && !self.is_waited_for()
     }
 
@@ -105,7 +104,7 @@ impl Chain {
     /// validators that the operator names.
     fn required(&self) -> impl Iterator<Item = (usize, &Participant)> {
         let (event, namespace) = (self.shown.request.event(), &*self.act.pod.namespace);
-        let is_needed = move |terms: &Terms| {
+        let is_needed = move |terms: &PluginPolicy| {
             let policy = terms.policy();
             let validates =
                 event == Event::CreateContainer && terms.is_asked(Event::ValidateContainerAdjustment, namespace);

@@ -15,7 +15,7 @@ use crate::config::policy::{Declared, Identity, NotPermitted, PluginOrigin, Poli
 use crate::operation::shared::Shared;
 use crate::registry::early::{Early, EarlyUpdates};
 use crate::registry::join::{ATTEMPTS, Arrival, Join, Newcomer};
-use crate::session::Entry;
+use crate::session::PluginSession;
 use crate::session::unsolicited::Unasked;
 
 /// The name of the request that tells a plugin what there is.
@@ -160,7 +160,8 @@ async fn try_admit(arrival: &Arrival, candidate: Candidate) -> Result<(), AdmitE
     let Candidate { plugin, config, early } = candidate;
     let (wanted, declared) = configure(shared, id, plugin.as_ref(), config).await?;
     let _joining = Joining::begin(shared);
-    let newcomer = Newcomer(Entry::new(id.clone(), *identity, wanted, declared, plugin, Arc::clone(shared)));
+    let newcomer =
+        Newcomer(PluginSession::new(id.clone(), *identity, wanted, declared, plugin, Arc::clone(&shared.services)));
     let events = newcomer.0.terms().events;
     if events != wanted {
         warn!(plugin = %id, %events, %wanted, "plugin may not see all that it asks for");
@@ -177,8 +178,8 @@ async fn try_admit(arrival: &Arrival, candidate: Candidate) -> Result<(), AdmitE
 }
 
 /// Tells a plugin what there is and what has happened since, and adds it. False if more happened meanwhile than was kept for it.
-async fn join(shared: &Arc<Shared>, entry: &Arc<Entry>, early: &EarlyUpdates) -> Result<bool, AdmitError> {
-    let Entry { id, plugin, .. } = &**entry;
+async fn join(shared: &Arc<Shared>, entry: &Arc<PluginSession>, early: &EarlyUpdates) -> Result<bool, AdmitError> {
+    let PluginSession { id, plugin, .. } = &**entry;
     // There may have been a reload since it registered.
     shared.check_place(id, entry.identity)?;
     let joining = Join::begin(shared, entry)?;
@@ -216,7 +217,7 @@ async fn synchronize(
         Ok(Err(error)) => Some(Cause::Plugin(error.clone())),
         Err(_) => Some(Cause::TimedOut),
     };
-    let metrics = shared.watchers.metrics();
+    let metrics = shared.services.watchers.metrics();
     metrics.latency(id, SYNCHRONIZE, begun.elapsed());
     metrics.invocation(id, SYNCHRONIZE, failure.as_ref());
     let updates = match synchronized {
@@ -231,7 +232,7 @@ async fn synchronize(
 /// of them is logged: the wire has no place for it here. If the runtime does not want the plugin, nothing is made.
 async fn settle(
     shared: &Shared,
-    Entry { id, identity, .. }: &Entry,
+    PluginSession { id, identity, .. }: &PluginSession,
     policy: &Policy,
     early: Vec<Early>,
     answered: Vec<Update>,
@@ -255,7 +256,7 @@ async fn settle(
         // There may have been a reload since. A plugin that may not be one any more is not added, either.
         let Ok(policy) = shared.check_place(id, *identity) else { break };
         // A call that is not allowed is refused alone, and the ledger records the refusal.
-        let _ = wanted.apply(shared, id, &policy).await;
+        let _ = wanted.apply(&shared.services, id, &policy).await;
     }
     Ok(())
 }
@@ -271,19 +272,19 @@ async fn synchronized(
     if !updates.is_empty() {
         let place = &mut settled;
         let apply = move |updates, _evictions| async move {
-            let (failed, outcome) = match shared.source.synchronized(id, updates).await {
+            let (failed, outcome) = match shared.services.source.synchronized(id, updates).await {
                 Ok(failed) => (failed, Ok(())),
                 Err(error) => (Vec::new(), Err(error)),
             };
             *place = Some(outcome);
             Ok(failed)
         };
-        let _ = Unasked::updates(updates).apply_by(shared, id, policy, apply).await;
+        let _ = Unasked::updates(updates).apply_by(&shared.services, id, policy, apply).await;
     }
     if let Some(outcome) = settled {
         return outcome;
     }
-    match timeout(shared.config.source_timeout, shared.source.synchronized(id, Vec::new())).await {
+    match timeout(shared.services.config.source_timeout, shared.services.source.synchronized(id, Vec::new())).await {
         Ok(outcome) => outcome.map(drop),
         Err(_) => Err(SourceError("it did not say in time whether it wants the plugin".to_owned())),
     }
@@ -299,10 +300,10 @@ async fn configure(
     let before = shared.roster().regime().policies.effective(id, Declared::default()).policy;
     let introduction = Introduction {
         config,
-        runtime_name: shared.config.runtime_name.clone(),
-        runtime_version: shared.config.runtime_version.clone(),
-        nri_version: shared.config.nri_version.clone(),
-        registration_timeout: shared.config.registration_timeout,
+        runtime_name: shared.services.config.runtime_name.clone(),
+        runtime_version: shared.services.config.runtime_version.clone(),
+        nri_version: shared.services.config.nri_version.clone(),
+        registration_timeout: shared.services.config.registration_timeout,
         request_timeout: before.request_timeout,
     };
     let subscription = match timeout(before.request_timeout, plugin.configure(introduction)).await {

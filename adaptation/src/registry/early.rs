@@ -120,7 +120,7 @@ impl EarlyUpdates {
                     return;
                 };
                 // A failure is logged and recorded in the ledger: the plugin already has its answer.
-                let _ = wanted.apply(shared, plugin, &policy).await;
+                let _ = wanted.apply(&shared.services, plugin, &policy).await;
             }
         }
         self.decided.notify_waiters();

@@ -10,7 +10,8 @@ use crate::api::source::SourceError;
 use crate::config::policy::Identity;
 use crate::operation::shared::Shared;
 use crate::registry::admission::AdmitError;
-use crate::session::Entry;
+use crate::session::PluginSession;
+use crate::session::faults::Mistake;
 
 /// How often a plugin is synchronized because more happened than is kept for it, or its backlog did not become shorter.
 pub(crate) const ATTEMPTS: usize = 4;
@@ -41,7 +42,7 @@ impl Drop for Arrival {
 }
 
 /// A plugin that is to join. Unless it does, whatever still waits for its answers ends with this.
-pub(crate) struct Newcomer(pub(crate) Arc<Entry>);
+pub(crate) struct Newcomer(pub(crate) Arc<PluginSession>);
 
 impl Drop for Newcomer {
     fn drop(&mut self) {
@@ -54,12 +55,12 @@ impl Drop for Newcomer {
 /// A plugin that joins. From its beginning on, all that happens is kept for it.
 pub(crate) struct Join<'a> {
     shared: &'a Shared,
-    entry: &'a Arc<Entry>,
+    entry: &'a Arc<PluginSession>,
 }
 
 impl<'a> Join<'a> {
     /// Begins, or begins anew.
-    pub(crate) fn begin(shared: &'a Shared, entry: &'a Arc<Entry>) -> Result<Self, AdmitError> {
+    pub(crate) fn begin(shared: &'a Shared, entry: &'a Arc<PluginSession>) -> Result<Self, AdmitError> {
         if shared.begin_join(entry) { Ok(Self { shared, entry }) } else { Err(AdmitError::Stopped) }
     }
 
@@ -70,13 +71,13 @@ impl<'a> Join<'a> {
             shared.end_snapshot(entry);
             return Ok(Snapshot::default());
         }
-        let Ok(snapshot) = timeout(shared.config.source_timeout, shared.source.snapshot()).await else {
+        let Ok(snapshot) = timeout(shared.services.config.source_timeout, shared.services.source.snapshot()).await
+        else {
             let source = SourceError("it did not say in time what there is".to_owned());
             return Err(AdmitError::Source { plugin: entry.id.clone(), source });
         };
         let touched = shared.end_snapshot(entry);
-        #[cfg(test)]
-        let touched = match shared.makes(crate::operation::shared::Mistake::SnapshotAfterTheFact) {
+        let touched = match shared.services.makes(Mistake::SnapshotAfterTheFact) {
             true => Default::default(),
             false => touched,
         };

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use nri_proto::PluginId;
 
-use crate::config::policy::{Declared, Identity, NotPermitted, Policy};
+use crate::api::health::State;
+use crate::config::policy::{Declared, Identity, Policy};
 use crate::events::Happening;
-use crate::operation::shared::{Plugins, Shared};
+use crate::operation::shared::{Arriving, Plugins, Shared};
 use crate::operation::validation;
 use crate::registry::admission::AdmitError;
 use crate::registry::drain::leave;
-use crate::session::roster::{Roster, gives_way};
-use crate::session::{Entry, REPLACED};
+use crate::session::roster::Roster;
+use crate::session::{PluginSession, REPLACED};
 
 impl Shared {
     /// Reserves a place for a plugin that registers.
@@ -28,7 +29,7 @@ impl Shared {
         for other in plugins.arriving.iter().filter(|other| other.id == *id) {
             gives_way(id, other.identity, identity, &policy)?;
         }
-        plugins.check_room(id, self.config.max_plugins)?;
+        plugins.check_room(id, self.services.config.max_plugins)?;
         plugins.arriving.push(Arriving { id: id.clone(), identity });
         Ok(())
     }
@@ -50,15 +51,6 @@ impl Shared {
         Ok(plugins.roster.regime().policies.effective(id, Declared::default()).policy)
     }
 
-    /// Checks again that a peer may be the plugin that it is, and returns the policy that holds for the plugin now, whether or not it
-    /// is still there.
-    pub(crate) fn policy_now(&self, id: &PluginId, identity: Identity) -> Result<Policy, NotPermitted> {
-        let roster = self.roster();
-        let policies = &roster.regime().policies;
-        policies.check_identity(id, identity)?;
-        Ok(policies.effective(id, Declared::default()).policy)
-    }
-
     /// Adds a plugin that is ready to be asked, and looks after it until it is gone.
     ///
     /// One of the same id gives way to it.
@@ -66,7 +58,7 @@ impl Shared {
     /// # Errors
     ///
     /// The adaptation was stopped, the operator does not permit it any more, or one of the same id does not give way.
-    pub(crate) fn add(self: &Arc<Self>, entry: &Arc<Entry>) -> Result<(), AdmitError> {
+    pub(crate) fn add(self: &Arc<Self>, entry: &Arc<PluginSession>) -> Result<(), AdmitError> {
         let replaced = {
             let mut plugins = self.lock();
             // There is room: the place was reserved when it arrived.
@@ -80,12 +72,12 @@ impl Shared {
             self.set_roster(&mut plugins, with);
             replaced
         };
-        self.watchers.flush();
+        self.services.watchers.flush();
         entry.goes_on();
         if let Some(replaced) = replaced {
             self.let_go(replaced, REPLACED);
         }
-        self.spawn(Arc::clone(self).look_after(Arc::clone(entry)));
+        self.services.spawn(Arc::clone(self).look_after(Arc::clone(entry)));
         Ok(())
     }
 
@@ -93,27 +85,30 @@ impl Shared {
     pub(crate) fn is_refused(&self, plugin: PluginId, reason: String) {
         {
             let plugins = self.lock();
-            self.watchers.note(match plugins.roster.has(&plugin) {
+            self.services.watchers.note(match plugins.roster.has(&plugin) {
                 true => Happening::Refused { plugin, reason },
                 false => Happening::Closed { plugin, reason },
             });
         }
-        self.watchers.flush();
+        self.services.watchers.flush();
     }
 
     /// Lets a plugin finish what it does, if there are not too many that do.
-    fn let_go(&self, entry: Arc<Entry>, reason: &'static str) {
+    fn let_go(self: &Arc<Self>, entry: Arc<PluginSession>, reason: &'static str) {
         match Arc::clone(&self.leaving).try_acquire_owned() {
-            Ok(place) => self.spawn(async move {
-                leave(entry, reason).await;
-                drop(place);
-            }),
+            Ok(place) => {
+                let shared = Arc::clone(self);
+                self.services.spawn(async move {
+                    leave(&shared, entry, reason).await;
+                    drop(place);
+                });
+            }
             Err(_) => entry.close(reason),
         }
     }
 
     /// Waits until a plugin is gone, by itself or because it was closed, and removes it.
-    async fn look_after(self: Arc<Self>, entry: Arc<Entry>) {
+    async fn look_after(self: Arc<Self>, entry: Arc<PluginSession>) {
         let is_closed_by_us = tokio::select! {
             reason = entry.plugin.gone() => {
                 entry.close(&reason.to_string());
@@ -127,24 +122,24 @@ impl Shared {
     }
 
     /// Removes a plugin: operations that begin now do without it. False if it was not there any more.
-    pub(crate) fn remove(&self, entry: &Arc<Entry>, reason: &str) -> bool {
+    pub(crate) fn remove(&self, entry: &Arc<PluginSession>, reason: &str) -> bool {
         {
             let mut plugins = self.lock();
             let Some(without) = plugins.roster.without(entry) else { return false };
             entry.is_dismissed(reason);
             self.set_roster(&mut plugins, without);
         }
-        self.watchers.flush();
+        self.services.watchers.flush();
         true
     }
 
     /// Waits until no operation is open that a plugin takes part in. To be asked of one that is [leaving](Leaver).
-    pub(crate) async fn takes_no_part(&self, entry: &Arc<Entry>) {
+    pub(crate) async fn takes_no_part(&self, entry: &Arc<PluginSession>) {
         self.ended(|plugins| !plugins.asks_in_any(entry)).await;
     }
 
     /// Waits until a plugin, likewise, has heard of all that it has seen begin and that came to nothing.
-    pub(crate) async fn is_owed_no_undo(&self, entry: &Arc<Entry>) {
+    pub(crate) async fn is_owed_no_undo(&self, entry: &Arc<PluginSession>) {
         self.ended(|plugins| !plugins.undoes_for(entry)).await;
         // What it could not be told then.
         entry.has_heard_all().await;
@@ -163,7 +158,7 @@ impl Shared {
     }
 
     fn set_roster(&self, plugins: &mut Plugins, roster: Roster) {
-        self.watchers.note_order(roster.entries().iter().map(|entry| entry.id.clone()).collect());
+        self.services.watchers.note_order(roster.entries().iter().map(|entry| entry.id.clone()).collect());
         plugins.roster = Arc::new(roster);
     }
 }
@@ -178,7 +173,12 @@ impl Plugins {
         policies
             .check_identity(id, identity)
             .map_err(|source| AdmitError::NotPermitted { plugin: id.clone(), source })?;
-        self.roster.check_place(id, identity)
+        let Some(there) = self.roster.find(id) else { return Ok(()) };
+        // A plugin that is closed gives way to anyone.
+        if there.state() == State::Closed {
+            return Ok(());
+        }
+        gives_way(id, there.identity, identity, there.terms.policy())
     }
 
     /// Checks that there is a place for this plugin, beside those that are kept for plugins which must be there and are not.
@@ -202,28 +202,43 @@ impl Plugins {
     }
 }
 
-/// A plugin that has registered and is not let in yet.
-pub(crate) struct Arriving {
-    pub(crate) id: PluginId,
-    identity: Identity,
-}
-
 /// A plugin on its way out. Until it is gone, what the operator says holds for it, too.
-pub(crate) struct Leaver<'a>(&'a Arc<Entry>);
+pub(crate) struct Leaver<'a> {
+    shared: &'a Shared,
+    entry: &'a Arc<PluginSession>,
+}
 
 impl<'a> Leaver<'a> {
     /// To be made of one that was removed.
-    pub(crate) fn begin(entry: &'a Arc<Entry>) -> Self {
-        let mut plugins = entry.shared.lock();
+    pub(crate) fn begin(shared: &'a Shared, entry: &'a Arc<PluginSession>) -> Self {
+        let mut plugins = shared.lock();
         // There may have been a reload since.
         entry.adopt(&plugins.roster.regime().policies);
         plugins.leaving.push(Arc::clone(entry));
-        Self(entry)
+        Self { shared, entry }
     }
 }
 
 impl Drop for Leaver<'_> {
     fn drop(&mut self) {
-        self.0.shared.lock().leaving.retain(|other| !Arc::ptr_eq(other, self.0));
+        self.shared.lock().leaving.retain(|other| !Arc::ptr_eq(other, self.entry));
     }
+}
+
+/// Checks that a plugin that is there, or on its way in, gives way to another one of its id: to one that came in the same way, and
+/// if it must be there, to one of the same user alone.
+fn gives_way(id: &PluginId, there: Identity, newcomer: Identity, policy: &Policy) -> Result<(), AdmitError> {
+    let plugin = id.clone();
+    if there.origin != newcomer.origin {
+        return Err(AdmitError::Taken { plugin, origin: there.origin });
+    }
+    let demand = match (policy.required, policy.validator) {
+        (true, _) => "required",
+        (false, true) => "a validator",
+        (false, false) => return Ok(()),
+    };
+    if there.uid != newcomer.uid {
+        return Err(AdmitError::Guarded { plugin, there, newcomer, demand });
+    }
+    Ok(())
 }

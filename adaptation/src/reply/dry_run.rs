@@ -8,7 +8,7 @@ use nri_proto::{Container, CreateReply, PluginId, Resources, StopReply, UpdateRe
 use crate::config::policy::{Declared, Policies};
 use crate::merge::{CreateMerge, MergedCreate, MergedStop, MergedUpdate, StopMerge, UpdateMerge};
 use crate::reply::question::Question;
-pub use crate::reply::question::{Outcome, Refusal};
+pub use crate::reply::question::{Refusal, ReplyOutcome};
 
 /// A try of what plugins would reply about a pod of one namespace, by the policies of an operator.
 ///
@@ -16,7 +16,7 @@ pub use crate::reply::question::{Outcome, Refusal};
 /// in pods that a plugin does not see only a runtime knows: what a plugin wants of those is tried as if it saw them.
 ///
 /// ```
-/// use nri_adaptation::dry_run::{DryRun, Outcome};
+/// use nri_adaptation::dry_run::{DryRun, ReplyOutcome};
 /// use nri_adaptation::policy::Policies;
 /// use nri_proto::{Adjustment, Container, CreateReply, EnvVar};
 ///
@@ -30,9 +30,9 @@ pub use crate::reply::question::{Outcome, Refusal};
 /// let policies = Policies::default();
 /// let tried = DryRun { policies: &policies, namespace: "shop" }.create(Container::default(), replies);
 /// assert!(tried.fails());
-/// assert!(matches!(tried.steps[0].outcome, Outcome::Applied(_)));
+/// assert!(matches!(tried.steps[0].outcome, ReplyOutcome::Applied(_)));
 /// assert_eq!(tried.steps[1].seen.env("LEVEL"), Some("info"));
-/// let Outcome::Refused(conflict) = &tried.steps[1].outcome else { panic!() };
+/// let ReplyOutcome::Refused(conflict) = &tried.steps[1].outcome else { panic!() };
 /// assert_eq!(conflict.to_string(), r#"plugins "20-b" and "10-a" both tried to set Env LEVEL"#);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -61,13 +61,13 @@ pub struct Step<V> {
     /// What it would be shown.
     pub seen: V,
     /// What would become of its reply.
-    pub outcome: Outcome,
+    pub outcome: ReplyOutcome,
 }
 
 impl<V, M> Tried<V, M> {
     /// Says whether the request would fail.
     pub fn fails(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step.outcome, Outcome::Refused(_)))
+        self.steps.iter().any(|step| matches!(step.outcome, ReplyOutcome::Refused(_)))
     }
 }
 
@@ -115,10 +115,10 @@ impl DryRun<'_> {
         (merge, steps)
     }
 
-    fn ask<G: Question>(&self, merge: &mut G, plugin: &PluginId, reply: &mut G::Reply) -> Outcome {
+    fn ask<G: Question>(&self, merge: &mut G, plugin: &PluginId, reply: &mut G::Reply) -> ReplyOutcome {
         let policy = self.policies.effective(plugin, Declared::default()).policy;
         if !policy.allow.allows_event(G::EVENT) || !policy.namespaces.contains(self.namespace) {
-            return Outcome::NotAsked;
+            return ReplyOutcome::NotAsked;
         }
         merge.take(&policy, plugin, reply)
     }

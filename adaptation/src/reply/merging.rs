@@ -9,7 +9,7 @@ use crate::api::plugin::Reply;
 use crate::api::request::Subject;
 use crate::config::policy::Policy;
 use crate::merge::{Applied, CreateMerge, MergedCreate, MergedStop, MergedUpdate, StopMerge, UpdateMerge};
-use crate::reply::question::{Outcome, Question};
+use crate::reply::question::{Question, ReplyOutcome};
 
 /// The merge of one request, whatever it is about.
 pub(crate) enum Merging {
@@ -42,9 +42,9 @@ impl Merging {
     }
 
     /// Takes a plugin's answer, as far as the policy lets it count. `None` if it is an answer to something else.
-    pub(crate) fn take(&mut self, policy: &Policy, plugin: &PluginId, reply: Reply) -> Option<Outcome> {
+    pub(crate) fn take(&mut self, policy: &Policy, plugin: &PluginId, reply: Reply) -> Option<ReplyOutcome> {
         match (self, reply) {
-            (_, Reply::Heard) => Some(Outcome::Applied(Applied::default())),
+            (_, Reply::Heard) => Some(ReplyOutcome::Applied(Applied::default())),
             (Self::Create(merge), Reply::Create(mut reply)) => Some(merge.take(policy, plugin, &mut reply)),
             (Self::Update(merge, _), Reply::Update(mut reply)) => Some(merge.take(policy, plugin, &mut reply)),
             (Self::Stop(merge), Reply::Stop(mut reply)) => Some(merge.take(policy, plugin, &mut reply)),

@@ -7,7 +7,7 @@ use crate::merge::{Applied, CreateMerge, MergeError, StopMerge, UpdateMerge};
 
 /// What becomes of a plugin's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReplyOutcome {
     /// It counts.
     Applied(Applied),
     /// It would count, were its plugin not on trial.
@@ -41,12 +41,12 @@ pub(crate) trait Question: Clone {
     fn apply(&mut self, plugin: &PluginId, reply: &mut Self::Reply) -> Result<Applied, MergeError>;
 
     /// Takes a reply, as far as the policy lets it count.
-    fn take(&mut self, policy: &Policy, plugin: &PluginId, reply: &mut Self::Reply) -> Outcome {
+    fn take(&mut self, policy: &Policy, plugin: &PluginId, reply: &mut Self::Reply) -> ReplyOutcome {
         match policy.mode {
-            Mode::Shadow => Outcome::Shadow(self.clone().take_allowed(&policy.allow, plugin, reply)),
-            Mode::Enforce => {
-                self.take_allowed(&policy.allow, plugin, reply).map_or_else(Outcome::Refused, Outcome::Applied)
-            }
+            Mode::Shadow => ReplyOutcome::Shadow(self.clone().take_allowed(&policy.allow, plugin, reply)),
+            Mode::Enforce => self
+                .take_allowed(&policy.allow, plugin, reply)
+                .map_or_else(ReplyOutcome::Refused, ReplyOutcome::Applied),
         }
     }
 

@@ -8,16 +8,10 @@ use nri_proto::{Adjustment, Container, Event, Eviction, PluginId, Pod, Unread, U
 use crate::api::error::Cause;
 use crate::api::plugin::Reply;
 use crate::api::request::Request;
-use crate::config::policy::Mode;
+use crate::config::policy::{Mode, NotAllowed};
 use crate::ledger::{Ledger, Occasion, What};
 use crate::merge::{Applied, Dropped, StopMerge, Touch};
-use crate::operation::relay::gates;
-use crate::operation::shared::Shared;
 use crate::reply::question::Refusal;
-use crate::session::Entry;
-use crate::session::policy::Terms;
-use crate::session::roster::Participant;
-use crate::session::visibility::Hidden;
 
 /// The ledger of one adaptation.
 pub(crate) struct Records(Mutex<Ledger>);
@@ -45,19 +39,18 @@ impl Records {
     }
 
     /// An answer that came when nobody waited for it any more: what it would have changed, here and in others.
-    pub(crate) fn late(&self, entry: &Entry, terms: &Terms, request: &Request, took: Duration, reply: &Reply) {
-        let occasion = occasion(entry, terms, request, Some(took));
+    pub(crate) fn late(&self, occasion: &Occasion, reply: &Reply) {
         let (adjustment, updates) = wanted(reply);
         let (own, others): (Vec<_>, Vec<_>) =
             updates.iter().partition(|update| occasion.container.as_deref() == Some(&*update.container_id));
         let adjusted = adjustment.map(Touch::of_adjustment).unwrap_or_default();
         let touches = adjusted.into_iter().chain(own.into_iter().flat_map(Touch::of_update));
-        self.ledger().record(&occasion, What::late(touches));
+        self.ledger().record(occasion, What::late(touches));
         for update in others {
             let of_other = occasion.of_container(&update.container_id);
             self.ledger().record(&of_other, What::late(Touch::of_update(update)));
         }
-        evictions(reply).iter().for_each(|eviction| self.evicted_too_late(&occasion, eviction));
+        evictions(reply).iter().for_each(|eviction| self.evicted_too_late(occasion, eviction));
     }
 
     /// An eviction that was asked for too late.
@@ -67,8 +60,8 @@ impl Records {
     }
 
     /// A plugin without a say in what has been decided without it.
-    pub(crate) fn failed(&self, entry: &Entry, terms: &Terms, request: &Request, took: Duration, cause: &Cause) {
-        self.ledger().record(&occasion(entry, terms, request, Some(took)), cause.into());
+    pub(crate) fn failed(&self, occasion: &Occasion, cause: &Cause) {
+        self.ledger().record(occasion, cause.into());
     }
 
     /// Updates and evictions that a plugin asks for by itself.
@@ -101,29 +94,31 @@ enum Note {
     Fact { occasion: Occasion, what: What },
 }
 
-/// A plugin that was asked, and how long it took.
+/// A request that a plugin was asked, and how long the plugin took.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    pub(crate) plugin: &'a Participant,
+pub(crate) struct Exchange<'a> {
+    pub(crate) plugin: &'a PluginId,
+    /// The mode of the plugin: in shadow mode, no reply counts.
+    pub(crate) mode: Mode,
     pub(crate) request: &'a Request,
     pub(crate) took: Duration,
 }
 
 /// What came of the replies to one request, in order. Unless it [came true](Notes::came_true), all that they want was in vain.
 pub(crate) struct Notes {
-    shared: Arc<Shared>,
+    records: Arc<Records>,
     notes: Vec<Note>,
     /// The pod and the container that the request is about, once they are noted.
     about: Option<(Arc<str>, Option<Arc<str>>)>,
 }
 
 impl Notes {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, notes: Vec::new(), about: None }
+    pub(crate) fn new(records: Arc<Records>) -> Self {
+        Self { records, notes: Vec::new(), about: None }
     }
 
     /// A reply that counts, or would count if its plugin were not on trial.
-    pub(crate) fn reply(&mut self, answered: Asked<'_>, applied: Applied, evictions: Vec<Eviction>) {
+    pub(crate) fn reply(&mut self, answered: Exchange<'_>, applied: Applied, evictions: Vec<Eviction>) {
         if applied != Applied::default() || !evictions.is_empty() {
             let occasion = self.occasion(answered);
             self.notes.push(Note::Reply { occasion, applied, evictions });
@@ -131,15 +126,15 @@ impl Notes {
     }
 
     /// A reply that does not count.
-    pub(crate) fn refused(&mut self, answered: Asked<'_>, refusal: &Refusal) {
+    pub(crate) fn refused(&mut self, answered: Exchange<'_>, refusal: &Refusal) {
         let occasion = self.occasion(answered);
         self.fact(occasion, refusal.into());
     }
 
     /// What a reply wants of containers in pods that its plugin does not see, and that does not count.
-    pub(crate) fn hidden(&mut self, answered: Asked<'_>, hidden: &Hidden) {
+    pub(crate) fn hidden<'c>(&mut self, answered: Exchange<'_>, refusals: impl Iterator<Item = (&'c str, NotAllowed)>) {
         let occasion = self.occasion(answered);
-        for (container, refusal) in hidden.refusals() {
+        for (container, refusal) in refusals {
             self.fact(occasion.of_container(container), What::NotAllowed(refusal));
         }
     }
@@ -151,23 +146,23 @@ impl Notes {
 
     /// A plugin without a say. Of ends and of what has happened a plugin that is silent misses many: those would only
     /// push out what counts.
-    pub(crate) fn failed(&mut self, asked: &Participant, request: &Request, took: Duration, cause: &Cause) {
+    pub(crate) fn failed(&mut self, asked: Exchange<'_>, cause: &Cause) {
         let is_passed_over = matches!(cause, Cause::PassedOver(_) | Cause::CatchingUp);
-        if (is_passed_over || matches!(cause, Cause::CutShort)) && !gates(request.event()) {
+        if (is_passed_over || matches!(cause, Cause::CutShort)) && !asked.request.event().can_be_vetoed() {
             return;
         }
-        let mut occasion = self.occasion(Asked { plugin: asked, request, took });
+        let mut occasion = self.occasion(asked);
         occasion.took = occasion.took.filter(|_| !is_passed_over);
         self.fact(occasion, cause.into());
     }
 
     /// All of one request share its ids.
-    fn occasion(&mut self, Asked { plugin, request, took }: Asked<'_>) -> Occasion {
+    fn occasion(&mut self, Exchange { plugin, mode, request, took }: Exchange<'_>) -> Occasion {
         let (pod, container) = self.about.get_or_insert_with(|| ids(request.pod(), request.container())).clone();
         Occasion {
             took: Some(took),
-            shadow: plugin.terms.policy().mode == Mode::Shadow,
-            ..occasion_about(plugin.id.clone().into(), request.event(), pod, container)
+            shadow: mode == Mode::Shadow,
+            ..occasion_about(plugin.clone().into(), request.event(), pod, container)
         }
     }
 
@@ -180,7 +175,7 @@ impl Notes {
         if self.notes.is_empty() {
             return;
         }
-        let mut ledger = self.shared.records.ledger();
+        let mut ledger = self.records.ledger();
         for note in self.notes.drain(..) {
             match note {
                 Note::Reply { mut occasion, applied, evictions } => {
@@ -206,16 +201,6 @@ impl From<&Refusal> for What {
             Refusal::NotAllowed(not_allowed) => Self::NotAllowed(not_allowed.clone()),
             Refusal::Conflict(conflict) => Self::Conflict(conflict.clone()),
         }
-    }
-}
-
-/// A plugin that was asked something, on these terms.
-pub(crate) fn occasion(entry: &Entry, terms: &Terms, request: &Request, took: Option<Duration>) -> Occasion {
-    let shadow = terms.policy().mode == Mode::Shadow;
-    Occasion {
-        took,
-        shadow,
-        ..occasion_of(entry.id.clone().into(), request.event(), request.pod(), request.container())
     }
 }
 

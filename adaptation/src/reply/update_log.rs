@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nri_proto::PluginId;
 use smallvec::SmallVec;
 
-use crate::session::journal::ActId;
+use crate::api::operation::OperationId;
 
 /// How many containers are remembered. With more, all requests so far count as older than an update.
 const MAX_CONTAINERS: usize = 4096;
@@ -21,7 +21,7 @@ const MAX_AUTHORS: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Author {
     /// The plugins that answered in an operation, or the runtime that began it.
-    Operation(ActId),
+    Operation(OperationId),
     /// A plugin, by itself or in a late answer.
     Plugin(PluginId),
     /// Several of them.
@@ -31,7 +31,7 @@ pub(crate) enum Author {
 /// A request whose answer came late.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
-    pub(crate) act: Option<ActId>,
+    pub(crate) act: Option<OperationId>,
     /// The number of the last update before plugins were asked.
     pub(crate) since: u64,
     pub(crate) plugin: &'a PluginId,
@@ -142,12 +142,12 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
-    use super::ActId;
     use super::Asked;
     use super::Author;
     use super::MAX_AUTHORS;
     use super::MAX_CONTAINERS;
     use super::MAX_REMOVED;
+    use super::OperationId;
     use super::UpdateLog;
 
     fn plugin(number: usize) -> nri_proto::PluginId {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn is_updated(log: &UpdateLog, container: &str, since: u64, act: u64, plugin: &nri_proto::PluginId) -> bool {
-        let (act, arrived) = (Some(ActId(act)), u64::MAX);
+        let (act, arrived) = (Some(OperationId(act)), u64::MAX);
         log.is_updated_since(container, Asked { act, since, plugin, arrived })
     }
 
@@ -163,7 +163,7 @@ mod tests {
     fn an_update_counts_for_all_requests_before_it_but_those_of_its_author() {
         let log = UpdateLog::default();
         let before = log.now();
-        log.add(["c"], &Author::Operation(ActId(1)), None);
+        log.add(["c"], &Author::Operation(OperationId(1)), None);
         assert!(is_updated(&log, "c", before, 2, &plugin(1)));
         assert!(!is_updated(&log, "c", before, 1, &plugin(1)), "the operation of the request");
         assert!(!is_updated(&log, "c", log.now(), 2, &plugin(1)), "a request after it");
@@ -209,7 +209,7 @@ mod tests {
         }
         assert!(is_updated(&log, "c", 0, 1, &plugin(0)));
         let ids: Vec<_> = (0..=MAX_CONTAINERS).map(|number| number.to_string()).collect();
-        log.add(ids.iter().map(String::as_str), &Author::Operation(ActId(1)), None);
+        log.add(ids.iter().map(String::as_str), &Author::Operation(OperationId(1)), None);
         assert!(is_updated(&log, "never updated", 0, 1, &plugin(0)));
         assert!(!is_updated(&log, "never updated", log.now(), 1, &plugin(0)));
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokio::time::sleep;
 
-use super::Entry;
+use super::PluginSession;
 use super::Stage;
 use super::Standing;
 use super::delivery::Deliveries;
@@ -36,12 +36,12 @@ impl Standing {
     }
 }
 
-impl Entry {
+impl PluginSession {
     /// Has a task close the plugin if its backlog does not become shorter.
     pub(super) fn watch_backlog(self: &Arc<Self>, standing: &mut Standing) {
         if !std::mem::replace(&mut standing.deliveries.is_watched, true) {
             let (entry, mark) = (Arc::clone(self), Mark::of(standing));
-            self.shared.spawn(async move { entry.watch_backlog_from(mark).await });
+            self.services.spawn(async move { entry.watch_backlog_from(mark).await });
         }
     }
 

@@ -12,11 +12,11 @@ use crate::api::health::State;
 use crate::api::plugin::{PluginError, Reply};
 use crate::api::request::Request;
 use crate::events::Happening;
-use crate::operation::state::Act;
 use crate::session::journal::End;
 use crate::session::late::LateAnswer;
-use crate::session::policy::Terms;
-use crate::session::{Entry, Lane};
+use crate::session::open_operation::OpenOperation;
+use crate::session::policy::PluginPolicy;
+use crate::session::{Lane, PluginSession};
 
 /// What a plugin says.
 pub(crate) type Answer = Result<Reply, PluginError>;
@@ -30,12 +30,12 @@ type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 pub(crate) struct Asked(Option<Owed>);
 
 struct Owed {
-    entry: Arc<Entry>,
+    entry: Arc<PluginSession>,
     /// The terms on which it is asked.
-    terms: Arc<Terms>,
+    terms: Arc<PluginPolicy>,
     request: Arc<Request>,
     /// The operation that it is asked in, unless it is told what it missed.
-    act: Option<Arc<Act>>,
+    act: Option<Arc<dyn OpenOperation>>,
     answering: Answering,
     begun: Instant,
     is_trial: bool,
@@ -45,10 +45,10 @@ struct Owed {
 impl Asked {
     /// Begins to ask.
     pub(crate) fn begin(
-        entry: Arc<Entry>,
-        terms: Arc<Terms>,
+        entry: Arc<PluginSession>,
+        terms: Arc<PluginPolicy>,
         request: Arc<Request>,
-        act: Option<Arc<Act>>,
+        act: Option<Arc<dyn OpenOperation>>,
         lane: Lane,
         is_trial: bool,
     ) -> Self {
@@ -74,8 +74,8 @@ impl Asked {
     /// It has not come in time, and was judged for that.
     pub(crate) fn linger(mut self) {
         let owed = self.0.take().expect(HELD);
-        let shared = Arc::clone(&owed.entry.shared);
-        shared.spawn(owed.late());
+        let services = Arc::clone(&owed.entry.services);
+        services.spawn(owed.late());
     }
 }
 
@@ -84,14 +84,14 @@ const HELD: &str = "it is held until it is finished or lingers";
 impl Drop for Asked {
     fn drop(&mut self) {
         if let Some(owed) = self.0.take() {
-            let shared = Arc::clone(&owed.entry.shared);
-            shared.spawn(owed.left_alone());
+            let services = Arc::clone(&owed.entry.services);
+            services.spawn(owed.left_alone());
         }
     }
 }
 
 /// Asks a plugin. A plugin that panics has broken the protocol.
-fn answering(entry: &Entry, terms: &Terms, request: &Arc<Request>) -> Answering {
+fn answering(entry: &PluginSession, terms: &PluginPolicy, request: &Arc<Request>) -> Answering {
     let asking = Arc::clone(&entry.plugin).ask(Arc::clone(request), terms.policy().request_timeout);
     let panicked = |_| Err(PluginError::Breach("it panicked"));
     Box::pin(AssertUnwindSafe(asking).catch_unwind().map(move |answer| answer.unwrap_or_else(panicked)))
@@ -133,7 +133,7 @@ impl Owed {
 
     fn record_failed(&self, cause: &Cause) {
         let Self { entry, terms, request, begun, .. } = self;
-        entry.shared.records.failed(entry, terms, request, begun.elapsed(), cause);
+        entry.services.records.failed(&entry.occasion(terms, request, Some(begun.elapsed())), cause);
     }
 
     /// Waits for an answer that is late, and counts the silence.
@@ -150,7 +150,7 @@ impl Owed {
         let took = self.begun.elapsed();
         let Self { entry, request, act, .. } = &self;
         if !entry.was_dismissed() {
-            entry.shared.watchers.tell(Happening::Late { plugin: entry.id.clone(), event: request.event(), took });
+            entry.services.watchers.tell(Happening::Late { plugin: entry.id.clone(), event: request.event(), took });
         }
         let mut late = None;
         match answer {
@@ -173,13 +173,13 @@ impl Owed {
     /// The plugin has answered, and the request was decided without it. Others may ask it again.
     fn answered_late(self, reply: Reply) -> LateAnswer {
         let Self { entry, terms, request, act, answering: _, begun, is_trial: _, _lane: _ } = self;
-        let (took, arrived) = (Some(begun.elapsed()), entry.shared.update_log.arrive());
+        let (took, arrived) = (Some(begun.elapsed()), entry.services.update_log.arrive());
         LateAnswer { entry, terms, request, act, took, arrived, reply }
     }
 }
 
 /// Tells a plugin one request of its backlog, and judges the plugin by the answer.
-pub(crate) async fn deliver(entry: Arc<Entry>, request: Arc<Request>, is_probe: bool) {
+pub(crate) async fn deliver(entry: Arc<PluginSession>, request: Arc<Request>, is_probe: bool) {
     let Some(lane) = entry.lane_for_delivery(&request, is_probe).await else { return };
     let terms = entry.terms();
     let answering = answering(&entry, &terms, &request);

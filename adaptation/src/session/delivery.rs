@@ -12,18 +12,18 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::Entry;
 use super::Lane;
+use super::PluginSession;
 use super::Stage;
 use super::Standing;
 use super::lane::PODS_AT_A_TIME;
 use crate::api::health::{Effect, Gate, State};
+use crate::api::operation::OperationId;
 use crate::api::request::Request;
 use crate::config::policy::Concurrency;
-#[cfg(test)]
-use crate::operation::shared::Mistake;
 use crate::session::call::deliver;
-use crate::session::journal::{ActId, End};
+use crate::session::faults::Mistake;
+use crate::session::journal::End;
 
 /// The requests of a journal that a plugin is being told.
 #[derive(Debug, Default)]
@@ -106,7 +106,7 @@ impl Standing {
     }
 }
 
-impl Entry {
+impl PluginSession {
     /// Delivers what the plugin missed, as far as that can be done now. A silent plugin that owes
     /// nothing and has heard everything is active again.
     pub(super) fn catch_up(self: &Arc<Self>, standing: &mut Standing) -> Effect {
@@ -157,15 +157,14 @@ impl Entry {
             }
             return;
         }
-        #[cfg(test)]
-        if self.shared.makes(Mistake::OnlyRequestsProbe) {
+        if self.services.makes(Mistake::OnlyRequestsProbe) {
             return;
         }
         let resumes = standing.health.resumes().filter(|resumes| *resumes > now);
         if let Some(resumes) = resumes.filter(|resumes| standing.deliveries.probe_at != Some(*resumes)) {
             standing.deliveries.probe_at = Some(resumes);
             let entry = Arc::clone(self);
-            self.shared.spawn(async move {
+            self.services.spawn(async move {
                 let pause = sleep_until(resumes);
                 if entry.closed.run_until_cancelled(pause).await.is_some() {
                     entry.goes_on();
@@ -178,7 +177,7 @@ impl Entry {
         let Deliveries { pods, .. } = &standing.deliveries;
         let Some(request) = standing.journal.pop(|pod| pods.contains(pod)) else { return false };
         standing.deliveries.begin(request.pod().id.as_str().into());
-        self.shared.spawn(deliver(Arc::clone(self), request, is_probe));
+        self.services.spawn(deliver(Arc::clone(self), request, is_probe));
         true
     }
 
@@ -219,7 +218,7 @@ impl Entry {
     /// Whether a request that cannot do without the plugin has to wait until the plugin has heard what
     /// was before. `about` is the pod that the plugin is asked about; a validator is not asked about
     /// the pod. A request does not wait for the end of its own operation.
-    pub(crate) fn is_behind(&self, about: Option<&str>, act: ActId) -> bool {
+    pub(crate) fn is_behind(&self, about: Option<&str>, act: OperationId) -> bool {
         let standing = self.standing();
         match (standing.health.state(), about) {
             (State::Silent, Some(_)) => standing.health.owes_nothing(),
@@ -234,8 +233,8 @@ impl Entry {
         }
     }
 
-    /// Waits until the plugin is not [behind](Entry::is_behind) any more.
-    pub(crate) async fn has_heard(&self, about: Option<&str>, act: ActId) {
+    /// Waits until the plugin is not [behind](PluginSession::is_behind) any more.
+    pub(crate) async fn has_heard(&self, about: Option<&str>, act: OperationId) {
         self.until(|| !self.is_behind(about, act)).await;
     }
 
@@ -272,8 +271,7 @@ impl Entry {
 
     /// Has a plugin that joins before it is even count as silent until it is.
     pub(crate) fn falls_behind(self: &Arc<Self>) {
-        #[cfg(test)]
-        if self.shared.makes(Mistake::BacklogWaitedFor) {
+        if self.services.makes(Mistake::BacklogWaitedFor) {
             return;
         }
         self.update(|standing| ((), standing.health.falls_behind()), "");

@@ -13,26 +13,13 @@ use std::sync::Arc;
 use nri_proto::Event;
 use thiserror::Error;
 
+use crate::api::operation::{OperationId, OperationOutcome};
 use crate::api::request::Request;
-use crate::operation::relay::gates;
 
 /// What a request costs beside its encoding.
 const OVERHEAD: usize = 1024;
 /// What an operation costs of which nothing is here yet.
 const OPEN: usize = 256;
-
-/// Which operation something was asked in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ActId(pub(crate) u64);
-
-/// How an operation has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The runtime's store shows it.
-    Committed,
-    /// It has come to nothing.
-    Failed,
-}
 
 /// Which end of a journal something is put at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +56,11 @@ pub(crate) struct Journal {
 #[derive(Debug)]
 enum Item {
     /// An operation of which the plugin sees nothing until it ends: all that was asked in it comes here then.
-    Open { act: ActId, pod: Arc<str> },
+    Open { act: OperationId, pod: Arc<str> },
     /// Asked in an operation that has not ended.
-    Held { act: ActId, request: Arc<Request> },
+    Held { act: OperationId, request: Arc<Request> },
     /// To be told.
-    Ready { act: Option<ActId>, request: Arc<Request> },
+    Ready { act: Option<OperationId>, request: Arc<Request> },
 }
 
 impl Journal {
@@ -105,13 +92,13 @@ impl Journal {
     }
 
     /// An operation about this pod takes place without the plugin.
-    pub(crate) fn open(&mut self, act: ActId, pod: Arc<str>) -> Result<(), Full> {
+    pub(crate) fn open(&mut self, act: OperationId, pod: Arc<str>) -> Result<(), Full> {
         self.put(Item::Open { act, pod }, End::Back)
     }
 
     /// Something was asked in an operation that has not ended.
-    pub(crate) fn hold(&mut self, act: ActId, request: Arc<Request>, end: End) -> Result<(), Full> {
-        let item = match gates(request.event()) {
+    pub(crate) fn hold(&mut self, act: OperationId, request: Arc<Request>, end: End) -> Result<(), Full> {
+        let item = match request.event().can_be_vetoed() {
             true => Item::Held { act, request },
             false => Item::Ready { act: Some(act), request },
         };
@@ -127,7 +114,12 @@ impl Journal {
     ///
     /// Of one that failed nothing is told that was only to be, nor anything about what it was to begin. But what ends has
     /// ended.
-    pub(crate) fn end(&mut self, act: ActId, asked: &[Arc<Request>], outcome: Outcome) -> Result<Ended, Full> {
+    pub(crate) fn end(
+        &mut self,
+        act: OperationId,
+        asked: &[Arc<Request>],
+        outcome: OperationOutcome,
+    ) -> Result<Ended, Full> {
         let held: Vec<_> = self.items.iter().filter_map(|item| item.held_in(act)).cloned().collect();
         let mut ended = Ended::default();
         let items = std::mem::take(&mut self.items);
@@ -222,12 +214,12 @@ impl Journal {
     }
 
     /// Whether something about this pod waits for the end of other operations than this one, which cannot wait for itself.
-    pub(crate) fn holds_for_others(&self, pod: &str, act: ActId) -> bool {
+    pub(crate) fn holds_for_others(&self, pod: &str, act: OperationId) -> bool {
         self.holds(pod) && !self.waits_for(act)
     }
 
     /// Whether something waits for the end of this operation.
-    pub(crate) fn waits_for(&self, act: ActId) -> bool {
+    pub(crate) fn waits_for(&self, act: OperationId) -> bool {
         self.items.iter().any(|item| match item {
             Item::Open { act: of, .. } | Item::Held { act: of, .. } => *of == act,
             Item::Ready { .. } => false,
@@ -278,7 +270,7 @@ impl Item {
         }
     }
 
-    fn held_in(&self, act: ActId) -> Option<&Arc<Request>> {
+    fn held_in(&self, act: OperationId) -> Option<&Arc<Request>> {
         match self {
             Self::Held { act: of, request } if *of == act => Some(request),
             Self::Held { .. } | Self::Open { .. } | Self::Ready { .. } => None,
@@ -287,10 +279,12 @@ impl Item {
 }
 
 /// Whether a plugin is told something that was asked in an operation, of which it has seen nothing but `asked`.
-pub(crate) fn is_told(request: &Request, asked: &[Arc<Request>], outcome: Outcome) -> bool {
+pub(crate) fn is_told(request: &Request, asked: &[Arc<Request>], outcome: OperationOutcome) -> bool {
     match outcome {
-        Outcome::Committed => true,
-        Outcome::Failed => !gates(request.event()) && !asked.iter().any(|other| begins(other, request)),
+        OperationOutcome::Committed => true,
+        OperationOutcome::Failed => {
+            !request.event().can_be_vetoed() && !asked.iter().any(|other| begins(other, request))
+        }
     }
 }
 

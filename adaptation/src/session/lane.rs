@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::api::queue::{Turn, Turns};
+use crate::api::queue::{KeyedQueue, Turn};
 use crate::config::policy::Concurrency;
 
 /// How many pods a plugin is asked about at a time, if it may be asked about several.
@@ -14,7 +14,7 @@ pub(super) const PODS_AT_A_TIME: u32 = 64;
 pub(super) struct Lanes {
     free: Arc<Semaphore>,
     /// The pods that it is being asked about, if it may be asked about several at a time.
-    pods: Turns,
+    pods: KeyedQueue,
 }
 
 /// The right to ask a plugin now. A late answer keeps it, so that the plugin never has two
@@ -27,7 +27,7 @@ pub(crate) struct Lane {
 
 impl Lanes {
     pub(super) fn new() -> Self {
-        Self { free: Arc::new(Semaphore::new(PODS_AT_A_TIME as usize)), pods: Turns::default() }
+        Self { free: Arc::new(Semaphore::new(PODS_AT_A_TIME as usize)), pods: KeyedQueue::default() }
     }
 
     /// What it takes to ask about a pod. It may change how many pods it is asked about at a time: who asks it alone, asks it
@@ -36,7 +36,7 @@ impl Lanes {
         match concurrency {
             Concurrency::Serial => self.all().await,
             Concurrency::PerPod => {
-                let pod = self.pods.take(pod.into()).await;
+                let pod = self.pods.enqueue(pod).turn().await;
                 let permit = Arc::clone(&self.free).acquire_owned().await.expect(NEVER_CLOSED);
                 Lane { _permit: permit, _pod: Some(pod) }
             }

@@ -15,17 +15,17 @@ use std::time::Duration;
 use nri_proto::{CreateReply, Event, Eviction, StopReply, TakeUnknown, Unread, Update, UpdateReply, api};
 use protobuf::Message;
 
+use crate::api::operation::OperationOutcome;
 use crate::api::plugin::Reply;
 use crate::api::request::Request;
 use crate::config::policy::{Mode, NotAllowed, Policy};
 use crate::ledger::{Occasion, What};
 use crate::merge::{Touch, resources};
-use crate::operation::state::Act;
-use crate::reply::recorder;
 use crate::reply::update_log::Asked;
-use crate::session::Entry;
-use crate::session::journal::Outcome;
-use crate::session::policy::Terms;
+use crate::session::PluginSession;
+use crate::session::faults::Mistake;
+use crate::session::open_operation::OpenOperation;
+use crate::session::policy::PluginPolicy;
 use crate::session::unsolicited::Unasked;
 
 /// How many times as much as on the wire an answer takes in memory, roughly.
@@ -33,12 +33,12 @@ const IN_MEMORY: usize = 2;
 
 /// An answer that came too late for its request.
 pub(crate) struct LateAnswer {
-    pub(crate) entry: Arc<Entry>,
+    pub(crate) entry: Arc<PluginSession>,
     /// The terms on which the plugin was asked.
-    pub(crate) terms: Arc<Terms>,
+    pub(crate) terms: Arc<PluginPolicy>,
     pub(crate) request: Arc<Request>,
     /// The operation of the request, unless that has ended.
-    pub(crate) act: Option<Arc<Act>>,
+    pub(crate) act: Option<Arc<dyn OpenOperation>>,
     /// How long the plugin took.
     pub(crate) took: Option<Duration>,
     /// The place of the answer among all that the plugin asks for.
@@ -50,8 +50,7 @@ impl LateAnswer {
     /// Applies what can still be applied, in a task, when the operation of the request has ended. An
     /// answer that there is no room for until then is only recorded.
     pub(crate) fn apply_later(self) {
-        #[cfg(test)]
-        if self.entry.shared.makes(crate::operation::shared::Mistake::LateAnswerLost) {
+        if self.entry.services.makes(Mistake::LateAnswerLost) {
             return self.record();
         }
         match self.reserve().filter(|_| self.is_asking()) {
@@ -78,15 +77,15 @@ impl LateAnswer {
     }
 
     fn spawn(self, room: Room) {
-        let shared = Arc::clone(&self.entry.shared);
-        shared.spawn(async move {
+        let services = Arc::clone(&self.entry.services);
+        services.spawn(async move {
             self.apply_when_ended().await;
             drop(room);
         });
     }
 
     async fn apply_when_ended(self) {
-        let stopping = &self.entry.shared.stopping;
+        let stopping = &self.entry.services.stopping;
         if self.terms.policy().mode == Mode::Shadow {
             return self.record();
         }
@@ -104,7 +103,7 @@ impl LateAnswer {
             // Asked late: it has ended, or is open for too long.
             None => self.request.decision().outcome(),
         };
-        if outcome == Some(Outcome::Committed) && has_gone_on() == Some(true) {
+        if outcome == Some(OperationOutcome::Committed) && has_gone_on() == Some(true) {
             return self.apply().await;
         }
         self.record();
@@ -113,36 +112,36 @@ impl LateAnswer {
     /// Has the runtime make what can still be made, behind earlier late answers of the plugin.
     async fn apply(mut self) {
         let Some(_turn) = self.entry.turn_to_apply().await else { return self.record() };
-        let shared = &self.entry.shared;
+        let services = &self.entry.services;
         // What the operator says now holds, too: the answer is applied now.
-        let policy = match shared.policy_now(&self.entry.id, self.entry.identity) {
+        let policy = match services.policy_now(&self.entry.id, self.entry.identity) {
             Ok(policy) if policy.mode == Mode::Enforce => policy,
             Ok(_) | Err(_) => return self.record(),
         };
         let occasion = self.occasion();
-        shared.records.unread(&occasion, take_unread(&mut self.reply));
-        shared.watchers.metrics().adjustments(&self.entry.id, self.request.event().rpc(), &self.reply);
+        services.records.unread(&occasion, take_unread(&mut self.reply));
+        services.watchers.metrics().adjustments(&self.entry.id, self.request.event().rpc(), &self.reply);
         let container = self.request.container().map(|container| &*container.id).unwrap_or_default();
         let is_allowed = |policy: &Policy| check(policy, container, &self.reply);
         if let Err(not_allowed) = is_allowed(self.terms.policy()).and_then(|()| is_allowed(&policy)) {
-            shared.records.refused(&occasion, &not_allowed.into());
+            services.records.refused(&occasion, &not_allowed.into());
             return;
         }
         let (mut wanted, rest) = split(container, std::mem::replace(&mut self.reply, Reply::Heard));
         if let Some(CreateReply { adjustment: Some(adjustment), .. }) = &rest {
             let touches = Touch::of_adjustment(adjustment);
             if !touches.is_empty() {
-                shared.records.ledger().record(&occasion, What::late(touches));
+                services.records.ledger().record(&occasion, What::late(touches));
             }
         }
         // The container itself may have gone since, and another one may have its id. So may the plugin, whose own terms are then as
         // they were when it left.
-        wanted.take_hidden(shared, &self.entry.id, [self.terms.policy(), &policy], &occasion).await;
+        wanted.take_hidden(services, &self.entry.id, [self.terms.policy(), &policy], &occasion).await;
         wanted.updates.retain_mut(|update| self.is_still_wanted(update, &occasion));
         wanted.evictions.retain(|eviction| self.is_still_to_go(eviction, &occasion));
         if !wanted.updates.is_empty() || !wanted.evictions.is_empty() {
             // What fails of it is logged and recorded.
-            let _ = wanted.apply_allowed(shared, &self.entry.id, &policy, self.arrived).await;
+            let _ = wanted.apply_allowed(services, &self.entry.id, &policy, self.arrived).await;
         }
     }
 
@@ -152,7 +151,7 @@ impl LateAnswer {
         let Self { entry, request, .. } = self;
         let (decision, id) = (request.decision(), &entry.id);
         let occasion = occasion.of_container(&update.container_id);
-        let record = |touches: Vec<Touch<'_>>| entry.shared.records.ledger().record(&occasion, What::late(touches));
+        let record = |touches: Vec<Touch<'_>>| entry.services.records.ledger().record(&occasion, What::late(touches));
         if self.is_updated_since(&update.container_id) {
             record(Touch::of_update(update));
             return false;
@@ -176,7 +175,7 @@ impl LateAnswer {
     fn is_still_to_go(&self, eviction: &Eviction, occasion: &Occasion) -> bool {
         let is_updated = self.is_updated_since(&eviction.container_id);
         if is_updated {
-            self.entry.shared.records.evicted_too_late(occasion, eviction);
+            self.entry.services.records.evicted_too_late(occasion, eviction);
         }
         !is_updated
     }
@@ -186,17 +185,17 @@ impl LateAnswer {
         let Self { entry, request, arrived, .. } = self;
         let decision = request.decision();
         let asked = Asked { act: decision.act, since: decision.since(), plugin: &entry.id, arrived: *arrived };
-        entry.shared.update_log.is_updated_since(container, asked)
+        entry.services.update_log.is_updated_since(container, asked)
     }
 
     /// Records what the answer would have changed.
     fn record(&self) {
         let Self { entry, terms, request, took, reply, .. } = self;
-        entry.shared.records.late(entry, terms, request, took.unwrap_or_default(), reply);
+        entry.services.records.late(&entry.occasion(terms, request, Some(took.unwrap_or_default())), reply);
     }
 
     fn occasion(&self) -> Occasion {
-        recorder::occasion(&self.entry, &self.terms, &self.request, self.took)
+        self.entry.occasion(&self.terms, &self.request, self.took)
     }
 
     fn reserve(&self) -> Option<Room> {
@@ -206,12 +205,12 @@ impl LateAnswer {
 
 /// The room of a late answer in what is kept for its plugin.
 struct Room {
-    entry: Arc<Entry>,
+    entry: Arc<PluginSession>,
     bytes: usize,
 }
 
 impl Room {
-    fn for_answer(entry: &Arc<Entry>, bytes: usize) -> Option<Self> {
+    fn for_answer(entry: &Arc<PluginSession>, bytes: usize) -> Option<Self> {
         entry.reserve(bytes).then(|| Self { entry: Arc::clone(entry), bytes })
     }
 }

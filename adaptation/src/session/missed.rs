@@ -4,24 +4,25 @@ use std::sync::Arc;
 
 use nri_proto::Event;
 
-use super::Entry;
 use super::Part;
+use super::PluginSession;
 use super::Stage;
 use super::Standing;
 use crate::api::health::{Effect, State};
+use crate::api::operation::{OperationId, OperationOutcome};
 use crate::api::request::Request;
-use crate::operation::state::Act;
-use crate::session::journal::{ActId, End, Ended, Full, Journal, Outcome};
+use crate::session::faults::Mistake;
+use crate::session::journal::{End, Ended, Full, Journal};
+use crate::session::open_operation::OpenOperation;
 
-impl Entry {
+impl PluginSession {
     /// Keeps a request for later. What is to be judged now is of no use later.
-    pub(crate) fn keep(self: &Arc<Self>, request: &Arc<Request>, act: Option<&Arc<Act>>, end: End) {
+    pub(crate) fn keep(self: &Arc<Self>, request: &Arc<Request>, act: Option<&Arc<dyn OpenOperation>>, end: End) {
         if request.event() == Event::ValidateContainerAdjustment {
             return;
         }
-        #[cfg(test)]
         if matches!(request.event(), Event::RemoveContainer | Event::RemovePodSandbox)
-            && self.shared.makes(crate::operation::shared::Mistake::RemoveForgotten)
+            && self.services.makes(Mistake::RemoveForgotten)
         {
             return;
         }
@@ -34,13 +35,18 @@ impl Entry {
     /// It is passed over for a request, which is kept for later.
     pub(super) fn pass_over(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) {
         match part {
-            Part::Undoes(act) => act.hold_undo(self, request),
+            Part::Undoes(act) => act.hold_rollback(self, request),
             Part::Alone | Part::Of { .. } => self.keep(request, part.act(), End::Back),
         }
     }
 
     /// An operation that it waited for has ended.
-    pub(crate) fn hears_of(self: &Arc<Self>, act: ActId, asked: &[Arc<Request>], outcome: Outcome) -> Ended {
+    pub(crate) fn hears_of(
+        self: &Arc<Self>,
+        act: OperationId,
+        asked: &[Arc<Request>],
+        outcome: OperationOutcome,
+    ) -> Ended {
         let ended = self.note(|journal| journal.end(act, asked, outcome));
         // Someone may wait behind it.
         self.changed.notify_waiters();
@@ -48,7 +54,7 @@ impl Entry {
     }
 
     /// Whether something that it is to hear waits for the end of this operation.
-    pub(crate) fn waits_for(&self, act: ActId) -> bool {
+    pub(crate) fn waits_for(&self, act: OperationId) -> bool {
         self.standing().journal.waits_for(act)
     }
 

@@ -5,21 +5,22 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use ttrpc::Code;
 
-use super::Entry;
+use super::PluginSession;
 use crate::api::error::Cause;
 use crate::api::health::State;
 use crate::api::plugin::{PluginError, Reply};
 use crate::api::request::Request;
-use crate::operation::state::Act;
 use crate::session::call::Answer;
+use crate::session::faults::Mistake;
 use crate::session::journal::End;
+use crate::session::open_operation::OpenOperation;
 
-impl Entry {
+impl PluginSession {
     /// Judges an answer. What the plugin has not even taken is kept for it.
     pub(crate) fn judge_asked(
         self: &Arc<Self>,
         request: &Arc<Request>,
-        act: Option<&Arc<Act>>,
+        act: Option<&Arc<dyn OpenOperation>>,
         begun: Instant,
         is_trial: bool,
         answer: Answer,
@@ -45,8 +46,7 @@ impl Entry {
             |standing| match answer {
                 Ok(reply) => {
                     let is_even = standing.is_even();
-                    #[cfg(test)]
-                    let is_even = is_even || self.shared.makes(crate::operation::shared::Mistake::ProbeMakesActive);
+                    let is_even = is_even || self.services.makes(Mistake::ProbeMakesActive);
                     (Ok(reply), standing.health.answered(is_trial, is_even))
                 }
                 // Its own deadline and ours are the same: which of us notices first is chance.
@@ -64,7 +64,7 @@ impl Entry {
             },
             &reason,
         );
-        self.shared.watchers.asked(&self.id, request, begun.elapsed(), outcome.as_ref().err());
+        self.services.watchers.asked(&self.id, request, begun.elapsed(), outcome.as_ref().err());
         outcome
     }
 
@@ -72,7 +72,7 @@ impl Entry {
     pub(crate) fn timed_out(self: &Arc<Self>, request: &Arc<Request>, begun: Instant, is_trial: bool) {
         let now = Instant::now();
         self.update(|standing| ((), standing.health.timed_out(now, is_trial)), "it did not answer in time");
-        self.shared.watchers.asked(&self.id, request, begun.elapsed(), Some(&Cause::TimedOut));
+        self.services.watchers.asked(&self.id, request, begun.elapsed(), Some(&Cause::TimedOut));
     }
 
     /// Another interval of silence.

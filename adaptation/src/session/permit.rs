@@ -5,15 +5,16 @@ use std::sync::Arc;
 use nri_proto::Event;
 use tokio::time::Instant;
 
-use super::Entry;
 use super::Lane;
 use super::Part;
+use super::PluginSession;
 use super::Stage;
 use super::Standing;
 use crate::api::error::Cause;
 use crate::api::health::{Gate, State};
 use crate::api::request::Request;
 use crate::config::policy::Policy;
+use crate::session::faults::Mistake;
 
 /// Whether a request may ask a plugin.
 enum Pass {
@@ -41,7 +42,7 @@ impl Standing {
     }
 }
 
-impl Entry {
+impl PluginSession {
     /// Waits for the lane, until `cut` at most. Whoever may not ask now, or any more, is told at once.
     pub(super) async fn enter(
         self: &Arc<Self>,
@@ -87,8 +88,7 @@ impl Entry {
             tokio::select! {
                 biased;
                 () = &mut changed => {
-                    #[cfg(test)]
-                    if self.shared.makes(crate::operation::shared::Mistake::PlaceLost) {
+                    if self.services.makes(Mistake::PlaceLost) {
                         lane.set(queue());
                     }
                 }
@@ -150,7 +150,7 @@ impl Entry {
 
 /// A request that may turn out not to be a suspended plugin's trial after all.
 struct Trial<'a> {
-    entry: &'a Entry,
+    entry: &'a PluginSession,
     is_trial: bool,
 }
 

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use super::Entry;
+use super::PluginSession;
 use super::Stage;
 use crate::api::health::{Effect, State};
 use crate::events::Happening;
 
-impl Entry {
+impl PluginSession {
     pub(crate) fn has_joined(&self) -> bool {
         self.standing().stage != Stage::Joining
     }
 
     /// It has joined, perhaps in place of another: requests ask it. False if more happened than is kept for it.
-    pub(crate) fn joins(&self, replaced: Option<&Entry>) -> bool {
+    pub(crate) fn joins(&self, replaced: Option<&PluginSession>) -> bool {
         let mut standing = self.standing();
         if standing.deaf {
             return false;
@@ -24,7 +24,7 @@ impl Entry {
         standing.stage = Stage::Joined;
         let terms = self.terms();
         let (plugin, events, policy) = (self.id.clone(), terms.events, terms.effective.to_string());
-        self.shared.watchers.note(Happening::Joined { plugin, events, policy });
+        self.services.watchers.note(Happening::Joined { plugin, events, policy });
         // It may have become silent while it was told what it had missed.
         let state = standing.health.state();
         if state != State::Active {
@@ -44,7 +44,7 @@ impl Entry {
         standing.stage = Stage::Dismissed;
         // It may be closed already, for a reason of its own.
         let reason = self.reason.get().map_or(reason, String::as_str).to_owned();
-        self.shared.watchers.note(Happening::Closed { plugin: self.id.clone(), reason });
+        self.services.watchers.note(Happening::Closed { plugin: self.id.clone(), reason });
     }
 
     /// Whether whoever watches has been told that it is closed.

@@ -7,13 +7,13 @@ use crate::config::policy::{Declared, Effective, Mode, Policies, Policy};
 
 /// On which terms a plugin is asked. They are never changed, only replaced, so whoever has them keeps what it began with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct PluginPolicy {
     /// What it subscribed to, as far as it may.
     pub(crate) events: EventMask,
     pub(crate) effective: Effective,
 }
 
-impl Terms {
+impl PluginPolicy {
     /// What comes of the operator's word for a plugin that wants these events and says this about itself.
     pub(crate) fn of(policies: &Policies, id: &PluginId, wanted: EventMask, declared: Declared) -> Self {
         let effective = policies.effective(id, declared);

@@ -2,50 +2,54 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nri_proto::{Event, PluginId};
 
 use crate::api::error::Cause;
-use crate::api::health::State;
 use crate::api::plugin::Reply;
 use crate::api::request::Request;
-use crate::config::policy::{Identity, Policy};
-use crate::config::snapshot::Regime;
-use crate::registry::admission::AdmitError;
+use crate::config::snapshot::ConfigSnapshot;
+use crate::reply::recorder::Exchange;
 use crate::session::patience::Allowance;
-use crate::session::policy::Terms;
-use crate::session::{Entry, Part};
+use crate::session::policy::PluginPolicy;
+use crate::session::{Part, PluginSession};
 
 /// The plugins at one moment, and what the operator says about them. It is never changed, only replaced.
 pub(crate) struct Roster {
-    regime: Arc<Regime>,
+    regime: Arc<ConfigSnapshot>,
     entries: Vec<Participant>,
 }
 
-/// A plugin, and the terms on which it takes part. The [entry](Entry::terms) may be on others by now.
+/// A plugin, and the terms on which it takes part. The [entry](PluginSession::terms) may be on others by now.
 #[derive(Clone)]
 pub(crate) struct Participant {
-    pub(crate) entry: Arc<Entry>,
-    pub(crate) terms: Arc<Terms>,
+    pub(crate) entry: Arc<PluginSession>,
+    pub(crate) terms: Arc<PluginPolicy>,
 }
 
 impl Deref for Participant {
-    type Target = Arc<Entry>;
+    type Target = Arc<PluginSession>;
 
-    fn deref(&self) -> &Arc<Entry> {
+    fn deref(&self) -> &Arc<PluginSession> {
         &self.entry
     }
 }
 
 impl Participant {
     /// On the terms that hold now.
-    fn new(entry: &Arc<Entry>) -> Self {
+    fn new(entry: &Arc<PluginSession>) -> Self {
         Self { entry: Arc::clone(entry), terms: entry.terms() }
     }
 
     /// Whether it sees all pods, on these terms and on those that hold now.
     pub(crate) fn sees_all(&self) -> bool {
         self.terms.policy().sees_all() && self.entry.terms().policy().sees_all()
+    }
+
+    /// Returns a request that the plugin was asked, for the records.
+    pub(crate) fn exchange<'a>(&'a self, request: &'a Request, took: Duration) -> Exchange<'a> {
+        Exchange { plugin: &self.id, mode: self.terms.policy().mode, request, took }
     }
 
     /// Asks it on the terms on which it takes part, and waits no longer than is allowed.
@@ -61,17 +65,17 @@ impl Participant {
 
 impl Roster {
     /// No plugins.
-    pub(crate) fn new(regime: Arc<Regime>) -> Self {
+    pub(crate) fn new(regime: Arc<ConfigSnapshot>) -> Self {
         Self { regime, entries: Vec::new() }
     }
 
     /// What the operator says.
-    pub(crate) fn regime(&self) -> &Arc<Regime> {
+    pub(crate) fn regime(&self) -> &Arc<ConfigSnapshot> {
         &self.regime
     }
 
     /// The same plugins, on the terms that hold now. Some may have left: nobody else gives those the terms.
-    pub(crate) fn under(&self, regime: &Arc<Regime>) -> Self {
+    pub(crate) fn under(&self, regime: &Arc<ConfigSnapshot>) -> Self {
         let under = |participant: &Participant| {
             participant.entry.adopt(&regime.policies);
             Participant::new(&participant.entry)
@@ -104,22 +108,12 @@ impl Roster {
     }
 
     /// Whether this very plugin is there.
-    pub(crate) fn contains(&self, entry: &Arc<Entry>) -> bool {
+    pub(crate) fn contains(&self, entry: &Arc<PluginSession>) -> bool {
         self.entries.iter().any(|other| Arc::ptr_eq(other, entry))
     }
 
-    /// Checks that there is no plugin of this id, or one that gives way to this peer. A plugin that is closed gives way to anyone.
-    pub(crate) fn check_place(&self, id: &PluginId, identity: Identity) -> Result<(), AdmitError> {
-        let Ok(at) = self.place(id) else { return Ok(()) };
-        let there = &self.entries[at];
-        if there.state() == State::Closed {
-            return Ok(());
-        }
-        gives_way(id, there.identity, identity, there.terms.policy())
-    }
-
     /// With one more. One that has the same id gives way, and is returned.
-    pub(crate) fn with(&self, entry: &Arc<Entry>) -> (Self, Option<Arc<Entry>>) {
+    pub(crate) fn with(&self, entry: &Arc<PluginSession>) -> (Self, Option<Arc<PluginSession>>) {
         let (mut entries, newcomer) = (self.entries.clone(), Participant::new(entry));
         let replaced = match self.place(&entry.id) {
             Ok(at) => Some(std::mem::replace(&mut entries[at], newcomer).entry),
@@ -132,32 +126,19 @@ impl Roster {
     }
 
     /// Without this one, if it is there.
-    pub(crate) fn without(&self, entry: &Arc<Entry>) -> Option<Self> {
+    pub(crate) fn without(&self, entry: &Arc<PluginSession>) -> Option<Self> {
         let at = self.entries.iter().position(|other| Arc::ptr_eq(other, entry))?;
         let mut entries = self.entries.clone();
         entries.remove(at);
         Some(Self { regime: Arc::clone(&self.regime), entries })
     }
 
+    /// Returns the plugin of this id.
+    pub(crate) fn find(&self, id: &PluginId) -> Option<&Participant> {
+        self.place(id).ok().map(|at| &self.entries[at])
+    }
+
     fn place(&self, id: &PluginId) -> Result<usize, usize> {
         self.entries.binary_search_by(|participant| participant.id.cmp(id))
     }
-}
-
-/// Checks that a plugin that is there, or on its way in, gives way to another one of its id: to one that came in the same way, and
-/// if it must be there, to one of the same user alone.
-pub(crate) fn gives_way(id: &PluginId, there: Identity, newcomer: Identity, policy: &Policy) -> Result<(), AdmitError> {
-    let plugin = id.clone();
-    if there.origin != newcomer.origin {
-        return Err(AdmitError::Taken { plugin, origin: there.origin });
-    }
-    let demand = match (policy.required, policy.validator) {
-        (true, _) => "required",
-        (false, true) => "a validator",
-        (false, false) => return Ok(()),
-    };
-    if there.uid != newcomer.uid {
-        return Err(AdmitError::Guarded { plugin, there, newcomer, demand });
-    }
-    Ok(())
 }

@@ -13,9 +13,9 @@ use crate::api::source::UpdatesFailed;
 use crate::config::policy::{NotAllowed, Policy};
 use crate::ledger::{Occasion, What};
 use crate::merge::{Applied, Dropped};
-use crate::operation::shared::Shared;
 use crate::reply::recorder;
 use crate::reply::update_log::Author;
+use crate::session::services::Services;
 use crate::session::visibility::{Hidden, Wanted};
 
 /// Updates and evictions that a plugin asks for by itself.
@@ -45,52 +45,55 @@ impl Unasked {
     /// Has the runtime do it, if the plugin may ask for it and is not on trial. Returns the updates that failed.
     pub(crate) async fn apply(
         self,
-        shared: &Shared,
+        services: &Services,
         plugin: &PluginId,
         policy: &Policy,
     ) -> Result<Vec<Update>, Undone> {
-        self.apply_by(shared, plugin, policy, |updates, evictions| shared.source.apply(plugin, updates, evictions))
+        self.apply_by(services, plugin, policy, |updates, evictions| services.source.apply(plugin, updates, evictions))
             .await
     }
 
     /// The same, done in another way.
     pub(crate) async fn apply_by<F: Future<Output = Result<Vec<Update>, UpdatesFailed>>>(
         mut self,
-        shared: &Shared,
+        services: &Services,
         plugin: &PluginId,
         policy: &Policy,
         apply: impl FnOnce(Vec<Update>, Vec<Eviction>) -> F,
     ) -> Result<Vec<Update>, Undone> {
         let occasion = recorder::unasked(plugin, policy.mode);
-        self.drop_unusable(shared, plugin, &occasion);
+        self.drop_unusable(services, plugin, &occasion);
         if let Err(not_allowed) = policy.allow.check_unasked(&self.updates, &self.evictions) {
             warn!(%plugin, error = %error_line(&not_allowed), "a plugin wants what it may not do");
-            shared.records.refused(&occasion, &not_allowed.clone().into());
+            services.records.refused(&occasion, &not_allowed.clone().into());
             return Err(not_allowed.into());
         }
-        let arrived = shared.update_log.arrive();
-        let hidden = self.take_hidden(shared, plugin, [policy, policy], &occasion).await;
+        let arrived = services.update_log.arrive();
+        let hidden = self.take_hidden(services, plugin, [policy, policy], &occasion).await;
         if hidden.is_empty() {
-            return self.make(shared, plugin, &occasion, arrived, apply).await;
+            return self.make(services, plugin, &occasion, arrived, apply).await;
         }
-        let made =
-            if self.is_nothing() { Ok(Vec::new()) } else { self.make(shared, plugin, &occasion, arrived, apply).await };
+        let made = if self.is_nothing() {
+            Ok(Vec::new())
+        } else {
+            self.make(services, plugin, &occasion, arrived, apply).await
+        };
         if occasion.shadow { made } else { hidden.and(made) }
     }
 
     /// Takes out and records what the plugin wants of containers in pods that it does not see.
     pub(crate) async fn take_hidden(
         &mut self,
-        shared: &Shared,
+        services: &Services,
         plugin: &PluginId,
         policies: [&Policy; 2],
         occasion: &Occasion,
     ) -> Hidden {
         let Self { updates, evictions } = self;
-        let hidden = Wanted { updates, evictions: Some(evictions) }.take_hidden(shared, policies, None).await;
+        let hidden = Wanted { updates, evictions: Some(evictions) }.take_hidden(services, policies, None).await;
         hidden.warn(plugin);
         for (container, refusal) in hidden.refusals() {
-            shared.records.refused(&occasion.of_container(container), &refusal.into());
+            services.records.refused(&occasion.of_container(container), &refusal.into());
         }
         hidden
     }
@@ -103,31 +106,31 @@ impl Unasked {
     /// all that the plugin asks for.
     pub(crate) async fn apply_allowed(
         mut self,
-        shared: &Shared,
+        services: &Services,
         plugin: &PluginId,
         policy: &Policy,
         arrived: u64,
     ) -> Result<Vec<Update>, Undone> {
         let occasion = recorder::unasked(plugin, policy.mode);
-        self.drop_unusable(shared, plugin, &occasion);
-        let apply = |updates, evictions| shared.source.apply(plugin, updates, evictions);
-        self.make(shared, plugin, &occasion, arrived, apply).await
+        self.drop_unusable(services, plugin, &occasion);
+        let apply = |updates, evictions| services.source.apply(plugin, updates, evictions);
+        self.make(services, plugin, &occasion, arrived, apply).await
     }
 
-    fn drop_unusable(&mut self, shared: &Shared, plugin: &PluginId, occasion: &Occasion) {
+    fn drop_unusable(&mut self, services: &Services, plugin: &PluginId, occasion: &Occasion) {
         let mut dropped: Vec<_> = self.updates.iter_mut().flat_map(dropped_of).collect();
         let of_evictions = self.evictions.iter_mut().flat_map(TakeUnknown::take_unknown);
         dropped.extend(of_evictions.map(Dropped::Unread));
         if !dropped.is_empty() {
             warn!(%plugin, count = dropped.len(), "a plugin wants what nobody can do");
-            shared.records.ledger().record_applied(occasion, Applied { dropped, ..Applied::default() });
+            services.records.ledger().record_applied(occasion, Applied { dropped, ..Applied::default() });
         }
     }
 
     /// Has it done, in time.
     async fn make<F: Future<Output = Result<Vec<Update>, UpdatesFailed>>>(
         self,
-        shared: &Shared,
+        services: &Services,
         plugin: &PluginId,
         occasion: &Occasion,
         arrived: u64,
@@ -135,14 +138,14 @@ impl Unasked {
     ) -> Result<Vec<Update>, Undone> {
         let Self { updates, evictions } = self;
         // Before it is done: the runtime may take its time, and nothing is held twice meanwhile.
-        shared.records.unasked(occasion, plugin, updates.clone(), &evictions);
+        services.records.unasked(occasion, plugin, updates.clone(), &evictions);
         if occasion.shadow {
             return Ok(Vec::new());
         }
         let updated = updates.iter().map(|update| &*update.container_id);
-        shared.update_log.add(updated, &Author::Plugin(plugin.clone()), Some(arrived));
+        services.update_log.add(updated, &Author::Plugin(plugin.clone()), Some(arrived));
         let applying = AssertUnwindSafe(apply(updates, evictions)).catch_unwind();
-        let undone = match timeout(shared.config.source_timeout, applying).await {
+        let undone = match timeout(services.config.source_timeout, applying).await {
             Ok(Ok(outcome)) => {
                 let failed = match &outcome {
                     Ok(failed) | Err(UpdatesFailed { reason: _, failed }) => failed,
@@ -150,8 +153,8 @@ impl Unasked {
                 if !failed.is_empty() {
                     warn!(%plugin, count = failed.len(), "updates that the plugin asked for failed");
                 }
-                if !shared.source.records_failures() {
-                    shared.records.undone(occasion, failed);
+                if !services.source.records_failures() {
+                    services.records.undone(occasion, failed);
                 }
                 return Ok(outcome?);
             }
@@ -159,7 +162,7 @@ impl Unasked {
             Err(_elapsed) => Undone::TimedOut,
         };
         error!(%plugin, error = &undone as &dyn std::error::Error, "what the plugin asked for was not done");
-        shared.records.ledger().record(occasion, What::Failed { reason: undone.to_string() });
+        services.records.ledger().record(occasion, What::Failed { reason: undone.to_string() });
         Err(undone)
     }
 }

@@ -19,9 +19,9 @@ use crate::api::request::Request;
 use crate::api::source::UpdatesFailed;
 use crate::config::limits;
 use crate::config::policy::{NotAllowed, Policy};
-use crate::operation::shared::Shared;
 use crate::session::late;
 use crate::session::roster::Participant;
+use crate::session::services::Services;
 use crate::session::unsolicited::Undone;
 
 /// How many containers a refusal names. The others are counted.
@@ -55,7 +55,7 @@ impl<'r> Wanted<'r> {
 
     /// Takes out what a plugin may not change, on any of these policies, as it does not see it. Updates of
     /// the container `own`, which the plugin is asked about and the runtime updates itself, stay.
-    pub(crate) async fn take_hidden(self, shared: &Shared, policies: [&Policy; 2], own: Option<&str>) -> Hidden {
+    pub(crate) async fn take_hidden(self, services: &Services, policies: [&Policy; 2], own: Option<&str>) -> Hidden {
         if policies.iter().all(|policy| policy.sees_all()) {
             return Hidden::default();
         }
@@ -66,7 +66,7 @@ impl<'r> Wanted<'r> {
             return Hidden::default();
         }
         let ids: Vec<String> = ids.into_iter().map(str::to_owned).collect();
-        let namespaces = namespaces_of(shared, &ids).await;
+        let namespaces = namespaces_of(services, &ids).await;
         let is_seen = |id: &str| {
             let sees = |namespace: &String| policies.iter().all(|policy| policy.sees(namespace));
             namespaces.get(id).is_some_and(|namespaces| !namespaces.is_empty() && namespaces.iter().all(sees))
@@ -102,15 +102,15 @@ pub(crate) async fn take_hidden(entry: &Participant, request: &Request, reply: &
     let now = entry.entry.terms();
     // A container that stops is updated by its id, as others are.
     let own = container.filter(|_| request.event() != Event::StopContainer);
-    let hidden = wanted.take_hidden(&entry.shared, [then, now.policy()], own).await;
+    let hidden = wanted.take_hidden(&entry.services, [then, now.policy()], own).await;
     hidden.warn(&entry.id);
     hidden
 }
 
 /// Where containers are, as far as the runtime says so in time.
-async fn namespaces_of(shared: &Shared, ids: &[String]) -> HashMap<String, Vec<String>> {
-    let asking = AssertUnwindSafe(shared.source.namespaces_of(ids)).catch_unwind();
-    let problem = match timeout(shared.config.source_timeout, asking).await {
+async fn namespaces_of(services: &Services, ids: &[String]) -> HashMap<String, Vec<String>> {
+    let asking = AssertUnwindSafe(services.source.namespaces_of(ids)).catch_unwind();
+    let problem = match timeout(services.config.source_timeout, asking).await {
         Ok(Ok(namespaces)) => return namespaces,
         Ok(Err(_panic)) => "it panicked",
         Err(_elapsed) => "it did not say it in time",

@@ -48,7 +48,7 @@ impl Setting {
     async fn asks_for(&self, plugin: &str, update: Update) {
         let policy = crate::config::policy::Policy::default();
         let asked = Unasked::updates(vec![update]);
-        asked.apply(&self.nri.shared, &plugin.parse().unwrap(), &policy).await.unwrap();
+        asked.apply(&self.nri.shared.services, &plugin.parse().unwrap(), &policy).await.unwrap();
     }
 
     fn reload(&self, policy: &str) {

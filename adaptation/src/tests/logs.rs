@@ -79,7 +79,7 @@ async fn what_a_plugin_may_not_change_is_one_warning_however_much_it_is() {
     let (plugin, roster) = ("10-a".parse().unwrap(), nri.shared.roster());
     let policy = roster.regime().policies.effective(&plugin, Default::default()).policy;
     let wanted = Unasked { updates, evictions };
-    let undone = wanted.apply(&nri.shared, &plugin, &policy).await.unwrap_err();
+    let undone = wanted.apply(&nri.shared.services, &plugin, &policy).await.unwrap_err();
     log.check("and 1990 more");
     assert_eq!(log.0.lock().unwrap().len(), 1);
     assert!(undone.to_string().len() < 4096, "{undone}");

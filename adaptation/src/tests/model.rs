@@ -21,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokio::time::timeout;
 
 use super::fake::SECOND;
-use crate::operation::shared::Mistake;
+use crate::session::faults::Mistake;
 
 /// Returns what is wrong with the schedule of this seed, if anything is.
 fn wrong<S>(schedule: impl FnOnce(u64, Option<Mistake>) -> S, seed: u64, mistake: Option<Mistake>) -> Option<String>

@@ -70,7 +70,7 @@ impl ConnectError {
     /// Logs why a peer did not become a plugin: as a warning, unless the adaptation stops.
     pub(crate) fn log(&self, shared: &Shared, uid: Option<u32>, pid: Option<i32>) {
         let error = error_line(self);
-        if shared.stopping.is_cancelled() {
+        if shared.services.stopping.is_cancelled() {
             info!(%error, uid, pid, "a peer did not become a plugin");
         } else {
             warn!(%error, uid, pid, "a peer did not become a plugin");
@@ -117,7 +117,7 @@ pub(crate) async fn take_in(
     let (register, registered) = oneshot::channel();
     let front = Arc::new(Front::new(Arc::clone(&shared), Arc::clone(&mux), (identity, known), register));
     let services = Arc::new(services(&front));
-    let mut serving = shared.tasks.spawn(serve(served, services, FROM_A_PLUGIN, front.leaving.clone()));
+    let mut serving = shared.services.tasks.spawn(serve(served, services, FROM_A_PLUGIN, front.leaving.clone()));
 
     let becoming = become_plugin(&front, Client::new(requests), registered, config);
     let outcome = tokio::select! {
@@ -125,11 +125,11 @@ pub(crate) async fn take_in(
             // The runtime's own code is asked for what there is. The connection ends in any case.
             outcome.unwrap_or(Err(ConnectError::Panicked))
         }
-        () = shared.stopping.cancelled() => Err(ConnectError::Stopped),
+        () = shared.services.stopping.cancelled() => Err(ConnectError::Stopped),
     };
     match outcome {
         Ok((id, plugin)) => {
-            shared.spawn(keep(front, id, serving, mux));
+            shared.services.spawn(keep(front, id, serving, mux));
             Ok(plugin)
         }
         Err(error) => {
@@ -175,7 +175,7 @@ async fn become_plugin(
             Err(_gone) => return Err(ConnectError::NotRegistered),
         },
         reason = mux.closed() => return Err(ConnectError::Left(reason)),
-        () = tokio::time::sleep(shared.config.registration_timeout) => return Err(ConnectError::NotRegistered),
+        () = tokio::time::sleep(shared.services.config.registration_timeout) => return Err(ConnectError::NotRegistered),
     };
     let policy = shared.roster().regime().policies.effective(&arrival.id, Declared::default()).policy;
     let plugin: Arc<dyn Plugin> =
@@ -189,7 +189,7 @@ async fn become_plugin(
 async fn keep(front: Arc<Front>, plugin: PluginId, mut serving: JoinHandle<()>, mux: Arc<Mux>) {
     let Front { shared, early, identity, .. } = &*front;
     // Also if it has left meanwhile: it was let in, and its calls were answered.
-    shared.stopping.run_until_cancelled(early.admit(shared, &plugin, *identity)).await;
+    shared.services.stopping.run_until_cancelled(early.admit(shared, &plugin, *identity)).await;
     tokio::select! {
         _ = &mut serving => mux.finish(LAST_WORDS).await,
         () = front.leaving.cancelled() => part(&mut serving, &mux).await,
@@ -229,12 +229,12 @@ impl MethodHandler for UpdateContainers {
         let updates = update.into_iter().map(Update::from).collect();
         let evictions = evict.into_iter().map(Eviction::from).collect();
         let policy = self.0.policy(&plugin)?;
-        self.0.shared.records.unread(&recorder::unasked(&plugin, policy.mode), unread.into_iter().collect());
+        self.0.shared.services.records.unread(&recorder::unasked(&plugin, policy.mode), unread.into_iter().collect());
         let early = Early { wanted: Unasked { updates, evictions }, bytes, weight };
         let Some(Early { wanted, weight: _weight, .. }) = self.keep(admission, early)? else {
             return Ok(failed_response(Vec::new(), None));
         };
-        let (failed, reason) = match wanted.apply(&self.0.shared, &plugin, &policy).await {
+        let (failed, reason) = match wanted.apply(&self.0.shared.services, &plugin, &policy).await {
             Ok(failed) => (failed, None),
             Err(Undone::Failed(UpdatesFailed { reason, failed })) => (failed, Some(reason)),
             Err(Undone::NotAllowed(error)) => return Err(refusal(Code::PERMISSION_DENIED, &error.to_string())),

@@ -104,7 +104,7 @@ impl Front {
 
     /// Checks again that the plugin may be one, and returns the policy that holds for it.
     pub(crate) fn policy(&self, plugin: &PluginId) -> Result<Policy, ttrpc::Error> {
-        let policy = self.shared.policy_now(plugin, self.identity);
+        let policy = self.shared.services.policy_now(plugin, self.identity);
         policy.map_err(|error| refusal(Code::PERMISSION_DENIED, &error.to_string()))
     }
 

@@ -11,14 +11,14 @@ use crate::transport::strangers::Strangers;
 
 /// Lets peers in until the adaptation stops, each in a task of its own: a silent one holds up no other.
 pub(crate) async fn listen(shared: Arc<Shared>, socket: Socket) {
-    let strangers = Strangers::new(shared.config.max_unregistered, &shared.config.allowed_uids);
+    let strangers = Strangers::new(shared.services.config.max_unregistered, &shared.services.config.allowed_uids);
     loop {
         let (stream, peer) = tokio::select! {
             biased;
-            () = shared.stopping.cancelled() => return,
+            () = shared.services.stopping.cancelled() => return,
             accepted = socket.accept() => accepted,
         };
-        if !peer.is_allowed(&shared.config.allowed_uids) {
+        if !peer.is_allowed(&shared.services.config.allowed_uids) {
             warn!(uid = peer.uid, pid = peer.pid, "refusing a peer: its user is not in allowed_uids");
             continue;
         }
@@ -31,7 +31,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, socket: Socket) {
             continue;
         };
         let shared_by_peer = Arc::clone(&shared);
-        shared.spawn(async move {
+        shared.services.spawn(async move {
             if let Err(error) = connect(Arc::clone(&shared_by_peer), stream, peer.uid).await {
                 error.log(&shared_by_peer, Some(peer.uid), peer.pid);
             }

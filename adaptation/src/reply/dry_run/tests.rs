@@ -35,7 +35,7 @@ fn it_is_the_merge_in_the_order_of_plugins() {
     let outcomes = [("10-a", a), ("20-b", b)].map(|(plugin, reply)| merge.apply(&id(plugin), reply).unwrap());
     assert!(!tried.fails());
     assert!(tried.steps.iter().map(|step| step.plugin.as_str()).eq(["10-a", "20-b"]));
-    assert!(tried.steps.into_iter().map(|step| step.outcome).eq(outcomes.map(Outcome::Applied)));
+    assert!(tried.steps.into_iter().map(|step| step.outcome).eq(outcomes.map(ReplyOutcome::Applied)));
     assert_eq!(tried.merged, merge.finish());
 }
 
@@ -51,9 +51,9 @@ fn a_plugin_on_trial_changes_nothing_and_its_conflicts_fail_nothing() {
     let shadow = "[plugins.10-a]\nmode = 'shadow'\n[plugins.30-c]\nmode = 'shadow'";
     let tried = create(shadow, &[("10-a", env("A", "1")), ("20-b", env("A", "2")), ("30-c", env("A", "3"))]);
     assert!(!tried.fails());
-    assert!(matches!(&tried.steps[0].outcome, Outcome::Shadow(Ok(applied)) if applied.changes.len() == 1));
+    assert!(matches!(&tried.steps[0].outcome, ReplyOutcome::Shadow(Ok(applied)) if applied.changes.len() == 1));
     assert_eq!(tried.steps[1].seen.env("A"), None);
-    assert!(matches!(&tried.steps[2].outcome, Outcome::Shadow(Err(Refusal::Conflict(_)))));
+    assert!(matches!(&tried.steps[2].outcome, ReplyOutcome::Shadow(Err(Refusal::Conflict(_)))));
     assert_eq!(tried.merged.adjustment.env.get("A").unwrap().value().unwrap().value, "2");
 }
 
@@ -61,8 +61,8 @@ fn a_plugin_on_trial_changes_nothing_and_its_conflicts_fail_nothing() {
 fn a_reply_that_is_not_allowed_fails_the_request_and_the_rest_is_tried() {
     let tried = create("[plugins.10-a.allow]\nchanges = ['Args']", &[("10-a", env("A", "1")), ("20-b", env("A", "2"))]);
     assert!(tried.fails());
-    assert!(matches!(&tried.steps[0].outcome, Outcome::Refused(Refusal::NotAllowed(_))));
-    assert!(matches!(&tried.steps[1].outcome, Outcome::Applied(_)));
+    assert!(matches!(&tried.steps[0].outcome, ReplyOutcome::Refused(Refusal::NotAllowed(_))));
+    assert!(matches!(&tried.steps[1].outcome, ReplyOutcome::Applied(_)));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_plugin_that_does_not_see_the_pod_or_the_event_is_not_asked() {
     let config = "[plugins.10-a]\nnamespaces = ['kube-*']\n[plugins.20-b.allow]\nevents = ['StopContainer']";
     let tried = create(config, &[("10-a", env("A", "1")), ("20-b", env("A", "2")), ("30-c", env("A", "3"))]);
     assert!(!tried.fails());
-    assert!(tried.steps[..2].iter().all(|step| step.outcome == Outcome::NotAsked));
+    assert!(tried.steps[..2].iter().all(|step| step.outcome == ReplyOutcome::NotAsked));
     assert_eq!(tried.merged.adjustment.env.get("A").unwrap().value().unwrap().value, "3");
 }
 

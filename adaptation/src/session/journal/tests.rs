@@ -2,11 +2,11 @@ use std::sync::Arc;
 
 use nri_proto::{Container, Event, Pod};
 
-use super::ActId;
 use super::End;
 use super::Full;
 use super::Journal;
-use super::Outcome;
+use super::OperationId;
+use super::OperationOutcome;
 use crate::api::request::{Request, Subject};
 use crate::operation::rollback::Begun;
 
@@ -34,7 +34,7 @@ fn check(script: &str, told: &str) {
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (done, asked) = line.split_once(':').unwrap_or((line, ""));
         let (verb, rest) = done.trim().split_once(' ').unwrap();
-        let act = || ActId(rest.split(' ').next().unwrap().parse().unwrap());
+        let act = || OperationId(rest.split(' ').next().unwrap().parse().unwrap());
         let behind = || rest.split_once(' ').unwrap().1;
         let asked: Vec<_> = asked.split(',').map(str::trim).filter(|one| !one.is_empty()).map(request).collect();
         match verb {
@@ -43,8 +43,8 @@ fn check(script: &str, told: &str) {
             "add" => journal.add(request(rest), End::Back).unwrap(),
             "back" => journal.add(request(rest), End::Front).unwrap(),
             "forget" => journal.forget_ends_of(&request(rest), Begun::ends_of(request(rest).event(), None)),
-            "commit" => drop(journal.end(act(), &asked, Outcome::Committed).unwrap()),
-            "fail" => drop(journal.end(act(), &asked, Outcome::Failed).unwrap()),
+            "commit" => drop(journal.end(act(), &asked, OperationOutcome::Committed).unwrap()),
+            "fail" => drop(journal.end(act(), &asked, OperationOutcome::Failed).unwrap()),
             _ => panic!("{verb}"),
         }
     }
@@ -153,7 +153,7 @@ fn a_plugin_is_told_of_an_operation_only_once() {
 #[test]
 fn whether_a_pod_is_held_is_known() {
     let mut journal = Journal::new(1 << 20);
-    journal.open(ActId(1), "p1".into()).unwrap();
+    journal.open(OperationId(1), "p1".into()).unwrap();
     journal.add(request("p2 StopPodSandbox"), End::Back).unwrap();
     assert!(journal.holds("p1") && !journal.holds("p2") && !journal.holds("p3"));
 }
@@ -163,10 +163,10 @@ fn a_journal_has_a_bound_in_bytes() {
     let one = super::size(&request("p1 StopPodSandbox"));
     let mut journal = Journal::new(2 * one);
     journal.add(request("p1 StopPodSandbox"), End::Back).unwrap();
-    journal.hold(ActId(1), request("p2 RunPodSandbox"), End::Back).unwrap();
+    journal.hold(OperationId(1), request("p2 RunPodSandbox"), End::Back).unwrap();
     assert_eq!(journal.add(request("p3 StopPodSandbox"), End::Back), Err(Full));
     journal.pop(|_| false).unwrap();
-    journal.open(ActId(2), "p4".into()).unwrap();
+    journal.open(OperationId(2), "p4".into()).unwrap();
     let asked = [request("p4 StopPodSandbox"), request("p4 RemovePodSandbox")];
-    assert_eq!(journal.end(ActId(2), &asked, Outcome::Committed).unwrap_err(), Full);
+    assert_eq!(journal.end(OperationId(2), &asked, OperationOutcome::Committed).unwrap_err(), Full);
 }

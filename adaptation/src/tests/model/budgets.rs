@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::Notice;
 use crate::Plugin;
-use crate::operation::shared::Mistake;
+use crate::session::faults::Mistake;
 use crate::tests::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, pod};
 use crate::tests::schedules::Random;
 

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::scene::{Scene, Temper};
 use super::steady::Mood;
-use crate::operation::shared::Mistake;
+use crate::session::faults::Mistake;
 use crate::tests::fake::SECOND;
 use crate::tests::schedules::Random;
 

@@ -6,7 +6,7 @@ use super::known::check_life;
 
 /// Of one pod or container, what was done to it in one act.
 #[derive(Clone, Debug)]
-pub(super) struct Act {
+pub(super) struct OperationState {
     pub(super) events: Vec<&'static str>,
     pub(super) failed: bool,
     /// When it had ended, and nothing of it was to come.
@@ -32,7 +32,7 @@ pub(super) struct Session {
 }
 
 /// All that was done to each pod and container, in order.
-pub(super) type History = BTreeMap<String, Vec<Act>>;
+pub(super) type History = BTreeMap<String, Vec<OperationState>>;
 
 /// What is wrong, if anything is.
 pub(super) fn check(history: &History, session: &Session) -> Option<String> {
@@ -45,7 +45,7 @@ pub(super) fn check(history: &History, session: &Session) -> Option<String> {
     history.iter().find_map(|(id, acts)| check_one(id, acts, session).or_else(|| check_life(id, acts, session)))
 }
 
-fn check_one(id: &str, acts: &[Act], session: &Session) -> Option<String> {
+fn check_one(id: &str, acts: &[OperationState], session: &Session) -> Option<String> {
     let told: Vec<_> = session.told.iter().filter(|(_, about)| about == id).map(|(event, _)| *event).collect();
     let shown = session.shown.get(id).copied();
     let is_possible = |place: &usize| {
@@ -63,12 +63,12 @@ fn check_one(id: &str, acts: &[Act], session: &Session) -> Option<String> {
 }
 
 /// Whether a snapshot may show this of it after the acts before this place.
-fn is_shown(acts: &[Act], place: usize, shown: Option<&str>) -> bool {
+fn is_shown(acts: &[OperationState], place: usize, shown: Option<&str>) -> bool {
     if acts.get(place).is_some_and(|next| next.words.is_some() && next.words == shown) {
         return true;
     }
     // New limits are not a state.
-    let is_state = |act: &&Act| !act.failed && !act.events[0].starts_with("Update");
+    let is_state = |act: &&OperationState| !act.failed && !act.events[0].starts_with("Update");
     match acts[..place].iter().rev().find(is_state).map(|last| last.events[0]) {
         Some("RunPodSandbox") => shown == Some("pod"),
         // One that has stopped need not be shown.
@@ -81,7 +81,7 @@ fn is_shown(acts: &[Act], place: usize, shown: Option<&str>) -> bool {
 }
 
 /// Whether these acts are what was told: all of them, or the first ones.
-fn is_told(acts: &[Act], told: &[&str], whole: bool) -> bool {
+fn is_told(acts: &[OperationState], told: &[&str], whole: bool) -> bool {
     let Some((act, rest)) = acts.split_first() else { return told.is_empty() };
     let is_prefix = |events: &[&str]| {
         if told.len() >= events.len() {
@@ -105,14 +105,15 @@ fn is_told(acts: &[Act], told: &[&str], whole: bool) -> bool {
 
 #[test]
 fn the_checker_tells_right_from_wrong() {
-    let act = |events: &[&'static str], failed, ended| Act { events: events.to_vec(), failed, ended, words: None };
+    let act =
+        |events: &[&'static str], failed, ended| OperationState { events: events.to_vec(), failed, ended, words: None };
     let life = vec![
         act(&["CreateContainer", "PostCreateContainer"], false, 10),
         act(&["StartContainer"], true, 20),
         act(&["StopContainer"], false, 30),
         act(&["RemoveContainer"], false, 40),
     ];
-    let tell = |life: &[Act], shown: Option<&'static str>, asked: u64, told: &[&'static str]| {
+    let tell = |life: &[OperationState], shown: Option<&'static str>, asked: u64, told: &[&'static str]| {
         let history = History::from([("c".to_owned(), life.to_vec())]);
         let session = Session {
             plugin: "10-a".to_owned(),
@@ -142,7 +143,7 @@ fn the_checker_tells_right_from_wrong() {
 
 #[test]
 fn the_checker_knows_of_restarts_and_of_words_that_lag_behind() {
-    let act = |event: &'static str, failed, ended, words| Act { events: vec![event], failed, ended, words };
+    let act = |event: &'static str, failed, ended, words| OperationState { events: vec![event], failed, ended, words };
     let life = vec![
         act("CreateContainer", false, 10, None),
         act("StartContainer", false, 20, None),

@@ -15,7 +15,7 @@ use crate::Adaptation;
 use crate::Config;
 use crate::api::health::State;
 use crate::api::plugin::Plugin;
-use crate::operation::shared::Mistake;
+use crate::session::faults::Mistake;
 use crate::tests::fake::{FakeSource, SECOND};
 use crate::tests::schedules::Random;
 
@@ -79,7 +79,7 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<Stri
     let config = Config { socket: None, ..Config::from_toml(&policy).unwrap() };
     let nri = Arc::new(Adaptation::new(config, Arc::new(FakeSource)));
     if let Some(mistake) = mistake {
-        nri.shared.mistake.set(mistake).unwrap();
+        nri.shared.services.faults.choose(mistake);
     }
     let load = Load::new(&nri, Random(random.below(u64::MAX) | 1));
     let stop = CancellationToken::new();

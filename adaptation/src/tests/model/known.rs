@@ -1,6 +1,6 @@
 //! What a plugin knows of a pod or container from what it was shown and told, and whether that makes sense to the plugin.
 
-use super::checker::{Act, Session};
+use super::checker::{OperationState, Session};
 
 /// What a plugin knows of a pod or container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ enum Known {
 ///
 /// Each run has at most one Stop, and none without a beginning since the last. Nothing is told of what was not shown, except the Remove of what had stopped,
 /// and a restart.
-pub(super) fn check_life(id: &str, acts: &[Act], session: &Session) -> Option<String> {
+pub(super) fn check_life(id: &str, acts: &[OperationState], session: &Session) -> Option<String> {
     let mut known = match session.shown.get(id).copied() {
         None => Known::Nothing,
         Some("stopped") => Known::Stopped,
@@ -40,7 +40,7 @@ pub(super) fn check_life(id: &str, acts: &[Act], session: &Session) -> Option<St
 
 impl Known {
     /// What is known after an event. `None` if the event makes no sense.
-    fn after(self, event: &str, acts: &[Act]) -> Option<Self> {
+    fn after(self, event: &str, acts: &[OperationState]) -> Option<Self> {
         let has_stopped = || acts.iter().any(|act| !act.failed && act.events[0].starts_with("Stop"));
         match (event, self) {
             ("RunPodSandbox" | "CreateContainer", Self::Nothing) => Some(Self::Alive),
@@ -61,16 +61,16 @@ impl Known {
 }
 
 /// Whether the last start of a container failed, and the runtime said nothing of it but that it was removed.
-fn is_given_up(acts: &[Act]) -> bool {
+fn is_given_up(acts: &[OperationState]) -> bool {
     let mut lasts = acts.iter().rev().filter(|act| act.events[0] != "RemoveContainer");
     lasts.next().is_some_and(|last| last.failed && last.events[0] == "StartContainer")
 }
 
 #[test]
 fn what_makes_no_sense_to_a_plugin_is_noticed() {
-    let act = |event: &'static str, failed| Act { events: vec![event], failed, ended: 0, words: None };
+    let act = |event: &'static str, failed| OperationState { events: vec![event], failed, ended: 0, words: None };
     let acts = [act("CreateContainer", false), act("StartContainer", false), act("StopContainer", false)];
-    let makes_sense = |acts: &[Act], shown: Option<&'static str>, told: &[&'static str]| {
+    let makes_sense = |acts: &[OperationState], shown: Option<&'static str>, told: &[&'static str]| {
         let session = Session {
             plugin: "10-a".to_owned(),
             begun: 0,

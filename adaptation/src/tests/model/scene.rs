@@ -13,7 +13,7 @@ use crate::Adaptation;
 use crate::Config;
 use crate::api::health::State;
 use crate::api::plugin::Plugin;
-use crate::operation::shared::Mistake;
+use crate::session::faults::Mistake;
 use crate::tests::fake::{FakeSource, SECOND};
 use crate::tests::schedules::Random;
 
@@ -78,7 +78,7 @@ impl Scene {
         let config = Config { socket: None, ..Config::from_toml(&temper.policy("unwell")).unwrap() };
         let nri = Arc::new(Adaptation::new(config, Arc::new(FakeSource)));
         if let Some(mistake) = mistake {
-            nri.shared.mistake.set(mistake).unwrap();
+            nri.shared.services.faults.choose(mistake);
         }
         for id in ["10-first", "90-last"] {
             let healthy = Steady::new(Duration::ZERO, Duration::ZERO);

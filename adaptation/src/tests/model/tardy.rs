@@ -18,7 +18,7 @@ use crate::UpdatesFailed;
 use crate::api::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
 use crate::api::request::Request;
 use crate::api::snapshot::Snapshot;
-use crate::operation::shared::Mistake;
+use crate::session::faults::Mistake;
 use crate::tests::fake::{LIFE, SECOND, container, pod, reply};
 use crate::tests::schedules::Random;
 
@@ -146,7 +146,7 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<Stri
     let applied = Arc::new(Applications::default());
     let nri = Arc::new(Adaptation::new(config, Arc::clone(&applied) as Arc<dyn Source>));
     if let Some(mistake) = mistake {
-        nri.shared.mistake.set(mistake).unwrap();
+        nri.shared.services.faults.choose(mistake);
     }
     let asked = Mutex::default();
     let plugin = Arc::new(Tardy { random: Mutex::new(Random(random.below(u64::MAX) | 1)), asked });

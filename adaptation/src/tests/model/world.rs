@@ -10,7 +10,7 @@ use nri_proto::{Container, Eviction, PluginId, Pod, Update};
 use tokio::time::sleep;
 
 use super::bookkeeper::Bookkeeper;
-use super::checker::{Act, History, Session, check};
+use super::checker::{History, OperationState, Session, check};
 use super::lives::live;
 use crate::Adaptation;
 use crate::Config;
@@ -21,7 +21,7 @@ use crate::UpdatesFailed;
 use crate::api::health::State;
 use crate::api::plugin::Plugin;
 use crate::api::snapshot::Snapshot;
-use crate::operation::shared::Mistake;
+use crate::session::faults::Mistake;
 use crate::tests::fake::SECOND;
 use crate::tests::schedules::Random;
 
@@ -96,7 +96,7 @@ impl Node {
             operation.commit();
         }
         let ended = self.tick();
-        let act = Act { events: events.to_vec(), failed, ended, words };
+        let act = OperationState { events: events.to_vec(), failed, ended, words };
         self.change(|store| store.history.entry(id.to_owned()).or_default().push(act));
     }
 }
@@ -169,7 +169,7 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<Stri
     });
     let nri = Arc::new(Adaptation::new(config, Arc::clone(&node) as Arc<dyn Source>));
     if let Some(mistake) = mistake {
-        nri.shared.mistake.set(mistake).unwrap();
+        nri.shared.services.faults.choose(mistake);
     }
     let lives: Vec<_> =
         (0..n_pods).map(|number| tokio::spawn(live(Arc::clone(&nri), Arc::clone(&node), number))).collect();

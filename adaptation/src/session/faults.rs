@@ -1,0 +1,59 @@
+//! Mistakes that a test injects, to prove that the model in `adaptation/src/tests/model` notices them.
+
+/// A mistake that the code makes if a test asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mistake {
+    /// A joining plugin is not told of operations that were open when it joined.
+    JournalNotKept,
+    /// A joining plugin is shown the effects of operations that are still open.
+    SnapshotAfterTheFact,
+    /// A failed operation is not rolled back.
+    UndoLost,
+    /// A StopContainer that a plugin missed is delivered twice.
+    StopDoubled,
+    /// A RemoveContainer or RemovePodSandbox that a plugin missed is never delivered.
+    RemoveForgotten,
+    /// A backlog is delivered in another order than that of the events.
+    BacklogOutOfOrder,
+    /// A plugin that missed an operation hears of it although the operation failed.
+    FailureDelivered,
+    /// A failed operation is rolled back also for plugins that have not seen it.
+    UndoneForAll,
+    /// Requests wait for a plugin with a backlog although they do not need the plugin.
+    BacklogWaitedFor,
+    /// A request loses its place in the queue for a plugin when the state of the plugin changes.
+    PlaceLost,
+    /// The first answer of a suspended plugin makes the plugin active although it has a backlog.
+    ProbeMakesActive,
+    /// Only a request probes a suspended plugin, and no timer does.
+    OnlyRequestsProbe,
+    /// A late answer is recorded and never applied.
+    LateAnswerLost,
+}
+
+/// The mistake that a test has chosen. There is none outside of tests.
+#[derive(Default)]
+pub(crate) struct Faults {
+    #[cfg(test)]
+    chosen: std::sync::OnceLock<Mistake>,
+}
+
+impl Faults {
+    /// Chooses the mistake to make.
+    #[cfg(test)]
+    pub(crate) fn choose(&self, mistake: Mistake) {
+        self.chosen.set(mistake).expect("a test chooses one mistake");
+    }
+
+    /// Returns whether the code is to make this mistake.
+    #[cfg(test)]
+    pub(crate) fn make(&self, mistake: Mistake) -> bool {
+        self.chosen.get() == Some(&mistake)
+    }
+
+    /// Returns false: only tests inject mistakes.
+    #[cfg(not(test))]
+    pub(crate) fn make(&self, _: Mistake) -> bool {
+        false
+    }
+}
