@@ -1,4 +1,7 @@
-//! The adaptation itself: its beginning and its end.
+//! The adaptation as a whole: it is made, started, reloaded and stopped here.
+//!
+//! - `readiness.rs` says which required plugins are missing.
+//! - `reload.rs` applies a new configuration to plugins that are connected.
 
 pub(crate) mod readiness;
 pub(crate) mod reload;
@@ -17,12 +20,12 @@ use crate::api::health::State;
 use crate::api::plugin::Plugin;
 use crate::api::source::Source;
 use crate::config::Config;
-use crate::config::limits;
 use crate::config::policy::{Declared, Effective, Identity};
 use crate::config::snapshot::ConfigSnapshot;
 use crate::events::{Happening, Metrics, NoMetrics, Watchers};
 use crate::launch::{LaunchError, launch};
 use crate::ledger::{Ledger, Occasion, What};
+use crate::limits;
 use crate::operation::Operation;
 use crate::operation::shared::{GOES_AWAY, Shared};
 use crate::registry::admission::{AdmitError, Candidate, admit};

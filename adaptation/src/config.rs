@@ -9,10 +9,14 @@
 //! | CRI-O's `crio.conf`, or a file of `crio.conf.d` | [`Config::from_toml`], [`Config::from_crio`] |
 //! | `/etc/nri/nri.conf`, which NRI had up to 0.2 | [`Config::from_nri_conf`]; with policies it is a table of our own |
 //!
+//! - `policy` is what holds for plugins, `requirements.rs` which of them must be there; `snapshot.rs` is all of it at one moment.
+//! - `settings` reads single values, `upstream.rs` and `validator.rs` are upstream's; `file.rs` reads a table.
+//! - `containerd.rs`, `crio.rs`, `nri_conf.rs` and `imports.rs` find that table in files of others; `load.rs` chooses among them.
+//! - `error.rs` and `lines.rs` say what is wrong and on which line; `restart.rs` says what cannot be reloaded.
+//!
 //! What differs from one that is in use can be [reloaded](crate::Adaptation::reload), or
 //! [needs a restart](Config::changes_that_need_a_restart).
 
-pub(crate) mod limits;
 pub mod policy;
 pub(crate) mod requirements;
 pub(crate) mod settings;

@@ -1,4 +1,7 @@
-//! What is seen from outside: metrics, and a stream of what happened.
+//! What is seen from outside: metrics, and a stream of events.
+//!
+//! - [`Metrics`] is the trait that a runtime implements to count requests, and [`Happening`] one event of the stream.
+//! - `outbox.rs` sends events in the order in which they were recorded, without a lock held while anyone receives them.
 
 mod outbox;
 

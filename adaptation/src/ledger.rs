@@ -6,6 +6,10 @@
 //!
 //! An entry reads as one line, and serializes to one flat object, with values as people write them.
 //!
+//! - `entry.rs` is an entry, `value.rs` and `packed.rs` are the values in it, `failed.rs` the changes that could not be made.
+//! - `cost.rs` counts bytes, `cut.rs` makes an entry smaller.
+//! - `line.rs` and `object.rs` show an entry, `mask.rs` hides what may be secret.
+//!
 //! Nothing here does I/O or knows the time.
 
 mod cost;

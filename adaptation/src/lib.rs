@@ -99,6 +99,7 @@ pub mod config;
 mod events;
 mod launch;
 pub mod ledger;
+mod limits;
 pub mod merge;
 mod operation;
 mod registry;

@@ -9,6 +9,15 @@
 //! 2. Only if all claims could be made is anything changed: a refused reply leaves nothing behind.
 //! 3. The reply is added to the result, and made in the view.
 //!
+//! | file | what is in it |
+//! |---|---|
+//! | `create.rs`, `update.rs`, `stop.rs` | a merge for each kind of question |
+//! | `touch.rs`, `claims.rs`, `spellings.rs` | what a reply touches, under one spelling of each key, and who claimed it |
+//! | `collect.rs`, `resources.rs`, `other_updates.rs` | the result |
+//! | `view.rs` | the container as the next plugin sees it |
+//! | `notes.rs`, `change.rs`, `change_log.rs`, `packing.rs` | what was changed, for the ledger and the encoder |
+//! | `dropped.rs`, `error.rs` | what was left out, and why a reply was refused |
+//!
 //! Nothing here does I/O, waits or knows the time, and the same replies in the same order give the same result. Rules and
 //! texts are upstream's; where they are not, `docs/differences.md` says so.
 

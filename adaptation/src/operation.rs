@@ -1,4 +1,11 @@
-//! One act of the runtime: the only way to reach plugins.
+//! An act of the runtime, such as the creation of a container: the only way to reach plugins.
+//!
+//! - `relay.rs` asks the plugins about one request, one after the other; `validation.rs` then asks the validators, with
+//!   `default_validator.rs` among them.
+//! - `wait.rs` waits for a required plugin that has yet to hear of earlier operations.
+//! - `state.rs` is what is known of an open operation: its requests, its participants, and who waits for its end.
+//! - `rollback.rs` undoes an operation that failed; `prior_state.rs` is what a joining plugin is shown meanwhile.
+//! - `shared.rs` is what all operations of one adaptation share.
 
 pub(crate) mod default_validator;
 pub(crate) mod prior_state;

@@ -1,4 +1,13 @@
-//! A plugin that was let in, and how it is asked.
+//! The session of a plugin that was let in: how it is asked, and what it hears when it could not be asked.
+//!
+//! - `policy.rs` is what the operator and the plugin say about it, `roster.rs` the plugins in order, `services.rs` what all sessions share.
+//! - `permit.rs` and `lane.rs` decide when the plugin may be asked; `call.rs` is a request in flight, `outcome.rs` what its answer means
+//!   for the plugin, `patience.rs` how long a request waits for silent plugins.
+//! - `journal.rs` is the list of missed requests, `missed.rs` fills it, `delivery.rs` tells the plugin what is in it, `backlog.rs`
+//!   checks that it becomes shorter.
+//! - `late.rs` and `unsolicited.rs` apply what a plugin wants outside a request, `visibility.rs` takes out what it may not see.
+//! - `open_operation.rs` and `progress.rs` are what a session needs to know of an operation and of a request.
+//! - `phase.rs` reports the beginning and the end of a session; `faults.rs` has the mistakes that tests inject.
 
 pub(crate) mod call;
 pub(crate) mod faults;
@@ -39,10 +48,10 @@ use crate::api::error::Cause;
 use crate::api::health::{Effect, Health, State};
 use crate::api::plugin::{Plugin, Reply};
 use crate::api::request::Request;
-use crate::config::limits;
 use crate::config::policy::{Declared, Identity, Mode, Policies};
 use crate::events::Happening;
 use crate::ledger::Occasion;
+use crate::limits;
 use crate::reply::recorder;
 use crate::session::call::Asked;
 use crate::session::journal::Journal;

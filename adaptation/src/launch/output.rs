@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::config::limits::MAX_LINE;
+use crate::limits::MAX_LINE;
 
 /// So many lines go into the log in an interval. A plugin must not wait for its log, so the others are left out.
 const LINES: u32 = 500;

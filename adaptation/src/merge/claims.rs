@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::Conflict;
 use super::Touch;
 use super::touch::Act;
-use crate::config::limits;
+use crate::limits;
 
 /// Who has claimed what, for the length of one request.
 #[derive(Clone, Debug, Default, PartialEq)]

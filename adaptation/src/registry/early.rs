@@ -11,8 +11,8 @@ use nri_proto::PluginId;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
-use crate::config::limits;
 use crate::config::policy::Identity;
+use crate::limits;
 use crate::operation::shared::Shared;
 use crate::session::unsolicited::Unasked;
 

@@ -12,7 +12,7 @@ use crate::AdmitError;
 use crate::Notice;
 use crate::Operation;
 use crate::api::health::State;
-use crate::config::limits;
+use crate::limits;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 

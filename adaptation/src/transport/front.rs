@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use ttrpc::Code;
 
-use crate::config::limits;
 use crate::config::policy::{Declared, Identity, Policy};
+use crate::limits;
 use crate::operation::shared::Shared;
 use crate::registry::admission::AdmitError;
 use crate::registry::early::EarlyUpdates;

@@ -20,7 +20,7 @@ use ttrpc::Code;
 use crate::api::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
 use crate::api::request::{Request, encode};
 use crate::api::snapshot::{Chunk, MAX_CHUNK, Snapshot};
-use crate::config::limits;
+use crate::limits;
 
 /// The service that plugins serve.
 const PLUGIN: &str = "nri.pkg.api.v1alpha1.Plugin";

@@ -8,7 +8,7 @@ use std::fmt::{self, Display, Formatter};
 use nri_proto::quote::quoted;
 use nri_proto::{CreateReply, Event, EventMask, Eviction, Field, StopReply, Update, UpdateReply};
 
-use crate::config::limits;
+use crate::limits;
 use crate::merge::Touch;
 
 /// What a plugin may change, and which events it may see. Where nothing is said, all.
