@@ -14,6 +14,8 @@ mod layers;
 mod limits;
 mod node;
 mod raw;
+mod rooms;
+mod source;
 mod sync_plugin;
 mod tidy;
 mod unasked;
