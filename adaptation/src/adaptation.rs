@@ -203,7 +203,7 @@ impl Adaptation {
     /// Whether the operator hides pods from any plugin.
     #[must_use]
     pub fn hides_pods(&self) -> bool {
-        self.shared.roster().regime().hides_any
+        self.shared.roster().config().hides_any
     }
 
     /// Whether a plugin may see pods in this namespace of Kubernetes, and so may change what is in them; `None` if nobody knows the
@@ -212,7 +212,7 @@ impl Adaptation {
     #[must_use]
     pub fn sees(&self, plugin: &PluginId, namespace: Option<&str>) -> bool {
         let roster = self.shared.roster();
-        let policy = roster.regime().policies.effective(plugin, Declared::default()).policy;
+        let policy = roster.config().policies.effective(plugin, Declared::default()).policy;
         policy.sees_all() || namespace.is_some_and(|namespace| policy.sees(namespace))
     }
 

@@ -92,7 +92,7 @@ pub struct Operation {
     shared: Arc<Shared>,
     pod: Arc<Pod>,
     /// What is known of it since the first request, which also fixes who takes part.
-    act: OnceLock<Arc<OperationState>>,
+    operation: OnceLock<Arc<OperationState>>,
     deadline: Option<Instant>,
     nature: Nature,
 }
@@ -132,7 +132,7 @@ pub struct Known {
 
 impl Operation {
     pub(crate) fn new(shared: Arc<Shared>, pod: Arc<Pod>) -> Self {
-        Self { shared, pod, act: OnceLock::new(), deadline: None, nature: Nature::default() }
+        Self { shared, pod, operation: OnceLock::new(), deadline: None, nature: Nature::default() }
     }
 
     /// Says what plugins know of the pod and the container before this operation. A plugin that joins while it is open is shown that,
@@ -193,21 +193,22 @@ impl Operation {
     /// As [`Operation::notify`]; plugins that want contrary things; a validator that does not accept.
     pub async fn create_container(&self, container: Container) -> Result<MergedCreate, RelayError> {
         let (event, made) = (Event::CreateContainer, Instant::now());
-        let (act, participants) = self.act(event, Some(&container)).await?;
+        let (operation, participants) = self.operation(event, Some(&container)).await?;
         let namespace = &*self.pod.namespace;
         if !participants.has_subscriber(event, namespace) && !validation::is_wanted(&participants, namespace) {
             let container = Arc::new(container);
-            self.nobody_asks(act, event, Subject::Container(Arc::clone(&container)));
+            self.nobody_asks(operation, event, Subject::Container(Arc::clone(&container)));
             return Ok(MergedCreate::unchanged(container));
         }
         let (merging, subject) = Merging::create(container);
         let waited = made.elapsed();
-        let mut chain = Relay::new(Arc::clone(&self.shared), Arc::clone(act), participants, event, subject, merging);
-        chain.waited = waited;
-        let (asking, span) = (chain.asking.clone(), chain.span());
-        self.in_time(Box::pin(chain.create().instrument(span)))
+        let mut relay =
+            Relay::new(Arc::clone(&self.shared), Arc::clone(operation), participants, event, subject, merging);
+        relay.waited = waited;
+        let (progress, span) = (relay.progress.clone(), relay.span());
+        self.in_time(Box::pin(relay.create().instrument(span)))
             .await
-            .unwrap_or_else(|| Err(over(asking.current(&act.participants, event))))
+            .unwrap_or_else(|| Err(over(progress.current(&operation.participants, event))))
     }
 
     /// Asks plugins what they make of new limits of a container.
@@ -248,69 +249,70 @@ impl Operation {
 
     /// The same for one that several hold: whoever says it first ends it, and whatever becomes of it afterwards changes nothing.
     pub fn committed(&self) {
-        if let Some(act) = self.act.get() {
-            self.shared.end(act, OperationOutcome::Committed);
+        if let Some(operation) = self.operation.get() {
+            self.shared.end(operation, OperationOutcome::Committed);
         }
     }
 
     /// The act failed, and the runtime itself tells plugins what follows from that, as runtimes on Go's NRI do. Who could not be asked
     /// hears nothing of what was to begin.
     pub fn abandon(mut self) {
-        if let Some(act) = self.act.take() {
-            self.shared.end_and(&act, OperationOutcome::Failed, false);
+        if let Some(operation) = self.operation.take() {
+            self.shared.end_and(&operation, OperationOutcome::Failed, false);
         }
     }
 
     fn end(&mut self, outcome: OperationOutcome) {
-        if let Some(act) = self.act.take() {
-            self.shared.end(&act, outcome);
+        if let Some(operation) = self.operation.take() {
+            self.shared.end(&operation, outcome);
         }
     }
 
     /// The one path of all requests.
     async fn relay(&self, event: Event, subject: Subject, merging: Merging) -> Result<Relayed, RelayError> {
         let made = Instant::now();
-        let (act, participants) = self.act(event, subject.container()).await?;
+        let (operation, participants) = self.operation(event, subject.container()).await?;
         if !participants.has_subscriber(event, &self.pod.namespace) {
-            self.nobody_asks(act, event, subject);
+            self.nobody_asks(operation, event, subject);
             return Ok(Relayed { merging, failed: None });
         }
         let waited = made.elapsed();
-        let mut chain = Relay::new(Arc::clone(&self.shared), Arc::clone(act), participants, event, subject, merging);
-        chain.waited = waited;
-        let (asking, span) = (chain.asking.clone(), chain.span());
+        let mut relay =
+            Relay::new(Arc::clone(&self.shared), Arc::clone(operation), participants, event, subject, merging);
+        relay.waited = waited;
+        let (progress, span) = (relay.progress.clone(), relay.span());
         let relayed = if event.can_be_vetoed() {
-            self.in_time(Box::pin(chain.run().instrument(span))).await
+            self.in_time(Box::pin(relay.run().instrument(span))).await
         } else {
-            self.in_time(Box::pin(chain.run_anyway().instrument(span))).await.map(Ok)
+            self.in_time(Box::pin(relay.run_anyway().instrument(span))).await.map(Ok)
         };
-        relayed.unwrap_or_else(|| Err(over(asking.current(&act.participants, event))))
+        relayed.unwrap_or_else(|| Err(over(progress.current(&operation.participants, event))))
     }
 
     /// Nobody is asked, but someone may join and want to hear of it.
-    fn nobody_asks(&self, act: &OperationState, event: Event, subject: Subject) {
-        let before = act.before(event, &subject);
-        let decision = Arc::new(self.shared.decision(act));
+    fn nobody_asks(&self, operation: &OperationState, event: Event, subject: Subject) {
+        let before = operation.before(event, &subject);
+        let decision = Arc::new(self.shared.decision(operation));
         self.shared.goes_on(&decision, event, subject.container(), Owners::default(), &[]);
-        self.shared.asks(act, event, before, Kept::Bare(subject, decision), None);
+        self.shared.asks(operation, event, before, Kept::Bare(subject, decision), None);
     }
 
     /// What is known of it, and who takes part. Those that the operator wants must be there before the first one is asked.
-    async fn act(
+    async fn operation(
         &self,
         event: Event,
         container: Option<&Container>,
     ) -> Result<(&Arc<OperationState>, Arc<Roster>), RelayError> {
         self.shared.services.check_running()?;
-        if self.act.get().is_none() && event.can_be_vetoed() && is_anyone_wanted(&self.shared.roster(), event) {
+        if self.operation.get().is_none() && event.can_be_vetoed() && is_anyone_wanted(&self.shared.roster(), event) {
             let waiting = Box::pin(self.wait_for_the_wanted(event, container));
             self.in_time(waiting).await.ok_or(RelayError::Deadline)?;
             self.shared.services.check_running()?;
         }
-        let act = self.act.get_or_init(|| self.shared.begin(&self.pod, self.nature));
-        let participants = self.shared.participants(act);
+        let operation = self.operation.get_or_init(|| self.shared.begin(&self.pod, self.nature));
+        let participants = self.shared.participants(operation);
         let Some((key, event)) = self.missing(&participants, event, container) else {
-            return Ok((act, participants));
+            return Ok((operation, participants));
         };
         let occasion = recorder::occasion_of(key.as_str().into(), event, &self.pod, container);
         self.shared.services.records.ledger().record(&occasion, (&Cause::Absent).into());
@@ -340,7 +342,7 @@ impl Operation {
         event: Event,
         container: Option<&Container>,
     ) -> Option<(&'r PluginKey, Event)> {
-        let requirements = &participants.regime().requirements;
+        let requirements = &participants.config().requirements;
         if !is_anyone_wanted(participants, event) {
             return None;
         }
@@ -382,7 +384,7 @@ impl Drop for Operation {
 
 /// Whether anyone must be there for an event.
 fn is_anyone_wanted(participants: &Roster, event: Event) -> bool {
-    event.can_be_vetoed() && !participants.regime().requirements.are_none()
+    event.can_be_vetoed() && !participants.config().requirements.are_none()
 }
 
 /// The caller's deadline was over while this plugin was asked about this.

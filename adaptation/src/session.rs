@@ -112,23 +112,23 @@ pub(crate) enum Part<'a> {
     /// It stands for itself.
     Alone,
     /// It is made in an operation, where it is noted that the plugin at this place has seen it.
-    Of { act: &'a Arc<dyn OpenOperation>, asking: &'a RelayProgress, place: usize },
+    Of { operation: &'a Arc<dyn OpenOperation>, progress: &'a RelayProgress, place: usize },
     /// It undoes what was begun in an operation.
     Undoes(&'a dyn OpenOperation),
 }
 
 impl<'a> Part<'a> {
     /// The operation that it is made in.
-    fn act(self) -> Option<&'a Arc<dyn OpenOperation>> {
+    fn operation(self) -> Option<&'a Arc<dyn OpenOperation>> {
         match self {
-            Self::Of { act, .. } => Some(act),
+            Self::Of { operation, .. } => Some(operation),
             Self::Alone | Self::Undoes(_) => None,
         }
     }
 
     /// Whether it is of no use: it undoes what the plugin has not taken.
     fn is_moot(self, entry: &Arc<PluginSession>) -> bool {
-        matches!(self, Self::Undoes(act) if act.is_unseen_by(entry))
+        matches!(self, Self::Undoes(operation) if operation.is_unseen_by(entry))
     }
 }
 
@@ -234,16 +234,17 @@ impl PluginSession {
         let (lane, is_trial) = self.enter(request, part, terms.policy(), cut).await?;
         let begun = Instant::now();
         self.services.watchers.metrics().queued(&self.id, request.event(), begun - queued);
-        if let Part::Of { asking, place, .. } = part {
-            asking.record_seen(place);
+        if let Part::Of { progress, place, .. } = part {
+            progress.record_seen(place);
         }
-        let act = part.act().cloned();
-        let mut asked = Asked::begin(Arc::clone(self), Arc::clone(terms), Arc::clone(request), act, lane, is_trial);
+        let operation = part.operation().cloned();
+        let mut asked =
+            Asked::begin(Arc::clone(self), Arc::clone(terms), Arc::clone(request), operation, lane, is_trial);
         let cut = cut.filter(|cut| *cut < asked.deadline());
         match timeout_at(cut.unwrap_or_else(|| asked.deadline()), asked.answer()).await {
             Ok(answer) => {
                 // Judged while the lane is held: what it missed comes before the next request.
-                let outcome = self.judge_asked(request, part.act(), begun, is_trial, answer);
+                let outcome = self.judge_asked(request, part.operation(), begun, is_trial, answer);
                 asked.finish();
                 outcome
             }

@@ -107,23 +107,23 @@ impl Adaptation {
 }
 
 fn missing(shared: &Shared, roster: &Roster) -> Vec<Missing> {
-    let regime = roster.regime();
+    let config = roster.config();
     let mut found = Vec::new();
     let mut look = |plugin: &str, demand: Demand, absence: Option<Absence>| {
         found.extend(absence.map(|absence| Missing { plugin: plugin.to_owned(), demand, absence }));
     };
-    for key in regime.requirements.required() {
+    for key in config.requirements.required() {
         let states = states(roster, |entry| key.matches(&entry.id));
         look(key.as_str(), Demand::Required, absent(shared, &states, |id| key.matches(id)).or_else(|| any(&states)));
     }
-    for key in regime.requirements.validators() {
+    for key in config.requirements.validators() {
         let all = states(roster, |entry| key.matches(&entry.id));
         let validators = states(roster, |entry| key.matches(&entry.id) && validates(entry));
         let no_validator = || validators.is_empty().then_some(Absence::NoValidator);
         let absence = absent(shared, &all, |id| key.matches(id)).or_else(no_validator).or_else(|| any(&validators));
         look(key.as_str(), Demand::Validator, absence);
     }
-    for name in regime.default_validator().into_iter().flat_map(|validator| &validator.required_plugins) {
+    for name in config.default_validator().into_iter().flat_map(|validator| &validator.required_plugins) {
         let is_called = |id: &PluginId| name == id.as_str() || name == id.name();
         let states = states(roster, |entry| is_called(&entry.id));
         let none = || if states.contains(&State::Active) { None } else { any(&states) };

@@ -14,7 +14,7 @@ use crate::api::operation::{OperationId, OperationOutcome};
 #[derive(Debug, Default)]
 pub(crate) struct Decision {
     /// The operation of the request, if there is one.
-    pub(crate) act: Option<OperationId>,
+    pub(crate) operation: Option<OperationId>,
     /// How that operation has ended.
     fate: Fate,
     /// The number of the last update of a container before plugins were asked.
@@ -37,8 +37,8 @@ impl Fate {
 }
 
 impl Decision {
-    pub(crate) fn new(act: OperationId, fate: Fate, since: u64) -> Self {
-        Self { act: Some(act), fate, since: AtomicU64::new(since), ..Self::default() }
+    pub(crate) fn new(operation: OperationId, fate: Fate, since: u64) -> Self {
+        Self { operation: Some(operation), fate, since: AtomicU64::new(since), ..Self::default() }
     }
 
     /// How the operation of the request has ended. `None` while it is open.
@@ -61,7 +61,7 @@ impl Decision {
         let decided = self.decided.notified();
         tokio::pin!(decided);
         decided.as_mut().enable();
-        if self.act.is_some() && self.claims.get().is_none() {
+        if self.operation.is_some() && self.claims.get().is_none() {
             decided.await;
         }
     }

@@ -22,14 +22,14 @@ impl Default for Disk {
 
 impl Disk {
     /// Does what waits for the disk, where nobody else waits for it.
-    pub(super) async fn ask<T: Send + 'static>(&self, asking: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    pub(super) async fn ask<T: Send + 'static>(&self, progress: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
         let asked = async {
             let place = Arc::clone(&self.0).acquire_owned().await.map_err(io::Error::other)?;
-            let asking = move || {
+            let progress = move || {
                 let _place = place;
-                asking()
+                progress()
             };
-            Ok(tokio::task::spawn_blocking(asking).await?)
+            Ok(tokio::task::spawn_blocking(progress).await?)
         };
         timeout(LIMIT, asked).await?
     }

@@ -79,7 +79,7 @@ impl Instance<'_> {
     /// A program is not started that would be refused when it registers.
     fn check_identity(&self) -> Result<(), StartError> {
         let (id, roster) = (&self.found.id, self.shared.roster());
-        let checked = roster.regime().policies.check_identity(id, Identity::LAUNCHED);
+        let checked = roster.config().policies.check_identity(id, Identity::LAUNCHED);
         checked.map_err(|source| StartError::NotPermitted { plugin: id.clone(), source })
     }
 

@@ -33,7 +33,7 @@ use crate::session::visibility::{self, Wanted};
 /// One request on its way.
 pub(crate) struct Relay {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) act: Arc<OperationState>,
+    pub(crate) operation: Arc<OperationState>,
     /// The same operation, as sessions know it.
     pub(crate) open: Arc<dyn OpenOperation>,
     /// Who takes part in the operation, on the terms that held when the request was made.
@@ -44,13 +44,13 @@ pub(crate) struct Relay {
     patience: Patience,
     /// How long the request has waited for required plugins to join.
     pub(crate) waited: Duration,
-    pub(crate) asking: RelayProgress,
+    pub(crate) progress: RelayProgress,
 }
 
 /// The request as the next plugin is shown it. As it is in the end, it is kept for those who hear of it later.
 pub(crate) struct Shown {
     pub(crate) request: Arc<Request>,
-    act: Arc<OperationState>,
+    operation: Arc<OperationState>,
     /// Where in the operation, if plugins may change it.
     place: Option<usize>,
 }
@@ -59,7 +59,7 @@ impl Drop for Shown {
     fn drop(&mut self) {
         self.request.decision().fails();
         if let Some(place) = self.place {
-            self.act.keep(place, Arc::clone(&self.request));
+            self.operation.keep(place, Arc::clone(&self.request));
         }
     }
 }
@@ -74,27 +74,38 @@ impl Relay {
     /// One that is made now.
     pub(crate) fn new(
         shared: Arc<Shared>,
-        act: Arc<OperationState>,
+        operation: Arc<OperationState>,
         participants: Arc<Roster>,
         event: Event,
         subject: Subject,
         merging: Merging,
     ) -> Self {
         let notes = Notes::new(Arc::clone(&shared.services.records));
-        let asking = RelayProgress::new();
-        let before = act.before(event, &subject);
-        let decision = Arc::new(shared.decision(&act));
-        let request = Request::new(event, Arc::clone(&act.pod), subject).decided(decision);
+        let progress = RelayProgress::new();
+        let before = operation.before(event, &subject);
+        let decision = Arc::new(shared.decision(&operation));
+        let request = Request::new(event, Arc::clone(&operation.pod), subject).decided(decision);
         let changes = merging.changes_the_request();
         let request = Arc::new(if changes { request.changing() } else { request });
         let kept = if changes { Kept::InFlight } else { Kept::Request(Arc::clone(&request)) };
-        let place = shared.asks(&act, event, before, kept, Some(asking.clone()));
-        let shown = Shown { request, act: Arc::clone(&act), place: changes.then_some(place) };
+        let place = shared.asks(&operation, event, before, kept, Some(progress.clone()));
+        let shown = Shown { request, operation: Arc::clone(&operation), place: changes.then_some(place) };
         let timeouts = participants.entries().iter().map(|entry| entry.terms.policy().request_timeout);
         let longest = timeouts.max().unwrap_or_default();
-        let patience = Patience::new(participants.regime().request_budget.for_plugins(longest));
-        let open = Arc::clone(&act) as Arc<dyn OpenOperation>;
-        Self { shared, act, open, participants, shown, merging, notes, patience, waited: Duration::ZERO, asking }
+        let patience = Patience::new(participants.config().request_budget.for_plugins(longest));
+        let open = Arc::clone(&operation) as Arc<dyn OpenOperation>;
+        Self {
+            shared,
+            operation,
+            open,
+            participants,
+            shown,
+            merging,
+            notes,
+            patience,
+            waited: Duration::ZERO,
+            progress,
+        }
     }
 
     /// In which all that is said about the request is said.
@@ -127,7 +138,7 @@ impl Relay {
         };
         self.patience.keep_for_validators(validation.timeout().unwrap_or_default());
         self.ask(|plugin| validation.answered(plugin)).await?;
-        let judging = validation.judge(self.merging.created(), &self.asking, &mut self.notes, &self.patience);
+        let judging = validation.judge(self.merging.created(), &self.progress, &mut self.notes, &self.patience);
         let merged = Box::pin(judging).await?;
         self.shared.created(&self.shown.request, &merged);
         self.notes.came_true();
@@ -168,14 +179,14 @@ impl Relay {
 
     /// Takes a place in the queue of the pod, behind all earlier requests about the pod.
     pub(crate) fn place(&self) -> Place {
-        self.shared.turns.enqueue(Arc::clone(&self.act.pod_id))
+        self.shared.turns.enqueue(Arc::clone(&self.operation.pod_id))
     }
 
     async fn ask(&mut self, mut answered: impl FnMut(&PluginId)) -> Result<(), RelayError> {
         let participants = Arc::clone(&self.participants);
         let pod = self.shown.request.pod_shared();
         for (place, entry) in participants.subscribed(self.shown.request.event(), &pod.namespace) {
-            self.asking.set_current(place);
+            self.progress.set_current(place);
             if self.ask_one(place, entry).await? {
                 answered(&entry.id);
             }
@@ -188,7 +199,7 @@ impl Relay {
         let pod = self.shown.request.pod_shared();
         let mut failed = None;
         for (place, entry) in participants.subscribed(self.shown.request.event(), &pod.namespace) {
-            self.asking.set_current(place);
+            self.progress.set_current(place);
             if let Err(failure) = self.ask_one(place, entry).await {
                 warn!(error = %error_line(&failure), "a plugin failed, the others are told all the same");
                 failed.get_or_insert(failure);
@@ -200,7 +211,7 @@ impl Relay {
     /// Asks one of them. Says whether it answered.
     async fn ask_one(&mut self, place: usize, entry: &Participant) -> Result<bool, RelayError> {
         let begun = Instant::now();
-        let part = Part::Of { act: &self.open, asking: &self.asking, place };
+        let part = Part::Of { operation: &self.open, progress: &self.progress, place };
         match entry.ask(&self.shown.request, part, self.allowance(place, entry)).await {
             Ok(mut reply) => {
                 let took = begun.elapsed();
@@ -227,7 +238,7 @@ impl Relay {
         }
         // Plugins that are passed over in any case need no share.
         let is_to_ask = |(other, entry): &(usize, &Participant)| *other >= place && entry.state() == State::Active;
-        let (event, namespace) = (self.shown.request.event(), &*self.act.pod.namespace);
+        let (event, namespace) = (self.shown.request.event(), &*self.operation.pod.namespace);
         let n_to_ask = || self.participants.subscribed(event, namespace).filter(is_to_ask).count();
         self.patience.of_next(entry.terms.policy().request_timeout, n_to_ask)
     }
@@ -307,12 +318,12 @@ impl Relay {
 
     /// Says whether the operator lets the pod do without required plugins that do not answer.
     pub(crate) fn is_exempt(&self) -> bool {
-        self.participants.regime().requirements.is_exempt(self.shown.request.pod())
+        self.participants.config().requirements.is_exempt(self.shown.request.pod())
     }
 
     /// Says whether the pod may do without required plugins that are absent.
     fn tolerates_absence(&self) -> bool {
         let container = self.shown.request.container().map(|container| &*container.name);
-        self.participants.regime().requirements.tolerates_absence(self.shown.request.pod(), container)
+        self.participants.config().requirements.tolerates_absence(self.shown.request.pod(), container)
     }
 }

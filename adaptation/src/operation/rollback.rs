@@ -121,18 +121,18 @@ pub(crate) struct Undo {
 
 impl Undo {
     /// The last that was begun is undone first.
-    pub(crate) fn of(act: &OperationState, begun: Vec<Begun>) -> Option<Self> {
+    pub(crate) fn of(operation: &OperationState, begun: Vec<Begun>) -> Option<Self> {
         let steps: Vec<_> = begun
             .iter()
             .rev()
             .filter(|begun| !begun.seen.is_empty())
             .flat_map(|begun| begun.undone().map(|request| (request, begun.seen.clone())))
             .collect();
-        (!steps.is_empty()).then(|| Self { pod: Arc::clone(&act.pod_id), steps })
+        (!steps.is_empty()).then(|| Self { pod: Arc::clone(&operation.pod_id), steps })
     }
 
     /// Tells them in a task. Whatever is asked about the pod from now on waits behind it.
-    pub(crate) fn start(self, shared: &Arc<Shared>, act: Arc<OperationState>) {
+    pub(crate) fn start(self, shared: &Arc<Shared>, operation: Arc<OperationState>) {
         let Self { pod, steps } = self;
         let span = info_span!("undo", pod = &*pod);
         let place = shared.turns.enqueue(pod);
@@ -142,10 +142,10 @@ impl Undo {
             let mut wanted = Vec::new();
             for (request, seen) in steps {
                 request.decision().begins(to.services.update_log.now());
-                wanted.extend(tell_all(&to, &seen, &request, &act).await);
+                wanted.extend(tell_all(&to, &seen, &request, &operation).await);
             }
             drop(turn);
-            to.undone(&act);
+            to.undone(&operation);
             for (entry, updates) in wanted {
                 // The plugin may have gone, or may not be one any more. What fails of it is logged and recorded.
                 if let Ok(policy) = to.services.policy_now(&entry.id, entry.identity) {
@@ -163,7 +163,7 @@ async fn tell_all(
     shared: &Shared,
     seen: &[Arc<PluginSession>],
     request: &Arc<Request>,
-    act: &Arc<OperationState>,
+    operation: &Arc<OperationState>,
 ) -> Vec<(Arc<PluginSession>, Vec<Update>)> {
     // Who has seen it hears of its end, also if it is not to see such pods any more.
     let told: Vec<_> = seen.iter().filter(|entry| entry.terms().events.contains(request.event())).collect();
@@ -171,11 +171,11 @@ async fn tell_all(
         return Vec::new();
     }
     let longest = told.iter().map(|entry| entry.terms().policy().request_timeout).max().unwrap_or_default();
-    let mut patience = Patience::new(shared.roster().regime().request_budget.for_plugins(longest));
+    let mut patience = Patience::new(shared.roster().config().request_budget.for_plugins(longest));
     let mut wanted = Vec::new();
     for (place, entry) in told.iter().enumerate() {
         let n_to_ask = || told[place..].iter().filter(|entry| entry.state() == State::Active).count();
-        let updates = tell(entry, request, act, &mut patience, n_to_ask).await;
+        let updates = tell(entry, request, operation, &mut patience, n_to_ask).await;
         wanted.extend(updates.map(|updates| (Arc::clone(entry), updates)));
     }
     wanted
@@ -185,7 +185,7 @@ async fn tell_all(
 async fn tell(
     entry: &Arc<PluginSession>,
     request: &Arc<Request>,
-    act: &Arc<OperationState>,
+    operation: &Arc<OperationState>,
     patience: &mut Patience,
     n_to_ask: impl FnOnce() -> usize,
 ) -> Option<Vec<Update>> {
@@ -195,7 +195,7 @@ async fn tell(
         true => patience.of_next(timeout, n_to_ask),
         false => Allowance::Whole,
     };
-    let told = entry.ask_on(&terms, request, Part::Undoes(&**act), allowance).await;
+    let told = entry.ask_on(&terms, request, Part::Undoes(&**operation), allowance).await;
     let occasion = entry.occasion(&terms, request, Some(begun.elapsed()));
     match told {
         Ok(mut reply) => {

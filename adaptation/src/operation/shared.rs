@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     pub(crate) ended: Notify,
     plugins: Mutex<Plugins>,
     /// The number of the regime of the roster.
-    regime: AtomicU64,
+    config: AtomicU64,
     /// How many snapshots are being taken.
     snapshots: AtomicUsize,
 }
@@ -72,8 +72,8 @@ pub(crate) struct Plugins {
 
 impl Plugins {
     /// None yet.
-    fn under(regime: Arc<ConfigSnapshot>) -> Self {
-        let roster = Arc::new(Roster::new(regime));
+    fn under(config: Arc<ConfigSnapshot>) -> Self {
+        let roster = Arc::new(Roster::new(config));
         Self {
             roster,
             stopped: false,
@@ -88,12 +88,12 @@ impl Plugins {
 
     /// Whether a plugin takes part in an operation that is open.
     pub(crate) fn asks_in_any(&self, entry: &Arc<PluginSession>) -> bool {
-        self.open.values().any(|act| act.participants.contains(entry))
+        self.open.values().any(|operation| operation.participants.contains(entry))
     }
 
     /// Whether a plugin may still be told that something came to nothing.
     pub(crate) fn undoes_for(&self, entry: &Arc<PluginSession>) -> bool {
-        self.undoing.iter().any(|act| act.participants.contains(entry))
+        self.undoing.iter().any(|operation| operation.participants.contains(entry))
     }
 }
 
@@ -118,17 +118,17 @@ const LOOKS: u32 = 4;
 
 impl Shared {
     pub(crate) fn new(config: Config, source: Arc<dyn Source>, watchers: Watchers) -> Arc<Self> {
-        let regime = Arc::new(ConfigSnapshot::new(0, &config));
+        let snapshot = Arc::new(ConfigSnapshot::new(0, &config));
         Arc::new(Self {
-            services: Arc::new(Services::new(config, source, watchers, Arc::clone(&regime))),
+            services: Arc::new(Services::new(config, source, watchers, Arc::clone(&snapshot))),
             turns: KeyedQueue::default(),
             waiting: KeyedQueue::default(),
             leaving: Arc::new(Semaphore::new(MAX_LEAVING)),
             joining: watch::Sender::new(0),
             arrived: Notify::new(),
             ended: Notify::new(),
-            regime: AtomicU64::new(regime.number),
-            plugins: Mutex::new(Plugins::under(regime)),
+            config: AtomicU64::new(snapshot.number),
+            plugins: Mutex::new(Plugins::under(snapshot)),
             snapshots: AtomicUsize::new(0),
         })
     }
@@ -143,40 +143,41 @@ impl Shared {
         let mut plugins = self.lock();
         plugins.n_acts += 1;
         let id = plugins.n_acts;
-        let act = Arc::new(OperationState::new(OperationId(id), Arc::clone(pod), nature, Arc::clone(&plugins.roster)));
+        let operation =
+            Arc::new(OperationState::new(OperationId(id), Arc::clone(pod), nature, Arc::clone(&plugins.roster)));
         for joiner in &plugins.joining {
-            act.wait_for(&joiner.entry);
+            operation.wait_for(&joiner.entry);
         }
-        plugins.open.insert(id, Arc::clone(&act));
-        act
+        plugins.open.insert(id, Arc::clone(&operation));
+        operation
     }
 
     /// Those who take part in an operation, on the terms that hold now.
-    pub(crate) fn participants(&self, act: &OperationState) -> Arc<Roster> {
-        if act.participants.regime().number == self.regime.load(Ordering::Acquire) {
-            return Arc::clone(&act.participants);
+    pub(crate) fn participants(&self, operation: &OperationState) -> Arc<Roster> {
+        if operation.participants.config().number == self.config.load(Ordering::Acquire) {
+            return Arc::clone(&operation.participants);
         }
         let plugins = self.lock();
-        Arc::new(act.participants.under(plugins.roster.regime()))
+        Arc::new(operation.participants.under(plugins.roster.config()))
     }
 
     /// From now on this is what the operator says. Returns how many plugins are asked on other terms for it.
     pub(crate) fn reload(&self, config: &Config) -> usize {
         let (n_changed, not_permitted) = {
             let mut plugins = self.lock();
-            let regime = Arc::new(ConfigSnapshot::new(plugins.roster.regime().number + 1, config));
-            plugins.joining.iter().for_each(|joiner| _ = joiner.entry.adopt(&regime.policies));
-            plugins.leaving.iter().for_each(|entry| _ = entry.adopt(&regime.policies));
-            let changed = plugins.roster.entries().iter().filter(|entry| entry.adopt(&regime.policies));
+            let config = Arc::new(ConfigSnapshot::new(plugins.roster.config().number + 1, config));
+            plugins.joining.iter().for_each(|joiner| _ = joiner.entry.adopt(&config.policies));
+            plugins.leaving.iter().for_each(|entry| _ = entry.adopt(&config.policies));
+            let changed = plugins.roster.entries().iter().filter(|entry| entry.adopt(&config.policies));
             let n_changed = changed.inspect(|entry| self.services.watchers.note(entry.policy())).count();
-            plugins.roster = Arc::new(plugins.roster.under(&regime));
-            self.services.set_snapshot(Arc::clone(&regime));
-            self.regime.store(regime.number, Ordering::Release);
+            plugins.roster = Arc::new(plugins.roster.under(&config));
+            self.services.set_snapshot(Arc::clone(&config));
+            self.config.store(config.number, Ordering::Release);
             let joining = plugins.joining.iter().map(|joiner| &joiner.entry);
             let there =
                 plugins.roster.entries().iter().map(|entry| &entry.entry).chain(&plugins.leaving).chain(joining);
             let refused = there.filter_map(|entry| {
-                let refused = regime.policies.check_identity(&entry.id, entry.identity).err()?;
+                let refused = config.policies.check_identity(&entry.id, entry.identity).err()?;
                 Some((Arc::clone(entry), refused))
             });
             (n_changed, refused.collect::<Vec<_>>())
@@ -193,24 +194,28 @@ impl Shared {
     /// A request is made in an operation. Returns its place there.
     pub(crate) fn asks(
         &self,
-        act: &OperationState,
+        operation: &OperationState,
         event: Event,
         before: Option<Before>,
         kept: Kept,
-        asking: Option<RelayProgress>,
+        progress: Option<RelayProgress>,
     ) -> usize {
-        let place = act.ask(event, before, kept, asking);
+        let place = operation.ask(event, before, kept, progress);
         // Whoever takes a snapshot says so first and then looks at the operations, so one of us sees the other.
         if self.snapshots.load(Ordering::SeqCst) != 0 {
             let mut plugins = self.lock();
-            plugins.joining.iter_mut().filter_map(|joiner| joiner.touched.as_mut()).for_each(|all| act.touched(all));
+            plugins
+                .joining
+                .iter_mut()
+                .filter_map(|joiner| joiner.touched.as_mut())
+                .for_each(|all| operation.touched(all));
         }
         place
     }
 
     /// What a request will have come to that is made in an operation now.
-    pub(crate) fn decision(&self, act: &OperationState) -> Decision {
-        Decision::new(act.id(), act.fate(), self.services.update_log.now())
+    pub(crate) fn decision(&self, operation: &OperationState) -> Decision {
+        Decision::new(operation.id(), operation.fate(), self.services.update_log.now())
     }
 
     /// A request has gone on, with these claims and updates of plugins. Late answers to earlier requests
@@ -229,9 +234,9 @@ impl Shared {
             self.services.update_log.remove(id);
         }
         let own = id.filter(|_| event == Event::UpdateContainer);
-        let Some(act) = decision.act.filter(|_| own.is_some() || !updates.is_empty()) else { return };
+        let Some(operation) = decision.operation.filter(|_| own.is_some() || !updates.is_empty()) else { return };
         let others = updates.iter().map(|update| &*update.container_id);
-        self.services.update_log.add(own.into_iter().chain(others), &Author::Operation(act), None);
+        self.services.update_log.add(own.into_iter().chain(others), &Author::Operation(operation), None);
     }
 
     /// A container can be created as plugins want it.
@@ -241,40 +246,40 @@ impl Shared {
     }
 
     /// An operation has ended. From now on a snapshot shows what came of it.
-    pub(crate) fn end(self: &Arc<Self>, act: &Arc<OperationState>, outcome: OperationOutcome) {
-        self.end_and(act, outcome, outcome == OperationOutcome::Failed);
+    pub(crate) fn end(self: &Arc<Self>, operation: &Arc<OperationState>, outcome: OperationOutcome) {
+        self.end_and(operation, outcome, outcome == OperationOutcome::Failed);
     }
 
     /// The same, and what was begun in it is undone or not.
-    pub(crate) fn end_and(self: &Arc<Self>, act: &Arc<OperationState>, outcome: OperationOutcome, undoes: bool) {
+    pub(crate) fn end_and(self: &Arc<Self>, operation: &Arc<OperationState>, outcome: OperationOutcome, undoes: bool) {
         // What has begun nothing is never undone.
-        let is_undoing = undoes && act.has_begun();
+        let is_undoing = undoes && operation.has_begun();
         let is_waited_for = {
             let mut plugins = self.lock();
-            plugins.open.remove(&act.id().0);
+            plugins.open.remove(&operation.id().0);
             // Nobody may take a participant for one that has nothing left to hear.
             if is_undoing {
-                plugins.undoing.push(Arc::clone(act));
+                plugins.undoing.push(Arc::clone(operation));
             }
             !plugins.leaving.is_empty()
         };
         if is_waited_for {
             self.ended.notify_waiters();
         }
-        let undo = act.end(outcome, undoes).filter(|_| !self.services.stopping.is_cancelled());
+        let undo = operation.end(outcome, undoes).filter(|_| !self.services.stopping.is_cancelled());
         let undo = undo.filter(|_| !self.services.makes(Mistake::UndoLost));
         match undo {
-            Some(undo) => undo.start(self, Arc::clone(act)),
-            None if is_undoing => self.undone(act),
+            Some(undo) => undo.start(self, Arc::clone(operation)),
+            None if is_undoing => self.undone(operation),
             None => {}
         }
     }
 
     /// All who saw what was begun in an operation know that it came to nothing, or cannot be told.
-    pub(crate) fn undone(&self, act: &Arc<OperationState>) {
+    pub(crate) fn undone(&self, operation: &Arc<OperationState>) {
         let is_waited_for = {
             let mut plugins = self.lock();
-            plugins.undoing.retain(|other| !Arc::ptr_eq(other, act));
+            plugins.undoing.retain(|other| !Arc::ptr_eq(other, operation));
             !plugins.leaving.is_empty()
         };
         if is_waited_for {
@@ -289,8 +294,8 @@ impl Shared {
         while self.services.stopping.run_until_cancelled(tokio::time::sleep(interval)).await.is_some() {
             let open: Vec<_> = self.lock().open.values().cloned().collect();
             // One look more than it takes: the first may come at once.
-            for act in open.iter().filter(|act| act.grow_older(LOOKS + 1)) {
-                self.services.watchers.tell(Happening::Overdue { pod: act.pod_id.to_string(), open: limit });
+            for operation in open.iter().filter(|operation| operation.grow_older(LOOKS + 1)) {
+                self.services.watchers.tell(Happening::Overdue { pod: operation.pod_id.to_string(), open: limit });
             }
         }
     }
@@ -304,7 +309,7 @@ impl Shared {
     pub(crate) fn join_timeout(&self, key: &PluginKey) -> Option<Duration> {
         let plugins = self.lock();
         let arriving = plugins.arriving.iter().find(|arriving| key.matches(&arriving.id))?;
-        Some(plugins.roster.regime().policies.effective(&arriving.id, Declared::default()).policy.join_timeout)
+        Some(plugins.roster.config().policies.effective(&arriving.id, Declared::default()).policy.join_timeout)
     }
 
     /// A plugin joins: from now on all that happens is kept for it, and its snapshot is taken. False if the adaptation was stopped.
@@ -313,15 +318,15 @@ impl Shared {
         if plugins.stopped {
             return false;
         }
-        entry.adopt(&plugins.roster.regime().policies);
+        entry.adopt(&plugins.roster.config().policies);
         entry.listens();
         self.snapshots.fetch_add(1, Ordering::SeqCst);
         let mut open: Vec<_> = plugins.open.values().cloned().collect();
-        open.sort_unstable_by_key(|act| act.id());
+        open.sort_unstable_by_key(|operation| operation.id());
         let mut touched = Touched::default();
-        for act in &open {
-            act.wait_for(entry);
-            act.touched(&mut touched);
+        for operation in &open {
+            operation.wait_for(entry);
+            operation.touched(&mut touched);
         }
         plugins.joining.push(Joiner { entry: Arc::clone(entry), touched: Some(touched) });
         true

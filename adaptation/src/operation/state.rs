@@ -63,7 +63,7 @@ struct Asked {
     before: Option<Before>,
     kept: Kept,
     /// Who of the participants has seen it.
-    asking: Option<RelayProgress>,
+    progress: Option<RelayProgress>,
 }
 
 /// A request as it is kept for those who hear of it later.
@@ -110,9 +110,15 @@ impl OperationState {
     }
 
     /// A request is made. Returns its place.
-    pub(crate) fn ask(&self, event: Event, before: Option<Before>, kept: Kept, asking: Option<RelayProgress>) -> usize {
+    pub(crate) fn ask(
+        &self,
+        event: Event,
+        before: Option<Before>,
+        kept: Kept,
+        progress: Option<RelayProgress>,
+    ) -> usize {
         let mut said = self.said();
-        said.asked.push(Asked { event, before, kept, asking });
+        said.asked.push(Asked { event, before, kept, progress });
         said.asked.len() - 1
     }
 
@@ -227,7 +233,7 @@ impl OperationState {
             let Some(request) = asked.request(&self.pod) else { continue };
             begun.iter_mut().for_each(|begun| begun.ends_with(&request));
             if self.begins(asked.event) {
-                let seen = asked.asking.as_ref().map(|asking| asking.seen(&self.participants));
+                let seen = asked.progress.as_ref().map(|progress| progress.seen(&self.participants));
                 let seen = seen.map(|seen| match self.participants.entries().first() {
                     Some(first) if first.services.makes(Mistake::UndoneForAll) => {
                         self.participants.entries().iter().map(|entry| Arc::clone(entry)).collect()

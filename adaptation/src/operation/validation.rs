@@ -30,7 +30,7 @@ const NO_REASON: &str = "unknown rejection reason";
 
 /// Whether anyone might have something against a new container.
 pub(crate) fn is_wanted(participants: &Roster, namespace: &str) -> bool {
-    participants.regime().default_validator().is_some() || participants.has_subscriber(EVENT, namespace)
+    participants.config().default_validator().is_some() || participants.has_subscriber(EVENT, namespace)
 }
 
 /// The validation of one container to be created.
@@ -66,13 +66,13 @@ impl Validation {
     pub(crate) async fn judge(
         self,
         merged: MergedCreate,
-        asking: &RelayProgress,
+        progress: &RelayProgress,
         notes: &mut Notes,
         patience: &Patience,
     ) -> Result<MergedCreate, RelayError> {
         let proposal = Arc::new(self.proposal(&merged));
         let request = Arc::new(self.original.of(EVENT, Subject::Proposal(Arc::clone(&proposal))));
-        if let Some(validator) = self.participants.regime().default_validator() {
+        if let Some(validator) = self.participants.config().default_validator() {
             accept_by_default(validator, &proposal, &request, notes)?;
         }
         let validators: Vec<_> = self.participants.subscribed(EVENT, &self.original.pod().namespace).collect();
@@ -80,7 +80,7 @@ impl Validation {
             validators.iter().map(|(_, entry)| self.verdict(entry, &request, patience)).collect();
         let (mut failed, mut without) = (None, Vec::new());
         for (place, entry) in &validators {
-            asking.set_current_validator(*place);
+            progress.set_current_validator(*place);
             let Some(Err(Objection { failure, is_needed, occasion, what })) = verdicts.next().await else { continue };
             let is_on_trial = occasion.shadow;
             notes.fact(occasion, what);
@@ -128,7 +128,7 @@ impl Validation {
         };
         let plugins = self.participants.entries().iter().filter(is_consulted);
         let mut consulted: Vec<PluginId> = plugins.map(|entry| entry.id.clone()).collect();
-        if self.participants.regime().default_validator().is_some() {
+        if self.participants.config().default_validator().is_some() {
             let validator = DefaultValidator::ID.parse().expect("it is the id of a plugin");
             let place = consulted.partition_point(|plugin| *plugin < validator);
             consulted.insert(place, validator);
@@ -139,7 +139,7 @@ impl Validation {
     /// Says whether the pod may do without the verdict of a validator that the operator wants.
     fn is_exempt_from(&self, cause: &Cause) -> bool {
         let container = self.original.container().map(|container| &*container.name);
-        let (requirements, pod) = (&self.participants.regime().requirements, self.original.pod());
+        let (requirements, pod) = (&self.participants.config().requirements, self.original.pod());
         is_silence(cause) && requirements.is_exempt(pod)
             || is_absence(cause) && requirements.tolerates_absence(pod, container)
     }

@@ -27,7 +27,7 @@ impl Relay {
     ///
     /// One of them does not hear it in time. Nobody was asked then.
     pub(crate) async fn turn_when_heard(&mut self) -> Result<Turn, RelayError> {
-        if self.participants.regime().requirements.are_none() {
+        if self.participants.config().requirements.are_none() {
             return Ok(self.place().turn().await);
         }
         if !self.has_to_wait() {
@@ -41,7 +41,7 @@ impl Relay {
 
     async fn wait_for_turn(&mut self) -> Result<Turn, RelayError> {
         let begun = Instant::now();
-        let place = self.shared.waiting.enqueue(Arc::clone(&self.act.pod_id)).turn();
+        let place = self.shared.waiting.enqueue(Arc::clone(&self.operation.pod_id)).turn();
         tokio::pin!(place);
         let mut had = None;
         loop {
@@ -54,15 +54,15 @@ impl Relay {
                 };
             }
             while let Some((at, entry)) = self.behind() {
-                self.asking.set_current(at);
-                let heard = entry.has_heard(self.asked_about(&entry), self.act.id());
+                self.progress.set_current(at);
+                let heard = entry.has_heard(self.asked_about(&entry), self.operation.id());
                 if timeout_at(begun + self.left_to_wait(&entry), heard).await.is_err() {
                     self.go_without(&entry, begun.elapsed(), Cause::Behind)?;
                     // A required plugin has failed the request by now, so this one is a validator.
                     return Err(RelayError::Validator { plugin: entry.id.clone(), cause: Cause::Behind });
                 }
             }
-            self.asking.clear_current();
+            self.progress.clear_current();
             let turn = self.place().turn().await;
             if self.behind().is_none() {
                 return Ok(turn);
@@ -77,18 +77,18 @@ impl Relay {
 
     /// Whether it has to wait, or others wait already that were made before it.
     fn has_to_wait(&self) -> bool {
-        let others_wait = || self.shared.waiting.is_busy(&self.act.pod_id) && self.required().next().is_some();
+        let others_wait = || self.shared.waiting.is_busy(&self.operation.pod_id) && self.required().next().is_some();
         self.behind().is_some() || others_wait() && !self.is_waited_for()
     }
 
     /// Whether someone waits for the operation that this is a part of.
     fn is_waited_for(&self) -> bool {
-        self.shared.roster().entries().iter().any(|entry| entry.waits_for(self.act.id()))
+        self.shared.roster().entries().iter().any(|entry| entry.waits_for(self.operation.id()))
     }
 
     /// The first that has yet to hear what was before, and its place. An operation does not wait for itself, nor for anyone if its pod may do without.
     fn behind(&self) -> Option<(usize, Participant)> {
-        let is_behind = |entry: &Participant| entry.is_behind(self.asked_about(entry), self.act.id());
+        let is_behind = |entry: &Participant| entry.is_behind(self.asked_about(entry), self.operation.id());
         let (place, entry) = self.required().find(|(_, entry)| is_behind(entry))?;
         (!self.is_exempt()).then(|| (place, entry.clone()))
     }
@@ -96,14 +96,14 @@ impl Relay {
     /// Returns the pod that the request asks a plugin about. A plugin that only validates is asked about
     /// what the request itself shows.
     fn asked_about(&self, entry: &Participant) -> Option<&str> {
-        let is_asked = entry.terms.is_asked(self.shown.request.event(), &self.act.pod.namespace);
-        is_asked.then_some(&*self.act.pod_id)
+        let is_asked = entry.terms.is_asked(self.shown.request.event(), &self.operation.pod.namespace);
+        is_asked.then_some(&*self.operation.pod_id)
     }
 
     /// Returns the plugins that the request cannot do without: required plugins that are asked, and the
     /// validators that the operator names.
     fn required(&self) -> impl Iterator<Item = (usize, &Participant)> {
-        let (event, namespace) = (self.shown.request.event(), &*self.act.pod.namespace);
+        let (event, namespace) = (self.shown.request.event(), &*self.operation.pod.namespace);
         let is_needed = move |terms: &PluginPolicy| {
             let policy = terms.policy();
             let validates =

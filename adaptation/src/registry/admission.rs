@@ -297,7 +297,7 @@ async fn configure(
     plugin: &dyn Plugin,
     config: String,
 ) -> Result<(EventMask, Declared), AdmitError> {
-    let before = shared.roster().regime().policies.effective(id, Declared::default()).policy;
+    let before = shared.roster().config().policies.effective(id, Declared::default()).policy;
     let introduction = Introduction {
         config,
         runtime_name: shared.services.config.runtime_name.clone(),

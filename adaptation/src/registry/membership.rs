@@ -25,7 +25,7 @@ impl Shared {
     pub(crate) fn arrives(&self, id: &PluginId, identity: Identity) -> Result<(), AdmitError> {
         let mut plugins = self.lock();
         plugins.check_place(id, identity)?;
-        let policy = plugins.roster.regime().policies.effective(id, Declared::default()).policy;
+        let policy = plugins.roster.config().policies.effective(id, Declared::default()).policy;
         for other in plugins.arriving.iter().filter(|other| other.id == *id) {
             gives_way(id, other.identity, identity, &policy)?;
         }
@@ -48,7 +48,7 @@ impl Shared {
     pub(crate) fn check_place(&self, id: &PluginId, identity: Identity) -> Result<Policy, AdmitError> {
         let plugins = self.lock();
         plugins.check_place(id, identity)?;
-        Ok(plugins.roster.regime().policies.effective(id, Declared::default()).policy)
+        Ok(plugins.roster.config().policies.effective(id, Declared::default()).policy)
     }
 
     /// Adds a plugin that is ready to be asked, and looks after it until it is gone.
@@ -169,7 +169,7 @@ impl Plugins {
         if self.stopped {
             return Err(AdmitError::Stopped);
         }
-        let policies = &self.roster.regime().policies;
+        let policies = &self.roster.config().policies;
         policies
             .check_identity(id, identity)
             .map_err(|source| AdmitError::NotPermitted { plugin: id.clone(), source })?;
@@ -191,7 +191,7 @@ impl Plugins {
         if taken.len() >= limit {
             return Err(AdmitError::Full { plugin: id.clone(), limit });
         }
-        let policies = &self.roster.regime().policies;
+        let policies = &self.roster.config().policies;
         let demanded: BTreeSet<_> = policies.required().chain(policies.validators()).collect();
         let absent = demanded.into_iter().filter(|key| !taken.iter().any(|other| key.matches(other)));
         let (own, kept): (Vec<_>, Vec<_>) = absent.partition(|key| key.matches(id));
@@ -213,7 +213,7 @@ impl<'a> Leaver<'a> {
     pub(crate) fn begin(shared: &'a Shared, entry: &'a Arc<PluginSession>) -> Self {
         let mut plugins = shared.lock();
         // There may have been a reload since.
-        entry.adopt(&plugins.roster.regime().policies);
+        entry.adopt(&plugins.roster.config().policies);
         plugins.leaving.push(Arc::clone(entry));
         Self { shared, entry }
     }

@@ -31,7 +31,7 @@ pub(crate) enum Author {
 /// A request whose answer came late.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
-    pub(crate) act: Option<OperationId>,
+    pub(crate) operation: Option<OperationId>,
     /// The number of the last update before plugins were asked.
     pub(crate) since: u64,
     pub(crate) plugin: &'a PluginId,
@@ -94,7 +94,7 @@ impl UpdateLog {
     pub(crate) fn is_updated_since(&self, container: &str, asked: Asked<'_>) -> bool {
         let log = self.lock();
         let is_newer = |made: &Made| match &made.author {
-            Author::Operation(act) => Some(*act) != asked.act && made.number > asked.since,
+            Author::Operation(operation) => Some(*operation) != asked.operation && made.number > asked.since,
             Author::Plugin(plugin) if plugin == asked.plugin => made.arrived > asked.arrived,
             Author::Plugin(_) | Author::Several => made.number > asked.since,
         };
@@ -154,9 +154,9 @@ mod tests {
         format!("{number:02}-a").parse().unwrap()
     }
 
-    fn is_updated(log: &UpdateLog, container: &str, since: u64, act: u64, plugin: &nri_proto::PluginId) -> bool {
-        let (act, arrived) = (Some(OperationId(act)), u64::MAX);
-        log.is_updated_since(container, Asked { act, since, plugin, arrived })
+    fn is_updated(log: &UpdateLog, container: &str, since: u64, operation: u64, plugin: &nri_proto::PluginId) -> bool {
+        let (operation, arrived) = (Some(OperationId(operation)), u64::MAX);
+        log.is_updated_since(container, Asked { operation, since, plugin, arrived })
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
     fn of_what_one_plugin_asks_for_the_last_counts_whenever_it_is_applied() {
         let (log, plugin) = (UpdateLog::default(), plugin(1));
         let (first, second) = (log.arrive(), log.arrive());
-        let asked = |arrived| Asked { act: None, since: 0, plugin: &plugin, arrived };
+        let asked = |arrived| Asked { operation: None, since: 0, plugin: &plugin, arrived };
         log.add(["c"], &Author::Plugin(plugin.clone()), Some(first));
         assert!(!log.is_updated_since("c", asked(second)), "the second was asked for later");
         log.add(["c"], &Author::Plugin(plugin.clone()), Some(second));

@@ -35,7 +35,7 @@ struct Owed {
     terms: Arc<PluginPolicy>,
     request: Arc<Request>,
     /// The operation that it is asked in, unless it is told what it missed.
-    act: Option<Arc<dyn OpenOperation>>,
+    operation: Option<Arc<dyn OpenOperation>>,
     answering: Answering,
     begun: Instant,
     is_trial: bool,
@@ -48,12 +48,12 @@ impl Asked {
         entry: Arc<PluginSession>,
         terms: Arc<PluginPolicy>,
         request: Arc<Request>,
-        act: Option<Arc<dyn OpenOperation>>,
+        operation: Option<Arc<dyn OpenOperation>>,
         lane: Lane,
         is_trial: bool,
     ) -> Self {
         let answering = answering(&entry, &terms, &request);
-        Self(Some(Owed { entry, terms, request, act, answering, begun: Instant::now(), is_trial, _lane: lane }))
+        Self(Some(Owed { entry, terms, request, operation, answering, begun: Instant::now(), is_trial, _lane: lane }))
     }
 
     /// When the answer is late.
@@ -92,9 +92,9 @@ impl Drop for Asked {
 
 /// Asks a plugin. A plugin that panics has broken the protocol.
 fn answering(entry: &PluginSession, terms: &PluginPolicy, request: &Arc<Request>) -> Answering {
-    let asking = Arc::clone(&entry.plugin).ask(Arc::clone(request), terms.policy().request_timeout);
+    let progress = Arc::clone(&entry.plugin).ask(Arc::clone(request), terms.policy().request_timeout);
     let panicked = |_| Err(PluginError::Breach("it panicked"));
-    Box::pin(AssertUnwindSafe(asking).catch_unwind().map(move |answer| answer.unwrap_or_else(panicked)))
+    Box::pin(AssertUnwindSafe(progress).catch_unwind().map(move |answer| answer.unwrap_or_else(panicked)))
 }
 
 impl Owed {
@@ -117,8 +117,8 @@ impl Owed {
         match self.in_time().await {
             None => self.record_failed(&Cause::PassedOver(State::Closed)),
             Some(Some(answer)) => {
-                let Self { entry, request, act, begun, is_trial, .. } = &self;
-                match entry.judge_asked(request, act.as_ref(), *begun, *is_trial, answer) {
+                let Self { entry, request, operation, begun, is_trial, .. } = &self;
+                match entry.judge_asked(request, operation.as_ref(), *begun, *is_trial, answer) {
                     Ok(reply) => self.answered_late(reply).apply_later(),
                     Err(cause) => self.record_failed(&cause),
                 }
@@ -148,7 +148,7 @@ impl Owed {
             }
         };
         let took = self.begun.elapsed();
-        let Self { entry, request, act, .. } = &self;
+        let Self { entry, request, operation, .. } = &self;
         if !entry.was_dismissed() {
             entry.services.watchers.tell(Happening::Late { plugin: entry.id.clone(), event: request.event(), took });
         }
@@ -159,7 +159,7 @@ impl Owed {
                 entry.close(&error.to_string())
             }
             // It has not even taken it.
-            Err(PluginError::NotTaken) => entry.keep(request, act.as_ref(), End::Front),
+            Err(PluginError::NotTaken) => entry.keep(request, operation.as_ref(), End::Front),
             Err(error @ (PluginError::Refused { .. } | PluginError::TooLarge { .. })) => {
                 self.record_failed(&error.into());
             }
@@ -172,9 +172,9 @@ impl Owed {
 
     /// The plugin has answered, and the request was decided without it. Others may ask it again.
     fn answered_late(self, reply: Reply) -> LateAnswer {
-        let Self { entry, terms, request, act, answering: _, begun, is_trial: _, _lane: _ } = self;
+        let Self { entry, terms, request, operation, answering: _, begun, is_trial: _, _lane: _ } = self;
         let (took, arrived) = (Some(begun.elapsed()), entry.services.update_log.arrive());
-        LateAnswer { entry, terms, request, act, took, arrived, reply }
+        LateAnswer { entry, terms, request, operation, took, arrived, reply }
     }
 }
 
@@ -188,7 +188,7 @@ pub(crate) async fn deliver(entry: Arc<PluginSession>, request: Arc<Request>, is
         entry: Arc::clone(&entry),
         terms,
         request: Arc::clone(&request),
-        act: None,
+        operation: None,
         answering,
         begun,
         is_trial: is_probe,

@@ -218,7 +218,7 @@ impl PluginSession {
     /// Whether a request that cannot do without the plugin has to wait until the plugin has heard what
     /// was before. `about` is the pod that the plugin is asked about; a validator is not asked about
     /// the pod. A request does not wait for the end of its own operation.
-    pub(crate) fn is_behind(&self, about: Option<&str>, act: OperationId) -> bool {
+    pub(crate) fn is_behind(&self, about: Option<&str>, operation: OperationId) -> bool {
         let standing = self.standing();
         match (standing.health.state(), about) {
             (State::Silent, Some(_)) => standing.health.owes_nothing(),
@@ -226,7 +226,7 @@ impl PluginSession {
             (State::Active, Some(pod)) => {
                 standing.deliveries.pods.contains(pod)
                     || standing.journal.has_ready_about(pod)
-                    || standing.journal.holds_for_others(pod, act)
+                    || standing.journal.holds_for_others(pod, operation)
             }
             // It is asked for its verdict while it catches up.
             (State::Active | State::Silent, None) | (State::Suspended | State::Closed, _) => false,
@@ -234,8 +234,8 @@ impl PluginSession {
     }
 
     /// Waits until the plugin is not [behind](PluginSession::is_behind) any more.
-    pub(crate) async fn has_heard(&self, about: Option<&str>, act: OperationId) {
-        self.until(|| !self.is_behind(about, act)).await;
+    pub(crate) async fn has_heard(&self, about: Option<&str>, operation: OperationId) {
+        self.until(|| !self.is_behind(about, operation)).await;
     }
 
     /// Waits until the plugin has heard everything that it can hear now.

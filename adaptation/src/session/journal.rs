@@ -56,11 +56,11 @@ pub(crate) struct Journal {
 #[derive(Debug)]
 enum Item {
     /// An operation of which the plugin sees nothing until it ends: all that was asked in it comes here then.
-    Open { act: OperationId, pod: Arc<str> },
+    Open { operation: OperationId, pod: Arc<str> },
     /// Asked in an operation that has not ended.
-    Held { act: OperationId, request: Arc<Request> },
+    Held { operation: OperationId, request: Arc<Request> },
     /// To be told.
-    Ready { act: Option<OperationId>, request: Arc<Request> },
+    Ready { operation: Option<OperationId>, request: Arc<Request> },
 }
 
 impl Journal {
@@ -92,22 +92,22 @@ impl Journal {
     }
 
     /// An operation about this pod takes place without the plugin.
-    pub(crate) fn open(&mut self, act: OperationId, pod: Arc<str>) -> Result<(), Full> {
-        self.put(Item::Open { act, pod }, End::Back)
+    pub(crate) fn open(&mut self, operation: OperationId, pod: Arc<str>) -> Result<(), Full> {
+        self.put(Item::Open { operation, pod }, End::Back)
     }
 
     /// Something was asked in an operation that has not ended.
-    pub(crate) fn hold(&mut self, act: OperationId, request: Arc<Request>, end: End) -> Result<(), Full> {
+    pub(crate) fn hold(&mut self, operation: OperationId, request: Arc<Request>, end: End) -> Result<(), Full> {
         let item = match request.event().can_be_vetoed() {
-            true => Item::Held { act, request },
-            false => Item::Ready { act: Some(act), request },
+            true => Item::Held { operation, request },
+            false => Item::Ready { operation: Some(operation), request },
         };
         self.put(item, end)
     }
 
     /// Something that is so in any case.
     pub(crate) fn add(&mut self, request: Arc<Request>, end: End) -> Result<(), Full> {
-        self.put(Item::Ready { act: None, request }, end)
+        self.put(Item::Ready { operation: None, request }, end)
     }
 
     /// An operation has ended. `asked` is what was asked in it, if the plugin saw nothing of it.
@@ -116,27 +116,29 @@ impl Journal {
     /// ended.
     pub(crate) fn end(
         &mut self,
-        act: OperationId,
+        operation: OperationId,
         asked: &[Arc<Request>],
         outcome: OperationOutcome,
     ) -> Result<Ended, Full> {
-        let held: Vec<_> = self.items.iter().filter_map(|item| item.held_in(act)).cloned().collect();
+        let held: Vec<_> = self.items.iter().filter_map(|item| item.held_in(operation)).cloned().collect();
         let mut ended = Ended::default();
         let items = std::mem::take(&mut self.items);
         for item in items {
             match item {
-                Item::Open { act: of, .. } if of == act => {
+                Item::Open { operation: of, .. } if of == operation => {
                     self.bytes -= OPEN;
                     for request in asked.iter().filter(|request| is_told(request, asked, outcome)) {
                         self.bytes += size(request);
                         ended.told.push(Arc::clone(request));
-                        self.items.push_back(Item::Ready { act: None, request: Arc::clone(request) });
+                        self.items.push_back(Item::Ready { operation: None, request: Arc::clone(request) });
                     }
                 }
-                Item::Held { act: of, request } | Item::Ready { act: Some(of), request } if of == act => {
+                Item::Held { operation: of, request } | Item::Ready { operation: Some(of), request }
+                    if of == operation =>
+                {
                     if is_told(&request, &held, outcome) {
                         ended.told.push(Arc::clone(&request));
-                        self.items.push_back(Item::Ready { act: None, request });
+                        self.items.push_back(Item::Ready { operation: None, request });
                     } else {
                         self.bytes -= size(&request);
                         ended.dropped.push(request);
@@ -214,14 +216,14 @@ impl Journal {
     }
 
     /// Whether something about this pod waits for the end of other operations than this one, which cannot wait for itself.
-    pub(crate) fn holds_for_others(&self, pod: &str, act: OperationId) -> bool {
-        self.holds(pod) && !self.waits_for(act)
+    pub(crate) fn holds_for_others(&self, pod: &str, operation: OperationId) -> bool {
+        self.holds(pod) && !self.waits_for(operation)
     }
 
     /// Whether something waits for the end of this operation.
-    pub(crate) fn waits_for(&self, act: OperationId) -> bool {
+    pub(crate) fn waits_for(&self, operation: OperationId) -> bool {
         self.items.iter().any(|item| match item {
-            Item::Open { act: of, .. } | Item::Held { act: of, .. } => *of == act,
+            Item::Open { operation: of, .. } | Item::Held { operation: of, .. } => *of == operation,
             Item::Ready { .. } => false,
         })
     }
@@ -270,9 +272,9 @@ impl Item {
         }
     }
 
-    fn held_in(&self, act: OperationId) -> Option<&Arc<Request>> {
+    fn held_in(&self, operation: OperationId) -> Option<&Arc<Request>> {
         match self {
-            Self::Held { act: of, request } if *of == act => Some(request),
+            Self::Held { operation: of, request } if *of == operation => Some(request),
             Self::Held { .. } | Self::Open { .. } | Self::Ready { .. } => None,
         }
     }

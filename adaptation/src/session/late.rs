@@ -38,7 +38,7 @@ pub(crate) struct LateAnswer {
     pub(crate) terms: Arc<PluginPolicy>,
     pub(crate) request: Arc<Request>,
     /// The operation of the request, unless that has ended.
-    pub(crate) act: Option<Arc<dyn OpenOperation>>,
+    pub(crate) operation: Option<Arc<dyn OpenOperation>>,
     /// How long the plugin took.
     pub(crate) took: Option<Duration>,
     /// The place of the answer among all that the plugin asks for.
@@ -98,8 +98,8 @@ impl LateAnswer {
         if has_gone_on() == Some(false) {
             return self.record();
         }
-        let outcome = match &self.act {
-            Some(act) => stopping.run_until_cancelled(act.outcome()).await.flatten(),
+        let outcome = match &self.operation {
+            Some(operation) => stopping.run_until_cancelled(operation.outcome()).await.flatten(),
             // Asked late: it has ended, or is open for too long.
             None => self.request.decision().outcome(),
         };
@@ -184,7 +184,8 @@ impl LateAnswer {
     fn is_updated_since(&self, container: &str) -> bool {
         let Self { entry, request, arrived, .. } = self;
         let decision = request.decision();
-        let asked = Asked { act: decision.act, since: decision.since(), plugin: &entry.id, arrived: *arrived };
+        let asked =
+            Asked { operation: decision.operation, since: decision.since(), plugin: &entry.id, arrived: *arrived };
         entry.services.update_log.is_updated_since(container, asked)
     }
 

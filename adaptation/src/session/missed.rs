@@ -17,7 +17,7 @@ use crate::session::open_operation::OpenOperation;
 
 impl PluginSession {
     /// Keeps a request for later. What is to be judged now is of no use later.
-    pub(crate) fn keep(self: &Arc<Self>, request: &Arc<Request>, act: Option<&Arc<dyn OpenOperation>>, end: End) {
+    pub(crate) fn keep(self: &Arc<Self>, request: &Arc<Request>, operation: Option<&Arc<dyn OpenOperation>>, end: End) {
         if request.event() == Event::ValidateContainerAdjustment {
             return;
         }
@@ -26,8 +26,8 @@ impl PluginSession {
         {
             return;
         }
-        match act {
-            Some(act) => act.hold(self, request, end),
+        match operation {
+            Some(operation) => operation.hold(self, request, end),
             None => _ = self.note(|journal| journal.add(Arc::clone(request), end)),
         }
     }
@@ -35,27 +35,27 @@ impl PluginSession {
     /// It is passed over for a request, which is kept for later.
     pub(super) fn pass_over(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) {
         match part {
-            Part::Undoes(act) => act.hold_rollback(self, request),
-            Part::Alone | Part::Of { .. } => self.keep(request, part.act(), End::Back),
+            Part::Undoes(operation) => operation.hold_rollback(self, request),
+            Part::Alone | Part::Of { .. } => self.keep(request, part.operation(), End::Back),
         }
     }
 
     /// An operation that it waited for has ended.
     pub(crate) fn hears_of(
         self: &Arc<Self>,
-        act: OperationId,
+        operation: OperationId,
         asked: &[Arc<Request>],
         outcome: OperationOutcome,
     ) -> Ended {
-        let ended = self.note(|journal| journal.end(act, asked, outcome));
+        let ended = self.note(|journal| journal.end(operation, asked, outcome));
         // Someone may wait behind it.
         self.changed.notify_waiters();
         ended.unwrap_or_default()
     }
 
     /// Whether something that it is to hear waits for the end of this operation.
-    pub(crate) fn waits_for(&self, act: OperationId) -> bool {
-        self.standing().journal.waits_for(act)
+    pub(crate) fn waits_for(&self, operation: OperationId) -> bool {
+        self.standing().journal.waits_for(operation)
     }
 
     /// Writes into its journal. One that missed more than can be kept is closed; one that joins has to begin again.

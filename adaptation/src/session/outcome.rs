@@ -20,7 +20,7 @@ impl PluginSession {
     pub(crate) fn judge_asked(
         self: &Arc<Self>,
         request: &Arc<Request>,
-        act: Option<&Arc<dyn OpenOperation>>,
+        operation: Option<&Arc<dyn OpenOperation>>,
         begun: Instant,
         is_trial: bool,
         answer: Answer,
@@ -28,7 +28,7 @@ impl PluginSession {
         let not_taken = matches!(answer, Err(PluginError::NotTaken));
         let outcome = self.judge(request, begun, is_trial, answer);
         if not_taken {
-            self.keep(request, act, End::Front);
+            self.keep(request, operation, End::Front);
         }
         outcome
     }

@@ -17,7 +17,7 @@ use crate::session::{Part, PluginSession};
 
 /// The plugins at one moment, and what the operator says about them. It is never changed, only replaced.
 pub(crate) struct Roster {
-    regime: Arc<ConfigSnapshot>,
+    config: Arc<ConfigSnapshot>,
     entries: Vec<Participant>,
 }
 
@@ -65,22 +65,22 @@ impl Participant {
 
 impl Roster {
     /// No plugins.
-    pub(crate) fn new(regime: Arc<ConfigSnapshot>) -> Self {
-        Self { regime, entries: Vec::new() }
+    pub(crate) fn new(config: Arc<ConfigSnapshot>) -> Self {
+        Self { config, entries: Vec::new() }
     }
 
     /// What the operator says.
-    pub(crate) fn regime(&self) -> &Arc<ConfigSnapshot> {
-        &self.regime
+    pub(crate) fn config(&self) -> &Arc<ConfigSnapshot> {
+        &self.config
     }
 
     /// The same plugins, on the terms that hold now. Some may have left: nobody else gives those the terms.
-    pub(crate) fn under(&self, regime: &Arc<ConfigSnapshot>) -> Self {
+    pub(crate) fn under(&self, config: &Arc<ConfigSnapshot>) -> Self {
         let under = |participant: &Participant| {
-            participant.entry.adopt(&regime.policies);
+            participant.entry.adopt(&config.policies);
             Participant::new(&participant.entry)
         };
-        Self { regime: Arc::clone(regime), entries: self.entries.iter().map(under).collect() }
+        Self { config: Arc::clone(config), entries: self.entries.iter().map(under).collect() }
     }
 
     /// All of them.
@@ -122,7 +122,7 @@ impl Roster {
                 None
             }
         };
-        (Self { regime: Arc::clone(&self.regime), entries }, replaced)
+        (Self { config: Arc::clone(&self.config), entries }, replaced)
     }
 
     /// Without this one, if it is there.
@@ -130,7 +130,7 @@ impl Roster {
         let at = self.entries.iter().position(|other| Arc::ptr_eq(other, entry))?;
         let mut entries = self.entries.clone();
         entries.remove(at);
-        Some(Self { regime: Arc::clone(&self.regime), entries })
+        Some(Self { config: Arc::clone(&self.config), entries })
     }
 
     /// Returns the plugin of this id.

@@ -109,8 +109,8 @@ pub(crate) async fn take_hidden(entry: &Participant, request: &Request, reply: &
 
 /// Where containers are, as far as the runtime says so in time.
 async fn namespaces_of(services: &Services, ids: &[String]) -> HashMap<String, Vec<String>> {
-    let asking = AssertUnwindSafe(services.source.namespaces_of(ids)).catch_unwind();
-    let problem = match timeout(services.config.source_timeout, asking).await {
+    let progress = AssertUnwindSafe(services.source.namespaces_of(ids)).catch_unwind();
+    let problem = match timeout(services.config.source_timeout, progress).await {
         Ok(Ok(namespaces)) => return namespaces,
         Ok(Err(_panic)) => "it panicked",
         Err(_elapsed) => "it did not say it in time",

@@ -129,8 +129,8 @@ async fn a_second_plugin_of_the_same_name_takes_over() {
 
 /// A plugin that does not answer is asked, and another takes its place.
 async fn replace_a_stuck_one(nri: &Arc<Adaptation>, pod_id: String) {
-    let asking = Arc::clone(nri);
-    tokio::spawn(async move { asking.begin(pod(&pod_id)).notify(Notice::RunPod).await });
+    let progress = Arc::clone(nri);
+    tokio::spawn(async move { progress.begin(pod(&pod_id)).notify(Notice::RunPod).await });
     tokio::time::sleep(Duration::from_millis(10)).await;
     let next = FakePlugin::new("next", LIFE, Manner::Never, &Diary::default());
     nri.admit("10-a".parse().unwrap(), next as _).await.unwrap();

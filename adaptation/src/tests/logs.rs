@@ -77,7 +77,7 @@ async fn what_a_plugin_may_not_change_is_one_warning_however_much_it_is() {
     let updates = (0..1000).map(|n| Update::of(id(n))).collect();
     let evictions = (0..1000).map(|n| Eviction::new(id(n), "")).collect();
     let (plugin, roster) = ("10-a".parse().unwrap(), nri.shared.roster());
-    let policy = roster.regime().policies.effective(&plugin, Default::default()).policy;
+    let policy = roster.config().policies.effective(&plugin, Default::default()).policy;
     let wanted = Unasked { updates, evictions };
     let undone = wanted.apply(&nri.shared.services, &plugin, &policy).await.unwrap_err();
     log.check("and 1990 more");

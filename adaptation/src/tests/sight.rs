@@ -81,7 +81,7 @@ impl Setting {
 
     async fn ask_by_itself(&self, updates: Vec<Update>, evictions: Vec<Eviction>) -> Result<Vec<Update>, Undone> {
         let plugin: PluginId = "10-a".parse().unwrap();
-        let policy = self.nri.shared.roster().regime().policies.effective(&plugin, Default::default()).policy;
+        let policy = self.nri.shared.roster().config().policies.effective(&plugin, Default::default()).policy;
         Unasked { updates, evictions }.apply(&self.nri.shared.services, &plugin, &policy).await
     }
 }

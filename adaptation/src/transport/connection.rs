@@ -177,7 +177,7 @@ async fn become_plugin(
         reason = mux.closed() => return Err(ConnectError::Left(reason)),
         () = tokio::time::sleep(shared.services.config.registration_timeout) => return Err(ConnectError::NotRegistered),
     };
-    let policy = shared.roster().regime().policies.effective(&arrival.id, Declared::default()).policy;
+    let policy = shared.roster().config().policies.effective(&arrival.id, Declared::default()).policy;
     let plugin: Arc<dyn Plugin> =
         Arc::new(Remote::new(Arc::clone(mux), client, policy.request_timeout, policy.sync_timeout));
     let id = arrival.id.clone();

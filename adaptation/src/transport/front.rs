@@ -73,7 +73,7 @@ impl Front {
                 Ok(arrival) => {
                     self.mux.admit();
                     let roster = self.shared.roster();
-                    let policies = &roster.regime().policies;
+                    let policies = &roster.config().policies;
                     let timeout = policies.effective(&arrival.id, Declared::default()).policy.request_timeout;
                     *phase = Phase::Registered(arrival.id.clone(), Instant::now() + timeout / EARLY_SHARE);
                     drop(phase);

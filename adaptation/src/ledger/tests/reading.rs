@@ -34,8 +34,8 @@ fn the_chain_of_changes_is_told_in_order() {
         ("30-c", setting(|adjustment| adjustment.env.set(EnvVar::new("OTHER", "1")).unwrap())),
         ("40-d", setting(|adjustment| adjustment.env.remove("LEVEL"))),
     ]);
-    let chain = ["10-a set Env LEVEL: info", "20-b set Env LEVEL: info -> debug", "40-d removed Env LEVEL: debug"];
-    assert_eq!(lines(&ledger.why("c", Field::Env, Some("LEVEL"))), chain);
+    let relay = ["10-a set Env LEVEL: info", "20-b set Env LEVEL: info -> debug", "40-d removed Env LEVEL: debug"];
+    assert_eq!(lines(&ledger.why("c", Field::Env, Some("LEVEL"))), relay);
     assert_eq!(ledger.why("c", Field::Env, None).len(), 4);
     assert!(ledger.why("c", Field::Mounts, None).is_empty() && ledger.why("d", Field::Env, None).is_empty());
 }

@@ -34,17 +34,17 @@ fn check(script: &str, told: &str) {
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (done, asked) = line.split_once(':').unwrap_or((line, ""));
         let (verb, rest) = done.trim().split_once(' ').unwrap();
-        let act = || OperationId(rest.split(' ').next().unwrap().parse().unwrap());
+        let operation = || OperationId(rest.split(' ').next().unwrap().parse().unwrap());
         let behind = || rest.split_once(' ').unwrap().1;
         let asked: Vec<_> = asked.split(',').map(str::trim).filter(|one| !one.is_empty()).map(request).collect();
         match verb {
-            "open" => journal.open(act(), behind().into()).unwrap(),
-            "hold" => journal.hold(act(), request(behind()), End::Back).unwrap(),
+            "open" => journal.open(operation(), behind().into()).unwrap(),
+            "hold" => journal.hold(operation(), request(behind()), End::Back).unwrap(),
             "add" => journal.add(request(rest), End::Back).unwrap(),
             "back" => journal.add(request(rest), End::Front).unwrap(),
             "forget" => journal.forget_ends_of(&request(rest), Begun::ends_of(request(rest).event(), None)),
-            "commit" => drop(journal.end(act(), &asked, OperationOutcome::Committed).unwrap()),
-            "fail" => drop(journal.end(act(), &asked, OperationOutcome::Failed).unwrap()),
+            "commit" => drop(journal.end(operation(), &asked, OperationOutcome::Committed).unwrap()),
+            "fail" => drop(journal.end(operation(), &asked, OperationOutcome::Failed).unwrap()),
             _ => panic!("{verb}"),
         }
     }

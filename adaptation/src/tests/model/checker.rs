@@ -42,34 +42,36 @@ pub(super) fn check(history: &History, session: &Session) -> Option<String> {
     if let Some(id) = session.shown.keys().find(|id| !history.contains_key(*id)) {
         return Some(format!("{} was shown {id}, which never was", session.plugin));
     }
-    history.iter().find_map(|(id, acts)| check_one(id, acts, session).or_else(|| check_life(id, acts, session)))
+    history
+        .iter()
+        .find_map(|(id, operations)| check_one(id, operations, session).or_else(|| check_life(id, operations, session)))
 }
 
-fn check_one(id: &str, acts: &[OperationState], session: &Session) -> Option<String> {
+fn check_one(id: &str, operations: &[OperationState], session: &Session) -> Option<String> {
     let told: Vec<_> = session.told.iter().filter(|(_, about)| about == id).map(|(event, _)| *event).collect();
     let shown = session.shown.get(id).copied();
     let is_possible = |place: &usize| {
-        let before = acts[..*place].iter().all(|act| act.ended <= session.asked);
-        let after = acts[*place..].iter().all(|act| act.ended > session.begun);
-        before && after && is_shown(acts, *place, shown) && is_told(&acts[*place..], &told, session.whole)
+        let before = operations[..*place].iter().all(|operation| operation.ended <= session.asked);
+        let after = operations[*place..].iter().all(|operation| operation.ended > session.begun);
+        before && after && is_shown(operations, *place, shown) && is_told(&operations[*place..], &told, session.whole)
     };
-    if (0..=acts.len()).any(|place| is_possible(&place)) {
+    if (0..=operations.len()).any(|place| is_possible(&place)) {
         return None;
     }
     let Session { plugin, begun, asked, whole, .. } = session;
     Some(format!(
-        "{plugin} (whole: {whole}, since {begun} to {asked}) was shown {id} as {shown:?} and told {told:?}, but what happened is {acts:?}"
+        "{plugin} (whole: {whole}, since {begun} to {asked}) was shown {id} as {shown:?} and told {told:?}, but what happened is {operations:?}"
     ))
 }
 
 /// Whether a snapshot may show this of it after the acts before this place.
-fn is_shown(acts: &[OperationState], place: usize, shown: Option<&str>) -> bool {
-    if acts.get(place).is_some_and(|next| next.words.is_some() && next.words == shown) {
+fn is_shown(operations: &[OperationState], place: usize, shown: Option<&str>) -> bool {
+    if operations.get(place).is_some_and(|next| next.words.is_some() && next.words == shown) {
         return true;
     }
     // New limits are not a state.
-    let is_state = |act: &&OperationState| !act.failed && !act.events[0].starts_with("Update");
-    match acts[..place].iter().rev().find(is_state).map(|last| last.events[0]) {
+    let is_state = |operation: &&OperationState| !operation.failed && !operation.events[0].starts_with("Update");
+    match operations[..place].iter().rev().find(is_state).map(|last| last.events[0]) {
         Some("RunPodSandbox") => shown == Some("pod"),
         // One that has stopped need not be shown.
         Some("StopPodSandbox") => shown.is_none_or(|state| state == "pod"),
@@ -81,8 +83,8 @@ fn is_shown(acts: &[OperationState], place: usize, shown: Option<&str>) -> bool 
 }
 
 /// Whether these acts are what was told: all of them, or the first ones.
-fn is_told(acts: &[OperationState], told: &[&str], whole: bool) -> bool {
-    let Some((act, rest)) = acts.split_first() else { return told.is_empty() };
+fn is_told(operations: &[OperationState], told: &[&str], whole: bool) -> bool {
+    let Some((operation, rest)) = operations.split_first() else { return told.is_empty() };
     let is_prefix = |events: &[&str]| {
         if told.len() >= events.len() {
             told.starts_with(events) && is_told(rest, &told[events.len()..], whole)
@@ -90,28 +92,28 @@ fn is_told(acts: &[OperationState], told: &[&str], whole: bool) -> bool {
             !whole && events.starts_with(told)
         }
     };
-    if !act.failed {
-        return is_prefix(&act.events);
+    if !operation.failed {
+        return is_prefix(&operation.events);
     }
-    let undone: &[&str] = match act.events[0] {
+    let undone: &[&str] = match operation.events[0] {
         "RunPodSandbox" => &["StopPodSandbox", "RemovePodSandbox"],
         "CreateContainer" => &["StopContainer", "RemoveContainer"],
         _ => &[],
     };
     // It saw nothing of it, or as much as there was and the undo.
-    let seen = |n: usize| [&act.events[..n], undone].concat();
-    is_told(rest, told, whole) || (1..=act.events.len()).any(|n| is_prefix(&seen(n)))
+    let seen = |n: usize| [&operation.events[..n], undone].concat();
+    is_told(rest, told, whole) || (1..=operation.events.len()).any(|n| is_prefix(&seen(n)))
 }
 
 #[test]
 fn the_checker_tells_right_from_wrong() {
-    let act =
+    let operation =
         |events: &[&'static str], failed, ended| OperationState { events: events.to_vec(), failed, ended, words: None };
     let life = vec![
-        act(&["CreateContainer", "PostCreateContainer"], false, 10),
-        act(&["StartContainer"], true, 20),
-        act(&["StopContainer"], false, 30),
-        act(&["RemoveContainer"], false, 40),
+        operation(&["CreateContainer", "PostCreateContainer"], false, 10),
+        operation(&["StartContainer"], true, 20),
+        operation(&["StopContainer"], false, 30),
+        operation(&["RemoveContainer"], false, 40),
     ];
     let tell = |life: &[OperationState], shown: Option<&'static str>, asked: u64, told: &[&'static str]| {
         let history = History::from([("c".to_owned(), life.to_vec())]);
@@ -134,7 +136,7 @@ fn the_checker_tells_right_from_wrong() {
     assert!(!tell(&life, Some("created"), 15, &["StopContainer"]), "lost");
     assert!(!tell(&life, None, 15, &["StopContainer", "RemoveContainer"]), "not shown");
     assert!(!tell(&life, None, 25, &["RemoveContainer"]), "neither shown nor told");
-    let failed = [act(&["CreateContainer"], true, 10)];
+    let failed = [operation(&["CreateContainer"], true, 10)];
     assert!(tell(&failed, None, 5, &[]));
     assert!(tell(&failed, None, 5, &["CreateContainer", "StopContainer", "RemoveContainer"]));
     assert!(!tell(&failed, None, 5, &["CreateContainer"]), "not undone");
@@ -143,15 +145,16 @@ fn the_checker_tells_right_from_wrong() {
 
 #[test]
 fn the_checker_knows_of_restarts_and_of_words_that_lag_behind() {
-    let act = |event: &'static str, failed, ended, words| OperationState { events: vec![event], failed, ended, words };
+    let operation =
+        |event: &'static str, failed, ended, words| OperationState { events: vec![event], failed, ended, words };
     let life = vec![
-        act("CreateContainer", false, 10, None),
-        act("StartContainer", false, 20, None),
-        act("UpdateContainer", false, 30, Some("created")),
-        act("StopContainer", false, 40, None),
-        act("StartContainer", true, 50, None),
-        act("StartContainer", false, 60, None),
-        act("StopContainer", false, 70, None),
+        operation("CreateContainer", false, 10, None),
+        operation("StartContainer", false, 20, None),
+        operation("UpdateContainer", false, 30, Some("created")),
+        operation("StopContainer", false, 40, None),
+        operation("StartContainer", true, 50, None),
+        operation("StartContainer", false, 60, None),
+        operation("StopContainer", false, 70, None),
     ];
     let tell = |shown: Option<&'static str>, asked: u64, told: &[&'static str]| {
         let history = History::from([("c".to_owned(), life.clone())]);

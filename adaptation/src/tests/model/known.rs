@@ -15,19 +15,19 @@ enum Known {
 ///
 /// Each run has at most one Stop, and none without a beginning since the last. Nothing is told of what was not shown, except the Remove of what had stopped,
 /// and a restart.
-pub(super) fn check_life(id: &str, acts: &[OperationState], session: &Session) -> Option<String> {
+pub(super) fn check_life(id: &str, operations: &[OperationState], session: &Session) -> Option<String> {
     let mut known = match session.shown.get(id).copied() {
         None => Known::Nothing,
         Some("stopped") => Known::Stopped,
         Some(_) => Known::Alive,
     };
     // Of some pods all that is ever told is that they end: they were there before.
-    if !matches!(acts[0].events[0], "RunPodSandbox" | "CreateContainer") {
+    if !matches!(operations[0].events[0], "RunPodSandbox" | "CreateContainer") {
         return None;
     }
     let told: Vec<_> = session.told.iter().filter(|(_, about)| about == id).map(|(event, _)| *event).collect();
     for event in &told {
-        let Some(next) = known.after(event, acts) else {
+        let Some(next) = known.after(event, operations) else {
             let plugin = &session.plugin;
             return Some(format!(
                 "{plugin} was told {told:?} of {id}, but {event} makes no sense while it is {known:?}"
@@ -40,8 +40,9 @@ pub(super) fn check_life(id: &str, acts: &[OperationState], session: &Session) -
 
 impl Known {
     /// What is known after an event. `None` if the event makes no sense.
-    fn after(self, event: &str, acts: &[OperationState]) -> Option<Self> {
-        let has_stopped = || acts.iter().any(|act| !act.failed && act.events[0].starts_with("Stop"));
+    fn after(self, event: &str, operations: &[OperationState]) -> Option<Self> {
+        let has_stopped =
+            || operations.iter().any(|operation| !operation.failed && operation.events[0].starts_with("Stop"));
         match (event, self) {
             ("RunPodSandbox" | "CreateContainer", Self::Nothing) => Some(Self::Alive),
             ("StartContainer", Self::Alive | Self::Stopped) => Some(Self::Alive),
@@ -52,7 +53,7 @@ impl Known {
             ("RemovePodSandbox" | "RemoveContainer", Self::Nothing) => has_stopped().then_some(Self::Removed),
             // A pod that has stopped may be shown like any other.
             ("RemovePodSandbox", Self::Alive) => has_stopped().then_some(Self::Removed),
-            ("RemoveContainer", Self::Alive) => is_given_up(acts).then_some(Self::Removed),
+            ("RemoveContainer", Self::Alive) => is_given_up(operations).then_some(Self::Removed),
             ("RunPodSandbox" | "CreateContainer" | "StopPodSandbox" | "StopContainer", _) => None,
             (_, Self::Alive) => Some(self),
             (_, Self::Nothing | Self::Stopped | Self::Removed) => None,
@@ -61,16 +62,17 @@ impl Known {
 }
 
 /// Whether the last start of a container failed, and the runtime said nothing of it but that it was removed.
-fn is_given_up(acts: &[OperationState]) -> bool {
-    let mut lasts = acts.iter().rev().filter(|act| act.events[0] != "RemoveContainer");
+fn is_given_up(operations: &[OperationState]) -> bool {
+    let mut lasts = operations.iter().rev().filter(|operation| operation.events[0] != "RemoveContainer");
     lasts.next().is_some_and(|last| last.failed && last.events[0] == "StartContainer")
 }
 
 #[test]
 fn what_makes_no_sense_to_a_plugin_is_noticed() {
-    let act = |event: &'static str, failed| OperationState { events: vec![event], failed, ended: 0, words: None };
-    let acts = [act("CreateContainer", false), act("StartContainer", false), act("StopContainer", false)];
-    let makes_sense = |acts: &[OperationState], shown: Option<&'static str>, told: &[&'static str]| {
+    let operation = |event: &'static str, failed| OperationState { events: vec![event], failed, ended: 0, words: None };
+    let operations =
+        [operation("CreateContainer", false), operation("StartContainer", false), operation("StopContainer", false)];
+    let makes_sense = |operations: &[OperationState], shown: Option<&'static str>, told: &[&'static str]| {
         let session = Session {
             plugin: "10-a".to_owned(),
             begun: 0,
@@ -79,21 +81,21 @@ fn what_makes_no_sense_to_a_plugin_is_noticed() {
             told: told.iter().map(|event| (*event, "c".to_owned())).collect(),
             whole: true,
         };
-        check_life("c", acts, &session).is_none()
+        check_life("c", operations, &session).is_none()
     };
     let (create, start, stop, remove) = ("CreateContainer", "StartContainer", "StopContainer", "RemoveContainer");
-    assert!(makes_sense(&acts, None, &[create, start, "PostStartContainer", stop, start, stop, remove]));
-    assert!(makes_sense(&acts, Some("running"), &["UpdateContainer", stop, remove]));
-    assert!(makes_sense(&acts, None, &[remove]), "it had stopped");
-    assert!(makes_sense(&acts, None, &[start, stop, remove]), "a restart");
-    assert!(!makes_sense(&acts, None, &[stop]), "not shown");
-    assert!(!makes_sense(&acts, None, &["UpdateContainer"]), "not shown");
-    assert!(!makes_sense(&acts, Some("running"), &[stop, stop]), "a second Stop");
-    assert!(!makes_sense(&acts, Some("stopped"), &[stop]), "a second Stop");
-    assert!(!makes_sense(&acts, Some("running"), &[stop, "PostStartContainer"]), "after the Stop");
-    assert!(!makes_sense(&acts, Some("created"), &[create]), "it was there");
-    assert!(!makes_sense(&acts, Some("running"), &[remove]), "it runs");
-    let given_up = [acts.as_slice(), &[act("StartContainer", true)]].concat();
+    assert!(makes_sense(&operations, None, &[create, start, "PostStartContainer", stop, start, stop, remove]));
+    assert!(makes_sense(&operations, Some("running"), &["UpdateContainer", stop, remove]));
+    assert!(makes_sense(&operations, None, &[remove]), "it had stopped");
+    assert!(makes_sense(&operations, None, &[start, stop, remove]), "a restart");
+    assert!(!makes_sense(&operations, None, &[stop]), "not shown");
+    assert!(!makes_sense(&operations, None, &["UpdateContainer"]), "not shown");
+    assert!(!makes_sense(&operations, Some("running"), &[stop, stop]), "a second Stop");
+    assert!(!makes_sense(&operations, Some("stopped"), &[stop]), "a second Stop");
+    assert!(!makes_sense(&operations, Some("running"), &[stop, "PostStartContainer"]), "after the Stop");
+    assert!(!makes_sense(&operations, Some("created"), &[create]), "it was there");
+    assert!(!makes_sense(&operations, Some("running"), &[remove]), "it runs");
+    let given_up = [operations.as_slice(), &[operation("StartContainer", true)]].concat();
     assert!(makes_sense(&given_up, None, &[start, remove]));
-    assert!(!makes_sense(&acts[..1], None, &[start]), "it had not stopped");
+    assert!(!makes_sense(&operations[..1], None, &[start]), "it had not stopped");
 }

@@ -96,8 +96,8 @@ impl Node {
             operation.commit();
         }
         let ended = self.tick();
-        let act = OperationState { events: events.to_vec(), failed, ended, words };
-        self.change(|store| store.history.entry(id.to_owned()).or_default().push(act));
+        let operation = OperationState { events: events.to_vec(), failed, ended, words };
+        self.change(|store| store.history.entry(id.to_owned()).or_default().push(operation));
     }
 }
 
