@@ -40,7 +40,7 @@ pub(crate) struct Relay {
     pub(crate) participants: Arc<Roster>,
     pub(crate) shown: Shown,
     merging: Merging,
-    notes: Notes,
+    pub(crate) notes: Notes,
     patience: Patience,
     /// How long the request has waited for required plugins to join.
     pub(crate) waited: Duration,
@@ -90,9 +90,7 @@ impl Relay {
         let kept = if changes { Kept::InFlight } else { Kept::Request(Arc::clone(&request)) };
         let place = shared.asks(&operation, event, before, kept, Some(progress.clone()));
         let shown = Shown { request, operation: Arc::clone(&operation), place: changes.then_some(place) };
-        let timeouts = participants.entries().iter().map(|entry| entry.terms.policy().request_timeout);
-        let longest = timeouts.max().unwrap_or_default();
-        let patience = Patience::new(participants.config().request_budget.for_plugins(longest));
+        let patience = Patience::new(participants.config().request_budget);
         let open = Arc::clone(&operation) as Arc<dyn OpenOperation>;
         Self {
             shared,

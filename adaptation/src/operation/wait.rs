@@ -11,7 +11,7 @@ use std::time::Duration;
 use nri_proto::Event;
 use tokio::time::{Instant, timeout_at};
 
-use crate::api::error::{Cause, RelayError};
+use crate::api::error::{Cause, Failure, RelayError};
 use crate::api::queue::Turn;
 use crate::config::policy::Mode;
 use crate::operation::relay::Relay;
@@ -57,9 +57,8 @@ impl Relay {
                 self.progress.set_current(at);
                 let heard = entry.has_heard(self.asked_about(&entry), self.operation.id());
                 if timeout_at(begun + self.left_to_wait(&entry), heard).await.is_err() {
-                    self.go_without(&entry, begun.elapsed(), Cause::Behind)?;
-                    // A required plugin has failed the request by now, so this one is a validator.
-                    return Err(RelayError::Validator { plugin: entry.id.clone(), cause: Cause::Behind });
+                    self.notes.failed(entry.exchange(&self.shown.request, begun.elapsed()), &Cause::Behind);
+                    return Err(Failure::new(&entry.id, self.shown.request.event(), Cause::Behind).into());
                 }
             }
             self.progress.clear_current();
@@ -100,17 +99,14 @@ impl Relay {
         is_asked.then_some(&*self.operation.pod_id)
     }
 
-    /// Returns the plugins that the request cannot do without: required plugins that are asked, and the
-    /// validators that the operator names.
+    /// Returns the required plugins that the request asks, or that validate what comes of it.
     fn required(&self) -> impl Iterator<Item = (usize, &Participant)> {
         let (event, namespace) = (self.shown.request.event(), &*self.operation.pod.namespace);
         let is_needed = move |terms: &PluginPolicy| {
             let policy = terms.policy();
             let validates =
                 event == Event::CreateContainer && terms.is_asked(Event::ValidateContainerAdjustment, namespace);
-            let is_needed = policy.required && terms.is_asked(event, namespace)
-                || (policy.required || policy.validator) && validates;
-            is_needed && policy.mode == Mode::Enforce
+            policy.required && policy.mode == Mode::Enforce && (terms.is_asked(event, namespace) || validates)
         };
         let entries = self.participants.entries().iter().enumerate();
         entries.filter(move |(_, entry)| is_needed(&entry.terms))

@@ -240,6 +240,23 @@ async fn a_create_does_not_wait_for_a_plugin_that_is_to_validate_alone_to_catch_
     }
 }
 
+/// V4. It is skipped for its changes, and asked for its verdict.
+#[tokio::test(start_paused = true)]
+async fn a_create_does_not_wait_for_a_validator_to_catch_up_that_is_not_required() {
+    let judge = FakePlugin::new("10-judge", EventMask::ALL, Manner::After(SECOND * 3), &Diary::default());
+    let nri = adaptation("plugins.judge = { validator = true, join_timeout = '2s' }", &[("10-judge", &judge)]).await;
+    for number in 0..6 {
+        let _ = nri.begin(pod(&format!("missed{number}"))).notify(Notice::StopPod).await;
+    }
+    judge.behave(Manner::After(SECOND));
+    sleep(Duration::from_millis(1100)).await;
+    assert_eq!(nri.plugins()[0].state, State::Silent, "it has yet to hear of five pods");
+    let before = Instant::now();
+    assert_eq!(create(&nri).await, Ok(()));
+    assert!(before.elapsed() <= SECOND * 2, "{:?}", before.elapsed());
+    assert_eq!(nri.plugins()[0].state, State::Silent);
+}
+
 /// D2. It is judged by that like any other.
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_hangs_again_while_it_catches_up_fails_creates_up_to_its_strikes() {
