@@ -27,6 +27,8 @@ pub(crate) enum Mistake {
     ProbeMakesActive,
     /// Only a request probes a suspended plugin, and no timer does.
     OnlyRequestsProbe,
+    /// A late answer does not end the suspension of a plugin, even if it was the last one overdue.
+    LateAnswerKeepsSuspended,
     /// A late answer is recorded and never applied.
     LateAnswerLost,
 }

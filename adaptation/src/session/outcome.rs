@@ -83,6 +83,9 @@ impl PluginSession {
 
     /// An answer that was owed has come.
     pub(crate) fn settled(self: &Arc<Self>) {
+        if self.state() == State::Suspended && self.services.makes(Mistake::LateAnswerKeepsSuspended) {
+            return;
+        }
         self.update(
             |standing| {
                 let is_even = standing.is_even();

@@ -161,6 +161,11 @@ fn the_model_notices_a_suspended_plugin_that_only_requests_probe() {
 }
 
 #[test]
+fn the_model_notices_a_late_answer_that_does_not_end_a_suspension() {
+    is_noticed(idle::schedule, Mistake::LateAnswerKeepsSuspended, &["requests were not told"]);
+}
+
+#[test]
 fn the_model_notices_a_late_answer_that_is_lost() {
     is_noticed(tardy::schedule, Mistake::LateAnswerLost, &["what it wants was lost"]);
 }
