@@ -105,7 +105,7 @@ pub struct Config {
     pub operation_timeout: Duration,
     /// How long a request may wait, in all, for plugins that do not answer it. Time in which plugins answer is not counted, and a
     /// [required](crate::config::policy::Policy::required) plugin is always given its own request timeout. `None` and zero are three times
-    /// the longest [request timeout](crate::config::policy::Policy::request_timeout) of the plugins.
+    /// the request timeout of all plugins. A plugin with a longer one of its own may take that until a plugin has not answered.
     pub request_budget: Option<Duration>,
     /// How many bytes the [ledger](crate::ledger) may take. What a reply changes takes about 500 of them, and each change as much as on the wire, or a quarter
     /// of what it takes when it is read. So what is read takes four times as many at most.
@@ -156,25 +156,15 @@ impl Default for Config {
 }
 
 /// How many request timeouts a request may wait for plugins that do not answer, unless the operator says otherwise.
-const BUDGETED_TIMEOUTS: u32 = 3;
+pub(crate) const BUDGETED_TIMEOUTS: u32 = 3;
 
 /// How long a request may wait, in all, for plugins that do not answer it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestBudget {
     /// As the operator says.
     Set(Duration),
-    /// Three of the longest request timeouts among the plugins, or of this one that holds for all.
+    /// [`BUDGETED_TIMEOUTS`] times the request timeout that holds for all plugins, which is this.
     Timeouts(Duration),
-}
-
-impl RequestBudget {
-    /// Returns the budget of a request to plugins of which the slowest may take so long.
-    pub(crate) fn for_plugins(self, longest: Duration) -> Duration {
-        match self {
-            Self::Set(budget) => budget,
-            Self::Timeouts(timeout) => timeout.max(longest).saturating_mul(BUDGETED_TIMEOUTS),
-        }
-    }
 }
 
 impl Config {

@@ -170,8 +170,7 @@ async fn tell_all(
     if told.is_empty() {
         return Vec::new();
     }
-    let longest = told.iter().map(|entry| entry.terms().policy().request_timeout).max().unwrap_or_default();
-    let mut patience = Patience::new(shared.roster().config().request_budget.for_plugins(longest));
+    let mut patience = Patience::new(shared.roster().config().request_budget);
     let mut wanted = Vec::new();
     for (place, entry) in told.iter().enumerate() {
         let n_to_ask = || told[place..].iter().filter(|entry| entry.state() == State::Active).count();

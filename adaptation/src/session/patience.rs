@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::config::{BUDGETED_TIMEOUTS, RequestBudget};
+
 /// A plugin may take at least this part of its request timeout, as long as anything is left of the budget.
 const LEAST_SHARE: u32 = 10;
 
@@ -14,6 +16,9 @@ const LEAST_SHARE: u32 = 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Patience {
     left: Duration,
+    /// The request timeout that a default budget is made of: what one plugin costs of it at most, however long the plugin's own
+    /// request timeout. A budget that the operator sets has none.
+    unit: Option<Duration>,
     /// What is kept for validators, which are asked after all others.
     kept: Duration,
     /// Whether the plugins that are still to be asked share what is left.
@@ -30,21 +35,26 @@ pub(crate) enum Allowance {
 }
 
 impl Patience {
-    pub(crate) fn new(budget: Duration) -> Self {
-        Self { left: budget, kept: Duration::ZERO, is_shared: false }
+    pub(crate) fn new(budget: RequestBudget) -> Self {
+        let (left, unit) = match budget {
+            RequestBudget::Set(budget) => (budget, None),
+            RequestBudget::Timeouts(timeout) => (timeout.saturating_mul(BUDGETED_TIMEOUTS), Some(timeout)),
+        };
+        Self { left, unit, kept: Duration::ZERO, is_shared: false }
     }
 
-    /// Keeps one request timeout for validators, which are asked at the same time. The other half is for those before them.
+    /// Keeps one request timeout for validators, which are asked at the same time. Of a budget that the operator sets they get
+    /// half at most.
     pub(crate) fn keep_for_validators(&mut self, timeout: Duration) {
-        self.kept = timeout.min(self.left / 2);
-        self.left -= self.kept;
+        self.kept = if self.unit.is_some() { timeout } else { timeout.min(self.left / 2) };
+        self.left = self.left.saturating_sub(self.cost(self.kept));
     }
 
     /// How long the request waits for the next plugin, which may take `timeout`. `n_to_ask` counts the plugins that are still
     /// to be asked, the next one among them.
     pub(crate) fn of_next(&self, timeout: Duration, n_to_ask: impl FnOnce() -> usize) -> Allowance {
         if !self.is_shared {
-            return Allowance::up_to(timeout, self.left);
+            return if self.unit.is_some() { Allowance::Whole } else { Allowance::up_to(timeout, self.left) };
         }
         let n_to_ask = u32::try_from(n_to_ask().max(1)).unwrap_or(u32::MAX);
         let share = (self.left / n_to_ask).max(timeout / LEAST_SHARE);
@@ -60,9 +70,14 @@ impl Patience {
     /// that, it waited for answers to others.
     pub(crate) fn charge(&mut self, waited: Duration, timeout: Duration) {
         let lost = waited.min(timeout);
-        self.left = self.left.saturating_sub(lost);
+        self.left = self.left.saturating_sub(self.cost(lost));
         // A moment that was lost is no reason to cut others short.
         self.is_shared |= !lost.is_zero() && lost >= timeout / LEAST_SHARE;
+    }
+
+    /// What so much time of one plugin costs of the budget.
+    fn cost(&self, time: Duration) -> Duration {
+        self.unit.map_or(time, |unit| time.min(unit))
     }
 }
 
@@ -93,6 +108,16 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
+    /// A budget that the operator sets.
+    fn set(budget: Duration) -> Patience {
+        Patience::new(RequestBudget::Set(budget))
+    }
+
+    /// The budget of an operator who sets none.
+    fn unset() -> Patience {
+        Patience::new(RequestBudget::Timeouts(ms(TIMEOUT)))
+    }
+
     /// Asks plugins of which each takes so long to answer, one after the other. Says how long the request waits for each;
     /// `None` for one that is not asked.
     fn waits(mut patience: Patience, takes: &[u64]) -> Vec<Option<u64>> {
@@ -121,7 +146,7 @@ mod tests {
         check(1500, 0, &[NEVER; N], &expected);
         for budget in [0, 1, 49, 50, 51, 499, 500, 501, 1500, 30_000, 60_000] {
             for kept in [0, TIMEOUT] {
-                let mut patience = Patience::new(ms(budget));
+                let mut patience = set(ms(budget));
                 patience.keep_for_validators(ms(kept));
                 let Allowance::Only(validators) = patience.of_validators(ms(1 << 40)) else { unreachable!() };
                 let waited: u64 = waits(patience, &[NEVER; N]).iter().flatten().sum();
@@ -133,7 +158,7 @@ mod tests {
 
     #[test]
     fn those_behind_a_silent_plugin_share_what_is_left() {
-        let mut patience = Patience::new(ms(1500));
+        let mut patience = set(ms(1500));
         for (n_to_ask, share) in [(1, 500), (2, 500), (3, 333), (4, 250), (10, 100), (20, 50), (1000, 50)] {
             assert_eq!(patience.of_next(ms(TIMEOUT), || n_to_ask), Allowance::Whole, "nobody was silent yet");
             let mut patience = patience.clone();
@@ -158,7 +183,7 @@ mod tests {
 
     #[test]
     fn one_request_timeout_is_kept_for_validators() {
-        let mut patience = Patience::new(ms(1500));
+        let mut patience = set(ms(1500));
         patience.keep_for_validators(ms(TIMEOUT));
         assert_eq!(waits(patience.clone(), &[NEVER; N]).iter().flatten().sum::<u64>(), 1000);
         for _ in 0..N {
@@ -166,21 +191,45 @@ mod tests {
         }
         assert_eq!(patience.of_validators(ms(TIMEOUT)), Allowance::Whole);
         assert_eq!(patience.of_validators(ms(TIMEOUT + 1)), Allowance::Only(ms(TIMEOUT)));
-        let mut little = Patience::new(ms(300));
+        let mut little = set(ms(300));
         little.keep_for_validators(ms(TIMEOUT));
         assert_eq!(little.of_next(ms(TIMEOUT), || 1), Allowance::Only(ms(150)), "half is for those before them");
     }
 
     #[test]
+    fn a_plugin_with_a_long_request_timeout_has_it_while_nobody_is_silent_and_does_not_lengthen_the_budget() {
+        const LONG: u64 = 60_000;
+        let mut patience = unset();
+        assert_eq!(patience.of_next(ms(LONG), || N), Allowance::Whole);
+        patience.charge(ms(LONG), ms(LONG));
+        assert_eq!(patience.left, ms(1000), "it costs what one of the others costs");
+        assert_eq!(waits(patience, &[NEVER; N]).iter().flatten().sum::<u64>(), 1000);
+
+        let mut patience = unset();
+        patience.charge(ms(TIMEOUT), ms(TIMEOUT));
+        assert_eq!(patience.of_next(ms(LONG), || N), Allowance::Only(ms(1000)), "somebody was silent");
+    }
+
+    #[test]
+    fn validators_with_a_long_request_timeout_have_all_of_it_of_a_budget_that_is_not_set() {
+        let mut patience = unset();
+        patience.keep_for_validators(ms(60_000));
+        for _ in 0..N {
+            patience.charge(ms(TIMEOUT), ms(TIMEOUT));
+        }
+        assert_eq!(patience.of_validators(ms(60_000)), Allowance::Whole);
+    }
+
+    #[test]
     fn what_was_waited_beyond_the_timeout_is_not_charged() {
-        let mut patience = Patience::new(ms(1500));
+        let mut patience = set(ms(1500));
         patience.charge(ms(9000), ms(TIMEOUT));
         assert_eq!(patience.left, ms(1000));
     }
 
     #[track_caller]
     fn check(budget: u64, kept: u64, takes: &[u64], expected: &[Option<u64>]) {
-        let mut patience = Patience::new(ms(budget));
+        let mut patience = set(ms(budget));
         patience.keep_for_validators(ms(kept));
         assert_eq!(waits(patience, takes), expected);
     }

@@ -62,6 +62,19 @@ async fn sixty_silent_plugins_cost_a_request_its_budget() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_plugin_with_a_long_request_timeout_does_not_lengthen_what_silent_ones_cost() {
+    let policy = format!("{TIMEOUT}\nplugins.long.request_timeout = '60s'");
+    for (manner, costs) in [(at_once(), Duration::ZERO), (Manner::Never, Duration::from_millis(59_500))] {
+        let diary = Diary::default();
+        let mut all = plugins(60, Manner::Never, &diary);
+        all.insert(0, ("00-long".to_owned(), FakePlugin::new("00-long", LIFE, manner, &diary)));
+        let (created, took) = create(&with(&policy, &all).await).await;
+        created.unwrap();
+        assert_eq!(took, BUDGET + costs);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_budget_of_the_operators_own_counts_and_a_reload_changes_it() {
     let silent = plugins(20, Manner::Never, &Diary::default());
     let nri = with(&format!("request_budget = '700ms'\n{TIMEOUT}"), &silent).await;

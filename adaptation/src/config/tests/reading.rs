@@ -158,17 +158,16 @@ fn limits_are_read() {
 
 #[test]
 fn the_budget_of_a_request_is_three_request_timeouts_unless_it_is_set() {
-    let check = |text: &str, set: Option<u64>, budget: u64| {
+    let (set, timeouts) = (RequestBudget::Set, RequestBudget::Timeouts);
+    let check = |text: &str, budget: fn(Duration) -> RequestBudget, milliseconds: u64| {
         let config = Config::from_toml(text).unwrap();
-        assert_eq!(config.request_budget, set.map(Duration::from_millis), "{text}");
-        let longest = Duration::from_millis(400);
-        assert_eq!(config.request_budget().for_plugins(longest), Duration::from_millis(budget), "{text}");
+        assert_eq!(config.request_budget(), budget(Duration::from_millis(milliseconds)), "{text}");
     };
-    check("", None, 6000);
-    check("plugin_request_timeout = '500ms'", None, 1500);
-    check("plugin_defaults.request_timeout = '500ms'\nplugins.a.request_timeout = '1h'", None, 1500);
-    check("plugin_request_timeout = '500ms'\nrequest_budget = '1s'", Some(1000), 1000);
-    check("request_budget = '0s'", None, 6000);
+    check("", timeouts, 2000);
+    check("plugin_request_timeout = '500ms'", timeouts, 500);
+    check("plugin_defaults.request_timeout = '500ms'\nplugins.a.request_timeout = '1h'", timeouts, 500);
+    check("plugin_request_timeout = '500ms'\nrequest_budget = '1s'", set, 1000);
+    check("request_budget = '0s'", timeouts, 2000);
 }
 
 #[test]
