@@ -1,8 +1,8 @@
 //! Plugins that the runtime starts itself: the programs in a directory, as long as they are there.
 //!
-//! - `directory.rs` looks at what is there, `changes.rs` compares two looks, `keeper.rs` looks again and again.
-//! - `supervisor.rs` keeps one program running, with a pause between (`backoff.rs`); `lineage.rs` knows which of two
-//!   programs of one name is the newer one.
+//! - `directory.rs` lists the programs, `watcher.rs` lists them again and again, `changes.rs` compares two lists.
+//! - `supervisor.rs` keeps one program running, with a pause between runs (`backoff.rs`); `replacement.rs` chooses the newest of the
+//!   programs of one name.
 //! - `instance.rs` is one run of it: a process (`process.rs`), its configuration (`drop_in.rs`), what it writes
 //!   (`output.rs`). What reads from the disk goes through `disk.rs`, which waits in time.
 //! - `trust.rs` checks, before each start, that others cannot change what is executed or read.

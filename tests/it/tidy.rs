@@ -49,6 +49,26 @@ fn links_in_the_documents_lead_somewhere() -> Result<()> {
     Ok(())
 }
 
+/// A path is one from the root, from the page, or from the source of a crate. One below `src` is in a reader's own project.
+#[test]
+fn source_files_that_the_documents_name_exist() -> Result<()> {
+    let workspace = Workspace::load()?;
+    let sources = workspace.members.iter().map(|member| workspace.dir.join(&member.folder).join("src"));
+    let sources: Vec<_> = sources.chain([workspace.dir.clone()]).collect();
+    for page in files("md")? {
+        let text = fs::read_to_string(&page)?;
+        let is_path = |word: &&str| {
+            word.contains('/') && word.ends_with(".rs") && !word.starts_with("src/") && !word.contains(['*', ' ', '{'])
+        };
+        for path in text.split('`').skip(1).step_by(2).filter(is_path) {
+            let beside = page.parent().into_iter().map(Path::to_owned);
+            let exists = sources.iter().cloned().chain(beside).any(|folder| folder.join(path).exists());
+            ensure!(exists, "{}: there is no {path}", page.display());
+        }
+    }
+    Ok(())
+}
+
 /// In these pages each row ends with the tests that show it, or says why there is none.
 #[test]
 fn differences_and_faults_are_shown_by_tests_that_exist() -> Result<()> {
