@@ -41,7 +41,7 @@ pub enum Cause {
     #[error(transparent)]
     NotAllowed(#[from] NotAllowed),
     /// The operator requires it, and it is not there.
-    #[error("the plugin is required, and not here")]
+    #[error("the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)")]
     Absent,
     /// The caller's own deadline was over while it was asked.
     #[error("the caller's deadline was over while it was asked")]

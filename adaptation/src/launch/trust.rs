@@ -18,6 +18,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
@@ -28,6 +29,9 @@ use super::error::UntrustedPath;
 /// The number of symbolic links that the kernel follows in one path.
 const MAX_LINKS: u32 = 40;
 
+/// How often a path is checked whose file is replaced meanwhile.
+const ATTEMPTS: usize = 3;
+
 /// The file at the end of a trusted path: its device and its inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileId(pub(super) u64, pub(super) u64);
@@ -35,8 +39,22 @@ pub(super) struct FileId(pub(super) u64, pub(super) u64);
 /// Checks that only root and the runtime's own user can change what `path` leads to.
 ///
 /// Each component is opened relative to the directory that was checked before it, so nothing can be exchanged between
-/// two steps.
+/// two steps. At the end the file must be the one to which the kernel follows the path: a link such as
+/// `/proc/1/root` leads elsewhere than its text says.
 pub(super) fn check(path: &Path) -> Result<FileId, UntrustedPath> {
+    for _ in 0..ATTEMPTS {
+        let checked = walk(path)?;
+        let metadata = fs::metadata(path);
+        let metadata = metadata.map_err(|source| UntrustedPath::Inspect { path: path.to_owned(), source })?;
+        if checked == FileId(metadata.dev(), metadata.ino()) {
+            return Ok(checked);
+        }
+    }
+    let source = io::Error::other("its links lead elsewhere than their texts say");
+    Err(UntrustedPath::Inspect { path: path.to_owned(), source })
+}
+
+fn walk(path: &Path) -> Result<FileId, UntrustedPath> {
     let absolute =
         std::path::absolute(path).map_err(|source| UntrustedPath::Inspect { path: path.to_owned(), source })?;
     let mut walk = Walk::begin()?;

@@ -90,7 +90,9 @@ pub enum AdmitError {
         origin: PluginOrigin,
     },
     /// There is one of its id that must be there, and that a process of another user connected.
-    #[error("plugin {plugin} is {there} and {demand}: it gives way only to the same user, and this one is {newcomer}")]
+    #[error(
+        "plugin {plugin} is {there} and {demand}: it gives way only to the same user, and this one is {newcomer}: end the first before"
+    )]
     Guarded {
         /// The plugin.
         plugin: PluginId,

@@ -35,7 +35,12 @@ async fn by_default_no_annotation_exempts_a_pod_from_what_the_operator_requires(
         for demand in ["required", "validator"] {
             let nri = adaptation(&format!("[plugins.guard]\n{demand} = true\n{policy}"), &[]).await;
             let error = create_in(&nri, annotated("true")).await.unwrap_err();
-            assert!(error.ends_with("the plugin is required, and not here"), "{error}");
+            assert!(
+                error.ends_with(
+                    "the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)"
+                ),
+                "{error}"
+            );
         }
     }
 }
@@ -95,7 +100,12 @@ async fn no_annotation_avoids_a_required_plugin_that_joins() {
         tokio::time::sleep(Duration::from_millis(1)).await;
         let begun = Instant::now();
         let error = create_in(&setting.nri, annotated("true")).await.unwrap_err();
-        assert!(error.ends_with("the plugin is required, and not here"), "{demand}: {error}");
+        assert!(
+            error.ends_with(
+                "the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)"
+            ),
+            "{demand}: {error}"
+        );
         assert_eq!(begun.elapsed(), SECOND * 3);
         joining.abort();
     }

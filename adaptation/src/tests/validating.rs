@@ -127,8 +127,7 @@ async fn only_a_container_that_is_created_is_validated() {
 /// U40. In Go, and where no operator has listed it, a validator that left is missed by nobody.
 #[tokio::test(start_paused = true)]
 async fn u40_a_validator_that_the_operator_lists_fails_creates_while_it_is_absent() {
-    let absent =
-        "plugin judge failed to handle ValidateContainerAdjustment request: the plugin is required, and not here";
+    let absent = "plugin judge failed to handle ValidateContainerAdjustment request: the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)";
     for (policy, without) in [("", Ok(())), ("[plugins.judge]\nvalidator = true", Err(absent.to_owned()))] {
         let diary = Diary::default();
         let nri = adaptation(policy, &[]).await;
@@ -149,7 +148,11 @@ async fn u40_a_validator_that_the_operator_lists_fails_creates_while_it_is_absen
 async fn u40_a_plugin_of_that_name_that_does_not_validate_is_no_validator() {
     let plugin = FakePlugin::new("10-judge", LIFE, at_once(), &Diary::default());
     let nri = adaptation("[plugins.judge]\nvalidator = true", &[("10-judge", &plugin)]).await;
-    assert!(create(&nri).await.unwrap_err().ends_with("the plugin is required, and not here"));
+    assert!(
+        create(&nri).await.unwrap_err().ends_with(
+            "the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)"
+        )
+    );
 }
 
 /// U40. Where pods are exempt, those of the validator itself can start.

@@ -56,7 +56,11 @@ async fn u11_a_validator_that_the_operator_wants_and_does_not_keep_fails_creates
     assert!(create(&nri).await.is_err());
     sleep(SECOND * 10).await;
     assert!(nri.plugins().is_empty());
-    assert!(create(&nri).await.unwrap_err().ends_with("the plugin is required, and not here"));
+    assert!(
+        create(&nri).await.unwrap_err().ends_with(
+            "the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)"
+        )
+    );
     join(&nri, "10-judge", &validator("10-judge", at_once(), &Diary::default())).await;
     assert_eq!(create(&nri).await, Ok(()));
 }

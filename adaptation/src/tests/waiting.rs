@@ -17,7 +17,7 @@ async fn u34_a_required_plugin_that_joins_is_waited_for_up_to_its_limit() {
     let absent = setting.nri.begin(pod("p")).notify(Notice::RunPod).await.unwrap_err();
     assert_eq!(
         chain(&absent),
-        "plugin guard failed to handle RunPodSandbox request: the plugin is required, and not here"
+        "plugin guard failed to handle RunPodSandbox request: the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)"
     );
     let (_, joining) = setting.joining("10-guard", SECOND * 30).await;
     let begun = Instant::now();

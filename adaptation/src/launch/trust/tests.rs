@@ -1,5 +1,6 @@
 use std::error::Error as _;
 use std::fs::{self, Permissions};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 
@@ -74,6 +75,21 @@ fn a_path_is_trusted_if_nobody_else_can_write_to_any_part_of_it() {
         tree.set_mode(name, 0o755);
     }
     tree.check("a/b/file", "trusted");
+}
+
+/// The kernel follows such a link to the file that was opened, whatever lies where its text says.
+#[test]
+fn a_link_that_leads_elsewhere_than_its_text_says_is_not_trusted() {
+    let tree = Tree::new();
+    let file = fs::File::open(tree.path("a/b/file")).unwrap();
+    fs::remove_file(tree.path("a/b/file")).unwrap();
+    fs::write(tree.path("a/b/file (deleted)"), "").unwrap();
+    tree.set_mode("a/b/file (deleted)", 0o755);
+    tree.check("a/b/file (deleted)", "trusted");
+    let link = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    assert_eq!(fs::read_link(&link).unwrap(), tree.path("a/b/file (deleted)"));
+    let error = check(&link).unwrap_err();
+    assert_eq!(error.source().unwrap().to_string(), "its links lead elsewhere than their texts say");
 }
 
 #[test]

@@ -67,7 +67,10 @@ fn each_cause_is_a_sentence() {
     check(&Cause::PassedOver(State::Silent), "10-a was passed over for CreateContainer: it is silent");
     check(&Cause::Busy, "10-a has no say in CreateContainer: its turn did not come in time");
     check(&Cause::CutShort, "10-a has no say in CreateContainer: the time that the request could wait for it was over");
-    check(&Cause::Absent, "10-a has no say in CreateContainer: the plugin is required, and not here");
+    check(
+        &Cause::Absent,
+        "10-a has no say in CreateContainer: the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)",
+    );
     check(
         &Cause::Plugin(PluginError::Breach("nonsense")),
         "10-a has no say in CreateContainer: it broke the protocol: nonsense",

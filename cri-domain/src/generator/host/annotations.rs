@@ -2,7 +2,7 @@ use super::{Allowlist, Forbidden, allowlist};
 
 /// Annotations that runtimes and shims take as settings, and who does. A plugin that could change them would join its
 /// container to another pod's shim, lift its limits, give it devices, or have the host's systemd run a program.
-const SETTINGS: [(&str, &str); 25] = [
+const SETTINGS: [(&str, &str); 26] = [
     ("io.containerd.*", "containerd's shims"),
     // What containerd's shims group containers by, what CRI-O and Kata restore them from, and what the kubelet calls them.
     ("io.kubernetes.*", "containerd, CRI-O and their shims"),
@@ -28,6 +28,7 @@ const SETTINGS: [(&str, &str); 25] = [
     ("aws.firecracker.*", "firecracker-containerd"),
     ("io.microsoft.*", "the shim of Windows"),
     ("com.urunc.*", "urunc"),
+    ("nerdctl/*", "nerdctl's OCI hook"),
     // These runtimes give the container the devices that are named there, after plugins were asked.
     ("cdi.k8s.io/*", "NVIDIA's runtime and Kata Containers"),
 ];
@@ -58,6 +59,7 @@ mod tests {
             "com.urunc.unikernel.hypervisor",
             "cpu-load-balancing.crio.io",
             "dev.gvisor.flag.network",
+            "nerdctl/state-dir",
             "dev.gvisor.spec.rootfs.source",
             "io.container.manager",
             "io.containerd.runc.v2.group",
