@@ -1,6 +1,6 @@
 //! What is in the directory of plugins.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nri_proto::PluginId;
 
-use super::error::{LaunchError, Unfit};
+use super::error::{LaunchError, Unfit, UntrustedPath};
 use super::trust;
 
 /// A program to launch.
@@ -20,7 +20,7 @@ pub(super) struct Found {
 }
 
 /// What differs when a program was replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stamp {
     file: (u64, u64),
     size: u64,
@@ -79,10 +79,11 @@ fn inspect(dir: &Path, name: &OsString) -> Result<Option<Found>, Unfit> {
     let metadata = match fs::metadata(&path) {
         // It is gone since, or leads nowhere.
         Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return Ok(None),
-        metadata => metadata.map_err(Unfit::Inspect)?,
+        Err(error) => return Err(taken_away(name, path).unwrap_or(Unfit::Inspect(error))),
+        Ok(metadata) => metadata,
     };
     if !metadata.is_file() || metadata.mode() & 0o111 == 0 {
-        return Ok(None);
+        return taken_away(name, path).map_or(Ok(None), Err);
     }
     let id: PluginId = name.to_string_lossy().parse().map_err(Unfit::Name)?;
     let found = Found { id, path, stamp: Stamp::of(&metadata) };
@@ -90,6 +91,16 @@ fn inspect(dir: &Path, name: &OsString) -> Result<Option<Found>, Unfit> {
         Ok(_) => Ok(Some(found)),
         Err(source) => Err(Unfit::Untrusted { found, source }),
     }
+}
+
+/// A link that leads to no program, where others can have taken the program away. That ends no plugin that runs.
+fn taken_away(name: &OsStr, path: PathBuf) -> Option<Unfit> {
+    if !path.is_symlink() {
+        return None;
+    }
+    let source = trust::check_if_there(&path).err().filter(|error| !matches!(error, UntrustedPath::Inspect { .. }))?;
+    let id = name.to_string_lossy().parse().ok()?;
+    Some(Unfit::Untrusted { found: Found { id, path, stamp: Stamp::default() }, source })
 }
 
 impl Look {

@@ -105,6 +105,31 @@ async fn a_directory_that_others_can_change_later_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_program_behind_a_link_that_others_could_have_taken_away_runs_on() {
+    for is_replaced in [false, true] {
+        let mut node = Node::new();
+        let elsewhere = node.path("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        set_mode(&elsewhere, 0o755);
+        let program = elsewhere.join("program");
+        fs::write(&program, plugin::script()).unwrap();
+        set_mode(&program, 0o755);
+        symlink(&program, node.path("plugins/10-a")).unwrap();
+        node.launch().await;
+        let pid = node.launched().await;
+        set_mode(&elsewhere, 0o777);
+        fs::remove_file(&program).unwrap();
+        if is_replaced {
+            fs::create_dir(&program).unwrap();
+        }
+        some_looks().await;
+        assert_eq!(node.plugins(), ["10-a"], "replaced: {is_replaced}");
+        assert!(is_there(pid));
+        node.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn a_link_to_a_program_that_nobody_else_can_change_is_launched() {
     let mut node = Node::new();
     let elsewhere = node.path("elsewhere");
