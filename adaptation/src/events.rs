@@ -15,7 +15,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::outbox::{News, Outbox};
+use self::outbox::{Outbox, OutboxItem};
 use crate::api::error::Cause;
 use crate::api::health::State;
 use crate::api::plugin::Reply;
@@ -258,19 +258,19 @@ impl Watchers {
 
     /// Something is to be told behind all that was noted before. Under the lock under which it has happened; told it is without.
     pub(crate) fn note(&self, happening: Happening) {
-        self.outbox.push(News::Happening(happening));
+        self.outbox.push(OutboxItem::Happening(happening));
     }
 
     /// The plugins are others now.
     pub(crate) fn note_order(&self, order: Vec<PluginId>) {
-        self.outbox.push(News::Order(order));
+        self.outbox.push(OutboxItem::Order(order));
     }
 
     /// Tells what was noted.
     pub(crate) fn flush(&self) {
         self.outbox.empty(|news| match news {
-            News::Happening(happening) => self.publish(happening),
-            News::Order(order) => {
+            OutboxItem::Happening(happening) => self.publish(happening),
+            OutboxItem::Order(order) => {
                 self.metrics.plugins(order.len());
                 info!(?order, "plugins are asked in this order");
             }

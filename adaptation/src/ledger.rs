@@ -81,16 +81,16 @@ const SHARE: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Ledger {
     /// Oldest first, each with what it costs. Whoever reads shares them.
-    kept: VecDeque<(Kept, usize)>,
+    kept: VecDeque<(Forgetting, usize)>,
     bytes: usize,
     limit: usize,
     recorded: u64,
     forgotten: u64,
 }
 
-/// What is forgotten at a time.
+/// The smallest piece of the history that is forgotten at a time.
 #[derive(Clone, Debug)]
-enum Kept {
+enum Forgetting {
     One(Arc<Entry>),
     Changes(Arc<Packed>),
 }
@@ -117,7 +117,7 @@ impl Ledger {
             entry.cut();
             cost = entry.cost();
         }
-        self.keep(Kept::One(Arc::new(entry)), cost);
+        self.keep(Forgetting::One(Arc::new(entry)), cost);
     }
 
     /// Records what came of a reply: each change, and each thing that was not used.
@@ -152,7 +152,7 @@ impl Ledger {
             self.recorded += n_changes as u64;
             let packed = Packed { first, n_changes, occasion, bytes: bytes.into(), weight };
             let cost = packed.cost();
-            self.keep(Kept::Changes(Arc::new(packed)), cost);
+            self.keep(Forgetting::Changes(Arc::new(packed)), cost);
         }
     }
 
@@ -207,15 +207,15 @@ impl Ledger {
         let mut entries = Vec::new();
         for (kept, _) in self.kept.iter().filter(|(kept, _)| is_meant(kept.occasion())) {
             match kept {
-                Kept::One(entry) => entries.push(Arc::clone(entry)),
-                Kept::Changes(packed) => entries.extend(packed.entries().map(Arc::new)),
+                Forgetting::One(entry) => entries.push(Arc::clone(entry)),
+                Forgetting::Changes(packed) => entries.extend(packed.entries().map(Arc::new)),
             }
         }
         entries
     }
 
     /// Keeps something, and lets the oldest go until the rest fits.
-    fn keep(&mut self, kept: Kept, cost: usize) {
+    fn keep(&mut self, kept: Forgetting, cost: usize) {
         self.bytes += cost;
         self.kept.push_back((kept, cost));
         while self.bytes > self.limit {
@@ -230,7 +230,7 @@ impl Ledger {
     }
 }
 
-impl Kept {
+impl Forgetting {
     fn occasion(&self) -> &Occasion {
         match self {
             Self::One(entry) => &entry.occasion,

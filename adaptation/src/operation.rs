@@ -32,7 +32,7 @@ use crate::merge::{MergedCreate, MergedStop, MergedUpdate};
 use crate::operation::relay::{Relay, Relayed};
 use crate::operation::rollback::StartUndo;
 use crate::operation::shared::Shared;
-use crate::operation::state::{Kept, OperationState};
+use crate::operation::state::{KeptRequest, OperationState};
 use crate::reply::merging::Merging;
 use crate::reply::recorder;
 use crate::session::roster::Roster;
@@ -94,12 +94,12 @@ pub struct Operation {
     /// What is known of it since the first request, which also fixes who takes part.
     operation: OnceLock<Arc<OperationState>>,
     deadline: Option<Instant>,
-    nature: Nature,
+    nature: OperationOptions,
 }
 
-/// What whoever begins an operation says of it as a whole.
+/// Options of an operation, set before its first request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Nature {
+pub(crate) struct OperationOptions {
     pub(crate) known: Known,
     pub(crate) start_undo: Option<StartUndo>,
 }
@@ -132,7 +132,7 @@ pub struct Known {
 
 impl Operation {
     pub(crate) fn new(shared: Arc<Shared>, pod: Arc<Pod>) -> Self {
-        Self { shared, pod, operation: OnceLock::new(), deadline: None, nature: Nature::default() }
+        Self { shared, pod, operation: OnceLock::new(), deadline: None, nature: OperationOptions::default() }
     }
 
     /// Says what plugins know of the pod and the container before this operation. A plugin that joins while it is open is shown that,
@@ -294,7 +294,7 @@ impl Operation {
         let before = operation.before(event, &subject);
         let decision = Arc::new(self.shared.decision(operation));
         self.shared.goes_on(&decision, event, subject.container(), Owners::default(), &[]);
-        self.shared.asks(operation, event, before, Kept::Bare(subject, decision), None);
+        self.shared.asks(operation, event, before, KeptRequest::Bare(subject, decision), None);
     }
 
     /// What is known of it, and who takes part. Those that the operator wants must be there before the first one is asked.

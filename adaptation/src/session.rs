@@ -53,7 +53,7 @@ use crate::events::Happening;
 use crate::ledger::Occasion;
 use crate::limits;
 use crate::reply::recorder;
-use crate::session::call::Asked;
+use crate::session::call::CallInFlight;
 use crate::session::journal::Journal;
 use crate::session::open_operation::OpenOperation;
 use crate::session::patience::Allowance;
@@ -84,20 +84,20 @@ pub(crate) struct PluginSession {
     pub(crate) services: Arc<Services>,
 }
 
-/// How it is doing, and what it is owed. One lock, so that what was missed is never overtaken.
+/// The health of a plugin and its journal, under one lock, so that no request overtakes one that the plugin missed.
 struct Standing {
     health: Health,
     journal: Journal,
     /// The requests of its journal that the plugin is being told.
     deliveries: Deliveries,
-    stage: Stage,
+    stage: SessionStage,
     /// Nothing is kept for it: more happened than there is room for, or it is gone.
     deaf: bool,
 }
 
-/// How far it is.
+/// How far a session has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum SessionStage {
     /// Nobody asks it yet.
     Joining,
     /// Requests ask it, and whoever watches is told how it is doing.
@@ -106,9 +106,9 @@ enum Stage {
     Dismissed,
 }
 
-/// What a request is a part of.
+/// The operation that a request belongs to, if any, and how.
 #[derive(Clone, Copy)]
-pub(crate) enum Part<'a> {
+pub(crate) enum RequestScope<'a> {
     /// It stands for itself.
     Alone,
     /// It is made in an operation, where it is noted that the plugin at this place has seen it.
@@ -117,7 +117,7 @@ pub(crate) enum Part<'a> {
     Undoes(&'a dyn OpenOperation),
 }
 
-impl<'a> Part<'a> {
+impl<'a> RequestScope<'a> {
     /// The operation that it is made in.
     fn operation(self) -> Option<&'a Arc<dyn OpenOperation>> {
         match self {
@@ -145,7 +145,7 @@ impl PluginSession {
         let journal = Journal::new(limits::JOURNAL);
         let health = Health::new(terms.rules());
         let deliveries = Deliveries::held_back();
-        let standing = Standing { health, journal, deliveries, stage: Stage::Joining, deaf: true };
+        let standing = Standing { health, journal, deliveries, stage: SessionStage::Joining, deaf: true };
         Arc::new(Self {
             id,
             identity,
@@ -215,7 +215,7 @@ impl PluginSession {
         self: &Arc<Self>,
         terms: &Arc<PluginPolicy>,
         request: &Arc<Request>,
-        part: Part<'_>,
+        part: RequestScope<'_>,
         allowance: Allowance,
     ) -> Result<Reply, Cause> {
         let span = info_span!("plugin", plugin = %self.id);
@@ -226,7 +226,7 @@ impl PluginSession {
         self: &Arc<Self>,
         terms: &Arc<PluginPolicy>,
         request: &Arc<Request>,
-        part: Part<'_>,
+        part: RequestScope<'_>,
         allowance: Allowance,
     ) -> Result<Reply, Cause> {
         let queued = Instant::now();
@@ -234,12 +234,12 @@ impl PluginSession {
         let (lane, is_trial) = self.enter(request, part, terms.policy(), cut).await?;
         let begun = Instant::now();
         self.services.watchers.metrics().queued(&self.id, request.event(), begun - queued);
-        if let Part::Of { progress, place, .. } = part {
+        if let RequestScope::Of { progress, place, .. } = part {
             progress.record_seen(place);
         }
         let operation = part.operation().cloned();
         let mut asked =
-            Asked::begin(Arc::clone(self), Arc::clone(terms), Arc::clone(request), operation, lane, is_trial);
+            CallInFlight::begin(Arc::clone(self), Arc::clone(terms), Arc::clone(request), operation, lane, is_trial);
         let cut = cut.filter(|cut| *cut < asked.deadline());
         match timeout_at(cut.unwrap_or_else(|| asked.deadline()), asked.answer()).await {
             Ok(answer) => {
@@ -298,7 +298,7 @@ impl PluginSession {
 
     /// Whoever watches will be told, unless the plugin is to them not there yet, or not any more. That it is closed is told when it is removed.
     fn note_state(&self, standing: &Standing, effect: Effect) {
-        if let (Effect::Became(state), Stage::Joined) = (effect, standing.stage)
+        if let (Effect::Became(state), SessionStage::Joined) = (effect, standing.stage)
             && state != State::Closed
         {
             self.services.watchers.note(Happening::State { plugin: self.id.clone(), state });

@@ -1,9 +1,9 @@
-//! The rooms of each crate: the table in `docs/architecture.md`, compared with the source.
+//! The rooms of each crate, and the names in them: the table in `docs/architecture.md`, compared with the source.
 //!
 //! A room is a module directly below `lib.rs`. It uses rooms that stand before it in the row of its crate, and no others.
 //! Tests may use all of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -29,6 +29,26 @@ fn a_room_uses_only_the_rooms_below_it() -> Result<()> {
         }
     }
     ensure!(breaches.is_empty(), "{}", breaches.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn no_two_types_of_a_crate_have_one_name() -> Result<()> {
+    let workspace = Workspace::load()?;
+    let mut twice = Vec::new();
+    for (folder, _) in rows(&workspace.read(PAGE)?)? {
+        let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for module in modules(&workspace.dir.join(&folder).join("src"))? {
+            for name in module.types {
+                places.entry(name).or_default().push(module.file.clone());
+            }
+        }
+        let of_one_name = places.into_iter().filter(|(_, files)| files.len() > 1);
+        twice.extend(
+            of_one_name.map(|(name, files)| format!("{folder}: {name} is a type in {}", files.join(" and in "))),
+        );
+    }
+    ensure!(twice.is_empty(), "{}", twice.join("\n"));
     Ok(())
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Decision {
     decided: Notify,
 }
 
-/// How an operation has ended, once it has.
+/// The outcome of an operation, once it has ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fate(Arc<OnceLock<OperationOutcome>>);
 

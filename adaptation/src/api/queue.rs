@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-type Waiting = VecDeque<oneshot::Sender<Turn>>;
+type Waiters = VecDeque<oneshot::Sender<Turn>>;
 
 /// A queue for each key: one caller at a time has the turn of a key, the others wait in the order in
 /// which they called [`enqueue`](KeyedQueue::enqueue).
@@ -26,7 +26,7 @@ type Waiting = VecDeque<oneshot::Sender<Turn>>;
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct KeyedQueue(Arc<Mutex<HashMap<Arc<str>, Waiting>>>);
+pub struct KeyedQueue(Arc<Mutex<HashMap<Arc<str>, Waiters>>>);
 
 /// A place in the queue of a key. A place that is dropped is given up.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl KeyedQueue {
                 waiting.push_back(sender);
                 return Place(place);
             }
-            queues.insert(Arc::clone(&key), Waiting::new());
+            queues.insert(Arc::clone(&key), Waiters::new());
         }
         // The receiver is here, so the turn arrives.
         let _ = sender.send(Turn { queue: self.clone(), key });
@@ -72,7 +72,7 @@ impl KeyedQueue {
     /// Returns the next caller that awaits the turn of a key. If there is none, removes the queue.
     fn next(&self, key: &str) -> Option<oneshot::Sender<Turn>> {
         let mut queues = self.0.lock();
-        let next = queues.get_mut(key).and_then(Waiting::pop_front);
+        let next = queues.get_mut(key).and_then(Waiters::pop_front);
         if next.is_none() {
             queues.remove(key);
         }

@@ -99,7 +99,7 @@ pub struct Chunk {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Oversized {
     /// What it is.
-    pub kind: Kind,
+    pub kind: ChunkKind,
     /// Its id.
     pub id: String,
     /// Its size when it is encoded.
@@ -108,7 +108,7 @@ pub struct Oversized {
 
 /// What a snapshot is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ChunkKind {
     /// A pod.
     Pod,
     /// A container.
@@ -165,9 +165,13 @@ impl Chunks {
     }
 
     /// The next object that fits into a chunk, with its size in one.
-    fn next_object(&mut self) -> Option<(Object, usize)> {
+    fn next_object(&mut self) -> Option<(SizedMessage, usize)> {
         loop {
-            let object = self.pods.next().map(Object::pod).or_else(|| self.containers.next().map(Object::container))?;
+            let object = self
+                .pods
+                .next()
+                .map(SizedMessage::pod)
+                .or_else(|| self.containers.next().map(SizedMessage::container))?;
             match usize::try_from(object.size_in_chunk()) {
                 Ok(size) if size.saturating_add(MORE.len()) <= self.limit => return Some((object, size)),
                 _ => self.oversized.push(object.into_oversized()),
@@ -199,12 +203,12 @@ impl Iterator for Chunks {
 impl FusedIterator for Chunks {}
 
 /// A message whose size is known, and with it those of all in it: they are written without being counted again.
-enum Object {
+enum SizedMessage {
     Pod(api::PodSandbox, u64),
     Container(api::Container, u64),
 }
 
-impl Object {
+impl SizedMessage {
     fn pod(pod: Pod) -> Self {
         let message = api::PodSandbox::from(pod);
         let size = message.compute_size();
@@ -234,8 +238,8 @@ impl Object {
 
     fn into_oversized(self) -> Oversized {
         match self {
-            Self::Pod(pod, size) => Oversized { kind: Kind::Pod, id: pod.id, size },
-            Self::Container(container, size) => Oversized { kind: Kind::Container, id: container.id, size },
+            Self::Pod(pod, size) => Oversized { kind: ChunkKind::Pod, id: pod.id, size },
+            Self::Container(container, size) => Oversized { kind: ChunkKind::Container, id: container.id, size },
         }
     }
 }
@@ -256,7 +260,7 @@ impl Display for Oversized {
     }
 }
 
-impl Display for Kind {
+impl Display for ChunkKind {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Pod => "pod",

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 use super::Config;
 use super::upstream::Dialect;
-use crate::config::settings::{Fault, Place, Section};
+use crate::config::settings::{Fault, KeyPath, Section};
 
 const PLUGINS: &str = "plugins";
 const NRI: &str = "io.containerd.nri.v1.nri";
@@ -20,8 +20,8 @@ pub(super) fn owns(file: &Table) -> bool {
 }
 
 /// Reads the table that is for NRI, and looks for what should be in it.
-pub(super) fn read(mut file: Table, problems: &mut Vec<(Place, Fault)>) -> Config {
-    let plugins = Place::default().of(PLUGINS);
+pub(super) fn read(mut file: Table, problems: &mut Vec<(KeyPath, Fault)>) -> Config {
+    let plugins = KeyPath::default().of(PLUGINS);
     let home = plugins.of(NRI);
     let ours = file.get_mut(PLUGINS).and_then(Value::as_table_mut).and_then(|plugins| plugins.remove_entry(NRI));
 
@@ -39,9 +39,9 @@ pub(super) fn read(mut file: Table, problems: &mut Vec<(Place, Fault)>) -> Confi
 }
 
 /// Whether containerd is to do without NRI, whatever NRI's own table says. What it imports can be read only from files.
-fn is_disabled(file: &mut Table, problems: &mut Vec<(Place, Fault)>) -> bool {
+fn is_disabled(file: &mut Table, problems: &mut Vec<(KeyPath, Fault)>) -> bool {
     let theirs = [IMPORTS, DISABLED_PLUGINS].iter().filter_map(|key| file.remove_entry(*key)).collect();
-    let mut section = Section::new(Place::default(), theirs, problems);
+    let mut section = Section::new(KeyPath::default(), theirs, problems);
     let _: Option<Vec<String>> = section.take(IMPORTS);
     let disabled: Option<Vec<String>> = section.take(DISABLED_PLUGINS);
     disabled.is_some_and(|disabled| disabled.iter().any(|plugin| plugin == NRI))
@@ -49,11 +49,11 @@ fn is_disabled(file: &mut Table, problems: &mut Vec<(Place, Fault)>) -> bool {
 
 /// Keys of ours in what is containerd's. It ignores them in silence, and for two years a tool wrote the timeouts of
 /// nodes to the root of this file (containers/nri-plugins#745).
-fn strays(file: &Table, known: &[&str], home: &Place) -> Vec<(Place, Fault)> {
-    let misplaced = |place, home: &Place| (place, Fault::Misplaced { home: home.to_string() });
+fn strays(file: &Table, known: &[&str], home: &KeyPath) -> Vec<(KeyPath, Fault)> {
+    let misplaced = |place, home: &KeyPath| (place, Fault::Misplaced { home: home.to_string() });
     let mut found = Vec::new();
     for (key, value) in file {
-        let place = Place::default().of(key);
+        let place = KeyPath::default().of(key);
         if key == PLUGINS {
             for (plugin, settings) in value.as_table().into_iter().flatten() {
                 let place = place.of(plugin);

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use super::Config;
 use super::ConfigError;
 use super::upstream::{Dialect, Upstream};
-use crate::config::settings::{Fault, Place, Section};
+use crate::config::settings::{Fault, KeyPath, Section};
 
 const CRIO: &str = "crio";
 const NRI: &str = "nri";
@@ -64,12 +64,12 @@ pub(super) fn owns(file: &Table) -> bool {
 }
 
 /// Reads the table that is for NRI, and looks for what should be in it.
-pub(super) fn read(mut file: Table, problems: &mut Vec<(Place, Fault)>) -> Config {
+pub(super) fn read(mut file: Table, problems: &mut Vec<(KeyPath, Fault)>) -> Config {
     let Some(Value::Table(crio)) = file.get_mut(CRIO) else {
-        return Config::read(&mut Section::new(Place::default(), file, problems), Dialect::Crio);
+        return Config::read(&mut Section::new(KeyPath::default(), file, problems), Dialect::Crio);
     };
     let ours = crio.remove_entry(NRI);
-    let place = Place::default().of(CRIO);
+    let place = KeyPath::default().of(CRIO);
     let home = place.of(NRI);
     let mut alone = Section::new(place, ours.into_iter().collect(), problems);
     let (config, known) = match alone.section(NRI) {
@@ -84,14 +84,14 @@ pub(super) fn read(mut file: Table, problems: &mut Vec<(Place, Fault)>) -> Confi
 }
 
 /// Keys of ours in what is CRI-O's: it ignores them in silence.
-fn strays(file: &Table, known: &[&str], home: &Place) -> Vec<(Place, Fault)> {
+fn strays(file: &Table, known: &[&str], home: &KeyPath) -> Vec<(KeyPath, Fault)> {
     let mut found = Vec::new();
-    let mut look = |place: &Place, table: &Table, is_ours: &dyn Fn(&str) -> bool| {
+    let mut look = |place: &KeyPath, table: &Table, is_ours: &dyn Fn(&str) -> bool| {
         let keys = table.keys().filter(|key| is_ours(key));
         found.extend(keys.map(|key| (place.of(key), Fault::Misplaced { home: home.to_string() })));
     };
     let is_known = |key: &str| known.contains(&key);
-    let (root, Some(crio)) = (Place::default(), file.get(CRIO).and_then(Value::as_table)) else { return found };
+    let (root, Some(crio)) = (KeyPath::default(), file.get(CRIO).and_then(Value::as_table)) else { return found };
     look(&root, file, &is_known);
     look(&root.of(CRIO), crio, &is_known);
     for (name, table) in crio {

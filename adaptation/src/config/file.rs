@@ -11,10 +11,10 @@ use super::ConfigError;
 use super::DefaultValidator;
 use super::containerd;
 use super::crio;
-use super::lines::Lines;
+use super::lines::TomlLines;
 use super::upstream::{Dialect, REQUEST_TIMEOUT, Upstream};
-use crate::config::policy::{Contradiction, PluginKey, Policies, Rules, Uids};
-use crate::config::settings::{Fault, Place, Problem, Section};
+use crate::config::policy::{Contradiction, PluginKey, Policies, PolicyRules, Uids};
+use crate::config::settings::{Fault, KeyPath, Problem, Section};
 
 impl Config {
     /// Reads a configuration from TOML.
@@ -108,9 +108,9 @@ impl Config {
     /// Reads a configuration from TOML in a way that lists what it cannot read.
     pub(super) fn from_text(
         text: &str,
-        read: impl FnOnce(Table) -> (Self, Vec<(Place, Fault)>),
+        read: impl FnOnce(Table) -> (Self, Vec<(KeyPath, Fault)>),
     ) -> Result<Self, ConfigError> {
-        let (lines, errors) = Lines::of(text);
+        let (lines, errors) = TomlLines::of(text);
         let syntax = |error: &toml::de::Error| Problem {
             line: error.span().map(|span| lines.at(span.start)),
             place: String::new(),
@@ -139,14 +139,14 @@ impl<'de> Deserialize<'de> for Config {
 }
 
 /// Reads what can be read, and lists what cannot.
-fn read(table: Table) -> (Config, Vec<(Place, Fault)>) {
+fn read(table: Table) -> (Config, Vec<(KeyPath, Fault)>) {
     let mut problems = Vec::new();
     let config = if crio::owns(&table) {
         crio::read(table, &mut problems)
     } else if containerd::owns(&table) {
         containerd::read(table, &mut problems)
     } else {
-        Config::read(&mut Section::new(Place::default(), table, &mut problems), Dialect::Containerd)
+        Config::read(&mut Section::new(KeyPath::default(), table, &mut problems), Dialect::Containerd)
     };
     (config, problems)
 }
@@ -186,7 +186,7 @@ impl Config {
         };
         let mut elsewhere = dialect.others(Upstream::KEYS);
         config.report_users_that_cannot_connect(section);
-        elsewhere.extend(Rules::KEYS.iter().map(|key| (*key, format!("plugin_defaults.{key}"))));
+        elsewhere.extend(PolicyRules::KEYS.iter().map(|key| (*key, format!("plugin_defaults.{key}"))));
         section.finish(&elsewhere);
         config
     }
@@ -208,7 +208,7 @@ impl Policies {
     /// Takes the policies out of a table. What upstream has of them was taken already.
     fn read(section: &mut Section<'_>, timeout: Option<Duration>, dialect: Dialect) -> Self {
         let defaults = section.section("plugin_defaults").map(|mut section| {
-            let mut rules = Rules::read(&mut section);
+            let mut rules = PolicyRules::read(&mut section);
             for (key, said) in [("required", &mut rules.required), ("validator", &mut rules.validator)] {
                 if said.take().is_some_and(|said| said) {
                     section.report(key, Fault::Nameless);
@@ -228,7 +228,7 @@ impl Policies {
         let mut policies = Self { defaults, unnamed, ..Self::default() };
         if let Some(mut plugins) = section.section("plugins") {
             plugins.sections(|key, section| {
-                let rules = Rules::read(section);
+                let rules = PolicyRules::read(section);
                 section.finish(&[("allowed_uids", "uids".to_owned())]);
                 match key.parse::<PluginKey>() {
                     Ok(key) => _ = policies.plugins.insert(key, rules),

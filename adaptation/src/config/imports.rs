@@ -11,7 +11,7 @@ use super::Config;
 use super::ConfigError;
 use super::LoadError;
 use super::containerd::{self, DISABLED_PLUGINS, IMPORTS};
-use crate::config::settings::{Fault, Place, Problem};
+use crate::config::settings::{Fault, KeyPath, Problem};
 
 /// How many files there may be.
 const MAX_FILES: usize = 256;
@@ -75,7 +75,7 @@ pub(super) fn imported(path: &Path, file: &Table) -> Result<Vec<PathBuf>, Config
         if import.contains('*') {
             let files = matching(dir, import).map_err(|error| {
                 let fault = Fault::Value { found: format!("{import:?}"), expected: format!("a pattern: {error}") };
-                ConfigError::new(vec![Problem::new((Place::default().of(IMPORTS), fault))])
+                ConfigError::new(vec![Problem::new((KeyPath::default().of(IMPORTS), fault))])
             })?;
             found.extend(files);
         } else {

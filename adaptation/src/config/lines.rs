@@ -2,15 +2,15 @@
 
 use toml::de::DeTable;
 
-use crate::config::settings::Place;
+use crate::config::settings::KeyPath;
 
-/// A text of TOML and where its keys are.
-pub(super) struct Lines<'t> {
+/// A TOML text and the line of each key in it.
+pub(super) struct TomlLines<'t> {
     text: &'t str,
     root: DeTable<'t>,
 }
 
-impl<'t> Lines<'t> {
+impl<'t> TomlLines<'t> {
     /// Reads a text, as far as it can be.
     pub(super) fn of(text: &'t str) -> (Self, Vec<toml::de::Error>) {
         let (root, errors) = DeTable::parse_recoverable(text);
@@ -18,7 +18,7 @@ impl<'t> Lines<'t> {
     }
 
     /// The line of a key.
-    pub(super) fn find(&self, place: &Place) -> Option<usize> {
+    pub(super) fn find(&self, place: &KeyPath) -> Option<usize> {
         let (last, tables) = place.keys().split_last()?;
         let table = tables.iter().try_fold(&self.root, |table, key| table.get(key.as_str())?.get_ref().as_table())?;
         let (key, _) = table.iter().find(|(key, _)| key.get_ref() == last)?;

@@ -9,14 +9,14 @@ use toml::{Table, Value};
 use super::Config;
 use super::ConfigError;
 use super::upstream::Dialect;
-use crate::config::settings::{Fault, Place, Problem, Section};
+use crate::config::settings::{Fault, KeyPath, Problem, Section};
 
 const DISABLE_CONNECTIONS: &str = "disableConnections";
 /// What that is called in TOML.
 const IN_TOML: &str = "disable_connections";
 
-/// Why a text cannot be read at all, and where.
-type Unread = (Option<usize>, String);
+/// Why a text cannot be parsed, and at which byte.
+type ParseFailure = (Option<usize>, String);
 
 impl Config {
     /// Reads the file `/etc/nri/nri.conf`, which NRI had before runtimes kept its settings among their own.
@@ -42,12 +42,12 @@ impl Config {
     pub fn from_nri_conf(text: &str) -> Result<Self, ConfigError> {
         let fault = |(line, message)| Problem { line, place: String::new(), fault: Fault::Yaml(message) };
         let (mut table, lines) = read(text).map_err(|unread| ConfigError::new(vec![fault(unread)]))?;
-        let in_toml = |key| table.remove(key).map(|_| (Place::default().of(key), Fault::InToml));
+        let in_toml = |key| table.remove(key).map(|_| (KeyPath::default().of(key), Fault::InToml));
         let mut problems: Vec<_> = keys_in_toml().into_iter().filter_map(in_toml).collect();
-        let mut section = Section::new(Place::default(), table, &mut problems);
+        let mut section = Section::new(KeyPath::default(), table, &mut problems);
         let no_connections = section.take(DISABLE_CONNECTIONS).unwrap_or(false);
         section.finish(&[(IN_TOML, DISABLE_CONNECTIONS.to_owned())]);
-        let line = |place: &Place| place.keys().first().and_then(|key| lines.get(key).copied());
+        let line = |place: &KeyPath| place.keys().first().and_then(|key| lines.get(key).copied());
         let located = |(place, fault)| Problem { line: line(&place), ..Problem::new((place, fault)) };
         let default = Self::default();
         let socket = if no_connections { None } else { default.socket };
@@ -58,7 +58,7 @@ impl Config {
 /// What can be said in the other form of the file, but for what is only called otherwise here.
 fn keys_in_toml() -> Vec<&'static str> {
     let mut problems = Vec::new();
-    let mut nothing = Section::new(Place::default(), Table::new(), &mut problems);
+    let mut nothing = Section::new(KeyPath::default(), Table::new(), &mut problems);
     Config::read(&mut nothing, Dialect::Containerd);
     nothing.known().iter().copied().filter(|key| *key != IN_TOML).collect()
 }
@@ -70,7 +70,7 @@ pub(super) fn owns(text: &str) -> bool {
 
 /// Reads the first document, which must be a list of keys and values, and on which line each is. What lies deeper nobody
 /// reads; it is not looked at.
-fn read(text: &str) -> Result<(Table, HashMap<String, usize>), Unread> {
+fn read(text: &str) -> Result<(Table, HashMap<String, usize>), ParseFailure> {
     let (mut table, mut lines) = (Table::new(), HashMap::new());
     let mut depth = 0_usize;
     let mut key: Option<String> = None;
@@ -121,7 +121,7 @@ fn read(text: &str) -> Result<(Table, HashMap<String, usize>), Unread> {
     Ok((table, lines))
 }
 
-fn no_table(span: &Span) -> Unread {
+fn no_table(span: &Span) -> ParseFailure {
     (Some(span.start.line()), "it must be keys and their values".to_owned())
 }
 

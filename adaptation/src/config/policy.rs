@@ -17,11 +17,11 @@
 //! [contradiction](Policies::contradictions), with which no file is taken.
 //!
 //! ```
-//! use nri_adaptation::policy::{Declared, OnTimeout, Origin, Policies, Rules};
+//! use nri_adaptation::policy::{Declared, OnTimeout, Origin, Policies, PolicyRules};
 //!
 //! let policies = Policies {
-//!     defaults: Rules { strikes: 5.try_into().ok(), ..Rules::default() },
-//!     plugins: [("topology".parse()?, Rules { required: Some(true), ..Rules::default() })].into(),
+//!     defaults: PolicyRules { strikes: 5.try_into().ok(), ..PolicyRules::default() },
+//!     plugins: [("topology".parse()?, PolicyRules { required: Some(true), ..PolicyRules::default() })].into(),
 //!     ..Policies::default()
 //! };
 //! let effective = policies.effective(&"10-topology".parse()?, Declared::default());
@@ -47,13 +47,13 @@ use std::collections::BTreeMap;
 
 use nri_proto::PluginId;
 
-pub use self::allowed::{Allowed, Changes, NotAllowed};
+pub use self::allowed::{Allowed, AllowedChanges, NotAllowed};
 pub use self::choices::{Concurrency, Declarations, Mode, OnTimeout};
 pub use self::conflicts::{Contradiction, Obstacle, Word};
 pub use self::effective::{Effective, Origin};
 pub(crate) use self::exemptions::annotation;
 pub use self::exemptions::{BadAnnotation, Exemptions};
-pub use self::fields::{Origins, Policy, Rules};
+pub use self::fields::{Origins, Policy, PolicyRules};
 pub use self::identity::{AllowedOrigin, Identity, NotPermitted, PluginOrigin, Uids, Unnamed};
 pub use self::namespaces::{Namespaces, NoNamespace};
 pub use self::plugin_key::{PluginKey, PluginKeyError};
@@ -62,9 +62,9 @@ pub use self::plugin_key::{PluginKey, PluginKeyError};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policies {
     /// About all plugins.
-    pub defaults: Rules,
+    pub defaults: PolicyRules,
     /// About some, by name or by index and name. The latter comes first, axis by axis.
-    pub plugins: BTreeMap<PluginKey, Rules>,
+    pub plugins: BTreeMap<PluginKey, PolicyRules>,
     /// What becomes of plugins that have no table among those.
     pub unnamed: Unnamed,
 }
@@ -128,26 +128,26 @@ impl Policies {
 
     /// Whether there may be pods that a plugin does not see.
     pub(crate) fn hide_any(&self) -> bool {
-        let hides = |rules: &Rules| {
+        let hides = |rules: &PolicyRules| {
             let namespaces = rules.namespaces.as_ref().is_some_and(|namespaces| !namespaces.are_all());
             namespaces || rules.allow.as_ref().is_some_and(Allowed::hears_nothing)
         };
         hides(&self.defaults) || self.plugins.values().any(hides)
     }
 
-    fn named(&self, has: impl Fn(&Rules) -> bool) -> impl Iterator<Item = &PluginKey> {
+    fn named(&self, has: impl Fn(&PolicyRules) -> bool) -> impl Iterator<Item = &PluginKey> {
         self.plugins.iter().filter(move |(_, rules)| has(rules)).map(|(key, _)| key)
     }
 }
 
 impl Declared {
     /// The same, as if an operator had said it.
-    fn rules(self) -> Rules {
+    fn rules(self) -> PolicyRules {
         let Self { fail_request, keep_connected, validates: _ } = self;
-        Rules {
+        PolicyRules {
             on_timeout: fail_request.then_some(OnTimeout::Fail),
             keep_connected: keep_connected.then_some(true),
-            ..Rules::default()
+            ..PolicyRules::default()
         }
     }
 }

@@ -7,8 +7,8 @@ use crate::config::policy::{Exemptions, Mode, Namespaces, PluginKey, Policies};
 
 /// All that the operator requires.
 pub(crate) struct Requirements {
-    required: Vec<Demand>,
-    validators: Vec<Demand>,
+    required: Vec<RequiredPlugin>,
+    validators: Vec<RequiredPlugin>,
     exemptions: Exemptions,
 }
 
@@ -24,7 +24,7 @@ pub(crate) enum Presence {
 }
 
 /// A plugin that must be there for the pods that it sees.
-struct Demand {
+struct RequiredPlugin {
     key: PluginKey,
     namespaces: Namespaces,
 }
@@ -87,12 +87,12 @@ impl Requirements {
 
     fn first_missing<'d>(
         &self,
-        demands: &'d [Demand],
+        demands: &'d [RequiredPlugin],
         pod: &Pod,
         container: Option<&str>,
         presence: impl Fn(&PluginKey) -> Presence,
     ) -> Option<&'d PluginKey> {
-        let is_missing = |demand: &&Demand| {
+        let is_missing = |demand: &&RequiredPlugin| {
             demand.namespaces.contains(&pod.namespace)
                 && match presence(&demand.key) {
                     Presence::Present => false,
@@ -105,14 +105,14 @@ impl Requirements {
     }
 }
 
-fn demands<'p>(policies: &'p Policies, keys: impl Iterator<Item = &'p PluginKey>) -> Vec<Demand> {
+fn demands<'p>(policies: &'p Policies, keys: impl Iterator<Item = &'p PluginKey>) -> Vec<RequiredPlugin> {
     let demand = |key: &PluginKey| {
         let layers = policies.layers(key);
         let said = || layers.iter().map(|layer| layer.rules);
         // One on trial holds nobody up.
         let is_on_trial = said().find_map(|rules| rules.mode) == Some(Mode::Shadow);
         let namespaces = said().find_map(|rules| rules.namespaces.clone()).unwrap_or_else(Namespaces::all);
-        (!is_on_trial).then(|| Demand { key: key.clone(), namespaces })
+        (!is_on_trial).then(|| RequiredPlugin { key: key.clone(), namespaces })
     };
     keys.filter_map(demand).collect()
 }

@@ -6,7 +6,7 @@ mod problem;
 mod section;
 mod setting;
 
-pub(crate) use self::place::Place;
+pub(crate) use self::place::KeyPath;
 pub use self::problem::{Fault, Problem};
 pub(crate) use self::section::{Section, nearest};
 pub(crate) use self::setting::{Choice, Setting};

@@ -15,18 +15,18 @@ pub(super) enum Dialect {
 }
 
 /// A key, as containerd and as CRI-O write it.
-type Key = (&'static str, &'static str);
+type SettingNames = (&'static str, &'static str);
 
-const DISABLE: Key = ("disable", "enable_nri");
-const DISABLE_CONNECTIONS: Key = ("disable_connections", "nri_disable_connections");
-const SOCKET: Key = ("socket_path", "nri_listen");
-const PLUGIN_PATH: Key = ("plugin_path", "nri_plugin_dir");
-const PLUGIN_CONFIG_PATH: Key = ("plugin_config_path", "nri_plugin_config_dir");
-const REGISTRATION_TIMEOUT: Key = ("plugin_registration_timeout", "nri_plugin_registration_timeout");
-pub(super) const REQUEST_TIMEOUT: Key = ("plugin_request_timeout", "nri_plugin_request_timeout");
+const DISABLE: SettingNames = ("disable", "enable_nri");
+const DISABLE_CONNECTIONS: SettingNames = ("disable_connections", "nri_disable_connections");
+const SOCKET: SettingNames = ("socket_path", "nri_listen");
+const PLUGIN_PATH: SettingNames = ("plugin_path", "nri_plugin_dir");
+const PLUGIN_CONFIG_PATH: SettingNames = ("plugin_config_path", "nri_plugin_config_dir");
+const REGISTRATION_TIMEOUT: SettingNames = ("plugin_registration_timeout", "nri_plugin_registration_timeout");
+pub(super) const REQUEST_TIMEOUT: SettingNames = ("plugin_request_timeout", "nri_plugin_request_timeout");
 
 impl Dialect {
-    pub(super) fn choose(self, (containerd, crio): Key) -> &'static str {
+    pub(super) fn choose(self, (containerd, crio): SettingNames) -> &'static str {
         match self {
             Self::Containerd => containerd,
             Self::Crio => crio,
@@ -34,7 +34,7 @@ impl Dialect {
     }
 
     /// What the other one calls the same things, for whoever mixes them up: each with the name that is right here.
-    pub(super) fn others(self, keys: &[Key]) -> Vec<(&'static str, String)> {
+    pub(super) fn others(self, keys: &[SettingNames]) -> Vec<(&'static str, String)> {
         let other = match self {
             Self::Containerd => Self::Crio,
             Self::Crio => Self::Containerd,
@@ -55,7 +55,7 @@ pub(super) struct Upstream {
 }
 
 impl Upstream {
-    pub(super) const KEYS: &'static [Key] =
+    pub(super) const KEYS: &'static [SettingNames] =
         &[DISABLE, DISABLE_CONNECTIONS, SOCKET, PLUGIN_PATH, PLUGIN_CONFIG_PATH, REGISTRATION_TIMEOUT, REQUEST_TIMEOUT];
 
     /// Takes them out of a table.
@@ -75,7 +75,7 @@ impl Upstream {
 }
 
 /// A timeout, unless it is zero. To CRI-O a number is one of nanoseconds.
-fn timeout(section: &mut Section<'_>, dialect: Dialect, key: Key) -> Option<Duration> {
+fn timeout(section: &mut Section<'_>, dialect: Dialect, key: SettingNames) -> Option<Duration> {
     let read = |value: &Value| match (dialect, value) {
         (Dialect::Crio, Value::Integer(nanos)) => Option::read(&Value::String(format!("{nanos}ns"))),
         _ => Option::read(value),

@@ -7,8 +7,8 @@ use nri_proto::PluginId;
 
 use super::Happening;
 
-/// What is to be told.
-pub(super) enum News {
+/// Something that the observers are told.
+pub(super) enum OutboxItem {
     Happening(Happening),
     /// The plugins, in the order in which they are asked.
     Order(Vec<PluginId>),
@@ -17,47 +17,47 @@ pub(super) enum News {
 /// Whoever changes something puts it in here under the lock under which it was changed, and has it told when the lock is free: metrics are
 /// the runtime's own code.
 #[derive(Default)]
-pub(super) struct Outbox(Mutex<Waiting>);
+pub(super) struct Outbox(Mutex<OutboxState>);
 
 #[derive(Default)]
-struct Waiting {
-    news: VecDeque<News>,
+struct OutboxState {
+    news: VecDeque<OutboxItem>,
     /// Someone is at it.
     is_being_told: bool,
 }
 
 impl Outbox {
-    pub(super) fn push(&self, news: News) {
+    pub(super) fn push(&self, news: OutboxItem) {
         self.lock().news.push_back(news);
     }
 
     /// Tells all of it, or leaves that to who is at it already.
-    pub(super) fn empty(&self, mut tell: impl FnMut(News)) {
+    pub(super) fn empty(&self, mut tell: impl FnMut(OutboxItem)) {
         if std::mem::replace(&mut self.lock().is_being_told, true) {
             return;
         }
-        let _telling = Telling(self);
+        let _telling = OutboxTurn(self);
         while let Some(news) = self.next() {
             tell(news);
         }
     }
 
-    fn next(&self) -> Option<News> {
+    fn next(&self) -> Option<OutboxItem> {
         let mut waiting = self.lock();
         let next = waiting.news.pop_front();
         waiting.is_being_told = next.is_some();
         next
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, OutboxState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Someone tells. If that panics, others may go on.
-struct Telling<'a>(&'a Outbox);
+/// The right to send what is in the outbox. A panic gives it back.
+struct OutboxTurn<'a>(&'a Outbox);
 
-impl Drop for Telling<'_> {
+impl Drop for OutboxTurn<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.lock().is_being_told = false;
@@ -69,16 +69,16 @@ impl Drop for Telling<'_> {
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    use super::News;
     use super::Outbox;
+    use super::OutboxItem;
 
-    fn order(news: News) -> usize {
-        let News::Order(order) = news else { panic!("nothing else was put in") };
+    fn order(news: OutboxItem) -> usize {
+        let OutboxItem::Order(order) = news else { panic!("nothing else was put in") };
         order.len()
     }
 
-    fn plugins(count: usize) -> News {
-        News::Order(vec!["10-a".parse().unwrap(); count])
+    fn plugins(count: usize) -> OutboxItem {
+        OutboxItem::Order(vec!["10-a".parse().unwrap(); count])
     }
 
     #[test]

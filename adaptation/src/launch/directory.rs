@@ -27,9 +27,9 @@ pub(super) struct Stamp {
     modified: (i64, i64),
 }
 
-/// One look at the directory.
+/// The contents of the plugin directory at one moment.
 #[derive(Debug, Default)]
-pub(super) struct Look {
+pub(super) struct DirectoryListing {
     /// The programs, in the order in which they are asked.
     pub(super) found: Vec<Found>,
     /// What looks like a program and is not launched, by its name.
@@ -37,12 +37,12 @@ pub(super) struct Look {
 }
 
 /// Looks at the directory. One that is not there is empty. At most `limit` programs are found.
-pub(super) fn look(dir: &Path, limit: usize) -> Result<Look, LaunchError> {
+pub(super) fn look(dir: &Path, limit: usize) -> Result<DirectoryListing, LaunchError> {
     let names = match names(dir)? {
         Some(names) => names,
-        None => return Ok(Look::default()),
+        None => return Ok(DirectoryListing::default()),
     };
-    let mut look = Look::default();
+    let mut look = DirectoryListing::default();
     for name in names {
         match inspect(dir, &name) {
             Ok(None) => {}
@@ -103,7 +103,7 @@ fn taken_away(name: &OsStr, path: PathBuf) -> Option<Unfit> {
     Some(Unfit::Untrusted { found: Found { id, path, stamp: Stamp::default() }, source })
 }
 
-impl Look {
+impl DirectoryListing {
     /// The programs that are there, be they trusted or not.
     pub(super) fn programs(&self) -> impl Iterator<Item = &Found> {
         let untrusted = self.unfit.iter().filter_map(|(_, unfit)| match unfit {

@@ -23,7 +23,7 @@ use super::process::{Process, Started};
 use crate::api::plugin::Plugin;
 use crate::config::policy::Identity;
 use crate::events::Happening;
-use crate::launch::replacement::Wish;
+use crate::launch::replacement::ProgramWish;
 use crate::limits;
 use crate::operation::shared::Shared;
 use crate::registry::drain::leave;
@@ -43,11 +43,11 @@ pub(super) struct Instance<'a> {
     pub(super) shared: &'a Arc<Shared>,
     pub(super) found: &'a Found,
     pub(super) disk: &'a Disk,
-    pub(super) wish: watch::Receiver<Wish>,
+    pub(super) wish: watch::Receiver<ProgramWish>,
 }
 
-/// What came of it.
-pub(super) struct Run {
+/// The outcome of one run of a program.
+pub(super) struct FinishedRun {
     /// How long it was a plugin.
     pub(super) up: Duration,
     /// How its process ended, if that could be found out.
@@ -56,7 +56,7 @@ pub(super) struct Run {
 
 impl Instance<'_> {
     /// Starts the plugin and stays with it to its end. `joined` is called when it is asked from then on.
-    pub(super) async fn run(&mut self, joined: impl FnOnce()) -> Result<Run, StartError> {
+    pub(super) async fn run(&mut self, joined: impl FnOnce()) -> Result<FinishedRun, StartError> {
         self.check_identity()?;
         let config = self.config().await?;
         let Started { process, socket, stdout, stderr } = self.start().await?;
@@ -73,7 +73,7 @@ impl Instance<'_> {
         if let Err(error) = &status {
             warn!(plugin = %self.found.id, error = error as &dyn std::error::Error, "could not collect a plugin's process");
         }
-        Ok(Run { up, status: status.ok() })
+        Ok(FinishedRun { up, status: status.ok() })
     }
 
     /// A program is not started that would be refused when it registers.
@@ -158,7 +158,7 @@ impl Instance<'_> {
     async fn over(&mut self, process: &Process) {
         tokio::select! {
             () = process.ended() => {}
-            () = wished(&mut self.wish, Wish::Leave) => {}
+            () = wished(&mut self.wish, ProgramWish::Leave) => {}
         }
     }
 
@@ -174,7 +174,7 @@ impl Instance<'_> {
             () = process.ended() => {
                 let _ = timeout(LAST_WORDS, mux.closed()).await;
             }
-            () = wished(&mut self.wish, Wish::Leave) => match self.entry(plugin) {
+            () = wished(&mut self.wish, ProgramWish::Leave) => match self.entry(plugin) {
                 Some(entry) if self.shared.remove(&entry, REMOVED) => leave(&self.shared, entry, REMOVED).await,
                 // Another one has taken its place. It is leaving, and closed at the end of that.
                 Some(_) | None => _ = mux.closed().await,
@@ -191,7 +191,7 @@ impl Instance<'_> {
 }
 
 /// Waits until at least this is wanted.
-pub(super) async fn wished(wish: &mut watch::Receiver<Wish>, least: Wish) {
+pub(super) async fn wished(wish: &mut watch::Receiver<ProgramWish>, least: ProgramWish) {
     if wish.wait_for(|wish| *wish >= least).await.is_err() {
         // Nobody wishes anything any more.
         std::future::pending().await

@@ -28,8 +28,8 @@ pub(super) async fn forward(
         tokio::time::sleep(DRAIN).await;
     };
     tokio::pin!(over);
-    let mut log = Log { plugin, stream, quota: Quota::new(Instant::now()) };
-    let (mut lines, mut buffer) = (Lines::default(), [0; 4096]);
+    let mut log = OutputLog { plugin, stream, quota: Quota::new(Instant::now()) };
+    let (mut lines, mut buffer) = (LineSplitter::default(), [0; 4096]);
     loop {
         let n_read = tokio::select! {
             n_read = pipe.read(&mut buffer) => n_read.unwrap_or(0),
@@ -44,13 +44,13 @@ pub(super) async fn forward(
     log.finish();
 }
 
-struct Log {
+struct OutputLog {
     plugin: PluginId,
     stream: &'static str,
     quota: Quota,
 }
 
-impl Log {
+impl OutputLog {
     fn write(&mut self, line: &[u8], n_cut: usize) {
         let (may, n_left_out) = self.quota.take(Instant::now());
         self.left_out(n_left_out);
@@ -90,15 +90,15 @@ fn printable(line: &[u8]) -> String {
     printable
 }
 
-/// Bytes as lines.
+/// Splits the output of a plugin into lines of bounded length.
 #[derive(Debug, Default)]
-struct Lines {
+struct LineSplitter {
     line: Vec<u8>,
     /// How much of this line was too much.
     n_cut: usize,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Takes bytes, and hands out each line that is whole, with how much of it was cut.
     fn push(&mut self, bytes: &[u8], mut take: impl FnMut(&[u8], usize)) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {

@@ -4,9 +4,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// What is wanted of a program.
+/// What the directory says that a launched program is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Wish {
+pub(super) enum ProgramWish {
     /// It runs, and is started again when it has ended.
     Stay,
     /// It runs until another one has taken its place. It is not started again.
@@ -17,44 +17,44 @@ pub(super) enum Wish {
 
 /// The programs of one name that run or are to, the newest last. A newer one is not there until it has joined.
 #[derive(Debug, Default)]
-pub(super) struct Lineage(Mutex<Vec<watch::Sender<Wish>>>);
+pub(super) struct Lineage(Mutex<Vec<watch::Sender<ProgramWish>>>);
 
 impl Lineage {
     /// A newer program is wanted. The others give way to it.
-    pub(super) fn succeed(&self) -> watch::Receiver<Wish> {
+    pub(super) fn succeed(&self) -> watch::Receiver<ProgramWish> {
         let mut programs = self.lock();
         programs.retain(|program| !program.is_closed());
         for program in programs.iter() {
-            wish(program, Wish::GiveWay);
+            wish(program, ProgramWish::GiveWay);
         }
-        let (sender, receiver) = watch::channel(Wish::Stay);
+        let (sender, receiver) = watch::channel(ProgramWish::Stay);
         programs.push(sender);
         receiver
     }
 
     /// This one has joined: those before it leave.
-    pub(super) fn joined(&self, program: &watch::Receiver<Wish>) {
+    pub(super) fn joined(&self, program: &watch::Receiver<ProgramWish>) {
         let mut programs = self.lock();
         let before = programs.iter().position(|other| other.subscribe().same_channel(program)).unwrap_or(0);
         for older in programs.drain(..before) {
-            wish(&older, Wish::Leave);
+            wish(&older, ProgramWish::Leave);
         }
     }
 
     /// None of them is wanted any more.
     pub(super) fn leave(&self) {
         for program in self.lock().drain(..) {
-            wish(&program, Wish::Leave);
+            wish(&program, ProgramWish::Leave);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<watch::Sender<Wish>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<watch::Sender<ProgramWish>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Wishes only grow.
-fn wish(program: &watch::Sender<Wish>, new: Wish) {
+fn wish(program: &watch::Sender<ProgramWish>, new: ProgramWish) {
     program.send_if_modified(|old| {
         let grows = new > *old;
         *old = new.max(*old);
@@ -65,7 +65,7 @@ fn wish(program: &watch::Sender<Wish>, new: Wish) {
 #[cfg(test)]
 mod tests {
     use super::Lineage;
-    use super::Wish;
+    use super::ProgramWish;
 
     #[test]
     fn an_older_program_stays_until_a_newer_one_has_joined() {
@@ -73,21 +73,21 @@ mod tests {
         let first = lineage.succeed();
         lineage.joined(&first);
         let second = lineage.succeed();
-        assert_eq!([*first.borrow(), *second.borrow()], [Wish::GiveWay, Wish::Stay]);
+        assert_eq!([*first.borrow(), *second.borrow()], [ProgramWish::GiveWay, ProgramWish::Stay]);
         // Another one comes before the second has joined.
         let third = lineage.succeed();
         assert_eq!(
             [&first, &second, &third].map(|program| *program.borrow()),
-            [Wish::GiveWay, Wish::GiveWay, Wish::Stay]
+            [ProgramWish::GiveWay, ProgramWish::GiveWay, ProgramWish::Stay]
         );
         lineage.joined(&second);
         assert_eq!(
             [&first, &second, &third].map(|program| *program.borrow()),
-            [Wish::Leave, Wish::GiveWay, Wish::Stay]
+            [ProgramWish::Leave, ProgramWish::GiveWay, ProgramWish::Stay]
         );
         lineage.joined(&third);
-        assert_eq!([*second.borrow(), *third.borrow()], [Wish::Leave, Wish::Stay]);
+        assert_eq!([*second.borrow(), *third.borrow()], [ProgramWish::Leave, ProgramWish::Stay]);
         lineage.leave();
-        assert_eq!(*third.borrow(), Wish::Leave);
+        assert_eq!(*third.borrow(), ProgramWish::Leave);
     }
 }

@@ -12,7 +12,7 @@ use super::directory::Found;
 use super::disk::Disk;
 use super::instance::{Instance, wished};
 use crate::events::Happening;
-use crate::launch::replacement::{Lineage, Wish};
+use crate::launch::replacement::{Lineage, ProgramWish};
 use crate::operation::shared::Shared;
 
 /// Keeps one program running, until another takes its place or the runtime goes away.
@@ -21,7 +21,7 @@ pub(super) struct Supervisor {
     pub(super) found: Found,
     pub(super) disk: Disk,
     pub(super) lineage: Arc<Lineage>,
-    pub(super) wish: watch::Receiver<Wish>,
+    pub(super) wish: watch::Receiver<ProgramWish>,
     /// Dropped when it has joined, or has failed to for the first time.
     pub(super) tried: Option<mpsc::Sender<Infallible>>,
 }
@@ -35,7 +35,7 @@ impl Supervisor {
         while let Some(pause) = self.run_once(&mut backoff).await {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = wished(&mut self.wish, Wish::GiveWay) => return,
+                () = wished(&mut self.wish, ProgramWish::GiveWay) => return,
                 () = self.shared.services.stopping.cancelled() => return,
             }
         }
@@ -52,7 +52,7 @@ impl Supervisor {
         let run = instance.run(joined).await;
         drop(tried.take());
         let up = run.as_ref().map_or(Duration::ZERO, |run| run.up);
-        let is_over = shared.services.stopping.is_cancelled() || *wish.borrow() > Wish::Stay;
+        let is_over = shared.services.stopping.is_cancelled() || *wish.borrow() > ProgramWish::Stay;
         let again_in = (!is_over).then(|| backoff.after(up));
         let plugin = found.id.clone();
         shared.services.watchers.tell(match run {

@@ -11,8 +11,8 @@ use nri_proto::PluginId;
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use super::changes::{Change, Stamps, changes, stamps};
-use super::directory::{Found, Look, look};
+use super::changes::{ProgramChange, Stamps, changes, stamps};
+use super::directory::{DirectoryListing, Found, look};
 use super::disk::Disk;
 use super::error::LaunchError;
 use super::supervisor::Supervisor;
@@ -84,19 +84,19 @@ impl Keeper {
         stopping.run_until_cancelled(looking).await;
     }
 
-    async fn look(&self) -> Result<Look, LaunchError> {
+    async fn look(&self) -> Result<DirectoryListing, LaunchError> {
         let (dir, limit) = (self.dir.clone(), self.shared.services.config.max_plugins);
         let looked = self.disk.ask(move || look(&dir, limit)).await;
         looked.map_err(|source| LaunchError::ReadDirectory { dir: self.dir.clone(), source })?
     }
 
-    fn update(&mut self, look: Look) {
+    fn update(&mut self, look: DirectoryListing) {
         self.unreadable = false;
         self.report(&look);
         for change in changes(&self.running, &self.before, &look) {
             match change {
-                Change::Launch(found) => self.launch(found, None),
-                Change::Remove(id) => self.remove(&id),
+                ProgramChange::Launch(found) => self.launch(found, None),
+                ProgramChange::Remove(id) => self.remove(&id),
             }
         }
         self.before = stamps(&look);
@@ -119,7 +119,7 @@ impl Keeper {
     }
 
     /// Says what is not launched and why, once for as long as it is there.
-    fn report(&mut self, look: &Look) {
+    fn report(&mut self, look: &DirectoryListing) {
         let reported = std::mem::take(&mut self.unfit);
         for (name, unfit) in &look.unfit {
             if !reported.contains(name) {

@@ -9,7 +9,7 @@ use nri_proto::{
 
 use super::Change;
 use super::Entry;
-use super::Kept;
+use super::Forgetting;
 use super::Occasion;
 use super::What;
 use super::packed::Packed;
@@ -28,7 +28,7 @@ const READING: usize = 4;
 const UNPACKED: usize = COUNTS + size_of::<Entry>() + 2 * size_of::<Arc<Entry>>() + 4 * OVERHEAD;
 
 /// The places in a queue that may be half empty.
-const PLACES: usize = 2 * size_of::<(Kept, usize)>();
+const PLACES: usize = 2 * size_of::<(Forgetting, usize)>();
 
 impl Entry {
     /// Everything that is kept for it.
@@ -70,42 +70,42 @@ fn allocation(bytes: usize) -> usize {
     if bytes == 0 { 0 } else { bytes + OVERHEAD }
 }
 
-/// What holds memory beside its own.
-trait Heap {
+/// The size of the memory that a value holds on the heap.
+trait HeapSize {
     fn heap(&self) -> usize;
 }
 
-impl Heap for String {
+impl HeapSize for String {
     fn heap(&self) -> usize {
         allocation(self.capacity())
     }
 }
 
-impl Heap for Arc<str> {
+impl HeapSize for Arc<str> {
     fn heap(&self) -> usize {
         allocation(COUNTS + self.len())
     }
 }
 
-impl Heap for PluginId {
+impl HeapSize for PluginId {
     fn heap(&self) -> usize {
         allocation(COUNTS + self.as_str().len())
     }
 }
 
-impl<T: Heap> Heap for Vec<T> {
+impl<T: HeapSize> HeapSize for Vec<T> {
     fn heap(&self) -> usize {
-        allocation(self.capacity() * size_of::<T>()) + self.iter().map(Heap::heap).sum::<usize>()
+        allocation(self.capacity() * size_of::<T>()) + self.iter().map(HeapSize::heap).sum::<usize>()
     }
 }
 
-impl<T: Heap> Heap for Option<T> {
+impl<T: HeapSize> HeapSize for Option<T> {
     fn heap(&self) -> usize {
-        self.as_ref().map_or(0, Heap::heap)
+        self.as_ref().map_or(0, HeapSize::heap)
     }
 }
 
-impl<T: Heap> Heap for Box<T> {
+impl<T: HeapSize> HeapSize for Box<T> {
     fn heap(&self) -> usize {
         allocation(size_of::<T>()) + T::heap(self)
     }
@@ -113,7 +113,7 @@ impl<T: Heap> Heap for Box<T> {
 
 macro_rules! no_heap {
     ($($kind:ty),+) => {
-        $(impl Heap for $kind {
+        $(impl HeapSize for $kind {
             fn heap(&self) -> usize {
                 0
             }
@@ -126,7 +126,7 @@ no_heap!(u32, Field, SchedulerFlag, MemoryPolicyFlag, IoPriority);
 /// Words: the fields that hold memory, and those that do not.
 macro_rules! heaps {
     ($($word:ident { $($held:ident),*; $($plain:ident),* })+) => {
-        $(impl Heap for $word {
+        $(impl HeapSize for $word {
             fn heap(&self) -> usize {
                 let Self { $($held,)* $($plain: _,)* } = self;
                 0 $(+ $held.heap())*
@@ -156,7 +156,7 @@ heaps! {
     Change { key, before, after; field }
 }
 
-impl Heap for Value {
+impl HeapSize for Value {
     fn heap(&self) -> usize {
         match self {
             Self::Text(text) => text.heap(),
@@ -177,7 +177,7 @@ impl Heap for Value {
     }
 }
 
-impl Heap for What {
+impl HeapSize for What {
     fn heap(&self) -> usize {
         match self {
             Self::Changed(change) => change.heap(),
@@ -196,7 +196,7 @@ impl Heap for What {
     }
 }
 
-impl Heap for Dropped {
+impl HeapSize for Dropped {
     fn heap(&self) -> usize {
         match self {
             Self::Unread(unread) => unread.heap(),
@@ -206,7 +206,7 @@ impl Heap for Dropped {
     }
 }
 
-impl Heap for MergeError {
+impl HeapSize for MergeError {
     fn heap(&self) -> usize {
         match self {
             Self::Conflict(conflict) => conflict.heap(),
@@ -215,7 +215,7 @@ impl Heap for MergeError {
     }
 }
 
-impl Heap for NotAllowed {
+impl HeapSize for NotAllowed {
     fn heap(&self) -> usize {
         match self {
             Self::Field { field: _, key } => key.heap(),

@@ -27,7 +27,7 @@ use super::packing::{self, Pack};
 #[derive(Clone, Default)]
 pub struct Changes {
     /// One for each row of changes to one container.
-    parts: Vec<Part>,
+    parts: Vec<ViewChanges>,
     /// About how many there will be to the container that the request is about.
     expected: usize,
     /// What the next plugin is shown of them.
@@ -36,7 +36,7 @@ pub struct Changes {
 
 /// Changes to one container that were made one after the other.
 #[derive(Clone)]
-pub(crate) struct Part {
+pub(crate) struct ViewChanges {
     container: Option<String>,
     packed: Writer,
     count: usize,
@@ -80,7 +80,7 @@ impl Changes {
     }
 
     /// The same, packed.
-    pub(crate) fn parts(&self) -> &[Part] {
+    pub(crate) fn parts(&self) -> &[ViewChanges] {
         &self.parts
     }
 
@@ -101,18 +101,18 @@ impl Changes {
         part.count += 1;
     }
 
-    fn part_of(&mut self, container: Option<&str>) -> &mut Part {
+    fn part_of(&mut self, container: Option<&str>) -> &mut ViewChanges {
         if self.parts.last().is_none_or(|last| last.container.as_deref() != container) {
             // Of others there may be many, each with little that changes.
             let expected = if container.is_none() { self.expected.max(1) } else { 1 };
             let packed = Writer::of_known(Self::ROOM * expected);
-            self.parts.push(Part { container: container.map(str::to_owned), packed, count: 0 });
+            self.parts.push(ViewChanges { container: container.map(str::to_owned), packed, count: 0 });
         }
         self.parts.last_mut().expect("there is one now")
     }
 }
 
-impl Part {
+impl ViewChanges {
     /// The container, or `None` for the one that the request is about.
     pub(crate) fn container(&self) -> Option<&str> {
         self.container.as_deref()
@@ -188,7 +188,7 @@ impl PartialEq for Changes {
 
 impl Eq for Changes {}
 
-impl PartialEq for Part {
+impl PartialEq for ViewChanges {
     fn eq(&self, other: &Self) -> bool {
         (self.container(), self.bytes()) == (other.container(), other.bytes())
     }

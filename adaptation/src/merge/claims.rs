@@ -63,11 +63,11 @@ pub(super) struct Claiming<'c, 'a> {
     claims: &'c mut Claims,
     plugin: &'a PluginId,
     /// As many as most replies make take no memory of their own.
-    made: SmallVec<[Made<'a>; 16]>,
+    made: SmallVec<[MadeClaim<'a>; 16]>,
 }
 
 /// A claim that was made, and whose it was before.
-struct Made<'a> {
+struct MadeClaim<'a> {
     container: &'a str,
     touch: Touch<'a>,
     before: Option<Owner>,
@@ -94,7 +94,7 @@ impl<'a> Claiming<'_, 'a> {
         claims.of_container(container, |fields| {
             for &touch in touches.iter().filter(|touch| touch.act != Act::Pass) {
                 match change_owner(fields, touch, |now| claim(plugin, touch.act, now)) {
-                    Ok(before) => made.push(Made { container, touch, before }),
+                    Ok(before) => made.push(MadeClaim { container, touch, before }),
                     Err(owner) => {
                         let (container, key) = (limits::cut(container), limits::cut(touch.key));
                         return Err(Conflict { container, field: touch.field, key, claimer: plugin.clone(), owner });
@@ -106,7 +106,7 @@ impl<'a> Claiming<'_, 'a> {
     }
 
     fn give_back_to(&mut self, start: usize) {
-        for Made { container, touch, before } in self.made.drain(start..).rev() {
+        for MadeClaim { container, touch, before } in self.made.drain(start..).rev() {
             self.claims.of_container(container, |fields| {
                 let Ok(_) = change_owner::<Infallible>(fields, touch, |_| Ok(before));
             });

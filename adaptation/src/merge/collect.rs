@@ -4,7 +4,7 @@ use std::mem::take;
 
 use nri_proto::{Adjustment, Hooks, LinuxAdjustment, Rdt};
 
-use super::notes::Notes;
+use super::notes::ChangeNotes;
 use super::resources;
 use super::view::add_hooks;
 
@@ -53,7 +53,7 @@ fn add_linux(result: &mut LinuxAdjustment, later: &mut LinuxAdjustment) {
     } = later;
     result.devices.then(take(devices));
     if let Some(resources) = resources {
-        resources::apply(resources, result.resources.get_or_insert_default(), 0, &mut Notes::none());
+        resources::apply(resources, result.resources.get_or_insert_default(), 0, &mut ChangeNotes::none());
     }
     if !cgroups_path.is_empty() {
         result.cgroups_path = take(cgroups_path);

@@ -10,7 +10,7 @@ use super::MergeError;
 use super::Touch;
 use super::claims::Claims;
 use super::collect;
-use super::notes::Notes;
+use super::notes::ChangeNotes;
 use super::packing::Pack;
 use super::spellings::Spellings;
 use super::view;
@@ -135,7 +135,7 @@ impl CreateMerge {
         drop(touches);
         let CreateReply { adjustment, updates, evictions, unknown: _ } = reply;
         if let Some(adjustment) = adjustment {
-            self.adjust(adjustment, &mut Notes::of_own(&mut applied.changes));
+            self.adjust(adjustment, &mut ChangeNotes::of_own(&mut applied.changes));
         }
         for update in other_updates::claimed(take(updates), conflicts, &mut applied.dropped) {
             self.updates.add(update, &mut applied);
@@ -157,7 +157,7 @@ impl CreateMerge {
     }
 
     /// Makes an adjustment, of which nothing is left.
-    pub(super) fn adjust(&mut self, adjustment: &mut Adjustment, notes: &mut Notes<'_>) {
+    pub(super) fn adjust(&mut self, adjustment: &mut Adjustment, notes: &mut ChangeNotes<'_>) {
         let touches_rdt = adjustment.linux.as_ref().is_some_and(|linux| linux.rdt.is_some());
         view::adjust(Arc::make_mut(&mut self.view), adjustment, notes);
         collect::add(&mut self.adjustment, adjustment);
@@ -168,7 +168,7 @@ impl CreateMerge {
 
     /// Shows what the result makes of what was there at first: a removal is forgotten once something is set.
     /// One with nothing in it and none say the same, so that is no change.
-    fn show_rdt(&mut self, notes: &mut Notes<'_>) {
+    fn show_rdt(&mut self, notes: &mut ChangeNotes<'_>) {
         let result = self.adjustment.linux.as_ref().and_then(|linux| linux.rdt.clone()).unwrap_or_default();
         let shown = &mut Arc::make_mut(&mut self.view).linux.get_or_insert_default().rdt;
         let after = view::rdt(self.rdt.as_ref(), result);
@@ -187,7 +187,7 @@ fn note<T: PartialEq + Pack + ?Sized>(
     field: Field,
     before: Option<&T>,
     after: Option<&T>,
-    notes: &mut Notes<'_>,
+    notes: &mut ChangeNotes<'_>,
 ) -> bool {
     let changed = before != after;
     if changed {

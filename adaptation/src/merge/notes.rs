@@ -3,13 +3,13 @@ use nri_proto::Field;
 use super::Changes;
 use super::packing::Pack;
 
-/// Where changes to one container are noted.
-pub(super) struct Notes<'a> {
+/// Collects the changes of one container, for the ledger and the encoder.
+pub(super) struct ChangeNotes<'a> {
     container: Option<&'a str>,
     changes: Option<&'a mut Changes>,
 }
 
-impl<'a> Notes<'a> {
+impl<'a> ChangeNotes<'a> {
     /// Takes notes of changes to the container that the request is about.
     pub(super) fn of_own(changes: &'a mut Changes) -> Self {
         Self { container: None, changes: Some(changes) }

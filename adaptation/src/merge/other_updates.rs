@@ -8,7 +8,7 @@ use super::Dropped;
 use super::MergeError;
 use super::Touch;
 use super::claims::Claiming;
-use super::notes::Notes;
+use super::notes::ChangeNotes;
 use super::resources;
 
 /// An eviction, and who asked for it.
@@ -40,7 +40,7 @@ impl Updates {
         let Update { container_id, linux, ignore_failure, unknown: _ } = update;
         let entry = self.entry(&container_id, ignore_failure);
         let target = entry.linux.get_or_insert_default().resources.get_or_insert_default();
-        let notes = &mut Notes::of(&container_id, &mut applied.changes);
+        let notes = &mut ChangeNotes::of(&container_id, &mut applied.changes);
         apply(linux, target, 0, &container_id, notes, &mut applied.dropped);
     }
 
@@ -110,7 +110,7 @@ pub(super) fn apply(
     target: &mut Resources,
     n_limits: usize,
     container_id: &str,
-    notes: &mut Notes<'_>,
+    notes: &mut ChangeNotes<'_>,
     dropped: &mut Vec<Dropped>,
 ) {
     let Some(LinuxUpdate { resources: Some(mut resources), unknown: _ }) = linux else { return };

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use nri_proto::{Cpu, Field, HugepageLimit, Memory, Resources};
 
-use super::notes::Notes;
+use super::notes::ChangeNotes;
 use super::packing::Pack;
 
 /// Sets in `target` what is set in `resources`. Limits for huge pages and rules for devices are added: what the former
 /// change is among the first `n_limits`.
-pub(super) fn apply(resources: &Resources, target: &mut Resources, n_limits: usize, notes: &mut Notes<'_>) {
+pub(super) fn apply(resources: &Resources, target: &mut Resources, n_limits: usize, notes: &mut ChangeNotes<'_>) {
     let Resources { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified, devices, pids, unknown: _ } =
         resources;
     if let Some(memory) = memory {
@@ -106,7 +106,7 @@ pub(super) fn normalise(resources: &mut Resources) {
 
 /// Sets `target` to a copy of the new value, if there is one.
 #[inline]
-pub(super) fn set<T: Clone + Pack>(field: Field, new: Option<&T>, target: &mut Option<T>, notes: &mut Notes<'_>) {
+pub(super) fn set<T: Clone + Pack>(field: Field, new: Option<&T>, target: &mut Option<T>, notes: &mut ChangeNotes<'_>) {
     if let Some(new) = new {
         put(field, new, target, notes);
     }
@@ -114,21 +114,21 @@ pub(super) fn set<T: Clone + Pack>(field: Field, new: Option<&T>, target: &mut O
 
 /// Few of the many fields are set at a time, so this is kept out of the way of those who ask for each.
 #[inline(never)]
-fn put<T: Clone + Pack>(field: Field, new: &T, target: &mut Option<T>, notes: &mut Notes<'_>) {
+fn put<T: Clone + Pack>(field: Field, new: &T, target: &mut Option<T>, notes: &mut ChangeNotes<'_>) {
     let before = target.replace(new.clone());
     notes.take(field, "", before.as_ref(), Some(new));
 }
 
 /// Sets `target` if the new text is not empty: that means "not set" where the wire has no wrapper.
 #[inline]
-pub(super) fn set_text(field: Field, new: &str, target: &mut String, notes: &mut Notes<'_>) {
+pub(super) fn set_text(field: Field, new: &str, target: &mut String, notes: &mut ChangeNotes<'_>) {
     if !new.is_empty() {
         put_text(field, new, target, notes);
     }
 }
 
 #[inline(never)]
-fn put_text(field: Field, new: &str, target: &mut String, notes: &mut Notes<'_>) {
+fn put_text(field: Field, new: &str, target: &mut String, notes: &mut ChangeNotes<'_>) {
     let before = std::mem::replace(target, new.to_owned());
     notes.take(field, "", Some(&*before).filter(|text| !text.is_empty()), Some(new));
 }
@@ -139,13 +139,13 @@ pub(super) fn insert<T: Clone + Pack>(
     key: &str,
     value: &T,
     map: &mut BTreeMap<String, T>,
-    notes: &mut Notes<'_>,
+    notes: &mut ChangeNotes<'_>,
 ) {
     let before = map.insert(key.to_owned(), value.clone());
     notes.take(field, key, before.as_ref(), Some(value));
 }
 
-fn apply_memory(memory: &Memory, target: &mut Memory, notes: &mut Notes<'_>) {
+fn apply_memory(memory: &Memory, target: &mut Memory, notes: &mut ChangeNotes<'_>) {
     let Memory {
         limit,
         reservation,
@@ -167,7 +167,7 @@ fn apply_memory(memory: &Memory, target: &mut Memory, notes: &mut Notes<'_>) {
     set(Field::MemUseHierarchy, use_hierarchy.as_ref(), &mut target.use_hierarchy, notes);
 }
 
-fn apply_cpu(cpu: &Cpu, target: &mut Cpu, notes: &mut Notes<'_>) {
+fn apply_cpu(cpu: &Cpu, target: &mut Cpu, notes: &mut ChangeNotes<'_>) {
     let Cpu { shares, quota, period, realtime_runtime, realtime_period, cpus, mems, unknown: _ } = cpu;
     set(Field::CPUShares, shares.as_ref(), &mut target.shares, notes);
     set(Field::CPUQuota, quota.as_ref(), &mut target.quota, notes);
@@ -182,7 +182,7 @@ fn add_hugepage_limits(
     limits: &[HugepageLimit],
     target: &mut Vec<HugepageLimit>,
     n_limits: usize,
-    notes: &mut Notes<'_>,
+    notes: &mut ChangeNotes<'_>,
 ) {
     if limits.is_empty() {
         return;

@@ -6,7 +6,7 @@ use super::Applied;
 use super::AskedEviction;
 use super::MergeError;
 use super::claims::Claims;
-use super::notes::Notes;
+use super::notes::ChangeNotes;
 use super::resources;
 use crate::merge::other_updates::{self, Updates};
 
@@ -35,15 +35,15 @@ pub struct UpdateMerge {
     view: Resources,
     /// How many limits for huge pages the runtime was asked for.
     n_limits: usize,
-    own: Option<Own>,
+    own: Option<OwnUpdate>,
     others: Updates,
     evictions: Vec<AskedEviction>,
     claims: Claims,
 }
 
-/// Plugins have updated the container that the request is about.
+/// The updates of the container that the request itself is about.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Own {
+struct OwnUpdate {
     ignore_failure: bool,
 }
 
@@ -122,7 +122,7 @@ impl UpdateMerge {
     /// Returns what the replies come to.
     pub fn finish(self) -> MergedUpdate {
         let Self { container_id, view, n_limits: _, own, others, evictions, claims } = self;
-        let own = own.map(|Own { ignore_failure }| {
+        let own = own.map(|OwnUpdate { ignore_failure }| {
             let linux = LinuxUpdate { resources: Some(view), ..LinuxUpdate::default() };
             Update { container_id, linux: Some(linux), ignore_failure, ..Update::default() }
         });
@@ -131,9 +131,9 @@ impl UpdateMerge {
 
     fn update_own(&mut self, update: Update, applied: &mut Applied) {
         let Update { container_id, linux, ignore_failure, unknown: _ } = update;
-        let own = self.own.get_or_insert(Own { ignore_failure });
+        let own = self.own.get_or_insert(OwnUpdate { ignore_failure });
         own.ignore_failure &= ignore_failure;
-        let notes = &mut Notes::of_own(&mut applied.changes);
+        let notes = &mut ChangeNotes::of_own(&mut applied.changes);
         other_updates::apply(linux, &mut self.view, self.n_limits, &container_id, notes, &mut applied.dropped);
     }
 }

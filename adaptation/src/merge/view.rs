@@ -7,7 +7,7 @@ use nri_proto::{
     Rdt, Rlimit,
 };
 
-use super::notes::Notes;
+use super::notes::ChangeNotes;
 use super::packing::Pack;
 use super::resources::{self, set, set_text};
 
@@ -19,7 +19,7 @@ pub(super) fn normalise(container: &mut Container) {
 }
 
 /// Makes an adjustment in the container, but for `rdt`, which depends on what it was at first.
-pub(super) fn adjust(container: &mut Container, adjustment: &Adjustment, notes: &mut Notes<'_>) {
+pub(super) fn adjust(container: &mut Container, adjustment: &Adjustment, notes: &mut ChangeNotes<'_>) {
     let Adjustment { annotations, mounts, env, hooks, linux, rlimits, cdi_devices, args, unknown: _ } = adjustment;
     change_map(Field::Annotations, annotations, &mut container.annotations, notes);
     change_list(Field::Mounts, mounts, &mut container.mounts, notes);
@@ -68,7 +68,7 @@ pub(super) fn rdt(original: Option<&Rdt>, result: Rdt) -> Option<Rdt> {
     Some(shown)
 }
 
-fn adjust_linux(container: &mut LinuxContainer, adjustment: &LinuxAdjustment, notes: &mut Notes<'_>) {
+fn adjust_linux(container: &mut LinuxContainer, adjustment: &LinuxAdjustment, notes: &mut ChangeNotes<'_>) {
     let LinuxAdjustment {
         devices,
         resources,
@@ -105,7 +105,7 @@ fn change_map<T: Clone + Pack>(
     field: Field,
     changes: &ChangeMap<T>,
     map: &mut BTreeMap<String, T>,
-    notes: &mut Notes<'_>,
+    notes: &mut ChangeNotes<'_>,
 ) {
     for (key, change) in changes.iter() {
         match change.into_value() {
@@ -116,7 +116,7 @@ fn change_map<T: Clone + Pack>(
 }
 
 /// An entry of a list in a container, where changes of it are of `T`.
-trait Entry<T>: Sized {
+trait ViewEntry<T>: Sized {
     /// What is noted of one.
     type Noted: Pack + ?Sized;
 
@@ -128,7 +128,7 @@ trait Entry<T>: Sized {
     fn noted_of(value: &T) -> &Self::Noted;
 }
 
-impl<T: Keyed + Clone + Pack> Entry<T> for T {
+impl<T: Keyed + Clone + Pack> ViewEntry<T> for T {
     type Noted = T;
 
     fn key(&self) -> &str {
@@ -153,7 +153,7 @@ impl<T: Keyed + Clone + Pack> Entry<T> for T {
 }
 
 /// An environment variable as a container has it, which may lack the `=`.
-impl Entry<EnvVar> for String {
+impl ViewEntry<EnvVar> for String {
     type Noted = str;
 
     fn key(&self) -> &str {
@@ -180,7 +180,12 @@ impl Entry<EnvVar> for String {
 }
 
 /// What changes goes from where it was, and what it becomes is added at the end.
-fn change_list<T: Keyed, E: Entry<T>>(field: Field, changes: &ChangeList<T>, list: &mut Vec<E>, notes: &mut Notes<'_>) {
+fn change_list<T: Keyed, E: ViewEntry<T>>(
+    field: Field,
+    changes: &ChangeList<T>,
+    list: &mut Vec<E>,
+    notes: &mut ChangeNotes<'_>,
+) {
     if changes.is_empty() {
         return;
     }
@@ -193,7 +198,7 @@ fn change_list<T: Keyed, E: Entry<T>>(field: Field, changes: &ChangeList<T>, lis
 }
 
 /// Takes out what changes, if it is there at all.
-fn take_changed<T: Keyed, E: Entry<T>>(changes: &ChangeList<T>, list: &mut Vec<E>) -> Option<HashMap<String, E>> {
+fn take_changed<T: Keyed, E: ViewEntry<T>>(changes: &ChangeList<T>, list: &mut Vec<E>) -> Option<HashMap<String, E>> {
     let keys = changes.keys();
     if !keys.are_in(list, E::is, E::key) {
         return None;
@@ -203,7 +208,7 @@ fn take_changed<T: Keyed, E: Entry<T>>(changes: &ChangeList<T>, list: &mut Vec<E
 }
 
 /// To undo what another plugin set shows no arguments, as upstream does.
-fn change_args(args: &Args, target: &mut Vec<String>, notes: &mut Notes<'_>) {
+fn change_args(args: &Args, target: &mut Vec<String>, notes: &mut ChangeNotes<'_>) {
     if let Some(change) = args.change() {
         let after = change.into_value();
         let before = std::mem::replace(target, after.unwrap_or_default().to_vec());
@@ -211,7 +216,7 @@ fn change_args(args: &Args, target: &mut Vec<String>, notes: &mut Notes<'_>) {
     }
 }
 
-fn add_rlimits(rlimits: &[Rlimit], target: &mut Vec<Rlimit>, notes: &mut Notes<'_>) {
+fn add_rlimits(rlimits: &[Rlimit], target: &mut Vec<Rlimit>, notes: &mut ChangeNotes<'_>) {
     if rlimits.is_empty() {
         return;
     }

@@ -16,21 +16,21 @@ use crate::api::request::Subject;
 use crate::api::snapshot::Snapshot;
 use crate::operation::{Known, Prior};
 
-/// How what a request is about was before it.
+/// The states of the pod and the container that a request is about, before the request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Before {
-    pod: Option<Was<Pod>>,
-    container: Option<Was<Container>>,
+pub(crate) struct PriorStates {
+    pod: Option<PriorObject<Pod>>,
+    container: Option<PriorObject<Container>>,
 }
 
-/// How one object was.
+/// The state of one pod or container before an operation.
 #[derive(Clone, Debug)]
-struct Was<T> {
+struct PriorObject<T> {
     id: String,
     /// What else is known of it.
     words: Arc<T>,
     /// Whether it was to be shown, and in which state. `None`: as the snapshot says.
-    shown: Option<Shown>,
+    shown: Option<Visibility>,
     /// All that is done to it is that it ends: what the snapshot shows of one that has not ended is how it was.
     ends: bool,
     /// Something else is done to the object afterwards, such as a start: what the snapshot shows of it
@@ -38,9 +38,9 @@ struct Was<T> {
     goes_on: bool,
 }
 
-/// Whether an object was to be shown.
+/// Whether a snapshot shows an object as it was before the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+enum Visibility {
     /// It was not there, or had stopped.
     No,
     /// In the state that its words say.
@@ -49,13 +49,14 @@ enum Shown {
     In(ContainerState),
 }
 
-impl Before {
+impl PriorStates {
     /// How what a request is about was before, as is known of it or else as the request says. `None` if that makes no difference.
     pub(crate) fn of(event: Event, pod: &Arc<Pod>, subject: &Subject, known: Known) -> Option<Self> {
-        let of_pod = |shown, ends| Was { id: pod.id.clone(), words: Arc::clone(pod), shown, ends, goes_on: false };
-        let of_container = |shown: Option<Shown>, ends| match subject {
+        let of_pod =
+            |shown, ends| PriorObject { id: pod.id.clone(), words: Arc::clone(pod), shown, ends, goes_on: false };
+        let of_container = |shown: Option<Visibility>, ends| match subject {
             Subject::Container(words) | Subject::ContainerResources { container: words, .. } => {
-                Some(Was { id: words.id.clone(), words: Arc::clone(words), shown, ends, goes_on: false })
+                Some(PriorObject { id: words.id.clone(), words: Arc::clone(words), shown, ends, goes_on: false })
             }
             Subject::Pod | Subject::PodResources { .. } | Subject::Proposal(_) => None,
         };
@@ -63,11 +64,11 @@ impl Before {
         // A request about a container changes its pod only if someone says so.
         let with_pod = (known.pod != Prior::AsSaid).then(|| of_pod(pod_shown, false));
         match event {
-            Event::RunPodSandbox => Some(Self { pod: Some(of_pod(Some(Shown::No), false)), container: None }),
+            Event::RunPodSandbox => Some(Self { pod: Some(of_pod(Some(Visibility::No), false)), container: None }),
             Event::UpdatePodSandbox | Event::StopPodSandbox => {
                 Some(Self { pod: Some(of_pod(pod_shown, false)), container: None })
             }
-            Event::CreateContainer => Some(Self { pod: None, container: of_container(Some(Shown::No), false) }),
+            Event::CreateContainer => Some(Self { pod: None, container: of_container(Some(Visibility::No), false) }),
             Event::StartContainer | Event::UpdateContainer | Event::RemoveContainer => {
                 Some(Self { pod: with_pod, container: of_container(shown, false) })
             }
@@ -84,27 +85,27 @@ impl Before {
 }
 
 /// How something was to be shown of which this is known.
-fn shown(prior: Prior) -> Option<Shown> {
+fn shown(prior: Prior) -> Option<Visibility> {
     match prior {
-        Prior::AsSaid => Some(Shown::AsSaid),
+        Prior::AsSaid => Some(Visibility::AsSaid),
         Prior::AsShown => None,
-        Prior::Created => Some(Shown::In(ContainerState::Created)),
-        Prior::Running => Some(Shown::In(ContainerState::Running)),
-        Prior::Stopped => Some(Shown::No),
+        Prior::Created => Some(Visibility::In(ContainerState::Created)),
+        Prior::Running => Some(Visibility::In(ContainerState::Running)),
+        Prior::Stopped => Some(Visibility::No),
     }
 }
 
-/// How all that was touched since a moment was at that moment.
+/// The prior state of each object that an operation has changed since a snapshot was requested.
 #[derive(Debug, Default)]
-pub(crate) struct Touched {
-    pods: HashMap<String, Was<Pod>>,
-    containers: HashMap<String, Was<Container>>,
+pub(crate) struct TouchedObjects {
+    pods: HashMap<String, PriorObject<Pod>>,
+    containers: HashMap<String, PriorObject<Container>>,
 }
 
-impl Touched {
+impl TouchedObjects {
     /// Something is touched. How it was is what the first one says who touches it; and in which state, the first one who knows.
-    pub(crate) fn add(&mut self, before: &Before) {
-        let Before { pod, container } = before;
+    pub(crate) fn add(&mut self, before: &PriorStates) {
+        let PriorStates { pod, container } = before;
         pod.iter().for_each(|pod| add(&mut self.pods, pod));
         container.iter().for_each(|container| add(&mut self.containers, container));
     }
@@ -115,7 +116,7 @@ impl Touched {
     pub(crate) fn put_back(self, snapshot: Snapshot) -> (Snapshot, Vec<Pod>) {
         let Snapshot { mut pods, mut containers } = snapshot;
         let Self { pods: mut pods_were, containers: mut containers_were } = self;
-        let is_hidden = |pod: &Pod| pods_were.get(&pod.id).is_some_and(|was| was.shown == Some(Shown::No));
+        let is_hidden = |pod: &Pod| pods_were.get(&pod.id).is_some_and(|was| was.shown == Some(Visibility::No));
         // Their containers may be shown all the same: the operations of those have ended, so nobody would tell of them.
         let hidden = pods.extract_if(.., |pod| is_hidden(pod)).collect();
         for pod in &mut pods {
@@ -134,10 +135,10 @@ impl Touched {
     }
 }
 
-fn add<T>(touched: &mut HashMap<String, Was<T>>, was: &Was<T>) {
+fn add<T>(touched: &mut HashMap<String, PriorObject<T>>, was: &PriorObject<T>) {
     match touched.entry(was.id.clone()) {
         Entry::Vacant(place) => {
-            place.insert(Was { id: was.id.clone(), words: Arc::clone(&was.words), ..*was });
+            place.insert(PriorObject { id: was.id.clone(), words: Arc::clone(&was.words), ..*was });
         }
         Entry::Occupied(mut place) => {
             let first = place.get_mut();
@@ -148,17 +149,17 @@ fn add<T>(touched: &mut HashMap<String, Was<T>>, was: &Was<T>) {
 }
 
 /// Those that were there and are not in the snapshot.
-fn missing<T>(were: HashMap<String, Was<T>>, restore: impl Fn(&Was<T>) -> T) -> Vec<T> {
-    let is_missing = |was: &Was<T>| matches!(was.shown, Some(Shown::AsSaid | Shown::In(_)));
+fn missing<T>(were: HashMap<String, PriorObject<T>>, restore: impl Fn(&PriorObject<T>) -> T) -> Vec<T> {
+    let is_missing = |was: &PriorObject<T>| matches!(was.shown, Some(Visibility::AsSaid | Visibility::In(_)));
     let mut missing: Vec<_> = were.into_values().filter(is_missing).collect();
     missing.sort_unstable_by(|one, other| one.id.cmp(&other.id));
     missing.iter().map(restore).collect()
 }
 
-impl Was<Container> {
+impl PriorObject<Container> {
     /// Makes a container of the snapshot what it was. False if it was not to be shown.
     fn restore(&self, container: &mut Container) -> bool {
-        if self.shown == Some(Shown::No) {
+        if self.shown == Some(Visibility::No) {
             return false;
         }
         if self.ends && !self.goes_on && container.state != ContainerState::Stopped {
@@ -173,7 +174,7 @@ impl Was<Container> {
     fn as_it_was(&self, in_snapshot: ContainerState) -> Arc<Container> {
         let state = match self.shown {
             None => in_snapshot,
-            Some(Shown::AsSaid) if self.ends => return alive(&self.words),
+            Some(Visibility::AsSaid) if self.ends => return alive(&self.words),
             Some(_) => self.state(self.words.state),
         };
         in_state(&self.words, state)
@@ -182,9 +183,9 @@ impl Was<Container> {
     /// The state that it was in, if someone says that it is this one. One that is frozen runs.
     fn state(&self, said: ContainerState) -> ContainerState {
         match self.shown {
-            Some(Shown::In(ContainerState::Running)) if said == ContainerState::Paused => said,
-            Some(Shown::In(state)) => state,
-            Some(Shown::AsSaid | Shown::No) | None => said,
+            Some(Visibility::In(ContainerState::Running)) if said == ContainerState::Paused => said,
+            Some(Visibility::In(state)) => state,
+            Some(Visibility::AsSaid | Visibility::No) | None => said,
         }
     }
 }

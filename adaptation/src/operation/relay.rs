@@ -18,12 +18,12 @@ use crate::api::request::{Request, Subject};
 use crate::config::policy::{Mode, OnTimeout};
 use crate::merge::MergedCreate;
 use crate::operation::shared::Shared;
-use crate::operation::state::{Kept, OperationState};
+use crate::operation::state::{KeptRequest, OperationState};
 use crate::operation::validation::Validation;
 use crate::reply::merging::Merging;
 use crate::reply::question::{Refusal, ReplyOutcome};
-use crate::reply::recorder::{self, Notes};
-use crate::session::Part;
+use crate::reply::recorder::{self, RequestRecord};
+use crate::session::RequestScope;
 use crate::session::open_operation::OpenOperation;
 use crate::session::patience::{Allowance, Patience};
 use crate::session::progress::RelayProgress;
@@ -38,24 +38,25 @@ pub(crate) struct Relay {
     pub(crate) open: Arc<dyn OpenOperation>,
     /// Who takes part in the operation, on the terms that held when the request was made.
     pub(crate) participants: Arc<Roster>,
-    pub(crate) shown: Shown,
+    pub(crate) shown: ShownRequest,
     merging: Merging,
-    pub(crate) notes: Notes,
+    pub(crate) notes: RequestRecord,
     patience: Patience,
     /// How long the request has waited for required plugins to join.
     pub(crate) waited: Duration,
     pub(crate) progress: RelayProgress,
 }
 
-/// The request as the next plugin is shown it. As it is in the end, it is kept for those who hear of it later.
-pub(crate) struct Shown {
+/// The request as the next plugin is shown it, with the changes of the plugins before. Its last version is kept for plugins that
+/// hear of it later.
+pub(crate) struct ShownRequest {
     pub(crate) request: Arc<Request>,
     operation: Arc<OperationState>,
     /// Where in the operation, if plugins may change it.
     place: Option<usize>,
 }
 
-impl Drop for Shown {
+impl Drop for ShownRequest {
     fn drop(&mut self) {
         self.request.decision().fails();
         if let Some(place) = self.place {
@@ -80,16 +81,16 @@ impl Relay {
         subject: Subject,
         merging: Merging,
     ) -> Self {
-        let notes = Notes::new(Arc::clone(&shared.services.records));
+        let notes = RequestRecord::new(Arc::clone(&shared.services.records));
         let progress = RelayProgress::new();
         let before = operation.before(event, &subject);
         let decision = Arc::new(shared.decision(&operation));
         let request = Request::new(event, Arc::clone(&operation.pod), subject).decided(decision);
         let changes = merging.changes_the_request();
         let request = Arc::new(if changes { request.changing() } else { request });
-        let kept = if changes { Kept::InFlight } else { Kept::Request(Arc::clone(&request)) };
+        let kept = if changes { KeptRequest::InFlight } else { KeptRequest::Request(Arc::clone(&request)) };
         let place = shared.asks(&operation, event, before, kept, Some(progress.clone()));
-        let shown = Shown { request, operation: Arc::clone(&operation), place: changes.then_some(place) };
+        let shown = ShownRequest { request, operation: Arc::clone(&operation), place: changes.then_some(place) };
         let patience = Patience::new(participants.config().request_budget);
         let open = Arc::clone(&operation) as Arc<dyn OpenOperation>;
         Self {
@@ -209,7 +210,7 @@ impl Relay {
     /// Asks one of them. Says whether it answered.
     async fn ask_one(&mut self, place: usize, entry: &Participant) -> Result<bool, RelayError> {
         let begun = Instant::now();
-        let part = Part::Of { operation: &self.open, progress: &self.progress, place };
+        let part = RequestScope::Of { operation: &self.open, progress: &self.progress, place };
         match entry.ask(&self.shown.request, part, self.allowance(place, entry)).await {
             Ok(mut reply) => {
                 let took = begun.elapsed();

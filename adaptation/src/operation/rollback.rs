@@ -20,7 +20,7 @@ use crate::operation::state::OperationState;
 use crate::session::late;
 use crate::session::patience::{Allowance, Patience};
 use crate::session::unsolicited::Unasked;
-use crate::session::{Part, PluginSession};
+use crate::session::{PluginSession, RequestScope};
 
 /// That a start is undone, and whether the container's pod stops with it.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +28,8 @@ pub(crate) struct StartUndo {
     pub(crate) with_pod: bool,
 }
 
-/// Something that was begun, and who has seen it.
-pub(crate) struct Begun {
+/// A pod or container whose creation or start was begun, and the plugins that have seen that.
+pub(crate) struct BegunObject {
     request: Arc<Request>,
     start_undo: Option<StartUndo>,
     pub(crate) seen: Vec<Arc<PluginSession>>,
@@ -37,7 +37,7 @@ pub(crate) struct Begun {
     removed: bool,
 }
 
-impl Begun {
+impl BegunObject {
     pub(crate) fn new(request: Arc<Request>, seen: Vec<Arc<PluginSession>>, start_undo: Option<StartUndo>) -> Self {
         Self { request, start_undo, seen, stopped: false, removed: false }
     }
@@ -121,7 +121,7 @@ pub(crate) struct Undo {
 
 impl Undo {
     /// The last that was begun is undone first.
-    pub(crate) fn of(operation: &OperationState, begun: Vec<Begun>) -> Option<Self> {
+    pub(crate) fn of(operation: &OperationState, begun: Vec<BegunObject>) -> Option<Self> {
         let steps: Vec<_> = begun
             .iter()
             .rev()
@@ -194,7 +194,7 @@ async fn tell(
         true => patience.of_next(timeout, n_to_ask),
         false => Allowance::Whole,
     };
-    let told = entry.ask_on(&terms, request, Part::Undoes(&**operation), allowance).await;
+    let told = entry.ask_on(&terms, request, RequestScope::Undoes(&**operation), allowance).await;
     let occasion = entry.occasion(&terms, request, Some(begun.elapsed()));
     match told {
         Ok(mut reply) => {
@@ -226,7 +226,7 @@ mod tests {
     fn what_did_not_come_to_be_has_stopped() {
         let subject = Subject::Container(Arc::new(Container { name: "app".to_owned(), ..Container::default() }));
         let request = Request::new(Event::CreateContainer, Arc::new(Pod::default()), subject);
-        let told: Vec<_> = Begun::new(Arc::new(request), Vec::new(), None).undone().collect();
+        let told: Vec<_> = BegunObject::new(Arc::new(request), Vec::new(), None).undone().collect();
         assert_eq!(
             told.iter().map(|end| end.event()).collect::<Vec<_>>(),
             [Event::StopContainer, Event::RemoveContainer]

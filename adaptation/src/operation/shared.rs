@@ -19,9 +19,9 @@ use crate::config::policy::{Declared, Identity, PluginKey};
 use crate::config::snapshot::ConfigSnapshot;
 use crate::events::{Happening, Watchers};
 use crate::merge::MergedCreate;
-use crate::operation::Nature;
-use crate::operation::prior_state::{Before, Touched};
-use crate::operation::state::{Kept, OperationState};
+use crate::operation::OperationOptions;
+use crate::operation::prior_state::{PriorStates, TouchedObjects};
+use crate::operation::state::{KeptRequest, OperationState};
 use crate::reply::update_log::Author;
 use crate::session::PluginSession;
 use crate::session::faults::Mistake;
@@ -107,7 +107,7 @@ pub(crate) struct Arriving {
 pub(crate) struct Joiner {
     pub(crate) entry: Arc<PluginSession>,
     /// What is touched while its snapshot is taken.
-    touched: Option<Touched>,
+    touched: Option<TouchedObjects>,
 }
 
 /// Why plugins are closed at the end.
@@ -139,7 +139,7 @@ impl Shared {
     }
 
     /// Begins an operation: fixes who takes part. Those who join hear of it when it has ended.
-    pub(crate) fn begin(&self, pod: &Arc<Pod>, nature: Nature) -> Arc<OperationState> {
+    pub(crate) fn begin(&self, pod: &Arc<Pod>, nature: OperationOptions) -> Arc<OperationState> {
         let mut plugins = self.lock();
         plugins.n_acts += 1;
         let id = plugins.n_acts;
@@ -196,8 +196,8 @@ impl Shared {
         &self,
         operation: &OperationState,
         event: Event,
-        before: Option<Before>,
-        kept: Kept,
+        before: Option<PriorStates>,
+        kept: KeptRequest,
         progress: Option<RelayProgress>,
     ) -> usize {
         let place = operation.ask(event, before, kept, progress);
@@ -323,7 +323,7 @@ impl Shared {
         self.snapshots.fetch_add(1, Ordering::SeqCst);
         let mut open: Vec<_> = plugins.open.values().cloned().collect();
         open.sort_unstable_by_key(|operation| operation.id());
-        let mut touched = Touched::default();
+        let mut touched = TouchedObjects::default();
         for operation in &open {
             operation.wait_for(entry);
             operation.touched(&mut touched);
@@ -333,7 +333,7 @@ impl Shared {
     }
 
     /// Its snapshot is there. Returns what was touched meanwhile.
-    pub(crate) fn end_snapshot(&self, entry: &Arc<PluginSession>) -> Touched {
+    pub(crate) fn end_snapshot(&self, entry: &Arc<PluginSession>) -> TouchedObjects {
         let mut plugins = self.lock();
         let joiner = plugins.joining.iter_mut().find(|joiner| Arc::ptr_eq(&joiner.entry, entry));
         let touched = joiner.and_then(|joiner| joiner.touched.take());

@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 use crate::api::decision::{Decision, Fate};
 use crate::api::operation::{OperationId, OperationOutcome};
 use crate::api::request::{Request, Subject};
-use crate::operation::Nature;
-use crate::operation::prior_state::{Before, Touched};
-use crate::operation::rollback::{Begun, Undo};
+use crate::operation::OperationOptions;
+use crate::operation::prior_state::{PriorStates, TouchedObjects};
+use crate::operation::rollback::{BegunObject, Undo};
 use crate::session::PluginSession;
 use crate::session::faults::Mistake;
 use crate::session::journal::{End, is_told};
@@ -27,19 +27,19 @@ pub(crate) struct OperationState {
     id: OperationId,
     pub(crate) pod: Arc<Pod>,
     pub(crate) pod_id: Arc<str>,
-    nature: Nature,
+    nature: OperationOptions,
     /// Who takes part.
     pub(crate) participants: Arc<Roster>,
-    said: Mutex<Said>,
+    said: Mutex<OperationRecord>,
     fate: Fate,
 }
 
-/// What has been said in it so far.
+/// The requests of an operation so far, and its phase.
 #[derive(Default)]
-struct Said {
-    asked: SmallVec<[Asked; 2]>,
+struct OperationRecord {
+    asked: SmallVec<[MadeRequest; 2]>,
     holders: Vec<Holder>,
-    phase: Phase,
+    phase: OperationPhase,
     /// Those who turned out, after its end, not to have taken what began in it.
     unseen: Vec<Arc<PluginSession>>,
     /// How many times someone looked whether it is still open.
@@ -49,7 +49,7 @@ struct Said {
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Phase {
+enum OperationPhase {
     #[default]
     Open,
     /// It has been open for too long: nothing waits for it any more.
@@ -57,17 +57,17 @@ enum Phase {
     Ended(OperationOutcome),
 }
 
-/// A request that was made in it.
-struct Asked {
+/// A request that was made in the operation.
+struct MadeRequest {
     event: Event,
-    before: Option<Before>,
-    kept: Kept,
+    before: Option<PriorStates>,
+    kept: KeptRequest,
     /// Who of the participants has seen it.
     progress: Option<RelayProgress>,
 }
 
-/// A request as it is kept for those who hear of it later.
-pub(crate) enum Kept {
+/// A request of an operation, kept for plugins that hear of it later.
+pub(crate) enum KeptRequest {
     /// Plugins are being asked, and may still change it.
     InFlight,
     /// Nobody was asked.
@@ -85,19 +85,19 @@ struct Holder {
 }
 
 impl OperationState {
-    pub(crate) fn new(id: OperationId, pod: Arc<Pod>, nature: Nature, participants: Arc<Roster>) -> Self {
+    pub(crate) fn new(id: OperationId, pod: Arc<Pod>, nature: OperationOptions, participants: Arc<Roster>) -> Self {
         let pod_id = pod.id.as_str().into();
         Self { id, pod, pod_id, nature, participants, said: Mutex::default(), fate: Fate::default() }
     }
 
     /// How what a request is about was before.
-    pub(crate) fn before(&self, event: Event, subject: &Subject) -> Option<Before> {
-        Before::of(event, &self.pod, subject, self.nature.known)
+    pub(crate) fn before(&self, event: Event, subject: &Subject) -> Option<PriorStates> {
+        PriorStates::of(event, &self.pod, subject, self.nature.known)
     }
 
     /// Whether a request with this event begins something that is undone if the act fails.
     fn begins(&self, event: Event) -> bool {
-        Begun::is_begin(event, self.nature.start_undo)
+        BegunObject::is_begin(event, self.nature.start_undo)
     }
 
     pub(crate) fn id(&self) -> OperationId {
@@ -113,19 +113,19 @@ impl OperationState {
     pub(crate) fn ask(
         &self,
         event: Event,
-        before: Option<Before>,
-        kept: Kept,
+        before: Option<PriorStates>,
+        kept: KeptRequest,
         progress: Option<RelayProgress>,
     ) -> usize {
         let mut said = self.said();
-        said.asked.push(Asked { event, before, kept, progress });
+        said.asked.push(MadeRequest { event, before, kept, progress });
         said.asked.len() - 1
     }
 
     /// The request at this place, as it is when all were asked.
     pub(crate) fn keep(&self, place: usize, request: Arc<Request>) {
         if let Some(asked) = self.said().asked.get_mut(place) {
-            asked.kept = Kept::Request(request);
+            asked.kept = KeptRequest::Request(request);
         }
     }
 
@@ -138,7 +138,7 @@ impl OperationState {
         // Those that failed to join are gone.
         said.holders.retain(|holder| !Arc::ptr_eq(&holder.entry, entry) && !holder.entry.closed.is_cancelled());
         let mut holder = Holder { entry: Arc::clone(entry), given: Some(0), told: Vec::new() };
-        if said.phase == Phase::Overdue {
+        if said.phase == OperationPhase::Overdue {
             let requests = self.requests(&mut said);
             holder.given = Some(requests.len());
             holder.told = asked_of(entry, &requests);
@@ -155,7 +155,7 @@ impl OperationState {
     }
 
     /// Adds how what is touched in this was before.
-    pub(crate) fn touched(&self, touched: &mut Touched) {
+    pub(crate) fn touched(&self, touched: &mut TouchedObjects) {
         self.said().asked.iter().filter_map(|asked| asked.before.as_ref()).for_each(|before| touched.add(before));
     }
 
@@ -163,10 +163,10 @@ impl OperationState {
     pub(crate) fn grow_older(&self, limit: u32) -> bool {
         let mut said = self.said();
         said.age += 1;
-        if said.phase != Phase::Open || said.age < limit {
+        if said.phase != OperationPhase::Open || said.age < limit {
             return false;
         }
-        said.phase = Phase::Overdue;
+        said.phase = OperationPhase::Overdue;
         said.waiting.clear();
         let requests = self.requests(&mut said);
         for holder in &mut said.holders {
@@ -182,10 +182,10 @@ impl OperationState {
     /// if the adaptation undoes it.
     pub(crate) fn end(&self, outcome: OperationOutcome, undoes: bool) -> Option<Undo> {
         let mut said = self.said();
-        if let Phase::Ended(_) = said.phase {
+        if let OperationPhase::Ended(_) = said.phase {
             return None;
         }
-        let was_overdue = std::mem::replace(&mut said.phase, Phase::Ended(outcome)) == Phase::Overdue;
+        let was_overdue = std::mem::replace(&mut said.phase, OperationPhase::Ended(outcome)) == OperationPhase::Overdue;
         self.fate.is(outcome);
         let holders = std::mem::take(&mut said.holders);
         // A late answer may have been given up.
@@ -197,7 +197,7 @@ impl OperationState {
             let rest = asked_of(entry, rest);
             if was_overdue {
                 add_all(entry, rest.iter().filter(|request| is_told(request, &rest, outcome)));
-                let has_heard = |begun: &&mut Begun| told.iter().any(|request| begun.is_begun_by(request));
+                let has_heard = |begun: &&mut BegunObject| told.iter().any(|request| begun.is_begun_by(request));
                 for begun in begun.iter_mut().rev().filter(has_heard) {
                     begun.seen.retain(|other| !Arc::ptr_eq(other, entry));
                     // Into the journal now: what follows about the pod may be noted there before the
@@ -213,8 +213,8 @@ impl OperationState {
                     false => outcome,
                 };
                 let dropped = entry.hears_of(self.id, &rest, outcome).dropped;
-                let has_not = |begun: &&mut Begun| dropped.iter().any(|request| begun.is_begun_by(request));
-                let others = |begun: &mut Begun| begun.seen.retain(|other| !Arc::ptr_eq(other, entry));
+                let has_not = |begun: &&mut BegunObject| dropped.iter().any(|request| begun.is_begun_by(request));
+                let others = |begun: &mut BegunObject| begun.seen.retain(|other| !Arc::ptr_eq(other, entry));
                 begun.iter_mut().filter(has_not).for_each(others);
             }
         }
@@ -222,13 +222,13 @@ impl OperationState {
     }
 
     /// What was asked so far, up to what is still being asked.
-    fn requests(&self, said: &mut Said) -> Vec<Arc<Request>> {
+    fn requests(&self, said: &mut OperationRecord) -> Vec<Arc<Request>> {
         said.asked.iter_mut().map_while(|asked| asked.request(&self.pod)).collect()
     }
 
     /// What was begun in it, and by whom it was seen.
-    fn begun(&self, said: &mut Said) -> Vec<Begun> {
-        let mut begun: Vec<Begun> = Vec::new();
+    fn begun(&self, said: &mut OperationRecord) -> Vec<BegunObject> {
+        let mut begun: Vec<BegunObject> = Vec::new();
         for asked in &mut said.asked {
             let Some(request) = asked.request(&self.pod) else { continue };
             begun.iter_mut().for_each(|begun| begun.ends_with(&request));
@@ -240,13 +240,13 @@ impl OperationState {
                     }
                     _ => seen,
                 });
-                begun.push(Begun::new(request, seen.unwrap_or_default(), self.nature.start_undo));
+                begun.push(BegunObject::new(request, seen.unwrap_or_default(), self.nature.start_undo));
             }
         }
         begun
     }
 
-    fn said(&self) -> MutexGuard<'_, Said> {
+    fn said(&self) -> MutexGuard<'_, OperationRecord> {
         self.said.lock()
     }
 }
@@ -255,7 +255,7 @@ impl OpenOperation for OperationState {
     fn hold(&self, entry: &Arc<PluginSession>, request: &Arc<Request>, end: End) {
         let mut said = self.said();
         match said.phase {
-            Phase::Open => {
+            OperationPhase::Open => {
                 said.holder(entry);
                 let end = if entry.services.makes(Mistake::BacklogOutOfOrder) { End::Front } else { end };
                 entry.note(|journal| journal.hold(self.id, Arc::clone(request), end));
@@ -263,22 +263,22 @@ impl OpenOperation for OperationState {
                     entry.note(|journal| journal.hold(self.id, Arc::clone(request), end));
                 }
             }
-            Phase::Ended(OperationOutcome::Failed) if request.event().can_be_vetoed() => {
+            OperationPhase::Ended(OperationOutcome::Failed) if request.event().can_be_vetoed() => {
                 // So it has not seen what is being undone.
                 if self.begins(request.event()) {
                     said.unseen.push(Arc::clone(entry));
                     entry.note(|journal| {
-                        journal.forget_ends_of(request, Begun::ends_of(request.event(), self.nature.start_undo));
+                        journal.forget_ends_of(request, BegunObject::ends_of(request.event(), self.nature.start_undo));
                         Ok(())
                     });
                 }
             }
-            Phase::Overdue => {
+            OperationPhase::Overdue => {
                 // It will be told, whatever comes of it.
                 said.holder(entry).told.push(Arc::clone(request));
                 entry.note(|journal| journal.add(Arc::clone(request), end));
             }
-            Phase::Ended(_) => {
+            OperationPhase::Ended(_) => {
                 entry.note(|journal| journal.add(Arc::clone(request), end));
             }
         }
@@ -300,9 +300,9 @@ impl OpenOperation for OperationState {
             let ended = {
                 let mut said = self.said();
                 match said.phase {
-                    Phase::Ended(outcome) => return Some(outcome),
-                    Phase::Overdue => return None,
-                    Phase::Open => {}
+                    OperationPhase::Ended(outcome) => return Some(outcome),
+                    OperationPhase::Overdue => return None,
+                    OperationPhase::Open => {}
                 }
                 let (sender, ended) = oneshot::channel();
                 said.waiting.push(sender);
@@ -313,7 +313,7 @@ impl OpenOperation for OperationState {
     }
 }
 
-impl Said {
+impl OperationRecord {
     /// A participant that waits for the end from now on, unless it does already.
     fn holder(&mut self, entry: &Arc<PluginSession>) -> &mut Holder {
         let at = self.holders.iter().position(|holder| Arc::ptr_eq(&holder.entry, entry)).unwrap_or_else(|| {
@@ -328,17 +328,17 @@ impl Said {
     }
 }
 
-impl Asked {
+impl MadeRequest {
     fn request(&mut self, pod: &Arc<Pod>) -> Option<Arc<Request>> {
         let request = match &self.kept {
-            Kept::InFlight => return None,
-            Kept::Request(request) => return Some(Arc::clone(request)),
-            Kept::Bare(subject, decision) => {
+            KeptRequest::InFlight => return None,
+            KeptRequest::Request(request) => return Some(Arc::clone(request)),
+            KeptRequest::Bare(subject, decision) => {
                 let request = Request::new(self.event, Arc::clone(pod), subject.clone());
                 Arc::new(request.decided(Arc::clone(decision)))
             }
         };
-        self.kept = Kept::Request(Arc::clone(&request));
+        self.kept = KeptRequest::Request(Arc::clone(&request));
         Some(request)
     }
 }

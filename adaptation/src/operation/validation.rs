@@ -18,11 +18,11 @@ use crate::config::DefaultValidator;
 use crate::config::policy::{Effective, Mode, OnTimeout, Origin};
 use crate::ledger::{Occasion, What};
 use crate::merge::MergedCreate;
-use crate::reply::recorder::{self, Notes};
+use crate::reply::recorder::{self, RequestRecord};
 use crate::session::patience::{Allowance, Patience};
 use crate::session::progress::RelayProgress;
 use crate::session::roster::{Participant, Roster};
-use crate::session::{Part, PluginSession};
+use crate::session::{PluginSession, RequestScope};
 
 const EVENT: Event = Event::ValidateContainerAdjustment;
 /// What a validator says that does not say why.
@@ -67,7 +67,7 @@ impl Validation {
         self,
         merged: MergedCreate,
         progress: &RelayProgress,
-        notes: &mut Notes,
+        notes: &mut RequestRecord,
         patience: &Patience,
     ) -> Result<MergedCreate, RelayError> {
         let proposal = Arc::new(self.proposal(&merged));
@@ -81,7 +81,9 @@ impl Validation {
         let (mut failed, mut without) = (None, Vec::new());
         for (place, entry) in &validators {
             progress.set_current_validator(*place);
-            let Some(Err(Objection { failure, is_needed, occasion, what })) = verdicts.next().await else { continue };
+            let Some(Err(FailedVerdict { failure, is_needed, occasion, what })) = verdicts.next().await else {
+                continue;
+            };
             let is_on_trial = occasion.shadow;
             notes.fact(occasion, what);
             match (is_on_trial, is_needed) {
@@ -145,7 +147,12 @@ impl Validation {
     }
 
     /// Asks one validator. Without its verdict the container is not created, unless it is on trial or the verdict is not needed.
-    async fn verdict(&self, entry: &Participant, request: &Arc<Request>, patience: &Patience) -> Result<(), Objection> {
+    async fn verdict(
+        &self,
+        entry: &Participant,
+        request: &Arc<Request>,
+        patience: &Patience,
+    ) -> Result<(), FailedVerdict> {
         let begun = Instant::now();
         // Its answer decides whether its suspension ends, and nothing else.
         let is_suspended = entry.state() == State::Suspended;
@@ -153,7 +160,7 @@ impl Validation {
             true => Allowance::Whole,
             false => patience.of_validators(entry.terms.policy().request_timeout),
         };
-        let verdict = match entry.ask(request, Part::Alone, allowance).await {
+        let verdict = match entry.ask(request, RequestScope::Alone, allowance).await {
             Ok(Reply::Verdict(mut verdict)) => {
                 let occasion = entry.occasion(&entry.terms, request, Some(begun.elapsed()));
                 entry.services.records.unread(&occasion, verdict.take_unknown());
@@ -177,12 +184,12 @@ impl Validation {
                 (true, What::Failed { reason: failure.to_string() })
             }
         };
-        Err(Objection { failure, is_needed, occasion, what })
+        Err(FailedVerdict { failure, is_needed, occasion, what })
     }
 }
 
 /// Why a validator has not accepted a container, and how that is written down. A validator on trial has objections, too.
-struct Objection {
+struct FailedVerdict {
     failure: RelayError,
     /// Whether the container is not created for this. Otherwise it is created without the verdict.
     is_needed: bool,
@@ -194,7 +201,7 @@ fn accept_by_default(
     validator: &DefaultValidator,
     proposal: &Proposal,
     request: &Request,
-    notes: &mut Notes,
+    notes: &mut RequestRecord,
 ) -> Result<(), RelayError> {
     let accepted = accepted(DefaultValidator::ID, &validator.validate(proposal));
     if let Err(RelayError::Rejected { reason, .. }) = &accepted {

@@ -13,7 +13,7 @@ use crate::api::snapshot::Snapshot;
 use crate::api::source::SourceError;
 use crate::config::policy::{Declared, Identity, NotPermitted, PluginOrigin, Policy};
 use crate::operation::shared::Shared;
-use crate::registry::early::{Early, EarlyUpdates};
+use crate::registry::early::{EarlyCall, EarlyUpdates};
 use crate::registry::join::{ATTEMPTS, Arrival, Join, Newcomer};
 use crate::session::PluginSession;
 use crate::session::unsolicited::Unasked;
@@ -236,7 +236,7 @@ async fn settle(
     shared: &Shared,
     PluginSession { id, identity, .. }: &PluginSession,
     policy: &Policy,
-    early: Vec<Early>,
+    early: Vec<EarlyCall>,
     answered: Vec<Update>,
 ) -> Result<(), SourceError> {
     let is_allowed = |wanted: &Unasked| policy.allow.check_unasked(&wanted.updates, &wanted.evictions).is_ok();

@@ -30,7 +30,7 @@ pub(crate) struct EarlyUpdates {
 #[derive(Default)]
 struct EarlyState {
     admission: Admission,
-    kept: Vec<Early>,
+    kept: Vec<EarlyCall>,
     /// How many bytes were received for those.
     bytes: usize,
 }
@@ -48,7 +48,7 @@ pub(crate) enum Admission {
 }
 
 /// The updates and evictions that one call asks for.
-pub(crate) struct Early {
+pub(crate) struct EarlyCall {
     pub(crate) wanted: Unasked,
     /// How many bytes were received for it.
     pub(crate) bytes: usize,
@@ -62,7 +62,7 @@ pub(crate) enum Keeping {
     /// There is no room for it.
     Full,
     /// Meanwhile the plugin was let in.
-    Admitted(Early),
+    Admitted(EarlyCall),
     /// Meanwhile it is known that the plugin is not let in.
     Refused,
 }
@@ -87,7 +87,7 @@ impl EarlyUpdates {
     }
 
     /// Keeps a call until the plugin is let in.
-    pub(crate) fn keep(&self, early: Early) -> Keeping {
+    pub(crate) fn keep(&self, early: EarlyCall) -> Keeping {
         let mut state = self.state();
         match state.admission {
             Admission::Pending => {}
@@ -104,7 +104,7 @@ impl EarlyUpdates {
     }
 
     /// Takes what was kept until now.
-    pub(crate) fn take(&self) -> Vec<Early> {
+    pub(crate) fn take(&self) -> Vec<EarlyCall> {
         let mut state = self.state();
         state.bytes = 0;
         std::mem::take(&mut state.kept)
@@ -113,7 +113,7 @@ impl EarlyUpdates {
     /// Makes what is still kept of a plugin that has been let in. From then on its calls are served at once.
     pub(crate) async fn admit(&self, shared: &Shared, plugin: &PluginId, identity: Identity) {
         while !self.is_admitted() {
-            for Early { wanted, .. } in self.take() {
+            for EarlyCall { wanted, .. } in self.take() {
                 // There may have been a reload since.
                 let Ok(policy) = shared.check_place(plugin, identity) else {
                     self.refuse();

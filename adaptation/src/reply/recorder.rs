@@ -104,15 +104,16 @@ pub(crate) struct Exchange<'a> {
     pub(crate) took: Duration,
 }
 
-/// What came of the replies to one request, in order. Unless it [came true](Notes::came_true), all that they want was in vain.
-pub(crate) struct Notes {
+/// The outcomes of one request that go into the ledger, in the order of the plugins. Unless the request
+/// [came true](RequestRecord::came_true), they say that what plugins wanted was in vain.
+pub(crate) struct RequestRecord {
     records: Arc<Records>,
     notes: Vec<Note>,
     /// The pod and the container that the request is about, once they are noted.
     about: Option<(Arc<str>, Option<Arc<str>>)>,
 }
 
-impl Notes {
+impl RequestRecord {
     pub(crate) fn new(records: Arc<Records>) -> Self {
         Self { records, notes: Vec::new(), about: None }
     }
@@ -189,7 +190,7 @@ impl Notes {
     }
 }
 
-impl Drop for Notes {
+impl Drop for RequestRecord {
     fn drop(&mut self) {
         self.write(true);
     }

@@ -28,9 +28,9 @@ pub(crate) enum Author {
     Several,
 }
 
-/// A request whose answer came late.
+/// The request of a late answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct LateReply<'a> {
     pub(crate) operation: Option<OperationId>,
     /// The number of the last update before plugins were asked.
     pub(crate) since: u64,
@@ -41,22 +41,22 @@ pub(crate) struct Asked<'a> {
 
 /// The last updates of containers, numbered in the order in which they were made.
 #[derive(Debug, Default)]
-pub(crate) struct UpdateLog(Mutex<Log>);
+pub(crate) struct UpdateLog(Mutex<UpdateHistory>);
 
 #[derive(Debug, Default)]
-struct Log {
+struct UpdateHistory {
     /// The last number that was given out, to an update or to what a plugin asks for.
     last: u64,
     /// What was updated up to this number is forgotten.
     forgotten: u64,
-    containers: HashMap<String, SmallVec<[Made; 1]>>,
+    containers: HashMap<String, SmallVec<[MadeUpdate; 1]>>,
     /// The last containers that were removed, and when.
     removed: VecDeque<(String, u64)>,
 }
 
 /// The last update of a container by one author.
 #[derive(Clone, Debug)]
-struct Made {
+struct MadeUpdate {
     author: Author,
     number: u64,
     /// When the plugin asked for it, if it was a plugin: late answers may be applied in another order.
@@ -91,9 +91,9 @@ impl UpdateLog {
 
     /// Whether a container was removed since a request was made, or updated by another operation or
     /// plugin, or for something that the same plugin has asked for later.
-    pub(crate) fn is_updated_since(&self, container: &str, asked: Asked<'_>) -> bool {
+    pub(crate) fn is_updated_since(&self, container: &str, asked: LateReply<'_>) -> bool {
         let log = self.lock();
-        let is_newer = |made: &Made| match &made.author {
+        let is_newer = |made: &MadeUpdate| match &made.author {
             Author::Operation(operation) => Some(*operation) != asked.operation && made.number > asked.since,
             Author::Plugin(plugin) if plugin == asked.plugin => made.arrived > asked.arrived,
             Author::Plugin(_) | Author::Several => made.number > asked.since,
@@ -102,12 +102,12 @@ impl UpdateLog {
         log.forgotten > asked.since || log.containers.get(container).into_iter().flatten().any(is_newer) || is_removed()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Log> {
+    fn lock(&self) -> MutexGuard<'_, UpdateHistory> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Log {
+impl UpdateHistory {
     fn remove(&mut self, container: &str) {
         self.last += 1;
         self.containers.remove(container);
@@ -122,7 +122,7 @@ impl Log {
     fn add(&mut self, container: &str, author: &Author, arrived: Option<u64>) {
         self.last += 1;
         let (number, author) = (self.last, author.clone());
-        let made = Made { author, number, arrived: arrived.unwrap_or(number) };
+        let made = MadeUpdate { author, number, arrived: arrived.unwrap_or(number) };
         if let Some(updates) = self.containers.get_mut(container) {
             updates.retain(|other| other.author != made.author);
             let is_full = updates.len() >= MAX_AUTHORS;
@@ -130,7 +130,7 @@ impl Log {
                 updates.clear();
             }
             let author = if is_full { Author::Several } else { made.author };
-            return updates.push(Made { author, ..made });
+            return updates.push(MadeUpdate { author, ..made });
         }
         if self.containers.len() >= MAX_CONTAINERS {
             self.containers.clear();
@@ -142,8 +142,8 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
-    use super::Asked;
     use super::Author;
+    use super::LateReply;
     use super::MAX_AUTHORS;
     use super::MAX_CONTAINERS;
     use super::MAX_REMOVED;
@@ -156,7 +156,7 @@ mod tests {
 
     fn is_updated(log: &UpdateLog, container: &str, since: u64, operation: u64, plugin: &nri_proto::PluginId) -> bool {
         let (operation, arrived) = (Some(OperationId(operation)), u64::MAX);
-        log.is_updated_since(container, Asked { operation, since, plugin, arrived })
+        log.is_updated_since(container, LateReply { operation, since, plugin, arrived })
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
     fn of_what_one_plugin_asks_for_the_last_counts_whenever_it_is_applied() {
         let (log, plugin) = (UpdateLog::default(), plugin(1));
         let (first, second) = (log.arrive(), log.arrive());
-        let asked = |arrived| Asked { operation: None, since: 0, plugin: &plugin, arrived };
+        let asked = |arrived| LateReply { operation: None, since: 0, plugin: &plugin, arrived };
         log.add(["c"], &Author::Plugin(plugin.clone()), Some(first));
         assert!(!log.is_updated_since("c", asked(second)), "the second was asked for later");
         log.add(["c"], &Author::Plugin(plugin.clone()), Some(second));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::time::sleep;
 
 use super::PluginSession;
-use super::Stage;
+use super::SessionStage;
 use super::Standing;
 use super::delivery::Deliveries;
 use crate::api::health::State;
@@ -40,12 +40,12 @@ impl PluginSession {
     /// Has a task close the plugin if its backlog does not become shorter.
     pub(super) fn watch_backlog(self: &Arc<Self>, standing: &mut Standing) {
         if !std::mem::replace(&mut standing.deliveries.is_watched, true) {
-            let (entry, mark) = (Arc::clone(self), Mark::of(standing));
+            let (entry, mark) = (Arc::clone(self), BacklogMark::of(standing));
             self.services.spawn(async move { entry.watch_backlog_from(mark).await });
         }
     }
 
-    async fn watch_backlog_from(self: Arc<Self>, mut mark: Mark) {
+    async fn watch_backlog_from(self: Arc<Self>, mut mark: BacklogMark) {
         loop {
             let terms = self.terms();
             let limit = terms.policy().catch_up_timeout.max(terms.policy().request_timeout * REQUEST_TIMEOUTS);
@@ -54,7 +54,7 @@ impl PluginSession {
             }
             let is_joining = {
                 let mut standing = self.standing();
-                let last = std::mem::replace(&mut mark, Mark::of(&standing));
+                let last = std::mem::replace(&mut mark, BacklogMark::of(&standing));
                 standing.end_streaks();
                 if !standing.is_to_be_watched() {
                     standing.deliveries.is_watched = false;
@@ -64,7 +64,7 @@ impl PluginSession {
                     continue;
                 }
                 standing.deliveries.is_watched = false;
-                let is_joining = standing.stage == Stage::Joining;
+                let is_joining = standing.stage == SessionStage::Joining;
                 if is_joining {
                     // The join notices that, and begins anew.
                     standing.deaf = true;
@@ -81,15 +81,15 @@ impl PluginSession {
     }
 }
 
-/// How long a backlog was at one moment.
-enum Mark {
+/// The length of a backlog at one moment.
+enum BacklogMark {
     /// All of it, and which catching up it was a part of.
     Whole { n_begun: u64, length: usize },
     /// That of each pod that an active plugin was behind on, and which streak it was a part of.
     ByPod(HashMap<Arc<str>, (u64, usize)>),
 }
 
-impl Mark {
+impl BacklogMark {
     fn of(standing: &Standing) -> Self {
         let (deliveries, journal) = (&standing.deliveries, &standing.journal);
         if standing.is_catching_up() {

@@ -27,7 +27,7 @@ type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 ///
 /// Dropped before the answer came, it goes on in a task: the plugin has been asked, it is judged
 /// by its answer, and until then nobody else asks it.
-pub(crate) struct Asked(Option<Owed>);
+pub(crate) struct CallInFlight(Option<Owed>);
 
 struct Owed {
     entry: Arc<PluginSession>,
@@ -42,7 +42,7 @@ struct Owed {
     _lane: Lane,
 }
 
-impl Asked {
+impl CallInFlight {
     /// Begins to ask.
     pub(crate) fn begin(
         entry: Arc<PluginSession>,
@@ -81,7 +81,7 @@ impl Asked {
 
 const HELD: &str = "it is held until it is finished or lingers";
 
-impl Drop for Asked {
+impl Drop for CallInFlight {
     fn drop(&mut self) {
         if let Some(owed) = self.0.take() {
             let services = Arc::clone(&owed.entry.services);

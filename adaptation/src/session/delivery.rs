@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Lane;
 use super::PluginSession;
-use super::Stage;
+use super::SessionStage;
 use super::Standing;
 use super::lane::PODS_AT_A_TIME;
 use crate::api::health::{Effect, Gate, State};
@@ -101,7 +101,7 @@ impl Standing {
 
     /// Whether the plugin owes nothing, and only has to be told what it missed to be active.
     pub(super) fn is_catching_up(&self) -> bool {
-        let counts_as_silent = self.health.state() == State::Silent || self.stage == Stage::Joining;
+        let counts_as_silent = self.health.state() == State::Silent || self.stage == SessionStage::Joining;
         counts_as_silent && !self.deliveries.is_held_back && self.health.owes_nothing() && !self.is_even()
     }
 }

@@ -29,9 +29,9 @@ pub(crate) enum End {
     Back,
 }
 
-/// What comes of what was asked in an operation.
+/// What a plugin is told when an operation has ended.
 #[derive(Debug, Default)]
-pub(crate) struct Ended {
+pub(crate) struct EndedOperation {
     /// The plugin will be told.
     pub(crate) told: Vec<Arc<Request>>,
     /// It held on to this, and does not get to see it after all.
@@ -46,7 +46,7 @@ pub(crate) struct Full;
 /// What a plugin is to be told, in order.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    items: VecDeque<Item>,
+    items: VecDeque<JournalItem>,
     bytes: usize,
     /// The bytes of the plugin's own late answers, which wait for the end of their operations.
     answers: usize,
@@ -54,7 +54,7 @@ pub(crate) struct Journal {
 }
 
 #[derive(Debug)]
-enum Item {
+enum JournalItem {
     /// An operation of which the plugin sees nothing until it ends: all that was asked in it comes here then.
     Open { operation: OperationId, pod: Arc<str> },
     /// Asked in an operation that has not ended.
@@ -93,21 +93,21 @@ impl Journal {
 
     /// An operation about this pod takes place without the plugin.
     pub(crate) fn open(&mut self, operation: OperationId, pod: Arc<str>) -> Result<(), Full> {
-        self.put(Item::Open { operation, pod }, End::Back)
+        self.put(JournalItem::Open { operation, pod }, End::Back)
     }
 
     /// Something was asked in an operation that has not ended.
     pub(crate) fn hold(&mut self, operation: OperationId, request: Arc<Request>, end: End) -> Result<(), Full> {
         let item = match request.event().can_be_vetoed() {
-            true => Item::Held { operation, request },
-            false => Item::Ready { operation: Some(operation), request },
+            true => JournalItem::Held { operation, request },
+            false => JournalItem::Ready { operation: Some(operation), request },
         };
         self.put(item, end)
     }
 
     /// Something that is so in any case.
     pub(crate) fn add(&mut self, request: Arc<Request>, end: End) -> Result<(), Full> {
-        self.put(Item::Ready { operation: None, request }, end)
+        self.put(JournalItem::Ready { operation: None, request }, end)
     }
 
     /// An operation has ended. `asked` is what was asked in it, if the plugin saw nothing of it.
@@ -119,32 +119,34 @@ impl Journal {
         operation: OperationId,
         asked: &[Arc<Request>],
         outcome: OperationOutcome,
-    ) -> Result<Ended, Full> {
+    ) -> Result<EndedOperation, Full> {
         let held: Vec<_> = self.items.iter().filter_map(|item| item.held_in(operation)).cloned().collect();
-        let mut ended = Ended::default();
+        let mut ended = EndedOperation::default();
         let items = std::mem::take(&mut self.items);
         for item in items {
             match item {
-                Item::Open { operation: of, .. } if of == operation => {
+                JournalItem::Open { operation: of, .. } if of == operation => {
                     self.bytes -= OPEN;
                     for request in asked.iter().filter(|request| is_told(request, asked, outcome)) {
                         self.bytes += size(request);
                         ended.told.push(Arc::clone(request));
-                        self.items.push_back(Item::Ready { operation: None, request: Arc::clone(request) });
+                        self.items.push_back(JournalItem::Ready { operation: None, request: Arc::clone(request) });
                     }
                 }
-                Item::Held { operation: of, request } | Item::Ready { operation: Some(of), request }
+                JournalItem::Held { operation: of, request } | JournalItem::Ready { operation: Some(of), request }
                     if of == operation =>
                 {
                     if is_told(&request, &held, outcome) {
                         ended.told.push(Arc::clone(&request));
-                        self.items.push_back(Item::Ready { operation: None, request });
+                        self.items.push_back(JournalItem::Ready { operation: None, request });
                     } else {
                         self.bytes -= size(&request);
                         ended.dropped.push(request);
                     }
                 }
-                item @ (Item::Open { .. } | Item::Held { .. } | Item::Ready { .. }) => self.items.push_back(item),
+                item @ (JournalItem::Open { .. } | JournalItem::Held { .. } | JournalItem::Ready { .. }) => {
+                    self.items.push_back(item)
+                }
             }
         }
         if self.bytes + self.answers > self.limit { Err(Full) } else { Ok(ended) }
@@ -163,18 +165,18 @@ impl Journal {
         };
         let bytes = &mut self.bytes;
         self.items.retain(|item| match item {
-            Item::Ready { request, .. } if is_end(request) => {
+            JournalItem::Ready { request, .. } if is_end(request) => {
                 *bytes -= size(request);
                 false
             }
-            Item::Ready { .. } | Item::Held { .. } | Item::Open { .. } => true,
+            JournalItem::Ready { .. } | JournalItem::Held { .. } | JournalItem::Open { .. } => true,
         });
     }
 
     /// Takes the next request that the plugin can be told, about a pod that is not busy.
     pub(crate) fn pop(&mut self, is_busy: impl Fn(&str) -> bool) -> Option<Arc<Request>> {
         let (at, _) = self.ready().find(|(_, request)| !is_busy(&request.pod().id))?;
-        let Some(Item::Ready { request, .. }) = self.items.remove(at) else { return None };
+        let Some(JournalItem::Ready { request, .. }) = self.items.remove(at) else { return None };
         self.bytes -= size(&request);
         Some(request)
     }
@@ -212,7 +214,7 @@ impl Journal {
 
     /// Whether something about this pod waits for the end of an operation.
     pub(crate) fn holds(&self, pod: &str) -> bool {
-        self.items.iter().any(|item| !matches!(item, Item::Ready { .. }) && item.pod() == pod)
+        self.items.iter().any(|item| !matches!(item, JournalItem::Ready { .. }) && item.pod() == pod)
     }
 
     /// Whether something about this pod waits for the end of other operations than this one, which cannot wait for itself.
@@ -223,8 +225,8 @@ impl Journal {
     /// Whether something waits for the end of this operation.
     pub(crate) fn waits_for(&self, operation: OperationId) -> bool {
         self.items.iter().any(|item| match item {
-            Item::Open { operation: of, .. } | Item::Held { operation: of, .. } => *of == operation,
-            Item::Ready { .. } => false,
+            JournalItem::Open { operation: of, .. } | JournalItem::Held { operation: of, .. } => *of == operation,
+            JournalItem::Ready { .. } => false,
         })
     }
 
@@ -232,18 +234,18 @@ impl Journal {
     fn ready(&self) -> impl Iterator<Item = (usize, &Request)> {
         let mut held = HashSet::new();
         self.items.iter().enumerate().filter_map(move |(place, item)| match item {
-            Item::Ready { request, .. } => {
+            JournalItem::Ready { request, .. } => {
                 let is_free = held.is_empty() || !held.contains(&*request.pod().id);
                 is_free.then_some((place, &**request))
             }
-            Item::Open { .. } | Item::Held { .. } => {
+            JournalItem::Open { .. } | JournalItem::Held { .. } => {
                 held.insert(item.pod());
                 None
             }
         })
     }
 
-    fn put(&mut self, item: Item, end: End) -> Result<(), Full> {
+    fn put(&mut self, item: JournalItem, end: End) -> Result<(), Full> {
         let size = item.size();
         if self.bytes + self.answers + size > self.limit {
             return Err(Full);
@@ -257,7 +259,7 @@ impl Journal {
     }
 }
 
-impl Item {
+impl JournalItem {
     fn pod(&self) -> &str {
         match self {
             Self::Open { pod, .. } => pod,

@@ -21,7 +21,7 @@ use crate::api::request::Request;
 use crate::config::policy::{Mode, NotAllowed, Policy};
 use crate::ledger::{Occasion, What};
 use crate::merge::{Touch, resources};
-use crate::reply::update_log::Asked;
+use crate::reply::update_log::LateReply;
 use crate::session::PluginSession;
 use crate::session::faults::Mistake;
 use crate::session::open_operation::OpenOperation;
@@ -76,7 +76,7 @@ impl LateAnswer {
         !matches!(self.reply, Reply::Heard | Reply::Verdict(_))
     }
 
-    fn spawn(self, room: Room) {
+    fn spawn(self, room: JournalRoom) {
         let services = Arc::clone(&self.entry.services);
         services.spawn(async move {
             self.apply_when_ended().await;
@@ -185,7 +185,7 @@ impl LateAnswer {
         let Self { entry, request, arrived, .. } = self;
         let decision = request.decision();
         let asked =
-            Asked { operation: decision.operation, since: decision.since(), plugin: &entry.id, arrived: *arrived };
+            LateReply { operation: decision.operation, since: decision.since(), plugin: &entry.id, arrived: *arrived };
         entry.services.update_log.is_updated_since(container, asked)
     }
 
@@ -199,24 +199,24 @@ impl LateAnswer {
         self.entry.occasion(&self.terms, &self.request, self.took)
     }
 
-    fn reserve(&self) -> Option<Room> {
-        Room::for_answer(&self.entry, size(&self.reply))
+    fn reserve(&self) -> Option<JournalRoom> {
+        JournalRoom::for_answer(&self.entry, size(&self.reply))
     }
 }
 
-/// The room of a late answer in what is kept for its plugin.
-struct Room {
+/// The share of a late answer in the bytes that are kept for its plugin.
+struct JournalRoom {
     entry: Arc<PluginSession>,
     bytes: usize,
 }
 
-impl Room {
+impl JournalRoom {
     fn for_answer(entry: &Arc<PluginSession>, bytes: usize) -> Option<Self> {
         entry.reserve(bytes).then(|| Self { entry: Arc::clone(entry), bytes })
     }
 }
 
-impl Drop for Room {
+impl Drop for JournalRoom {
     fn drop(&mut self) {
         self.entry.release(self.bytes);
     }

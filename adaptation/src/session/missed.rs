@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use nri_proto::Event;
 
-use super::Part;
 use super::PluginSession;
-use super::Stage;
+use super::RequestScope;
+use super::SessionStage;
 use super::Standing;
 use crate::api::health::{Effect, State};
 use crate::api::operation::{OperationId, OperationOutcome};
 use crate::api::request::Request;
 use crate::session::faults::Mistake;
-use crate::session::journal::{End, Ended, Full, Journal};
+use crate::session::journal::{End, EndedOperation, Full, Journal};
 use crate::session::open_operation::OpenOperation;
 
 impl PluginSession {
@@ -33,10 +33,10 @@ impl PluginSession {
     }
 
     /// It is passed over for a request, which is kept for later.
-    pub(super) fn pass_over(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) {
+    pub(super) fn pass_over(self: &Arc<Self>, request: &Arc<Request>, part: RequestScope<'_>) {
         match part {
-            Part::Undoes(operation) => operation.hold_rollback(self, request),
-            Part::Alone | Part::Of { .. } => self.keep(request, part.operation(), End::Back),
+            RequestScope::Undoes(operation) => operation.hold_rollback(self, request),
+            RequestScope::Alone | RequestScope::Of { .. } => self.keep(request, part.operation(), End::Back),
         }
     }
 
@@ -46,7 +46,7 @@ impl PluginSession {
         operation: OperationId,
         asked: &[Arc<Request>],
         outcome: OperationOutcome,
-    ) -> Ended {
+    ) -> EndedOperation {
         let ended = self.note(|journal| journal.end(operation, asked, outcome));
         // Someone may wait behind it.
         self.changed.notify_waiters();
@@ -69,7 +69,7 @@ impl PluginSession {
                 standing.deaf = true;
                 standing.journal.clear();
             }
-            (written.map(Some).map_err(|full| (full, standing.stage != Stage::Joining)), Effect::None)
+            (written.map(Some).map_err(|full| (full, standing.stage != SessionStage::Joining)), Effect::None)
         };
         match self.update(write, "") {
             Ok(written) => written,

@@ -6,9 +6,9 @@ use nri_proto::Event;
 use tokio::time::Instant;
 
 use super::Lane;
-use super::Part;
 use super::PluginSession;
-use super::Stage;
+use super::RequestScope;
+use super::SessionStage;
 use super::Standing;
 use crate::api::error::Cause;
 use crate::api::health::{Gate, State};
@@ -47,7 +47,7 @@ impl PluginSession {
     pub(super) async fn enter(
         self: &Arc<Self>,
         request: &Arc<Request>,
-        part: Part<'_>,
+        part: RequestScope<'_>,
         policy: &Policy,
         cut: Option<Instant>,
     ) -> Result<(Lane, bool), Cause> {
@@ -111,7 +111,7 @@ impl PluginSession {
     }
 
     /// Whether it may be asked. If it is passed over, what it must not miss is kept for it.
-    fn pass(self: &Arc<Self>, request: &Arc<Request>, part: Part<'_>) -> Pass {
+    fn pass(self: &Arc<Self>, request: &Arc<Request>, part: RequestScope<'_>) -> Pass {
         let (pass, caught_up) = {
             let mut standing = self.standing();
             let caught_up = self.catch_up(&mut standing);
@@ -127,7 +127,7 @@ impl PluginSession {
     fn gate(standing: &mut Standing, request: &Request) -> Pass {
         let now = Instant::now();
         match standing.health.state() {
-            State::Active if standing.stage == Stage::Joining || standing.is_behind(request) => Pass::Behind,
+            State::Active if standing.stage == SessionStage::Joining || standing.is_behind(request) => Pass::Behind,
             State::Silent if standing.can_judge(request) => Pass::Ask { is_trial: false },
             State::Silent if standing.health.owes_nothing() => Pass::CatchingUp,
             // The trial of a plugin that missed something begins with that.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::PluginSession;
-use super::Stage;
+use super::SessionStage;
 use crate::api::health::{Effect, State};
 use crate::events::Happening;
 
 impl PluginSession {
     pub(crate) fn has_joined(&self) -> bool {
-        self.standing().stage != Stage::Joining
+        self.standing().stage != SessionStage::Joining
     }
 
     /// It has joined, perhaps in place of another: requests ask it. False if more happened than is kept for it.
@@ -21,7 +21,7 @@ impl PluginSession {
         if let Some(replaced) = replaced {
             replaced.is_dismissed(REPLACED);
         }
-        standing.stage = Stage::Joined;
+        standing.stage = SessionStage::Joined;
         let terms = self.terms();
         let (plugin, events, policy) = (self.id.clone(), terms.events, terms.effective.to_string());
         self.services.watchers.note(Happening::Joined { plugin, events, policy });
@@ -41,7 +41,7 @@ impl PluginSession {
     /// It is asked no more in operations that begin now.
     pub(crate) fn is_dismissed(&self, reason: &str) {
         let mut standing = self.standing();
-        standing.stage = Stage::Dismissed;
+        standing.stage = SessionStage::Dismissed;
         // It may be closed already, for a reason of its own.
         let reason = self.reason.get().map_or(reason, String::as_str).to_owned();
         self.services.watchers.note(Happening::Closed { plugin: self.id.clone(), reason });
@@ -49,7 +49,7 @@ impl PluginSession {
 
     /// Whether whoever watches has been told that it is closed.
     pub(crate) fn was_dismissed(&self) -> bool {
-        self.standing().stage == Stage::Dismissed
+        self.standing().stage == SessionStage::Dismissed
     }
 }
 

@@ -13,7 +13,7 @@ use crate::config::snapshot::ConfigSnapshot;
 use crate::reply::recorder::Exchange;
 use crate::session::patience::Allowance;
 use crate::session::policy::PluginPolicy;
-use crate::session::{Part, PluginSession};
+use crate::session::{PluginSession, RequestScope};
 
 /// The plugins at one moment, and what the operator says about them. It is never changed, only replaced.
 pub(crate) struct Roster {
@@ -56,7 +56,7 @@ impl Participant {
     pub(crate) async fn ask(
         &self,
         request: &Arc<Request>,
-        part: Part<'_>,
+        part: RequestScope<'_>,
         allowance: Allowance,
     ) -> Result<Reply, Cause> {
         self.entry.ask_on(&self.terms, request, part, allowance).await

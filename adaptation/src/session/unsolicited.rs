@@ -24,9 +24,9 @@ pub(crate) struct Unasked {
     pub(crate) evictions: Vec<Eviction>,
 }
 
-/// Why it was not done, or not all of it.
+/// Why unsolicited updates and evictions were not applied, or not all of them.
 #[derive(Debug, Error)]
-pub(crate) enum Undone {
+pub(crate) enum UnaskedError {
     #[error(transparent)]
     Failed(#[from] UpdatesFailed),
     #[error(transparent)]
@@ -48,7 +48,7 @@ impl Unasked {
         services: &Services,
         plugin: &PluginId,
         policy: &Policy,
-    ) -> Result<Vec<Update>, Undone> {
+    ) -> Result<Vec<Update>, UnaskedError> {
         self.apply_by(services, plugin, policy, |updates, evictions| services.source.apply(plugin, updates, evictions))
             .await
     }
@@ -60,7 +60,7 @@ impl Unasked {
         plugin: &PluginId,
         policy: &Policy,
         apply: impl FnOnce(Vec<Update>, Vec<Eviction>) -> F,
-    ) -> Result<Vec<Update>, Undone> {
+    ) -> Result<Vec<Update>, UnaskedError> {
         let occasion = recorder::unasked(plugin, policy.mode);
         self.drop_unusable(services, plugin, &occasion);
         if let Err(not_allowed) = policy.allow.check_unasked(&self.updates, &self.evictions) {
@@ -110,7 +110,7 @@ impl Unasked {
         plugin: &PluginId,
         policy: &Policy,
         arrived: u64,
-    ) -> Result<Vec<Update>, Undone> {
+    ) -> Result<Vec<Update>, UnaskedError> {
         let occasion = recorder::unasked(plugin, policy.mode);
         self.drop_unusable(services, plugin, &occasion);
         let apply = |updates, evictions| services.source.apply(plugin, updates, evictions);
@@ -135,7 +135,7 @@ impl Unasked {
         occasion: &Occasion,
         arrived: u64,
         apply: impl FnOnce(Vec<Update>, Vec<Eviction>) -> F,
-    ) -> Result<Vec<Update>, Undone> {
+    ) -> Result<Vec<Update>, UnaskedError> {
         let Self { updates, evictions } = self;
         // Before it is done: the runtime may take its time, and nothing is held twice meanwhile.
         services.records.unasked(occasion, plugin, updates.clone(), &evictions);
@@ -158,8 +158,8 @@ impl Unasked {
                 }
                 return Ok(outcome?);
             }
-            Ok(Err(_panic)) => Undone::Panicked,
-            Err(_elapsed) => Undone::TimedOut,
+            Ok(Err(_panic)) => UnaskedError::Panicked,
+            Err(_elapsed) => UnaskedError::TimedOut,
         };
         error!(%plugin, error = &undone as &dyn std::error::Error, "what the plugin asked for was not done");
         services.records.ledger().record(occasion, What::Failed { reason: undone.to_string() });

@@ -1,7 +1,7 @@
 //! What a plugin sees of what it wants to change: an update or eviction of a container in a pod that its
 //! policy hides is refused, whichever way the plugin asks for it.
 //!
-//! Such a plugin names containers by their ids alone, so the runtime's [`Source`] is asked where they are.
+//! Such a plugin names containers by their ids alone, so the runtime's [`Source`](crate::Source) is asked where they are.
 //! A container that it does not know, or does not tell of in time, is hidden. The plugin is told the same
 //! of a container that is hidden and of one that is not there, or it could find out what there is.
 
@@ -22,7 +22,7 @@ use crate::limits;
 use crate::session::late;
 use crate::session::roster::Participant;
 use crate::session::services::Services;
-use crate::session::unsolicited::Undone;
+use crate::session::unsolicited::UnaskedError;
 
 /// How many containers a refusal names. The others are counted.
 const MAX_NAMED: usize = 10;
@@ -140,7 +140,7 @@ impl Hidden {
 
     /// What came of all that the plugin asked for by itself, if this came of the rest. The plugin is not
     /// told of updates whose failure it ignores.
-    pub(crate) fn and(self, made: Result<Vec<Update>, Undone>) -> Result<Vec<Update>, Undone> {
+    pub(crate) fn and(self, made: Result<Vec<Update>, UnaskedError>) -> Result<Vec<Update>, UnaskedError> {
         let Self { mut updates, evictions } = self;
         updates.retain(|update| !update.ignore_failure);
         let told = updates.iter().map(|update| &*update.container_id);
@@ -152,7 +152,7 @@ impl Hidden {
         let mut reason = format!("it may not change containers in pods that it may not see: {containers}");
         match made {
             Ok(failed) => updates.extend(failed),
-            Err(Undone::Failed(UpdatesFailed { reason: other, failed })) => {
+            Err(UnaskedError::Failed(UpdatesFailed { reason: other, failed })) => {
                 reason = format!("{reason}; {other}");
                 updates.extend(failed);
             }

@@ -29,11 +29,11 @@ use crate::config::policy::{Declared, Identity};
 use crate::limits;
 use crate::operation::shared::Shared;
 use crate::registry::admission::{AdmitError, Candidate, admit};
-use crate::registry::early::{Admission, Early, Keeping};
+use crate::registry::early::{Admission, EarlyCall, Keeping};
 use crate::registry::join::Arrival;
 use crate::reply::recorder;
-use crate::session::unsolicited::{Unasked, Undone};
-use crate::transport::front::Front;
+use crate::session::unsolicited::{Unasked, UnaskedError};
+use crate::transport::front::PeerService;
 use crate::transport::remote::Remote;
 
 /// The service that plugins call.
@@ -115,7 +115,7 @@ pub(crate) async fn take_in(
         PeerKind::Launched(Launched { id, config }) => (Identity::LAUNCHED, Some(id), config),
     };
     let (register, registered) = oneshot::channel();
-    let front = Arc::new(Front::new(Arc::clone(&shared), Arc::clone(&mux), (identity, known), register));
+    let front = Arc::new(PeerService::new(Arc::clone(&shared), Arc::clone(&mux), (identity, known), register));
     let services = Arc::new(services(&front));
     let mut serving = shared.services.tasks.spawn(serve(served, services, FROM_A_PLUGIN, front.leaving.clone()));
 
@@ -152,7 +152,7 @@ async fn part(serving: &mut JoinHandle<()>, mux: &Mux) {
 }
 
 /// What a peer can call.
-fn services(front: &Arc<Front>) -> Services {
+fn services(front: &Arc<PeerService>) -> Services {
     let methods: [(_, Box<dyn MethodHandler + Send + Sync>); 2] = [
         ("RegisterPlugin".to_owned(), Box::new(RegisterPlugin(Arc::clone(front)))),
         ("UpdateContainers".to_owned(), Box::new(UpdateContainers(Arc::clone(front)))),
@@ -162,12 +162,12 @@ fn services(front: &Arc<Front>) -> Services {
 }
 
 async fn become_plugin(
-    front: &Front,
+    front: &PeerService,
     client: Client,
     registered: oneshot::Receiver<Result<Arrival, ConnectError>>,
     config: String,
 ) -> Result<(PluginId, Arc<dyn Plugin>), ConnectError> {
-    let Front { shared, mux, early, .. } = front;
+    let PeerService { shared, mux, early, .. } = front;
     let arrival = tokio::select! {
         biased;
         registered = registered => match registered {
@@ -186,8 +186,8 @@ async fn become_plugin(
 }
 
 /// Serves a plugin until its connection ends, or until it breaks the rules.
-async fn keep(front: Arc<Front>, plugin: PluginId, mut serving: JoinHandle<()>, mux: Arc<Mux>) {
-    let Front { shared, early, identity, .. } = &*front;
+async fn keep(front: Arc<PeerService>, plugin: PluginId, mut serving: JoinHandle<()>, mux: Arc<Mux>) {
+    let PeerService { shared, early, identity, .. } = &*front;
     // Also if it has left meanwhile: it was let in, and its calls were answered.
     shared.services.stopping.run_until_cancelled(early.admit(shared, &plugin, *identity)).await;
     tokio::select! {
@@ -198,7 +198,7 @@ async fn keep(front: Arc<Front>, plugin: PluginId, mut serving: JoinHandle<()>, 
 
 // Not the generated service: it keeps the bytes of a request beside what they say while that is worked on.
 
-struct RegisterPlugin(Arc<Front>);
+struct RegisterPlugin(Arc<PeerService>);
 
 #[async_trait]
 impl MethodHandler for RegisterPlugin {
@@ -210,7 +210,7 @@ impl MethodHandler for RegisterPlugin {
     }
 }
 
-struct UpdateContainers(Arc<Front>);
+struct UpdateContainers(Arc<PeerService>);
 
 #[async_trait]
 impl MethodHandler for UpdateContainers {
@@ -230,16 +230,16 @@ impl MethodHandler for UpdateContainers {
         let evictions = evict.into_iter().map(Eviction::from).collect();
         let policy = self.0.policy(&plugin)?;
         self.0.shared.services.records.unread(&recorder::unasked(&plugin, policy.mode), unread.into_iter().collect());
-        let early = Early { wanted: Unasked { updates, evictions }, bytes, weight };
-        let Some(Early { wanted, weight: _weight, .. }) = self.keep(admission, early)? else {
+        let early = EarlyCall { wanted: Unasked { updates, evictions }, bytes, weight };
+        let Some(EarlyCall { wanted, weight: _weight, .. }) = self.keep(admission, early)? else {
             return Ok(failed_response(Vec::new(), None));
         };
         let (failed, reason) = match wanted.apply(&self.0.shared.services, &plugin, &policy).await {
             Ok(failed) => (failed, None),
-            Err(Undone::Failed(UpdatesFailed { reason, failed })) => (failed, Some(reason)),
-            Err(Undone::NotAllowed(error)) => return Err(refusal(Code::PERMISSION_DENIED, &error.to_string())),
-            Err(error @ Undone::Panicked) => return Err(refusal(Code::INTERNAL, &error.to_string())),
-            Err(error @ Undone::TimedOut) => return Err(refusal(Code::DEADLINE_EXCEEDED, &error.to_string())),
+            Err(UnaskedError::Failed(UpdatesFailed { reason, failed })) => (failed, Some(reason)),
+            Err(UnaskedError::NotAllowed(error)) => return Err(refusal(Code::PERMISSION_DENIED, &error.to_string())),
+            Err(error @ UnaskedError::Panicked) => return Err(refusal(Code::INTERNAL, &error.to_string())),
+            Err(error @ UnaskedError::TimedOut) => return Err(refusal(Code::DEADLINE_EXCEEDED, &error.to_string())),
         };
         Ok(failed_response(failed, reason))
     }
@@ -247,7 +247,7 @@ impl MethodHandler for UpdateContainers {
 
 impl UpdateContainers {
     /// Keeps what a plugin asks for that is not let in yet. Returns it if it is to be done now.
-    fn keep(&self, admission: Admission, early: Early) -> Result<Option<Early>, ttrpc::Error> {
+    fn keep(&self, admission: Admission, early: EarlyCall) -> Result<Option<EarlyCall>, ttrpc::Error> {
         if admission == Admission::Admitted {
             return Ok(Some(early));
         }

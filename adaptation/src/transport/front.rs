@@ -21,14 +21,14 @@ use crate::transport::connection::{ConnectError, refusal};
 /// Which part of its request timeout a plugin's updates wait for it to be let in. It may be within a handler, and have to answer.
 const EARLY_SHARE: u32 = 4;
 
-/// What the calls of a peer share.
-pub(crate) struct Front {
+/// Serves the calls of one peer: its registration, then its updates.
+pub(crate) struct PeerService {
     pub(crate) shared: Arc<Shared>,
     pub(crate) mux: Arc<Mux>,
     pub(crate) identity: Identity,
     /// The id of a plugin that was launched.
     known: Option<PluginId>,
-    phase: Mutex<Phase>,
+    phase: Mutex<PeerPhase>,
     pub(crate) early: Arc<EarlyUpdates>,
     /// What may be read of its requests at a time.
     pub(crate) entries: Arc<Semaphore>,
@@ -36,14 +36,14 @@ pub(crate) struct Front {
     pub(crate) leaving: CancellationToken,
 }
 
-enum Phase {
+enum PeerPhase {
     New(oneshot::Sender<Result<Arrival, ConnectError>>),
     /// The id of the plugin, and until when its updates wait for it to be let in.
     Registered(PluginId, Instant),
     Refused,
 }
 
-impl Front {
+impl PeerService {
     /// Makes the front of a connection whose peer has not registered yet.
     pub(crate) fn new(
         shared: Arc<Shared>,
@@ -51,7 +51,7 @@ impl Front {
         (identity, known): (Identity, Option<PluginId>),
         register: oneshot::Sender<Result<Arrival, ConnectError>>,
     ) -> Self {
-        let (phase, entries) = (Mutex::new(Phase::New(register)), Arc::new(Semaphore::new(limits::ENTRIES)));
+        let (phase, entries) = (Mutex::new(PeerPhase::New(register)), Arc::new(Semaphore::new(limits::ENTRIES)));
         let (early, leaving) = (Arc::default(), CancellationToken::new());
         Self { shared, mux, identity, known, phase, early, entries, leaving }
     }
@@ -68,14 +68,14 @@ impl Front {
     /// Registers the peer as a plugin, if it may be one.
     pub(crate) fn register(&self, index: &str, name: &str) -> Result<(), ttrpc::Error> {
         let mut phase = self.phase();
-        match std::mem::replace(&mut *phase, Phase::Refused) {
-            Phase::New(register) => match self.arrive(index, name) {
+        match std::mem::replace(&mut *phase, PeerPhase::Refused) {
+            PeerPhase::New(register) => match self.arrive(index, name) {
                 Ok(arrival) => {
                     self.mux.admit();
                     let roster = self.shared.roster();
                     let policies = &roster.config().policies;
                     let timeout = policies.effective(&arrival.id, Declared::default()).policy.request_timeout;
-                    *phase = Phase::Registered(arrival.id.clone(), Instant::now() + timeout / EARLY_SHARE);
+                    *phase = PeerPhase::Registered(arrival.id.clone(), Instant::now() + timeout / EARLY_SHARE);
                     drop(phase);
                     // Whoever waited may have given up: then the connection ends in any case.
                     let _ = register.send(Ok(arrival));
@@ -87,7 +87,7 @@ impl Front {
                     Err(refusal)
                 }
             },
-            Phase::Registered(..) | Phase::Refused => {
+            PeerPhase::Registered(..) | PeerPhase::Refused => {
                 self.leaving.cancel();
                 Err(refusal(Code::ALREADY_EXISTS, "this connection has registered a plugin already"))
             }
@@ -115,14 +115,14 @@ impl Front {
     /// Returns who has registered, and until when its updates wait for it to be let in.
     pub(crate) fn patience(&self) -> Result<(PluginId, Instant), ttrpc::Error> {
         match &*self.phase() {
-            Phase::Registered(id, limit) => Ok((id.clone(), *limit)),
-            Phase::New(_) | Phase::Refused => {
+            PeerPhase::Registered(id, limit) => Ok((id.clone(), *limit)),
+            PeerPhase::New(_) | PeerPhase::Refused => {
                 Err(refusal(Code::FAILED_PRECONDITION, "this connection has not registered a plugin"))
             }
         }
     }
 
-    fn phase(&self) -> MutexGuard<'_, Phase> {
+    fn phase(&self) -> MutexGuard<'_, PeerPhase> {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

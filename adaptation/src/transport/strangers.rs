@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// those of the others alone.
 pub(crate) struct Strangers {
     share: usize,
-    taken: Arc<Mutex<Taken>>,
+    taken: Arc<Mutex<TakenPlaces>>,
 }
 
-/// How many places the peers of each user have. Users without a place are not in it.
-type Taken = HashMap<u32, usize>;
+/// The number of places that the peers of each user have taken.
+type TakenPlaces = HashMap<u32, usize>;
 
 /// A place, which is free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct StrangerPlace {
     uid: u32,
-    taken: Arc<Mutex<Taken>>,
+    taken: Arc<Mutex<TakenPlaces>>,
 }
 
 impl Strangers {
@@ -49,7 +49,7 @@ impl Drop for StrangerPlace {
     }
 }
 
-fn lock(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
+fn lock(taken: &Mutex<TakenPlaces>) -> MutexGuard<'_, TakenPlaces> {
     taken.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
-use nri_adaptation::policy::{Concurrency, Policies, Rules};
+use nri_adaptation::policy::{Concurrency, Policies, PolicyRules};
 use nri_adaptation::snapshot::Snapshot;
 use nri_adaptation::{Adaptation, Config, Source, UpdatesFailed};
 use nri_proto::api::StartContainerRequest;
@@ -66,7 +66,7 @@ fn answer(answer: &impl serde::Serialize) -> Result<()> {
 fn listen(served: &Served, requests: &Requests) -> Result<Adaptation> {
     let mut policies = Policies::default();
     if let Some(plugin) = &served.per_pod {
-        let rules = Rules { concurrency: Some(Concurrency::PerPod), ..Rules::default() };
+        let rules = PolicyRules { concurrency: Some(Concurrency::PerPod), ..PolicyRules::default() };
         policies.plugins.insert(plugin.parse()?, rules);
     }
     let config = Config {

@@ -147,8 +147,8 @@ fn check(snapshot: &Snapshot, limit: usize) -> Vec<Chunk> {
     let (containers, large_containers): (Vec<_>, Vec<_>) =
         snapshot.containers.iter().cloned().partition(|container| fits(in_chunk(container)));
     assert!(told == Snapshot { pods, containers }, "another snapshot than was given");
-    let large = large_pods.into_iter().map(|pod| (Kind::Pod, pod.id));
-    let large = large.chain(large_containers.into_iter().map(|container| (Kind::Container, container.id)));
+    let large = large_pods.into_iter().map(|pod| (ChunkKind::Pod, pod.id));
+    let large = large.chain(large_containers.into_iter().map(|container| (ChunkKind::Container, container.id)));
     let reported = iterator.oversized().iter().map(|oversized| (oversized.kind, oversized.id.clone()));
     assert!(large.eq(reported));
     chunks

@@ -37,14 +37,14 @@ use crate::merge::Touch;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
     /// What it may change; `None` for everything.
-    pub changes: Option<Changes>,
+    pub changes: Option<AllowedChanges>,
     /// What it may see; `None` for everything.
     pub events: Option<EventMask>,
 }
 
 /// The changes that a plugin may make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct AllowedChanges {
     /// The fields, whatever is done to them: to remove something is to change it.
     pub fields: BTreeSet<Field>,
     /// Whether it may update containers other than the one that a request is about.
@@ -58,7 +58,7 @@ pub struct Changes {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
     /// It changes a field.
-    #[error("it may not touch {} (allow.changes)", Touched { field: *field, key })]
+    #[error("it may not touch {} (allow.changes)", TouchedField { field: *field, key })]
     Field {
         /// The field.
         field: Field,
@@ -180,20 +180,20 @@ impl Allowed {
     }
 }
 
-impl Changes {
+impl AllowedChanges {
     /// These fields of the container that a request is about, and nothing else.
     pub fn of(fields: impl IntoIterator<Item = Field>) -> Self {
         Self { fields: fields.into_iter().collect(), ..Self::default() }
     }
 }
 
-/// A field and its entry, as conflicts write them.
-struct Touched<'a> {
+/// A changed field, and the entry in it, as error texts write them.
+struct TouchedField<'a> {
     field: Field,
     key: &'a str,
 }
 
-impl Display for Touched<'_> {
+impl Display for TouchedField<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { field, key } = self;
         let space = if key.is_empty() { "" } else { " " };

@@ -9,7 +9,7 @@ use super::Mode;
 use super::PluginKey;
 use super::PluginOrigin;
 use super::Policies;
-use super::Rules;
+use super::PolicyRules;
 use super::Uids;
 
 /// Two words of an operator about the same plugin, of which one demands what the other takes back. Taken one by one both are
@@ -24,7 +24,7 @@ pub struct Contradiction {
     pub reason: Obstacle,
 }
 
-/// One word of an operator: an axis, and where it is said.
+/// One setting of an operator, and the table in which it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     /// About whom; `None` for all plugins.
@@ -89,10 +89,10 @@ impl Policies {
     }
 }
 
-/// What is said in one table.
+/// The settings of one table.
 pub(crate) struct Layer<'p> {
     about: Option<PluginKey>,
-    pub(crate) rules: &'p Rules,
+    pub(crate) rules: &'p PolicyRules,
 }
 
 impl Layer<'_> {
@@ -101,9 +101,9 @@ impl Layer<'_> {
     }
 }
 
-type Demand = (&'static str, fn(&Rules) -> Option<bool>);
-const REQUIRED: Demand = ("required", |rules| rules.required);
-const VALIDATOR: Demand = ("validator", |rules| rules.validator);
+type DemandOf = (&'static str, fn(&PolicyRules) -> Option<bool>);
+const REQUIRED: DemandOf = ("required", |rules| rules.required);
+const VALIDATOR: DemandOf = ("validator", |rules| rules.validator);
 
 fn on_trial(layers: &[Layer<'_>]) -> Option<Contradiction> {
     let (trial, mode) = first(layers, |rules| rules.mode)?;
@@ -135,12 +135,12 @@ fn nobody_connects(layers: &[Layer<'_>]) -> Option<Contradiction> {
 }
 
 /// Where something is demanded, unless the first word is that it is not.
-fn demanded(layers: &[Layer<'_>], (axis, said): Demand, is_meant: impl Fn(&Layer<'_>) -> bool) -> Option<Word> {
+fn demanded(layers: &[Layer<'_>], (axis, said): DemandOf, is_meant: impl Fn(&Layer<'_>) -> bool) -> Option<Word> {
     let (_, true) = first(layers, said)? else { return None };
     layers.iter().find(|layer| said(layer.rules) == Some(true) && is_meant(layer)).map(|layer| layer.word(axis))
 }
 
-fn first<'l, 'p, T>(layers: &'l [Layer<'p>], said: impl Fn(&Rules) -> Option<T>) -> Option<(&'l Layer<'p>, T)> {
+fn first<'l, 'p, T>(layers: &'l [Layer<'p>], said: impl Fn(&PolicyRules) -> Option<T>) -> Option<(&'l Layer<'p>, T)> {
     layers.iter().find_map(|layer| Some((layer, said(layer.rules)?)))
 }
 

@@ -34,7 +34,7 @@ macro_rules! axes {
 
         /// What an operator says about plugins, axis by axis; `None` where nothing is said.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct Rules {
+        pub struct PolicyRules {
             $($(#[doc = $doc])+ pub $axis: Option<$kind>,)+
         }
 
@@ -45,7 +45,7 @@ macro_rules! axes {
             pub $axis: Origin,)+
         }
 
-        impl Rules {
+        impl PolicyRules {
             /// The keys of all axes.
             pub(crate) const KEYS: &'static [&'static str] = &[$(stringify!($axis)),+];
 
@@ -57,7 +57,7 @@ macro_rules! axes {
 
         impl Effective {
             /// On each axis the first that is said, else the default.
-            pub(super) fn of(said: &[(Origin, &Rules)]) -> Self {
+            pub(super) fn of(said: &[(Origin, &PolicyRules)]) -> Self {
                 let Policy { $($axis,)+ } = Policy::default();
                 $(let $axis = said
                     .iter()

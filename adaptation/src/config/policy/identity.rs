@@ -12,7 +12,7 @@ use super::Origin;
 use super::PluginKey;
 use super::Policies;
 use super::Word;
-use crate::config::settings::{Choice, Place, Setting};
+use crate::config::settings::{Choice, KeyPath, Setting};
 
 /// How a plugin comes to the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -127,7 +127,7 @@ impl Policies {
     pub fn check_identity(&self, id: &PluginId, identity: Identity) -> Result<(), NotPermitted> {
         let keys = [id.clone().into(), PluginKey::of_name(id)];
         if self.unnamed == Unnamed::Refuse && !keys.iter().any(|key| self.plugins.contains_key(key)) {
-            let table = Place::default().of("plugins").of(id.name()).to_string();
+            let table = KeyPath::default().of("plugins").of(id.name()).to_string();
             return Err(NotPermitted::Unnamed { table });
         }
         let Effective { policy, origins } = self.effective(id, Declared::default());

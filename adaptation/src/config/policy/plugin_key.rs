@@ -21,10 +21,10 @@ use nri_proto::quote::quoted;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PluginKey(Kind);
+pub struct PluginKey(KeyKind);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Kind {
+enum KeyKind {
     Id(PluginId),
     Name(String),
 }
@@ -44,14 +44,14 @@ pub enum PluginKeyError {
 impl PluginKey {
     /// All plugins that have the name of this one.
     pub(crate) fn of_name(id: &PluginId) -> Self {
-        Self(Kind::Name(id.name().to_owned()))
+        Self(KeyKind::Name(id.name().to_owned()))
     }
 
     /// All plugins of the same name, for one that is given by index and name: what is said about them holds for it, too.
     pub(crate) fn name(&self) -> Option<Self> {
         match &self.0 {
-            Kind::Id(id) => Some(Self::of_name(id)),
-            Kind::Name(_) => None,
+            KeyKind::Id(id) => Some(Self::of_name(id)),
+            KeyKind::Name(_) => None,
         }
     }
 
@@ -59,8 +59,8 @@ impl PluginKey {
     #[must_use]
     pub fn matches(&self, id: &PluginId) -> bool {
         match &self.0 {
-            Kind::Id(key) => key == id,
-            Kind::Name(name) => name == id.name(),
+            KeyKind::Id(key) => key == id,
+            KeyKind::Name(name) => name == id.name(),
         }
     }
 
@@ -68,15 +68,15 @@ impl PluginKey {
     #[must_use]
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Kind::Id(id) => id.as_str(),
-            Kind::Name(name) => name,
+            KeyKind::Id(id) => id.as_str(),
+            KeyKind::Name(name) => name,
         }
     }
 }
 
 impl From<PluginId> for PluginKey {
     fn from(id: PluginId) -> Self {
-        Self(Kind::Id(id))
+        Self(KeyKind::Id(id))
     }
 }
 

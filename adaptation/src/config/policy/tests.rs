@@ -28,15 +28,15 @@ fn where_nobody_says_anything_the_defaults_hold() {
 #[test]
 fn index_and_name_come_before_name_and_name_before_all_on_each_axis() {
     let policies = policies(
-        Rules {
+        PolicyRules {
             strikes: strikes(7),
             keep_connected: Some(true),
             on_timeout: Some(OnTimeout::Fail),
-            ..Rules::default()
+            ..PolicyRules::default()
         },
         &[
-            ("logger", Rules { strikes: strikes(8), keep_connected: Some(false), ..Rules::default() }),
-            ("10-logger", Rules { strikes: strikes(9), ..Rules::default() }),
+            ("logger", PolicyRules { strikes: strikes(8), keep_connected: Some(false), ..PolicyRules::default() }),
+            ("10-logger", PolicyRules { strikes: strikes(9), ..PolicyRules::default() }),
         ],
     );
     check(&policies, "10-logger", NOTHING, "strikes=9 (operator, by index and name)");
@@ -57,9 +57,9 @@ fn a_declaration_holds_where_the_operator_says_nothing() {
 
 #[test]
 fn the_operator_overrules_a_declaration_also_for_all_plugins() {
-    let skip = Rules { on_timeout: Some(OnTimeout::Skip), keep_connected: Some(false), ..Rules::default() };
+    let skip = PolicyRules { on_timeout: Some(OnTimeout::Skip), keep_connected: Some(false), ..PolicyRules::default() };
     for key in ["a", "10-a"] {
-        let policies = policies(Rules::default(), &[(key, skip.clone())]);
+        let policies = policies(PolicyRules::default(), &[(key, skip.clone())]);
         assert_eq!(policies.effective(&id("10-a"), FAIL).policy.on_timeout, OnTimeout::Skip);
         assert!(!policies.effective(&id("10-a"), KEEP).policy.keep_connected);
     }
@@ -70,7 +70,7 @@ fn the_operator_overrules_a_declaration_also_for_all_plugins() {
 
 #[test]
 fn a_bit_that_is_not_declared_takes_nothing_away() {
-    let fail = Rules { on_timeout: Some(OnTimeout::Fail), keep_connected: Some(true), ..Rules::default() };
+    let fail = PolicyRules { on_timeout: Some(OnTimeout::Fail), keep_connected: Some(true), ..PolicyRules::default() };
     let policies = policies(fail, &[]);
     check(&policies, "10-a", NOTHING, "on_timeout=fail (operator, for all)");
     check(&policies, "10-a", NOTHING, "keep_connected=true (operator, for all)");
@@ -78,8 +78,8 @@ fn a_bit_that_is_not_declared_takes_nothing_away() {
 
 #[test]
 fn declarations_can_be_ignored_for_all_or_for_one() {
-    let ignore = Rules { declarations: Some(Declarations::Ignore), ..Rules::default() };
-    let honour = Rules { declarations: Some(Declarations::Honour), ..Rules::default() };
+    let ignore = PolicyRules { declarations: Some(Declarations::Ignore), ..PolicyRules::default() };
+    let honour = PolicyRules { declarations: Some(Declarations::Honour), ..PolicyRules::default() };
     let policies = policies(ignore, &[("trusted", honour)]);
     check(&policies, "10-a", FAIL, "on_timeout=skip");
     check(&policies, "10-a", KEEP, "keep_connected=false");
@@ -88,16 +88,19 @@ fn declarations_can_be_ignored_for_all_or_for_one() {
 
 #[test]
 fn what_is_required_never_slides_to_skip() {
-    let skip =
-        Rules { on_timeout: Some(OnTimeout::Skip), declarations: Some(Declarations::Ignore), ..Rules::default() };
-    let required = Rules { required: Some(true), ..Rules::default() };
-    let both = Rules { required: Some(true), ..skip.clone() };
+    let skip = PolicyRules {
+        on_timeout: Some(OnTimeout::Skip),
+        declarations: Some(Declarations::Ignore),
+        ..PolicyRules::default()
+    };
+    let required = PolicyRules { required: Some(true), ..PolicyRules::default() };
+    let both = PolicyRules { required: Some(true), ..skip.clone() };
     for policies in [
-        policies(Rules::default(), &[("a", required.clone())]),
-        policies(Rules::default(), &[("10-a", required.clone())]),
+        policies(PolicyRules::default(), &[("a", required.clone())]),
+        policies(PolicyRules::default(), &[("10-a", required.clone())]),
         policies(skip.clone(), &[("a", required.clone())]),
         policies(skip.clone(), &[("a", required), ("10-a", skip)]),
-        policies(Rules::default(), &[("10-a", both.clone())]),
+        policies(PolicyRules::default(), &[("10-a", both.clone())]),
         policies(both, &[]),
     ] {
         for declared in [NOTHING, FAIL, KEEP] {
@@ -108,16 +111,16 @@ fn what_is_required_never_slides_to_skip() {
 
 #[test]
 fn index_and_name_may_be_exempt_from_what_the_name_requires() {
-    let required = |required| Rules { required: Some(required), ..Rules::default() };
-    let policies = policies(Rules::default(), &[("a", required(true)), ("10-a", required(false))]);
+    let required = |required| PolicyRules { required: Some(required), ..PolicyRules::default() };
+    let policies = policies(PolicyRules::default(), &[("a", required(true)), ("10-a", required(false))]);
     check(&policies, "10-a", NOTHING, "required=false (operator, by index and name), on_timeout=skip");
     check(&policies, "20-a", NOTHING, "required=true (operator, by name), on_timeout=fail (required)");
 }
 
 #[test]
 fn those_are_required_that_the_operator_named() {
-    let required = |required| Rules { required: Some(required), ..Rules::default() };
-    let more = Rules { strikes: strikes(9), ..Rules::default() };
+    let required = |required| PolicyRules { required: Some(required), ..PolicyRules::default() };
+    let more = PolicyRules { strikes: strikes(9), ..PolicyRules::default() };
     let policies = policies(
         required(true),
         &[("b", required(true)), ("c", required(false)), ("10-a", required(true)), ("10-b", more)],
@@ -128,7 +131,7 @@ fn those_are_required_that_the_operator_named() {
 
 #[test]
 fn those_are_validators_that_the_operator_named() {
-    let validator = |validator| Rules { validator: Some(validator), ..Rules::default() };
+    let validator = |validator| PolicyRules { validator: Some(validator), ..PolicyRules::default() };
     let policies = policies(validator(true), &[("b", validator(true)), ("c", validator(false))]);
     assert!(policies.validators().map(PluginKey::as_str).eq(["b"]));
     assert_eq!(policies.required().next(), None);
@@ -136,12 +139,12 @@ fn those_are_validators_that_the_operator_named() {
 
 #[test]
 fn times_and_choices_are_shown_as_they_are_written() {
-    let rules = Rules {
+    let rules = PolicyRules {
         request_timeout: Some(Duration::from_millis(500)),
         concurrency: Some(Concurrency::PerPod),
         declarations: Some(Declarations::Ignore),
         mode: Some(Mode::Shadow),
-        ..Rules::default()
+        ..PolicyRules::default()
     };
     let policies = policies(rules, &[]);
     check(&policies, "10-a", NOTHING, "mode=shadow (operator, for all)");
@@ -153,10 +156,10 @@ fn times_and_choices_are_shown_as_they_are_written() {
 #[test]
 fn a_plugin_that_validates_is_kept_if_the_operator_needs_its_verdict() {
     let validates = Declared { validates: true, ..NOTHING };
-    let validator = Rules { validator: Some(true), ..Rules::default() };
-    let required = Rules { required: Some(true), ..Rules::default() };
-    let closed = Rules { keep_connected: Some(false), ..validator.clone() };
-    let policies = policies(Rules::default(), &[("v", validator), ("r", required), ("c", closed)]);
+    let validator = PolicyRules { validator: Some(true), ..PolicyRules::default() };
+    let required = PolicyRules { required: Some(true), ..PolicyRules::default() };
+    let closed = PolicyRules { keep_connected: Some(false), ..validator.clone() };
+    let policies = policies(PolicyRules::default(), &[("v", validator), ("r", required), ("c", closed)]);
     check(&policies, "10-other", validates, "keep_connected=false");
     check(&policies, "10-other", Declared { keep_connected: true, ..validates }, "keep_connected=true (declared)");
     check(&policies, "10-v", validates, "keep_connected=true (as its verdict is needed)");
@@ -167,10 +170,10 @@ fn a_plugin_that_validates_is_kept_if_the_operator_needs_its_verdict() {
 
 #[test]
 fn no_pause_is_shorter_than_the_first() {
-    let pauses = |first, longest| Rules {
+    let pauses = |first, longest| PolicyRules {
         first_pause: Some(Duration::from_secs(first)),
         longest_pause: Some(Duration::from_secs(longest)),
-        ..Rules::default()
+        ..PolicyRules::default()
     };
     let policies = policies(pauses(20, 40), &[("a", pauses(60, 30)), ("b", pauses(30, 60))]);
     check(&policies, "10-a", NOTHING, "first_pause=60s (operator, by name), longest_pause=60s (operator, by name)");
@@ -207,7 +210,7 @@ fn check(policies: &Policies, plugin: &str, declared: Declared, expected: &str) 
     assert!(found, "{plugin}: {expected:?} is not in {line:?}");
 }
 
-fn policies(defaults: Rules, plugins: &[(&str, Rules)]) -> Policies {
+fn policies(defaults: PolicyRules, plugins: &[(&str, PolicyRules)]) -> Policies {
     let plugins = plugins.iter().map(|(key, rules)| (key.parse().unwrap(), rules.clone())).collect();
     Policies { defaults, plugins, ..Policies::default() }
 }

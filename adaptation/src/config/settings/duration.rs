@@ -38,7 +38,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
     let mut nanos = 0_u64;
     let mut rest = unsigned;
     while !rest.is_empty() {
-        let number = Number::take(&mut rest).ok_or_else(invalid)?;
+        let number = DecimalNumber::take(&mut rest).ok_or_else(invalid)?;
         let unit = take_while(&mut rest, |byte| byte != b'.' && !byte.is_ascii_digit());
         if unit.is_empty() {
             return Err(DurationError::MissingUnit(text.to_owned()));
@@ -55,14 +55,14 @@ pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
     }
 }
 
-/// Digits, and digits behind a dot: one of them may be missing.
-struct Number {
+/// A decimal number: digits before a dot and after it, of which one part may be missing.
+struct DecimalNumber {
     whole: u64,
     fraction: u64,
     scale: f64,
 }
 
-impl Number {
+impl DecimalNumber {
     fn take(rest: &mut &str) -> Option<Self> {
         let digits = take_while(rest, |byte| byte.is_ascii_digit());
         let behind = match rest.strip_prefix('.') {

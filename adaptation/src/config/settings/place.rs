@@ -4,9 +4,9 @@ use std::fmt::{self, Display, Formatter, Write};
 
 /// The way to a key from the root of a file. It is shown as TOML writes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place(Vec<String>);
+pub(crate) struct KeyPath(Vec<String>);
 
-impl Place {
+impl KeyPath {
     /// The place of a key in the table that is here.
     pub(crate) fn of(&self, key: &str) -> Self {
         Self(self.0.iter().map(String::as_str).chain([key]).map(str::to_owned).collect())
@@ -18,7 +18,7 @@ impl Place {
     }
 }
 
-impl Display for Place {
+impl Display for KeyPath {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for (i, key) in self.0.iter().enumerate() {
             if i > 0 {

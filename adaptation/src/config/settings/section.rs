@@ -3,22 +3,22 @@
 use toml::{Table, Value};
 
 use super::Fault;
-use super::Place;
+use super::KeyPath;
 use super::Problem;
 use super::Setting;
 
 /// A table whose keys are taken out one by one. What is left in the end is unknown, and reported with the nearest of
 /// the keys that were asked for: there is no list of keys that could fall behind.
 pub(crate) struct Section<'a> {
-    place: Place,
+    place: KeyPath,
     table: Table,
     known: Vec<&'static str>,
-    problems: &'a mut Vec<(Place, Fault)>,
+    problems: &'a mut Vec<(KeyPath, Fault)>,
 }
 
 impl<'a> Section<'a> {
     /// The table at `place`. What is wrong in it is added to `problems`.
-    pub(crate) fn new(place: Place, table: Table, problems: &'a mut Vec<(Place, Fault)>) -> Self {
+    pub(crate) fn new(place: KeyPath, table: Table, problems: &'a mut Vec<(KeyPath, Fault)>) -> Self {
         Self { place, table, known: Vec::new(), problems }
     }
 
@@ -104,7 +104,7 @@ impl<'a> Section<'a> {
 
 impl Problem {
     /// A problem whose line is not known.
-    pub(crate) fn new((place, fault): (Place, Fault)) -> Self {
+    pub(crate) fn new((place, fault): (KeyPath, Fault)) -> Self {
         Self { line: None, place: place.to_string(), fault }
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::policy::{Policies, Rules};
+use crate::config::policy::{Policies, PolicyRules};
 
 /// A file of CRI-O's: its own template with everything said.
 const FILE: &str = r#"
@@ -48,7 +48,7 @@ fn expected() -> Config {
         plugin_config_path: Some("/c".into()),
         registration_timeout: Duration::from_secs(15),
         policies: Policies {
-            defaults: Rules { request_timeout: Some(Duration::from_secs(90)), ..Rules::default() },
+            defaults: PolicyRules { request_timeout: Some(Duration::from_secs(90)), ..PolicyRules::default() },
             ..Policies::default()
         },
         default_validator: Some(DefaultValidator {

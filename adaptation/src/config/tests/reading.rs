@@ -2,8 +2,8 @@ use nri_proto::{Event, Field};
 
 use super::*;
 use crate::config::policy::{
-    Allowed, AllowedOrigin, Changes, Concurrency, Declarations, Mode, Namespaces, OnTimeout, PluginOrigin, Policies,
-    Rules, Uids, Unnamed,
+    Allowed, AllowedChanges, AllowedOrigin, Concurrency, Declarations, Mode, Namespaces, OnTimeout, PluginOrigin,
+    Policies, PolicyRules, Uids, Unnamed,
 };
 
 #[test]
@@ -40,7 +40,7 @@ fn containerds_section_is_taken_as_it_is() {
         plugin_config_path: Some("/c".into()),
         registration_timeout: Duration::from_secs(15),
         policies: Policies {
-            defaults: Rules { request_timeout: Some(Duration::from_secs(90)), ..Rules::default() },
+            defaults: PolicyRules { request_timeout: Some(Duration::from_secs(90)), ..PolicyRules::default() },
             ..Policies::default()
         },
         default_validator: Some(DefaultValidator {
@@ -100,7 +100,7 @@ fn each_axis_can_be_said_for_all_and_for_some() {
         allow.events = ["CreateContainer", "ValidateContainerAdjustment"]
     "#;
     let seconds = |seconds| Some(Duration::from_secs(seconds));
-    let rules = Rules {
+    let rules = PolicyRules {
         required: None,
         on_timeout: Some(OnTimeout::Fail),
         strikes: 1.try_into().ok(),
@@ -116,7 +116,7 @@ fn each_axis_can_be_said_for_all_and_for_some() {
         concurrency: Some(Concurrency::PerPod),
         validator: None,
         allow: Some(Allowed {
-            changes: Some(Changes::of([Field::Env])),
+            changes: Some(AllowedChanges::of([Field::Env])),
             events: Some([Event::CreateContainer, Event::ValidateContainerAdjustment].into_iter().collect()),
         }),
         uids: Some(Uids::Only([0].into())),
@@ -124,7 +124,7 @@ fn each_axis_can_be_said_for_all_and_for_some() {
         namespaces: Namespaces::of(["shop"]).ok(),
         mode: Some(Mode::Shadow),
     };
-    let required = Rules { required: Some(true), validator: Some(true), ..rules.clone() };
+    let required = PolicyRules { required: Some(true), validator: Some(true), ..rules.clone() };
     let named = format!("required = true\nvalidator = true\n{axes}");
     let text = format!("[plugin_defaults]\n{axes}\n[plugins.a]\n{axes}\n[plugins.\"10-b\"]\n{named}");
     let plugins = [("a".parse().unwrap(), rules.clone()), ("10-b".parse().unwrap(), required)].into();

@@ -2,7 +2,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::Change;
+use super::ProgramChange;
 use super::Stamps;
 use super::changes;
 use super::stamps;
@@ -14,11 +14,11 @@ fn look_again(dir: &Path, running: &mut Stamps, before: &mut Stamps) -> Vec<Stri
     let changes = changes(running, before, &now);
     *before = stamps(&now);
     let mut done = |change| match change {
-        Change::Launch(found) => {
+        ProgramChange::Launch(found) => {
             running.insert(found.id.clone(), found.stamp);
             format!("launch {}", found.id)
         }
-        Change::Remove(id) => {
+        ProgramChange::Remove(id) => {
             running.remove(&id);
             format!("remove {id}")
         }

@@ -4,14 +4,14 @@ use tokio::time::Instant;
 
 use super::INTERVAL;
 use super::LINES;
-use super::Lines;
+use super::LineSplitter;
 use super::MAX_LINE;
 use super::Quota;
 use super::printable;
 
 /// What comes of these pieces: each line, with how much of it was cut.
 fn lines(pieces: &[&[u8]]) -> Vec<(String, usize)> {
-    let (mut lines, mut out) = (Lines::default(), Vec::new());
+    let (mut lines, mut out) = (LineSplitter::default(), Vec::new());
     let mut take = |line: &[u8], n_cut| out.push((String::from_utf8(line.to_vec()).unwrap(), n_cut));
     for piece in pieces {
         lines.push(piece, &mut take);
@@ -32,7 +32,7 @@ fn lines_are_whole_however_they_arrive() {
 #[test]
 fn a_line_that_never_ends_is_cut_and_no_more_is_held() {
     let piece = [b'x'; 4096];
-    let (mut lines, mut out) = (Lines::default(), Vec::new());
+    let (mut lines, mut out) = (LineSplitter::default(), Vec::new());
     for _ in 0..1000 {
         lines.push(&piece, |_, _| unreachable!("it has not ended"));
         assert!(lines.line.capacity() <= 2 * MAX_LINE);

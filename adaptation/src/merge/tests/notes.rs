@@ -155,7 +155,7 @@ proptest! {
     ) {
         let notes: Vec<_> = texts.iter().map(|key| changed(Field::Env, key, None, text(key))).collect();
         let changes: Changes = notes.iter().cloned().collect();
-        let bytes = changes.parts().first().map(change_log::Part::bytes).unwrap_or_default();
+        let bytes = changes.parts().first().map(change_log::ViewChanges::bytes).unwrap_or_default();
         let cuts = packing::cut(bytes, room, |length, _| length);
         for cut in &cuts {
             prop_assert_eq!(packing::unpack(cut.bytes).count(), cut.n_changes);

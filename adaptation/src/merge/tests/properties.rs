@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::api::request::{Request, Subject};
-use crate::merge::notes::Notes;
+use crate::merge::notes::ChangeNotes;
 use crate::merge::spellings::Spellings;
 
 /// Containers and keys are few, and a reply does few things, so that replies meet but not always.
@@ -130,7 +130,7 @@ proptest! {
         }
         let merge = apply_all(&container, &replies);
         let mut expected = CreateMerge::new(container);
-        expected.adjust(&mut merge.clone().finish().adjustment, &mut Notes::none());
+        expected.adjust(&mut merge.clone().finish().adjustment, &mut ChangeNotes::none());
         prop_assert_eq!(merge.view(), expected.view());
     }
 

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use nri_proto::{Container, ContainerState, Event, Pod};
 
-use super::Before;
-use super::Touched;
+use super::PriorStates;
+use super::TouchedObjects;
 use crate::api::request::Subject;
 use crate::api::snapshot::Snapshot;
 use crate::operation::{Known, Prior};
@@ -23,14 +23,14 @@ fn check(shown: (&[&str], &[(&str, &str)]), touched: &[(Event, &str, &str)], exp
         pods: shown.0.iter().map(|id| pod(id)).collect(),
         containers: shown.1.iter().map(|(id, name)| container(id, name)).collect(),
     };
-    let mut all = Touched::default();
+    let mut all = TouchedObjects::default();
     for (event, id, name) in touched {
         let subject = match name.is_empty() {
             true => Subject::Pod,
             false => Subject::Container(Arc::new(container(id, name))),
         };
         let about = if name.is_empty() { pod(id) } else { pod("p") };
-        if let Some(before) = Before::of(*event, &Arc::new(about), &subject, Known::default()) {
+        if let Some(before) = PriorStates::of(*event, &Arc::new(about), &subject, Known::default()) {
             all.add(&before);
         }
     }
@@ -85,13 +85,13 @@ fn how_it_was_is_what_the_first_request_says() {
 #[test]
 fn a_container_that_had_stopped_is_not_brought_back() {
     let stopped = Container { state: ContainerState::Stopped, ..container("c", "") };
-    let before = Before::of(
+    let before = PriorStates::of(
         Event::RemoveContainer,
         &Arc::new(pod("p")),
         &Subject::Container(Arc::new(stopped)),
         Known::default(),
     );
-    let mut touched = Touched::default();
+    let mut touched = TouchedObjects::default();
     touched.add(&before.unwrap());
     assert_eq!(touched.put_back(Snapshot::default()).0, Snapshot::default());
 }
@@ -106,9 +106,13 @@ fn a_container_whose_stop_says_that_it_has_stopped_is_shown_as_it_was_before() {
         status_reason: "Error".to_owned(),
         ..container("c", "then")
     };
-    let before =
-        Before::of(Event::StopContainer, &Arc::new(pod("p")), &Subject::Container(Arc::new(stopped)), Known::default());
-    let mut touched = Touched::default();
+    let before = PriorStates::of(
+        Event::StopContainer,
+        &Arc::new(pod("p")),
+        &Subject::Container(Arc::new(stopped)),
+        Known::default(),
+    );
+    let mut touched = TouchedObjects::default();
     touched.add(&before.unwrap());
     let running = Container { state: ContainerState::Running, started_at: 1, ..container("c", "then") };
     let snapshot = Snapshot { pods: Vec::new(), containers: vec![running] };
@@ -119,14 +123,14 @@ fn a_container_whose_stop_says_that_it_has_stopped_is_shown_as_it_was_before() {
 #[test]
 fn a_container_that_is_shown_as_before_its_stop_stays_so() {
     let stopped = Container { state: ContainerState::Stopped, ..container("c", "then") };
-    let before = Before::of(
+    let before = PriorStates::of(
         Event::StopContainer,
         &Arc::new(pod("p")),
         &Subject::Container(Arc::new(stopped.clone())),
         Known::default(),
     );
     let put_back = |shown: &Container| {
-        let mut touched = Touched::default();
+        let mut touched = TouchedObjects::default();
         touched.add(before.as_ref().unwrap());
         touched.put_back(Snapshot { pods: Vec::new(), containers: vec![shown.clone()] }).0.containers
     };
@@ -153,8 +157,8 @@ fn check_known(
     let in_state = |state| Container { state, exit_code: 3, ..container("c", "then") };
     let known_before = Known { container: known, ..Known::default() };
     let subject = Subject::Container(Arc::new(in_state(said)));
-    let mut touched = Touched::default();
-    touched.add(&Before::of(event, &Arc::new(pod("p")), &subject, known_before).unwrap());
+    let mut touched = TouchedObjects::default();
+    touched.add(&PriorStates::of(event, &Arc::new(pod("p")), &subject, known_before).unwrap());
     let containers = shown.map(in_state).into_iter().collect();
     let restored = touched.put_back(Snapshot { pods: Vec::new(), containers }).0.containers;
     assert_eq!(
@@ -189,11 +193,11 @@ fn what_plugins_know_counts_before_what_words_say() {
 #[test]
 fn the_state_is_what_the_first_request_says_that_knows_it() {
     let stopped = Subject::Container(Arc::new(Container { state: ContainerState::Stopped, ..container("c", "then") }));
-    let add = |touched: &mut Touched, event, container| {
+    let add = |touched: &mut TouchedObjects, event, container| {
         let known = Known { container, ..Known::default() };
-        touched.add(&Before::of(event, &Arc::new(pod("p")), &stopped, known).unwrap());
+        touched.add(&PriorStates::of(event, &Arc::new(pod("p")), &stopped, known).unwrap());
     };
-    let mut touched = Touched::default();
+    let mut touched = TouchedObjects::default();
     add(&mut touched, Event::UpdateContainer, Prior::AsShown);
     add(&mut touched, Event::StopContainer, Prior::Running);
     add(&mut touched, Event::RemoveContainer, Prior::Stopped);
@@ -205,8 +209,8 @@ fn the_state_is_what_the_first_request_says_that_knows_it() {
 fn a_pod_that_starts_again_with_its_container_is_not_shown() {
     let known = Known { pod: Prior::Stopped, container: Prior::Stopped };
     let subject = Subject::Container(Arc::new(container("c", "then")));
-    let mut touched = Touched::default();
-    touched.add(&Before::of(Event::StartContainer, &Arc::new(pod("p")), &subject, known).unwrap());
+    let mut touched = TouchedObjects::default();
+    touched.add(&PriorStates::of(Event::StartContainer, &Arc::new(pod("p")), &subject, known).unwrap());
     let shown = Snapshot { pods: vec![pod("p")], containers: vec![container("c", "now")] };
     assert_eq!(touched.put_back(shown).0, Snapshot::default());
 }

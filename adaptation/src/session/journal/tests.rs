@@ -8,7 +8,7 @@ use super::Journal;
 use super::OperationId;
 use super::OperationOutcome;
 use crate::api::request::{Request, Subject};
-use crate::operation::rollback::Begun;
+use crate::operation::rollback::BegunObject;
 
 /// `p1 RunPodSandbox`, or with a container: `p1 CreateContainer c1`.
 fn request(words: &str) -> Arc<Request> {
@@ -42,7 +42,7 @@ fn check(script: &str, told: &str) {
             "hold" => journal.hold(operation(), request(behind()), End::Back).unwrap(),
             "add" => journal.add(request(rest), End::Back).unwrap(),
             "back" => journal.add(request(rest), End::Front).unwrap(),
-            "forget" => journal.forget_ends_of(&request(rest), Begun::ends_of(request(rest).event(), None)),
+            "forget" => journal.forget_ends_of(&request(rest), BegunObject::ends_of(request(rest).event(), None)),
             "commit" => drop(journal.end(operation(), &asked, OperationOutcome::Committed).unwrap()),
             "fail" => drop(journal.end(operation(), &asked, OperationOutcome::Failed).unwrap()),
             _ => panic!("{verb}"),

@@ -1,4 +1,4 @@
-//! What would fill the log if it were all said.
+//! Limits log lines that would fill the log.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -10,10 +10,10 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Lets one complaint through in an interval, and counts the others.
 #[derive(Debug, Default)]
-pub(super) struct Complaints(Mutex<State>);
+pub(super) struct Complaints(Mutex<ThrottleState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ThrottleState {
     said: Option<Instant>,
     unsaid: u64,
 }

@@ -4,7 +4,7 @@ use nri_proto::{Event, EventMask, Field};
 use toml::Value;
 
 use super::Allowed;
-use super::Changes;
+use super::AllowedChanges;
 use crate::config::settings::{Setting, nearest};
 
 const CHANGES: &str = "changes";
@@ -62,8 +62,8 @@ impl Setting for Allowed {
     }
 }
 
-fn changes(value: &Value) -> Result<Changes, String> {
-    let mut changes = Changes::default();
+fn changes(value: &Value) -> Result<AllowedChanges, String> {
+    let mut changes = AllowedChanges::default();
     for word in words(CHANGES, value)? {
         match word {
             RESOURCES => changes.fields.extend(RESOURCE_FIELDS),
@@ -110,8 +110,8 @@ fn instead<'c>(word: &str, known: impl IntoIterator<Item = &'c str>) -> String {
     }
 }
 
-fn shown(changes: &Changes) -> Vec<String> {
-    let Changes { fields, updates, evictions } = changes;
+fn shown(changes: &AllowedChanges) -> Vec<String> {
+    let AllowedChanges { fields, updates, evictions } = changes;
     let all_resources = RESOURCE_FIELDS.iter().all(|field| fields.contains(field));
     let groups = [(RESOURCES, all_resources), (UPDATES, *updates), (EVICTIONS, *evictions)];
     let alone = fields.iter().filter(|field| !(all_resources && RESOURCE_FIELDS.contains(field)));

@@ -142,7 +142,7 @@ fn read(allow: &str) -> Allowed {
 }
 
 fn with(allow: Allowed) -> Policies {
-    policies(Rules { allow: Some(allow), ..Rules::default() }, &[])
+    policies(PolicyRules { allow: Some(allow), ..PolicyRules::default() }, &[])
 }
 
 #[track_caller]

@@ -30,6 +30,6 @@ fn a_name_that_kubernetes_would_refuse_is_refused() {
 
 #[test]
 fn they_are_shown_as_a_list() {
-    let rules = Rules { namespaces: Namespaces::of(["shop", "kube-*"]).ok(), ..Rules::default() };
+    let rules = PolicyRules { namespaces: Namespaces::of(["shop", "kube-*"]).ok(), ..PolicyRules::default() };
     check(&policies(rules, &[]), "10-a", NOTHING, "namespaces=[shop kube-*] (operator, for all)");
 }
