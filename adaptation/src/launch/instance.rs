@@ -175,7 +175,7 @@ impl Instance<'_> {
                 let _ = timeout(LAST_WORDS, mux.closed()).await;
             }
             () = wished(&mut self.wish, ProgramWish::Leave) => match self.entry(plugin) {
-                Some(entry) if self.shared.remove(&entry, REMOVED) => leave(&self.shared, entry, REMOVED).await,
+                Some(entry) if self.shared.remove(&entry, REMOVED) => leave(self.shared, entry, REMOVED).await,
                 // Another one has taken its place. It is leaving, and closed at the end of that.
                 Some(_) | None => _ = mux.closed().await,
             },
