@@ -40,7 +40,8 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use self::flags::{Flag, Kind};
 pub use self::flags::{Given, UsageError};
-use crate::{Options, Plugin, Refusal, chain};
+use crate::plugin::{Plugin, Refusal, chain};
+use crate::runner::{self, Options};
 
 /// A plugin as a program.
 #[derive(Clone, Debug)]
@@ -134,7 +135,7 @@ impl Program {
 
 fn run(plugin: impl Plugin, options: Options) -> Result<(), Box<dyn Error>> {
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = executor.block_on(crate::run(plugin, options));
+    let outcome = executor.block_on(runner::run(plugin, options));
     // A handler that does not end is not waited for: it had its time.
     executor.shutdown_background();
     Ok(outcome?)

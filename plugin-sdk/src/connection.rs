@@ -1,3 +1,5 @@
+mod inherited;
+
 use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +12,7 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 
-use crate::inherited::{self, InheritedError};
+pub use self::inherited::InheritedError;
 
 /// How a plugin reaches its runtime.
 pub enum Connection {

@@ -79,20 +79,10 @@
 #[cfg(feature = "cli")]
 pub mod cli;
 mod connection;
-mod context;
-mod error;
-mod identity;
-mod inherited;
-mod introduction;
-mod options;
 mod plugin;
-mod refusal;
 mod runner;
 mod runtime;
 mod service;
-mod session;
-mod signal;
-mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 
@@ -101,18 +91,10 @@ pub use nri_proto as proto;
 pub use nri_proto::words::*;
 pub use nri_proto::{Event, EventMask, PluginId};
 
-pub use connection::{ConnectError, Connection, Dialer, Dialing, Stream};
-pub use context::Context;
-pub use error::{OptionsError, RunError};
-pub use identity::IdentityError;
-pub use inherited::InheritedError;
-pub use introduction::Introduction;
-pub use options::{Backoff, Options};
-pub use plugin::Plugin;
-pub use refusal::{Refusal, chain};
-pub use runner::{Runner, run};
+pub use connection::{ConnectError, Connection, Dialer, Dialing, InheritedError, Stream};
+pub use plugin::{Context, Introduction, Plugin, Refusal, chain};
+pub use runner::{Backoff, IdentityError, Options, OptionsError, RunError, Runner, run, stop_signal};
 pub use runtime::{Runtime, UpdateError};
-pub use signal::stop_signal;
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,15 @@
+pub(crate) mod context;
+pub(crate) mod introduction;
+pub(crate) mod refusal;
+
 use async_trait::async_trait;
 use nri_proto::{
     Container, CreateReply, EventMask, FailurePolicy, Pod, Proposal, Resources, StopReply, Update, UpdateReply, Verdict,
 };
 
-use crate::{Context, Introduction, Refusal};
+pub use self::context::Context;
+pub use self::introduction::Introduction;
+pub use self::refusal::{Refusal, chain};
 
 /// A plugin: what it wants to hear of, and what it does then.
 ///

@@ -1,3 +1,9 @@
+mod error;
+mod identity;
+mod options;
+mod session;
+mod signal;
+
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +13,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+pub use self::error::{OptionsError, RunError};
+pub use self::identity::IdentityError;
+pub use self::options::{Backoff, Options};
+use self::session::{End, Times};
+pub use self::signal::stop_signal;
 use crate::connection::{Road, launched};
+use crate::plugin::{Plugin, chain};
+use crate::runtime::Runtime;
 use crate::service::{Service, Step, Terms};
-use crate::session::{self, End, Times};
-use crate::{Backoff, Options, OptionsError, Plugin, RunError, Runtime, chain, identity};
 
 /// The longest that a runtime can have us wait until it lets us in.
 const LONGEST_REGISTRATION: Duration = Duration::from_hours(1);
@@ -35,7 +46,7 @@ pub async fn run(plugin: impl Plugin, options: Options) -> Result<(), RunError> 
     let shutdown = CancellationToken::new();
     let runner = Runner::new(Arc::new(plugin), options)?;
     let stopped = async {
-        if let Err(error) = crate::stop_signal().await {
+        if let Err(error) = stop_signal().await {
             warn!(%error, "signals cannot be watched");
             std::future::pending::<()>().await;
         }

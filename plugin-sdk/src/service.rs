@@ -1,5 +1,7 @@
 //! What a runtime calls: the one place where the plugin's side speaks the wire.
 
+mod snapshot;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,10 +16,10 @@ use tracing::{debug, warn};
 use ttrpc::Code;
 use ttrpc::r#async::{MethodHandler, Service as Methods, TtrpcContext};
 
-use crate::refusal::{chain, status};
-use crate::runtime::encode;
-use crate::sync::{PartError, Parts};
-use crate::{Context, Introduction, Plugin, Refusal, Runtime};
+use self::snapshot::{PartError, Parts};
+use crate::plugin::refusal::status;
+use crate::plugin::{Context, Introduction, Plugin, Refusal, chain};
+use crate::runtime::{Runtime, encode};
 
 /// The service that plugins serve.
 const PLUGIN: &str = "nri.pkg.api.v1alpha1.Plugin";

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use lexopt::Arg;
 use thiserror::Error;
 
-use crate::{Connection, Options};
+use crate::connection::Connection;
+use crate::runner::Options;
 
 /// A flag that a program has.
 #[derive(Clone, Copy, Debug)]

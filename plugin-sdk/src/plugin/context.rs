@@ -5,7 +5,8 @@ use std::time::Duration;
 use nri_proto::EventMask;
 use tokio::time::Instant;
 
-use crate::{Refusal, Runtime};
+use super::Refusal;
+use crate::runtime::Runtime;
 
 /// What a handler is called with beside what it is called about.
 #[derive(Debug)]

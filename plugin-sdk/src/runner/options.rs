@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use nri_proto::defaults;
 
-use crate::Connection;
+use crate::connection::Connection;
 
 /// Who a plugin is and how it reaches its runtime. What is not set is found out as Go's plugins do.
 ///

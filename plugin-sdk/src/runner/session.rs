@@ -10,10 +10,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+use super::RunError;
 use crate::connection::Opened;
-use crate::runtime::register;
+use crate::runtime::{Runtime, register};
 use crate::service::{Service, Step};
-use crate::{RunError, Runtime};
 
 /// What a runtime may have us work on at a time. It waits for each answer before it asks the next, but for late ones.
 const FROM_A_RUNTIME: ServeLimits = ServeLimits { requests: 64, bytes: 8 << 20 };

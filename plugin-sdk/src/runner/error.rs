@@ -2,8 +2,8 @@ use nri_proto::call::CallError;
 use nri_proto::mux::Closed;
 use thiserror::Error;
 
+use super::identity::IdentityError;
 use crate::connection::ConnectError;
-use crate::identity::IdentityError;
 
 /// Why a plugin cannot be started, whatever the runtime does.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
