@@ -2,7 +2,7 @@
 
 mod snapshot;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,6 +10,7 @@ use bytes::Bytes;
 use nri_proto::bounded::{self, BoundedError};
 use nri_proto::call::Services;
 use nri_proto::{Container, Event, EventMask, Pod, Proposal, Resources, api};
+use parking_lot::{Mutex, MutexGuard};
 use protobuf::Message;
 use tokio::sync::watch;
 use tracing::{debug, warn};
@@ -179,7 +180,7 @@ impl Service {
 
     async fn state_change(&self, request: &Bytes, timeout: Option<Duration>) -> ttrpc::Result<Bytes> {
         let api::StateChangeEvent { event, pod, container, special_fields: _ } = parse(request, MAX_ENTRIES)?;
-        let Some(event) = Event::from_number(event.value()).filter(|event| is_notice(*event)) else {
+        let Some(event) = Event::from_number(event.value()).filter(|event| event.is_state_change()) else {
             let text = format!("event {} is none that a state change can tell of", event.value());
             return Err(status(Code::INVALID_ARGUMENT, text));
         };
@@ -331,7 +332,7 @@ impl Service {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -379,18 +380,6 @@ impl MethodHandler for Handler {
         response.payload = answer.into();
         Ok(response)
     }
-}
-
-/// The events that older runtimes tell of through one RPC for all of them.
-fn is_notice(event: Event) -> bool {
-    !matches!(
-        event,
-        Event::CreateContainer
-            | Event::UpdateContainer
-            | Event::StopContainer
-            | Event::UpdatePodSandbox
-            | Event::ValidateContainerAdjustment
-    )
 }
 
 fn pod_of(message: Option<api::PodSandbox>) -> Pod {

@@ -1,13 +1,13 @@
 //! What a node for tests has, and what was done to it.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use nri_adaptation::ledger::{Entry, Occasion};
 use nri_adaptation::snapshot::Snapshot;
 use nri_adaptation::{Source, UpdatesFailed};
 use nri_proto::{Eviction, PluginId, Update};
+use parking_lot::{Mutex, MutexGuard};
 
 #[derive(Debug)]
 pub(super) struct Inventory {
@@ -40,7 +40,7 @@ impl Inventory {
     }
 
     fn done(&self) -> MutexGuard<'_, Done> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+        self.done.lock()
     }
 }
 

@@ -1,7 +1,7 @@
 //! A runtime for tests, and how plugins join it.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use nri_adaptation::merge::{MergedCreate, MergedStop, MergedUpdate};
 use nri_adaptation::snapshot::Snapshot;
@@ -9,6 +9,7 @@ use nri_adaptation::socket::BindError;
 use nri_adaptation::{Adaptation, Config, Happening, Notice, Operation, RelayError, StopError};
 use nri_proto::plugin_id::PluginIdError;
 use nri_proto::{Container, Eviction, PluginId, Pod, Resources, Update};
+use parking_lot::{Mutex, MutexGuard};
 use thiserror::Error;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
@@ -308,7 +309,7 @@ impl Node {
     }
 
     fn plugins(&self) -> MutexGuard<'_, Vec<Running>> {
-        self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
+        self.plugins.lock()
     }
 }
 
