@@ -1,6 +1,7 @@
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 
+use nri_proto::quote::error_chain;
 use ttrpc::Code;
 
 /// A plugin's answer that says no. What it was asked then fails with this text, where the runtime can still say no.
@@ -54,11 +55,5 @@ impl<E: Error> From<E> for Refusal {
 
 /// An error with its causes, as one sentence.
 pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
+    error_chain(error).to_string()
 }
