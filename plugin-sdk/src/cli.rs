@@ -38,8 +38,8 @@ use std::process::ExitCode;
 use tracing::Level;
 use tracing_subscriber::fmt::MakeWriter;
 
-use self::flags::{Flag, Kind};
-pub use self::flags::{Given, UsageError};
+use self::flags::{Flag, FlagKind};
+pub use self::flags::{ParsedFlags, UsageError};
 use crate::plugin::{Plugin, Refusal, chain};
 use crate::runner::{self, Options};
 
@@ -61,7 +61,7 @@ impl Program {
     /// Adds a flag of its own that has a value. `value` says of what kind.
     #[must_use]
     pub fn flag(mut self, name: &'static str, value: &'static str, help: &'static str) -> Self {
-        self.flags.push(Flag { name, aliases: &[], kind: Kind::Value(value), default: None, help });
+        self.flags.push(Flag { name, aliases: &[], kind: FlagKind::Value(value), default: None, help });
         self
     }
 
@@ -74,14 +74,14 @@ impl Program {
         default: &'static str,
         help: &'static str,
     ) -> Self {
-        self.flags.push(Flag { name, aliases: &[], kind: Kind::Value(value), default: Some(default), help });
+        self.flags.push(Flag { name, aliases: &[], kind: FlagKind::Value(value), default: Some(default), help });
         self
     }
 
     /// Adds a flag of its own that is there or not.
     #[must_use]
     pub fn switch(mut self, name: &'static str, help: &'static str) -> Self {
-        self.flags.push(Flag { name, aliases: &[], kind: Kind::Switch, default: None, help });
+        self.flags.push(Flag { name, aliases: &[], kind: FlagKind::Switch, default: None, help });
         self
     }
 
@@ -90,39 +90,43 @@ impl Program {
     /// # Errors
     ///
     /// A flag that there is not, or one without its value.
-    pub fn parse(&self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Given, UsageError> {
+    pub fn parse(&self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<ParsedFlags, UsageError> {
         flags::parse(&self.flags, args.into_iter().map(Into::into))
     }
 
     /// What `--help` prints.
     #[must_use]
     pub fn help(&self) -> String {
-        format!("{}: {}\n\n{}", self.name, self.about, flags::table(&self.flags))
+        format!("{}: {}\n\n{}", self.name, self.about, flags::help_table(&self.flags))
     }
 
     /// Reads the flags of this process, makes the plugin and runs it until a signal, on one thread. What goes wrong is
     /// one sentence on stderr, and exit code 1.
-    pub fn main<P: Plugin>(self, make: impl FnOnce(&Given) -> Result<P, Refusal>) -> ExitCode {
-        let given = match self.parse(std::env::args_os().skip(1)) {
-            Ok(given) if given.is_help() => {
+    pub fn main<P: Plugin>(self, make: impl FnOnce(&ParsedFlags) -> Result<P, Refusal>) -> ExitCode {
+        let flags = match self.parse(std::env::args_os().skip(1)) {
+            Ok(flags) if flags.is_help() => {
                 // Whoever has closed stdout does not want to read it.
                 let _ = io::stdout().write_all(self.help().as_bytes());
                 return ExitCode::SUCCESS;
             }
-            Ok(given) => given,
+            Ok(flags) => flags,
             Err(error) => return self.fail(&chain(&error)),
         };
-        match self.start(given, make) {
+        match self.start(flags, make) {
             Ok(()) => ExitCode::SUCCESS,
             Err(text) => self.fail(&text),
         }
     }
 
-    fn start<P: Plugin>(&self, given: Given, make: impl FnOnce(&Given) -> Result<P, Refusal>) -> Result<(), String> {
-        let plugin = make(&given).map_err(|refusal| refusal.to_string())?;
+    fn start<P: Plugin>(
+        &self,
+        flags: ParsedFlags,
+        make: impl FnOnce(&ParsedFlags) -> Result<P, Refusal>,
+    ) -> Result<(), String> {
+        let plugin = make(&flags).map_err(|refusal| refusal.to_string())?;
         // Who makes a plugin may have begun a log of its own.
-        log(given.verbosity(), io::stderr);
-        let options = given.into_options().map_err(|error| chain(&error))?;
+        log(flags.verbosity(), io::stderr);
+        let options = flags.into_options().map_err(|error| chain(&error))?;
         run(plugin, options).map_err(|error| chain(&*error))
     }
 

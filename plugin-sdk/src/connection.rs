@@ -31,9 +31,9 @@ pub enum Connection {
 }
 
 /// Makes a connection, in [`Options::registration_timeout`](crate::Options::registration_timeout) each time.
-pub type Dialer = Box<dyn FnMut() -> Dialing + Send>;
+pub type Dialer = Box<dyn FnMut() -> DialFuture + Send>;
 /// A connection that is being made.
-pub type Dialing = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
+pub type DialFuture = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
 
 impl Connection {
     /// What this returns, any number of times. It may wait: for a name, a tunnel, or whoever listens.
@@ -53,7 +53,7 @@ impl Connection {
 }
 
 /// A connection that is there already.
-pub struct Stream(Box<dyn FnOnce() -> io::Result<Opened> + Send>);
+pub struct Stream(Box<dyn FnOnce() -> io::Result<OpenConnection> + Send>);
 
 /// Why there is no connection to a runtime.
 #[derive(Debug, Error)]
@@ -109,10 +109,10 @@ const LIMITS: Limits = Limits {
     unknown_frames: 1000,
 };
 
-pub(crate) type Opened = (Mux, [Channel; 2]);
+pub(crate) type OpenConnection = (Mux, [Channel; 2]);
 
 /// Where the next connection comes from.
-pub(crate) enum Road {
+pub(crate) enum ConnectionSource {
     /// From there, any number of times.
     Path(PathBuf),
     /// From whoever knows, any number of times.
@@ -123,9 +123,9 @@ pub(crate) enum Road {
     Inherited(String),
 }
 
-impl Road {
-    pub(crate) fn of(connection: Connection, launched: Option<String>) -> Self {
-        match (connection, launched) {
+impl ConnectionSource {
+    pub(crate) fn new(connection: Connection, descriptor: Option<String>) -> Self {
+        match (connection, descriptor) {
             (Connection::Stream(stream), _) => Self::Once(Some(stream)),
             (Connection::Path(path), _) => Self::Path(path),
             (Connection::Dial(dial), _) => Self::Dial(dial),
@@ -134,11 +134,11 @@ impl Road {
         }
     }
 
-    pub(crate) fn leads_back(&self) -> bool {
+    pub(crate) fn can_reconnect(&self) -> bool {
         matches!(self, Self::Path(_) | Self::Dial(_))
     }
 
-    pub(crate) async fn open(&mut self, timeout: Duration) -> Result<Opened, ConnectError> {
+    pub(crate) async fn open(&mut self, timeout: Duration) -> Result<OpenConnection, ConnectError> {
         match self {
             Self::Path(path) => dial(path, timeout).await,
             Self::Dial(dial) => {
@@ -160,7 +160,7 @@ impl Road {
     }
 }
 
-async fn dial(path: &Path, timeout: Duration) -> Result<Opened, ConnectError> {
+async fn dial(path: &Path, timeout: Duration) -> Result<OpenConnection, ConnectError> {
     let path = path.to_owned();
     let stream = match tokio::time::timeout(timeout, UnixStream::connect(&path)).await {
         Ok(connected) => connected.map_err(|source| ConnectError::Connect { path, source })?,
@@ -170,7 +170,7 @@ async fn dial(path: &Path, timeout: Duration) -> Result<Opened, ConnectError> {
 }
 
 /// What the environment says about a runtime that has launched us.
-pub(crate) fn launched() -> Option<String> {
+pub(crate) fn launch_descriptor() -> Option<String> {
     std::env::var(PLUGIN_SOCKET_ENV).ok().filter(|value| !value.is_empty())
 }
 

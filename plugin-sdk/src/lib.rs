@@ -91,7 +91,7 @@ pub use nri_proto as proto;
 pub use nri_proto::words::*;
 pub use nri_proto::{Event, EventMask, PluginId};
 
-pub use connection::{ConnectError, Connection, Dialer, Dialing, InheritedError, Stream};
+pub use connection::{ConnectError, Connection, DialFuture, Dialer, InheritedError, Stream};
 pub use plugin::{Context, Introduction, Plugin, Refusal, chain};
 pub use runner::{Backoff, IdentityError, Options, OptionsError, RunError, Runner, run, stop_signal};
 pub use runtime::{Runtime, UpdateError};

@@ -16,12 +16,12 @@ use tracing::{info, warn};
 pub use self::error::{OptionsError, RunError};
 pub use self::identity::IdentityError;
 pub use self::options::{Backoff, Options};
-use self::session::{End, Times};
+use self::session::{SessionEnd, Timeouts};
 pub use self::signal::stop_signal;
-use crate::connection::{Road, launched};
+use crate::connection::{ConnectionSource, launch_descriptor};
 use crate::plugin::{Plugin, chain};
 use crate::runtime::Runtime;
-use crate::service::{Service, Step, Terms};
+use crate::service::{Service, ServiceSettings, SessionPhase};
 
 /// The longest that a runtime can have us wait until it lets us in.
 const LONGEST_REGISTRATION: Duration = Duration::from_hours(1);
@@ -31,9 +31,9 @@ pub struct Runner {
     id: PluginId,
     plugin: Arc<dyn Plugin>,
     runtime: Runtime,
-    road: Road,
-    terms: Terms,
-    times: Times,
+    connections: ConnectionSource,
+    settings: ServiceSettings,
+    timeouts: Timeouts,
     reconnect: Option<Backoff>,
 }
 
@@ -81,21 +81,21 @@ impl Runner {
             max_sync,
             reconnect,
         } = options;
-        let id = identity::find(name.as_deref(), index.as_deref())?;
+        let id = identity::resolve(name.as_deref(), index.as_deref())?;
         if plugin.events().is_empty() {
             return Err(OptionsError::NoEvents);
         }
-        let road = Road::of(connection, launched());
+        let connections = ConnectionSource::new(connection, launch_descriptor());
         // Go's runtimes before 0.7 do not synchronize what they launch.
-        let sync = (!matches!(road, Road::Inherited(_))).then_some(sync_timeout);
-        let may_come_back = road.leads_back();
+        let sync = (!matches!(connections, ConnectionSource::Inherited(_))).then_some(sync_timeout);
+        let can_reconnect = connections.can_reconnect();
         Ok(Self {
             id,
             plugin,
             runtime: Runtime::new(update_timeout),
-            road,
-            terms: Terms { config, max_sync, is_strict: false, may_come_back },
-            times: Times { registration: registration_timeout, sync, grace },
+            connections,
+            settings: ServiceSettings { config, max_sync, is_strict: false, can_reconnect },
+            timeouts: Timeouts { registration: registration_timeout, sync, grace },
             reconnect,
         })
     }
@@ -103,7 +103,7 @@ impl Runner {
     /// A subscription without a handler fails what it is for.
     #[cfg(feature = "testing")]
     pub(crate) fn strict(mut self) -> Self {
-        self.terms.is_strict = true;
+        self.settings.is_strict = true;
         self
     }
 
@@ -126,13 +126,13 @@ impl Runner {
     ///
     /// The runtime cannot be reached, does not let the plugin in, or is lost.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), RunError> {
-        let mut progress = Progress::default();
+        let mut history = ConnectionHistory::default();
         loop {
-            let outcome = self.connect_once(&mut progress, &shutdown).await;
+            let outcome = self.connect_once(&mut history, &shutdown).await;
             if shutdown.is_cancelled() {
                 return Ok(());
             }
-            let wait = match self.again(&outcome, &mut progress) {
+            let wait = match self.reconnect_delay(&outcome, &mut history) {
                 Some(wait) => wait,
                 None => return outcome.map(drop),
             };
@@ -146,70 +146,84 @@ impl Runner {
         }
     }
 
-    async fn connect_once(&mut self, progress: &mut Progress, shutdown: &CancellationToken) -> Result<End, RunError> {
-        let opening = shutdown.run_until_cancelled(self.road.open(self.times.registration));
-        let Some(opened) = opening.await else { return Ok(End::Stopped) };
+    async fn connect_once(
+        &mut self,
+        history: &mut ConnectionHistory,
+        shutdown: &CancellationToken,
+    ) -> Result<SessionEnd, RunError> {
+        let opened_connection = shutdown.run_until_cancelled(self.connections.open(self.timeouts.registration));
+        let Some(opened) = opened_connection.await else { return Ok(SessionEnd::Stopped) };
         let (plugin, runtime) = (Arc::clone(&self.plugin), self.runtime.clone());
-        let service = Arc::new(Service::new(plugin, runtime, self.terms.clone(), progress.was_refused));
-        let begun = Instant::now();
-        let outcome = session::run(opened?, &self.id, &service, &self.runtime, self.times, shutdown).await;
-        let has_lasted = self.reconnect.is_none_or(|backoff| begun.elapsed() >= backoff.most);
-        progress.note(&service.steps().borrow(), &outcome, has_lasted);
+        let service = Arc::new(Service::new(plugin, runtime, self.settings.clone(), history.was_subscription_refused));
+        let started = Instant::now();
+        let outcome = session::run(opened?, &self.id, &service, &self.runtime, self.timeouts, shutdown).await;
+        let has_lasted = self.reconnect.is_none_or(|backoff| started.elapsed() >= backoff.most);
+        history.record(&service.phases().borrow(), &outcome, has_lasted);
         // It may be busy with others when it comes back, and it has said how busy.
-        let told = service.registration_timeout().min(LONGEST_REGISTRATION);
-        self.times.registration = self.times.registration.max(told);
+        let announced = service.registration_timeout().min(LONGEST_REGISTRATION);
+        self.timeouts.registration = self.timeouts.registration.max(announced);
         outcome
     }
 
     /// How long to wait before the next attempt, if there is one.
-    fn again(&self, outcome: &Result<End, RunError>, progress: &mut Progress) -> Option<Duration> {
-        if matches!(outcome, Err(RunError::Configure(_))) || !self.road.leads_back() {
+    fn reconnect_delay(
+        &self,
+        outcome: &Result<SessionEnd, RunError>,
+        history: &mut ConnectionHistory,
+    ) -> Option<Duration> {
+        if matches!(outcome, Err(RunError::Configure(_))) || !self.connections.can_reconnect() {
             return None;
         }
-        if progress.is_to_ask_for_less() {
+        if history.take_pending_retry() {
             return Some(Duration::ZERO);
         }
-        let backoff = self.reconnect.filter(|_| progress.was_in)?;
-        let wait = backoff.after(progress.failures, RandomState::new().build_hasher().finish());
-        progress.failures = progress.failures.saturating_add(1);
+        let backoff = self.reconnect.filter(|_| history.was_synchronized)?;
+        let wait = backoff.delay(history.failures, RandomState::new().build_hasher().finish());
+        history.failures = history.failures.saturating_add(1);
         Some(wait)
     }
 }
 
 /// What was learnt from the connections so far.
 #[derive(Debug, Default)]
-struct Progress {
+struct ConnectionHistory {
     /// A runtime has let the plugin in before.
-    was_in: bool,
+    was_synchronized: bool,
     /// Attempts that failed since. Connections that did not last count, too.
     failures: u32,
     /// Connections in a row that did not last.
-    n_short: u32,
+    n_short_lived: u32,
     /// The last runtime left when it was told what the plugin wants to hear of: it may not know all of that.
-    was_refused: bool,
+    was_subscription_refused: bool,
     /// And nobody has tried with less since.
-    is_to_try: bool,
+    is_retry_pending: bool,
 }
 
-impl Progress {
-    fn note(&mut self, step: &Step, outcome: &Result<End, RunError>, has_lasted: bool) {
-        match (step, outcome) {
-            (Step::Synchronized | Step::ShutDown, _) => {
+impl ConnectionHistory {
+    fn record(&mut self, phase: &SessionPhase, outcome: &Result<SessionEnd, RunError>, has_lasted: bool) {
+        match (phase, outcome) {
+            (SessionPhase::Synchronized | SessionPhase::ShutDown, _) => {
                 // One that lets the plugin in and at once out again is not to be synchronized with ten times a second.
-                let n_short = if has_lasted { 0 } else { self.n_short.saturating_add(1) };
-                *self = Self { was_in: true, failures: n_short.saturating_sub(1), n_short, ..Self::default() };
+                let n_short_lived = if has_lasted { 0 } else { self.n_short_lived.saturating_add(1) };
+                *self = Self {
+                    was_synchronized: true,
+                    failures: n_short_lived.saturating_sub(1),
+                    n_short_lived,
+                    ..Self::default()
+                };
             }
-            (Step::Configured { may_be_refused: true }, Err(RunError::LeftEarly { .. } | RunError::Register(_)))
-                if !self.was_refused =>
-            {
-                self.was_refused = true;
-                self.is_to_try = true;
+            (
+                SessionPhase::Configured { can_be_refused: true },
+                Err(RunError::LeftEarly { .. } | RunError::Register(_)),
+            ) if !self.was_subscription_refused => {
+                self.was_subscription_refused = true;
+                self.is_retry_pending = true;
             }
             _ => {}
         }
     }
 
-    fn is_to_ask_for_less(&mut self) -> bool {
-        std::mem::take(&mut self.is_to_try)
+    fn take_pending_retry(&mut self) -> bool {
+        std::mem::take(&mut self.is_retry_pending)
     }
 }

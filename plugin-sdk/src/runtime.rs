@@ -21,7 +21,7 @@ pub struct Runtime {
     client: Arc<watch::Sender<Option<Client>>>,
     timeout: Duration,
     /// The deadline of the handler that it was given to, while that runs.
-    handler: Option<Weak<Instant>>,
+    deadline: Option<Weak<Instant>>,
 }
 
 /// Why the runtime did not do what it was asked for.
@@ -49,7 +49,7 @@ pub enum UpdateError {
 
 impl Runtime {
     pub(crate) fn new(timeout: Duration) -> Self {
-        Self { client: Arc::new(watch::Sender::new(None)), timeout, handler: None }
+        Self { client: Arc::new(watch::Sender::new(None)), timeout, deadline: None }
     }
 
     /// Asks for updates and evictions of containers, and returns the updates that the runtime could not make.
@@ -67,7 +67,7 @@ impl Runtime {
             evict: evictions.into_iter().map(Into::into).collect(),
             ..Default::default()
         };
-        let answer = client.call(method("UpdateContainers"), encode(&request), self.limit()).await;
+        let answer = client.call(method("UpdateContainers"), encode(&request), self.call_timeout()).await;
         match answer {
             Ok(answer) => failed_updates(&answer).map_err(UpdateError::Answer),
             Err(CallError::Refused { code, message: reason, payload }) => match failed_updates(&payload) {
@@ -85,29 +85,29 @@ impl Runtime {
     }
 
     /// The same for a handler that has to answer until then. It is over when the deadline is dropped.
-    pub(crate) fn within(&self, deadline: &Arc<Instant>) -> Self {
-        Self { client: Arc::clone(&self.client), timeout: self.timeout, handler: Some(Arc::downgrade(deadline)) }
+    pub(crate) fn with_deadline(&self, deadline: &Arc<Instant>) -> Self {
+        Self { client: Arc::clone(&self.client), timeout: self.timeout, deadline: Some(Arc::downgrade(deadline)) }
     }
 
     /// How long to wait for an answer. When the handler's time is over nobody waits for it any more.
-    fn limit(&self) -> Duration {
-        let deadline = self.handler.as_ref().and_then(Weak::upgrade);
+    fn call_timeout(&self) -> Duration {
+        let deadline = self.deadline.as_ref().and_then(Weak::upgrade);
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         left.filter(|left| !left.is_zero()).map_or(self.timeout, |left| self.timeout.min(left / 4 * 3))
     }
 
     /// What is asked for from now on goes here.
-    pub(crate) fn connect(&self, client: Client) -> Connected {
+    pub(crate) fn connect(&self, client: Client) -> ConnectedGuard {
         self.client.send_replace(Some(client));
-        Connected(self.clone())
+        ConnectedGuard(self.clone())
     }
 }
 
 /// The runtime can be asked until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Connected(Runtime);
+pub(crate) struct ConnectedGuard(Runtime);
 
-impl Drop for Connected {
+impl Drop for ConnectedGuard {
     fn drop(&mut self) {
         self.0.client.send_replace(None);
     }

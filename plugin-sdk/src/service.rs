@@ -17,7 +17,7 @@ use tracing::{debug, warn};
 use ttrpc::Code;
 use ttrpc::r#async::{MethodHandler, Service as Methods, TtrpcContext};
 
-use self::snapshot::{PartError, Parts};
+use self::snapshot::{SnapshotError, SnapshotParts};
 use crate::plugin::refusal::status;
 use crate::plugin::{Context, Introduction, Plugin, Refusal, chain};
 use crate::runtime::{Runtime, encode};
@@ -31,7 +31,7 @@ const MAX_CONFIGURE_ENTRIES: usize = 64;
 
 /// How far the runtime has let the plugin in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum SessionPhase {
     /// It is not configured yet.
     New,
     /// The plugin does not like its configuration.
@@ -39,7 +39,7 @@ pub(crate) enum Step {
     /// It waits to be told what there is.
     Configured {
         /// Whether a runtime that leaves now may have left because it does not know an event.
-        may_be_refused: bool,
+        can_be_refused: bool,
     },
     /// It hears of what happens.
     Synchronized,
@@ -49,50 +49,55 @@ pub(crate) enum Step {
 
 /// What does not change while a plugin runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Terms {
+pub(crate) struct ServiceSettings {
     pub(crate) config: Option<String>,
     pub(crate) max_sync: usize,
     /// A subscription without a handler is an error, not a warning.
     pub(crate) is_strict: bool,
     /// Whether a runtime that refuses a subscription can be tried with less.
-    pub(crate) may_come_back: bool,
+    pub(crate) can_reconnect: bool,
 }
 
 /// A plugin as a runtime sees it, for one connection.
 pub(crate) struct Service {
     plugin: Arc<dyn Plugin>,
     runtime: Runtime,
-    terms: Terms,
+    settings: ServiceSettings,
     /// A runtime that does not say what it knows is not asked for more than any knows.
-    is_careful: bool,
-    state: Mutex<State>,
-    step: watch::Sender<Step>,
+    is_conservative: bool,
+    state: Mutex<ServiceState>,
+    phase: watch::Sender<SessionPhase>,
 }
 
 #[derive(Default)]
-struct State {
-    subscribed: Option<Subscribed>,
+struct ServiceState {
+    subscribed: Option<Subscription>,
     registration_timeout: Duration,
-    parts: Parts,
+    parts: SnapshotParts,
     /// Events without a handler that were complained about.
-    complained: EventMask,
+    reported: EventMask,
 }
 
 #[derive(Clone)]
-struct Subscribed {
+struct Subscription {
     events: EventMask,
     answer: api::ConfigureResponse,
 }
 
 impl Service {
-    pub(crate) fn new(plugin: Arc<dyn Plugin>, runtime: Runtime, terms: Terms, is_careful: bool) -> Self {
-        let (state, step) = (Mutex::default(), watch::Sender::new(Step::New));
-        Self { plugin, runtime, terms, is_careful, state, step }
+    pub(crate) fn new(
+        plugin: Arc<dyn Plugin>,
+        runtime: Runtime,
+        settings: ServiceSettings,
+        is_conservative: bool,
+    ) -> Self {
+        let (state, phase) = (Mutex::default(), watch::Sender::new(SessionPhase::New));
+        Self { plugin, runtime, settings, is_conservative, state, phase }
     }
 
     /// How far the runtime has let the plugin in.
-    pub(crate) fn steps(&self) -> watch::Receiver<Step> {
-        self.step.subscribe()
+    pub(crate) fn phases(&self) -> watch::Receiver<SessionPhase> {
+        self.phase.subscribe()
     }
 
     /// How long the runtime lets plugins register, if it has said so.
@@ -104,7 +109,7 @@ impl Service {
     pub(crate) fn methods(self: &Arc<Self>) -> Services {
         let rpcs = [Rpc::Configure, Rpc::Synchronize, Rpc::Shutdown, Rpc::StateChange].into_iter();
         let methods = rpcs.chain(Event::ALL.into_iter().map(Rpc::Event)).map(|rpc| {
-            let handler: Box<dyn MethodHandler + Send + Sync> = Box::new(Handler { rpc, service: Arc::clone(self) });
+            let handler: Box<dyn MethodHandler + Send + Sync> = Box::new(RpcHandler { rpc, service: Arc::clone(self) });
             (rpc.name().to_owned(), handler)
         });
         let methods = Methods { methods: methods.collect(), streams: Default::default() };
@@ -117,12 +122,12 @@ impl Service {
             return Ok(encode(&subscribed.answer));
         }
         let request = parse::<api::ConfigureRequest>(request, MAX_CONFIGURE_ENTRIES)?;
-        let introduction = Introduction::read(request, self.terms.config.as_deref());
+        let introduction = Introduction::read(request, self.settings.config.as_deref());
         self.state().registration_timeout = introduction.registration_timeout;
         let subscribed = match self.subscribe(introduction).await {
             Ok(subscribed) => subscribed,
             Err(refusal) => {
-                self.step.send_replace(Step::Refused(refusal.to_string()));
+                self.phase.send_replace(SessionPhase::Refused(refusal.to_string()));
                 return Err(refusal.into_status());
             }
         };
@@ -131,15 +136,15 @@ impl Service {
         Ok(answer)
     }
 
-    async fn subscribe(&self, introduction: Introduction) -> Result<Subscribed, Refusal> {
-        let understood = introduction.understood();
+    async fn subscribe(&self, introduction: Introduction) -> Result<Subscription, Refusal> {
+        let supported = introduction.supported_events();
         let (runtime, version) = (introduction.runtime_name.clone(), introduction.runtime_version.clone());
         let nri = introduction.nri_version.clone().unwrap_or_else(|| "unknown".to_owned());
         let wanted = self.plugin.configure(introduction).await?;
         if wanted.is_empty() {
             return Err(Refusal::new("it subscribes to no event, which to the protocol means all of them"));
         }
-        let events = understood.of(wanted, self.is_careful);
+        let events = supported.restrict(wanted, self.is_conservative);
         let missing: EventMask = wanted.iter().filter(|event| !events.contains(*event)).collect();
         if !missing.is_empty() {
             warn!(runtime, version, nri, events = %missing, "the runtime is too old for some events");
@@ -147,26 +152,26 @@ impl Service {
         let Some(mask) = events.to_wire() else {
             return Err(Refusal::new(format_args!("the runtime is too old for all of {wanted}")));
         };
-        let is_risky = understood.may_refuse(events);
+        let can_be_refused = supported.may_reject(events);
         // Nothing means all that the runtime knows, which it cannot refuse. What was not wanted is then answered for the plugin.
-        let mask = if is_risky && !self.terms.may_come_back { 0 } else { mask };
+        let mask = if can_be_refused && !self.settings.can_reconnect { 0 } else { mask };
         tracing::info!(runtime, version, nri, %events, "configured");
-        self.step.send_replace(Step::Configured { may_be_refused: is_risky });
+        self.phase.send_replace(SessionPhase::Configured { can_be_refused });
         let failure_policy = Some(self.plugin.failure_policy().into()).into();
         let answer = api::ConfigureResponse { events: mask, failure_policy, ..Default::default() };
-        Ok(Subscribed { events, answer })
+        Ok(Subscription { events, answer })
     }
 
     async fn synchronize(&self, part: &Bytes, timeout: Option<Duration>) -> ttrpc::Result<Bytes> {
-        let taken = self.state().parts.take(part, self.terms.max_sync);
-        let Some(Parts { pods, containers, .. }) = taken.map_err(|error| part_refusal(&error))? else {
+        let taken = self.state().parts.take(part, self.settings.max_sync);
+        let Some(SnapshotParts { pods, containers, .. }) = taken.map_err(|error| snapshot_error_status(&error))? else {
             return Ok(encode(&api::SynchronizeResponse { more: true, ..Default::default() }));
         };
         let (n_pods, n_containers) = (pods.len(), containers.len());
         let updates = self.plugin.synchronize(&self.context(timeout), pods, containers).await;
         let updates = updates.map_err(Refusal::into_status)?;
         tracing::info!(pods = n_pods, containers = n_containers, "synchronized");
-        self.step.send_replace(Step::Synchronized);
+        self.phase.send_replace(SessionPhase::Synchronized);
         let update = updates.into_iter().map(Into::into).collect();
         Ok(encode(&api::SynchronizeResponse { update, ..Default::default() }))
     }
@@ -174,7 +179,7 @@ impl Service {
     async fn shutdown(&self) -> ttrpc::Result<Bytes> {
         debug!("the runtime goes away");
         self.plugin.shutdown().await;
-        self.step.send_replace(Step::ShutDown);
+        self.phase.send_replace(SessionPhase::ShutDown);
         Ok(Bytes::new())
     }
 
@@ -184,7 +189,7 @@ impl Service {
             let text = format!("event {} is none that a state change can tell of", event.value());
             return Err(status(Code::INVALID_ARGUMENT, text));
         };
-        self.on(event, timeout, async |context| {
+        self.handle(event, timeout, async |context| {
             self.notice(event, context, pod_of(pod.into_option()), container_of(container.into_option())).await
         })
         .await
@@ -199,7 +204,7 @@ impl Service {
                     let reply = self.plugin.create_container(context, pod, container).await?;
                     Ok(encode(&api::CreateContainerResponse::from(reply)))
                 };
-                self.on(event, timeout, create).await
+                self.handle(event, timeout, create).await
             }
             Event::UpdateContainer => {
                 let api::UpdateContainerRequest { pod, container, linux_resources, special_fields: _ } =
@@ -210,7 +215,7 @@ impl Service {
                     let reply = self.plugin.update_container(context, pod, container, resources).await?;
                     Ok(encode(&api::UpdateContainerResponse::from(reply)))
                 };
-                self.on(event, timeout, update).await
+                self.handle(event, timeout, update).await
             }
             Event::StopContainer => {
                 let api::StopContainerRequest { pod, container, special_fields: _ } = parse(request, MAX_ENTRIES)?;
@@ -219,7 +224,7 @@ impl Service {
                     let reply = self.plugin.stop_container(context, pod, container).await?;
                     Ok(encode(&api::StopContainerResponse::from(reply)))
                 };
-                self.on(event, timeout, stop).await
+                self.handle(event, timeout, stop).await
             }
             Event::ValidateContainerAdjustment => {
                 let request = parse::<api::ValidateContainerAdjustmentRequest>(request, MAX_ENTRIES)?;
@@ -228,7 +233,7 @@ impl Service {
                     let verdict = self.plugin.validate_container_adjustment(context, proposal).await?;
                     Ok(encode(&api::ValidateContainerAdjustmentResponse::from(verdict)))
                 };
-                self.on(event, timeout, validate).await
+                self.handle(event, timeout, validate).await
             }
             Event::UpdatePodSandbox => {
                 let api::UpdatePodSandboxRequest { pod, overhead_linux_resources, linux_resources, special_fields: _ } =
@@ -240,7 +245,7 @@ impl Service {
                     self.plugin.update_pod_sandbox(context, pod, overhead, resources).await?;
                     Ok(Bytes::new())
                 };
-                self.on(event, timeout, update).await
+                self.handle(event, timeout, update).await
             }
             Event::RunPodSandbox
             | Event::PostUpdatePodSandbox
@@ -253,7 +258,7 @@ impl Service {
             | Event::RemoveContainer => {
                 // All of these have the same fields, and those about pods no container.
                 let api::StartContainerRequest { pod, container, special_fields: _ } = parse(request, MAX_ENTRIES)?;
-                self.on(event, timeout, async |context| {
+                self.handle(event, timeout, async |context| {
                     let (pod, container) = (pod_of(pod.into_option()), container_of(container.into_option()));
                     self.notice(event, context, pod, container).await
                 })
@@ -284,11 +289,11 @@ impl Service {
     }
 
     /// Has a handler answer, if the plugin subscribed to the event.
-    async fn on(
+    async fn handle(
         &self,
         event: Event,
         timeout: Option<Duration>,
-        handle: impl AsyncFnOnce(&Context) -> Result<Bytes, Refusal>,
+        handler: impl AsyncFnOnce(&Context) -> Result<Bytes, Refusal>,
     ) -> ttrpc::Result<Bytes> {
         let Some(subscribed) = self.events() else {
             return Err(status(Code::FAILED_PRECONDITION, "the plugin is not configured yet"));
@@ -298,24 +303,24 @@ impl Service {
         }
         debug!(%event, "asked");
         let context = self.context(timeout);
-        let answer = handle(&context).await.map_err(Refusal::into_status)?;
+        let answer = handler(&context).await.map_err(Refusal::into_status)?;
         if context.deadline().is_some_and(|deadline| deadline < tokio::time::Instant::now()) {
             warn!(%event, "the runtime no longer waits for this answer");
         }
         if context.has_no_handler() {
-            self.complain(event)?;
+            self.report_missing_handler(event)?;
         }
         Ok(answer)
     }
 
-    fn complain(&self, event: Event) -> ttrpc::Result<()> {
-        if self.terms.is_strict {
+    fn report_missing_handler(&self, event: Event) -> ttrpc::Result<()> {
+        if self.settings.is_strict {
             let text = format!("the plugin subscribes to {event} and has no handler for it");
             return Err(status(Code::UNIMPLEMENTED, text));
         }
         let mut state = self.state();
-        if !state.complained.contains(event) {
-            state.complained.insert(event);
+        if !state.reported.contains(event) {
+            state.reported.insert(event);
             drop(state);
             warn!(%event, "subscribed to, and without a handler");
         }
@@ -331,7 +336,7 @@ impl Service {
         Context::new(self.runtime.clone(), self.events().unwrap_or(EventMask::EMPTY), timeout)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ServiceState> {
         self.state.lock()
     }
 }
@@ -359,13 +364,13 @@ impl Rpc {
 }
 
 // Not the generated service: it reads messages of any number of entries.
-struct Handler {
+struct RpcHandler {
     rpc: Rpc,
     service: Arc<Service>,
 }
 
 #[async_trait]
-impl MethodHandler for Handler {
+impl MethodHandler for RpcHandler {
     async fn handler(&self, context: TtrpcContext, request: ttrpc::Request) -> ttrpc::Result<ttrpc::Response> {
         let timeout = u64::try_from(context.timeout_nano).ok().filter(|nanos| *nanos > 0).map(Duration::from_nanos);
         let request = Bytes::from(request.payload);
@@ -391,17 +396,17 @@ fn container_of(message: Option<api::Container>) -> Container {
 }
 
 fn parse<M: Message>(request: &Bytes, entries: usize) -> ttrpc::Result<M> {
-    bounded::parse(request, entries).map_err(|error| unread(&error))
+    bounded::parse(request, entries).map_err(|error| bounded_error_status(&error))
 }
 
-fn part_refusal(error: &PartError) -> ttrpc::Error {
+fn snapshot_error_status(error: &SnapshotError) -> ttrpc::Error {
     match error {
-        PartError::TooLarge(_) => status(Code::RESOURCE_EXHAUSTED, error),
-        PartError::Unread(cause) => unread(cause),
+        SnapshotError::TooLarge(_) => status(Code::RESOURCE_EXHAUSTED, error),
+        SnapshotError::Unread(cause) => bounded_error_status(cause),
     }
 }
 
-fn unread(error: &BoundedError) -> ttrpc::Error {
+fn bounded_error_status(error: &BoundedError) -> ttrpc::Error {
     let code = match error {
         BoundedError::TooMany(_) => Code::RESOURCE_EXHAUSTED,
         BoundedError::Malformed(_) | BoundedError::Twice => Code::INVALID_ARGUMENT,

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use definition::{Definition, Subject};
 use directories::Directories;
-use nri_plugin::cli::{Given, Program};
+use nri_plugin::cli::{ParsedFlags, Program};
 use nri_plugin::{Adjustment, Container, Context, CreateReply, Event, EventMask, Plugin, Pod, Refusal, async_trait};
 use tracing::{debug, info};
 
@@ -36,7 +36,7 @@ struct HookInjector {
 }
 
 impl HookInjector {
-    fn new(given: &Given) -> Result<Self, Refusal> {
+    fn new(given: &ParsedFlags) -> Result<Self, Refusal> {
         let directories = Directories::from_list(given.value("hooks-dir").unwrap_or_default());
         let read = directories.read()?;
         Ok(Self { directories, read: given.is_set("disableWatch").then_some(read) })

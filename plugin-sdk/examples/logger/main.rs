@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dump::{Dump, dump};
-use nri_plugin::cli::{self, Given, Program};
+use nri_plugin::cli::{self, ParsedFlags, Program};
 use nri_plugin::proto::api;
 use nri_plugin::{
     Adjustment, Container, Context, CreateReply, DashedKey, EnvVar, EventMask, Introduction, Plugin, Pod, Proposal,
@@ -40,7 +40,7 @@ struct Logger {
 }
 
 impl Logger {
-    fn new(given: &Given) -> Result<Self, Refusal> {
+    fn new(given: &ParsedFlags) -> Result<Self, Refusal> {
         let settings = Settings::given(given)?;
         let output = Output::default();
         if !settings.log_file.is_empty() {

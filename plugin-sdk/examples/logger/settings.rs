@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use nri_plugin::cli::Given;
+use nri_plugin::cli::ParsedFlags;
 use nri_plugin::{EventMask, Refusal};
 use saphyr::{LoadableYamlNode as _, Yaml};
 
@@ -17,7 +17,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    pub(crate) fn given(given: &Given) -> Result<Self, Refusal> {
+    pub(crate) fn given(given: &ParsedFlags) -> Result<Self, Refusal> {
         let text = |name| given.value(name).unwrap_or_default().to_owned();
         Ok(Self {
             events: given.value("events").map_or(Ok(EventMask::ALL), events)?,

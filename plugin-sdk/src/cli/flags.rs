@@ -15,14 +15,14 @@ use crate::runner::Options;
 pub(super) struct Flag {
     pub(super) name: &'static str,
     pub(super) aliases: &'static [&'static str],
-    pub(super) kind: Kind,
+    pub(super) kind: FlagKind,
     /// Its value if it is not given.
     pub(super) default: Option<&'static str>,
     pub(super) help: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FlagKind {
     /// With a value of this kind.
     Value(&'static str),
     /// There or not.
@@ -44,23 +44,23 @@ const COMMON: [Flag; 7] = [
     flag(
         INDEX,
         &["index"],
-        Kind::Value("NN"),
+        FlagKind::Value("NN"),
         "index of the plugin, two digits: those with smaller ones are asked first (default: as the program is called, 10-name)",
     ),
-    flag(NAME, &["plugin-name"], Kind::Value("NAME"), "name of the plugin (default: as the program is called)"),
+    flag(NAME, &["plugin-name"], FlagKind::Value("NAME"), "name of the plugin (default: as the program is called)"),
     flag(
         SOCKET,
         &["socket-path", "nri-socket"],
-        Kind::Value("PATH"),
+        FlagKind::Value("PATH"),
         "socket of the runtime (default: that of whoever launches it, or /var/run/nri/nri.sock)",
     ),
-    flag(CONFIG, &[], Kind::Value("FILE"), "configuration, if the runtime has none for the plugin (default: none)"),
-    flag(ONCE, &[], Kind::Switch, "end when the runtime goes away, instead of waiting for it"),
-    flag(VERBOSE, &["v"], Kind::Count, "say more in the log, and more still if given twice"),
-    flag(HELP, &["h"], Kind::Switch, "print this"),
+    flag(CONFIG, &[], FlagKind::Value("FILE"), "configuration, if the runtime has none for the plugin (default: none)"),
+    flag(ONCE, &[], FlagKind::Switch, "end when the runtime goes away, instead of waiting for it"),
+    flag(VERBOSE, &["v"], FlagKind::Count, "say more in the log, and more still if given twice"),
+    flag(HELP, &["h"], FlagKind::Switch, "print this"),
 ];
 
-const fn flag(name: &'static str, aliases: &'static [&'static str], kind: Kind, help: &'static str) -> Flag {
+const fn flag(name: &'static str, aliases: &'static [&'static str], kind: FlagKind, help: &'static str) -> Flag {
     Flag { name, aliases, kind, default: None, help }
 }
 
@@ -86,12 +86,12 @@ pub enum UsageError {
 
 /// The flags that were given.
 #[derive(Clone, Debug, Default)]
-pub struct Given {
+pub struct ParsedFlags {
     values: BTreeMap<&'static str, String>,
     verbosity: u8,
 }
 
-impl Given {
+impl ParsedFlags {
     /// The value of a flag, if it was given or has a default.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
@@ -132,9 +132,9 @@ impl Given {
     }
 }
 
-pub(super) fn parse(own: &[Flag], args: impl Iterator<Item = OsString>) -> Result<Given, UsageError> {
-    let mut parser = lexopt::Parser::from_args(args.map(two_dashes));
-    let mut given = Given::default();
+pub(super) fn parse(own: &[Flag], args: impl Iterator<Item = OsString>) -> Result<ParsedFlags, UsageError> {
+    let mut parser = lexopt::Parser::from_args(args.map(normalize_dashes));
+    let mut flags = ParsedFlags::default();
     while let Some(arg) = parser.next()? {
         let (name, shown) = match arg {
             Arg::Long(name) => (name.to_owned(), format!("--{name}")),
@@ -144,33 +144,33 @@ pub(super) fn parse(own: &[Flag], args: impl Iterator<Item = OsString>) -> Resul
         let is_it = |flag: &&Flag| flag.name == name || flag.aliases.contains(&&*name);
         let flag = own.iter().chain(&COMMON).find(is_it).ok_or(UsageError::Unknown(shown))?;
         match flag.kind {
-            Kind::Value(_) => {
+            FlagKind::Value(_) => {
                 let value = parser.value()?.into_string().map_err(lexopt::Error::NonUnicodeValue)?;
-                given.values.insert(flag.name, value);
+                flags.values.insert(flag.name, value);
             }
-            Kind::Switch | Kind::Count => {
+            FlagKind::Switch | FlagKind::Count => {
                 // Behind one letter comes another flag, not a value.
                 let value = if name.len() > 1 { parser.optional_value() } else { None };
                 let is_on = value.is_none_or(|value| value != "false");
-                if is_on && flag.kind == Kind::Count {
-                    given.verbosity = given.verbosity.saturating_add(1);
+                if is_on && flag.kind == FlagKind::Count {
+                    flags.verbosity = flags.verbosity.saturating_add(1);
                 }
                 if is_on {
-                    given.values.insert(flag.name, String::new());
+                    flags.values.insert(flag.name, String::new());
                 }
             }
         }
     }
     for flag in own {
-        if let (Some(default), false) = (flag.default, given.values.contains_key(flag.name)) {
-            given.values.insert(flag.name, default.to_owned());
+        if let (Some(default), false) = (flag.default, flags.values.contains_key(flag.name)) {
+            flags.values.insert(flag.name, default.to_owned());
         }
     }
-    Ok(given)
+    Ok(flags)
 }
 
 /// Go's flags are whole words also behind one dash. Only `-v` may be doubled there, as in `-vv`.
-fn two_dashes(arg: OsString) -> OsString {
+fn normalize_dashes(arg: OsString) -> OsString {
     match arg.to_str().and_then(|text| text.strip_prefix('-')) {
         Some(word) if word.len() > 1 && !word.starts_with('-') && !word.bytes().all(|byte| byte == b'v') => {
             format!("--{word}").into()
@@ -179,12 +179,12 @@ fn two_dashes(arg: OsString) -> OsString {
     }
 }
 
-pub(super) fn table(own: &[Flag]) -> String {
+pub(super) fn help_table(own: &[Flag]) -> String {
     let mut table = String::new();
     for flag in own.iter().chain(&COMMON) {
         let left = match flag.kind {
-            Kind::Value(value) => format!("--{} {value}", flag.name),
-            Kind::Switch | Kind::Count => format!("--{}", flag.name),
+            FlagKind::Value(value) => format!("--{} {value}", flag.name),
+            FlagKind::Switch | FlagKind::Count => format!("--{}", flag.name),
         };
         // Writing to a string does not fail.
         let _ = match flag.default {

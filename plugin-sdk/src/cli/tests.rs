@@ -1,11 +1,11 @@
-use super::{Given, Program};
+use super::{ParsedFlags, Program};
 use crate::chain;
 
 fn program() -> Program {
     Program::new("test", "is tested").flag("events", "LIST", "which").switch("watch", "whether")
 }
 
-fn given(args: &[&str]) -> Given {
+fn given(args: &[&str]) -> ParsedFlags {
     program().parse(args).unwrap_or_else(|error| panic!("{args:?}: {}", chain(&error)))
 }
 

@@ -31,7 +31,7 @@ impl Context {
     /// Runtimes on Go's NRI up to 0.12.0 hold a lock while they wait: they make an update when the handler has answered, and
     /// one that it waits for has failed by then. There, update from another task.
     pub fn runtime(&self) -> Runtime {
-        self.deadline.as_ref().map_or_else(|| self.runtime.clone(), |deadline| self.runtime.within(deadline))
+        self.deadline.as_ref().map_or_else(|| self.runtime.clone(), |deadline| self.runtime.with_deadline(deadline))
     }
 
     /// When the runtime stops waiting for this handler, if it says so.

@@ -22,7 +22,7 @@ pub struct Introduction {
 }
 
 /// The events of NRI 0.2, and of all that came before 0.10.
-const FIRST: EventMask = {
+const EVENTS_BEFORE_0_10: EventMask = {
     let mut events = EventMask::ALL;
     events.remove(Event::UpdatePodSandbox);
     events.remove(Event::PostUpdatePodSandbox);
@@ -32,27 +32,27 @@ const FIRST: EventMask = {
 
 /// What of a subscription the runtime understands. One that does not know an event refuses the whole plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Understood {
+pub(crate) enum SupportedEvents {
     /// These, and no others.
     Only(EventMask),
     /// It does not say enough of itself.
     Unknown,
 }
 
-impl Understood {
+impl SupportedEvents {
     /// What is left of a subscription. Who is careful asks a runtime of which nothing is known for no more than any knows.
-    pub(crate) fn of(self, wanted: EventMask, is_careful: bool) -> EventMask {
-        let understood = match self {
+    pub(crate) fn restrict(self, wanted: EventMask, is_conservative: bool) -> EventMask {
+        let supported = match self {
             Self::Only(events) => events,
-            Self::Unknown if is_careful => FIRST,
+            Self::Unknown if is_conservative => EVENTS_BEFORE_0_10,
             Self::Unknown => EventMask::ALL,
         };
-        wanted.iter().filter(|event| understood.contains(*event)).collect()
+        wanted.iter().filter(|event| supported.contains(*event)).collect()
     }
 
     /// Says whether the runtime may not know one of these, and we cannot tell.
-    pub(crate) fn may_refuse(self, events: EventMask) -> bool {
-        self == Self::Unknown && events.iter().any(|event| !FIRST.contains(event))
+    pub(crate) fn may_reject(self, events: EventMask) -> bool {
+        self == Self::Unknown && events.iter().any(|event| !EVENTS_BEFORE_0_10.contains(event))
     }
 }
 
@@ -79,13 +79,15 @@ impl Introduction {
         }
     }
 
-    pub(crate) fn understood(&self) -> Understood {
+    pub(crate) fn supported_events(&self) -> SupportedEvents {
         match self.nri_version.as_ref().and_then(|version| version.parse::<Version>().ok()) {
-            Some(version) if Some(&version) < "v0.10.0".parse().ok().as_ref() => Understood::Only(FIRST),
-            Some(_) => Understood::Only(EventMask::ALL),
+            Some(version) if Some(&version) < "v0.10.0".parse().ok().as_ref() => {
+                SupportedEvents::Only(EVENTS_BEFORE_0_10)
+            }
+            Some(_) => SupportedEvents::Only(EventMask::ALL),
             // Since 0.7 runtimes tell how long they wait.
-            None if self.request_timeout.is_zero() => Understood::Only(FIRST),
-            None => Understood::Unknown,
+            None if self.request_timeout.is_zero() => SupportedEvents::Only(EVENTS_BEFORE_0_10),
+            None => SupportedEvents::Unknown,
         }
     }
 }

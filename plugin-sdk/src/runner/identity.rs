@@ -37,7 +37,7 @@ pub enum IdentityError {
 
 /// What is known of a plugin, each more telling than the next.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sources<'a> {
+pub(crate) struct IdentitySources<'a> {
     pub(crate) name: Option<&'a str>,
     pub(crate) index: Option<&'a str>,
     pub(crate) env_name: Option<&'a str>,
@@ -46,7 +46,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) program: &'a str,
 }
 
-impl Sources<'_> {
+impl IdentitySources<'_> {
     /// As upstream: what is said, what the environment says, what the program is called. If only the index is said the
     /// whole name of the program is the plugin's.
     pub(crate) fn identity(self) -> Result<PluginId, IdentityError> {
@@ -71,11 +71,11 @@ fn checked(index: &str, name: &str) -> Result<PluginId, IdentityError> {
 }
 
 /// Who this process is, unless it is said.
-pub(crate) fn find(name: Option<&str>, index: Option<&str>) -> Result<PluginId, IdentityError> {
+pub(crate) fn resolve(name: Option<&str>, index: Option<&str>) -> Result<PluginId, IdentityError> {
     let variable = |key| std::env::var(key).ok().filter(|value| !value.is_empty());
     let (env_name, env_index) = (variable(PLUGIN_NAME_ENV), variable(PLUGIN_INDEX_ENV));
-    let called = std::env::args_os().next().unwrap_or_default();
-    let program = Path::new(&called).file_name().unwrap_or(OsStr::new("")).to_string_lossy();
+    let program_path = std::env::args_os().next().unwrap_or_default();
+    let program = Path::new(&program_path).file_name().unwrap_or(OsStr::new("")).to_string_lossy();
     let (env_name, env_index) = (env_name.as_deref(), env_index.as_deref());
-    Sources { name, index, env_name, env_index, program: &program }.identity()
+    IdentitySources { name, index, env_name, env_index, program: &program }.identity()
 }

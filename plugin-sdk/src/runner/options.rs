@@ -76,10 +76,10 @@ impl Default for Backoff {
 
 impl Backoff {
     /// Before the attempt after this many that failed. `chance` is any number.
-    pub(crate) fn after(self, failures: u32, chance: u64) -> Duration {
+    pub(crate) fn delay(self, failures: u32, random: u64) -> Duration {
         let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
         let whole = self.first.saturating_mul(factor).min(self.most);
         // Between half of it and all of it.
-        whole / 2 + whole.mul_f64((chance % 1024) as f64 / 2048.0)
+        whole / 2 + whole.mul_f64((random % 1024) as f64 / 2048.0)
     }
 }

@@ -14,7 +14,7 @@ const FEW_ENTRIES: usize = 16 << 10;
 
 /// The parts that have come so far.
 #[derive(Debug, Default)]
-pub(crate) struct Parts {
+pub(crate) struct SnapshotParts {
     pub(crate) pods: Vec<Pod>,
     pub(crate) containers: Vec<Container>,
     bytes: usize,
@@ -22,26 +22,21 @@ pub(crate) struct Parts {
     weight: usize,
 }
 
-enum Part {
-    More,
-    Last,
-}
-
 /// Why a part was not taken. Those before it are dropped.
 #[derive(Debug, Error)]
-pub(crate) enum PartError {
+pub(crate) enum SnapshotError {
     #[error("what there is has more than {0} bytes, which is more than this plugin takes in")]
     TooLarge(usize),
     #[error("could not read what there is")]
     Unread(#[from] BoundedError),
 }
 
-impl Parts {
+impl SnapshotParts {
     /// Takes a part. The last one returns all of them.
-    pub(crate) fn take(&mut self, part: &Bytes, limit: usize) -> Result<Option<Self>, PartError> {
+    pub(crate) fn take(&mut self, part: &Bytes, limit: usize) -> Result<Option<Self>, SnapshotError> {
         match self.add(part, limit) {
-            Ok(Part::Last) => Ok(Some(std::mem::take(self))),
-            Ok(Part::More) => Ok(None),
+            Ok(true) => Ok(Some(std::mem::take(self))),
+            Ok(false) => Ok(None),
             Err(error) => {
                 *self = Self::default();
                 Err(error)
@@ -49,10 +44,11 @@ impl Parts {
         }
     }
 
-    fn add(&mut self, part: &Bytes, limit: usize) -> Result<Part, PartError> {
+    /// Adds a part, and returns whether it was the last.
+    fn add(&mut self, part: &Bytes, limit: usize) -> Result<bool, SnapshotError> {
         let bytes = self.bytes.saturating_add(part.len());
         if bytes > limit {
-            return Err(PartError::TooLarge(limit));
+            return Err(SnapshotError::TooLarge(limit));
         }
         self.bytes = bytes;
         // Of all parts together: many small ones may be a flood, too.
@@ -62,6 +58,6 @@ impl Parts {
         let api::SynchronizeRequest { pods, containers, more, special_fields: _ } = part.parse()?;
         self.pods.extend(pods.into_iter().map(Pod::from));
         self.containers.extend(containers.into_iter().map(Container::from));
-        Ok(if more { Part::More } else { Part::Last })
+        Ok(!more)
     }
 }

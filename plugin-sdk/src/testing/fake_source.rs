@@ -10,44 +10,44 @@ use nri_proto::{Eviction, PluginId, Update};
 use parking_lot::{Mutex, MutexGuard};
 
 #[derive(Debug)]
-pub(super) struct Inventory {
-    there_is: Snapshot,
-    done: Mutex<Done>,
+pub(super) struct FakeSource {
+    snapshot: Snapshot,
+    state: Mutex<FakeSourceState>,
 }
 
 #[derive(Debug, Default)]
-struct Done {
+struct FakeSourceState {
     updates: Vec<(PluginId, Update)>,
     evictions: Vec<(PluginId, Eviction)>,
     failing: BTreeSet<String>,
 }
 
-impl Inventory {
-    pub(super) fn new(there_is: Snapshot) -> Self {
-        Self { there_is, done: Mutex::default() }
+impl FakeSource {
+    pub(super) fn new(snapshot: Snapshot) -> Self {
+        Self { snapshot, state: Mutex::default() }
     }
 
     pub(super) fn updates(&self) -> Vec<(PluginId, Update)> {
-        self.done().updates.clone()
+        self.state().updates.clone()
     }
 
     pub(super) fn evictions(&self) -> Vec<(PluginId, Eviction)> {
-        self.done().evictions.clone()
+        self.state().evictions.clone()
     }
 
     pub(super) fn fail_updates_of(&self, container: &str) {
-        self.done().failing.insert(container.to_owned());
+        self.state().failing.insert(container.to_owned());
     }
 
-    fn done(&self) -> MutexGuard<'_, Done> {
-        self.done.lock()
+    fn state(&self) -> MutexGuard<'_, FakeSourceState> {
+        self.state.lock()
     }
 }
 
 #[async_trait]
-impl Source for Inventory {
+impl Source for FakeSource {
     async fn snapshot(&self) -> Snapshot {
-        self.there_is.clone()
+        self.snapshot.clone()
     }
 
     async fn apply(
@@ -56,11 +56,11 @@ impl Source for Inventory {
         updates: Vec<Update>,
         evictions: Vec<Eviction>,
     ) -> Result<Vec<Update>, UpdatesFailed> {
-        let mut done = self.done();
+        let mut state = self.state();
         let (failed, made): (Vec<_>, Vec<_>) =
-            updates.into_iter().partition(|update| done.failing.contains(&update.container_id));
-        done.updates.extend(made.into_iter().map(|update| (plugin.clone(), update)));
-        done.evictions.extend(evictions.into_iter().map(|eviction| (plugin.clone(), eviction)));
+            updates.into_iter().partition(|update| state.failing.contains(&update.container_id));
+        state.updates.extend(made.into_iter().map(|update| (plugin.clone(), update)));
+        state.evictions.extend(evictions.into_iter().map(|eviction| (plugin.clone(), eviction)));
         Ok(failed)
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::fake_source::{self, Inventory};
+use super::fake_source::{self, FakeSource};
 use crate::connection::{Connection, Stream};
 use crate::plugin::Plugin;
 use crate::runner::{Options, RunError, Runner};
@@ -47,11 +47,11 @@ pub enum JoinError {
 /// A runtime for tests.
 pub struct Node {
     nri: Adaptation,
-    inventory: Arc<Inventory>,
-    plugins: Mutex<Vec<Running>>,
+    source: Arc<FakeSource>,
+    plugins: Mutex<Vec<RunningPlugin>>,
 }
 
-struct Running {
+struct RunningPlugin {
     shutdown: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
 }
@@ -69,8 +69,8 @@ impl Node {
 
     /// A node with these settings, on which these pods and containers are when a plugin joins.
     #[must_use]
-    pub fn with(config: Config, there_is: Snapshot) -> Self {
-        Self::new_with(Config { socket: None, ..config }, there_is)
+    pub fn with(config: Config, snapshot: Snapshot) -> Self {
+        Self::new_with(Config { socket: None, ..config }, snapshot)
     }
 
     /// A node that programs can connect to, at a socket that is made there: to test the program that a plugin becomes.
@@ -78,16 +78,16 @@ impl Node {
     /// # Errors
     ///
     /// The socket cannot be made.
-    pub fn listening(socket: impl Into<PathBuf>, there_is: Snapshot) -> Result<Self, BindError> {
+    pub fn listening(socket: impl Into<PathBuf>, snapshot: Snapshot) -> Result<Self, BindError> {
         let config = Config { socket: Some(socket.into()), ..Config::default() };
-        let node = Self::new_with(config, there_is);
+        let node = Self::new_with(config, snapshot);
         node.nri.listen()?;
         Ok(node)
     }
 
-    fn new_with(config: Config, there_is: Snapshot) -> Self {
-        let inventory = Arc::new(Inventory::new(there_is));
-        Self { nri: Adaptation::new(config, Arc::clone(&inventory) as _), inventory, plugins: Mutex::default() }
+    fn new_with(config: Config, snapshot: Snapshot) -> Self {
+        let source = Arc::new(FakeSource::new(snapshot));
+        Self { nri: Adaptation::new(config, Arc::clone(&source) as _), source, plugins: Mutex::default() }
     }
 
     /// Waits until a plugin of this id has joined, as a program that connects does in its own time.
@@ -148,7 +148,7 @@ impl Node {
                 Err(RecvError::Closed) => return Err(JoinError::NotLetIn("the node was stopped".to_owned())),
             }
         }
-        self.plugins().push(Running { shutdown, task });
+        self.plugins().push(RunningPlugin { shutdown, task });
         Ok(runtime)
     }
 
@@ -275,17 +275,17 @@ impl Node {
 
     /// What plugins asked for by themselves, or when they were synchronized: who, and which update.
     pub fn updates(&self) -> Vec<(PluginId, Update)> {
-        self.inventory.updates()
+        self.source.updates()
     }
 
     /// What plugins asked by themselves to be stopped: who, and which eviction.
     pub fn evictions(&self) -> Vec<(PluginId, Eviction)> {
-        self.inventory.evictions()
+        self.source.evictions()
     }
 
     /// From now on no update of this container succeeds.
     pub fn fail_updates_of(&self, container: &str) {
-        self.inventory.fail_updates_of(container);
+        self.source.fail_updates_of(container);
     }
 
     /// The runtime side itself, for everything else.
@@ -297,7 +297,7 @@ impl Node {
     pub async fn stop(self) {
         self.nri.stop().await;
         let plugins = std::mem::take(&mut *self.plugins());
-        for Running { shutdown, task } in plugins {
+        for RunningPlugin { shutdown, task } in plugins {
             shutdown.cancel();
             // How it ended does not matter any more.
             let _ = task.await;
@@ -308,7 +308,7 @@ impl Node {
         self.nri.begin(pod.clone())
     }
 
-    fn plugins(&self) -> MutexGuard<'_, Vec<Running>> {
+    fn plugins(&self) -> MutexGuard<'_, Vec<RunningPlugin>> {
         self.plugins.lock()
     }
 }

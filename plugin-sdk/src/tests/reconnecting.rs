@@ -134,10 +134,10 @@ async fn a_runtime_that_lets_it_in_and_out_again_is_not_stormed() {
 #[test]
 fn each_wait_is_twice_the_last_up_to_a_limit() {
     let backoff = Backoff::default();
-    assert_eq!(backoff.after(0, 0), Duration::from_millis(50));
-    assert!(backoff.after(0, 1023) <= Duration::from_millis(100));
-    assert_eq!(backoff.after(1, 0), Duration::from_millis(100));
-    assert_eq!(backoff.after(200, 0), Duration::from_millis(2500));
+    assert_eq!(backoff.delay(0, 0), Duration::from_millis(50));
+    assert!(backoff.delay(0, 1023) <= Duration::from_millis(100));
+    assert_eq!(backoff.delay(1, 0), Duration::from_millis(100));
+    assert_eq!(backoff.delay(200, 0), Duration::from_millis(2500));
 }
 
 #[tokio::test(start_paused = true)]
