@@ -1,10 +1,10 @@
 mod error;
+mod history;
 mod identity;
 mod options;
 mod session;
 mod signal;
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub use self::error::{OptionsError, RunError};
+use self::history::ConnectionHistory;
 pub use self::identity::IdentityError;
 pub use self::options::{Backoff, Options};
 use self::session::{SessionEnd, Timeouts};
@@ -21,7 +22,7 @@ pub use self::signal::stop_signal;
 use crate::connection::{ConnectionSource, launch_descriptor};
 use crate::plugin::{Plugin, chain};
 use crate::runtime::Runtime;
-use crate::service::{Service, ServiceSettings, SessionPhase};
+use crate::service::{Service, ServiceSettings};
 
 /// The longest that a runtime can have us wait until it lets us in.
 const LONGEST_REGISTRATION: Duration = Duration::from_hours(1);
@@ -154,7 +155,8 @@ impl Runner {
         let opened_connection = shutdown.run_until_cancelled(self.connections.open(self.timeouts.registration));
         let Some(opened) = opened_connection.await else { return Ok(SessionEnd::Stopped) };
         let (plugin, runtime) = (Arc::clone(&self.plugin), self.runtime.clone());
-        let service = Arc::new(Service::new(plugin, runtime, self.settings.clone(), history.was_subscription_refused));
+        let service =
+            Arc::new(Service::new(plugin, runtime, self.settings.clone(), history.was_subscription_refused()));
         let started = Instant::now();
         let outcome = session::run(opened?, &self.id, &service, &self.runtime, self.timeouts, shutdown).await;
         let has_lasted = self.reconnect.is_none_or(|backoff| started.elapsed() >= backoff.most);
@@ -174,56 +176,6 @@ impl Runner {
         if matches!(outcome, Err(RunError::Configure(_))) || !self.connections.can_reconnect() {
             return None;
         }
-        if history.take_pending_retry() {
-            return Some(Duration::ZERO);
-        }
-        let backoff = self.reconnect.filter(|_| history.was_synchronized)?;
-        let wait = backoff.delay(history.failures, RandomState::new().build_hasher().finish());
-        history.failures = history.failures.saturating_add(1);
-        Some(wait)
-    }
-}
-
-/// What was learnt from the connections so far.
-#[derive(Debug, Default)]
-struct ConnectionHistory {
-    /// A runtime has let the plugin in before.
-    was_synchronized: bool,
-    /// Attempts that failed since. Connections that did not last count, too.
-    failures: u32,
-    /// Connections in a row that did not last.
-    n_short_lived: u32,
-    /// The last runtime left when it was told what the plugin wants to hear of: it may not know all of that.
-    was_subscription_refused: bool,
-    /// And nobody has tried with less since.
-    is_retry_pending: bool,
-}
-
-impl ConnectionHistory {
-    fn record(&mut self, phase: &SessionPhase, outcome: &Result<SessionEnd, RunError>, has_lasted: bool) {
-        match (phase, outcome) {
-            (SessionPhase::Synchronized | SessionPhase::ShutDown, _) => {
-                // One that lets the plugin in and at once out again is not to be synchronized with ten times a second.
-                let n_short_lived = if has_lasted { 0 } else { self.n_short_lived.saturating_add(1) };
-                *self = Self {
-                    was_synchronized: true,
-                    failures: n_short_lived.saturating_sub(1),
-                    n_short_lived,
-                    ..Self::default()
-                };
-            }
-            (
-                SessionPhase::Configured { can_be_refused: true },
-                Err(RunError::LeftEarly { .. } | RunError::Register(_)),
-            ) if !self.was_subscription_refused => {
-                self.was_subscription_refused = true;
-                self.is_retry_pending = true;
-            }
-            _ => {}
-        }
-    }
-
-    fn take_pending_retry(&mut self) -> bool {
-        std::mem::take(&mut self.is_retry_pending)
+        history.next_delay(self.reconnect)
     }
 }

@@ -1,19 +1,17 @@
+mod error;
+mod rpc;
+
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bytes::Bytes;
-use nri_proto::bounded::{self, BoundedError};
-use nri_proto::call::{CallError, Client, Method};
+use nri_proto::call::{CallError, Client};
 use nri_proto::{Eviction, Update, api};
-use protobuf::Message;
-use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The service that plugins call.
-const RUNTIME: &str = "nri.pkg.api.v1alpha1.Runtime";
-/// How many entries a runtime's answer may have: updates that failed, and what they consist of.
-const MAX_ENTRIES: usize = 64 << 10;
+pub use self::error::UpdateError;
+pub(crate) use self::rpc::{encode, register};
+use self::rpc::{failed_updates, method};
 
 /// The runtime, to ask it for something at any time. Clones are the same, and stay so over a reconnection.
 #[derive(Clone, Debug)]
@@ -22,29 +20,6 @@ pub struct Runtime {
     timeout: Duration,
     /// The deadline of the handler that it was given to, while that runs.
     deadline: Option<Weak<Instant>>,
-}
-
-/// Why the runtime did not do what it was asked for.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum UpdateError {
-    /// There is no connection, or not yet.
-    #[error("could not update containers: there is no connection to a runtime")]
-    NotConnected,
-    /// It did not answer, or said no.
-    #[error("could not update containers")]
-    Call(#[source] CallError),
-    /// The runtime applied not all of the updates.
-    #[error("could not update containers: {reason}")]
-    Failed {
-        /// What the runtime says: which updates failed, and why.
-        reason: String,
-        /// The updates that failed.
-        failed: Vec<Update>,
-    },
-    /// It answered something else.
-    #[error("could not read the runtime's answer to an update of containers")]
-    Answer(#[source] BoundedError),
 }
 
 impl Runtime {
@@ -111,27 +86,4 @@ impl Drop for ConnectedGuard {
     fn drop(&mut self) {
         self.0.client.send_replace(None);
     }
-}
-
-/// Introduces the plugin.
-pub(crate) async fn register(
-    client: &Client,
-    request: api::RegisterPluginRequest,
-    timeout: Duration,
-) -> Result<(), CallError> {
-    client.call(method("RegisterPlugin"), encode(&request), timeout).await.map(drop)
-}
-
-fn method(name: &'static str) -> Method {
-    Method { service: RUNTIME, name }
-}
-
-/// The updates that an answer says have failed.
-fn failed_updates(answer: &Bytes) -> Result<Vec<Update>, BoundedError> {
-    let api::UpdateContainersResponse { failed, special_fields: _ } = bounded::parse(answer, MAX_ENTRIES)?;
-    Ok(failed.into_iter().map(Update::from).collect())
-}
-
-pub(crate) fn encode(message: &impl Message) -> Bytes {
-    message.write_to_bytes().expect("words have no required fields that could be missing").into()
 }

@@ -40,6 +40,7 @@
 //! ```
 
 mod fake_source;
+mod join;
 mod node;
 
 pub use nri_adaptation::merge::{AskedEviction, MergedCreate, MergedStop, MergedUpdate};
@@ -48,7 +49,8 @@ pub use nri_adaptation::socket::BindError;
 pub use nri_adaptation::{Adaptation, Config, Notice, RelayError, StopError};
 use nri_proto::{Container, Pod};
 
-pub use self::node::{JoinError, Node};
+pub use self::join::JoinError;
+pub use self::node::Node;
 
 /// A pod of this name, with the same id.
 pub fn pod(name: &str) -> Pod {

@@ -2,7 +2,6 @@ use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 
 use nri_proto::quote::error_chain;
-use ttrpc::Code;
 
 /// A plugin's answer that says no. What it was asked then fails with this text, where the runtime can still say no.
 ///
@@ -30,15 +29,6 @@ impl Refusal {
     pub fn new(message: impl Display) -> Self {
         Self { message: message.to_string() }
     }
-
-    pub(crate) fn into_status(self) -> ttrpc::Error {
-        status(Code::UNKNOWN, self.message)
-    }
-}
-
-/// An answer that says no, as the wire has it.
-pub(crate) fn status(code: Code, message: impl ToString) -> ttrpc::Error {
-    ttrpc::Error::RpcStatus(ttrpc::get_status(code, message))
 }
 
 impl Display for Refusal {

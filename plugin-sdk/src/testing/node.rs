@@ -6,54 +6,24 @@ use std::sync::Arc;
 use nri_adaptation::merge::{MergedCreate, MergedStop, MergedUpdate};
 use nri_adaptation::snapshot::Snapshot;
 use nri_adaptation::socket::BindError;
-use nri_adaptation::{Adaptation, Config, Happening, Notice, Operation, RelayError, StopError};
-use nri_proto::plugin_id::PluginIdError;
+use nri_adaptation::{Adaptation, Config, Notice, Operation, RelayError, StopError};
 use nri_proto::{Container, Eviction, PluginId, Pod, Resources, Update};
 use parking_lot::{Mutex, MutexGuard};
-use thiserror::Error;
-use tokio::sync::broadcast::error::RecvError;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use super::fake_source::{self, FakeSource};
-use crate::connection::{Connection, Stream};
+use super::join::{self, JoinError, RunningPlugin};
 use crate::plugin::Plugin;
-use crate::runner::{Options, RunError, Runner};
+use crate::runner::Options;
 use crate::runtime::Runtime;
 
 /// How much a pipe between plugin and runtime holds: as a socket does.
 const PIPE: usize = 64 << 10;
-
-/// Why a plugin did not join.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum JoinError {
-    /// It has no id.
-    #[error("{id:?} is not what a plugin can be called")]
-    Id {
-        /// What it was to be called.
-        id: String,
-        /// Why not.
-        source: PluginIdError,
-    },
-    /// It ended before it was in.
-    #[error("the plugin ended before it had joined")]
-    Ended(#[source] Option<RunError>),
-    /// The runtime did not let it in.
-    #[error("the plugin was not let in: {0}")]
-    NotLetIn(String),
-}
 
 /// A runtime for tests.
 pub struct Node {
     nri: Adaptation,
     source: Arc<FakeSource>,
     plugins: Mutex<Vec<RunningPlugin>>,
-}
-
-struct RunningPlugin {
-    shutdown: CancellationToken,
-    task: JoinHandle<Result<(), RunError>>,
 }
 
 impl Node {
@@ -116,39 +86,14 @@ impl Node {
     pub async fn join_with(&self, id: &str, plugin: Arc<dyn Plugin>, options: Options) -> Result<Runtime, JoinError> {
         let id: PluginId = id.parse().map_err(|source| JoinError::Id { id: id.to_owned(), source })?;
         let (ours, theirs) = tokio::io::duplex(PIPE);
-        let (reader, writer) = tokio::io::split(theirs);
-        let options = Options {
-            name: Some(id.name().to_owned()),
-            index: Some(id.index().to_owned()),
-            connection: Connection::Stream(Stream::over(reader, writer)),
-            ..options
-        };
-        let runner = Runner::new(plugin, options).map_err(|error| JoinError::Ended(Some(error.into())))?.strict();
+        let runner = join::runner(&id, plugin, options, theirs)?;
         let runtime = runner.runtime();
         let mut happenings = self.nri.watch_plugins();
         let (reader, writer) = tokio::io::split(ours);
         self.nri.attach(reader, writer);
-        let shutdown = CancellationToken::new();
-        let mut task = tokio::spawn(runner.run(shutdown.clone()));
-        loop {
-            let happening = tokio::select! {
-                happening = happenings.recv() => happening,
-                ended = &mut task => return Err(JoinError::Ended(ended.ok().and_then(Result::err))),
-            };
-            match happening {
-                Ok(Happening::Joined { plugin, .. }) if plugin == id => break,
-                Ok(Happening::Closed { plugin, reason }) if plugin == id => {
-                    // The plugin knows better why, if it was the plugin's doing.
-                    return Err(match task.await {
-                        Ok(Err(error @ RunError::Configure(_))) => JoinError::Ended(Some(error)),
-                        _ => JoinError::NotLetIn(reason),
-                    });
-                }
-                Ok(_) | Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return Err(JoinError::NotLetIn("the node was stopped".to_owned())),
-            }
-        }
-        self.plugins().push(RunningPlugin { shutdown, task });
+        let mut plugin = RunningPlugin::spawn(runner);
+        plugin.joined(&id, &mut happenings).await?;
+        self.plugins().push(plugin);
         Ok(runtime)
     }
 
@@ -297,10 +242,8 @@ impl Node {
     pub async fn stop(self) {
         self.nri.stop().await;
         let plugins = std::mem::take(&mut *self.plugins());
-        for RunningPlugin { shutdown, task } in plugins {
-            shutdown.cancel();
-            // How it ended does not matter any more.
-            let _ = task.await;
+        for plugin in plugins {
+            plugin.stop().await;
         }
     }
 
@@ -322,7 +265,7 @@ impl Default for Node {
 impl Drop for Node {
     fn drop(&mut self) {
         for plugin in self.plugins().iter() {
-            plugin.shutdown.cancel();
+            plugin.cancel();
         }
     }
 }
