@@ -1,7 +1,10 @@
-//! The flags that every plugin has, a log on stderr, and a `main`.
+//! A plugin as a program: the flags that every plugin has, a log on stderr, and a `main`.
 //!
-//! Flags are Go's: one dash or two, a value behind a blank or an equals sign. What upstream's plugins call differently is
-//! understood too.
+//! - [`Program`] (`cli.rs`) describes the program, parses its flags and runs the plugin.
+//! - [`ParsedFlags`] (`cli/flags.rs`) are the flags on a command line.
+//!
+//! The syntax is that of Go's flags: one dash or two, and a value after a space or an equals sign.
+//! The names that upstream's plugins use for the common flags are accepted as aliases.
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -22,7 +25,10 @@
 //! fn main() -> ExitCode {
 //!     Program::new("quiet", "says nothing about containers that start")
 //!         .flag_or("greeting", "TEXT", "hello", "what it does not say")
-//!         .main(|given| Ok(Quiet { greeting: given.value("greeting").unwrap_or_default().to_owned() }))
+//!         .main(|flags| {
+//!             let greeting = flags.value("greeting").unwrap_or_default().to_owned();
+//!             Ok(Quiet { greeting })
+//!         })
 //! }
 //! ```
 
@@ -43,7 +49,7 @@ pub use self::flags::{ParsedFlags, UsageError};
 use crate::plugin::{Plugin, Refusal, chain};
 use crate::runner::{self, Options};
 
-/// A plugin as a program.
+/// A program that runs a plugin: its name, its description and its flags.
 #[derive(Clone, Debug)]
 pub struct Program {
     name: &'static str,
@@ -52,20 +58,21 @@ pub struct Program {
 }
 
 impl Program {
-    /// A program that is called this, and does that.
+    /// Creates a program with this name and a description for `--help`. Both are for messages only:
+    /// the runtime knows the plugin by [`Options::name`].
     #[must_use]
     pub fn new(name: &'static str, about: &'static str) -> Self {
         Self { name, about, flags: Vec::new() }
     }
 
-    /// Adds a flag of its own that has a value. `value` says of what kind.
+    /// Adds a flag with a value. `value` is the placeholder for the value in `--help`.
     #[must_use]
     pub fn flag(mut self, name: &'static str, value: &'static str, help: &'static str) -> Self {
         self.flags.push(Flag { name, aliases: &[], kind: FlagKind::Value(value), default: None, help });
         self
     }
 
-    /// Adds one that has this value if it is not given. `--help` tells it.
+    /// Adds a flag with a value, and a default for it. `--help` shows the default.
     #[must_use]
     pub fn flag_or(
         mut self,
@@ -78,34 +85,36 @@ impl Program {
         self
     }
 
-    /// Adds a flag of its own that is there or not.
+    /// Adds a flag without a value.
     #[must_use]
     pub fn switch(mut self, name: &'static str, help: &'static str) -> Self {
         self.flags.push(Flag { name, aliases: &[], kind: FlagKind::Switch, default: None, help });
         self
     }
 
-    /// Reads flags, without the name of the program in front.
+    /// Parses a command line, without the name of the program.
     ///
     /// # Errors
     ///
-    /// A flag that there is not, or one without its value.
+    /// Returns an error for an unknown flag, or for a flag without its value.
     pub fn parse(&self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<ParsedFlags, UsageError> {
         flags::parse(&self.flags, args.into_iter().map(Into::into))
     }
 
-    /// What `--help` prints.
+    /// Returns the text of `--help`.
     #[must_use]
     pub fn help(&self) -> String {
         format!("{}: {}\n\n{}", self.name, self.about, flags::help_table(&self.flags))
     }
 
-    /// Reads the flags of this process, makes the plugin and runs it until a signal, on one thread. What goes wrong is
-    /// one sentence on stderr, and exit code 1.
+    /// Parses the flags of this process, creates the plugin, and runs it on one thread until a
+    /// signal.
+    ///
+    /// An error is printed to stderr as one line, and the exit code is 1.
     pub fn main<P: Plugin>(self, make: impl FnOnce(&ParsedFlags) -> Result<P, Refusal>) -> ExitCode {
         let flags = match self.parse(std::env::args_os().skip(1)) {
             Ok(flags) if flags.is_help() => {
-                // Whoever has closed stdout does not want to read it.
+                // If stdout is closed, there is no reader.
                 let _ = io::stdout().write_all(self.help().as_bytes());
                 return ExitCode::SUCCESS;
             }
@@ -124,14 +133,14 @@ impl Program {
         make: impl FnOnce(&ParsedFlags) -> Result<P, Refusal>,
     ) -> Result<(), String> {
         let plugin = make(&flags).map_err(|refusal| refusal.to_string())?;
-        // Who makes a plugin may have begun a log of its own.
+        // `make` may have started a log, which then stays in use.
         log(flags.verbosity(), io::stderr);
         let options = flags.into_options().map_err(|error| chain(&error))?;
         run(plugin, options).map_err(|error| chain(&*error))
     }
 
     fn fail(&self, text: &str) -> ExitCode {
-        // Nobody is left to tell if that fails.
+        // An error of writing to stderr cannot be reported.
         let _ = writeln!(io::stderr(), "{}: {text}", self.name);
         ExitCode::FAILURE
     }
@@ -140,12 +149,13 @@ impl Program {
 fn run(plugin: impl Plugin, options: Options) -> Result<(), Box<dyn Error>> {
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = executor.block_on(runner::run(plugin, options));
-    // A handler that does not end is not waited for: it had its time.
+    // A handler that still runs has exceeded the grace period, so do not wait for it.
     executor.shutdown_background();
     Ok(outcome?)
 }
 
-/// Begins a log, unless there is one already. Returns whether it has.
+/// Starts a log that writes to `writer`, unless the process has one. Returns whether the log was
+/// started.
 pub fn log<W>(verbosity: u8, writer: W) -> bool
 where
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,

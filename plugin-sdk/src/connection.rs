@@ -1,3 +1,10 @@
+//! How a plugin reaches its runtime.
+//!
+//! - `connection.rs` is what the options say: a path, a stream, or a function that connects.
+//! - `source.rs` opens one connection after the other, as far as there can be more than one.
+//! - `inherited.rs` takes the file descriptor that a runtime passes to a plugin that it launches.
+//! - `error.rs` has the errors of connecting.
+
 mod error;
 mod inherited;
 mod source;
@@ -15,35 +22,43 @@ pub use self::error::ConnectError;
 pub use self::inherited::InheritedError;
 pub(crate) use self::source::{ConnectionSource, launch_descriptor};
 
-/// How a plugin reaches its runtime.
+/// How a plugin connects to its runtime.
 pub enum Connection {
-    /// As Go's plugins do: the descriptor that `NRI_PLUGIN_SOCKET` names if the runtime has launched the plugin, or else the
-    /// socket at `path`, which is [`SOCKET_PATH`] unless someone says otherwise.
+    /// The connection that plugins on Go's stub would use.
+    ///
+    /// If the runtime has launched the plugin, this is the file descriptor in `NRI_PLUGIN_SOCKET`.
+    /// Otherwise, it is the socket at `path`, or at
+    /// [`SOCKET_PATH`](nri_proto::defaults::SOCKET_PATH) without one.
     Found {
-        /// The path, for a plugin that was not launched.
+        /// The path of the socket, used if the plugin was not launched by a runtime.
         path: Option<PathBuf>,
     },
-    /// The socket at this path, whatever the environment says.
+    /// The socket at this path. The environment is ignored.
     Path(PathBuf),
-    /// A connection that is there already: [`Stream::over`], [`Stream::on_unix`].
+    /// An established connection, from [`Stream::over`] or [`Stream::on_unix`]. Usable once.
     Stream(Stream),
-    /// What this returns, any number of times: [`Connection::dial`].
+    /// A function that connects, from [`Connection::dial`]. Called again for each reconnection.
     Dial(Dialer),
 }
 
-/// Makes a connection, in [`Options::registration_timeout`](crate::Options::registration_timeout) each time.
+/// A function that connects to a runtime. Each call must finish within
+/// [`Options::registration_timeout`](crate::Options::registration_timeout).
 pub type Dialer = Box<dyn FnMut() -> DialFuture + Send>;
-/// A connection that is being made.
+/// The future that a [`Dialer`] returns.
 pub type DialFuture = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
 
 impl Connection {
-    /// What this returns, any number of times. It may wait: for a name, a tunnel, or whoever listens.
+    /// Connects with a function, which is called again for each reconnection.
+    ///
+    /// The function may wait, for example for a name lookup, a tunnel or a listener.
     ///
     /// ```
     /// use nri_plugin::{Connection, Stream};
     /// use tokio::net::UnixStream;
     ///
-    /// let newest = Connection::dial(async || Ok(Stream::on_unix(UnixStream::connect("/run/my/newest.sock").await?)));
+    /// let connection = Connection::dial(async || {
+    ///     Ok(Stream::on_unix(UnixStream::connect("/run/my/newest.sock").await?))
+    /// });
     /// ```
     pub fn dial<F>(mut dial: impl FnMut() -> F + Send + 'static) -> Self
     where
@@ -53,10 +68,10 @@ impl Connection {
     }
 }
 
-/// The channels of a connection: what is served, and what is called.
+/// The channels of a connection: the plugin's service, and the runtime's service.
 const CHANNELS: [ChannelId; 2] = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
 
-/// What a runtime can make us hold of what it sends, and what it does not read.
+/// The limits on buffered data: received but not processed, and sent but not read by the runtime.
 const LIMITS: Limits = Limits {
     frame: nri_proto::mux::MAX_FRAME,
     received: 2 * nri_proto::mux::MAX_FRAME + (32 << 10),
@@ -65,13 +80,14 @@ const LIMITS: Limits = Limits {
     unknown_frames: 1000,
 };
 
+/// A multiplexed connection and its [`CHANNELS`].
 pub(crate) type OpenConnection = (Mux, [Channel; 2]);
 
-/// A connection that is there already.
+/// An established connection to a runtime.
 pub struct Stream(Box<dyn FnOnce() -> io::Result<OpenConnection> + Send>);
 
 impl Stream {
-    /// A connection given as its two halves: of a pipe in a test, or of any stream.
+    /// Creates a connection from two halves, such as those of an in-memory pipe in a test.
     pub fn over<R, W>(reader: R, writer: W) -> Self
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -80,12 +96,12 @@ impl Stream {
         Self(Box::new(move || Ok(Mux::over(reader, writer, CHANNELS, LIMITS))))
     }
 
-    /// A connected unix socket.
+    /// Creates a connection from a connected unix socket.
     pub fn on_unix(stream: UnixStream) -> Self {
         Self(Box::new(move || Mux::on_unix(stream, CHANNELS, LIMITS)))
     }
 
-    /// Begins to use the connection.
+    /// Starts the multiplexer on the connection.
     fn open(self) -> io::Result<OpenConnection> {
         self.0()
     }

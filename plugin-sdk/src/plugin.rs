@@ -1,3 +1,10 @@
+//! What the author of a plugin writes and uses.
+//!
+//! - `plugin.rs` is the trait of a plugin: its subscription, and one handler for each event.
+//! - `context.rs` is what each handler gets: the runtime, the deadline and the subscribed events.
+//! - `introduction.rs` is what the runtime reports about itself, and which events it supports.
+//! - `refusal.rs` is the negative reply of a handler.
+
 pub(crate) mod context;
 pub(crate) mod introduction;
 pub(crate) mod refusal;
@@ -11,35 +18,42 @@ pub use self::context::Context;
 pub use self::introduction::Introduction;
 pub use self::refusal::{Refusal, chain};
 
-/// A plugin: what it wants to hear of, and what it does then.
+/// A plugin: the events it subscribes to, and one handler for each event.
 ///
-/// Only [`events`](Plugin::events) must be written. Each handler has a default that changes nothing; one that is subscribed to and
-/// not written is told in the log, and is an error in `testing`.
+/// Only [`events`](Plugin::events) is required. Each handler has a default that changes nothing. If
+/// the plugin subscribes to an event without overriding its handler, the SDK logs a warning; in
+/// `testing`, the event fails instead.
 ///
-/// A runtime asks one thing at a time, as a rule. After an answer that was late it may ask the next while the handler of
-/// the last still runs. A handler that panics is an answer that says no.
-// One method for each moment that the protocol has.
+/// A runtime usually sends one request at a time. If a reply is late, the runtime may send the next
+/// request while the previous handler still runs. If a handler panics, the request is refused.
+// The trait has one method for each request of the protocol.
 #[async_trait]
 pub trait Plugin: Send + Sync + 'static {
-    /// What it wants to hear of. An empty subscription is an error: for the protocol it means everything.
+    /// Returns the events that the plugin subscribes to.
+    ///
+    /// An empty mask is an error: in the protocol, an empty subscription means all events.
     fn events(&self) -> EventMask;
 
-    /// What it declares about the times when it does not answer.
+    /// Returns what the plugin asks runtimes to do with requests that the plugin does not answer.
     fn failure_policy(&self) -> FailurePolicy {
         FailurePolicy::default()
     }
 
-    /// The runtime introduces itself and hands over the configuration. Returns what the plugin wants to hear of.
+    /// Handles the Configure request: the runtime introduces itself and passes on the configuration
+    /// of the plugin. Returns the events that the plugin subscribes to.
     ///
-    /// A refusal ends the plugin: its configuration will not become better by itself.
+    /// A refusal ends the plugin, without another attempt to connect: a retry would get the same
+    /// configuration.
     async fn configure(&self, introduction: Introduction) -> Result<EventMask, Refusal> {
         drop(introduction);
         Ok(self.events())
     }
 
-    /// Tells what there is: once after each connection, before any event. Returns what is to change in it.
+    /// Handles the pods and containers that exist when the plugin connects. Returns updates of
+    /// containers.
     ///
-    /// A plugin that was launched by a runtime on Go's NRI before 0.7 is not told.
+    /// The runtime synchronizes the plugin once per connection, before the first event. Runtimes on
+    /// Go's NRI before 0.7 do not synchronize the plugins that they launch.
     async fn synchronize(
         &self,
         context: &Context,
@@ -50,16 +64,18 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// The runtime goes away.
+    /// The runtime is shutting down.
     async fn shutdown(&self) {}
 
-    /// A pod runs: it is there, with its network.
+    /// A pod was created, and its network is set up.
     async fn run_pod_sandbox(&self, context: &Context, pod: Pod) -> Result<(), Refusal> {
         drop(pod);
         context.unhandled()
     }
 
-    /// The resources of a pod are about to change: `overhead` is what the pod itself costs, `resources` what its containers need together.
+    /// The resources of a pod are about to be updated.
+    ///
+    /// `overhead` is what the pod itself needs; `resources` is the sum for its containers.
     async fn update_pod_sandbox(
         &self,
         context: &Context,
@@ -71,26 +87,27 @@ pub trait Plugin: Send + Sync + 'static {
         context.unhandled()
     }
 
-    /// The resources of a pod were changed.
+    /// The resources of a pod were updated.
     async fn post_update_pod_sandbox(&self, context: &Context, pod: Pod) -> Result<(), Refusal> {
         drop(pod);
         context.unhandled()
     }
 
-    /// A pod is stopped.
+    /// A pod is being stopped.
     async fn stop_pod_sandbox(&self, context: &Context, pod: Pod) -> Result<(), Refusal> {
         drop(pod);
         context.unhandled()
     }
 
-    /// A pod is removed.
+    /// A pod is being removed.
     async fn remove_pod_sandbox(&self, context: &Context, pod: Pod) -> Result<(), Refusal> {
         drop(pod);
         context.unhandled()
     }
 
-    /// A container is about to be created, as the plugins before this one want it. Returns what is to change in it and
-    /// in others.
+    /// A container is about to be created. Returns changes to this container and updates of others.
+    ///
+    /// `container` includes the changes of the plugins that ran before this one.
     async fn create_container(
         &self,
         context: &Context,
@@ -119,7 +136,8 @@ pub trait Plugin: Send + Sync + 'static {
         context.unhandled()
     }
 
-    /// A container is about to get these limits. Returns what is to change in it and in others.
+    /// A container is about to be updated with these resources. Returns updates of this container
+    /// and of others.
     async fn update_container(
         &self,
         context: &Context,
@@ -137,19 +155,20 @@ pub trait Plugin: Send + Sync + 'static {
         context.unhandled()
     }
 
-    /// A container has stopped. Returns what is to change in others.
+    /// A container has stopped. Returns updates of other containers.
     async fn stop_container(&self, context: &Context, pod: Pod, container: Container) -> Result<StopReply, Refusal> {
         let _ = (pod, container);
         context.unhandled()
     }
 
-    /// A container is removed.
+    /// A container is being removed.
     async fn remove_container(&self, context: &Context, pod: Pod, container: Container) -> Result<(), Refusal> {
         let _ = (pod, container);
         context.unhandled()
     }
 
-    /// All plugins have said what they want of a new container. May it be created like this?
+    /// All plugins have replied to the creation of a container. Returns whether the runtime may
+    /// create the container with the resulting adjustment.
     async fn validate_container_adjustment(&self, context: &Context, proposal: Proposal) -> Result<Verdict, Refusal> {
         drop(proposal);
         context.unhandled()

@@ -1,3 +1,11 @@
+//! Running a plugin: from its options, over any number of connections, to its end.
+//!
+//! - `runner.rs` connects, runs a session on the connection, and reconnects.
+//! - `options.rs` has the options; `identity.rs` determines the index and the name of the plugin.
+//! - `session.rs` is one connection: it registers the plugin and serves the runtime until the end.
+//! - `history.rs` decides from past connections when to reconnect.
+//! - `signal.rs` waits for a signal to stop; `error.rs` has the errors of running a plugin.
+
 mod error;
 mod history;
 mod identity;
@@ -24,10 +32,10 @@ use crate::plugin::{Plugin, chain};
 use crate::runtime::Runtime;
 use crate::service::{Service, ServiceSettings};
 
-/// The longest that a runtime can have us wait until it lets us in.
+/// The upper limit on the registration timeout that a runtime can ask for.
 const LONGEST_REGISTRATION: Duration = Duration::from_hours(1);
 
-/// A plugin that is ready to run.
+/// A plugin with its options, ready to run.
 pub struct Runner {
     id: PluginId,
     plugin: Arc<dyn Plugin>,
@@ -38,17 +46,18 @@ pub struct Runner {
     reconnect: Option<Backoff>,
 }
 
-/// Runs a plugin until SIGTERM or SIGINT, or until its runtime leaves for good.
+/// Runs a plugin until SIGTERM or SIGINT, or until it cannot reconnect to its runtime.
 ///
 /// # Errors
 ///
-/// It cannot be started, or the connection is lost and cannot be had again.
+/// Returns an error if the options are invalid, if the first connection fails, if the plugin
+/// refuses its configuration, or if the connection is lost and the plugin does not reconnect.
 pub async fn run(plugin: impl Plugin, options: Options) -> Result<(), RunError> {
     let shutdown = CancellationToken::new();
     let runner = Runner::new(Arc::new(plugin), options)?;
     let stopped = async {
         if let Err(error) = stop_signal().await {
-            warn!(%error, "signals cannot be watched");
+            warn!(%error, "could not install signal handlers; SIGTERM and SIGINT do not stop the plugin gracefully");
             std::future::pending::<()>().await;
         }
     };
@@ -57,18 +66,18 @@ pub async fn run(plugin: impl Plugin, options: Options) -> Result<(), RunError> 
     tokio::pin!(running);
     tokio::select! {
         outcome = &mut running => return outcome,
-        () = &mut stopped => info!("told to stop"),
+        () = &mut stopped => info!("received a signal to stop"),
     }
     shutdown.cancel();
     running.await
 }
 
 impl Runner {
-    /// Looks whether the plugin can run.
+    /// Checks the options of a plugin, and creates a runner for it. Does not connect yet.
     ///
     /// # Errors
     ///
-    /// It has no name, or subscribes to nothing.
+    /// Returns an error if the plugin has no valid index and name, or subscribes to no events.
     pub fn new(plugin: Arc<dyn Plugin>, options: Options) -> Result<Self, OptionsError> {
         let Options {
             name,
@@ -87,7 +96,7 @@ impl Runner {
             return Err(OptionsError::NoEvents);
         }
         let connections = ConnectionSource::new(connection, launch_descriptor());
-        // Go's runtimes before 0.7 do not synchronize what they launch.
+        // Runtimes on Go's NRI before 0.7 do not synchronize the plugins that they launch.
         let sync = (!matches!(connections, ConnectionSource::Inherited(_))).then_some(sync_timeout);
         let can_reconnect = connections.can_reconnect();
         Ok(Self {
@@ -101,31 +110,32 @@ impl Runner {
         })
     }
 
-    /// A subscription without a handler fails what it is for.
+    /// Makes an event without a handler an error instead of a warning.
     #[cfg(feature = "testing")]
     pub(crate) fn strict(mut self) -> Self {
         self.settings.is_strict = true;
         self
     }
 
-    /// What the plugin is called.
+    /// Returns the index and the name of the plugin.
     pub fn id(&self) -> &PluginId {
         &self.id
     }
 
-    /// The runtime, to ask it for something from anywhere, also over a reconnection.
+    /// Returns a handle for calling the runtime at any time. It stays valid over reconnections.
     pub fn runtime(&self) -> Runtime {
         self.runtime.clone()
     }
 
-    /// Runs the plugin until `shutdown`, or until its runtime leaves for good.
+    /// Runs the plugin until `shutdown` is cancelled, or until it cannot reconnect to its runtime.
     ///
-    /// The first connection must succeed. If it is lost later on, and if the options say so, it is made again: the plugin
-    /// then registers, is configured and is synchronized as before.
+    /// The first connection must succeed. If the connection is lost later, the plugin reconnects as
+    /// set in [`Options::reconnect`]: it registers, and is configured and synchronized again.
     ///
     /// # Errors
     ///
-    /// The runtime cannot be reached, does not let the plugin in, or is lost.
+    /// Returns an error if the first connection fails, if the plugin refuses its configuration, or
+    /// if the connection is lost and the plugin does not reconnect.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), RunError> {
         let mut history = ConnectionHistory::default();
         loop {
@@ -138,8 +148,8 @@ impl Runner {
                 None => return outcome.map(drop),
             };
             match &outcome {
-                Ok(_) => info!(?wait, "the runtime went away, will connect again"),
-                Err(error) => warn!(error = chain(error), ?wait, "will connect again"),
+                Ok(_) => info!(?wait, "the runtime shut down, reconnecting"),
+                Err(error) => warn!(error = chain(error), ?wait, "reconnecting after an error"),
             }
             if shutdown.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
                 return Ok(());
@@ -147,13 +157,14 @@ impl Runner {
         }
     }
 
+    /// Runs one connection to its end, and records how it went.
     async fn connect_once(
         &mut self,
         history: &mut ConnectionHistory,
         shutdown: &CancellationToken,
     ) -> Result<SessionEnd, RunError> {
-        let opened_connection = shutdown.run_until_cancelled(self.connections.open(self.timeouts.registration));
-        let Some(opened) = opened_connection.await else { return Ok(SessionEnd::Stopped) };
+        let opening = shutdown.run_until_cancelled(self.connections.open(self.timeouts.registration));
+        let Some(opened) = opening.await else { return Ok(SessionEnd::Stopped) };
         let (plugin, runtime) = (Arc::clone(&self.plugin), self.runtime.clone());
         let service =
             Arc::new(Service::new(plugin, runtime, self.settings.clone(), history.was_subscription_refused()));
@@ -161,13 +172,13 @@ impl Runner {
         let outcome = session::run(opened?, &self.id, &service, &self.runtime, self.timeouts, shutdown).await;
         let has_lasted = self.reconnect.is_none_or(|backoff| started.elapsed() >= backoff.most);
         history.record(&service.phases().borrow(), &outcome, has_lasted);
-        // It may be busy with others when it comes back, and it has said how busy.
+        // A restarted runtime may be busy with other plugins, so wait as long as it allows them.
         let announced = service.registration_timeout().min(LONGEST_REGISTRATION);
         self.timeouts.registration = self.timeouts.registration.max(announced);
         outcome
     }
 
-    /// How long to wait before the next attempt, if there is one.
+    /// Returns how long to wait before the next attempt, or none if there is no further attempt.
     fn reconnect_delay(
         &self,
         outcome: &Result<SessionEnd, RunError>,

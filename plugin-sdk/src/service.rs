@@ -1,4 +1,10 @@
-//! What a runtime calls: the one place where the plugin's side speaks the wire.
+//! What the runtime calls: the service of a plugin on one connection.
+//!
+//! - `service.rs` handles Configure, Synchronize and Shutdown, and has the state of the service.
+//! - `events.rs` handles the requests about events, and passes them to the handlers of the plugin.
+//! - `rpc.rs` is the list of RPCs. It connects the service to the ttRPC server.
+//! - `phase.rs` is how far registration has come; `snapshot.rs` collects the parts of a snapshot.
+//! - `status.rs` decodes requests, and turns refusals and errors into ttRPC statuses.
 
 mod events;
 mod phase;
@@ -21,43 +27,51 @@ use self::status::{parse, refusal_status, snapshot_error_status};
 use crate::plugin::{Context, Introduction, Plugin, Refusal};
 use crate::runtime::{Runtime, encode};
 
-/// How many entries an introduction may have. It needs four.
+/// The maximum number of entries in a Configure request. The messages of today have at most four.
 const MAX_CONFIGURE_ENTRIES: usize = 64;
 
-/// What does not change while a plugin runs.
+/// The settings of the service that stay the same over reconnections.
 #[derive(Debug, Clone)]
 pub(crate) struct ServiceSettings {
+    /// The configuration for runtimes that have none for this plugin.
     pub(crate) config: Option<String>,
+    /// The maximum size of a snapshot in encoded bytes.
     pub(crate) max_sync: usize,
-    /// A subscription without a handler is an error, not a warning.
+    /// Whether an event without a handler is an error instead of a warning.
     pub(crate) is_strict: bool,
-    /// Whether a runtime that refuses a subscription can be tried with less.
+    /// Whether the plugin can connect again, with fewer events, after the runtime rejects a
+    /// subscription.
     pub(crate) can_reconnect: bool,
 }
 
-/// A plugin as a runtime sees it, for one connection.
+/// The service that a plugin provides to the runtime on one connection.
 pub(crate) struct Service {
     plugin: Arc<dyn Plugin>,
     runtime: Runtime,
     settings: ServiceSettings,
-    /// A runtime that does not say what it knows is not asked for more than any knows.
+    /// Whether to subscribe only to events that every runtime has, if the support is unknown.
     is_conservative: bool,
     state: Mutex<ServiceState>,
     phase: watch::Sender<SessionPhase>,
 }
 
+/// What the service has learnt on this connection.
 #[derive(Default)]
 struct ServiceState {
-    subscribed: Option<Subscription>,
+    /// The subscription, once the plugin is configured.
+    subscription: Option<Subscription>,
+    /// The registration timeout of the runtime, or zero if the runtime has not reported it.
     registration_timeout: Duration,
     parts: SnapshotParts,
-    /// Events without a handler that were complained about.
+    /// The events without a handler that a warning was logged for.
     reported: EventMask,
 }
 
+/// The subscription of the plugin on this connection.
 #[derive(Clone)]
 struct Subscription {
     events: EventMask,
+    /// The reply to Configure, repeated if the runtime configures the plugin again.
     answer: api::ConfigureResponse,
 }
 
@@ -72,54 +86,57 @@ impl Service {
         Self { plugin, runtime, settings, is_conservative, state, phase }
     }
 
-    /// How far the runtime has let the plugin in.
+    /// Returns a receiver for the phase of the session.
     pub(crate) fn phases(&self) -> watch::Receiver<SessionPhase> {
         self.phase.subscribe()
     }
 
-    /// How long the runtime lets plugins register, if it has said so.
+    /// Returns the registration timeout of the runtime, or zero if the runtime has not reported it.
     pub(crate) fn registration_timeout(&self) -> Duration {
         self.state().registration_timeout
     }
 
+    /// Handles a Configure request.
     async fn configure(&self, request: &Bytes) -> ttrpc::Result<Bytes> {
-        if let Some(subscribed) = self.state().subscribed.clone() {
-            debug!("configured once more, which changes nothing");
-            return Ok(encode(&subscribed.answer));
+        if let Some(subscription) = self.state().subscription.clone() {
+            debug!("ignored a repeated Configure request");
+            return Ok(encode(&subscription.answer));
         }
         let request = parse::<api::ConfigureRequest>(request, MAX_CONFIGURE_ENTRIES)?;
         let introduction = Introduction::read(request, self.settings.config.as_deref());
         self.state().registration_timeout = introduction.registration_timeout;
-        let subscribed = match self.subscribe(introduction).await {
-            Ok(subscribed) => subscribed,
+        let subscription = match self.subscribe(introduction).await {
+            Ok(subscription) => subscription,
             Err(refusal) => {
                 self.phase.send_replace(SessionPhase::Refused(refusal.to_string()));
                 return Err(refusal_status(refusal));
             }
         };
-        let answer = encode(&subscribed.answer);
-        self.state().subscribed = Some(subscribed);
+        let answer = encode(&subscription.answer);
+        self.state().subscription = Some(subscription);
         Ok(answer)
     }
 
+    /// Asks the plugin for its events, and limits them to those that the runtime supports.
     async fn subscribe(&self, introduction: Introduction) -> Result<Subscription, Refusal> {
         let supported = introduction.supported_events();
         let (runtime, version) = (introduction.runtime_name.clone(), introduction.runtime_version.clone());
         let nri = introduction.nri_version.clone().unwrap_or_else(|| "unknown".to_owned());
         let wanted = self.plugin.configure(introduction).await?;
         if wanted.is_empty() {
-            return Err(Refusal::new("it subscribes to no event, which to the protocol means all of them"));
+            return Err(Refusal::new("the plugin subscribes to no events, which the protocol takes for all events"));
         }
         let events = supported.restrict(wanted, self.is_conservative);
         let missing: EventMask = wanted.iter().filter(|event| !events.contains(*event)).collect();
         if !missing.is_empty() {
-            warn!(runtime, version, nri, events = %missing, "the runtime is too old for some events");
+            warn!(runtime, version, nri, events = %missing, "the runtime does not support some of the plugin's events; continuing without them");
         }
         let Some(mask) = events.to_wire() else {
-            return Err(Refusal::new(format_args!("the runtime is too old for all of {wanted}")));
+            return Err(Refusal::new(format_args!("the runtime supports none of the plugin's events ({wanted})")));
         };
         let can_be_refused = supported.may_reject(events);
-        // Nothing means all that the runtime knows, which it cannot refuse. What was not wanted is then answered for the plugin.
+        // An empty mask means all events of the runtime, so a runtime cannot reject it. The service
+        // then answers the events that the plugin does not want.
         let mask = if can_be_refused && !self.settings.can_reconnect { 0 } else { mask };
         info!(runtime, version, nri, %events, "configured");
         self.phase.send_replace(SessionPhase::Configured { can_be_refused });
@@ -128,6 +145,7 @@ impl Service {
         Ok(Subscription { events, answer })
     }
 
+    /// Handles a part of the snapshot. The last part is passed on to the plugin.
     async fn synchronize(&self, part: &Bytes, timeout: Option<Duration>) -> ttrpc::Result<Bytes> {
         let taken = self.state().parts.take(part, self.settings.max_sync);
         let Some(SnapshotParts { pods, containers, .. }) = taken.map_err(|error| snapshot_error_status(&error))? else {
@@ -142,19 +160,22 @@ impl Service {
         Ok(encode(&api::SynchronizeResponse { update, ..Default::default() }))
     }
 
+    /// Handles the announcement that the runtime is shutting down.
     async fn shutdown(&self) -> ttrpc::Result<Bytes> {
-        debug!("the runtime goes away");
+        debug!("the runtime is shutting down");
         self.plugin.shutdown().await;
         self.phase.send_replace(SessionPhase::ShutDown);
         Ok(Bytes::new())
     }
 
+    /// Returns the subscribed events, or none before the plugin is configured.
     fn events(&self) -> Option<EventMask> {
-        self.state().subscribed.as_ref().map(|subscribed| subscribed.events)
+        self.state().subscription.as_ref().map(|subscription| subscription.events)
     }
 
+    /// Creates the context of a request with this timeout.
     fn context(&self, timeout: Option<Duration>) -> Context {
-        // Whoever is not configured is asked nothing.
+        // Before Configure, the subscription is empty.
         Context::new(self.runtime.clone(), self.events().unwrap_or(EventMask::EMPTY), timeout)
     }
 

@@ -1,14 +1,24 @@
-//! The runtime side in the same process, to test a plugin with: no root, no containers, milliseconds.
+//! A runtime in the same process, for tests of plugins: without root, without containers, in
+//! milliseconds.
 //!
-//! A [`Node`] has plugins and no containers of its own. A test tells it what happens to which, and looks at what comes out: what the plugins change together,
-//! who changed what, and what they asked for by themselves. It is the adaptation that runtimes use, and plugins are reached over the
-//! wire, through a pipe in memory.
+//! - [`Node`] (`testing/node.rs`) is the runtime: it creates, updates and stops containers, and
+//!   shows what the plugins did.
+//! - [`JoinError`] (`testing/join.rs`) is why a plugin did not join the node.
+//! - The snapshot that plugins get, and the updates they ask for, are in `testing/fake_source.rs`.
 //!
-//! A plugin that subscribes to an event and has no handler for it fails the event here.
+//! A node has plugins, but no real containers. A test reports events about pods and containers to
+//! the node, and checks the results: the merged changes of all plugins, which plugin changed what,
+//! and the updates that plugins asked for on their own. The node is the adaptation that runtimes
+//! use. The plugins connect to it with the real protocol, over a pipe in memory.
+//!
+//! If a plugin subscribes to an event without overriding its handler, the event fails in tests.
 //!
 //! ```
 //! use nri_plugin::testing::{Node, container, pod};
-//! use nri_plugin::{Adjustment, Container, Context, CreateReply, EnvVar, Event, EventMask, Plugin, Pod, Refusal, async_trait};
+//! use nri_plugin::{
+//!     Adjustment, Container, Context, CreateReply, EnvVar, Event, EventMask, Plugin, Pod, Refusal,
+//!     async_trait,
+//! };
 //!
 //! struct Greeter;
 //!
@@ -18,7 +28,12 @@
 //!         Event::CreateContainer.into()
 //!     }
 //!
-//!     async fn create_container(&self, _: &Context, pod: Pod, _: Container) -> Result<CreateReply, Refusal> {
+//!     async fn create_container(
+//!         &self,
+//!         _: &Context,
+//!         pod: Pod,
+//!         _: Container,
+//!     ) -> Result<CreateReply, Refusal> {
 //!         let mut adjustment = Adjustment::default();
 //!         adjustment.env.set(EnvVar::new("GREETING", format!("hello {}", pod.name)))?;
 //!         Ok(adjustment.into())
@@ -33,7 +48,8 @@
 //!     let pod = pod("web");
 //!     let created = node.create(&pod, &container("app", &pod)).await?;
 //!
-//!     assert_eq!(created.adjustment.env.get("GREETING").unwrap().value().unwrap().value, "hello web");
+//!     let greeting = created.adjustment.env.get("GREETING").unwrap();
+//!     assert_eq!(greeting.value().unwrap().value, "hello web");
 //!     assert_eq!(node.changes("app")[0], "10-greeter set Env GREETING: hello web");
 //!     Ok(())
 //! }
@@ -52,12 +68,12 @@ use nri_proto::{Container, Pod};
 pub use self::join::JoinError;
 pub use self::node::Node;
 
-/// A pod of this name, with the same id.
+/// Creates a pod with this name and id, in the namespace `default`.
 pub fn pod(name: &str) -> Pod {
     Pod { id: name.to_owned(), name: name.to_owned(), namespace: "default".to_owned(), ..Pod::default() }
 }
 
-/// A container of this name in a pod, with the same id.
+/// Creates a container with this name and id, in a pod.
 pub fn container(name: &str, pod: &Pod) -> Container {
     Container { id: name.to_owned(), name: name.to_owned(), pod_id: pod.id.clone(), ..Container::default() }
 }

@@ -57,7 +57,7 @@ fn what_is_wrong_is_one_sentence_and_exit_code_1() {
         &["--idx", "10", "--config", "/nowhere"],
         "could not read the configuration /nowhere: No such file or directory (os error 2)",
     );
-    check(&["--nope"], "there is no flag --nope; --help lists those there are");
+    check(&["--nope"], "unknown flag --nope; --help lists the flags");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn u19_a_plugin_that_was_launched_with_a_wrong_descriptor_ends_and_says_so() {
     for (value, expected) in [
         ("-1", " in environment (NRI_PLUGIN_SOCKET=\"-1\"): not the number of a file descriptor\n"),
         ("99999", " (99999) in environment: Bad file descriptor (os error 9)\n"),
-        ("0", " (0) in environment: it is no connected unix socket\n"),
+        ("0", " (0) in environment: not a connected unix socket\n"),
         ("three", " in environment (NRI_PLUGIN_SOCKET=\"three\"): not the number of a file descriptor\n"),
     ] {
         assert_eq!(launched(value), (Some(1), format!("{prefix}{expected}")));
@@ -247,7 +247,8 @@ async fn soon(waited: impl Future<Output = ()>) {
     tokio::time::timeout(Duration::from_secs(20), waited).await.expect("it takes too long");
 }
 
-/// As a runtime does: the plugin's end of the connection is descriptor 3, and nothing else is in the environment.
+/// As a runtime does: the plugin's end of the connection is descriptor 3, and nothing else is in
+/// the environment.
 fn launch(name: &str, end: OwnedFd) -> Child {
     launched(example(name), end).spawn().unwrap()
 }

@@ -1,3 +1,5 @@
+//! The flags of a program, and a command line of them.
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -10,24 +12,25 @@ use thiserror::Error;
 use crate::connection::Connection;
 use crate::runner::Options;
 
-/// A flag that a program has.
+/// A flag of a program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flag {
     pub(super) name: &'static str,
     pub(super) aliases: &'static [&'static str],
     pub(super) kind: FlagKind,
-    /// Its value if it is not given.
+    /// The value of the flag if it is not on the command line.
     pub(super) default: Option<&'static str>,
     pub(super) help: &'static str,
 }
 
+/// How a flag is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FlagKind {
-    /// With a value of this kind.
+    /// With a value. The text is the placeholder for it in `--help`.
     Value(&'static str),
-    /// There or not.
+    /// Without a value.
     Switch,
-    /// The more often, the more.
+    /// Without a value; the number of times counts.
     Count,
 }
 
@@ -39,52 +42,57 @@ const ONCE: &str = "once";
 const VERBOSE: &str = "verbose";
 const HELP: &str = "help";
 
-/// The flags that every plugin has, with the names that upstream's plugins have for them.
+/// The flags that every plugin has. The aliases are the names in upstream's plugins.
 const COMMON: [Flag; 7] = [
     flag(
         INDEX,
         &["index"],
         FlagKind::Value("NN"),
-        "index of the plugin, two digits: those with smaller ones are asked first (default: as the program is called, 10-name)",
+        "index of the plugin, two digits; lower indexes are called first (default: from the program name, as in 10-name)",
     ),
-    flag(NAME, &["plugin-name"], FlagKind::Value("NAME"), "name of the plugin (default: as the program is called)"),
+    flag(NAME, &["plugin-name"], FlagKind::Value("NAME"), "name of the plugin (default: from the program name)"),
     flag(
         SOCKET,
         &["socket-path", "nri-socket"],
         FlagKind::Value("PATH"),
-        "socket of the runtime (default: that of whoever launches it, or /var/run/nri/nri.sock)",
+        "socket of the runtime (default: the connection of a runtime that launches it, or /var/run/nri/nri.sock)",
     ),
-    flag(CONFIG, &[], FlagKind::Value("FILE"), "configuration, if the runtime has none for the plugin (default: none)"),
-    flag(ONCE, &[], FlagKind::Switch, "end when the runtime goes away, instead of waiting for it"),
-    flag(VERBOSE, &["v"], FlagKind::Count, "say more in the log, and more still if given twice"),
-    flag(HELP, &["h"], FlagKind::Switch, "print this"),
+    flag(
+        CONFIG,
+        &[],
+        FlagKind::Value("FILE"),
+        "configuration file, used if the runtime has no configuration for the plugin (default: none)",
+    ),
+    flag(ONCE, &[], FlagKind::Switch, "exit when the runtime disconnects, instead of reconnecting"),
+    flag(VERBOSE, &["v"], FlagKind::Count, "log more; give it twice to log everything"),
+    flag(HELP, &["h"], FlagKind::Switch, "print this help"),
 ];
 
 const fn flag(name: &'static str, aliases: &'static [&'static str], kind: FlagKind, help: &'static str) -> Flag {
     Flag { name, aliases, kind, default: None, help }
 }
 
-/// Why flags cannot be used.
+/// Errors from a command line.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum UsageError {
-    /// There is no such flag.
-    #[error("there is no flag {0}; --help lists those there are")]
+    /// The program does not have this flag.
+    #[error("unknown flag {0}; --help lists the flags")]
     Unknown(String),
-    /// It is not as it should be.
-    #[error("could not read the flags")]
+    /// A flag is malformed, or its value is missing.
+    #[error("could not parse the flags")]
     Malformed(#[from] lexopt::Error),
-    /// The file of the configuration cannot be read.
+    /// The configuration file cannot be read.
     #[error("could not read the configuration {}", path.display())]
     Config {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// The flags that were given.
+/// The flags on a command line, and the defaults of the others.
 #[derive(Clone, Debug, Default)]
 pub struct ParsedFlags {
     values: BTreeMap<&'static str, String>,
@@ -92,17 +100,17 @@ pub struct ParsedFlags {
 }
 
 impl ParsedFlags {
-    /// The value of a flag, if it was given or has a default.
+    /// Returns the value of a flag, if it was given or has a default.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
     }
 
-    /// Says whether a switch was given.
+    /// Returns whether a flag was given, or has a default.
     pub fn is_set(&self, name: &str) -> bool {
         self.values.contains_key(name)
     }
 
-    /// How often the log was asked to say more.
+    /// Returns how many times `--verbose` was given.
     pub fn verbosity(&self) -> u8 {
         self.verbosity
     }
@@ -111,11 +119,11 @@ impl ParsedFlags {
         self.is_set(HELP)
     }
 
-    /// The options that the common flags stand for. This reads the file of the configuration.
+    /// Converts the common flags into options. Reads the configuration file.
     ///
     /// # Errors
     ///
-    /// The file cannot be read.
+    /// Returns an error if the configuration file cannot be read.
     pub fn into_options(self) -> Result<Options, UsageError> {
         let config = self.values.get(CONFIG).map(PathBuf::from);
         let config =
@@ -132,6 +140,7 @@ impl ParsedFlags {
     }
 }
 
+/// Parses a command line of a program that has these flags of its own.
 pub(super) fn parse(own: &[Flag], args: impl Iterator<Item = OsString>) -> Result<ParsedFlags, UsageError> {
     let mut parser = lexopt::Parser::from_args(args.map(normalize_dashes));
     let mut flags = ParsedFlags::default();
@@ -149,7 +158,8 @@ pub(super) fn parse(own: &[Flag], args: impl Iterator<Item = OsString>) -> Resul
                 flags.values.insert(flag.name, value);
             }
             FlagKind::Switch | FlagKind::Count => {
-                // Behind one letter comes another flag, not a value.
+                // A one-letter flag can be followed by another one, as in `-vv`, but not by a
+                // value.
                 let value = if name.len() > 1 { parser.optional_value() } else { None };
                 let is_on = value.is_none_or(|value| value != "false");
                 if is_on && flag.kind == FlagKind::Count {
@@ -169,7 +179,8 @@ pub(super) fn parse(own: &[Flag], args: impl Iterator<Item = OsString>) -> Resul
     Ok(flags)
 }
 
-/// Go's flags are whole words also behind one dash. Only `-v` may be doubled there, as in `-vv`.
+/// Turns one dash before a word into two, since Go accepts both. Only `-v` can be repeated, as in
+/// `-vv`.
 fn normalize_dashes(arg: OsString) -> OsString {
     match arg.to_str().and_then(|text| text.strip_prefix('-')) {
         Some(word) if word.len() > 1 && !word.starts_with('-') && !word.bytes().all(|byte| byte == b'v') => {
@@ -179,6 +190,7 @@ fn normalize_dashes(arg: OsString) -> OsString {
     }
 }
 
+/// Formats the flags for `--help`, one per line.
 pub(super) fn help_table(own: &[Flag]) -> String {
     let mut table = String::new();
     for flag in own.iter().chain(&COMMON) {

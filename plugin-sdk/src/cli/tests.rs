@@ -64,10 +64,10 @@ fn a_configuration_is_read_from_its_file() {
 
 #[test]
 fn what_is_no_flag_is_one_sentence() {
-    check_error(&["-bogus"], "there is no flag --bogus; --help lists those there are");
-    check_error(&["-x"], "there is no flag -x; --help lists those there are");
-    check_error(&["word"], "there is no flag word; --help lists those there are");
-    check_error(&["--idx"], "could not read the flags: missing argument for option '--idx'");
+    check_error(&["-bogus"], "unknown flag --bogus; --help lists the flags");
+    check_error(&["-x"], "unknown flag -x; --help lists the flags");
+    check_error(&["word"], "unknown flag word; --help lists the flags");
+    check_error(&["--idx"], "could not parse the flags: missing argument for option '--idx'");
 }
 
 #[test]

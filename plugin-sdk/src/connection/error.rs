@@ -1,4 +1,4 @@
-//! Why there is no connection to a runtime.
+//! The errors of connecting.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,28 +7,28 @@ use thiserror::Error;
 
 use super::InheritedError;
 
-/// Why there is no connection to a runtime.
+/// Errors from connecting to a runtime.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// Nobody listens there.
+    /// Connecting to the socket failed.
     #[error("could not connect to the runtime at {}", path.display())]
     Connect {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The one who listens there does not accept.
-    #[error("could not connect to the runtime at {}: it does not accept", path.display())]
+    /// The runtime did not accept the connection in time.
+    #[error("could not connect to the runtime at {}: the connection was not accepted in time", path.display())]
     NotAccepted {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
     },
-    /// The runtime that launched the plugin gave it no connection.
+    /// The plugin was launched by a runtime, but the file descriptor from it is not usable.
     #[error("could not use the connection that the plugin was launched with")]
     Inherited(#[from] InheritedError),
-    /// The connection cannot be used.
+    /// A [`Stream`](crate::Stream) or a [`Dialer`](crate::Dialer) failed.
     #[error("could not use the connection to the runtime")]
     Unusable(#[source] io::Error),
 }

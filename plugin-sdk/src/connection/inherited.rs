@@ -1,4 +1,4 @@
-//! The connection that a runtime gives to a plugin that it launches.
+//! The connection that a runtime passes to a plugin that it launches.
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
@@ -8,35 +8,36 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use thiserror::Error;
 
-/// Why the descriptor that the environment names leads to no runtime.
+/// Errors from using the file descriptor that `NRI_PLUGIN_SOCKET` names.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum InheritedError {
-    /// What the environment says is no number of a descriptor.
+    /// The value is not the number of a file descriptor.
     #[error("invalid socket in environment (NRI_PLUGIN_SOCKET={value:?}): not the number of a file descriptor")]
     NoNumber {
-        /// What it says.
+        /// The value of `NRI_PLUGIN_SOCKET`.
         value: String,
     },
-    /// There is no such descriptor.
+    /// The file descriptor is not open, or cannot be used.
     #[error("invalid socket ({number}) in environment")]
     NotOpen {
-        /// Its number.
+        /// The number of the file descriptor.
         number: RawFd,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// It leads to something else.
-    #[error("invalid socket ({number}) in environment: it is no connected unix socket")]
+    /// The file descriptor is not a connected unix socket.
+    #[error("invalid socket ({number}) in environment: not a connected unix socket")]
     NoSocket {
-        /// Its number.
+        /// The number of the file descriptor.
         number: RawFd,
     },
 }
 
-/// Takes the connection that `NRI_PLUGIN_SOCKET` names.
+/// Takes over the connection on the file descriptor with this number.
 ///
-/// From then on the number is closed, so that programs which the plugin starts do not inherit the connection.
+/// The returned stream uses a copy of the descriptor. The descriptor itself is closed, so that
+/// programs that the plugin starts do not inherit the connection.
 pub(crate) fn take(value: &str) -> Result<UnixStream, InheritedError> {
     let number = value.parse().ok().filter(|number: &RawFd| *number >= 0);
     let number = number.ok_or_else(|| InheritedError::NoNumber { value: value.to_owned() })?;
@@ -51,19 +52,20 @@ pub(crate) fn take(value: &str) -> Result<UnixStream, InheritedError> {
     Ok(stream)
 }
 
-/// Copies a descriptor.
+/// Copies the file descriptor with this number.
 ///
-/// A number alone can be anyone's descriptor, so to own it takes `unsafe`. The kernel gives a copy for the asking, one
-/// that programs which the plugin starts do not inherit.
+/// Turning a number into an owned descriptor needs `unsafe`, since other code may own the
+/// descriptor. A copy from `pidfd_getfd` is safe to own, and is close-on-exec.
 fn copy(number: RawFd) -> io::Result<OwnedFd> {
     let own = pidfd_open(getpid(), PidfdFlags::empty())?;
     Ok(pidfd_getfd(own, number, PidfdGetfdFlags::empty())?)
 }
 
-/// Closes a descriptor that this process was started with.
+/// Closes the file descriptor with this number, if this process inherited the descriptor.
 ///
-/// What a process is started with is never close-on-exec, and what it opens itself in Rust always is. A descriptor that is
-/// close-on-exec stays open: it belongs to somebody in this process, and is not inherited by others in any case.
+/// Inherited descriptors are never close-on-exec, and descriptors that Rust's standard library
+/// opens always are. A descriptor that is close-on-exec therefore has an owner in this process and
+/// stays open. Programs that the plugin starts do not inherit it.
 fn close(number: RawFd) -> io::Result<()> {
     if is_close_on_exec(number)? {
         return Ok(());
@@ -71,7 +73,7 @@ fn close(number: RawFd) -> io::Result<()> {
     Ok(nix::unistd::close(number)?)
 }
 
-/// Says whether a descriptor is closed when this process, or a copy of it, executes a program.
+/// Returns whether a file descriptor is close-on-exec.
 fn is_close_on_exec(number: RawFd) -> io::Result<bool> {
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}"))?;
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));

@@ -1,4 +1,4 @@
-//! Where connections to the runtime come from.
+//! The source of connections to the runtime.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,20 @@ use tokio::net::UnixStream;
 
 use super::{ConnectError, Connection, Dialer, OpenConnection, Stream, inherited};
 
-/// Where the next connection comes from.
+/// The source of connections: opens the first connection, and those after a disconnection.
 pub(crate) enum ConnectionSource {
-    /// From there, any number of times.
+    /// Any number of connections to the socket at this path.
     Path(PathBuf),
-    /// From whoever knows, any number of times.
+    /// Any number of connections from this function.
     Dial(Dialer),
-    /// From nowhere, after this one.
+    /// A single connection, or none once it was used.
     Once(Option<Stream>),
-    /// The same, and it is the environment's.
+    /// A single connection, on the file descriptor that the environment names.
     Inherited(String),
 }
 
 impl ConnectionSource {
+    /// Creates the source. `descriptor` is the value of `NRI_PLUGIN_SOCKET`, if it is set.
     pub(crate) fn new(connection: Connection, descriptor: Option<String>) -> Self {
         match (connection, descriptor) {
             (Connection::Stream(stream), _) => Self::Once(Some(stream)),
@@ -32,21 +33,23 @@ impl ConnectionSource {
         }
     }
 
+    /// Returns whether there can be more than one connection.
     pub(crate) fn can_reconnect(&self) -> bool {
         matches!(self, Self::Path(_) | Self::Dial(_))
     }
 
+    /// Opens the next connection.
     pub(crate) async fn open(&mut self, timeout: Duration) -> Result<OpenConnection, ConnectError> {
         match self {
             Self::Path(path) => dial(path, timeout).await,
             Self::Dial(dial) => {
-                let dialled = tokio::time::timeout(timeout, dial()).await;
-                let dialled = dialled.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-                dialled.and_then(Stream::open).map_err(ConnectError::Unusable)
+                let dialed = tokio::time::timeout(timeout, dial()).await;
+                let dialed = dialed.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+                dialed.and_then(Stream::open).map_err(ConnectError::Unusable)
             }
             Self::Once(stream) => {
-                let gone = || io::Error::new(io::ErrorKind::NotConnected, "it was used before");
-                let stream = stream.take().ok_or_else(|| ConnectError::Unusable(gone()))?;
+                let used = || io::Error::new(io::ErrorKind::NotConnected, "the stream was already used");
+                let stream = stream.take().ok_or_else(|| ConnectError::Unusable(used()))?;
                 stream.open().map_err(ConnectError::Unusable)
             }
             Self::Inherited(descriptor) => {
@@ -67,7 +70,7 @@ async fn dial(path: &Path, timeout: Duration) -> Result<OpenConnection, ConnectE
     Stream::on_unix(stream).open().map_err(ConnectError::Unusable)
 }
 
-/// What the environment says about a runtime that has launched us.
+/// Returns the value of `NRI_PLUGIN_SOCKET`, which runtimes set for the plugins that they launch.
 pub(crate) fn launch_descriptor() -> Option<String> {
     std::env::var(PLUGIN_SOCKET_ENV).ok().filter(|value| !value.is_empty())
 }

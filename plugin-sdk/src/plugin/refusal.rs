@@ -1,11 +1,15 @@
+//! The negative reply of a handler.
+
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 
 use nri_proto::quote::error_chain;
 
-/// A plugin's answer that says no. What it was asked then fails with this text, where the runtime can still say no.
+/// A negative reply of a plugin. The request fails with this message, if its event can be vetoed.
 ///
-/// Every error becomes one with its causes, so `?` works in handlers. For that it is no error itself, as `anyhow`'s is none.
+/// Every error converts into a refusal whose message includes the causes of the error, so `?` works
+/// in handlers. Like `anyhow::Error`, a refusal does not implement [`Error`]: that would conflict
+/// with the conversion.
 ///
 /// ```
 /// use nri_plugin::Refusal;
@@ -25,7 +29,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Says no with this text.
+    /// Creates a refusal with this message.
     pub fn new(message: impl Display) -> Self {
         Self { message: message.to_string() }
     }
@@ -43,7 +47,7 @@ impl<E: Error> From<E> for Refusal {
     }
 }
 
-/// An error with its causes, as one sentence.
+/// Formats an error and its causes, separated by colons.
 pub fn chain(error: &dyn Error) -> String {
     error_chain(error).to_string()
 }

@@ -1,3 +1,5 @@
+//! The errors of running a plugin.
+
 use nri_proto::call::CallError;
 use nri_proto::mux::Closed;
 use thiserror::Error;
@@ -5,49 +7,49 @@ use thiserror::Error;
 use super::identity::IdentityError;
 use crate::connection::ConnectError;
 
-/// Why a plugin cannot be started, whatever the runtime does.
+/// Errors from checking the options of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OptionsError {
-    /// It has no name.
+    /// The plugin has no valid index and name.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// It wants to hear of nothing.
-    #[error("could not start the plugin: it subscribes to no event, which to the protocol means all of them")]
+    /// The plugin subscribes to no events.
+    #[error("could not start the plugin: it subscribes to no events, which the protocol takes for all events")]
     NoEvents,
 }
 
-/// Why a plugin ended.
+/// Errors from running a plugin.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// It could not be started.
+    /// The options are invalid.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// There is no connection to a runtime.
+    /// Connecting to the runtime failed.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The runtime did not let it in.
+    /// The runtime refused the registration, or did not reply to it.
     #[error("could not register with the runtime")]
     Register(#[source] CallError),
-    /// The runtime let it in and did not go on.
+    /// The runtime registered the plugin, but did not configure it in time.
     #[error("the runtime did not configure the plugin in time")]
     NotConfigured,
-    /// The runtime configured it and did not tell what there is.
+    /// The runtime configured the plugin, but did not synchronize it in time.
     #[error("the runtime did not synchronize the plugin in time")]
     NotSynchronized,
-    /// It refused its configuration.
+    /// The plugin refused its configuration, with this message.
     #[error("the plugin refused its configuration: {0}")]
     Configure(String),
-    /// The runtime left while it let the plugin in.
+    /// The runtime disconnected before the plugin was configured and synchronized.
     #[error("the runtime left before it had {step} the plugin")]
     LeftEarly {
-        /// What it had not done.
+        /// The step that is missing: `configured` or `synchronized`.
         step: &'static str,
-        /// Why the connection ended.
+        /// The reason why the connection ended.
         source: Closed,
     },
-    /// The runtime left.
+    /// The runtime disconnected without announcing a shutdown.
     #[error("the connection to the runtime was lost")]
     Lost(#[source] Closed),
 }

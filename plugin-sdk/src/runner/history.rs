@@ -1,4 +1,4 @@
-//! What was learnt from the connections so far.
+//! The history of connections, and what it means for the next one.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
@@ -7,26 +7,30 @@ use super::session::SessionEnd;
 use super::{Backoff, RunError};
 use crate::service::SessionPhase;
 
-/// What was learnt from the connections so far.
+/// The facts about past connections that decide when to reconnect, and with which subscription.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionHistory {
-    /// A runtime has let the plugin in before.
+    /// Whether a runtime has ever synchronized the plugin.
     was_synchronized: bool,
-    /// Attempts that failed since. Connections that did not last count, too.
+    /// The number of failed attempts since the plugin was last synchronized. Short-lived connections
+    /// count as well.
     failures: u32,
-    /// Connections in a row that did not last.
+    /// The number of consecutive short-lived connections.
     n_short_lived: u32,
-    /// The last runtime left when it was told what the plugin wants to hear of: it may not know all of that.
+    /// Whether the last runtime disconnected after Configure, possibly since it does not know an
+    /// event.
     was_subscription_refused: bool,
-    /// And nobody has tried with less since.
+    /// Whether the next attempt is due at once, with fewer events.
     is_retry_pending: bool,
 }
 
 impl ConnectionHistory {
+    /// Records the end of a connection.
     pub(super) fn record(&mut self, phase: &SessionPhase, outcome: &Result<SessionEnd, RunError>, has_lasted: bool) {
         match (phase, outcome) {
             (SessionPhase::Synchronized | SessionPhase::ShutDown, _) => {
-                // One that lets the plugin in and at once out again is not to be synchronized with ten times a second.
+                // Without this, a runtime that disconnects right after the snapshot would get the
+                // plugin back ten times a second.
                 let n_short_lived = if has_lasted { 0 } else { self.n_short_lived.saturating_add(1) };
                 let failures = n_short_lived.saturating_sub(1);
                 *self = Self { was_synchronized: true, failures, n_short_lived, ..Self::default() };
@@ -42,11 +46,12 @@ impl ConnectionHistory {
         }
     }
 
+    /// Returns whether the last runtime may have rejected the subscription.
     pub(super) fn was_subscription_refused(&self) -> bool {
         self.was_subscription_refused
     }
 
-    /// How long to wait before the next attempt, if there is one.
+    /// Returns how long to wait before the next attempt, or none if there is no further attempt.
     pub(super) fn next_delay(&mut self, backoff: Option<Backoff>) -> Option<Duration> {
         if std::mem::take(&mut self.is_retry_pending) {
             return Some(Duration::ZERO);

@@ -1,4 +1,4 @@
-//! Who a plugin is.
+//! The index and the name of a plugin.
 
 #[cfg(test)]
 mod tests;
@@ -11,44 +11,46 @@ use nri_proto::defaults::{PLUGIN_INDEX_ENV, PLUGIN_NAME_ENV};
 use nri_proto::plugin_id::PluginIdError;
 use thiserror::Error;
 
-/// Why a plugin has no name.
+/// Errors from determining the index and the name of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum IdentityError {
-    /// Name or index are not allowed.
+    /// The index or the name is not valid.
     #[error("could not register a plugin with index {index:?} and name {name:?}")]
     NotAllowed {
-        /// The index.
+        /// The index that was given.
         index: String,
-        /// The name.
+        /// The name that was given.
         name: String,
-        /// Why.
+        /// What is wrong with them.
         source: PluginIdError,
     },
-    /// Nobody says which index it has, and the program has none in its name.
-    #[error("could not find the plugin's index: give one, or call the program as in 10-{program}")]
+    /// No index was given, and the name of the program does not begin with one.
+    #[error("could not determine the plugin's index: set one, or rename the program to 10-{program} or similar")]
     NoIndex {
         /// The name of the program.
         program: String,
-        /// What is wrong with it.
+        /// What is wrong with the name of the program.
         source: PluginIdError,
     },
 }
 
-/// What is known of a plugin, each more telling than the next.
+/// The places that an index and a name can come from, in order of precedence.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct IdentitySources<'a> {
     pub(crate) name: Option<&'a str>,
     pub(crate) index: Option<&'a str>,
     pub(crate) env_name: Option<&'a str>,
     pub(crate) env_index: Option<&'a str>,
-    /// The program's file name.
+    /// The file name of the program.
     pub(crate) program: &'a str,
 }
 
 impl IdentitySources<'_> {
-    /// As upstream: what is said, what the environment says, what the program is called. If only the index is said the
-    /// whole name of the program is the plugin's.
+    /// Determines the index and the name by upstream's rules.
+    ///
+    /// Explicit values come before the environment, and the environment before the name of the
+    /// program. If there is an index but no name, the plugin has the full name of the program.
     pub(crate) fn identity(self) -> Result<PluginId, IdentityError> {
         let named = self.name.or(self.env_name);
         match (self.index.or(self.env_index), named) {
@@ -62,6 +64,7 @@ impl IdentitySources<'_> {
     }
 }
 
+/// Validates an index and a name.
 fn checked(index: &str, name: &str) -> Result<PluginId, IdentityError> {
     PluginId::new(index, name).map_err(|source| IdentityError::NotAllowed {
         index: index.to_owned(),
@@ -70,7 +73,7 @@ fn checked(index: &str, name: &str) -> Result<PluginId, IdentityError> {
     })
 }
 
-/// Who this process is, unless it is said.
+/// Determines the index and the name of this process, unless they are given.
 pub(crate) fn resolve(name: Option<&str>, index: Option<&str>) -> Result<PluginId, IdentityError> {
     let variable = |key| std::env::var(key).ok().filter(|value| !value.is_empty());
     let (env_name, env_index) = (variable(PLUGIN_NAME_ENV), variable(PLUGIN_INDEX_ENV));

@@ -1,10 +1,15 @@
+//! The options of a plugin.
+
 use std::time::Duration;
 
 use nri_proto::defaults;
 
 use crate::connection::Connection;
 
-/// Who a plugin is and how it reaches its runtime. What is not set is found out as Go's plugins do.
+/// The options of a plugin: its identity, its connection, and its limits.
+///
+/// By default, the plugin finds its identity and its connection in the same way as plugins on Go's
+/// stub.
 ///
 /// ```
 /// use nri_plugin::{Connection, Options};
@@ -17,27 +22,35 @@ use crate::connection::Connection;
 /// ```
 #[derive(Debug)]
 pub struct Options {
-    /// The name. Not set: `NRI_PLUGIN_NAME`, or else from the name of the program.
+    /// The name of the plugin. The default is `NRI_PLUGIN_NAME`, or else the name of the program.
     pub name: Option<String>,
-    /// The index, two digits. Not set: `NRI_PLUGIN_IDX`, or else from the name of the program, as in `10-logger`.
+    /// The index of the plugin, two digits. The default is `NRI_PLUGIN_IDX`, or else the prefix of
+    /// the name of the program, as in `10-logger`.
     pub index: Option<String>,
-    /// How the runtime is reached.
+    /// How the plugin connects to its runtime.
     pub connection: Connection,
-    /// The configuration, for runtimes that have none for this plugin.
+    /// The configuration of the plugin, used if the runtime has none for it.
     pub config: Option<String>,
-    /// How long each step of being let in may take: to connect, to register, and to be configured. A runtime that said the last time that
-    /// it gives plugins longer is given as long when it is connected to again, up to an hour.
+    /// The timeout of each step of the registration: connecting, registering, and being configured.
+    ///
+    /// If a runtime has reported a longer registration timeout, that one is used for reconnecting,
+    /// up to an hour.
     pub registration_timeout: Duration,
-    /// How long it may take to be told what there is, once configured. A plugin that was launched waits for as long as it
-    /// takes: runtimes on Go's NRI before 0.7 tell it of events alone.
+    /// The timeout for being synchronized after the configuration.
+    ///
+    /// A plugin that was launched by a runtime does not use this timeout, since runtimes on Go's
+    /// NRI before 0.7 never synchronize such a plugin.
     pub sync_timeout: Duration,
-    /// How long an update that the plugin asks for may take.
+    /// The timeout of [`Runtime::update`](crate::Runtime::update).
     pub update_timeout: Duration,
-    /// How long the handlers that run may take when the plugin stops.
+    /// How long running handlers may take to finish when the plugin stops.
     pub grace: Duration,
-    /// The most that is taken in of what there is, in encoded bytes: what the runtime tells in parts is kept until the last.
+    /// The maximum size of a snapshot in encoded bytes. The parts of a snapshot are kept in memory
+    /// until the last one arrives.
     pub max_sync: usize,
-    /// What to do when a runtime leaves that the plugin was connected to by a path. None: the plugin ends.
+    /// The delays of reconnecting after the runtime has disconnected. If this is `None`, the plugin
+    /// ends instead. It also ends if its connection is a [`Stream`](crate::Stream) or was
+    /// inherited.
     pub reconnect: Option<Backoff>,
 }
 
@@ -58,13 +71,15 @@ impl Default for Options {
     }
 }
 
-/// How long to wait before each attempt: twice as long as before the last, up to a limit, and a random part less so that many plugins do not
-/// come at once.
+/// The delays between attempts to reconnect: exponential, with a limit and a random part.
+///
+/// Each delay is twice the previous one. A random part of up to half the delay is taken off, so
+/// that plugins do not reconnect all at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// Before the first.
+    /// The delay before the first attempt.
     pub first: Duration,
-    /// At most.
+    /// The maximum delay.
     pub most: Duration,
 }
 
@@ -75,11 +90,11 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Before the attempt after this many that failed. `chance` is any number.
+    /// Returns the delay after this many failed attempts. `random` is any number.
     pub(crate) fn delay(self, failures: u32, random: u64) -> Duration {
         let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
         let whole = self.first.saturating_mul(factor).min(self.most);
-        // Between half of it and all of it.
+        // The result lies between half of the delay and all of it.
         whole / 2 + whole.mul_f64((random % 1024) as f64 / 2048.0)
     }
 }

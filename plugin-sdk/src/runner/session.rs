@@ -1,4 +1,4 @@
-//! One connection, from registering to its end.
+//! A session: one connection, from the registration to the end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,28 +15,33 @@ use crate::connection::OpenConnection;
 use crate::runtime::{Runtime, register};
 use crate::service::{Service, SessionPhase};
 
-/// What a runtime may have us work on at a time. It waits for each answer before it asks the next, but for late ones.
+/// The limits on concurrent requests of a runtime. A runtime sends more than one only after a late
+/// reply.
 const FROM_A_RUNTIME: ServeLimits = ServeLimits { requests: 64, bytes: 8 << 20 };
 
-/// How long each step may take.
+/// The timeouts of the steps of a session.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
+    /// The timeout of registering, and that of being configured.
     pub(crate) registration: Duration,
-    /// None: it may not happen at all.
+    /// The timeout of being synchronized, or none if the runtime may never synchronize the plugin.
     pub(crate) sync: Option<Duration>,
+    /// How long running handlers may take to finish.
     pub(crate) grace: Duration,
 }
 
-/// How a connection ended that was not broken.
+/// The reason why a session ended without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionEnd {
-    /// We were told to stop.
+    /// The plugin was stopped.
     Stopped,
-    /// The runtime said that it goes away, and went.
+    /// The runtime announced that it is shutting down, and disconnected.
     ShutDown,
 }
 
-/// Serves the plugin on a connection until that ends, or until `shutdown`. Nothing of it is left then.
+/// Runs a session until the connection ends, or until `shutdown` is cancelled.
+///
+/// All tasks of the session have ended afterwards, except handlers that outlast the grace period.
 pub(crate) async fn run(
     (mux, [served, requests]): OpenConnection,
     id: &PluginId,
@@ -45,7 +50,7 @@ pub(crate) async fn run(
     timeouts: Timeouts,
     shutdown: &CancellationToken,
 ) -> Result<SessionEnd, RunError> {
-    // We came to it: there is nothing that it has to say before.
+    // The limits before admission are for unknown peers. The plugin chose to connect to this one.
     mux.admit();
     let stopping = CancellationToken::new();
     let serving = tokio::spawn(serve(served, Arc::new(service.methods()), FROM_A_RUNTIME, stopping.clone()));
@@ -57,16 +62,17 @@ pub(crate) async fn run(
         () = shutdown.cancelled() => Ok(SessionEnd::Stopped),
     };
     stopping.cancel();
-    // The handlers that run may still answer, and ask for something.
+    // Running handlers can still reply, and call the runtime.
     if tokio::time::timeout(timeouts.grace, serving).await.is_err() {
-        debug!("a handler takes longer than the plugin may take to stop");
+        debug!("handlers are still running after the grace period");
     }
     drop(connected);
     mux.finish(timeouts.grace).await;
     outcome
 }
 
-/// Gets the plugin in, and waits for the end of the connection.
+/// Registers the plugin, waits until it is configured and synchronized, and then for the end of the
+/// connection.
 async fn register_and_wait(
     mux: &Mux,
     client: &Client,
@@ -80,7 +86,8 @@ async fn register_and_wait(
         NRI_version: version::NRI.to_owned(),
         ..Default::default()
     };
-    // The runtime may configure the plugin before it has answered this, and that is fine: the service waits for it already.
+    // A runtime may configure the plugin before it replies to the registration. The service already
+    // runs.
     let registered = register(client, request, timeouts.registration).await;
     if let SessionPhase::Refused(reason) = &*phases.borrow() {
         return Err(RunError::Configure(reason.clone()));
@@ -102,11 +109,11 @@ async fn register_and_wait(
         }
     }
     let reason = mux.closed().await;
-    let was_told = *phases.borrow() == SessionPhase::ShutDown;
-    if was_told { Ok(SessionEnd::ShutDown) } else { Err(RunError::Lost(reason)) }
+    let has_shut_down = *phases.borrow() == SessionPhase::ShutDown;
+    if has_shut_down { Ok(SessionEnd::ShutDown) } else { Err(RunError::Lost(reason)) }
 }
 
-/// Waits until the runtime has come so far. None if it takes too long.
+/// Waits for a phase of the session. Returns none after the timeout.
 async fn wait_for_phase(
     mux: &Mux,
     phases: &mut watch::Receiver<SessionPhase>,
@@ -115,9 +122,9 @@ async fn wait_for_phase(
     step: &'static str,
 ) -> Result<Option<SessionPhase>, RunError> {
     tokio::select! {
-        // What was done before the end counts.
+        // A phase that was reached before the end of the connection counts.
         biased;
-        // The service has the sender, and is kept for as long as this runs.
+        // The service has the sender, and outlives this function.
         Ok(reached) = phases.wait_for(is_reached) => Ok(Some(reached.clone())),
         source = mux.closed() => Err(RunError::LeftEarly { step, source }),
         () = tokio::time::sleep(timeout) => Ok(None),

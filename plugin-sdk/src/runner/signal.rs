@@ -1,12 +1,14 @@
+//! The signals that stop a plugin.
+
 use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Waits until someone asks this process to end: SIGTERM or SIGINT.
+/// Waits until this process receives SIGTERM or SIGINT.
 ///
 /// # Errors
 ///
-/// The signals cannot be watched.
+/// Returns an error if the signal handlers cannot be installed.
 pub async fn stop_signal() -> io::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {

@@ -1,29 +1,29 @@
-//! Why the runtime did not do what it was asked for.
+//! The errors of an update.
 
 use nri_proto::Update;
 use nri_proto::bounded::BoundedError;
 use nri_proto::call::CallError;
 use thiserror::Error;
 
-/// Why the runtime did not do what it was asked for.
+/// Errors from [`Runtime::update`](crate::Runtime::update).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum UpdateError {
-    /// There is no connection, or not yet.
-    #[error("could not update containers: there is no connection to a runtime")]
+    /// The plugin is not connected to a runtime.
+    #[error("could not update containers: not connected to a runtime")]
     NotConnected,
-    /// It did not answer, or said no.
+    /// The runtime did not reply, or refused the call.
     #[error("could not update containers")]
     Call(#[source] CallError),
-    /// The runtime applied not all of the updates.
+    /// The runtime did not apply all of the updates.
     #[error("could not update containers: {reason}")]
     Failed {
-        /// What the runtime says: which updates failed, and why.
+        /// The message of the runtime: which updates failed, and why.
         reason: String,
         /// The updates that failed.
         failed: Vec<Update>,
     },
-    /// It answered something else.
-    #[error("could not read the runtime's answer to an update of containers")]
+    /// The runtime's reply could not be decoded.
+    #[error("could not decode the runtime's reply to an update of containers")]
     Answer(#[source] BoundedError),
 }

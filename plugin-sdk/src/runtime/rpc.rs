@@ -1,4 +1,4 @@
-//! The RPCs that plugins call.
+//! The RPCs of the runtime's service, which plugins call.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use nri_proto::call::{CallError, Client, Method};
 use nri_proto::{Update, api};
 use protobuf::Message;
 
-/// The service that plugins call.
+/// The name of the service that plugins call.
 const RUNTIME: &str = "nri.pkg.api.v1alpha1.Runtime";
-/// How many entries a runtime's answer may have: updates that failed, and what they consist of.
+/// The maximum number of entries in a reply: failed updates and their fields.
 const MAX_ENTRIES: usize = 64 << 10;
 
-/// Introduces the plugin.
+/// Registers the plugin with the runtime.
 pub(crate) async fn register(
     client: &Client,
     request: api::RegisterPluginRequest,
@@ -26,12 +26,13 @@ pub(super) fn method(name: &'static str) -> Method {
     Method { service: RUNTIME, name }
 }
 
-/// The updates that an answer says have failed.
+/// Decodes the failed updates from a reply.
 pub(super) fn failed_updates(answer: &Bytes) -> Result<Vec<Update>, BoundedError> {
     let api::UpdateContainersResponse { failed, special_fields: _ } = bounded::parse(answer, MAX_ENTRIES)?;
     Ok(failed.into_iter().map(Update::from).collect())
 }
 
+/// Encodes a message.
 pub(crate) fn encode(message: &impl Message) -> Bytes {
-    message.write_to_bytes().expect("words have no required fields that could be missing").into()
+    message.write_to_bytes().expect("the messages of NRI have no required fields").into()
 }

@@ -1,4 +1,4 @@
-//! The requests about events.
+//! The requests about events: decoded, passed to the plugin's handler, and answered.
 
 use std::time::Duration;
 
@@ -12,14 +12,15 @@ use super::status::{parse, refusal_status, status};
 use crate::plugin::{Context, Refusal};
 use crate::runtime::encode;
 
-/// How many entries a request may have: one pod, one container, and what plugins want of it.
+/// The maximum number of entries in a request: a pod, a container, and an adjustment.
 const MAX_ENTRIES: usize = 64 << 10;
 
 impl Service {
+    /// Handles a StateChange request, which older runtimes send for several events.
     pub(super) async fn state_change(&self, request: &Bytes, timeout: Option<Duration>) -> ttrpc::Result<Bytes> {
         let api::StateChangeEvent { event, pod, container, special_fields: _ } = parse(request, MAX_ENTRIES)?;
         let Some(event) = Event::from_number(event.value()).filter(|event| event.is_state_change()) else {
-            let text = format!("event {} is none that a state change can tell of", event.value());
+            let text = format!("event {} is not a state change", event.value());
             return Err(status(Code::INVALID_ARGUMENT, text));
         };
         self.handle(event, timeout, async |context| {
@@ -28,6 +29,7 @@ impl Service {
         .await
     }
 
+    /// Handles the request of one event.
     pub(super) async fn event(&self, event: Event, request: &Bytes, timeout: Option<Duration>) -> ttrpc::Result<Bytes> {
         match event {
             Event::CreateContainer => {
@@ -89,7 +91,7 @@ impl Service {
             | Event::PostStartContainer
             | Event::PostUpdateContainer
             | Event::RemoveContainer => {
-                // All of these have the same fields, and those about pods no container.
+                // These requests have the same fields; those about pods have no container.
                 let api::StartContainerRequest { pod, container, special_fields: _ } = parse(request, MAX_ENTRIES)?;
                 self.handle(event, timeout, async |context| {
                     let (pod, container) = (pod_of(pod.into_option()), container_of(container.into_option()));
@@ -100,6 +102,7 @@ impl Service {
         }
     }
 
+    /// Calls the handler of an event that has no reply.
     async fn notice(&self, event: Event, context: &Context, pod: Pod, container: Container) -> Result<Bytes, Refusal> {
         let plugin = &self.plugin;
         match event {
@@ -121,7 +124,8 @@ impl Service {
         .map(|()| Bytes::new())
     }
 
-    /// Has a handler answer, if the plugin subscribed to the event.
+    /// Runs a handler if the plugin is subscribed to the event, and answers for the plugin
+    /// otherwise.
     async fn handle(
         &self,
         event: Event,
@@ -134,11 +138,11 @@ impl Service {
         if !subscribed.contains(event) {
             return Ok(Bytes::new());
         }
-        debug!(%event, "asked");
+        debug!(%event, "received a request");
         let context = self.context(timeout);
         let answer = handler(&context).await.map_err(refusal_status)?;
         if context.deadline().is_some_and(|deadline| deadline < tokio::time::Instant::now()) {
-            warn!(%event, "the runtime no longer waits for this answer");
+            warn!(%event, "the handler took longer than the runtime waits; the reply is late");
         }
         if context.has_no_handler() {
             self.report_missing_handler(event)?;
@@ -146,6 +150,7 @@ impl Service {
         Ok(answer)
     }
 
+    /// Logs an event without a handler, once per connection. Fails in strict mode.
     fn report_missing_handler(&self, event: Event) -> ttrpc::Result<()> {
         if self.settings.is_strict {
             let text = format!("the plugin subscribes to {event} and has no handler for it");
@@ -155,7 +160,7 @@ impl Service {
         if !state.reported.contains(event) {
             state.reported.insert(event);
             drop(state);
-            warn!(%event, "subscribed to, and without a handler");
+            warn!(%event, "the plugin subscribes to an event but has no handler for it");
         }
         Ok(())
     }

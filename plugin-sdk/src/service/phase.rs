@@ -1,19 +1,20 @@
-//! How far a runtime has let the plugin in.
+//! The phases of a session.
 
-/// How far the runtime has let the plugin in.
+/// How far the registration of the plugin has come on this connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SessionPhase {
-    /// It is not configured yet.
+    /// The runtime has not configured the plugin yet.
     New,
-    /// The plugin does not like its configuration.
+    /// The plugin refused its configuration, with this message.
     Refused(String),
-    /// It waits to be told what there is.
+    /// The plugin is configured, and waits for the snapshot.
     Configured {
-        /// Whether a runtime that leaves now may have left because it does not know an event.
+        /// Whether a runtime that disconnects now may have rejected the subscription, because the
+        /// runtime does not know one of the events.
         can_be_refused: bool,
     },
-    /// It hears of what happens.
+    /// The plugin has handled the snapshot. It receives events.
     Synchronized,
-    /// It was told that the runtime goes away.
+    /// The runtime has announced that it is shutting down.
     ShutDown,
 }

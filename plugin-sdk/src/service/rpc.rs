@@ -1,4 +1,4 @@
-//! The RPCs of the service, and how a request reaches it.
+//! The RPCs of the plugin's service, and how the ttRPC server calls them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,13 @@ use ttrpc::r#async::{MethodHandler, Service as Methods, TtrpcContext};
 
 use super::Service;
 
-/// The service that plugins serve.
+/// The name of the service that plugins provide.
 const PLUGIN: &str = "nri.pkg.api.v1alpha1.Plugin";
 
 impl Service {
-    /// All that can be called. Leaving one RPC out would make runtimes take the plugin for an old one.
+    /// Returns the service with all its RPCs.
+    ///
+    /// All RPCs must be present: a runtime detects an older plugin by a missing RPC.
     pub(crate) fn methods(self: &Arc<Self>) -> Services {
         let rpcs = [Rpc::Configure, Rpc::Synchronize, Rpc::Shutdown, Rpc::StateChange].into_iter();
         let methods = rpcs.chain(Event::ALL.into_iter().map(Rpc::Event)).map(|rpc| {
@@ -27,7 +29,7 @@ impl Service {
     }
 }
 
-/// What a runtime can call.
+/// An RPC of the plugin's service.
 #[derive(Clone, Copy)]
 enum Rpc {
     Configure,
@@ -38,6 +40,7 @@ enum Rpc {
 }
 
 impl Rpc {
+    /// Returns the name of the RPC on the wire.
     fn name(self) -> &'static str {
         match self {
             Self::Configure => "Configure",
@@ -49,7 +52,9 @@ impl Rpc {
     }
 }
 
-// Not the generated service: it reads messages of any number of entries.
+/// The handler of one RPC.
+///
+/// The generated service is not used, since it decodes messages with any number of entries.
 struct RpcHandler {
     rpc: Rpc,
     service: Arc<Service>,

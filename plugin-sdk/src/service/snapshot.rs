@@ -1,38 +1,40 @@
-//! What there is, told in parts.
+//! The snapshot of pods and containers, which arrives in parts.
 
 use bytes::Bytes;
 use nri_proto::bounded::{self, BoundedError};
 use nri_proto::{Container, Pod, api};
 use thiserror::Error;
 
-/// What a pod or container weighs beside what it contains, in entries: it is large even if it is empty.
+/// The weight of a pod or container itself, in entries: even an empty one takes memory.
 const OBJECT_WEIGHT: usize = 8;
-/// How many entries may come with this many bytes: fewer than real ones have, and many more than a flood may have.
+/// The minimum number of encoded bytes per entry. Real snapshots have more bytes per entry, and
+/// snapshots made to exhaust memory have far fewer.
 const BYTES_PER_ENTRY: usize = 8;
-/// How many entries may come in any case.
+/// The number of entries that are accepted regardless of the size.
 const FEW_ENTRIES: usize = 16 << 10;
 
-/// The parts that have come so far.
+/// The parts of a snapshot that were received so far.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotParts {
     pub(crate) pods: Vec<Pod>,
     pub(crate) containers: Vec<Container>,
+    /// The encoded size of the parts.
     bytes: usize,
-    /// What they weigh, in entries.
+    /// The weight of the parts, in entries.
     weight: usize,
 }
 
-/// Why a part was not taken. Those before it are dropped.
+/// Errors from receiving a part of a snapshot. The parts before it are dropped.
 #[derive(Debug, Error)]
 pub(crate) enum SnapshotError {
-    #[error("what there is has more than {0} bytes, which is more than this plugin takes in")]
+    #[error("the snapshot is larger than the plugin's limit of {0} bytes")]
     TooLarge(usize),
-    #[error("could not read what there is")]
+    #[error("could not decode the snapshot")]
     Unread(#[from] BoundedError),
 }
 
 impl SnapshotParts {
-    /// Takes a part. The last one returns all of them.
+    /// Adds a part, and returns the whole snapshot after the last one.
     pub(crate) fn take(&mut self, part: &Bytes, limit: usize) -> Result<Option<Self>, SnapshotError> {
         match self.add(part, limit) {
             Ok(true) => Ok(Some(std::mem::take(self))),
@@ -44,14 +46,14 @@ impl SnapshotParts {
         }
     }
 
-    /// Adds a part, and returns whether it was the last.
+    /// Adds a part, and returns whether it is the last.
     fn add(&mut self, part: &Bytes, limit: usize) -> Result<bool, SnapshotError> {
         let bytes = self.bytes.saturating_add(part.len());
         if bytes > limit {
             return Err(SnapshotError::TooLarge(limit));
         }
         self.bytes = bytes;
-        // Of all parts together: many small ones may be a flood, too.
+        // The limit is for all parts together, since many small parts can exhaust memory as well.
         let entries = (FEW_ENTRIES + bytes / BYTES_PER_ENTRY).saturating_sub(self.weight);
         let (weight, part) = bounded::weigh::<api::SynchronizeRequest>(part, OBJECT_WEIGHT, entries)?;
         self.weight += weight;

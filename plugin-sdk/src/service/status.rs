@@ -1,4 +1,4 @@
-//! Refusals and errors as the wire has them.
+//! Decoding of requests, and the ttRPC statuses of refusals and errors.
 
 use bytes::Bytes;
 use nri_proto::bounded::{self, BoundedError};
@@ -8,15 +8,17 @@ use ttrpc::Code;
 use super::snapshot::SnapshotError;
 use crate::plugin::{Refusal, chain};
 
-/// An answer that says no, as the wire has it.
+/// Creates a ttRPC error with this code and message.
 pub(super) fn status(code: Code, message: impl ToString) -> ttrpc::Error {
     ttrpc::Error::RpcStatus(ttrpc::get_status(code, message))
 }
 
+/// Converts the refusal of a handler.
 pub(super) fn refusal_status(refusal: Refusal) -> ttrpc::Error {
     status(Code::UNKNOWN, refusal)
 }
 
+/// Decodes a request of at most this many entries.
 pub(super) fn parse<M: Message>(request: &Bytes, entries: usize) -> ttrpc::Result<M> {
     bounded::parse(request, entries).map_err(|error| bounded_error_status(&error))
 }

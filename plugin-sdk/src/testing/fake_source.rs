@@ -1,4 +1,4 @@
-//! What a node for tests has, and what was done to it.
+//! The pods and containers of a node for tests, and a record of what plugins asked for.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +9,19 @@ use nri_adaptation::{Source, UpdatesFailed};
 use nri_proto::{Eviction, PluginId, Update};
 use parking_lot::{Mutex, MutexGuard};
 
+/// The source of the snapshot. It records updates and evictions instead of applying them.
 #[derive(Debug)]
 pub(super) struct FakeSource {
     snapshot: Snapshot,
     state: Mutex<FakeSourceState>,
 }
 
+/// The recorded updates and evictions, and which updates fail.
 #[derive(Debug, Default)]
 struct FakeSourceState {
     updates: Vec<(PluginId, Update)>,
     evictions: Vec<(PluginId, Eviction)>,
+    /// The ids of the containers whose updates fail.
     failing: BTreeSet<String>,
 }
 
@@ -65,7 +68,7 @@ impl Source for FakeSource {
     }
 }
 
-/// What an entry of the ledger says, without how long it took.
+/// Formats an entry of the ledger, without the time that the plugin took.
 pub(super) fn sentence(entry: &Entry) -> String {
     let occasion = Occasion { took: None, ..Occasion::clone(&entry.occasion) };
     Entry { occasion: occasion.into(), ..entry.clone() }.to_string()

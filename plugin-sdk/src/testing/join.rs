@@ -1,4 +1,4 @@
-//! How a plugin joins a node.
+//! How a plugin joins a node: it runs in a task, and connects over a pipe.
 
 use std::sync::Arc;
 
@@ -16,27 +16,29 @@ use crate::connection::{Connection, Stream};
 use crate::plugin::Plugin;
 use crate::runner::{Options, RunError, Runner};
 
-/// Why a plugin did not join.
+/// Errors from joining a [`Node`](super::Node).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// It has no id.
-    #[error("{id:?} is not what a plugin can be called")]
+    /// The id is not valid.
+    #[error("{id:?} is not a valid plugin id")]
     Id {
-        /// What it was to be called.
+        /// The id that was given.
         id: String,
-        /// Why not.
+        /// What is wrong with the id.
         source: PluginIdError,
     },
-    /// It ended before it was in.
+    /// The plugin ended before it had joined. The error is missing if the plugin ended without one,
+    /// or panicked.
     #[error("the plugin ended before it had joined")]
     Ended(#[source] Option<RunError>),
-    /// The runtime did not let it in.
-    #[error("the plugin was not let in: {0}")]
+    /// The runtime did not admit the plugin, for this reason.
+    #[error("the runtime did not admit the plugin: {0}")]
     NotLetIn(String),
 }
 
-/// Makes a plugin ready to run over a pipe. Its name and its connection do not come from the options.
+/// Creates the runner of a plugin on a pipe. The identity and the connection in `options` are
+/// ignored.
 pub(super) fn runner(
     id: &PluginId,
     plugin: Arc<dyn Plugin>,
@@ -53,20 +55,21 @@ pub(super) fn runner(
     Ok(Runner::new(plugin, options).map_err(|error| JoinError::Ended(Some(error.into())))?.strict())
 }
 
-/// A plugin that runs in a task.
+/// A plugin that runs in a task of its own.
 pub(super) struct RunningPlugin {
     shutdown: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
 }
 
 impl RunningPlugin {
+    /// Starts the task.
     pub(super) fn spawn(runner: Runner) -> Self {
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(runner.run(shutdown.clone()));
         Self { shutdown, task }
     }
 
-    /// Waits until the plugin has joined.
+    /// Waits until the node reports that the plugin has joined.
     pub(super) async fn joined(
         &mut self,
         id: &PluginId,
@@ -80,7 +83,7 @@ impl RunningPlugin {
             match happening {
                 Ok(Happening::Joined { plugin, .. }) if plugin == *id => return Ok(()),
                 Ok(Happening::Closed { plugin, reason }) if plugin == *id => {
-                    // The plugin knows better why, if it was the plugin's doing.
+                    // If the plugin refused its configuration, its own error says more.
                     return Err(match (&mut self.task).await {
                         Ok(Err(error @ RunError::Configure(_))) => JoinError::Ended(Some(error)),
                         _ => JoinError::NotLetIn(reason),
@@ -92,14 +95,15 @@ impl RunningPlugin {
         }
     }
 
+    /// Tells the plugin to stop.
     pub(super) fn cancel(&self) {
         self.shutdown.cancel();
     }
 
-    /// Tells the plugin to stop, and waits until it has.
+    /// Tells the plugin to stop, and waits until it has stopped.
     pub(super) async fn stop(self) {
         self.cancel();
-        // How it ended does not matter any more.
+        // The outcome of the plugin no longer matters.
         let _ = self.task.await;
     }
 }

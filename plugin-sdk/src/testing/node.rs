@@ -1,4 +1,4 @@
-//! A runtime for tests, and how plugins join it.
+//! The runtime for tests: plugins join it, and a test reports events to it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,10 +16,12 @@ use crate::plugin::Plugin;
 use crate::runner::Options;
 use crate::runtime::Runtime;
 
-/// How much a pipe between plugin and runtime holds: as a socket does.
+/// The capacity of the pipe between a plugin and the node, in bytes. Like that of a socket.
 const PIPE: usize = 64 << 10;
 
-/// A runtime for tests.
+/// A runtime for tests: it has plugins, but no real containers.
+///
+/// All methods must be called within a Tokio runtime.
 pub struct Node {
     nri: Adaptation,
     source: Arc<FakeSource>,
@@ -27,27 +29,30 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node without pods and containers.
+    /// Creates a node that has no pods and containers when a plugin joins.
     ///
     /// # Panics
     ///
-    /// Outside a Tokio runtime, as all of these.
+    /// Panics outside a Tokio runtime.
     #[must_use]
     pub fn new() -> Self {
         Self::with(Config::default(), Snapshot::default())
     }
 
-    /// A node with these settings, on which these pods and containers are when a plugin joins.
+    /// Creates a node with this configuration. Plugins that join get the snapshot.
+    ///
+    /// The socket in the configuration is ignored.
     #[must_use]
     pub fn with(config: Config, snapshot: Snapshot) -> Self {
         Self::new_with(Config { socket: None, ..config }, snapshot)
     }
 
-    /// A node that programs can connect to, at a socket that is made there: to test the program that a plugin becomes.
+    /// Creates a node that listens on this socket, to test a plugin as a program. Plugins that join
+    /// get the snapshot.
     ///
     /// # Errors
     ///
-    /// The socket cannot be made.
+    /// Returns an error if the socket cannot be created.
     pub fn listening(socket: impl Into<PathBuf>, snapshot: Snapshot) -> Result<Self, BindError> {
         let config = Config { socket: Some(socket.into()), ..Config::default() };
         let node = Self::new_with(config, snapshot);
@@ -60,29 +65,34 @@ impl Node {
         Self { nri: Adaptation::new(config, Arc::clone(&source) as _), source, plugins: Mutex::default() }
     }
 
-    /// Waits until a plugin of this id has joined, as a program that connects does in its own time.
+    /// Waits until a plugin with this id has joined, such as a program that connects to the socket.
     pub async fn joined(&self, id: &str) {
         let mut happenings = self.nri.watch_plugins();
         while !self.nri.plugins().iter().any(|plugin| plugin.id.as_str() == id) {
-            // The adaptation lives as long as we do, and what was missed is looked up.
+            // A missed event does no harm, since the loop checks the plugins again.
             let _ = happenings.recv().await;
         }
     }
 
-    /// Lets a plugin in, and returns what it has to ask the runtime for something. `id` is its index and name, as in `10-logger`.
+    /// Runs a plugin on this node, and returns the plugin's handle for calling the runtime.
+    ///
+    /// `id` is the index and the name of the plugin, as in `10-logger`.
     ///
     /// # Errors
     ///
-    /// It does not get in.
+    /// Returns an error if the id is invalid, or if the plugin does not join.
     pub async fn join(&self, id: &str, plugin: impl Plugin) -> Result<Runtime, JoinError> {
         self.join_with(id, Arc::new(plugin), Options::default()).await
     }
 
-    /// The same with options, of which those for name and connection are not used, and with a plugin that can still be looked at.
+    /// Runs a plugin with options, like [`Node::join`]. The test can keep a reference to the
+    /// plugin.
+    ///
+    /// The name, the index and the connection in `options` are ignored.
     ///
     /// # Errors
     ///
-    /// It does not get in.
+    /// Returns an error if the id is invalid, or if the plugin does not join.
     pub async fn join_with(&self, id: &str, plugin: Arc<dyn Plugin>, options: Options) -> Result<Runtime, JoinError> {
         let id: PluginId = id.parse().map_err(|source| JoinError::Id { id: id.to_owned(), source })?;
         let (ours, theirs) = tokio::io::duplex(PIPE);
@@ -97,38 +107,39 @@ impl Node {
         Ok(runtime)
     }
 
-    /// A pod runs.
+    /// Reports that a pod was created.
     ///
     /// # Errors
     ///
-    /// A plugin refuses it, as with all of these.
+    /// Returns an error if a plugin refuses the event.
     pub async fn run_pod(&self, pod: &Pod) -> Result<(), RelayError> {
         self.notify(pod, Notice::RunPod).await
     }
 
-    /// A pod stops.
+    /// Reports that a pod is being stopped.
     ///
     /// # Errors
     ///
-    /// As [`Node::run_pod`].
+    /// Returns an error if a plugin refuses the event.
     pub async fn stop_pod(&self, pod: &Pod) -> Result<(), RelayError> {
         self.notify(pod, Notice::StopPod).await
     }
 
-    /// A pod is removed.
+    /// Reports that a pod is being removed.
     ///
     /// # Errors
     ///
-    /// As [`Node::run_pod`].
+    /// Returns an error if a plugin refuses the event.
     pub async fn remove_pod(&self, pod: &Pod) -> Result<(), RelayError> {
         self.notify(pod, Notice::RemovePod).await
     }
 
-    /// A container is created. Returns what plugins want of it, together.
+    /// Creates a container, and returns the merged changes of all plugins.
     ///
     /// # Errors
     ///
-    /// A plugin refuses it, two want contrary things, or a validator rejects it.
+    /// Returns an error if a plugin refuses the event, if two plugins are in conflict, or if a
+    /// validator rejects the result.
     pub async fn create(&self, pod: &Pod, container: &Container) -> Result<MergedCreate, RelayError> {
         let operation = self.begin(pod);
         let created = operation.create_container(container.clone()).await?;
@@ -137,21 +148,21 @@ impl Node {
         Ok(created)
     }
 
-    /// A container starts, and has started.
+    /// Reports that a container is about to start, and then that it has started.
     ///
     /// # Errors
     ///
-    /// As [`Node::run_pod`].
+    /// Returns an error if a plugin refuses the event.
     pub async fn start(&self, pod: &Pod, container: &Container) -> Result<(), RelayError> {
         self.notify(pod, Notice::Start(container.clone())).await?;
         self.notify(pod, Notice::PostStart(container.clone())).await
     }
 
-    /// A container gets new limits, and has them. Returns what plugins make of them.
+    /// Updates the resources of a container, and returns the merged changes of all plugins.
     ///
     /// # Errors
     ///
-    /// As [`Node::create`].
+    /// Returns an error if a plugin refuses the event, or if two plugins are in conflict.
     pub async fn update(
         &self,
         pod: &Pod,
@@ -165,39 +176,40 @@ impl Node {
         Ok(updated)
     }
 
-    /// A container has stopped. Returns what plugins want of others.
+    /// Reports that a container has stopped, and returns the updates of other containers.
     ///
     /// # Errors
     ///
-    /// A plugin refuses it. All plugins hear of it in any case.
+    /// Returns an error if a plugin refuses the event. All plugins are notified in any case.
     pub async fn stop_container(&self, pod: &Pod, container: &Container) -> Result<MergedStop, StopError> {
         self.begin(pod).stop_container(container.clone()).await
     }
 
-    /// A container is removed.
+    /// Reports that a container is being removed.
     ///
     /// # Errors
     ///
-    /// As [`Node::run_pod`].
+    /// Returns an error if a plugin refuses the event.
     pub async fn remove(&self, pod: &Pod, container: &Container) -> Result<(), RelayError> {
         self.notify(pod, Notice::Remove(container.clone())).await
     }
 
-    /// Tells plugins anything.
+    /// Notifies the plugins of an event that has no reply.
     ///
     /// # Errors
     ///
-    /// As [`Node::run_pod`].
+    /// Returns an error if a plugin refuses the event.
     pub async fn notify(&self, pod: &Pod, notice: Notice) -> Result<(), RelayError> {
         self.begin(pod).notify(notice).await
     }
 
-    /// The whole life of a pod with one container: all fourteen events, the validation with the create. Returns what
-    /// plugins wanted of the container when it was created.
+    /// Runs through the whole life of a pod with one container, with all fourteen events. Returns
+    /// the merged changes from the creation of the container.
     ///
     /// # Errors
     ///
-    /// As each part of it.
+    /// Returns an error if a plugin refuses an event, if two plugins are in conflict, or if a
+    /// validator rejects the container.
     pub async fn live(&self, pod: &Pod, container: &Container) -> Result<MergedCreate, RelayError> {
         self.run_pod(pod).await?;
         let created = self.create(pod, container).await?;
@@ -212,33 +224,34 @@ impl Node {
         Ok(created)
     }
 
-    /// Who changed what in a container, in order, as sentences: `10-a set Env LEVEL: debug`.
+    /// Returns the changes of all plugins to a container, in order, as text: `10-a set Env LEVEL:
+    /// debug`.
     pub fn changes(&self, container: &str) -> Vec<String> {
         let entries = self.nri.ledger(|ledger| ledger.of(container));
         entries.iter().map(|entry| fake_source::sentence(entry)).collect()
     }
 
-    /// What plugins asked for by themselves, or when they were synchronized: who, and which update.
+    /// Returns the updates that plugins asked for on their own or when they were synchronized.
     pub fn updates(&self) -> Vec<(PluginId, Update)> {
         self.source.updates()
     }
 
-    /// What plugins asked by themselves to be stopped: who, and which eviction.
+    /// Returns the evictions that plugins asked for on their own.
     pub fn evictions(&self) -> Vec<(PluginId, Eviction)> {
         self.source.evictions()
     }
 
-    /// From now on no update of this container succeeds.
+    /// Makes all further updates of this container fail, if plugins ask for them on their own.
     pub fn fail_updates_of(&self, container: &str) {
         self.source.fail_updates_of(container);
     }
 
-    /// The runtime side itself, for everything else.
+    /// Returns the adaptation of this node, for anything that the node has no method for.
     pub fn adaptation(&self) -> &Adaptation {
         &self.nri
     }
 
-    /// Tells plugins to go, and waits until they have.
+    /// Announces a shutdown to the plugins, and waits until they have ended.
     pub async fn stop(self) {
         self.nri.stop().await;
         let plugins = std::mem::take(&mut *self.plugins());

@@ -114,8 +114,7 @@ async fn a_plugin_that_wants_only_what_the_runtime_does_not_know_ends() {
     runtime.registered().await;
     let request = api::ConfigureRequest { NRI_version: "v0.6.1".to_owned(), ..introduction() };
     assert!(runtime.call::<api::ConfigureResponse>("Configure", &request).await.is_err());
-    let expected =
-        "the plugin refused its configuration: the runtime is too old for all of ValidateContainerAdjustment";
+    let expected = "the plugin refused its configuration: the runtime supports none of the plugin's events (ValidateContainerAdjustment)";
     assert_eq!(running.ended().await, expected);
 }
 

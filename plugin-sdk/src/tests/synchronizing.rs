@@ -43,7 +43,7 @@ async fn more_than_the_plugin_takes_in_is_refused_and_dropped() {
     let long = "x".repeat(600);
     let _: api::SynchronizeResponse = runtime.call("Synchronize", &part(0, &[&long], true)).await.unwrap();
     let refused = runtime.call::<api::SynchronizeResponse>("Synchronize", &part(0, &[&long], true)).await.unwrap_err();
-    let expected = "refused with RESOURCE_EXHAUSTED: what there is has more than 1000 bytes, which is more than this plugin takes in";
+    let expected = "refused with RESOURCE_EXHAUSTED: the snapshot is larger than the plugin's limit of 1000 bytes";
     assert_eq!(refused.to_string(), expected);
 
     let _: api::SynchronizeResponse = runtime.call("Synchronize", &part(2, &["a"], false)).await.unwrap();

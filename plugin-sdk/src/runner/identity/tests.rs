@@ -31,7 +31,7 @@ fn with_an_index_alone_the_whole_name_of_the_program_is_the_plugins() {
 
 #[test]
 fn u20_a_program_without_an_index_in_its_name_says_what_it_should_be_called() {
-    let expected = "could not find the plugin's index: give one, or call the program as in 10-README.sh: \
+    let expected = "could not determine the plugin's index: set one, or rename the program to 10-README.sh or similar: \
                     invalid plugin name \"README.sh\", idx-pluginname expected";
     check(IdentitySources { program: "README.sh", ..IdentitySources::default() }, expected);
 }
