@@ -1,4 +1,4 @@
-//! A plugin against a runtime that is in the test's hands, over a pipe in memory.
+//! Tests of a plugin against a fake runtime, over an in-memory pipe.
 
 #[cfg(feature = "testing")]
 mod adjusting;

@@ -1,5 +1,7 @@
-//! The tests of the examples. They lie beside the examples and are built into this one: an example that is built to be tested is
-//! not built as the program that `tests/process.rs` runs.
+//! The tests of the examples, which are in the folders of the examples.
+//!
+//! They are built here, since Cargo would otherwise build the examples as tests, and not as the
+//! programs that `tests/process.rs` runs.
 
 #[path = "../examples/device-injector/main.rs"]
 #[allow(dead_code, reason = "the program is not run here")]

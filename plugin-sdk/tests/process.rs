@@ -1,4 +1,4 @@
-//! The examples as processes: what a user sees, and what a runtime that launches them does.
+//! Tests of the examples as processes, started by a user or launched by a runtime.
 
 #![allow(clippy::unwrap_used, reason = "these are tests, and what they share")]
 
@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use nri_plugin::testing::{Node, Snapshot, container, pod};
 use nri_plugin::{Context, Event, EventMask, Mount, Options, Plugin, Pod, Refusal};
 
-/// An example, which cargo has built beside this test.
+/// Returns the path of an example. Cargo builds the examples for this test.
 fn example(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
     own.parent().unwrap().parent().unwrap().join("examples").join(name)
@@ -25,7 +25,7 @@ fn logger() -> Command {
     command
 }
 
-/// Runs it to its end: its exit code and what it said.
+/// Runs a command to its end, and returns the exit code and stderr.
 fn said(command: &mut Command) -> (Option<i32>, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
     assert!(stdout.is_empty());
@@ -74,7 +74,7 @@ fn u19_a_plugin_that_was_launched_with_a_wrong_descriptor_ends_and_says_so() {
     }
 }
 
-/// Waits for the end of a process, at most so long.
+/// Waits for the end of a process, for at most 20 seconds.
 async fn ended(child: &mut Child) -> ExitStatus {
     let begun = Instant::now();
     loop {
@@ -120,7 +120,7 @@ async fn a_plugin_that_is_launched_uses_what_it_inherits() {
     assert_eq!(ended(&mut child).await.code(), Some(0), "it was told that the runtime goes away");
 }
 
-/// A plugin that starts a program, and writes its number into the file that the pod is named after.
+/// A plugin that starts a program, and writes the process id to the file named by the pod.
 struct Parent;
 
 #[async_trait]
@@ -141,7 +141,7 @@ async fn it_is_a_plugin_that_starts_programs() {
     nri_plugin::run(Parent, Options::default()).await.unwrap();
 }
 
-/// The descriptors of a process, and what they lead to.
+/// Returns the file descriptors of a process, and their targets.
 fn open_files(pid: u32) -> Vec<(String, String)> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().map(|entry| entry.unwrap());
     let shown = |file: std::fs::DirEntry| {
@@ -153,7 +153,7 @@ fn open_files(pid: u32) -> Vec<(String, String)> {
 
 const CLOSE_ON_EXEC: u32 = 0o2_000_000;
 
-/// The flags of a descriptor of a process.
+/// Returns the flags of a file descriptor of a process.
 fn flags(pid: u32, number: &str) -> u32 {
     let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap();
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
@@ -174,7 +174,7 @@ async fn a_program_that_a_launched_plugin_starts_does_not_inherit_the_connection
     node.adaptation().attach(reader, writer);
     soon(node.joined("45-limits")).await;
 
-    // Whichever numbers the connection has in the plugin, none of them is passed on.
+    // All descriptors of the connection in the plugin are close-on-exec.
     let connections = open_files(child.id()).into_iter().filter(|(_, target)| *target == connection);
     let flags: Vec<_> = connections.map(|(number, _)| flags(child.id(), &number)).collect();
     assert!(!flags.is_empty() && flags.iter().all(|flags| flags & CLOSE_ON_EXEC != 0), "{flags:?}");
@@ -247,15 +247,15 @@ async fn soon(waited: impl Future<Output = ()>) {
     tokio::time::timeout(Duration::from_secs(20), waited).await.expect("it takes too long");
 }
 
-/// As a runtime does: the plugin's end of the connection is descriptor 3, and nothing else is in
-/// the environment.
+/// Launches an example as a runtime does: the plugin's end of the connection is descriptor 3, and
+/// the environment has only the variables of NRI.
 fn launch(name: &str, end: OwnedFd) -> Child {
     launched(example(name), end).spawn().unwrap()
 }
 
-/// The same, of any program.
+/// Returns the command that launches a program as a runtime does.
 fn launched(program: PathBuf, end: OwnedFd) -> Command {
-    // A shell moves the descriptor to its place, and is replaced by the plugin.
+    // The shell moves stdin to descriptor 3, and then executes the program.
     let mut command = Command::new("/bin/sh");
     command
         .args(["-c", "exec 3<&0 </dev/null; exec \"$0\" \"$@\""])

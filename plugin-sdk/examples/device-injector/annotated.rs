@@ -1,4 +1,4 @@
-//! What people write into annotations.
+//! The annotations: their keys and their formats.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -9,11 +9,11 @@ use nri_plugin::{
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The domain of annotations, and what it was before. Kernel parameters came after that.
+/// The domain of the annotations. The old domain has no kernel parameters.
 const DOMAIN: &str = "noderesource.dev";
 const OLD_DOMAIN: &str = "nri.io";
 
-/// What can be annotated.
+/// A kind of annotation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Devices,
@@ -41,7 +41,7 @@ impl Kind {
     }
 }
 
-/// A container and the pod whose annotations are about it.
+/// A container and its pod, which has the annotations.
 #[derive(Clone, Copy)]
 pub(crate) struct Annotated<'a> {
     pub(crate) pod: &'a Pod,
@@ -49,13 +49,13 @@ pub(crate) struct Annotated<'a> {
 }
 
 impl Annotated<'_> {
-    /// Reads the annotation of a kind that counts, if there is one.
+    /// Parses the most specific annotation of a kind, if there is one.
     pub(crate) fn read<T: DeserializeOwned>(self, kind: Kind) -> Result<Option<T>, Refusal> {
         let Some((key, text)) = find(self.pod, &self.container.name, kind) else { return Ok(None) };
         if text.trim().is_empty() {
             return Ok(None);
         }
-        // What a file's permissions look like since there is Unix.
+        // File modes may be written as octal numbers with a leading zero.
         let options = serde_saphyr::options! { legacy_octal_numbers: true };
         serde_saphyr::from_str_with_options(text, options)
             .map(Some)
@@ -63,7 +63,7 @@ impl Annotated<'_> {
     }
 }
 
-/// The annotation of a kind that counts, with its key.
+/// Returns the most specific annotation of a kind, with its key.
 fn find<'a>(pod: &'a Pod, container: &str, kind: Kind) -> Option<(String, &'a str)> {
     let domains = match kind {
         Kind::Sysctl => &[DOMAIN][..],
@@ -102,7 +102,7 @@ pub(crate) struct Device {
 impl From<Device> for nri_plugin::Device {
     fn from(annotated: Device) -> Self {
         let Device { path, kind, major, minor, file_mode, uid, gid } = annotated;
-        // Zero is not set, as upstream has it.
+        // Like upstream's plugin, treat zero as unset.
         let set = |number: u32| (number != 0).then_some(number);
         Self { file_mode: set(file_mode), uid: set(uid), gid: set(gid), ..Self::new(path, kind, major, minor) }
     }
@@ -231,7 +231,7 @@ impl TryFrom<MemoryPolicy> for nri_plugin::MemoryPolicy {
     }
 }
 
-/// The one that upstream calls this.
+/// Finds the value with this name among all values.
 fn named<T: Display, const N: usize>(what: &str, name: &str, all: [T; N]) -> Result<T, Refusal> {
     let found = all.into_iter().find(|one| one.to_string() == name);
     found.ok_or_else(|| Refusal::new(format_args!("invalid {what} {name:?}")))

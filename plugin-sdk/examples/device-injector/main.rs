@@ -1,7 +1,9 @@
-//! Gives containers what their pod's annotations ask for: devices, CDI devices, mounts, an I/O priority, a scheduling policy, network devices, kernel
-//! parameters and a memory policy. What upstream's plugin of this name does.
+//! Adjusts containers from annotations of their pods: devices, CDI devices, mounts, I/O priority,
+//! scheduling policy, network devices, kernel parameters and memory policy. Like upstream's plugin
+//! of this name.
 //!
-//! Of each kind one annotation counts, the most precise: that of the container, that of the pod, that without either.
+//! Of several annotations of one kind, the most specific one counts: for the container, for the
+//! pod, or without either.
 //!
 //! ```yaml
 //! metadata:
@@ -14,7 +16,8 @@
 //!       - vendor.com/device=null
 //! ```
 //!
-//! A name that is none, such as that of a scheduling policy, is refused; upstream takes some of these for "none".
+//! An unknown name, for example of a scheduling policy, is an error; upstream's plugin treats some
+//! unknown names as "none".
 //!
 //! `cargo run -p nri-plugin --example device-injector -- --idx 10 --socket /var/run/nri/nri.sock`
 
@@ -47,16 +50,16 @@ impl Plugin for DeviceInjector {
         let annotated = Annotated { pod: &pod, container: &container };
         let adjustment = wanted(annotated)?;
         if adjustment == Adjustment::default() {
-            debug!(pod = pod.name, container = container.name, "nothing is annotated");
+            debug!(pod = pod.name, container = container.name, "the container has no annotations");
             return Ok(CreateReply::default());
         }
-        info!(pod = pod.name, container = container.name, "injected what is annotated");
+        info!(pod = pod.name, container = container.name, "adjusted the container");
         debug!(?adjustment);
         Ok(adjustment.into())
     }
 }
 
-/// All that is annotated.
+/// Returns the adjustment for all annotations of a container.
 fn wanted(annotated: Annotated<'_>) -> Result<Adjustment, Refusal> {
     let mut adjustment = Adjustment::default();
     for device in annotated.read::<Vec<annotated::Device>>(Kind::Devices)?.unwrap_or_default() {

@@ -5,7 +5,7 @@ use nri_plugin::{
 
 use super::{Adjustment, DeviceInjector};
 
-/// What a container gets by these annotations, or why it gets nothing.
+/// Returns the adjustment that a container gets from these annotations, or the error.
 async fn injected(annotations: &[(&str, &str)]) -> Result<Adjustment, String> {
     let node = Node::new();
     node.join("10-device-injector", DeviceInjector).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a file says about a hook: version 1.0.0 of oci-hooks(5).
+//! The definition of a hook in a file: version 1.0.0 of oci-hooks(5).
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use nri_plugin::{Hook, Hooks, Refusal};
 use regex_lite::Regex;
 use serde::Deserialize;
 
-/// A hook, and for whom it is.
+/// A hook, the condition for it, and its stages.
 #[derive(Clone, Debug)]
 pub(crate) struct Definition {
     hook: Hook,
@@ -22,7 +22,7 @@ struct When {
     has_bind_mounts: Option<bool>,
 }
 
-/// What a hook may be for.
+/// The properties of a container that conditions are about.
 pub(crate) struct Subject<'a> {
     pub(crate) annotations: &'a BTreeMap<&'a String, &'a String>,
     pub(crate) command: Option<&'a str>,
@@ -73,19 +73,20 @@ impl Definition {
     pub(crate) fn parse(text: &str) -> Result<Self, Refusal> {
         let File { version, hook, when, stages } = serde_json::from_str(text)?;
         if version != "1.0.0" {
-            return Err(Refusal::new(format_args!("unknown version {version:?}, only 1.0.0 is known")));
+            return Err(Refusal::new(format_args!("unknown version {version:?}, only 1.0.0 is supported")));
         }
         if !hook.path.starts_with('/') {
             return Err(Refusal::new(format_args!("hook.path {:?} is not absolute", hook.path)));
         }
         if stages.is_empty() {
-            return Err(Refusal::new("it has no stages"));
+            return Err(Refusal::new("the hook has no stages"));
         }
         let FileHook { path, args, env, timeout } = hook;
         Ok(Self { hook: Hook { env, timeout, ..Hook::new(path, args) }, when: When::read(when)?, stages })
     }
 
-    /// Says whether the hook is for this container. All that it asks for must be so.
+    /// Returns whether the hook applies to this container, that is, whether all its conditions are
+    /// met.
     pub(crate) fn is_for(&self, subject: &Subject<'_>) -> Result<bool, Refusal> {
         let When { always, annotations, commands, has_bind_mounts } = &self.when;
         let is_annotated = |(key, value): &(Regex, Regex)| {
@@ -126,7 +127,7 @@ impl When {
     fn read(file: FileWhen) -> Result<Self, Refusal> {
         let FileWhen { always, annotations, commands, has_bind_mounts } = file;
         let pattern = |text: &String| {
-            Regex::new(text).map_err(|error| Refusal::new(format_args!("{text:?} is no pattern: {error}")))
+            Regex::new(text).map_err(|error| Refusal::new(format_args!("{text:?} is not a valid pattern: {error}")))
         };
         Ok(Self {
             always,

@@ -1,4 +1,4 @@
-//! Where hooks are described.
+//! The directories with the definitions of hooks.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use tracing::warn;
 
 use super::definition::Definition;
 
-/// Directories of hooks; a file in a later one hides one of the same name in an earlier one.
+/// Directories of hooks. A file overrides files of the same name in the directories before.
 #[derive(Debug)]
 pub(crate) struct Directories(Vec<PathBuf>);
 
@@ -19,18 +19,19 @@ impl Directories {
         Self(std::env::split_paths(list).collect())
     }
 
-    /// Reads all hooks in the order of their files' names, or says which is not one.
+    /// Reads all hooks, ordered by file name. Fails on the first invalid file.
     pub(crate) fn read(&self) -> Result<Vec<Definition>, Refusal> {
         self.files()?.values().map(|file| read(file)).collect()
     }
 
-    /// The same without those that cannot be read: containers are not kept from starting by half a file.
+    /// Reads the valid hooks, ordered by file name. Invalid files are skipped with a warning, so
+    /// that a half-written file does not prevent containers from starting.
     pub(crate) fn read_what_can_be(&self) -> Vec<Definition> {
         let files = self.files().unwrap_or_else(|error| {
             warn!(%error, "could not list hooks");
             BTreeMap::new()
         });
-        let read_one = |file: &PathBuf| read(file).inspect_err(|error| warn!(%error, "passing over a hook")).ok();
+        let read_one = |file: &PathBuf| read(file).inspect_err(|error| warn!(%error, "skipping an invalid hook")).ok();
         files.values().filter_map(read_one).collect()
     }
 

@@ -1,7 +1,10 @@
-//! Adds OCI hooks to containers, from the directories that podman and CRI-O read them from: what upstream's plugin of this name does.
+//! Adds OCI hooks to containers, from the directories that podman and CRI-O use, like upstream's
+//! plugin of this name.
 //!
-//! Each `*.json` file in `/usr/share/containers/oci/hooks.d` and `/etc/containers/oci/hooks.d` describes one hook, as oci-hooks(5) says. One in the second
-//! directory hides one of the same name in the first. The directories are read anew for each container, unless `--disableWatch` is given.
+//! Each `*.json` file in `/usr/share/containers/oci/hooks.d` and `/etc/containers/oci/hooks.d`
+//! defines one hook in the format of oci-hooks(5). A file in the second directory overrides a file
+//! of the same name in the first. The directories are read for each container, unless
+//! `--disableWatch` is given.
 //!
 //! `cargo run -p nri-plugin --example hook-injector -- --idx 10 --socket /var/run/nri/nri.sock`
 
@@ -31,7 +34,7 @@ fn main() -> ExitCode {
 
 struct HookInjector {
     directories: Directories,
-    /// What was read at the start, if that is enough.
+    /// The hooks read at the start, if `--disableWatch` is given.
     read: Option<Vec<Definition>>,
 }
 
@@ -54,7 +57,7 @@ impl Plugin for HookInjector {
             Some(definitions) => definitions.clone(),
             None => self.directories.read_what_can_be(),
         };
-        // Those of the pod win, as upstream has it.
+        // As in upstream's plugin, the annotations of the pod take precedence.
         let annotations: BTreeMap<_, _> = container.annotations.iter().chain(&pod.annotations).collect();
         let subject = Subject {
             annotations: &annotations,

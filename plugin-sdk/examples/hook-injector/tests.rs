@@ -21,7 +21,7 @@ async fn hooks(injector: HookInjector, pod: &Pod, container: &Container) -> Resu
     Ok(created.adjustment.hooks.filter(|hooks| *hooks != Hooks::default()))
 }
 
-/// Says whether a hook with this `when` is for a container.
+/// Returns whether a hook with this `when` applies to a container.
 async fn is_for(when: &str, change: impl FnOnce(&mut Pod, &mut Container)) -> bool {
     let folder = tempfile::tempdir().unwrap();
     let text =
@@ -102,11 +102,11 @@ fn a_file_that_is_no_hook_is_one_sentence_at_the_start() {
     let file = folder.path().join("hook.json");
     for (text, expected) in [
         ("{", "EOF while parsing an object"),
-        (&*ALWAYS.replace("1.0.0", "9"), "unknown version \"9\", only 1.0.0 is known"),
+        (&*ALWAYS.replace("1.0.0", "9"), "unknown version \"9\", only 1.0.0 is supported"),
         (&*ALWAYS.replace("/bin/always", "always"), "hook.path \"always\" is not absolute"),
-        (&*ALWAYS.replace(r#""prestart", "poststop""#, ""), "it has no stages"),
+        (&*ALWAYS.replace(r#""prestart", "poststop""#, ""), "the hook has no stages"),
         (&*ALWAYS.replace("prestart", "sometime"), "unknown variant `sometime`"),
-        (&*ALWAYS.replace(r#""always": true"#, r#""commands": ["["]"#), "\"[\" is no pattern: "),
+        (&*ALWAYS.replace(r#""always": true"#, r#""commands": ["["]"#), "\"[\" is not a valid pattern: "),
     ] {
         fs::write(&file, text).unwrap();
         let error = injector(&[folder.path()]).directories.read().unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Messages as YAML, in the names of the protocol.
+//! Messages as YAML, with the field names of the protocol.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use protobuf::reflect::{FileDescriptor, ReflectFieldRef, ReflectValueRef};
 use protobuf::{Message, MessageDyn};
 use tracing::info;
 
-/// Messages that go into the log.
+/// A message, or several, for the log.
 pub(crate) struct Dump {
     messages: Vec<Box<dyn MessageDyn>>,
     is_list: bool,
@@ -61,14 +61,14 @@ impl Dump {
     }
 }
 
-/// A message whose fields have names.
+/// Converts a message into one whose field names are known.
 fn described(message: &impl Message) -> Box<dyn MessageDyn> {
-    // Always the same, and it takes a while to make.
+    // The descriptor never changes, and is expensive to create.
     static FILE: LazyLock<FileDescriptor> = LazyLock::new(descriptor::file);
     descriptor::described(&FILE, message)
 }
 
-/// Logs some messages, line by line.
+/// Logs the messages of an event, line by line.
 pub(crate) fn dump(event: &str, messages: &[(&str, Dump)]) {
     if messages.is_empty() {
         info!("{event}");
@@ -81,7 +81,8 @@ pub(crate) fn dump(event: &str, messages: &[(&str, Dump)]) {
     }
 }
 
-/// Writes the fields that are set, each on a line of its own. As an entry of a list, the first is behind a dash.
+/// Writes the fields that are set, one per line. In an entry of a list, the first field follows a
+/// dash.
 fn write_message(text: &mut String, message: &dyn MessageDyn, depth: usize, is_entry: bool) {
     let start = text.len();
     for field in message.descriptor_dyn().fields() {
@@ -151,7 +152,7 @@ fn plain(value: &ReflectValueRef<'_>) -> String {
     value.to_string()
 }
 
-/// Says whether YAML takes a text for what it is, without quotes.
+/// Returns whether YAML reads a text as a string without quotes.
 fn is_plain(text: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "/_.,=+:@-".contains(c);
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/' || c == '_')

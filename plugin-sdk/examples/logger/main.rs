@@ -1,7 +1,8 @@
-//! Writes everything that happens to pods and containers into its log, as YAML: what upstream's plugin of this name does.
+//! Logs all events of pods and containers as YAML, like upstream's plugin of this name.
 //!
-//! With `--add-annotation`, `--set-annotation`, `--add-env` and `--set-env` it also marks the containers that are created, to see which plugin came
-//! after which. Its configuration says the same: `logFile`, `events`, `addAnnotation`, `setAnnotation`, `addEnv`, `setEnv`.
+//! With `--add-annotation`, `--set-annotation`, `--add-env` and `--set-env`, the plugin also marks
+//! new containers, which shows the order of plugins. The configuration has the same settings:
+//! `logFile`, `events`, `addAnnotation`, `setAnnotation`, `addEnv` and `setEnv`.
 //!
 //! `cargo run -p nri-plugin --example logger -- --idx 10 --socket /var/run/nri/nri.sock`
 
@@ -55,7 +56,7 @@ impl Logger {
     }
 }
 
-/// The marks that containers get.
+/// Returns the annotations and variables that mark a container.
 fn marks(settings: &Settings) -> Result<Adjustment, DashedKey> {
     let mark = format!("logger-pid-{}", std::process::id());
     let mut adjustment = Adjustment::default();

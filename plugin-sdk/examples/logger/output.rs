@@ -1,4 +1,4 @@
-//! Where the log goes.
+//! The output of the log.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nri_plugin::Refusal;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// A file once one is opened, and stderr before.
+/// The output: a file once one is opened, and stderr until then.
 #[derive(Clone, Default)]
 pub(crate) struct Output(Arc<Mutex<Option<File>>>);
 
 impl Output {
-    /// Writes into a file from now on, behind what it has.
+    /// Switches the output to a file, and appends to it.
     pub(crate) fn open(&self, path: &str) -> Result<(), Refusal> {
         let file = OpenOptions::new().append(true).create(true).open(path);
         let file = file.map_err(|error| Refusal::new(format_args!("failed to open log file {path:?}: {error}")))?;

@@ -1,4 +1,4 @@
-//! What the logger is told to do.
+//! The settings of the logger, from flags and from a configuration.
 
 use std::fmt::Display;
 
@@ -29,7 +29,8 @@ impl Settings {
         })
     }
 
-    /// Changes what is in a configuration. What is not in it stays as it is, and what else is in it is not looked at.
+    /// Applies a configuration. Settings that it lacks stay as they are, and unknown keys are
+    /// ignored.
     pub(crate) fn changed_by(self, config: &str) -> Result<Self, Refusal> {
         let documents = Yaml::load_from_str(config).map_err(|error| unread(&error))?;
         let Some(config) = documents.first() else { return Ok(self) };
@@ -50,7 +51,7 @@ impl Settings {
 
 fn text(config: &Yaml<'_>, key: &str) -> Result<Option<String>, Refusal> {
     let Some(value) = config.as_mapping_get(key).filter(|value| !value.is_null()) else { return Ok(None) };
-    let text = value.as_str().ok_or_else(|| unread(&format_args!("{key} must be a text")))?;
+    let text = value.as_str().ok_or_else(|| unread(&format_args!("{key} must be a string")))?;
     Ok(Some(text.to_owned()))
 }
 
@@ -59,7 +60,7 @@ fn list(config: &Yaml<'_>, key: &str) -> Result<Option<Vec<String>>, Refusal> {
     let entries = value.as_sequence().into_iter().flatten().map(|entry| entry.as_str().map(str::to_owned));
     match entries.collect::<Option<Vec<_>>>() {
         Some(list) if value.is_sequence() => Ok(Some(list)),
-        _ => Err(unread(&format_args!("{key} must be a list of texts"))),
+        _ => Err(unread(&format_args!("{key} must be a list of strings"))),
     }
 }
 

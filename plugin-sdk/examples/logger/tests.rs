@@ -42,8 +42,8 @@ async fn a_wrong_configuration_ends_the_logger_with_one_sentence() {
     for (config, expected) in [
         ("events: [Nope]", "failed to parse events: unknown event \"nope\""),
         ("events: {", "failed to parse provided configuration: "),
-        ("events: CreateContainer", "failed to parse provided configuration: events must be a list of texts"),
-        ("addEnv: [A]", "failed to parse provided configuration: addEnv must be a text"),
+        ("events: CreateContainer", "failed to parse provided configuration: events must be a list of strings"),
+        ("addEnv: [A]", "failed to parse provided configuration: addEnv must be a string"),
         ("events", "failed to parse provided configuration: it must be a map"),
         ("logFile: /nowhere/log", "failed to open log file \"/nowhere/log\": No such file or directory (os error 2)"),
     ] {

@@ -1,4 +1,5 @@
-//! Sets resource limits of containers, as their pod's annotations say: what upstream's plugin of this name does.
+//! Sets resource limits (rlimits) of containers from annotations of their pods, like upstream's
+//! plugin of this name.
 //!
 //! ```yaml
 //! metadata:
@@ -21,11 +22,11 @@ use nri_plugin::{
 use serde::Deserialize;
 use tracing::{debug, info};
 
-/// Whose annotations are read; the first that is there counts.
+/// The keys of the annotation, in order of precedence.
 const KEYS: [&str; 2] = ["ulimits.noderesource.dev", "ulimits.nri.containerd.io"];
-/// What every limit is called in full.
+/// The prefix of the full name of a limit.
 const PREFIX: &str = "RLIMIT_";
-/// The limits that Linux has.
+/// The limits of Linux, without the prefix.
 const LIMITS: [&str; 16] = [
     "AS",
     "CORE",
@@ -61,7 +62,7 @@ impl Plugin for UlimitAdjuster {
     async fn create_container(&self, _: &Context, pod: Pod, container: Container) -> Result<CreateReply, Refusal> {
         let keys = KEYS.map(|key| format!("{key}/container.{}", container.name));
         let Some(text) = keys.iter().find_map(|key| pod.annotation(key)).filter(|text| !text.is_empty()) else {
-            debug!(pod = pod.name, container = container.name, "no limits are annotated");
+            debug!(pod = pod.name, container = container.name, "the container has no annotated limits");
             return Ok(CreateReply::default());
         };
         let limits: Vec<Ulimit> = serde_saphyr::from_str(text).map_err(|error| {
@@ -70,14 +71,14 @@ impl Plugin for UlimitAdjuster {
         let mut adjustment = Adjustment::default();
         for limit in limits {
             let limit = limit.rlimit()?;
-            info!(pod = pod.name, container = container.name, kind = limit.kind, limit.soft, limit.hard, "limited");
+            info!(pod = pod.name, container = container.name, kind = limit.kind, limit.soft, limit.hard, "set a limit");
             adjustment.rlimits.push(limit);
         }
         Ok(adjustment.into())
     }
 }
 
-/// One limit, as people write it.
+/// One limit in an annotation.
 #[derive(Debug, Deserialize)]
 struct Ulimit {
     #[serde(rename = "type", alias = "Type")]
@@ -110,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// The limits that a container gets by an annotation, or why it gets none.
+    /// Returns the limits that a container gets from an annotation, or the error.
     async fn limited(key: &str, text: &str) -> Result<Vec<(String, u64, u64)>, String> {
         let node = Node::new();
         node.join("10-ulimit-adjuster", UlimitAdjuster).await.unwrap();

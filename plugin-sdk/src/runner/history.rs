@@ -12,8 +12,8 @@ use crate::service::SessionPhase;
 pub(super) struct ConnectionHistory {
     /// Whether a runtime has ever synchronized the plugin.
     was_synchronized: bool,
-    /// The number of failed attempts since the plugin was last synchronized. Short-lived connections
-    /// count as well.
+    /// The number of failed attempts since the plugin was last synchronized. Short-lived
+    /// connections count as well.
     failures: u32,
     /// The number of consecutive short-lived connections.
     n_short_lived: u32,

@@ -1,4 +1,4 @@
-//! Each thing that a plugin can change, in one line.
+//! Every change that a plugin can make, each in one line.
 
 use async_trait::async_trait;
 use nri_proto::{
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use crate::testing::{Node, container, pod};
 use crate::{Context, Plugin, Refusal};
 
-/// An adjustment of everything, with this text and this number wherever one can be.
+/// Creates an adjustment of every field, with this text and this number wherever they fit.
 fn everything(text: &str, number: u32) -> Result<Adjustment, Refusal> {
     let (owned, signed) = (|| text.to_owned(), i64::from(number));
     let mut adjustment = Adjustment::default();
@@ -60,7 +60,7 @@ proptest! {
     }
 }
 
-/// A plugin that asks for something at each turn.
+/// A plugin that asks for a change in each of its replies.
 struct Greedy;
 
 #[async_trait]
@@ -106,7 +106,7 @@ fn limited(container: &str) -> Update {
     update
 }
 
-/// Whose processes are limited to how many.
+/// Returns the container and the limit on processes of each update.
 fn limits(updates: &[Update]) -> Vec<(&str, i64)> {
     let limit = |update: &Update| update.resources().unwrap().pids.as_ref().unwrap().limit;
     updates.iter().map(|update| (&*update.container_id, limit(update))).collect()
@@ -149,7 +149,7 @@ async fn a_validator_rejects_with_its_words() {
     assert_eq!(crate::chain(&rejected), expected);
 }
 
-/// A plugin without handlers.
+/// A plugin that overrides no handler.
 struct Deaf;
 
 impl Plugin for Deaf {

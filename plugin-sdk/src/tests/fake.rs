@@ -1,4 +1,4 @@
-//! A runtime and a plugin that do as the test says.
+//! A runtime and a plugin whose behaviour a test controls.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -21,24 +21,24 @@ use crate::{
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const PLUGIN: &str = "nri.pkg.api.v1alpha1.Plugin";
 
-/// What a runtime does when a plugin registers.
+/// The behaviour of a runtime when a plugin registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
     Accepts,
     Refuses,
     Hangs,
-    /// It configures the plugin first, and answers then.
+    /// The runtime configures the plugin before it replies to the registration.
     ConfiguresFirst,
 }
 
-/// The other end of a plugin's connection.
+/// A runtime: the other end of a plugin's connection.
 pub(super) struct FakeRuntime {
     pub(super) mux: Mux,
     pub(super) client: Client,
     pub(super) heard: Heard,
 }
 
-/// What a runtime was told and asked for.
+/// The requests that a runtime received from the plugin.
 #[derive(Clone, Default)]
 pub(super) struct Heard(Arc<Mutex<Said>>, watch::Sender<bool>);
 
@@ -64,7 +64,7 @@ impl Heard {
 }
 
 impl FakeRuntime {
-    /// A runtime, and the stream that leads to it.
+    /// Creates a runtime, and the stream for connecting to it.
     pub(super) fn new(manner: Manner) -> (Self, Stream) {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
         let (reader, writer) = tokio::io::split(ours);
@@ -94,7 +94,7 @@ impl FakeRuntime {
         self.heard.1.subscribe().wait_for(|is_registered| *is_registered).await.unwrap();
     }
 
-    /// Lets the plugin in.
+    /// Configures and synchronizes the plugin once it has registered.
     pub(super) async fn admit(&self) -> EventMask {
         self.registered().await;
         let answer: api::ConfigureResponse = self.call("Configure", &introduction()).await.unwrap();
@@ -111,7 +111,7 @@ impl FakeRuntime {
     }
 }
 
-/// What a runtime of today says of itself.
+/// Returns the Configure request of a current runtime.
 pub(super) fn introduction() -> api::ConfigureRequest {
     api::ConfigureRequest {
         runtime_name: "fake".to_owned(),
@@ -166,21 +166,21 @@ impl service::Runtime for Front {
     }
 }
 
-/// A plugin that writes down what it hears.
+/// A plugin that records the requests it receives.
 #[derive(Default)]
 pub(super) struct FakePlugin {
     pub(super) events: EventMask,
     pub(super) diary: Mutex<Vec<String>>,
     pub(super) introduction: Mutex<Option<Introduction>>,
-    /// How long it takes to let a container start.
+    /// The time that the handler of StartContainer takes.
     pub(super) takes: Duration,
-    /// It refuses its configuration.
+    /// Whether the plugin refuses its configuration.
     pub(super) refuses: bool,
-    /// It asks for an update of this container when one starts.
+    /// The container that the handler of StartContainer asks the runtime to update.
     pub(super) updates: Option<&'static str>,
-    /// What it keeps of the last start.
+    /// The handle that the last handler of StartContainer has kept.
     pub(super) kept: Mutex<Option<Runtime>>,
-    /// What it hears of, as it was told when it was synchronized.
+    /// The subscribed events in the context of Synchronize.
     pub(super) hears: Mutex<Option<EventMask>>,
 }
 
@@ -251,7 +251,7 @@ impl Plugin for FakePlugin {
     }
 }
 
-/// A plugin that runs.
+/// A plugin that runs in a task.
 pub(super) struct Running {
     pub(super) plugin: Arc<FakePlugin>,
     pub(super) runtime: Runtime,
@@ -273,7 +273,7 @@ impl Running {
         Self { plugin, runtime, shutdown, task }
     }
 
-    /// How it ended, as one sentence.
+    /// Waits for the end of the plugin, and returns the error as text.
     pub(super) async fn ended(self) -> String {
         match self.task.await.unwrap() {
             Ok(()) => "well".to_owned(),
@@ -282,12 +282,13 @@ impl Running {
     }
 }
 
-/// A plugin that wants to know of starts, and a runtime that it has reached.
+/// Runs a plugin that is connected to a fake runtime.
 pub(super) fn pair(manner: Manner, plugin: FakePlugin) -> (FakeRuntime, Running) {
     let (runtime, stream) = FakeRuntime::new(manner);
     (runtime, Running::new(plugin, Connection::Stream(stream)))
 }
 
+/// Creates a plugin that subscribes to StartContainer.
 pub(super) fn starts() -> FakePlugin {
     FakePlugin::on(Event::StartContainer.into())
 }

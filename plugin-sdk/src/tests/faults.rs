@@ -1,4 +1,4 @@
-//! Runtimes that hang, leave or talk nonsense, at each step.
+//! Runtimes that hang, disconnect or send invalid data, at each step.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ async fn configured(runtime: &FakeRuntime) {
     let _: api::ConfigureResponse = runtime.call("Configure", &introduction()).await.unwrap();
 }
 
-/// It ended like this, after so many seconds, and nothing of it is left.
+/// Checks that the plugin ends with this error, after so many seconds, and that no task keeps it.
 async fn check(running: Running, runtime: FakeRuntime, seconds: u32, expected: &str) {
     let (begun, plugin) = (Instant::now(), Arc::clone(&running.plugin));
     assert_eq!(running.ended().await, expected);
@@ -57,7 +57,7 @@ async fn a_runtime_that_leaves_during_the_registration_is_an_error_at_once() {
 async fn u21_a_runtime_that_leaves_between_registration_and_configuration_is_an_error_at_once() {
     let (runtime, running) = pair(Manner::Accepts, starts());
     runtime.registered().await;
-    // It has heard that it is registered.
+    // By now, the plugin has the reply to its registration.
     tokio::time::sleep(SECOND).await;
     runtime.mux.close();
     let expected = "the runtime left before it had configured the plugin: the peer closed the connection";
@@ -83,7 +83,7 @@ async fn a_runtime_that_leaves_is_an_error_at_once() {
     check(running, runtime, 0, "the connection to the runtime was lost: the peer closed the connection").await;
 }
 
-/// What becomes of a plugin whose runtime sends these bytes once it has registered.
+/// Returns how a plugin ends whose runtime sends these bytes after the registration.
 async fn after(bytes: &[u8]) -> String {
     let (mut ours, theirs) = tokio::io::duplex(64 << 10);
     let (reader, writer) = tokio::io::split(theirs);

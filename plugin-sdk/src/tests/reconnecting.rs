@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::fake::{FakePlugin, FakeRuntime, Manner, Running, SECOND, introduction, starts};
 use crate::{Backoff, Connection, Options, Stream};
 
-/// A plugin that reaches these runtimes one after the other, and nobody after them.
+/// Runs a plugin that gets these connections in order. Later attempts to connect fail.
 fn among(streams: Vec<Stream>, plugin: FakePlugin) -> (Running, Attempts) {
     let attempts = Attempts::default();
     let (mut left, begun, noted) = (VecDeque::from(streams), Instant::now(), attempts.clone());
@@ -22,7 +22,7 @@ fn among(streams: Vec<Stream>, plugin: FakePlugin) -> (Running, Attempts) {
     (Running::with(plugin, Options { connection, ..Options::default() }), attempts)
 }
 
-/// When it was tried to connect.
+/// The times of the attempts to connect.
 #[derive(Clone, Default)]
 struct Attempts(Arc<Mutex<Vec<Duration>>>);
 
@@ -196,7 +196,7 @@ async fn who_does_not_want_to_reconnect_ends() {
 async fn a_runtime_that_leaves_at_an_event_it_does_not_know_is_asked_for_less() {
     let ((first, one), (second, other)) = (FakeRuntime::new(Manner::Accepts), FakeRuntime::new(Manner::Accepts));
     let (_running, attempts) = among(vec![one, other], FakePlugin::on(EventMask::ALL));
-    // It is of 0.7 to 0.9, or of 0.10: it does not say.
+    // Such a runtime has NRI 0.7 to 0.10, and does not report which.
     let old = api::ConfigureRequest { NRI_version: String::new(), ..introduction() };
     first.registered().await;
     let answer: api::ConfigureResponse = first.call("Configure", &old).await.unwrap();

@@ -67,7 +67,7 @@ async fn the_runtimes_configuration_comes_before_our_own() {
     }
 }
 
-/// What a plugin that wants everything asks of such a runtime.
+/// Returns the events that a plugin for all events subscribes to with such a runtime.
 async fn asked_of(request: api::ConfigureRequest) -> EventMask {
     let (runtime, _running) = pair(Manner::Accepts, FakePlugin::on(EventMask::ALL));
     runtime.registered().await;

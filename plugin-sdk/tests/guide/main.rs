@@ -1,4 +1,4 @@
-//! The program of `docs/guides/plugin-author.md`, as it stands there: it is built, and its tests run.
+//! The program of `docs/guides/plugin-author.md`: built and tested as it is printed there.
 
 #[allow(dead_code, reason = "the program is not run here")]
 mod open_files;
