@@ -98,6 +98,7 @@
 //! serves the requests of the runtime, with one task per request. All of them have ended when
 //! [`Runner::run`] returns, except handlers that take longer than [`Options::grace`].
 
+// The order of these rooms is in docs/architecture.md: a room imports only from lower ones.
 #[cfg(feature = "cli")]
 pub mod cli;
 mod connection;

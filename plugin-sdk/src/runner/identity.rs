@@ -22,7 +22,7 @@ pub enum IdentityError {
         index: String,
         /// The name that was given.
         name: String,
-        /// What is wrong with them.
+        /// What is wrong with the index or the name.
         source: PluginIdError,
     },
     /// No index was given, and the name of the program does not begin with one.

@@ -224,19 +224,21 @@ impl Node {
         Ok(created)
     }
 
-    /// Returns the changes of all plugins to a container, in order, as text: `10-a set Env LEVEL:
-    /// debug`.
+    /// Returns the changes of all plugins to a container, in order, each as a line of text.
+    ///
+    /// A line reads, for example, `10-a set Env LEVEL: debug`.
     pub fn changes(&self, container: &str) -> Vec<String> {
         let entries = self.nri.ledger(|ledger| ledger.of(container));
         entries.iter().map(|entry| fake_source::sentence(entry)).collect()
     }
 
-    /// Returns the updates that plugins asked for on their own or when they were synchronized.
+    /// Returns the updates that plugins asked for on their own or when they were synchronized, each
+    /// with the id of the plugin.
     pub fn updates(&self) -> Vec<(PluginId, Update)> {
         self.source.updates()
     }
 
-    /// Returns the evictions that plugins asked for on their own.
+    /// Returns the evictions that plugins asked for on their own, each with the id of the plugin.
     pub fn evictions(&self) -> Vec<(PluginId, Eviction)> {
         self.source.evictions()
     }
