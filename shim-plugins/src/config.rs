@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::slot::Uri;
+use crate::graph::Uri;
 
 /// The configuration of a shim's plugins: a table for each, by its name, and a list of those that are switched off.
 ///

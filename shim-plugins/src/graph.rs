@@ -7,13 +7,13 @@ mod check;
 mod order;
 mod problem;
 mod show;
+mod slot;
 
 #[cfg(test)]
 mod tests;
 
 pub use problem::{Absence, Problem, Problems};
-
-use crate::slot::{Interface, Uri};
+pub use slot::{Interface, Kind, Slot, Uri};
 
 /// One plugin, as the graph sees it.
 #[derive(Clone, Debug)]

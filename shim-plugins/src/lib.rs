@@ -59,55 +59,41 @@
 //! In the server: one that sends events, one that collects orphans, one for each process that is waited for, one for each call,
 //! one at the debug socket, and those of the ttrpc server; with gRPC, one for each connection and for each address of TCP. All
 //! end with the server, or are given up when their time is over. All run on one thread, which is not the first: that one gets
-//! the orphans (see [`reaper`]) and only waits.
+//! the orphans (see [`Reaper`]) and only waits.
 
-mod bundle_file;
-mod call;
-mod clock;
 pub mod config;
-mod exit_record;
+pub mod events;
 pub mod graph;
-#[cfg(feature = "grpc")]
-pub mod grpc;
 mod load;
-mod outcome;
 mod plugin;
-mod provided;
-pub mod publisher;
-pub mod reaper;
-mod registry;
-mod request;
+pub mod process;
 pub mod runner;
-mod shutdown;
-mod site;
-mod slot;
-pub mod task;
+mod server;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use call::{Call, Interceptor, Next};
-pub use clock::Clock;
+#[doc(inline)]
 pub use config::Configuration;
-pub use exit_record::ExitRecord;
-pub use load::{Ended, LoadError, Loaded};
-pub use outcome::{FailedInit, InitError, Outcome};
-pub use plugin::{DEFAULT_INIT_LIMIT, Draft, Init, Plugin, Policy};
-pub use provided::{DEFAULT_HOOK_LIMIT, Provided};
-pub use publisher::{PUBLISHER, Publisher};
-pub use reaper::{REAPER, Reaper};
-pub use registry::Registry;
-pub use request::{After, All, One, Optional, Request, Shelf, Unmet};
+#[doc(inline)]
+pub use events::{PUBLISHER, Publisher};
+#[doc(inline)]
+pub use graph::{Interface, Kind, Slot, Uri};
+pub use load::{Ended, LoadError, Loaded, Registry};
+pub use plugin::{
+    After, All, DEFAULT_HOOK_LIMIT, DEFAULT_INIT_LIMIT, Draft, FailedInit, Init, InitError, One, Optional, Outcome,
+    Plugin, Policy, Provided, Request, Shelf, Site, Unmet,
+};
+#[doc(inline)]
+pub use process::{Clock, ExitRecord, REAPER, Reaper, SHUTDOWN, Shutdown};
+#[doc(inline)]
 pub use runner::Shim;
-pub use shutdown::{SHUTDOWN, Shutdown};
-pub use site::Site;
-pub use slot::{Interface, Kind, Slot, Uri};
-pub use task::TASK;
+#[cfg(feature = "grpc")]
+pub use server::grpc;
+pub use server::task::{self, TASK};
+pub use server::{Call, Interceptor, Next};
 pub use {containerd_shim_protos as protos, protobuf, ttrpc};
 
 /// The code of the guide, which must compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/guides/shim-author.md")]
 mod guide {}
-
-#[cfg(test)]
-mod tests;

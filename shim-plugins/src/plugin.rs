@@ -1,4 +1,14 @@
 //! A shim plugin: where it stands, what it asks for, and how it is initialised.
+//!
+//! - `request`: what a plugin asks for.
+//! - `provided`: what it returns, for other plugins and for the server.
+//! - `outcome`: what became of it.
+//! - `shim_context`: the container and the containerd that the shim runs for.
+
+mod outcome;
+mod provided;
+mod request;
+mod shim_context;
 
 use std::any::Any;
 use std::path::PathBuf;
@@ -9,13 +19,15 @@ use std::{fs, io};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 
+pub(crate) use outcome::Chain;
+pub use outcome::{FailedInit, InitError, Outcome};
+pub(crate) use provided::{Contributions, DebugEndpoint, Hook};
+pub use provided::{DEFAULT_HOOK_LIMIT, Provided};
+pub use request::{After, All, One, Optional, Request, Shelf, Unmet};
+pub use shim_context::Site;
+
 use crate::config;
-use crate::graph::Node;
-use crate::outcome::{FailedInit, InitError};
-use crate::provided::{Contributions, Provided};
-use crate::request::{Request, Shelf};
-use crate::site::Site;
-use crate::slot::{Interface, Slot, Uri};
+use crate::graph::{Interface, Node, Slot, Uri};
 
 /// How long a plugin has to initialise, unless it says otherwise.
 pub const DEFAULT_INIT_LIMIT: Duration = Duration::from_secs(10);

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use shim_plugins::events::Event;
+use shim_plugins::process::{Exit, Process};
 use shim_plugins::protobuf::well_known_types::timestamp::Timestamp;
 use shim_plugins::protos::events::task::{TaskCreate, TaskDelete, TaskExit, TaskStart};
-use shim_plugins::publisher::event::Event;
-use shim_plugins::reaper::{Exit, Process};
 use shim_plugins::task::{TASK, Task, api};
 use shim_plugins::ttrpc::r#async::TtrpcContext;
 use shim_plugins::ttrpc::{self, Code};

@@ -1,7 +1,6 @@
 //! The order of plugins: depth first, as in Go's library, but without recursion.
 
-use super::{Node, Problem};
-use crate::slot::Uri;
+use super::{Node, Problem, Uri};
 
 /// Whether a plugin has its place.
 #[derive(Clone, Copy, PartialEq, Eq)]

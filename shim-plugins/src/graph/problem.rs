@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use super::Target;
-use crate::slot::Uri;
+use super::{Target, Uri};
 
 /// Why something that is required is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,8 +15,7 @@ use tracing::{info, warn};
 use super::group;
 use super::serve::is_ours;
 use super::socket::{self, Bound, SocketError, SocketFile};
-use crate::outcome::Chain;
-use crate::site::Site;
+use crate::plugin::{Chain, Site};
 
 /// How long somebody may take to read.
 const READ_LIMIT: Duration = Duration::from_secs(1);

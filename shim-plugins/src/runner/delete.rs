@@ -15,9 +15,7 @@ use super::flags::Flags;
 use super::socket::{self, SocketError};
 use super::start::ADDRESS_FILE;
 use super::{Shim, debug, group};
-use crate::bundle_file;
-use crate::exit_record::ExitRecord;
-use crate::reaper::Exit;
+use crate::process::{Exit, ExitRecord, bundle_file};
 
 /// Containerd waits for 5 seconds.
 const CLEANUP_LIMIT: Duration = Duration::from_secs(4);

@@ -9,8 +9,8 @@ use super::Shim;
 use super::environment::Environment;
 use super::serve::own_plugins;
 use crate::graph::{Graph, Problems};
-use crate::outcome::Outcome;
-use crate::shutdown::Shutdown;
+use crate::plugin::Outcome;
+use crate::process::Shutdown;
 
 /// The annotation in which daemons before 2.4 look for the mounts that a shim performs itself.
 pub(crate) const ALLOW_MOUNTS: &str = "containerd.io/runtime-allow-mounts";

@@ -7,8 +7,8 @@ use std::time::Duration;
 use protobuf::Message as _;
 use ttrpc::Request;
 
-use super::assignment::is_end;
-use crate::task;
+use super::handshake::is_end;
+use crate::server::task;
 
 /// The length of a header: length of the message, stream, type and flags.
 const HEADER: usize = 10;

@@ -15,23 +15,17 @@ use ttrpc::r#async::{Server, Service};
 use ttrpc::asynchronous::transport::Listener;
 
 use super::Shim;
-use super::assignment::{Assignment, Started};
 use super::debug::{self, DebugSocket};
 use super::environment::Signal;
+use super::handshake::{Assignment, Started};
 use super::socket::SocketFile;
-use crate::call::{Guard, Guarded};
-use crate::clock::Clock;
-use crate::load::{LoadError, Loaded};
-use crate::outcome::Chain;
-use crate::plugin::Plugin;
-use crate::provided::Provided;
-use crate::publisher::{PUBLISHER, Publisher, Sender};
-use crate::reaper::{REAPER, Reaper};
-use crate::registry::Registry;
-use crate::shutdown::{SHUTDOWN, Shutdown};
-use crate::site::Site;
-use crate::slot::Uri;
-use crate::task::ASKED_FOR;
+use crate::events::{PUBLISHER, Publisher, Sender};
+use crate::graph::Uri;
+use crate::load::{LoadError, Loaded, Registry};
+use crate::plugin::{Chain, Plugin, Provided, Site};
+use crate::process::{Clock, REAPER, Reaper, SHUTDOWN, Shutdown};
+use crate::server::call::{Guard, Guarded};
+use crate::server::task::ASKED_FOR;
 
 /// How long to wait for what to serve.
 const ASSIGNMENT_LIMIT: Duration = Duration::from_secs(10);
@@ -208,7 +202,7 @@ struct Serving {
     /// Cancelled when nothing is accepted any more.
     accepting: CancellationToken,
     #[cfg(feature = "grpc")]
-    grpc: crate::grpc::Connections,
+    grpc: crate::server::grpc::Connections,
 }
 
 async fn prepare(
@@ -282,7 +276,7 @@ async fn listen(loaded: &mut Loaded, listener: UnixListener, shutdown: &Shutdown
     let guard = Guard::new(loaded.interceptors(), shutdown.token());
     let mut services = HashMap::new();
     #[cfg(feature = "grpc")]
-    let mut methods_over_grpc = crate::grpc::Methods::new();
+    let mut methods_over_grpc = crate::server::grpc::Methods::new();
     for (name, offered) in mem::take(&mut loaded.services) {
         #[cfg(not(feature = "grpc"))]
         let show = |_: &str, _: &Guarded| {};
@@ -307,7 +301,7 @@ async fn listen(loaded: &mut Loaded, listener: UnixListener, shutdown: &Shutdown
     let (accepted, grpc) = {
         let begun = mem::take(&mut loaded.grpc).serve(&guard, methods_over_grpc, &over);
         let (connections, answers) = begun.map_err(ServeError::Listen)?;
-        (crate::grpc::sorted(accepted, connections.clone(), answers, over.clone()), connections)
+        (crate::server::grpc::sorted(accepted, connections.clone(), answers, over.clone()), connections)
     };
     let mut server = Server::new().add_listener(Listener::new(accepted)).register_service(services);
     server.start().await.map_err(ServeError::Server)?;

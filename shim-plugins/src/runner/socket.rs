@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use tracing::warn;
 
 use super::lock::{self, Lock};
-use crate::outcome::Chain;
+use crate::plugin::Chain;
 
 /// Where sockets go unless containerd says otherwise.
 pub(crate) const DEFAULT_DIR: &str = "/run/containerd/s";

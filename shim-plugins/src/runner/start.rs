@@ -5,16 +5,15 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::assignment::{Assignment, ServerError, Starter};
 use super::bootstrap::{Bootstrap, BootstrapError, MAX_INPUT};
 use super::environment::{Environment, Server};
 use super::flags::Flags;
+use super::handshake::{Assignment, ServerError, Starter};
 use super::options::{self, OptionsError};
-use super::probe;
 use super::socket::{self, Bound, SocketError};
-use super::{Shim, group};
-use crate::bundle_file;
-use crate::site::Site;
+use super::{Shim, group, probe};
+use crate::plugin::Site;
+use crate::process::bundle_file;
 
 /// How long a server that is not wanted any more has to end.
 const END_LIMIT: Duration = Duration::from_secs(5);

@@ -8,18 +8,22 @@ mod serving;
 mod sockets;
 mod starts;
 
+use std::error::Error;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use containerd_shim_protos::events::task::{TaskCreate, TaskExit};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use ttrpc::r#async::TtrpcContext;
 
+use super::flags::Flags;
 use super::*;
-use crate::publisher::Publisher;
-use crate::task::{Task, api};
-use crate::{InitError, PUBLISHER, Provided, SHUTDOWN, Shutdown, Slot, TASK};
+use crate::events::Publisher;
+use crate::plugin::Chain;
+use crate::server::task::{Task, api};
+use crate::{Clock, Configuration, InitError, PUBLISHER, Plugin, Provided, Registry, SHUTDOWN, Shutdown, Slot, TASK};
 
 /// A Task service that tells what it is told to.
 pub(super) struct Told {

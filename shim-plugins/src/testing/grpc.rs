@@ -17,7 +17,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::client::Grpc;
 
-use crate::grpc::Encoded;
+use crate::server::grpc::Encoded;
 
 /// A connection that speaks gRPC. Clones share it.
 #[derive(Clone)]

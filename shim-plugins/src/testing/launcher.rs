@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::Signals;
 use crate::runner::{Launch, Launched, ServeError, Shim, Signal};
+
+/// What sends signals to a server that is tested.
+pub(super) type Signals = mpsc::Sender<Signal>;
 
 /// Starts servers on threads, and keeps the last one.
 #[derive(Clone)]

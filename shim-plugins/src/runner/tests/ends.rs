@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::*;
-use crate::reaper::Exit;
-use crate::runner::assignment::{Assignment, Starter};
+use crate::process::Exit;
+use crate::runner::handshake::{Assignment, Starter};
 use crate::runner::socket::Bound;
 use crate::testing::{Bundle, Daemon, FakeContainerd};
 

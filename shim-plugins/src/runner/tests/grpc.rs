@@ -11,7 +11,7 @@ use tonic::body::Body;
 use tonic::server::NamedService;
 
 use super::*;
-use crate::grpc::Services;
+use crate::server::grpc::Services;
 use crate::testing::{Daemon, FakeContainerd, GrpcClient};
 use crate::{Call, Interceptor, Next};
 
@@ -112,14 +112,15 @@ async fn one_socket_speaks_ttrpc_and_grpc_under_every_daemon() {
         let running = containerd.start(&simple(), "c1").await.unwrap();
         let client = GrpcClient::over_unix(&running.address).await.unwrap();
         let request = api::ConnectRequest { id: "c1".to_owned(), ..Default::default() };
-        for service in [crate::task::V2, crate::task::V3] {
+        for service in [crate::server::task::V2, crate::server::task::V3] {
             let connected: api::ConnectResponse = client.call(service, "Connect", &request).await.unwrap();
             assert_eq!(connected.version, "c1");
         }
         let connected: api::ConnectResponse = running.task("Connect", &request).await.unwrap();
         assert_eq!(connected.version, "c1");
         // The end of the shim is asked for over gRPC, and answered.
-        let _: api::Empty = client.call(crate::task::V3, "Shutdown", &api::ShutdownRequest::new()).await.unwrap();
+        let _: api::Empty =
+            client.call(crate::server::task::V3, "Shutdown", &api::ShutdownRequest::new()).await.unwrap();
         running.ended().await.unwrap();
     }
 }
@@ -130,15 +131,15 @@ async fn over_grpc_too_what_is_not_there_is_unimplemented_and_a_panic_is_interna
     let running = containerd.start(&with(native()), "c1").await.unwrap();
     let client = GrpcClient::over_unix(&running.address).await.unwrap();
     for (service, method) in [
-        (crate::task::V3, "Resume"),
-        (crate::task::V3, "NoSuchMethod"),
+        (crate::server::task::V3, "Resume"),
+        (crate::server::task::V3, "NoSuchMethod"),
         ("containerd.runtime.sandbox.v1.Sandbox", "CreateSandbox"),
         ("no.such.Service", "Method"),
         (NATIVE, "NoSuchMethod"),
     ] {
         assert_eq!(refusal(&client, service, method).await.0, Code::Unimplemented, "{service}/{method}");
     }
-    let panicked = refusal(&client, crate::task::V3, "Pause").await;
+    let panicked = refusal(&client, crate::server::task::V3, "Pause").await;
     assert_eq!(panicked, (Code::Internal, "/containerd.task.v3.Task/Pause panicked: not today".to_owned()));
     let panicked = refusal(&client, NATIVE, "Panic").await;
     assert_eq!(panicked, (Code::Internal, "/native.v1.Native/Panic panicked: not here".to_owned()));
@@ -154,7 +155,7 @@ async fn over_grpc_too_a_create_comes_to_its_end_though_its_caller_goes_away() {
     let running = containerd.start(&Arc::new(shim(&created)), "c1").await.unwrap();
     let client = GrpcClient::over_unix(&running.address).await.unwrap();
     let request = api::CreateTaskRequest::new();
-    let call = client.call::<_, api::CreateTaskResponse>(crate::task::V3, "Create", &request);
+    let call = client.call::<_, api::CreateTaskResponse>(crate::server::task::V3, "Create", &request);
     assert!(tokio::time::timeout(Duration::from_millis(10), call).await.is_err(), "it takes longer");
     drop(client);
     let done = tokio::time::timeout(Duration::from_secs(10), created.acquire()).await;
@@ -169,7 +170,7 @@ async fn a_message_or_a_head_that_is_too_long_is_refused_and_so_is_what_is_not_g
     let client = GrpcClient::over_unix(&running.address).await.unwrap();
     let connect = async |n| {
         let request = api::ConnectRequest { id: "x".repeat(n), ..Default::default() };
-        client.call::<_, api::ConnectResponse>(crate::task::V3, "Connect", &request).await
+        client.call::<_, api::ConnectResponse>(crate::server::task::V3, "Connect", &request).await
     };
     assert_eq!(connect(4 << 20).await.unwrap_err().code(), Code::OutOfRange);
     assert_eq!(connect(1 << 20).await.unwrap().version.len(), 1 << 20);
@@ -189,7 +190,7 @@ async fn a_call_over_grpc_ends_when_the_time_of_its_caller_does() {
     let running = containerd.start(&simple(), "c1").await.unwrap();
     let client = GrpcClient::over_unix(&running.address).await.unwrap();
     let (limit, request) = (Duration::from_millis(20), api::WaitRequest::new());
-    let waited = client.call_within::<_, api::WaitResponse>(limit, crate::task::V3, "Wait", &request).await;
+    let waited = client.call_within::<_, api::WaitResponse>(limit, crate::server::task::V3, "Wait", &request).await;
     assert_eq!(waited.unwrap_err().code(), Code::DeadlineExceeded);
     running.terminate().await.unwrap();
 }
@@ -200,7 +201,7 @@ async fn an_end_does_not_wait_for_a_call_or_a_stream_over_grpc_that_never_ends()
     let running = containerd.start(&with(native()), "c1").await.unwrap();
     let client = GrpcClient::over_unix(&running.address).await.unwrap();
     let request = api::WaitRequest::new();
-    let waiting = client.call::<_, api::WaitResponse>(crate::task::V3, "Wait", &request);
+    let waiting = client.call::<_, api::WaitResponse>(crate::server::task::V3, "Wait", &request);
     let streaming = async { read(client.send(empty_request("/native.v1.Native/Hang")).await.unwrap()).await };
     let ending = async {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -220,7 +221,7 @@ async fn who_waits_over_grpc_hears_how_it_ended_when_the_shim_is_told_to_end() {
     let running = containerd.start(&killing(&ended), "c1").await.unwrap();
     let client = GrpcClient::over_unix(&running.address).await.unwrap();
     let request = api::WaitRequest::new();
-    let waiting = client.call::<_, api::WaitResponse>(crate::task::V3, "Wait", &request);
+    let waiting = client.call::<_, api::WaitResponse>(crate::server::task::V3, "Wait", &request);
     let ending = async {
         while ended.receiver_count() == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -285,7 +286,7 @@ async fn grpc_over_tcp_has_what_its_plugin_put_there_and_nothing_else() {
     let address = told.recv().await.unwrap();
     let client = GrpcClient::over_tcp(address).await.unwrap();
     assert_eq!(refusal(&client, NATIVE, "Panic").await.0, Code::Internal);
-    assert_eq!(refusal(&client, crate::task::V3, "Connect").await.0, Code::Unimplemented);
+    assert_eq!(refusal(&client, crate::server::task::V3, "Connect").await.0, Code::Unimplemented);
     let on_socket = GrpcClient::over_unix(&running.address).await.unwrap();
     assert_eq!(refusal(&on_socket, NATIVE, "Panic").await.0, Code::Unimplemented);
     running.terminate().await.unwrap();

@@ -21,15 +21,15 @@ async fn what_is_not_there_is_unimplemented_and_a_panic_is_internal() {
     let containerd = FakeContainerd::new(Daemon::V2_3).unwrap();
     let running = containerd.start(&simple(), "c1").await.unwrap();
     for (service, method) in [
-        (crate::task::V3, "Resume"),
-        (crate::task::V2, "Resume"),
-        (crate::task::V2, "NoSuchMethod"),
+        (crate::server::task::V3, "Resume"),
+        (crate::server::task::V2, "Resume"),
+        (crate::server::task::V2, "NoSuchMethod"),
         ("containerd.runtime.sandbox.v1.Sandbox", "CreateSandbox"),
         ("containerd.services.transfer.v1.Transfer", "Transfer"),
     ] {
         assert_eq!(ask(&running, service, method).await.0, Code::UNIMPLEMENTED, "{service}/{method}");
     }
-    let (panicked, text) = ask(&running, crate::task::V3, "Pause").await;
+    let (panicked, text) = ask(&running, crate::server::task::V3, "Pause").await;
     assert_eq!((panicked, text.as_str()), (Code::INTERNAL, "/containerd.task.v3.Task/Pause panicked: not today"));
     running.terminate().await.unwrap();
 }
@@ -69,7 +69,7 @@ async fn a_create_comes_to_its_end_though_its_caller_goes_away() {
     let socket = ttrpc::asynchronous::transport::Socket::connect(&running.address).await.unwrap();
     let client = ttrpc::asynchronous::Client::new(socket);
     let mut request = ttrpc::Request::new();
-    crate::task::V2.clone_into(&mut request.service);
+    crate::server::task::V2.clone_into(&mut request.service);
     "Create".clone_into(&mut request.method);
     let call = tokio::time::timeout(Duration::from_millis(10), client.request(request)).await;
     assert!(call.is_err(), "it takes longer");
@@ -102,9 +102,9 @@ async fn an_interceptor_stands_before_all_methods() {
     let containerd = FakeContainerd::new(Daemon::V2_0).unwrap();
     let running = containerd.start(&shim, "c1").await.unwrap();
     for method in ["Connect", "Kill"] {
-        assert_eq!(ask(&running, crate::task::V2, method).await, (Code::PERMISSION_DENIED, method.to_owned()));
+        assert_eq!(ask(&running, crate::server::task::V2, method).await, (Code::PERMISSION_DENIED, method.to_owned()));
     }
-    assert_eq!(ask(&running, crate::task::V2, "Resume").await.0, Code::UNIMPLEMENTED);
+    assert_eq!(ask(&running, crate::server::task::V2, "Resume").await.0, Code::UNIMPLEMENTED);
     running.terminate().await.unwrap();
 }
 

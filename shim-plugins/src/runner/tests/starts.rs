@@ -66,7 +66,7 @@ async fn each_daemon_that_wants_to_know_learns_which_mounts_the_shim_performs() 
 async fn both_versions_of_task_are_one() {
     let containerd = FakeContainerd::new(Daemon::V2_3).unwrap();
     let running = containerd.start(&simple(), "c1").await.unwrap();
-    for service in [crate::task::V2, crate::task::V3] {
+    for service in [crate::server::task::V2, crate::server::task::V3] {
         let request = api::ConnectRequest { id: service.to_owned(), ..Default::default() };
         let connected: api::ConnectResponse = running.call(service, "Connect", &request).await.unwrap();
         assert_eq!(connected.version, service);

@@ -3,9 +3,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::graph::{Need, Strength, Target};
-use crate::outcome::Outcome;
-use crate::slot::{Interface, Kind, Slot, Uri};
+use super::outcome::Outcome;
+use crate::graph::{Interface, Kind, Need, Slot, Strength, Target, Uri};
 
 /// Something that a plugin asks for: a [`Slot`], one made [`optional`](Slot::optional), a
 /// [`Kind`]'s only plugin or all of them, what only comes [`after`](Slot::after) another, or a tuple

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use ttrpc::r#async::Service;
 
-use crate::call::Interceptor;
-use crate::task::{self, Task};
+use crate::server::call::Interceptor;
+use crate::server::task::{self, Task};
 
 /// How long a plugin has to end, unless it says otherwise.
 pub const DEFAULT_HOOK_LIMIT: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ pub(crate) struct Contributions {
     pub(crate) hooks: Vec<Hook>,
     pub(crate) exports: BTreeMap<String, String>,
     #[cfg(feature = "grpc")]
-    pub(crate) grpc: crate::grpc::Contribution,
+    pub(crate) grpc: crate::server::grpc::Contribution,
 }
 
 /// Something that says how a plugin is.
@@ -62,29 +62,33 @@ impl<T: ?Sized> Provided<T> {
         self.service(task::services(task))
     }
 
-    /// Serves over gRPC, on the socket of the shim: see [`grpc`](crate::grpc). The unary methods of ttrpc services are there
+    /// Serves over gRPC, on the socket of the shim: see [`grpc`](crate::server::grpc). The unary methods of ttrpc services are there
     /// already.
     #[cfg(feature = "grpc")]
     #[must_use]
-    pub fn grpc(mut self, services: crate::grpc::Services) -> Self {
+    pub fn grpc(mut self, services: crate::server::grpc::Services) -> Self {
         self.contributions.grpc.services.extend(services);
         self
     }
 
     /// Serves over gRPC, to any process of this machine that connects to a loopback address, whoever's it is: see
-    /// [`grpc`](crate::grpc). The plugin fails if the listener has another address.
+    /// [`grpc`](crate::server::grpc). The plugin fails if the listener has another address.
     #[cfg(feature = "grpc")]
     #[must_use]
-    pub fn tcp(mut self, listener: std::net::TcpListener, services: crate::grpc::Services) -> Self {
-        self.contributions.grpc.tcp.push(crate::grpc::Tcp { listener, services, from_anywhere: false });
+    pub fn tcp(mut self, listener: std::net::TcpListener, services: crate::server::grpc::Services) -> Self {
+        self.contributions.grpc.tcp.push(crate::server::grpc::Tcp { listener, services, from_anywhere: false });
         self
     }
 
     /// Serves over gRPC, to whoever reaches an address: nobody is asked who they are, and nothing is encrypted.
     #[cfg(feature = "grpc")]
     #[must_use]
-    pub fn tcp_from_anywhere(mut self, listener: std::net::TcpListener, services: crate::grpc::Services) -> Self {
-        self.contributions.grpc.tcp.push(crate::grpc::Tcp { listener, services, from_anywhere: true });
+    pub fn tcp_from_anywhere(
+        mut self,
+        listener: std::net::TcpListener,
+        services: crate::server::grpc::Services,
+    ) -> Self {
+        self.contributions.grpc.tcp.push(crate::server::grpc::Tcp { listener, services, from_anywhere: true });
         self
     }
 

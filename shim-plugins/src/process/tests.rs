@@ -8,7 +8,7 @@ use tokio::process::Command;
 use tokio::time::Instant;
 
 use crate::Reaper;
-use crate::tests::own_process::in_own_process;
+use crate::process::own_process::in_own_process;
 
 fn sh(script: &str) -> Command {
     let mut command = Command::new("/bin/sh");

@@ -39,12 +39,11 @@
 //!
 //! Not here: TLS; the streams of ttrpc services; interceptors before services of `tonic`, which have layers of their own.
 
-mod answers;
 mod body;
 mod bridge;
-mod connections;
-mod offers;
-mod sort;
+pub(crate) mod connections;
+mod router;
+mod sniff;
 mod timeout;
 
 use std::collections::HashMap;
@@ -59,12 +58,11 @@ use tonic::body::Body;
 use tonic::server::NamedService;
 use ttrpc::r#async::Service;
 
-pub(crate) use self::answers::{Answers, Methods};
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use self::bridge::Encoded;
 pub(crate) use self::connections::Connections;
-pub(crate) use self::offers::Offers;
-pub(crate) use self::sort::sorted;
+pub(crate) use self::router::{Answers, Methods};
+pub(crate) use self::sniff::sorted;
 
 /// How long a message to a ttrpc method may be, over either protocol.
 pub(crate) const MAX_MESSAGE: usize = 4 << 20;
@@ -72,8 +70,8 @@ pub(crate) const MAX_MESSAGE: usize = 4 << 20;
 /// Services to be had over gRPC.
 #[derive(Default)]
 pub struct Services {
-    routes: Vec<(String, Route)>,
-    ttrpc: Vec<(String, Service)>,
+    pub(crate) routes: Vec<(String, Route)>,
+    pub(crate) ttrpc: Vec<(String, Service)>,
 }
 
 impl Services {

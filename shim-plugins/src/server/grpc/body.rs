@@ -12,7 +12,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::Status;
 use tonic::body::Body;
 
-use crate::call::{self, Guard};
+use crate::server::call::{self, Guard};
 
 /// A body that ends with INTERNAL if it panics, and with UNAVAILABLE when the shim answers nobody any more.
 pub(super) struct Watched {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use ttrpc::r#async::Service;
 
-use super::connections::{self, Connections};
-use super::{Answers, Contribution, Methods, Route, Services, Tcp};
-use crate::call::Guard;
-use crate::outcome::FailedInit;
-use crate::slot::Uri;
+use crate::graph::Uri;
+use crate::plugin::FailedInit;
+use crate::server::call::Guard;
+use crate::server::grpc::connections::{self, Connections};
+use crate::server::grpc::{Answers, Contribution, Methods, Route, Services, Tcp};
 
 /// What all plugins of a shim contribute.
 #[derive(Default)]

@@ -54,7 +54,7 @@ async fn load_with(
 }
 
 fn why(error: &LoadError) -> String {
-    outcome::Chain(error).to_string()
+    plugin::Chain(error).to_string()
 }
 
 #[tokio::test]

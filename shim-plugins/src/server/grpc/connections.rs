@@ -17,10 +17,10 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::Answers;
-use super::sort::{self, Spoken};
+use super::sniff::{self, Spoken};
 
 /// How many connections there may be at once, from all sides.
-pub(super) const MAX_CONNECTIONS: usize = 256;
+pub(crate) const MAX_CONNECTIONS: usize = 256;
 
 /// How many calls there may be at once on a connection.
 const MAX_CALLS: u32 = 256;
@@ -81,7 +81,7 @@ impl Connections {
     fn greet(&self, stream: tokio::net::TcpStream, answers: &Arc<Answers>) {
         let (answers, over) = (Arc::clone(answers), self.over.clone());
         self.spawn(async move {
-            let spoken = over.run_until_cancelled(sort::spoken_over_tcp(&stream)).await;
+            let spoken = over.run_until_cancelled(sniff::spoken_over_tcp(&stream)).await;
             if !matches!(spoken, Some(Spoken::Grpc)) {
                 return debug!("closed a connection that does not speak gRPC");
             }
@@ -139,7 +139,7 @@ where
 }
 
 /// Makes a listener one of the runtime that this is called in.
-pub(super) fn adopt(listener: std::net::TcpListener) -> io::Result<TcpListener> {
+pub(crate) fn adopt(listener: std::net::TcpListener) -> io::Result<TcpListener> {
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
 }
@@ -151,8 +151,8 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::call::Guard;
-    use crate::task::api::Empty;
+    use crate::server::call::Guard;
+    use crate::server::task::api::Empty;
     use crate::testing::GrpcClient;
 
     #[tokio::test]

@@ -11,7 +11,7 @@ pub use containerd_shim_protos::shim_async::Task;
 use containerd_shim_protos::shim_async::create_task;
 use ttrpc::r#async::Service;
 
-use crate::slot::Slot;
+use crate::graph::Slot;
 
 /// The slot of the Task service, if the shim has one.
 pub const TASK: Slot<dyn Task + Send + Sync> = Slot::new("io.containerd.ttrpc.v1", "task");

@@ -9,8 +9,8 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bundle_file;
-use crate::reaper::Exit;
+use super::bundle_file;
+use super::reaper::Exit;
 
 const FILE: &str = "exit.json";
 

@@ -12,8 +12,7 @@ use tracing::error;
 use ttrpc::r#async::{MethodHandler, Service, StreamHandler, StreamInner, TtrpcContext};
 use ttrpc::{Code, Request, Response, Status};
 
-use crate::load::said;
-use crate::task;
+use super::task;
 
 /// One call of a unary method.
 pub struct Call {
@@ -239,6 +238,12 @@ fn refusal(error: ttrpc::Error) -> Response {
         return refused(status);
     }
     status(Code::UNKNOWN, &error.to_string())
+}
+
+/// What a panic said.
+pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word").to_owned()
 }
 
 /// Logs a panic, and says what to tell the caller.

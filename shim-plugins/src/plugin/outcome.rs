@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::request::Unmet;
+use super::request::Unmet;
 
 /// What became of a plugin.
 #[derive(Clone, Debug)]

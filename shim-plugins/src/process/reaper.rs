@@ -30,8 +30,8 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
-use crate::clock::Clock;
-use crate::slot::Slot;
+use super::clock::Clock;
+use crate::graph::Slot;
 
 /// The slot of the [`Reaper`]. The runner fills it.
 pub const REAPER: Slot<Reaper> = Slot::new("io.containerd.internal.v1", "reaper");

@@ -2,7 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use crate::slot::Slot;
+use crate::graph::Slot;
 
 /// The slot of the [`Shutdown`] service. The runner fills it.
 pub const SHUTDOWN: Slot<Shutdown> = Slot::new("io.containerd.internal.v1", "shutdown");

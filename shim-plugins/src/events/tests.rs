@@ -3,7 +3,9 @@ use std::time::Duration;
 use containerd_shim_protos::events::task::TaskExit;
 use tokio::time::Instant;
 
+use super::publisher::MAX_BYTES;
 use super::*;
+use crate::process::Clock;
 
 fn exit(status: u32) -> TaskExit {
     TaskExit { exit_status: status, ..Default::default() }

@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 use ttrpc::r#async::{MethodHandler as _, TtrpcContext};
 
 use super::MAX_MESSAGE;
-use crate::call::Guarded;
+use crate::server::call::Guarded;
 
 /// A method, and what it is called.
 pub(super) struct Called {

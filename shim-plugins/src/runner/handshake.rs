@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::config::Configuration;
-use crate::site::Site;
+use crate::plugin::Site;
 
 /// What a server is to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use super::Route;
 use super::body::Watched;
 use super::bridge::Called;
 use super::timeout::timeout;
-use crate::call::{self, Guard, Guarded, Unanswered};
+use crate::server::call::{self, Guard, Guarded, Unanswered};
 
 /// Methods of ttrpc services, by service and name.
 pub(crate) type Methods = BTreeMap<String, HashMap<String, Guarded>>;

@@ -4,12 +4,6 @@
 //! order. While containerd is away they wait, and are sent when it is back. What waits is bounded; what exceeds the bound
 //! is refused, counted and logged.
 
-pub mod event;
-mod queue;
-
-#[cfg(test)]
-mod tests;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,18 +17,16 @@ use tracing::{debug, warn};
 use ttrpc::Code;
 use ttrpc::asynchronous::transport::Socket;
 
-use event::Event;
-pub use queue::PublishError;
-use queue::Queue;
-
-use crate::clock::Clock;
-use crate::slot::Slot;
+use super::event::Event;
+use super::queue::{PublishError, Queue};
+use crate::graph::Slot;
+use crate::process::Clock;
 
 /// The slot of the [`Publisher`]. The runner fills it.
 pub const PUBLISHER: Slot<Publisher> = Slot::new("io.containerd.event.v1", "publisher");
 
 /// How much may wait while containerd is away, in bytes.
-const MAX_BYTES: usize = 4 << 20;
+pub(super) const MAX_BYTES: usize = 4 << 20;
 
 /// How long one event may take.
 const FORWARD_LIMIT: Duration = Duration::from_secs(5);
