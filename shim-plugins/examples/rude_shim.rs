@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use shim_plugins::runner::Deleted;
+use shim_plugins::runner::CleanupReport;
 use shim_plugins::task::{TASK, Task};
 use shim_plugins::{Plugin, Provided, Shim};
 
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     });
     let cleanup = |_| async {
         println!("cleaning up");
-        Ok(Deleted::default())
+        Ok(CleanupReport::default())
     };
     Shim::new("io.containerd.rude.v1", "0.1.0").plugin(task).on_delete(cleanup).run()
 }

@@ -83,23 +83,25 @@ impl Configuration {
 }
 
 /// A plugin's configuration, and the keys in it that it does not have.
-pub(crate) struct Decoded<C> {
+pub(crate) struct DecodedConfig<C> {
     pub(crate) config: C,
     pub(crate) unknown_keys: Vec<String>,
 }
 
-pub(crate) fn decode<C: DeserializeOwned + Default>(table: Option<toml::Table>) -> Result<Decoded<C>, toml::de::Error> {
+pub(crate) fn decode<C: DeserializeOwned + Default>(
+    table: Option<toml::Table>,
+) -> Result<DecodedConfig<C>, toml::de::Error> {
     let mut unknown_keys = Vec::new();
     let config = match table {
         Some(table) => serde_ignored::deserialize(toml::Value::Table(table), |key| unknown_keys.push(key.to_string()))?,
         None => C::default(),
     };
-    Ok(Decoded { config, unknown_keys })
+    Ok(DecodedConfig { config, unknown_keys })
 }
 
 /// For a plugin that takes no configuration: all keys are unknown.
 #[expect(clippy::unnecessary_wraps, reason = "it stands where `decode` does")]
-pub(crate) fn none(table: Option<toml::Table>) -> Result<Decoded<()>, toml::de::Error> {
+pub(crate) fn none(table: Option<toml::Table>) -> Result<DecodedConfig<()>, toml::de::Error> {
     let unknown_keys = table.unwrap_or_default().into_iter().map(|(key, _)| key).collect();
-    Ok(Decoded { config: (), unknown_keys })
+    Ok(DecodedConfig { config: (), unknown_keys })
 }

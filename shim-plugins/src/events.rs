@@ -12,7 +12,7 @@ pub use event::{
     Event, TaskCheckpointed, TaskCreate, TaskDelete, TaskExecAdded, TaskExecStarted, TaskExit, TaskOOM, TaskPaused,
     TaskResumed, TaskStart,
 };
-pub(crate) use publisher::Sender;
+pub(crate) use publisher::EventSender;
 pub use publisher::{PUBLISHER, Publisher};
 pub use queue::PublishError;
 

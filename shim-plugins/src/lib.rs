@@ -78,10 +78,11 @@ pub use config::Configuration;
 pub use events::{PUBLISHER, Publisher};
 #[doc(inline)]
 pub use graph::{Interface, Kind, Slot, Uri};
-pub use load::{Ended, LoadError, Loaded, Registry};
+pub use load::{EndOutcome, LoadError, Loaded, Registry};
 pub use plugin::{
-    After, All, DEFAULT_HOOK_LIMIT, DEFAULT_INIT_LIMIT, Draft, FailedInit, Init, InitError, One, Optional, Outcome,
-    Plugin, Policy, Provided, Request, Shelf, Site, Unmet,
+    AllOfKind, DEFAULT_HOOK_LIMIT, DEFAULT_INIT_LIMIT, DependencyError, FailurePolicy, InitContext, InitError,
+    InitFailure, LoadAfter, LoadOutcome, LoadedValues, OneOfKind, OptionalSlot, Plugin, PluginBuilder, Provided,
+    Request, ShimContext,
 };
 #[doc(inline)]
 pub use process::{Clock, ExitRecord, REAPER, Reaper, SHUTDOWN, Shutdown};

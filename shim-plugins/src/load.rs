@@ -9,7 +9,7 @@ mod grpc_services;
 mod loaded;
 mod registry;
 
-pub use loaded::{Ended, LoadError, Loaded};
+pub use loaded::{EndOutcome, LoadError, Loaded};
 pub use registry::Registry;
 
 #[cfg(test)]

@@ -29,8 +29,8 @@ mod start;
 mod tests;
 
 pub use bootstrap::{Bootstrap, BootstrapError, Dialect};
-pub use delete::{DeleteError, Deleted, Deleting};
-pub use environment::{DEFAULT_READY_LIMIT, Environment, Launch, Launched, Server, Signal};
+pub use delete::{CleanupReport, CleanupTarget, DeleteError};
+pub use environment::{ControlSignal, DEFAULT_READY_LIMIT, Environment, LaunchedServer, Launcher, ServerParams};
 pub use flags::FlagError;
 pub use handshake::ServerError;
 pub use mounts::Mounts;

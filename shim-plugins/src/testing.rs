@@ -31,7 +31,7 @@ mod grpc;
 mod launcher;
 mod output;
 
-pub use containerd::{Bundle, Daemon, FakeContainerd, NAMESPACE, Running};
-pub use events::Seen;
+pub use containerd::{Bundle, Daemon, FakeContainerd, NAMESPACE, RunningShim};
+pub use events::RecordedEvent;
 #[cfg(feature = "grpc")]
 pub use grpc::GrpcClient;

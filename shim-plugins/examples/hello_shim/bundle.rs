@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use serde::Deserialize;
-use shim_plugins::runner::{Deleted, Deleting};
+use shim_plugins::runner::{CleanupReport, CleanupTarget};
 
 use crate::group::Group;
 
@@ -49,8 +49,8 @@ fn read_group(bundle: &Path) -> Option<Group> {
 }
 
 /// Cleans up after a container, perhaps without its server: ends its processes. How it ended is in its record.
-pub(crate) async fn clean_up(deleting: Deleting) -> Result<Deleted, Box<dyn Error + Send + Sync>> {
-    let Some(group) = read_group(&deleting.bundle) else { return Ok(Deleted::default()) };
+pub(crate) async fn clean_up(target: CleanupTarget) -> Result<CleanupReport, Box<dyn Error + Send + Sync>> {
+    let Some(group) = read_group(&target.bundle) else { return Ok(CleanupReport::default()) };
     group.kill().await;
-    Ok(Deleted { pid: group.pid, exit: None })
+    Ok(CleanupReport { pid: group.pid, exit: None })
 }

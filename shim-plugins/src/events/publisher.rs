@@ -18,7 +18,7 @@ use ttrpc::Code;
 use ttrpc::asynchronous::transport::Socket;
 
 use super::event::Event;
-use super::queue::{PublishError, Queue};
+use super::queue::{EventQueue, PublishError};
 use crate::graph::Slot;
 use crate::process::Clock;
 
@@ -40,14 +40,14 @@ const MAX_REFUSALS: u32 = 5;
 
 /// Publishes events to containerd.
 pub struct Publisher {
-    queue: Arc<Queue>,
+    queue: Arc<EventQueue>,
     namespace: String,
     clock: Clock,
 }
 
 /// The task that sends what a publisher queues.
-pub(crate) struct Sender {
-    queue: Arc<Queue>,
+pub(crate) struct EventSender {
+    queue: Arc<EventQueue>,
     task: JoinHandle<()>,
 }
 
@@ -58,12 +58,12 @@ fn address(ttrpc_address: &str) -> String {
 
 impl Publisher {
     /// Publishes to the containerd at an address, for a namespace. Nothing is connected before there is an event.
-    pub(crate) fn start(ttrpc_address: &str, namespace: &str, clock: Clock) -> (Self, Sender) {
-        let queue = Arc::new(Queue::new(MAX_BYTES));
-        let sending = Sending { queue: Arc::clone(&queue), address: address(ttrpc_address), client: None };
+    pub(crate) fn start(ttrpc_address: &str, namespace: &str, clock: Clock) -> (Self, EventSender) {
+        let queue = Arc::new(EventQueue::new(MAX_BYTES));
+        let sending = SendTask { queue: Arc::clone(&queue), address: address(ttrpc_address), client: None };
         let task = tokio::spawn(sending.run());
         let publisher = Self { queue: Arc::clone(&queue), namespace: namespace.to_owned(), clock };
-        (publisher, Sender { queue, task })
+        (publisher, EventSender { queue, task })
     }
 
     /// Queues an event. It does not wait for containerd.
@@ -93,7 +93,7 @@ impl Publisher {
     }
 }
 
-impl Sender {
+impl EventSender {
     /// Sends what waits, for at most so long, and says how many events were left.
     pub(crate) async fn flush(self, limit: Duration) -> usize {
         let Self { queue, mut task } = self;
@@ -105,31 +105,31 @@ impl Sender {
     }
 }
 
-struct Sending {
-    queue: Arc<Queue>,
+struct SendTask {
+    queue: Arc<EventQueue>,
     address: String,
     client: Option<EventsClient>,
 }
 
 /// What came of an attempt.
-enum Sent {
-    Heard,
-    Refused(ttrpc::Error),
-    Unheard(String),
+enum SendOutcome {
+    Delivered,
+    Rejected(ttrpc::Error),
+    Unreachable(String),
 }
 
-impl Sending {
+impl SendTask {
     async fn run(mut self) {
         let mut pause = FIRST_PAUSE;
         let mut refusals = 0;
         while let Some(envelope) = self.queue.first().await {
             match self.send(envelope).await {
-                Sent::Heard => {
+                SendOutcome::Delivered => {
                     self.queue.pop();
                     (pause, refusals) = (FIRST_PAUSE, 0);
                     continue;
                 }
-                Sent::Refused(error) => {
+                SendOutcome::Rejected(error) => {
                     refusals += 1;
                     if refusals == MAX_REFUSALS {
                         warn!(%error, "containerd does not take an event, it is lost");
@@ -138,20 +138,20 @@ impl Sending {
                         continue;
                     }
                 }
-                Sent::Unheard(error) => debug!(error, "containerd does not hear"),
+                SendOutcome::Unreachable(error) => debug!(error, "containerd does not hear"),
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
-    async fn send(&mut self, envelope: Envelope) -> Sent {
+    async fn send(&mut self, envelope: Envelope) -> SendOutcome {
         let client = match self.client.take() {
             Some(client) => client,
             None => match tokio::time::timeout(FORWARD_LIMIT, Socket::connect(&self.address)).await {
                 Ok(Ok(socket)) => EventsClient::new(ttrpc::asynchronous::Client::new(socket)),
-                Ok(Err(error)) => return Sent::Unheard(error.to_string()),
-                Err(_) => return Sent::Unheard("it does not accept".to_owned()),
+                Ok(Err(error)) => return SendOutcome::Unreachable(error.to_string()),
+                Err(_) => return SendOutcome::Unreachable("it does not accept".to_owned()),
             },
         };
         let mut request = ForwardRequest::new();
@@ -159,18 +159,18 @@ impl Sending {
         match client.forward(ttrpc::context::with_duration(FORWARD_LIMIT), &request).await {
             Ok(_) => {
                 self.client = Some(client);
-                Sent::Heard
+                SendOutcome::Delivered
             }
-            Err(ttrpc::Error::RpcStatus(status)) if is_refusal(status.code()) => {
+            Err(ttrpc::Error::RpcStatus(status)) if is_rejection(status.code()) => {
                 self.client = Some(client);
-                Sent::Refused(ttrpc::Error::RpcStatus(status))
+                SendOutcome::Rejected(ttrpc::Error::RpcStatus(status))
             }
-            Err(error) => Sent::Unheard(error.to_string()),
+            Err(error) => SendOutcome::Unreachable(error.to_string()),
         }
     }
 }
 
 /// Whether containerd said no, or did not say anything.
-fn is_refusal(code: Code) -> bool {
+fn is_rejection(code: Code) -> bool {
     code != Code::DEADLINE_EXCEEDED && code != Code::UNAVAILABLE
 }

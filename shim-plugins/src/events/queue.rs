@@ -22,26 +22,26 @@ pub enum PublishError {
     Closed,
 }
 
-pub(super) struct Queue {
-    state: Mutex<State>,
+pub(super) struct EventQueue {
+    state: Mutex<QueueState>,
     changed: Notify,
     max_bytes: usize,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     waiting: VecDeque<(Envelope, usize)>,
     bytes: usize,
     n_lost: u64,
     is_closed: bool,
 }
 
-impl Queue {
+impl EventQueue {
     pub(super) fn new(max_bytes: usize) -> Self {
         Self { state: Mutex::default(), changed: Notify::new(), max_bytes }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

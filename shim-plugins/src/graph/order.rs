@@ -4,7 +4,7 @@ use super::{Node, Problem, Uri};
 
 /// Whether a plugin has its place.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mark {
+enum NodeState {
     Unseen,
     /// Something that it needs is being placed.
     Open,
@@ -12,7 +12,7 @@ enum Mark {
 }
 
 /// A plugin that waits until what it needs is placed.
-struct Step {
+struct PathStep {
     node: usize,
     /// What is to be looked at next: which need, and which node for it.
     need: usize,
@@ -21,25 +21,25 @@ struct Step {
 
 /// Returns the enabled plugins in order, and a problem for each need that leads back to who has it.
 pub(super) fn order(nodes: &[Node], enabled: &[bool]) -> (Vec<usize>, Vec<Problem>) {
-    let mut marks: Vec<_> = enabled.iter().map(|&on| if on { Mark::Unseen } else { Mark::Placed }).collect();
+    let mut marks: Vec<_> = enabled.iter().map(|&on| if on { NodeState::Unseen } else { NodeState::Placed }).collect();
     let mut order = Vec::with_capacity(nodes.len());
     let mut cycles = Vec::new();
     for root in 0..nodes.len() {
-        if marks[root] != Mark::Unseen {
+        if marks[root] != NodeState::Unseen {
             continue;
         }
-        marks[root] = Mark::Open;
-        let mut path = vec![Step { node: root, need: 0, candidate: 0 }];
+        marks[root] = NodeState::Open;
+        let mut path = vec![PathStep { node: root, need: 0, candidate: 0 }];
         while let Some(step) = path.last_mut() {
             match step.next(nodes) {
-                Some(found) if marks[found] == Mark::Unseen => {
-                    marks[found] = Mark::Open;
-                    path.push(Step { node: found, need: 0, candidate: 0 });
+                Some(found) if marks[found] == NodeState::Unseen => {
+                    marks[found] = NodeState::Open;
+                    path.push(PathStep { node: found, need: 0, candidate: 0 });
                 }
-                Some(found) if marks[found] == Mark::Open => cycles.push(cycle(nodes, &path, found)),
+                Some(found) if marks[found] == NodeState::Open => cycles.push(cycle(nodes, &path, found)),
                 Some(_) => {}
                 None => {
-                    marks[step.node] = Mark::Placed;
+                    marks[step.node] = NodeState::Placed;
                     order.push(step.node);
                     path.pop();
                 }
@@ -49,7 +49,7 @@ pub(super) fn order(nodes: &[Node], enabled: &[bool]) -> (Vec<usize>, Vec<Proble
     (order, cycles)
 }
 
-impl Step {
+impl PathStep {
     /// The next plugin that this one needs.
     fn next(&mut self, nodes: &[Node]) -> Option<usize> {
         let Node { uri, needs, .. } = &nodes[self.node];
@@ -69,8 +69,8 @@ impl Step {
     }
 }
 
-fn cycle(nodes: &[Node], path: &[Step], closing: usize) -> Problem {
-    let uri = |step: &Step| nodes[step.node].uri.clone();
+fn cycle(nodes: &[Node], path: &[PathStep], closing: usize) -> Problem {
+    let uri = |step: &PathStep| nodes[step.node].uri.clone();
     let mut cycle: Vec<Uri> = path.iter().skip_while(|step| step.node != closing).map(uri).collect();
     cycle.push(nodes[closing].uri.clone());
     Problem::Cycle { cycle }

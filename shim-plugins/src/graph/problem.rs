@@ -56,7 +56,7 @@ pub enum Problem {
     },
 
     /// Something that is required is not there.
-    #[error("{plugin} requires {}, which {absence}", Said(target))]
+    #[error("{plugin} requires {}, which {absence}", TargetPhrase(target))]
     Missing {
         /// Who requires it.
         plugin: Uri,
@@ -127,9 +127,9 @@ impl fmt::Display for Problems {
 impl std::error::Error for Problems {}
 
 /// A target in a sentence.
-struct Said<'a>(&'a Target);
+struct TargetPhrase<'a>(&'a Target);
 
-impl fmt::Display for Said<'_> {
+impl fmt::Display for TargetPhrase<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Target::Slot(uri) => uri.fmt(f),

@@ -54,7 +54,7 @@ async fn load_with(
 }
 
 fn why(error: &LoadError) -> String {
-    plugin::Chain(error).to_string()
+    plugin::ErrorChain(error).to_string()
 }
 
 #[tokio::test]
@@ -203,7 +203,10 @@ async fn an_end_that_hangs_or_panics_does_not_keep_the_others_from_theirs() {
     let before = tokio::time::Instant::now();
     let ends: Vec<_> = loaded.end().await.into_iter().map(|(_, end)| end).collect();
     let limit = Duration::from_secs(7);
-    assert_eq!(ends, [Ended::TooSlow { limit }, Ended::Panicked { text: "oh".to_owned() }, Ended::InTime]);
+    assert_eq!(
+        ends,
+        [EndOutcome::TooSlow { limit }, EndOutcome::Panicked { text: "oh".to_owned() }, EndOutcome::InTime]
+    );
     assert_eq!(before.elapsed(), limit);
     assert_eq!(*diary.lock().unwrap(), ["+k.a", "-k.a"]);
 }

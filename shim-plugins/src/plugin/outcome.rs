@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::request::Unmet;
+use super::request::DependencyError;
 
 /// What became of a plugin.
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum LoadOutcome {
     /// It does its work.
     Loaded,
     /// It chose not to be there.
@@ -20,18 +20,18 @@ pub enum Outcome {
     /// It could not be initialised.
     Failed {
         /// Why.
-        cause: Arc<FailedInit>,
+        cause: Arc<InitFailure>,
     },
     /// It is switched off.
     Disabled,
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for LoadOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Loaded => f.write_str("ok"),
             Self::Skipped { reason } => write!(f, "skipped: {reason}"),
-            Self::Failed { cause } => write!(f, "failed: {}", Chain(&**cause)),
+            Self::Failed { cause } => write!(f, "failed: {}", ErrorChain(&**cause)),
             Self::Disabled => f.write_str("disabled"),
         }
     }
@@ -39,7 +39,7 @@ impl fmt::Display for Outcome {
 
 /// Why a plugin could not be initialised.
 #[derive(Debug, thiserror::Error)]
-pub enum FailedInit {
+pub enum InitFailure {
     /// It said so.
     #[error("it returned an error")]
     Returned(#[source] Box<dyn Error + Send + Sync>),
@@ -60,7 +60,7 @@ pub enum FailedInit {
 
     /// It requires what was not loaded.
     #[error("it lacks what it requires")]
-    Unmet(#[from] Unmet),
+    Dependency(#[from] DependencyError),
 
     /// Its configuration cannot be read.
     #[error("its configuration cannot be read")]
@@ -85,9 +85,9 @@ pub enum FailedInit {
 }
 
 /// An error with all its causes, on one line.
-pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
+pub(crate) struct ErrorChain<'a>(pub(crate) &'a (dyn Error + 'static));
 
-impl fmt::Display for Chain<'_> {
+impl fmt::Display for ErrorChain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)?;
         let mut cause = self.0.source();

@@ -25,10 +25,10 @@ pub(crate) struct Contributions {
     pub(crate) services: Vec<(String, Service)>,
     pub(crate) interceptors: Vec<Arc<dyn Interceptor>>,
     pub(crate) debug: Vec<DebugEndpoint>,
-    pub(crate) hooks: Vec<Hook>,
+    pub(crate) hooks: Vec<ShutdownHook>,
     pub(crate) exports: BTreeMap<String, String>,
     #[cfg(feature = "grpc")]
-    pub(crate) grpc: crate::server::grpc::Contribution,
+    pub(crate) grpc: crate::server::grpc::GrpcContributions,
 }
 
 /// Something that says how a plugin is.
@@ -38,7 +38,7 @@ pub(crate) struct DebugEndpoint {
 }
 
 /// What a plugin does when the shim ends.
-pub(crate) struct Hook {
+pub(crate) struct ShutdownHook {
     pub(crate) limit: Duration,
     pub(crate) run: Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send + Sync>,
 }
@@ -76,7 +76,7 @@ impl<T: ?Sized> Provided<T> {
     #[cfg(feature = "grpc")]
     #[must_use]
     pub fn tcp(mut self, listener: std::net::TcpListener, services: crate::server::grpc::Services) -> Self {
-        self.contributions.grpc.tcp.push(crate::server::grpc::Tcp { listener, services, from_anywhere: false });
+        self.contributions.grpc.tcp.push(crate::server::grpc::TcpServices { listener, services, from_anywhere: false });
         self
     }
 
@@ -88,7 +88,7 @@ impl<T: ?Sized> Provided<T> {
         listener: std::net::TcpListener,
         services: crate::server::grpc::Services,
     ) -> Self {
-        self.contributions.grpc.tcp.push(crate::server::grpc::Tcp { listener, services, from_anywhere: true });
+        self.contributions.grpc.tcp.push(crate::server::grpc::TcpServices { listener, services, from_anywhere: true });
         self
     }
 
@@ -122,7 +122,7 @@ impl<T: ?Sized> Provided<T> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.contributions.hooks.push(Hook { limit, run: Box::new(move || Box::pin(hook())) });
+        self.contributions.hooks.push(ShutdownHook { limit, run: Box::new(move || Box::pin(hook())) });
         self
     }
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::outcome::Outcome;
+use super::outcome::LoadOutcome;
 use crate::graph::{Interface, Kind, Need, Slot, Strength, Target, Uri};
 
 /// Something that a plugin asks for: a [`Slot`], one made [`optional`](Slot::optional), a
@@ -13,36 +13,36 @@ use crate::graph::{Interface, Kind, Need, Slot, Strength, Target, Uri};
 /// What a plugin needs follows from what it asks for, so it cannot get at what it did not declare.
 pub trait Request: Send + Sync + 'static {
     /// What is given for it.
-    type Given: Send;
+    type Output: Send;
 
     /// What has to come before.
     fn needs(&self) -> Vec<Need>;
 
     /// Takes it from the plugins that were initialised.
-    fn take(&self, shelf: &Shelf) -> Result<Self::Given, Unmet>;
+    fn take(&self, values: &LoadedValues) -> Result<Self::Output, DependencyError>;
 }
 
 /// What the plugins that were initialised provide.
 #[derive(Default)]
-pub struct Shelf {
-    places: Vec<Place>,
+pub struct LoadedValues {
+    places: Vec<LoadedValue>,
 }
 
-struct Place {
+struct LoadedValue {
     uri: Uri,
     /// An `Arc` of the interface, or why there is none.
-    held: Result<Box<dyn Any + Send + Sync>, Outcome>,
+    held: Result<Box<dyn Any + Send + Sync>, LoadOutcome>,
 }
 
-impl Shelf {
-    pub(crate) fn put(&mut self, uri: Uri, held: Result<Box<dyn Any + Send + Sync>, Outcome>) {
-        self.places.push(Place { uri, held });
+impl LoadedValues {
+    pub(crate) fn put(&mut self, uri: Uri, held: Result<Box<dyn Any + Send + Sync>, LoadOutcome>) {
+        self.places.push(LoadedValue { uri, held });
     }
 
-    fn one<T: ?Sized + 'static>(&self, uri: &Uri) -> Result<Arc<T>, Unmet> {
+    fn one<T: ?Sized + 'static>(&self, uri: &Uri) -> Result<Arc<T>, DependencyError> {
         let place = self.places.iter().find(|place| place.uri == *uri);
-        let Some(place) = place else { return Err(Unmet::Absent { uri: uri.clone() }) };
-        place.provided().map_err(|outcome| Unmet::NotLoaded { uri: uri.clone(), outcome: outcome.clone() })
+        let Some(place) = place else { return Err(DependencyError::Absent { uri: uri.clone() }) };
+        place.provided().map_err(|outcome| DependencyError::NotLoaded { uri: uri.clone(), outcome: outcome.clone() })
     }
 
     /// Those of a kind that were initialised, with their ids.
@@ -52,8 +52,8 @@ impl Shelf {
     }
 }
 
-impl Place {
-    fn provided<T: ?Sized + 'static>(&self) -> Result<Arc<T>, &Outcome> {
+impl LoadedValue {
+    fn provided<T: ?Sized + 'static>(&self) -> Result<Arc<T>, &LoadOutcome> {
         let held = self.held.as_ref()?;
         Ok(held.downcast_ref::<Arc<T>>().map(Arc::clone).expect("the graph compared the interfaces"))
     }
@@ -61,7 +61,7 @@ impl Place {
 
 /// Why a plugin does not get what it requires.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum Unmet {
+pub enum DependencyError {
     /// It is not there.
     #[error("{uri} is not there")]
     Absent {
@@ -75,7 +75,7 @@ pub enum Unmet {
         /// What is required.
         uri: Uri,
         /// What became of it.
-        outcome: Outcome,
+        outcome: LoadOutcome,
     },
 
     /// One was expected.
@@ -89,7 +89,7 @@ pub enum Unmet {
 }
 
 impl<T: ?Sized + Send + Sync + 'static> Request for Slot<T> {
-    type Given = Arc<T>;
+    type Output = Arc<T>;
 
     fn needs(&self) -> Vec<Need> {
         vec![Need {
@@ -99,61 +99,61 @@ impl<T: ?Sized + Send + Sync + 'static> Request for Slot<T> {
         }]
     }
 
-    fn take(&self, shelf: &Shelf) -> Result<Arc<T>, Unmet> {
-        shelf.one(&self.uri())
+    fn take(&self, values: &LoadedValues) -> Result<Arc<T>, DependencyError> {
+        values.one(&self.uri())
     }
 }
 
 /// A slot that may be empty: see [`Slot::optional`].
 #[derive(Debug)]
-pub struct Optional<T: ?Sized>(Slot<T>);
+pub struct OptionalSlot<T: ?Sized>(Slot<T>);
 
 impl<T: ?Sized> Slot<T> {
     /// Asks for what stands here, if there is something.
-    pub const fn optional(self) -> Optional<T> {
-        Optional(self)
+    pub const fn optional(self) -> OptionalSlot<T> {
+        OptionalSlot(self)
     }
 
     /// Asks to come after what stands here, if there is something.
-    pub fn after(self) -> After {
-        After(Target::Slot(self.uri()))
+    pub fn after(self) -> LoadAfter {
+        LoadAfter(Target::Slot(self.uri()))
     }
 }
 
-impl<T: ?Sized + Send + Sync + 'static> Request for Optional<T> {
-    type Given = Option<Arc<T>>;
+impl<T: ?Sized + Send + Sync + 'static> Request for OptionalSlot<T> {
+    type Output = Option<Arc<T>>;
 
     fn needs(&self) -> Vec<Need> {
         self.0.needs().into_iter().map(|need| Need { strength: Strength::Optional, ..need }).collect()
     }
 
-    fn take(&self, shelf: &Shelf) -> Result<Option<Arc<T>>, Unmet> {
-        Ok(self.0.take(shelf).ok())
+    fn take(&self, values: &LoadedValues) -> Result<Option<Arc<T>>, DependencyError> {
+        Ok(self.0.take(values).ok())
     }
 }
 
 /// The one plugin of a kind: see [`Kind::one`].
 #[derive(Debug)]
-pub struct One<T: ?Sized>(Kind<T>);
+pub struct OneOfKind<T: ?Sized>(Kind<T>);
 
 /// All plugins of a kind: see [`Kind::all`].
 #[derive(Debug)]
-pub struct All<T: ?Sized>(Kind<T>);
+pub struct AllOfKind<T: ?Sized>(Kind<T>);
 
 impl<T: ?Sized> Kind<T> {
     /// Asks for the one plugin of this kind that was loaded, whatever its id.
-    pub const fn one(self) -> One<T> {
-        One(self)
+    pub const fn one(self) -> OneOfKind<T> {
+        OneOfKind(self)
     }
 
     /// Asks for all plugins of this kind that were loaded, in the order of loading, with their ids. There may be none.
-    pub const fn all(self) -> All<T> {
-        All(self)
+    pub const fn all(self) -> AllOfKind<T> {
+        AllOfKind(self)
     }
 
     /// Asks to come after all plugins of this kind.
-    pub fn after(self) -> After {
-        After(Target::Kind(self.name().to_owned()))
+    pub fn after(self) -> LoadAfter {
+        LoadAfter(Target::Kind(self.name().to_owned()))
     }
 }
 
@@ -162,40 +162,40 @@ fn of_kind<T: ?Sized + 'static>(kind: &Kind<T>, strength: Strength) -> Vec<Need>
     vec![Need { target, strength, interface: Some(Interface::of::<T>()) }]
 }
 
-impl<T: ?Sized + Send + Sync + 'static> Request for One<T> {
-    type Given = Arc<T>;
+impl<T: ?Sized + Send + Sync + 'static> Request for OneOfKind<T> {
+    type Output = Arc<T>;
 
     fn needs(&self) -> Vec<Need> {
         of_kind(&self.0, Strength::Required)
     }
 
-    fn take(&self, shelf: &Shelf) -> Result<Arc<T>, Unmet> {
-        let mut all = shelf.all(&self.0);
+    fn take(&self, values: &LoadedValues) -> Result<Arc<T>, DependencyError> {
+        let mut all = values.all(&self.0);
         match all.pop() {
             Some((_, only)) if all.is_empty() => Ok(only),
-            Some(_) => Err(Unmet::NotOne { kind: self.0.name(), found: all.len() + 1 }),
-            None => Err(Unmet::NotOne { kind: self.0.name(), found: 0 }),
+            Some(_) => Err(DependencyError::NotOne { kind: self.0.name(), found: all.len() + 1 }),
+            None => Err(DependencyError::NotOne { kind: self.0.name(), found: 0 }),
         }
     }
 }
 
-impl<T: ?Sized + Send + Sync + 'static> Request for All<T> {
-    type Given = Vec<(String, Arc<T>)>;
+impl<T: ?Sized + Send + Sync + 'static> Request for AllOfKind<T> {
+    type Output = Vec<(String, Arc<T>)>;
 
     fn needs(&self) -> Vec<Need> {
         of_kind(&self.0, Strength::Optional)
     }
 
-    fn take(&self, shelf: &Shelf) -> Result<Self::Given, Unmet> {
-        Ok(shelf.all(&self.0))
+    fn take(&self, values: &LoadedValues) -> Result<Self::Output, DependencyError> {
+        Ok(values.all(&self.0))
     }
 }
 
 /// Something that only comes before.
 #[derive(Clone, Debug)]
-pub struct After(Target);
+pub struct LoadAfter(Target);
 
-impl After {
+impl LoadAfter {
     /// Asks to come after all plugins of a kind, whatever they provide.
     pub fn kind(name: impl Into<String>) -> Self {
         Self(Target::Kind(name.into()))
@@ -207,14 +207,14 @@ impl After {
     }
 }
 
-impl Request for After {
-    type Given = ();
+impl Request for LoadAfter {
+    type Output = ();
 
     fn needs(&self) -> Vec<Need> {
         vec![Need { target: self.0.clone(), strength: Strength::Order, interface: None }]
     }
 
-    fn take(&self, _: &Shelf) -> Result<(), Unmet> {
+    fn take(&self, _: &LoadedValues) -> Result<(), DependencyError> {
         Ok(())
     }
 }
@@ -222,7 +222,7 @@ impl Request for After {
 macro_rules! tuples {
     ($($name:ident)*) => {
         impl<$($name: Request),*> Request for ($($name,)*) {
-            type Given = ($($name::Given,)*);
+            type Output = ($($name::Output,)*);
 
             fn needs(&self) -> Vec<Need> {
                 #[expect(non_snake_case, reason = "one name for a type and its value")]
@@ -231,23 +231,23 @@ macro_rules! tuples {
                 needs.concat()
             }
 
-            fn take(&self, shelf: &Shelf) -> Result<Self::Given, Unmet> {
+            fn take(&self, values: &LoadedValues) -> Result<Self::Output, DependencyError> {
                 #[expect(non_snake_case, reason = "one name for a type and its value")]
                 let ($($name,)*) = self;
-                Ok(($($name.take(shelf)?,)*))
+                Ok(($($name.take(values)?,)*))
             }
         }
     };
 }
 
 impl Request for () {
-    type Given = ();
+    type Output = ();
 
     fn needs(&self) -> Vec<Need> {
         Vec::new()
     }
 
-    fn take(&self, _: &Shelf) -> Result<(), Unmet> {
+    fn take(&self, _: &LoadedValues) -> Result<(), DependencyError> {
         Ok(())
     }
 }

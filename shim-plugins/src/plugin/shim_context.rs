@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Where a shim runs: for which container, in which directory, under which containerd.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Site {
+pub struct ShimContext {
     /// The id of the container, or of the first one if the shim serves a group.
     pub id: String,
     /// The namespace of the container.

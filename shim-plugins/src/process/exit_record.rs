@@ -24,7 +24,7 @@ pub struct ExitRecord {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct RecordFile {
     pid: u32,
     status: u32,
     at: SystemTime,
@@ -34,12 +34,12 @@ impl ExitRecord {
     /// Writes it into a bundle, all of it or nothing.
     pub fn write(&self, bundle: &Path) -> io::Result<()> {
         let Self { pid, exit: Exit { status, at } } = *self;
-        bundle_file::write(bundle, FILE, 0o600, &serde_json::to_vec(&Written { pid, status, at })?)
+        bundle_file::write(bundle, FILE, 0o600, &serde_json::to_vec(&RecordFile { pid, status, at })?)
     }
 
     /// Reads it from a bundle; `None` if it is not there, or is none.
     pub fn read(bundle: &Path) -> Option<Self> {
-        let Written { pid, status, at } = serde_json::from_slice(&bundle_file::read(bundle, FILE).ok()?).ok()?;
+        let RecordFile { pid, status, at } = serde_json::from_slice(&bundle_file::read(bundle, FILE).ok()?).ok()?;
         Some(Self { pid, exit: Exit { status, at } })
     }
 }

@@ -93,7 +93,7 @@ impl Reaper {
         let mut child = command.spawn()?;
         let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
         let pid = pid.expect("a child that was not waited for has a pid");
-        let known = Known::new(&self.known, pid);
+        let known = WatchGuard::new(&self.known, pid);
         let handle = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
             Ok(handle) => Arc::new(handle),
             Err(error) => {
@@ -133,7 +133,7 @@ impl Reaper {
         )]
         let polled = AsyncFd::with_interest(Arc::clone(&handle), Interest::READABLE)?;
         let (tell, exit) = watch::channel(None);
-        let (known, clock) = (Known::new(&self.known, pid), self.clock.clone());
+        let (known, clock) = (WatchGuard::new(&self.known, pid), self.clock.clone());
         self.waits.spawn(async move {
             let status = adopted(&polled).await.unwrap_or_else(|error| {
                 warn!(%pid, %error, "could not wait for a process");
@@ -182,19 +182,19 @@ impl Reaper {
 }
 
 /// Keeps a process from being an orphan, as long as it is waited for.
-struct Known {
+struct WatchGuard {
     all: Arc<Mutex<HashMap<Pid, usize>>>,
     pid: Pid,
 }
 
-impl Known {
+impl WatchGuard {
     fn new(all: &Arc<Mutex<HashMap<Pid, usize>>>, pid: Pid) -> Self {
         *all.lock().unwrap_or_else(PoisonError::into_inner).entry(pid).or_default() += 1;
         Self { all: Arc::clone(all), pid }
     }
 }
 
-impl Drop for Known {
+impl Drop for WatchGuard {
     fn drop(&mut self) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waits) = all.get_mut(&self.pid) {

@@ -14,8 +14,8 @@ use tracing::{info, warn};
 
 use super::group;
 use super::serve::is_ours;
-use super::socket::{self, Bound, SocketError, SocketFile};
-use crate::plugin::{Chain, Site};
+use super::socket::{self, BindOutcome, SocketError, SocketFile};
+use crate::plugin::{ErrorChain, ShimContext};
 
 /// How long somebody may take to read.
 const READ_LIMIT: Duration = Duration::from_secs(1);
@@ -28,9 +28,9 @@ pub(super) fn path(beside: &Path, grpc_address: &str, namespace: &str, group: &s
 
 /// The debug socket, if there is one.
 #[derive(Default)]
-pub(super) struct DebugSocket(Option<Listening>);
+pub(super) struct DebugSocket(Option<DebugListener>);
 
-struct Listening {
+struct DebugListener {
     _file: SocketFile,
     accepted: mpsc::Receiver<UnixStream>,
     _accepting: AbortOnDropHandle<()>,
@@ -38,16 +38,16 @@ struct Listening {
 
 impl DebugSocket {
     /// Makes one if containerd wants to hear more than usual. A shim serves without it, too.
-    pub(super) fn open(site: &Site, beside: Option<&Path>) -> Self {
-        let Some(beside) = beside.filter(|_| site.debug) else { return Self::default() };
-        let path = path(beside, &site.grpc_address, &site.namespace, &group::group(&site.bundle, &site.id));
+    pub(super) fn open(context: &ShimContext, beside: Option<&Path>) -> Self {
+        let Some(beside) = beside.filter(|_| context.debug) else { return Self::default() };
+        let path = path(beside, &context.grpc_address, &context.namespace, &group::group(&context.bundle, &context.id));
         match listen(&path) {
             Ok(listening) => {
                 info!(path = %path.display(), "there is a debug socket");
                 Self(Some(listening))
             }
             Err(error) => {
-                warn!(error = %Chain(&error), "there is no debug socket");
+                warn!(error = %ErrorChain(&error), "there is no debug socket");
                 Self::default()
             }
         }
@@ -80,14 +80,16 @@ async fn accept(listener: UnixListener, accepted: mpsc::Sender<UnixStream>) {
     }
 }
 
-fn listen(path: &Path) -> Result<Listening, SocketError> {
+fn listen(path: &Path) -> Result<DebugListener, SocketError> {
     let failed = |source| SocketError::Listen { path: path.to_owned(), source };
-    let Bound::New(file, listener) = socket::bind(path)? else { return Err(failed(io::ErrorKind::AddrInUse.into())) };
+    let BindOutcome::New(file, listener) = socket::bind(path)? else {
+        return Err(failed(io::ErrorKind::AddrInUse.into()));
+    };
     listener.set_nonblocking(true).map_err(failed)?;
     let listener = UnixListener::from_std(listener).map_err(failed)?;
     let (send, accepted) = mpsc::channel(1);
     let accepting = AbortOnDropHandle::new(tokio::spawn(accept(listener, send)));
-    Ok(Listening { _file: file, accepted, _accepting: accepting })
+    Ok(DebugListener { _file: file, accepted, _accepting: accepting })
 }
 
 /// Tells somebody who asked.

@@ -25,7 +25,7 @@ const KILLED: u32 = 137;
 
 /// A container to clean up after.
 #[derive(Clone, Debug)]
-pub struct Deleting {
+pub struct CleanupTarget {
     /// Its id.
     pub id: String,
     /// Its namespace.
@@ -36,7 +36,7 @@ pub struct Deleting {
 
 /// How a container ended.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Deleted {
+pub struct CleanupReport {
     /// Its first process; 0 means the one of its [`ExitRecord`], if it has one.
     pub pid: u32,
     /// How it ended; `None` means as its [`ExitRecord`] says, or, without one, as if it had been killed just now.
@@ -44,8 +44,9 @@ pub struct Deleted {
 }
 
 /// What a shim does to clean up after a container.
-pub(super) type Cleanup =
-    dyn Fn(Deleting) -> BoxFuture<'static, Result<Deleted, Box<dyn error::Error + Send + Sync>>> + Send + Sync;
+pub(super) type CleanupFn = dyn Fn(CleanupTarget) -> BoxFuture<'static, Result<CleanupReport, Box<dyn error::Error + Send + Sync>>>
+    + Send
+    + Sync;
 
 /// Why `delete` failed.
 #[derive(Debug, thiserror::Error)]
@@ -69,17 +70,17 @@ pub enum DeleteError {
 
 pub(super) fn delete(shim: &Shim, flags: &Flags, environment: &mut Environment) -> Result<(), DeleteError> {
     let bundle = if flags.bundle.is_empty() { &environment.directory } else { Path::new(&flags.bundle) };
-    let deleting = Deleting { id: flags.id.clone(), namespace: flags.namespace.clone(), bundle: bundle.to_owned() };
+    let target = CleanupTarget { id: flags.id.clone(), namespace: flags.namespace.clone(), bundle: bundle.to_owned() };
     // Before the bundle is cleaned up, in which this is found.
     let group = group::group(bundle, &flags.id);
     let path = socket_of(flags, environment, bundle, &group);
-    let deleted = clean_up(shim, deleting);
+    let deleted = clean_up(shim, target);
     let record = ExitRecord::read(bundle);
     let debug = debug::path(&path, &flags.address, &flags.namespace, &group);
     for path in [path, debug] {
         socket::remove_stale(&path)?;
     }
-    let Deleted { pid, exit } = deleted?;
+    let CleanupReport { pid, exit } = deleted?;
     let exit = exit.or(record.map(|record| record.exit)).unwrap_or(Exit { status: KILLED, at: shim.clock.now() });
     let pid = if pid == 0 { record.map_or(0, |record| record.pid) } else { pid };
     let mut response = DeleteResponse::new();
@@ -108,11 +109,11 @@ fn socket_of(flags: &Flags, environment: &Environment, bundle: &Path, group: &st
     guess
 }
 
-fn clean_up(shim: &Shim, deleting: Deleting) -> Result<Deleted, DeleteError> {
-    let Some(cleanup) = &shim.cleanup else { return Ok(Deleted::default()) };
+fn clean_up(shim: &Shim, target: CleanupTarget) -> Result<CleanupReport, DeleteError> {
+    let Some(cleanup) = &shim.cleanup else { return Ok(CleanupReport::default()) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| DeleteError::Cleanup(error.into()))?;
-    let cleaned = runtime.block_on(async { tokio::time::timeout(CLEANUP_LIMIT, cleanup(deleting)).await });
+    let cleaned = runtime.block_on(async { tokio::time::timeout(CLEANUP_LIMIT, cleanup(target)).await });
     runtime.shutdown_background();
     cleaned.map_err(|_| DeleteError::TooSlow(CLEANUP_LIMIT))?.map_err(DeleteError::Cleanup)
 }

@@ -27,23 +27,23 @@ pub struct Environment {
     /// How long a server has to be ready, or that of a group to answer.
     pub ready_limit: Duration,
     /// How `start` starts the server.
-    pub launcher: Box<dyn Launch>,
+    pub launcher: Box<dyn Launcher>,
 }
 
 /// Starts the server of a shim.
-pub trait Launch: Send {
+pub trait Launcher: Send {
     /// Starts it. It outlives whoever started it.
-    fn launch(&self, server: Server) -> io::Result<Box<dyn Launched>>;
+    fn launch(&self, server: ServerParams) -> io::Result<Box<dyn LaunchedServer>>;
 }
 
 /// A server that was started.
-pub trait Launched: Send {
+pub trait LaunchedServer: Send {
     /// Asks it to end in order, and waits until it has; if it has not after so long, it is killed.
     fn end(&mut self, grace: Duration);
 }
 
 /// What the server of a shim is started with.
-pub struct Server {
+pub struct ServerParams {
     /// The command line, without the program.
     pub args: Vec<String>,
     /// The working directory.
@@ -56,7 +56,7 @@ pub struct Server {
 
 /// A signal that a shim knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
+pub enum ControlSignal {
     /// SIGTERM or SIGINT: end in order.
     End,
     /// SIGUSR1: say how you are.

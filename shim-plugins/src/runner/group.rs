@@ -11,7 +11,7 @@ use serde::Deserialize;
 const GROUPS: [&str; 2] = ["io.containerd.runc.v2.group", "io.kubernetes.cri.sandbox-id"];
 
 #[derive(Deserialize)]
-struct Spec {
+struct AnnotatedSpec {
     #[serde(default)]
     annotations: BTreeMap<String, String>,
 }
@@ -20,7 +20,7 @@ struct Spec {
 ///
 /// A bundle without a readable `config.json` is one for itself: `delete` comes also when little is left.
 pub(crate) fn group(bundle: &Path, id: &str) -> String {
-    let spec: Option<Spec> =
+    let spec: Option<AnnotatedSpec> =
         File::open(bundle.join("config.json")).ok().and_then(|file| serde_json::from_reader(BufReader::new(file)).ok());
     let annotations = spec.map(|spec| spec.annotations).unwrap_or_default();
     GROUPS.iter().find_map(|key| annotations.get(*key)).map_or(id, String::as_str).to_owned()

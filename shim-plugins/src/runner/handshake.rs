@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::config::Configuration;
-use crate::plugin::Site;
+use crate::plugin::ShimContext;
 
 /// What a server is to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Assignment {
-    pub(crate) site: Site,
+    pub(crate) context: ShimContext,
     pub(crate) configuration: Configuration,
 }
 
@@ -55,9 +55,9 @@ pub enum ServerError {
 }
 
 /// `start`'s end.
-pub(crate) struct Starter(UnixStream);
+pub(crate) struct HandshakeClient(UnixStream);
 
-impl Starter {
+impl HandshakeClient {
     pub(crate) fn new(stream: UnixStream) -> Self {
         Self(stream)
     }
@@ -101,9 +101,9 @@ impl Starter {
 }
 
 /// The server's end.
-pub(crate) struct Started(tokio::net::UnixStream);
+pub(crate) struct HandshakeServer(tokio::net::UnixStream);
 
-impl Started {
+impl HandshakeServer {
     /// Takes it over for the runtime that this is called in.
     pub(crate) fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;

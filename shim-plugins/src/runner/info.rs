@@ -9,7 +9,7 @@ use super::Shim;
 use super::environment::Environment;
 use super::serve::own_plugins;
 use crate::graph::{Graph, Problems};
-use crate::plugin::Outcome;
+use crate::plugin::LoadOutcome;
 use crate::process::Shutdown;
 
 /// The annotation in which daemons before 2.4 look for the mounts that a shim performs itself.
@@ -45,6 +45,7 @@ pub(super) fn graph(shim: &Shim) -> Result<Graph, Problems> {
 
 /// The table of plugins before any is loaded.
 pub(super) fn table(graph: &Graph) -> String {
-    let status = |index| if graph.is_enabled(index) { "registered".to_owned() } else { Outcome::Disabled.to_string() };
+    let status =
+        |index| if graph.is_enabled(index) { "registered".to_owned() } else { LoadOutcome::Disabled.to_string() };
     graph.table(status)
 }

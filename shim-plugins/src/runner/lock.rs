@@ -22,13 +22,13 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// The lock on the path of a socket, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct SocketLock {
     /// Closed, and so unlocked, after [`Drop`] has removed it.
     _file: File,
     path: PathBuf,
 }
 
-impl Lock {
+impl SocketLock {
     /// Locks the path of a socket, whose directory must be there. Waits for at most `limit`.
     pub(super) fn take(socket: &Path, limit: Duration) -> io::Result<Self> {
         let path = path_of(socket);
@@ -49,7 +49,7 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
+impl Drop for SocketLock {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.path)
             && error.kind() != io::ErrorKind::NotFound

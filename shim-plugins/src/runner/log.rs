@@ -30,7 +30,7 @@ pub(crate) fn open(bundle: &Path) -> io::Result<File> {
 /// Sends the log of this process to a file.
 pub(crate) fn install(file: File, debug: bool) {
     let level = if debug { tracing::Level::DEBUG } else { tracing::Level::INFO };
-    let lines = Lines(Arc::new(file));
+    let lines = LogWriter(Arc::new(file));
     // If there is a subscriber already, it is the author's, and stays.
     let _ = tracing_subscriber::fmt().with_writer(lines).with_max_level(level).with_ansi(false).try_init();
 }
@@ -51,9 +51,9 @@ fn cut(line: &[u8]) -> Cow<'_, [u8]> {
 }
 
 #[derive(Clone)]
-struct Lines(Arc<File>);
+struct LogWriter(Arc<File>);
 
-impl<'a> MakeWriter<'a> for Lines {
+impl<'a> MakeWriter<'a> for LogWriter {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
@@ -61,7 +61,7 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-impl Write for Lines {
+impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         // A line that does not fit is lost as a whole: Linux writes so much at once, or nothing.
         let _ = (&*self.0).write(&cut(line));
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn g17_a_log_that_nobody_reads_holds_nobody_up() {
         let (_dir, file) = fifo();
-        let mut lines = Lines(Arc::new(file));
+        let mut lines = LogWriter(Arc::new(file));
         for _ in 0..1000 {
             lines.write_all(&[b'x'; 1000]).unwrap();
         }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn g17_a_line_is_written_whole_or_not_at_all_and_one_that_is_too_long_says_so() {
         let (_dir, file) = fifo();
-        let mut lines = Lines(Arc::new(file.try_clone().unwrap()));
+        let mut lines = LogWriter(Arc::new(file.try_clone().unwrap()));
         let long = format!("{}\n", "ä".repeat(5000));
         for _ in 0..100 {
             lines.write_all(long.as_bytes()).unwrap();

@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::debug;
 
-use super::environment::{DEFAULT_READY_LIMIT, Environment, Launch, Launched, Server, Signal};
+use super::environment::{ControlSignal, DEFAULT_READY_LIMIT, Environment, LaunchedServer, Launcher, ServerParams};
 use super::flags::Flags;
 use super::serve::{self, ServeError};
 use super::{Shim, log, socket};
@@ -34,7 +34,7 @@ pub(super) fn environment() -> io::Result<Environment> {
         output: keep_output()?,
         socket_dir: PathBuf::from(socket::DEFAULT_DIR),
         ready_limit: DEFAULT_READY_LIMIT,
-        launcher: Box::new(OwnProgram),
+        launcher: Box::new(SelfLauncher),
     })
 }
 
@@ -50,7 +50,7 @@ fn keep_output() -> io::Result<Box<dyn io::Write + Send>> {
     Ok(Box::new(fs::File::from(kept)))
 }
 
-/// Whether standard input is what [`OwnProgram`] makes of it.
+/// Whether standard input is what [`SelfLauncher`] makes of it.
 fn is_listening() -> io::Result<bool> {
     Ok(rustix::net::sockopt::socket_acceptconn(io::stdin().as_fd())?)
 }
@@ -59,11 +59,11 @@ fn is_listening() -> io::Result<bool> {
 ///
 /// The socket that it listens on is its standard input, and what it and `start` talk over its standard output: these are
 /// the descriptors that a new process may have without `unsafe`.
-struct OwnProgram;
+struct SelfLauncher;
 
-impl Launch for OwnProgram {
-    fn launch(&self, server: Server) -> io::Result<Box<dyn Launched>> {
-        let Server { args, directory, listener, started } = server;
+impl Launcher for SelfLauncher {
+    fn launch(&self, server: ServerParams) -> io::Result<Box<dyn LaunchedServer>> {
+        let ServerParams { args, directory, listener, started } = server;
         // Errors of a server go to its log; what has none goes nowhere. The descriptors of `start` must not stay open.
         let errors = match log::open(&directory) {
             Ok(fifo) => fifo,
@@ -78,13 +78,13 @@ impl Launch for OwnProgram {
             .stderr(errors)
             .process_group(0)
             .spawn()?;
-        Ok(Box::new(Running(child)))
+        Ok(Box::new(ServerProcess(child)))
     }
 }
 
-struct Running(Child);
+struct ServerProcess(Child);
 
-impl Launched for Running {
+impl LaunchedServer for ServerProcess {
     fn end(&mut self, grace: Duration) {
         let Self(child) = self;
         let _ = rustix::process::kill_process(Pid::from_child(child), rustix::process::Signal::TERM);
@@ -97,7 +97,7 @@ impl Launched for Running {
     }
 }
 
-/// Serves as the process that [`OwnProgram`] runs.
+/// Serves as the process that [`SelfLauncher`] runs.
 pub(super) fn serve(shim: &Shim, flags: &Flags) -> Result<(), ServeError> {
     let (listener, started) = take_descriptors().map_err(|_| ServeError::NotStarted)?;
     let directory = env::current_dir().map_err(ServeError::Assignment)?;
@@ -154,12 +154,12 @@ fn give_way() {
     }
 }
 
-fn signals() -> io::Result<mpsc::Receiver<Signal>> {
+fn signals() -> io::Result<mpsc::Receiver<ControlSignal>> {
     let (send, receive) = mpsc::channel(1);
     let kinds = [
-        (SignalKind::terminate(), Signal::End),
-        (SignalKind::interrupt(), Signal::End),
-        (SignalKind::user_defined1(), Signal::Diagnose),
+        (SignalKind::terminate(), ControlSignal::End),
+        (SignalKind::interrupt(), ControlSignal::End),
+        (SignalKind::user_defined1(), ControlSignal::Diagnose),
     ];
     for (kind, meaning) in kinds {
         let (mut stream, send) = (signal(kind)?, send.clone());

@@ -16,16 +16,16 @@ use ttrpc::asynchronous::transport::Listener;
 
 use super::Shim;
 use super::debug::{self, DebugSocket};
-use super::environment::Signal;
-use super::handshake::{Assignment, Started};
+use super::environment::ControlSignal;
+use super::handshake::{Assignment, HandshakeServer};
 use super::socket::SocketFile;
-use crate::events::{PUBLISHER, Publisher, Sender};
+use crate::events::{EventSender, PUBLISHER, Publisher};
 use crate::graph::Uri;
 use crate::load::{LoadError, Loaded, Registry};
-use crate::plugin::{Chain, Plugin, Provided, Site};
+use crate::plugin::{ErrorChain, Plugin, Provided, ShimContext};
 use crate::process::{Clock, REAPER, Reaper, SHUTDOWN, Shutdown};
-use crate::server::call::{Guard, Guarded};
-use crate::server::task::ASKED_FOR;
+use crate::server::call::{CallGuard, GuardedMethod};
+use crate::server::task::KNOWN_SERVICES;
 
 /// How long to wait for what to serve.
 const ASSIGNMENT_LIMIT: Duration = Duration::from_secs(10);
@@ -71,7 +71,7 @@ pub enum ServeError {
 
     /// Whoever started it did not tell containerd about it.
     #[error("containerd was not told the address")]
-    Unknown(#[source] io::Error),
+    NotAnnounced(#[source] io::Error),
 
     /// There is nothing to run on.
     #[error("could not start the thread that serves")]
@@ -87,21 +87,21 @@ pub(super) async fn serve(
     shim: &Shim,
     started: UnixStream,
     listener: UnixListener,
-    mut signals: mpsc::Receiver<Signal>,
+    mut signals: mpsc::Receiver<ControlSignal>,
 ) -> Result<(), ServeError> {
     let file = SocketFile::of(&listener);
-    let mut started = Started::new(started).map_err(ServeError::Assignment)?;
+    let mut started = HandshakeServer::new(started).map_err(ServeError::Assignment)?;
     let shutdown = Shutdown::default();
-    let (site, loaded, serving) = match begin(shim, &mut started, listener, &shutdown, &mut signals).await {
+    let (context, loaded, serving) = match begin(shim, &mut started, listener, &shutdown, &mut signals).await {
         Ok(begun) => begun,
         Err(error) => {
             drop(file);
-            started.failed(&Chain(&error).to_string()).await;
+            started.failed(&ErrorChain(&error).to_string()).await;
             return Err(error);
         }
     };
     let answered = tokio::select! {
-        answered = started.ready(ANSWER_LIMIT) => answered.map_err(ServeError::Unknown),
+        answered = started.ready(ANSWER_LIMIT) => answered.map_err(ServeError::NotAnnounced),
         // Containerd may know of it already: it ends like one that has served.
         () = told_to_end(&mut signals) => {
             shutdown.request();
@@ -110,7 +110,7 @@ pub(super) async fn serve(
     };
     if answered.is_ok() {
         info!(plugins = loaded.uris().count(), "serving");
-        let mut debug = DebugSocket::open(&site, file.as_ref().map(SocketFile::path));
+        let mut debug = DebugSocket::open(&context, file.as_ref().map(SocketFile::path));
         until_end(&shutdown, &mut signals, &mut debug, || diagnostics(&loaded, &serving.guard)).await;
     }
     end(file, &shutdown, serving, loaded).await;
@@ -120,18 +120,18 @@ pub(super) async fn serve(
 /// Loads the plugins and begins to listen, unless it is told to end before, or nobody waits for it any more.
 async fn begin(
     shim: &Shim,
-    started: &mut Started,
+    started: &mut HandshakeServer,
     listener: UnixListener,
     shutdown: &Shutdown,
-    signals: &mut mpsc::Receiver<Signal>,
-) -> Result<(Site, Loaded, Serving), ServeError> {
+    signals: &mut mpsc::Receiver<ControlSignal>,
+) -> Result<(ShimContext, Loaded, ShimServer), ServeError> {
     let assignment = tokio::select! {
         assignment = started.assignment(ASSIGNMENT_LIMIT) => assignment.map_err(ServeError::Assignment)?,
         () = told_to_end(signals) => return Err(ServeError::ToldToEnd),
     };
     let mut preparing = pin!(prepare(shim, &assignment, listener, shutdown));
     tokio::select! {
-        prepared = &mut preparing => return prepared.map(|(loaded, serving)| (assignment.site.clone(), loaded, serving)),
+        prepared = &mut preparing => return prepared.map(|(loaded, serving)| (assignment.context.clone(), loaded, serving)),
         () = told_to_end(signals) => debug!("told to end"),
         () = started.gone() => debug!("start is gone"),
     }
@@ -142,11 +142,11 @@ async fn begin(
 }
 
 /// Waits for a signal to end, while there is nothing yet to diagnose.
-async fn told_to_end(signals: &mut mpsc::Receiver<Signal>) {
+async fn told_to_end(signals: &mut mpsc::Receiver<ControlSignal>) {
     loop {
         match signals.recv().await {
-            Some(Signal::End) => return,
-            Some(Signal::Diagnose) => info!("diagnostics: the plugins are being loaded"),
+            Some(ControlSignal::End) => return,
+            Some(ControlSignal::Diagnose) => info!("diagnostics: the plugins are being loaded"),
             None => std::future::pending().await,
         }
     }
@@ -154,7 +154,7 @@ async fn told_to_end(signals: &mut mpsc::Receiver<Signal>) {
 
 /// Ends in order: callers are answered as long as there is somebody who can, and containerd sees the connection go when all
 /// is said.
-async fn end(file: Option<SocketFile>, shutdown: &Shutdown, serving: Serving, mut loaded: Loaded) {
+async fn end(file: Option<SocketFile>, shutdown: &Shutdown, serving: ShimServer, mut loaded: Loaded) {
     // First of all nobody may find this shim any more: a new container of its group needs a new one.
     drop(file);
     shutdown.request();
@@ -169,7 +169,7 @@ async fn end(file: Option<SocketFile>, shutdown: &Shutdown, serving: Serving, mu
 /// Waits for the end: a plugin, a signal. Meanwhile it says how it is.
 async fn until_end(
     shutdown: &Shutdown,
-    signals: &mut mpsc::Receiver<Signal>,
+    signals: &mut mpsc::Receiver<ControlSignal>,
     debug: &mut DebugSocket,
     diagnostics: impl Fn() -> String,
 ) {
@@ -178,8 +178,8 @@ async fn until_end(
             () = shutdown.requested() => return,
             stream = debug.asked() => debug::tell(stream, &diagnostics()).await,
             signal = signals.recv() => match signal {
-                Some(Signal::End) => return,
-                Some(Signal::Diagnose) => {
+                Some(ControlSignal::End) => return,
+                Some(ControlSignal::Diagnose) => {
                     for line in diagnostics().lines() {
                         info!("diagnostics: {line}");
                     }
@@ -191,14 +191,14 @@ async fn until_end(
     }
 }
 
-fn diagnostics(loaded: &Loaded, guard: &Guard) -> String {
+fn diagnostics(loaded: &Loaded, guard: &CallGuard) -> String {
     format!("{}{} calls are being answered\n", loaded.diagnostics(), guard.n_calls())
 }
 
 /// What listens and answers.
-struct Serving {
+struct ShimServer {
     server: Server,
-    guard: Guard,
+    guard: CallGuard,
     /// Cancelled when nothing is accepted any more.
     accepting: CancellationToken,
     #[cfg(feature = "grpc")]
@@ -210,12 +210,12 @@ async fn prepare(
     assignment: &Assignment,
     listener: UnixListener,
     shutdown: &Shutdown,
-) -> Result<(Loaded, Serving), ServeError> {
+) -> Result<(Loaded, ShimServer), ServeError> {
     let mut registry = own_plugins(shutdown, &shim.clock);
     registry.extend(shim.registry.plugins.iter().cloned());
     let configuration = shim.configuration.clone().overridden_by(assignment.configuration.clone());
-    let site = Arc::new(assignment.site.clone());
-    let mut loaded = registry.load_until(&configuration, site, &shutdown.token()).await?;
+    let context = Arc::new(assignment.context.clone());
+    let mut loaded = registry.load_until(&configuration, context, &shutdown.token()).await?;
     let serving = listen(&mut loaded, listener, shutdown).await;
     if serving.is_err() {
         loaded.end().await;
@@ -234,7 +234,7 @@ pub(super) fn own_plugins(shutdown: &Shutdown, clock: &Clock) -> Registry {
         async move { Ok(Provided::new(Arc::new(shutdown))) }
     });
     let publisher = Plugin::at(PUBLISHER).init(move |init, ()| {
-        let started = Publisher::start(&init.site.ttrpc_address, &init.site.namespace, to_publish.clone());
+        let started = Publisher::start(&init.context.ttrpc_address, &init.context.namespace, to_publish.clone());
         async move { Ok(publisher(started)) }
     });
     let reaper = Plugin::at(REAPER).init(move |_, ()| {
@@ -245,7 +245,7 @@ pub(super) fn own_plugins(shutdown: &Shutdown, clock: &Clock) -> Registry {
 }
 
 /// The publisher, which sends what it has when the shim ends.
-fn publisher((publisher, sender): (Publisher, Sender)) -> Provided<Publisher> {
+fn publisher((publisher, sender): (Publisher, EventSender)) -> Provided<Publisher> {
     let publisher = Arc::new(publisher);
     let counted = Arc::clone(&publisher);
     let limit = FLUSH_LIMIT + Duration::from_millis(100);
@@ -269,25 +269,25 @@ fn collecting(reaper: Arc<Reaper>) -> Provided<Reaper> {
     provided.on_shutdown(move || async move { orphans.abort() })
 }
 
-async fn listen(loaded: &mut Loaded, listener: UnixListener, shutdown: &Shutdown) -> Result<Serving, ServeError> {
+async fn listen(loaded: &mut Loaded, listener: UnixListener, shutdown: &Shutdown) -> Result<ShimServer, ServeError> {
     if loaded.serves_nothing() {
         return Err(ServeError::NoService);
     }
-    let guard = Guard::new(loaded.interceptors(), shutdown.token());
+    let guard = CallGuard::new(loaded.interceptors(), shutdown.token());
     let mut services = HashMap::new();
     #[cfg(feature = "grpc")]
     let mut methods_over_grpc = crate::server::grpc::Methods::new();
     for (name, offered) in mem::take(&mut loaded.services) {
         #[cfg(not(feature = "grpc"))]
-        let show = |_: &str, _: &Guarded| {};
+        let show = |_: &str, _: &GuardedMethod| {};
         #[cfg(feature = "grpc")]
         let methods = methods_over_grpc.entry(name.clone()).or_default();
         #[cfg(feature = "grpc")]
-        let show = |method: &str, guarded: &Guarded| drop(methods.insert(method.to_owned(), guarded.clone()));
+        let show = |method: &str, guarded: &GuardedMethod| drop(methods.insert(method.to_owned(), guarded.clone()));
         let service = guard.wrap(&name, offered.service, show);
         services.insert(name, service);
     }
-    for name in ASKED_FOR {
+    for name in KNOWN_SERVICES {
         services.entry(name.to_owned()).or_insert_with(|| Service { methods: HashMap::new(), streams: HashMap::new() });
     }
     listener.set_nonblocking(true).map_err(ServeError::Listen)?;
@@ -300,14 +300,14 @@ async fn listen(loaded: &mut Loaded, listener: UnixListener, shutdown: &Shutdown
     #[cfg(feature = "grpc")]
     let (accepted, grpc) = {
         let begun = mem::take(&mut loaded.grpc).serve(&guard, methods_over_grpc, &over);
-        let (connections, answers) = begun.map_err(ServeError::Listen)?;
-        (crate::server::grpc::sorted(accepted, connections.clone(), answers, over.clone()), connections)
+        let (connections, router) = begun.map_err(ServeError::Listen)?;
+        (crate::server::grpc::divert_grpc(accepted, connections.clone(), router, over.clone()), connections)
     };
     let mut server = Server::new().add_listener(Listener::new(accepted)).register_service(services);
     server.start().await.map_err(ServeError::Server)?;
     #[cfg(feature = "grpc")]
     unless_served.disarm();
-    Ok(Serving {
+    Ok(ShimServer {
         server,
         guard,
         accepting: over,
@@ -343,7 +343,7 @@ pub(super) fn is_ours(stream: &tokio::net::UnixStream) -> bool {
     })
 }
 
-impl Serving {
+impl ShimServer {
     /// Lets the calls come to their end that do not wait for an end themselves.
     async fn settle(&self) {
         if tokio::time::timeout(CALL_LIMIT, self.guard.settled()).await.is_err() {

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use tokio::sync::mpsc;
 
-use super::delete::{self, Cleanup, DeleteError, Deleted, Deleting};
-use super::environment::{Environment, Server, Signal};
+use super::delete::{self, CleanupFn, CleanupReport, CleanupTarget, DeleteError};
+use super::environment::{ControlSignal, Environment, ServerParams};
 use super::flags::{FlagError, Flags};
 use super::mounts::Mounts;
 use super::serve::{self, ServeError};
@@ -17,7 +17,7 @@ use super::{info, program};
 use crate::config::Configuration;
 use crate::graph::Problems;
 use crate::load::Registry;
-use crate::plugin::{Chain, Plugin};
+use crate::plugin::{ErrorChain, Plugin};
 use crate::process::Clock;
 
 /// A shim: its name, and the plugins that it is assembled from.
@@ -28,7 +28,7 @@ pub struct Shim {
     pub(super) registry: Registry,
     pub(super) configuration: Configuration,
     pub(super) mounts: Mounts,
-    pub(super) cleanup: Option<Box<Cleanup>>,
+    pub(super) cleanup: Option<Box<CleanupFn>>,
     pub(super) log_to_containerd: bool,
     pub(super) clock: Clock,
 }
@@ -112,11 +112,11 @@ impl Shim {
     /// Says how to clean up after a container whose server may be dead. It is done in a process of its own, after every
     /// end of a container, perhaps more than once, and has 4 seconds.
     #[must_use]
-    pub fn on_delete<F>(mut self, cleanup: impl Fn(Deleting) -> F + Send + Sync + 'static) -> Self
+    pub fn on_delete<F>(mut self, cleanup: impl Fn(CleanupTarget) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Result<Deleted, Box<dyn Error + Send + Sync>>> + Send + 'static,
+        F: Future<Output = Result<CleanupReport, Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
-        self.cleanup = Some(Box::new(move |deleting| Box::pin(cleanup(deleting))));
+        self.cleanup = Some(Box::new(move |target| Box::pin(cleanup(target))));
         self
     }
 
@@ -145,7 +145,7 @@ impl Shim {
     }
 
     fn complain(&self, error: &(dyn Error + 'static)) -> ExitCode {
-        let _ = writeln!(io::stderr(), "{}: {}", self.name, Chain(error));
+        let _ = writeln!(io::stderr(), "{}: {}", self.name, ErrorChain(error));
         ExitCode::FAILURE
     }
 
@@ -174,9 +174,9 @@ impl Shim {
         }
     }
 
-    /// Serves what a [`Launch`] was given, until the end. A test calls it where a process would run.
-    pub async fn serve(&self, server: Server, signals: mpsc::Receiver<Signal>) -> Result<(), ServeError> {
-        let Server { args: _, directory: _, listener, started } = server;
+    /// Serves what a [`Launcher`] was given, until the end. A test calls it where a process would run.
+    pub async fn serve(&self, server: ServerParams, signals: mpsc::Receiver<ControlSignal>) -> Result<(), ServeError> {
+        let ServerParams { args: _, directory: _, listener, started } = server;
         serve::serve(self, UnixStream::from(started), listener, signals).await
     }
 }

@@ -13,8 +13,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use sha2::{Digest as _, Sha256};
 use tracing::warn;
 
-use super::lock::{self, Lock};
-use crate::plugin::Chain;
+use super::lock::{self, SocketLock};
+use crate::plugin::ErrorChain;
 
 /// Where sockets go unless containerd says otherwise.
 pub(crate) const DEFAULT_DIR: &str = "/run/containerd/s";
@@ -148,7 +148,7 @@ pub(crate) fn path_of(address: &str) -> Option<PathBuf> {
 }
 
 /// What is at the path of a shim's socket.
-pub(crate) enum Bound {
+pub(crate) enum BindOutcome {
     /// A new socket.
     New(SocketFile, UnixListener),
     /// Somebody listens: here is a connection.
@@ -156,7 +156,7 @@ pub(crate) enum Bound {
 }
 
 /// Makes a socket, in place of one that nobody listens on, or connects to who listens.
-pub(crate) fn bind(path: &Path) -> Result<Bound, SocketError> {
+pub(crate) fn bind(path: &Path) -> Result<BindOutcome, SocketError> {
     if path.as_os_str().len() > MAX_PATH {
         return Err(SocketError::TooLong { path: path.to_owned() });
     }
@@ -164,17 +164,17 @@ pub(crate) fn bind(path: &Path) -> Result<Bound, SocketError> {
     // Of two that find a stale socket, the second must not remove what the first put there.
     let _locked = lock(path)?;
     match connect(path).map_err(|source| SocketError::Probe { path: path.to_owned(), source })? {
-        Some(stream) => return Ok(Bound::Existing(stream)),
+        Some(stream) => return Ok(BindOutcome::Existing(stream)),
         None => unlink(path)?,
     }
     match listen(path) {
-        Ok((file, listener)) => Ok(Bound::New(file, listener)),
+        Ok((file, listener)) => Ok(BindOutcome::New(file, listener)),
         Err(source) => Err(SocketError::Listen { path: path.to_owned(), source }),
     }
 }
 
-fn lock(path: &Path) -> Result<Lock, SocketError> {
-    Lock::take(path, lock::LIMIT).map_err(|source| SocketError::Lock { path: path.to_owned(), source })
+fn lock(path: &Path) -> Result<SocketLock, SocketError> {
+    SocketLock::take(path, lock::LIMIT).map_err(|source| SocketError::Lock { path: path.to_owned(), source })
 }
 
 /// Removes the socket at a path, if there is one. What is no socket stays.
@@ -320,7 +320,7 @@ impl Drop for SocketFile {
             && let Err(error) = self.remove()
         {
             // Nobody listens on it then: the next `start` of the group replaces it, and `delete` removes it.
-            warn!(error = %Chain(&error), path = %self.path.display(), "the socket stays behind");
+            warn!(error = %ErrorChain(&error), path = %self.path.display(), "the socket stays behind");
         }
     }
 }

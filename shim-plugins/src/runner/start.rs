@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::bootstrap::{Bootstrap, BootstrapError, MAX_INPUT};
-use super::environment::{Environment, Server};
+use super::environment::{Environment, ServerParams};
 use super::flags::Flags;
-use super::handshake::{Assignment, ServerError, Starter};
+use super::handshake::{Assignment, HandshakeClient, ServerError};
 use super::options::{self, OptionsError};
-use super::socket::{self, Bound, SocketError};
+use super::socket::{self, BindOutcome, SocketError};
 use super::{Shim, group, probe};
-use crate::plugin::Site;
+use crate::plugin::ShimContext;
 use crate::process::bundle_file;
 
 /// How long a server that is not wanted any more has to end.
@@ -82,14 +82,14 @@ pub(super) fn start(shim: &Shim, flags: &Flags, environment: &mut Environment) -
     let bootstrap = Bootstrap::parse(&input, &flags.id, &flags.namespace)?;
     let configuration = options::configuration(&bootstrap.extensions)?;
 
-    let site = site(flags, environment, &bootstrap);
+    let context = context(flags, environment, &bootstrap);
     let dir = bootstrap.socket_dir.as_ref().map_or(environment.socket_dir.clone(), PathBuf::from);
-    let group = group::group(&site.bundle, &site.id);
-    let path = socket::path(&dir, &site.grpc_address, &site.namespace, &group);
-    let assignment = Assignment { site, configuration };
+    let group = group::group(&context.bundle, &context.id);
+    let path = socket::path(&dir, &context.grpc_address, &context.namespace, &group);
+    let assignment = Assignment { context, configuration };
     let answer = |environment: &mut Environment| {
         let address = socket::address(&path);
-        leave_address(&assignment.site.bundle, &address)?;
+        leave_address(&assignment.context.bundle, &address)?;
         let answer = bootstrap.dialect.answer(&address, &shim.mounts);
         let output = &mut environment.output;
         output.write_all(&answer).and_then(|()| output.flush()).map_err(StartError::Answer)
@@ -97,7 +97,7 @@ pub(super) fn start(shim: &Shim, flags: &Flags, environment: &mut Environment) -
     let mut tries = GROUP_TRIES;
     loop {
         match socket::bind(&path)? {
-            Bound::New(file, listener) => {
+            BindOutcome::New(file, listener) => {
                 // Dropping the file on the way out removes it.
                 let (mut server, starter) = launch(flags, environment, &assignment, listener)?;
                 let limit = environment.ready_limit;
@@ -109,7 +109,7 @@ pub(super) fn start(shim: &Shim, flags: &Flags, environment: &mut Environment) -
                 file.leave();
                 return Ok(());
             }
-            Bound::Existing(stream) => match probe::is_served(stream, environment.ready_limit) {
+            BindOutcome::Existing(stream) => match probe::is_served(stream, environment.ready_limit) {
                 Ok(true) => return answer(environment),
                 // It was about to end, or to fail: its socket is free now, or soon.
                 Ok(false) if tries > 0 => {
@@ -126,9 +126,9 @@ pub(super) fn start(shim: &Shim, flags: &Flags, environment: &mut Environment) -
     }
 }
 
-fn site(flags: &Flags, environment: &Environment, bootstrap: &Bootstrap) -> Site {
+fn context(flags: &Flags, environment: &Environment, bootstrap: &Bootstrap) -> ShimContext {
     let var = |name: &str| environment.vars.get(name).cloned().unwrap_or_default();
-    Site {
+    ShimContext {
         id: flags.id.clone(),
         namespace: flags.namespace.clone(),
         bundle: environment.directory.clone(),
@@ -144,25 +144,25 @@ fn launch(
     environment: &Environment,
     assignment: &Assignment,
     listener: std::os::unix::net::UnixListener,
-) -> Result<(Box<dyn super::environment::Launched>, Starter), StartError> {
+) -> Result<(Box<dyn super::environment::LaunchedServer>, HandshakeClient), StartError> {
     let (ours, theirs) = UnixStream::pair().map_err(StartError::Launch)?;
     // The server is told all it needs; this is for who looks at the list of processes.
     let mut args = Vec::new();
     for (flag, value) in [("-namespace", &flags.namespace), ("-id", &flags.id), ("-address", &flags.address)] {
         args.extend([flag.to_owned(), value.clone()]);
     }
-    if assignment.site.debug {
+    if assignment.context.debug {
         args.push("-debug".to_owned());
     }
     args.push("serve".to_owned());
-    let directory = assignment.site.bundle.clone();
-    let server = Server { args, directory, listener, started: theirs.into() };
+    let directory = assignment.context.bundle.clone();
+    let server = ServerParams { args, directory, listener, started: theirs.into() };
     let launched = environment.launcher.launch(server).map_err(StartError::Launch)?;
-    Ok((launched, Starter::new(ours)))
+    Ok((launched, HandshakeClient::new(ours)))
 }
 
 fn serve(
-    mut starter: Starter,
+    mut starter: HandshakeClient,
     assignment: &Assignment,
     limit: Duration,
     answer: impl FnOnce() -> Result<(), StartError>,

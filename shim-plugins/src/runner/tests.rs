@@ -21,7 +21,7 @@ use ttrpc::r#async::TtrpcContext;
 use super::flags::Flags;
 use super::*;
 use crate::events::Publisher;
-use crate::plugin::Chain;
+use crate::plugin::ErrorChain;
 use crate::server::task::{Task, api};
 use crate::{Clock, Configuration, InitError, PUBLISHER, Plugin, Provided, Registry, SHUTDOWN, Shutdown, Slot, TASK};
 
@@ -117,5 +117,5 @@ pub(super) fn failing(init: fn() -> Result<Provided<()>, InitError>) -> Arc<Shim
 }
 
 pub(super) fn why(error: &(dyn Error + 'static)) -> String {
-    Chain(error).to_string()
+    ErrorChain(error).to_string()
 }

@@ -55,19 +55,19 @@ impl Next {
 pub(crate) const SHUTTING_DOWN: &str = "the shim is shutting down";
 
 /// Why a call has no answer.
-pub(crate) enum Unanswered {
+pub(crate) enum CallFailure {
     /// The method panicked.
     Panicked {
         /// What is said about it.
         text: String,
     },
     /// The shim ends.
-    Ended,
+    ShuttingDown,
 }
 
 /// What all methods of a server share.
 #[derive(Clone)]
-pub(crate) struct Guard {
+pub(crate) struct CallGuard {
     interceptors: Arc<[Arc<dyn Interceptor>]>,
     /// The calls that are being answered, but for those that wait.
     calls: TaskTracker,
@@ -79,17 +79,17 @@ pub(crate) struct Guard {
     over: CancellationToken,
 }
 
-impl Guard {
+impl CallGuard {
     pub(crate) fn new(interceptors: Arc<[Arc<dyn Interceptor>]>, ends: CancellationToken) -> Self {
         let (calls, waits) = (TaskTracker::new(), TaskTracker::new());
         Self { interceptors, calls, waits, ends, over: CancellationToken::new() }
     }
 
     /// Wraps the methods and the streams of a service, and shows each method that is wrapped.
-    pub(crate) fn wrap(&self, name: &str, service: Service, mut show: impl FnMut(&str, &Guarded)) -> Service {
+    pub(crate) fn wrap(&self, name: &str, service: Service, mut show: impl FnMut(&str, &GuardedMethod)) -> Service {
         let Service { methods, streams } = service;
         let method = |(key, method): (String, Box<Method>)| {
-            let guarded = Guarded { guard: self.clone(), method: Arc::from(method) };
+            let guarded = GuardedMethod { guard: self.clone(), method: Arc::from(method) };
             show(&key, &guarded);
             let guarded: Box<Method> = Box::new(guarded);
             (key, guarded)
@@ -112,27 +112,27 @@ impl Guard {
         service: &str,
         method: &str,
         work: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, Unanswered> {
-        let tracker = if task::waits(service, method) { &self.waits } else { &self.calls };
+    ) -> Result<T, CallFailure> {
+        let tracker = if task::is_wait(service, method) { &self.waits } else { &self.calls };
         let running = tracker.spawn(AssertUnwindSafe(work).catch_unwind());
         let answer = tokio::select! {
             // What is done is done, also at the end.
             biased;
             answer = running => answer,
-            () = self.over.cancelled() => return Err(Unanswered::Ended),
+            () = self.over.cancelled() => return Err(CallFailure::ShuttingDown),
         };
         match answer {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(panic)) => Err(Unanswered::Panicked { text: panicked(&format!("/{service}/{method}"), &*panic) }),
+            Ok(Err(panic)) => Err(CallFailure::Panicked { text: panicked(&format!("/{service}/{method}"), &*panic) }),
             // The runtime ends.
-            Err(_) => Err(Unanswered::Ended),
+            Err(_) => Err(CallFailure::ShuttingDown),
         }
     }
 
     /// Wraps the methods of a service that is not served over ttrpc.
     #[cfg(feature = "grpc")]
-    pub(crate) fn methods(&self, service: Service) -> std::collections::HashMap<String, Guarded> {
-        let guarded = |method| Guarded { guard: self.clone(), method: Arc::from(method) };
+    pub(crate) fn methods(&self, service: Service) -> std::collections::HashMap<String, GuardedMethod> {
+        let guarded = |method| GuardedMethod { guard: self.clone(), method: Arc::from(method) };
         service.methods.into_iter().map(|(key, method)| (key, guarded(method))).collect()
     }
 
@@ -169,7 +169,7 @@ impl Guard {
 
     /// Whether a call comes too late.
     pub(crate) fn refuses(&self, service: &str, method: &str) -> bool {
-        self.over.is_cancelled() || self.ends.is_cancelled() && task::makes(service, method)
+        self.over.is_cancelled() || self.ends.is_cancelled() && task::is_creation(service, method)
     }
 }
 
@@ -178,13 +178,13 @@ impl Guard {
 /// It runs in a task of its own. So it comes to its end when the caller goes away or stops waiting: a container is created
 /// or not, but never half. If it panics, the caller is told.
 #[derive(Clone)]
-pub(crate) struct Guarded {
-    guard: Guard,
+pub(crate) struct GuardedMethod {
+    guard: CallGuard,
     method: Arc<Method>,
 }
 
 #[async_trait]
-impl MethodHandler for Guarded {
+impl MethodHandler for GuardedMethod {
     async fn handler(&self, context: TtrpcContext, request: Request) -> ttrpc::Result<Response> {
         let (service, method) = (request.service.clone(), request.method.clone());
         if self.guard.refuses(&service, &method) {
@@ -194,17 +194,17 @@ impl MethodHandler for Guarded {
             Next { interceptors: Arc::clone(&self.guard.interceptors), index: 0, method: Arc::clone(&self.method) };
         let work = async move { next.run(Call { context, request }).await };
         match self.guard.run(&service, &method, work).await {
-            Ok(Ok(response)) => Ok(said_plainly(&format!("/{method} is not supported"), response)),
+            Ok(Ok(response)) => Ok(as_unimplemented(&format!("/{method} is not supported"), response)),
             Ok(Err(error)) => Ok(refusal(error)),
-            Err(Unanswered::Panicked { text }) => Ok(status(Code::INTERNAL, &text)),
-            Err(Unanswered::Ended) => Ok(shutting_down()),
+            Err(CallFailure::Panicked { text }) => Ok(status(Code::INTERNAL, &text)),
+            Err(CallFailure::ShuttingDown) => Ok(shutting_down()),
         }
     }
 }
 
 /// A stream that cannot take the server with it. It runs in a task of its own already.
 struct GuardedStream {
-    guard: Guard,
+    guard: CallGuard,
     path: String,
     stream: Arc<Stream>,
 }
@@ -241,20 +241,20 @@ fn refusal(error: ttrpc::Error) -> Response {
 }
 
 /// What a panic said.
-pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word").to_owned()
 }
 
 /// Logs a panic, and says what to tell the caller.
 pub(crate) fn panicked(path: &str, panic: &(dyn Any + Send)) -> String {
-    let text = said(panic);
+    let text = panic_text(panic);
     error!(method = path, text, "a method panicked");
     format!("{path} panicked: {text}")
 }
 
 /// A generated service answers `NOT_FOUND` for a method that nobody wrote. Containerd wants to know that it is not there.
-fn said_plainly(unwritten: &str, mut response: Response) -> Response {
+fn as_unimplemented(unwritten: &str, mut response: Response) -> Response {
     if let Some(status) = response.status.as_mut()
         && status.code() == Code::NOT_FOUND
         && status.message.ends_with(unwritten)

@@ -59,10 +59,10 @@ use tonic::server::NamedService;
 use ttrpc::r#async::Service;
 
 #[cfg(any(test, feature = "testing"))]
-pub(crate) use self::bridge::Encoded;
+pub(crate) use self::bridge::RawCodec;
 pub(crate) use self::connections::Connections;
-pub(crate) use self::router::{Answers, Methods};
-pub(crate) use self::sniff::sorted;
+pub(crate) use self::router::{GrpcRouter, Methods};
+pub(crate) use self::sniff::divert_grpc;
 
 /// How long a message to a ttrpc method may be, over either protocol.
 pub(crate) const MAX_MESSAGE: usize = 4 << 20;
@@ -108,9 +108,9 @@ impl Services {
 
 /// A service, its type forgotten.
 #[derive(Clone)]
-pub(crate) struct Route(Arc<Answer>);
+pub(crate) struct Route(Arc<RouteFn>);
 
-type Answer = dyn Fn(http::Request<Body>) -> BoxFuture<'static, http::Response<Body>> + Send + Sync;
+type RouteFn = dyn Fn(http::Request<Body>) -> BoxFuture<'static, http::Response<Body>> + Send + Sync;
 
 impl Route {
     fn new<S>(service: S) -> Self
@@ -136,14 +136,14 @@ impl Route {
 
 /// What a plugin contributes.
 #[derive(Default)]
-pub(crate) struct Contribution {
+pub(crate) struct GrpcContributions {
     /// On the socket of the shim.
     pub(crate) services: Services,
-    pub(crate) tcp: Vec<Tcp>,
+    pub(crate) tcp: Vec<TcpServices>,
 }
 
 /// Services at an address of their own.
-pub(crate) struct Tcp {
+pub(crate) struct TcpServices {
     pub(crate) listener: TcpListener,
     pub(crate) services: Services,
     pub(crate) from_anywhere: bool,

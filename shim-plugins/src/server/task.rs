@@ -24,7 +24,7 @@ pub const V3: &str = "containerd.task.v3.Task";
 
 /// Other services that a containerd may ask a shim for. Where no plugin serves one, the answer is that it is not
 /// implemented; the ttrpc crate alone would say that the argument is invalid, and containerd would not go on without it.
-pub(crate) const ASKED_FOR: [&str; 8] = [
+pub(crate) const KNOWN_SERVICES: [&str; 8] = [
     V2,
     V3,
     SANDBOX,
@@ -38,7 +38,7 @@ pub(crate) const ASKED_FOR: [&str; 8] = [
 const SANDBOX: &str = "containerd.runtime.sandbox.v1.Sandbox";
 
 /// Whether a method makes something: a shim that ends refuses it.
-pub(crate) fn makes(service: &str, method: &str) -> bool {
+pub(crate) fn is_creation(service: &str, method: &str) -> bool {
     match service {
         V2 | V3 => ["Create", "Start", "Exec"].contains(&method),
         SANDBOX => ["CreateSandbox", "StartSandbox"].contains(&method),
@@ -47,7 +47,7 @@ pub(crate) fn makes(service: &str, method: &str) -> bool {
 }
 
 /// Whether a method is answered when something ends: the end of a shim cannot come after it.
-pub(crate) fn waits(service: &str, method: &str) -> bool {
+pub(crate) fn is_wait(service: &str, method: &str) -> bool {
     match service {
         V2 | V3 => method == "Wait",
         SANDBOX => method == "WaitSandbox",

@@ -18,11 +18,11 @@ use ttrpc::asynchronous::Client;
 use ttrpc::asynchronous::transport::Socket;
 use ttrpc::{Code, Request};
 
-use super::events::{self, Listening, Seen};
-use super::launcher::{self, InProcess};
-use super::output::Output;
+use super::events::{self, EventServer, RecordedEvent};
+use super::launcher::{self, ThreadLauncher};
+use super::output::CapturedOutput;
 use crate::runner::info::ALLOW_MOUNTS;
-use crate::runner::{DEFAULT_READY_LIMIT, Environment, Mounts, RunError, ServeError, Shim, Signal};
+use crate::runner::{ControlSignal, DEFAULT_READY_LIMIT, Environment, Mounts, RunError, ServeError, Shim};
 use crate::server::task;
 
 /// How long a call may take.
@@ -67,8 +67,8 @@ impl Daemon {
 pub struct FakeContainerd {
     daemon: Daemon,
     dir: TempDir,
-    listening: Option<Listening>,
-    seen: events::Record,
+    listening: Option<EventServer>,
+    seen: events::EventLog,
 }
 
 /// What a container is created with.
@@ -83,14 +83,14 @@ pub struct Bundle {
 }
 
 /// What `start` answered.
-struct Answer {
+struct StartAnswer {
     version: i32,
     address: String,
     mounts: Option<Mounts>,
 }
 
 /// A shim that was started, and a connection to it.
-pub struct Running {
+pub struct RunningShim {
     /// The address that it gave.
     pub address: String,
     /// The version that it gave.
@@ -98,7 +98,7 @@ pub struct Running {
     /// The mounts that containerd knows the shim to perform itself; `None` before 2.3, and where nothing is said.
     pub mounts: Option<Mounts>,
     client: Client,
-    server: Option<launcher::Server>,
+    server: Option<launcher::ServerThread>,
 }
 
 impl FakeContainerd {
@@ -106,7 +106,7 @@ impl FakeContainerd {
     pub fn new(daemon: Daemon) -> io::Result<Self> {
         // A short path: a socket's must fit.
         let dir = tempfile::Builder::new().prefix("s").tempdir_in(env::temp_dir())?;
-        let seen = events::Record::default();
+        let seen = events::EventLog::default();
         let mut containerd = Self { daemon, dir, listening: None, seen };
         containerd.come_back()?;
         Ok(containerd)
@@ -131,12 +131,12 @@ impl FakeContainerd {
     }
 
     /// The events that it heard, in order.
-    pub fn events(&self) -> Vec<Seen> {
+    pub fn events(&self) -> Vec<RecordedEvent> {
         self.seen.all()
     }
 
     /// Waits until it has heard so many events.
-    pub async fn heard(&self, n: usize) -> Vec<Seen> {
+    pub async fn heard(&self, n: usize) -> Vec<RecordedEvent> {
         loop {
             let events = self.events();
             if events.len() >= n {
@@ -154,22 +154,22 @@ impl FakeContainerd {
 
     /// Listens again.
     pub fn come_back(&mut self) -> io::Result<()> {
-        self.listening = Some(Listening::start(&self.ttrpc_address(), self.seen.clone())?);
+        self.listening = Some(EventServer::start(&self.ttrpc_address(), self.seen.clone())?);
         Ok(())
     }
 
     /// Starts a shim for a container, as `start` does.
-    pub async fn start(&self, shim: &Arc<Shim>, id: &str) -> Result<Running, RunError> {
+    pub async fn start(&self, shim: &Arc<Shim>, id: &str) -> Result<RunningShim, RunError> {
         self.start_with(shim, id, &Bundle::default()).await
     }
 
     /// Starts a shim for a container of a certain kind.
-    pub async fn start_with(&self, shim: &Arc<Shim>, id: &str, bundle: &Bundle) -> Result<Running, RunError> {
+    pub async fn start_with(&self, shim: &Arc<Shim>, id: &str, bundle: &Bundle) -> Result<RunningShim, RunError> {
         self.try_start(shim, id, bundle, DEFAULT_READY_LIMIT).await
     }
 
     /// Starts a shim that has to be ready within a limit.
-    pub async fn start_within(&self, shim: &Arc<Shim>, id: &str, limit: Duration) -> Result<Running, RunError> {
+    pub async fn start_within(&self, shim: &Arc<Shim>, id: &str, limit: Duration) -> Result<RunningShim, RunError> {
         self.try_start(shim, id, &Bundle::default(), limit).await
     }
 
@@ -179,28 +179,29 @@ impl FakeContainerd {
         id: &str,
         bundle: &Bundle,
         limit: Duration,
-    ) -> Result<Running, RunError> {
+    ) -> Result<RunningShim, RunError> {
         self.make_bundle(id, bundle).map_err(RunError::Answer)?;
-        let launcher = InProcess::new(shim);
-        let output = Output::default();
+        let launcher = ThreadLauncher::new(shim);
+        let output = CapturedOutput::default();
         let mut environment = self.environment(id, "start", self.input(id, bundle), &output, launcher.clone());
         environment.ready_limit = limit;
         if bundle.debug {
             environment.args.insert(0, "-debug".to_owned());
         }
         self.run(shim, environment).await?;
-        let Answer { version, address, mut mounts } = self.understand(&output.taken()).map_err(RunError::Answer)?;
+        let StartAnswer { version, address, mut mounts } =
+            self.understand(&output.taken()).map_err(RunError::Answer)?;
         if self.daemon.version().is_some() && mounts.is_none() {
             mounts = self.ask_for_mounts(shim).await?;
         }
         let socket = Socket::connect(&address).await.map_err(RunError::Answer)?;
-        Ok(Running { address, version, mounts, client: Client::new(socket), server: launcher.server() })
+        Ok(RunningShim { address, version, mounts, client: Client::new(socket), server: launcher.server() })
     }
 
     /// Cleans up after a container, as `delete` does.
     pub async fn delete(&self, shim: &Arc<Shim>, id: &str) -> Result<DeleteResponse, RunError> {
-        let output = Output::default();
-        let mut environment = self.environment(id, "delete", Vec::new(), &output, InProcess::new(shim));
+        let output = CapturedOutput::default();
+        let mut environment = self.environment(id, "delete", Vec::new(), &output, ThreadLauncher::new(shim));
         let bundle = ["-bundle".to_owned(), self.bundle(id).display().to_string()];
         environment.args.splice(0..0, bundle);
         self.run(shim, environment).await?;
@@ -210,8 +211,8 @@ impl FakeContainerd {
 
     /// Runs a shim with any words, and returns what it says.
     pub async fn ask(&self, shim: &Arc<Shim>, words: &[&str]) -> Result<Vec<u8>, RunError> {
-        let output = Output::default();
-        let mut environment = self.environment("", "", Vec::new(), &output, InProcess::new(shim));
+        let output = CapturedOutput::default();
+        let mut environment = self.environment("", "", Vec::new(), &output, ThreadLauncher::new(shim));
         environment.args = words.iter().map(|&word| word.to_owned()).collect();
         self.run(shim, environment).await?;
         Ok(output.taken())
@@ -252,7 +253,14 @@ impl FakeContainerd {
         message.write_to_bytes_dyn().expect("a message is encoded into memory")
     }
 
-    fn environment(&self, id: &str, action: &str, input: Vec<u8>, output: &Output, launcher: InProcess) -> Environment {
+    fn environment(
+        &self,
+        id: &str,
+        action: &str,
+        input: Vec<u8>,
+        output: &CapturedOutput,
+        launcher: ThreadLauncher,
+    ) -> Environment {
         let address = self.grpc_address();
         let args = ["-namespace", NAMESPACE, "-address", &address, "-publish-binary", "/bin/false", "-id", id, action];
         let mut vars = vec![("TTRPC_ADDRESS", self.ttrpc_address().display().to_string())];
@@ -274,15 +282,15 @@ impl FakeContainerd {
     }
 
     /// Reads an answer as this containerd does.
-    fn understand(&self, answer: &[u8]) -> io::Result<Answer> {
+    fn understand(&self, answer: &[u8]) -> io::Result<StartAnswer> {
         if self.daemon.version().is_some()
             && let Ok(result) = BootstrapResult::parse_from_bytes(answer)
         {
             let mounts = Mounts::in_answer(&result).filter(|_| self.daemon == Daemon::V2_4);
-            return Ok(Answer { version: result.version, address: result.address, mounts });
+            return Ok(StartAnswer { version: result.version, address: result.address, mounts });
         }
         let text = std::str::from_utf8(answer).map_err(io::Error::other)?.trim();
-        Ok(Answer { version: 2, address: text.to_owned(), mounts: None })
+        Ok(StartAnswer { version: 2, address: text.to_owned(), mounts: None })
     }
 
     /// Asks for the mounts that a shim performs itself, as a containerd does that was not told.
@@ -294,7 +302,7 @@ impl FakeContainerd {
     }
 }
 
-impl Running {
+impl RunningShim {
     /// Calls a method of Task, in the version that was agreed on.
     pub async fn task<Q: Message, A: Message>(&self, method: &str, request: &Q) -> ttrpc::Result<A> {
         let service = if self.version == 3 { task::V3 } else { task::V2 };
@@ -318,7 +326,7 @@ impl Running {
     }
 
     /// Sends a signal to the server, if it is this one that was started for it.
-    pub async fn signal(&self, signal: Signal) {
+    pub async fn signal(&self, signal: ControlSignal) {
         if let Some(server) = &self.server {
             let _ = server.signals.send(signal).await;
         }
@@ -334,7 +342,7 @@ impl Running {
 
     /// Ends the server in order, and waits for it.
     pub async fn terminate(self) -> Result<(), ServeError> {
-        self.signal(Signal::End).await;
+        self.signal(ControlSignal::End).await;
         self.ended().await
     }
 

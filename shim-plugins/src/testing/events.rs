@@ -13,7 +13,7 @@ use ttrpc::r#async::{Server, TtrpcContext};
 
 /// An event that containerd heard.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct RecordedEvent {
     /// Where it was published.
     pub topic: String,
     /// The namespace that it is about.
@@ -23,7 +23,7 @@ pub struct Seen {
     bytes: Vec<u8>,
 }
 
-impl Seen {
+impl RecordedEvent {
     /// The event.
     pub fn event<E: Message>(&self) -> protobuf::Result<E> {
         E::parse_from_bytes(&self.bytes)
@@ -31,20 +31,20 @@ impl Seen {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Record(Arc<Mutex<Vec<Seen>>>);
+pub(super) struct EventLog(Arc<Mutex<Vec<RecordedEvent>>>);
 
-impl Record {
-    pub(super) fn all(&self) -> Vec<Seen> {
+impl EventLog {
+    pub(super) fn all(&self) -> Vec<RecordedEvent> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 #[async_trait]
-impl Events for Record {
+impl Events for EventLog {
     async fn forward(&self, _: &TtrpcContext, request: ForwardRequest) -> ttrpc::Result<Empty> {
         let envelope = request.envelope.unwrap_or_default();
         let event = envelope.event.unwrap_or_default();
-        let seen = Seen {
+        let seen = RecordedEvent {
             topic: envelope.topic,
             namespace: envelope.namespace,
             type_name: event.type_url,
@@ -56,13 +56,13 @@ impl Events for Record {
 }
 
 /// A server on a thread of its own, until it is dropped.
-pub(super) struct Listening {
+pub(super) struct EventServer {
     over: CancellationToken,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-impl Listening {
-    pub(super) fn start(path: &Path, record: Record) -> io::Result<Self> {
+impl EventServer {
+    pub(super) fn start(path: &Path, record: EventLog) -> io::Result<Self> {
         let over = CancellationToken::new();
         let token = over.clone();
         let address = format!("unix://{}", path.display());
@@ -85,7 +85,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for EventServer {
     fn drop(&mut self) {
         self.over.cancel();
         if let Some(thread) = self.thread.take() {

@@ -17,14 +17,14 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::client::Grpc;
 
-use crate::server::grpc::Encoded;
+use crate::server::grpc::RawCodec;
 
 /// A connection that speaks gRPC. Clones share it.
 #[derive(Clone)]
 pub struct GrpcClient(SendRequest<Body>);
 
 impl GrpcClient {
-    /// Connects to the socket of a shim, at [`Running::address`](super::Running::address).
+    /// Connects to the socket of a shim, at [`RunningShim::address`](super::Running::address).
     pub async fn over_unix(address: &str) -> io::Result<Self> {
         let path = address.strip_prefix("unix://").unwrap_or(address);
         Self::over(tokio::net::UnixStream::connect(path).await?).await
@@ -73,7 +73,7 @@ impl GrpcClient {
         let message = message.write_to_bytes().map_err(broken)?;
         let request = tonic::Request::from_parts(metadata, extensions, message.into());
         let mut grpc = Grpc::with_origin(self.clone(), Uri::from_static("http://shim"));
-        let response = grpc.unary(request, path, Encoded).await?;
+        let response = grpc.unary(request, path, RawCodec).await?;
         A::parse_from_bytes(response.get_ref()).map_err(broken)
     }
 

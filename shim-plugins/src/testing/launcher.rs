@@ -8,38 +8,38 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::runner::{Launch, Launched, ServeError, Shim, Signal};
+use crate::runner::{ControlSignal, LaunchedServer, Launcher, ServeError, ServerParams, Shim};
 
 /// What sends signals to a server that is tested.
-pub(super) type Signals = mpsc::Sender<Signal>;
+pub(super) type SignalSender = mpsc::Sender<ControlSignal>;
 
 /// Starts servers on threads, and keeps the last one.
 #[derive(Clone)]
-pub(super) struct InProcess {
+pub(super) struct ThreadLauncher {
     shim: Arc<Shim>,
-    last: Arc<Mutex<Option<Server>>>,
+    last: Arc<Mutex<Option<ServerThread>>>,
 }
 
 /// A server on a thread.
-pub(super) struct Server {
-    pub(super) signals: Signals,
+pub(super) struct ServerThread {
+    pub(super) signals: SignalSender,
     killed: CancellationToken,
     ended: oneshot::Receiver<Result<(), ServeError>>,
 }
 
-impl InProcess {
+impl ThreadLauncher {
     pub(super) fn new(shim: &Arc<Shim>) -> Self {
         Self { shim: Arc::clone(shim), last: Arc::default() }
     }
 
     /// The server that was started, if one was.
-    pub(super) fn server(&self) -> Option<Server> {
+    pub(super) fn server(&self) -> Option<ServerThread> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-impl Launch for InProcess {
-    fn launch(&self, server: crate::runner::Server) -> io::Result<Box<dyn Launched>> {
+impl Launcher for ThreadLauncher {
+    fn launch(&self, server: ServerParams) -> io::Result<Box<dyn LaunchedServer>> {
         let (signals, receive) = mpsc::channel(1);
         let (tell, ended) = oneshot::channel();
         let killed = CancellationToken::new();
@@ -62,22 +62,22 @@ impl Launch for InProcess {
                 let _ = tell.send(served);
             }
         })?;
-        let launched = Unwanted { signals: signals.clone(), killed: killed.clone(), thread };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Server { signals, killed, ended });
+        let launched = ServerThreadHandle { signals: signals.clone(), killed: killed.clone(), thread };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(ServerThread { signals, killed, ended });
         Ok(Box::new(launched))
     }
 }
 
 /// A server that nobody wants any more.
-struct Unwanted {
-    signals: Signals,
+struct ServerThreadHandle {
+    signals: SignalSender,
     killed: CancellationToken,
     thread: JoinHandle<()>,
 }
 
-impl Launched for Unwanted {
+impl LaunchedServer for ServerThreadHandle {
     fn end(&mut self, grace: Duration) {
-        let _ = self.signals.try_send(Signal::End);
+        let _ = self.signals.try_send(ControlSignal::End);
         let over = Instant::now() + grace;
         while !self.thread.is_finished() {
             if Instant::now() >= over {
@@ -88,7 +88,7 @@ impl Launched for Unwanted {
     }
 }
 
-impl Server {
+impl ServerThread {
     /// Waits for its end. One that was killed says nothing.
     pub(super) async fn ended(self) -> Result<(), ServeError> {
         self.ended.await.unwrap_or(Ok(()))

@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use super::*;
 use crate::process::Exit;
-use crate::runner::handshake::{Assignment, Starter};
-use crate::runner::socket::Bound;
+use crate::runner::handshake::{Assignment, HandshakeClient};
+use crate::runner::socket::BindOutcome;
 use crate::testing::{Bundle, Daemon, FakeContainerd};
 
 fn sockets(containerd: &FakeContainerd) -> usize {
@@ -24,7 +24,7 @@ async fn a_signal_to_end_ends_it_in_order_and_one_to_diagnose_does_not() {
     let shim = Arc::new(shim(&Arc::new(Semaphore::new(0))).plugin(plugin));
     let containerd = FakeContainerd::new(Daemon::V2_3).unwrap();
     let running = containerd.start(&shim, "c1").await.unwrap();
-    running.signal(Signal::Diagnose).await;
+    running.signal(ControlSignal::Diagnose).await;
     let request = api::ConnectRequest::new();
     let _: api::ConnectResponse = running.task("Connect", &request).await.unwrap();
     running.terminate().await.unwrap();
@@ -40,7 +40,7 @@ async fn an_end_does_not_wait_for_a_call_that_never_ends() {
     let waiting = running.task::<_, api::WaitResponse>("Wait", &request);
     let ending = async {
         tokio::time::sleep(Duration::from_millis(20)).await;
-        running.signal(Signal::End).await;
+        running.signal(ControlSignal::End).await;
     };
     let (answer, ()) =
         tokio::time::timeout(Duration::from_secs(10), async { tokio::join!(waiting, ending) }).await.unwrap();
@@ -92,7 +92,7 @@ async fn who_waits_for_a_container_hears_how_it_ended_when_the_shim_is_told_to_e
         while ended.receiver_count() == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        running.signal(Signal::End).await;
+        running.signal(ControlSignal::End).await;
     };
     let (answer, ()) = tokio::join!(waiting, ending);
     assert_eq!(answer.unwrap().exit_status, 137);
@@ -118,7 +118,7 @@ async fn a_shim_that_ends_makes_nothing_more_but_still_answers() {
     let running = containerd.start(&shim, "c1").await.unwrap();
     let request = api::ConnectRequest { id: "c1".to_owned(), ..Default::default() };
     let _: api::ConnectResponse = running.task("Connect", &request).await.unwrap();
-    running.signal(Signal::End).await;
+    running.signal(ControlSignal::End).await;
     reached.acquire().await.unwrap().forget();
     let refusal = running.task::<_, api::Empty>("Create", &api::CreateTaskRequest::new()).await.unwrap_err();
     assert!(refusal.to_string().contains("UNAVAILABLE"), "{refusal}");
@@ -131,9 +131,9 @@ async fn a_shim_that_ends_makes_nothing_more_but_still_answers() {
 #[tokio::test]
 async fn delete_cleans_up_after_kill_9_and_may_come_twice() {
     let exit = Exit { status: 7, at: SystemTime::UNIX_EPOCH };
-    let cleanup = move |deleting: Deleting| async move {
+    let cleanup = move |deleting: CleanupTarget| async move {
         assert_eq!(deleting.id, "c1");
-        Ok(Deleted { pid: 42, exit: Some(exit) })
+        Ok(CleanupReport { pid: 42, exit: Some(exit) })
     };
     let shim = Arc::new(shim(&Arc::new(Semaphore::new(0))).on_delete(cleanup));
     for daemon in Daemon::ALL {
@@ -181,17 +181,17 @@ async fn delete_leaves_the_socket_of_a_shim_that_lives_alone_and_says_137_if_nob
 }
 
 /// A server without a starter: our end of what they would talk over, its socket, and what it is started with.
-fn server(dir: &Path) -> (UnixStream, PathBuf, Server) {
+fn server(dir: &Path) -> (UnixStream, PathBuf, ServerParams) {
     let path = dir.join("s");
-    let Bound::New(file, listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
+    let BindOutcome::New(file, listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
     file.leave();
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let server = Server { args: Vec::new(), directory: dir.to_owned(), listener, started: theirs.into() };
+    let server = ServerParams { args: Vec::new(), directory: dir.to_owned(), listener, started: theirs.into() };
     (ours, path, server)
 }
 
 fn assignment() -> Assignment {
-    Assignment { site: Default::default(), configuration: Default::default() }
+    Assignment { context: Default::default(), configuration: Default::default() }
 }
 
 /// A shim with a plugin that takes for ever, and one before it; what they do is told.
@@ -221,11 +221,11 @@ async fn a_signal_to_end_is_heard_while_plugins_are_loaded_and_ends_them_in_orde
     let (ours, path, server) = server(dir.path());
     let (shim, mut told) = slow();
     let starting =
-        tokio::task::spawn_blocking(move || Starter::new(ours).assign(&assignment(), Duration::from_secs(10)));
+        tokio::task::spawn_blocking(move || HandshakeClient::new(ours).assign(&assignment(), Duration::from_secs(10)));
     let (signals, receive) = mpsc::channel(1);
     let (served, ()) = tokio::join!(shim.serve(server, receive), async {
         assert_eq!(told.recv().await, Some("slow began"));
-        signals.send(Signal::End).await.unwrap();
+        signals.send(ControlSignal::End).await.unwrap();
     });
     let reason = "could not load the plugins: told to end while plugin k.problem was being loaded";
     assert_eq!(why(&served.unwrap_err()), reason);
@@ -243,7 +243,7 @@ async fn g05_a_start_that_is_cancelled_ends_the_server_while_its_plugins_are_loa
     let starting = async move {
         let starter = ours.try_clone().unwrap();
         let assigning = tokio::task::spawn_blocking(move || {
-            Starter::new(starter).assign(&assignment(), Duration::from_millis(100))
+            HandshakeClient::new(starter).assign(&assignment(), Duration::from_millis(100))
         });
         assert!(matches!(assigning.await.unwrap(), Err(ServerError::TooSlow(_))));
         assert_eq!(told.recv().await, Some("slow began"));
@@ -268,7 +268,7 @@ async fn a_server_that_cannot_read_what_to_serve_says_why() {
     });
     assert!(simple().serve(server, receive).await.is_err());
     let said = talking.await.unwrap();
-    assert!(said.starts_with("fcould not learn what to serve: missing field `site`"), "{said}");
+    assert!(said.starts_with("fcould not learn what to serve: missing field `context`"), "{said}");
     assert!(!path.exists());
 }
 
@@ -300,12 +300,12 @@ async fn g05_a_server_whose_starter_dies_before_it_has_answered_ends_and_leaves_
     let dir = tempfile::tempdir().unwrap();
     let (ours, path, server) = server(dir.path());
     let starting = tokio::task::spawn_blocking(move || {
-        Starter::new(ours).assign(&assignment(), Duration::from_secs(10))
+        HandshakeClient::new(ours).assign(&assignment(), Duration::from_secs(10))
         // Here it dies: containerd is not answered.
     });
     let (_signals, receive) = mpsc::channel(1);
     let error = simple().serve(server, receive).await.unwrap_err();
-    assert!(matches!(error, ServeError::Unknown(_)), "{error}");
+    assert!(matches!(error, ServeError::NotAnnounced(_)), "{error}");
     starting.await.unwrap().unwrap();
     assert!(!path.exists());
 }

@@ -205,7 +205,7 @@ async fn an_end_does_not_wait_for_a_call_or_a_stream_over_grpc_that_never_ends()
     let streaming = async { read(client.send(empty_request("/native.v1.Native/Hang")).await.unwrap()).await };
     let ending = async {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        running.signal(Signal::End).await;
+        running.signal(ControlSignal::End).await;
     };
     let all = async { tokio::join!(waiting, streaming, ending) };
     let (waited, (length, status), ()) = tokio::time::timeout(Duration::from_secs(10), all).await.unwrap();
@@ -226,7 +226,7 @@ async fn who_waits_over_grpc_hears_how_it_ended_when_the_shim_is_told_to_end() {
         while ended.receiver_count() == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        running.signal(Signal::End).await;
+        running.signal(ControlSignal::End).await;
     };
     let (answer, ()) = tokio::join!(waiting, ending);
     assert_eq!(answer.unwrap().exit_status, 137);

@@ -4,7 +4,7 @@ use ttrpc::Code;
 use ttrpc::r#async::{Service, StreamHandler, StreamInner};
 
 use super::*;
-use crate::testing::{Daemon, FakeContainerd, Running};
+use crate::testing::{Daemon, FakeContainerd, RunningShim};
 use crate::{Call, Interceptor, Next};
 
 fn code<T: std::fmt::Debug>(answer: ttrpc::Result<T>) -> (Code, String) {
@@ -12,7 +12,7 @@ fn code<T: std::fmt::Debug>(answer: ttrpc::Result<T>) -> (Code, String) {
     (status.code(), status.message)
 }
 
-async fn ask(running: &Running, service: &str, method: &str) -> (Code, String) {
+async fn ask(running: &RunningShim, service: &str, method: &str) -> (Code, String) {
     code(running.call::<_, api::Empty>(service, method, &api::Empty::new()).await)
 }
 

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use super::*;
-use crate::runner::lock::{self, Lock};
-use crate::runner::socket::Bound;
+use crate::runner::lock::{self, SocketLock};
+use crate::runner::socket::BindOutcome;
 use crate::testing::{Bundle, Daemon, FakeContainerd};
 
 fn sockets(containerd: &FakeContainerd) -> usize {
@@ -73,8 +73,8 @@ async fn a_pod_cannot_take_the_debug_socket_of_another_for_the_shim_of_its_group
 fn the_file_of_a_socket_goes_only_while_nobody_else_is_about_to_make_one() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
-    let Bound::New(file, _listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
-    let other = Lock::take(&path, lock::LIMIT).unwrap();
+    let BindOutcome::New(file, _listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
+    let other = SocketLock::take(&path, lock::LIMIT).unwrap();
     let going = std::thread::spawn(move || drop(file));
     std::thread::sleep(Duration::from_millis(50));
     assert!(path.exists());
@@ -89,9 +89,9 @@ fn whoever_can_read_the_directory_of_the_sockets_holds_up_no_shim() {
     let path = dir.path().join("s");
     let attacker = fs::File::open(dir.path()).unwrap();
     rustix::fs::flock(&attacker, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    let Bound::New(file, listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
+    let BindOutcome::New(file, listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
     drop((file, listener));
-    let Bound::New(file, listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
+    let BindOutcome::New(file, listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
     file.leave();
     drop(listener);
     socket::remove_stale(&path).unwrap();
@@ -107,8 +107,8 @@ fn whoever_can_read_the_directory_of_the_sockets_holds_up_no_shim() {
 fn nobody_waits_for_ever_for_the_lock_of_a_socket() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
-    let Bound::New(file, listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
-    let held = Lock::take(&path, lock::LIMIT).unwrap();
+    let BindOutcome::New(file, listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
+    let held = SocketLock::take(&path, lock::LIMIT).unwrap();
     assert_eq!(fs::metadata(lock::path_of(&path)).unwrap().permissions().mode() & 0o7777, 0o600);
     // All at once, as each takes as long as it may.
     std::thread::scope(|scope| {
@@ -133,11 +133,11 @@ fn a_lock_file_that_others_could_hold_or_that_is_a_link_is_not_used() {
     let lock_file = lock::path_of(&path);
     fs::write(&lock_file, "").unwrap();
     fs::set_permissions(&lock_file, fs::Permissions::from_mode(0o644)).unwrap();
-    let error = Lock::take(&path, lock::LIMIT).unwrap_err();
+    let error = SocketLock::take(&path, lock::LIMIT).unwrap_err();
     assert_eq!(error.to_string(), format!("{} is no lock file of ours alone: remove it", lock_file.display()));
     fs::remove_file(&lock_file).unwrap();
     symlink(&victim, &lock_file).unwrap();
-    Lock::take(&path, lock::LIMIT).unwrap_err();
+    SocketLock::take(&path, lock::LIMIT).unwrap_err();
     assert!(!victim.exists());
 }
 

@@ -12,10 +12,10 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::Status;
 use tonic::body::Body;
 
-use crate::server::call::{self, Guard};
+use crate::server::call::{self, CallGuard};
 
 /// A body that ends with INTERNAL if it panics, and with UNAVAILABLE when the shim answers nobody any more.
-pub(super) struct Watched {
+pub(super) struct GuardedBody {
     path: String,
     body: Body,
     over: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -24,8 +24,8 @@ pub(super) struct Watched {
     _token: TaskTrackerToken,
 }
 
-impl Watched {
-    pub(super) fn new(path: String, body: Body, guard: &Guard) -> Self {
+impl GuardedBody {
+    pub(super) fn new(path: String, body: Body, guard: &CallGuard) -> Self {
         let (over, token) = guard.watch();
         Self { path, body, over: Box::pin(over), is_done: false, _token: token }
     }
@@ -37,7 +37,7 @@ impl Watched {
     }
 }
 
-impl http_body::Body for Watched {
+impl http_body::Body for GuardedBody {
     type Data = Bytes;
     type Error = Status;
 

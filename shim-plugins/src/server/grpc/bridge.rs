@@ -14,28 +14,28 @@ use tonic::{Code, Status};
 use ttrpc::r#async::{MethodHandler as _, TtrpcContext};
 
 use super::MAX_MESSAGE;
-use crate::server::call::Guarded;
+use crate::server::call::GuardedMethod;
 
 /// A method, and what it is called.
-pub(super) struct Called {
-    pub(super) method: Guarded,
+pub(super) struct TtrpcCall {
+    pub(super) method: GuardedMethod,
     pub(super) request: ttrpc::Request,
     pub(super) limit: Option<Duration>,
 }
 
-impl Called {
+impl TtrpcCall {
     /// Answers a call.
     pub(super) async fn answer<B>(self, request: http::Request<B>) -> http::Response<Body>
     where
         B: http_body::Body + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
     {
-        let grpc = Grpc::new(Encoded).max_decoding_message_size(MAX_MESSAGE);
+        let grpc = Grpc::new(RawCodec).max_decoding_message_size(MAX_MESSAGE);
         grpc.max_encoding_message_size(MAX_MESSAGE).unary(self, request).await
     }
 }
 
-impl UnaryService<Bytes> for Called {
+impl UnaryService<Bytes> for TtrpcCall {
     type Response = Bytes;
     type Future = BoxFuture<'static, Result<tonic::Response<Bytes>, Status>>;
 
@@ -79,9 +79,9 @@ fn texts(head: &HeaderMap) -> HashMap<String, Vec<String>> {
 }
 
 /// Messages that are encoded already.
-pub(crate) struct Encoded;
+pub(crate) struct RawCodec;
 
-impl Codec for Encoded {
+impl Codec for RawCodec {
     type Encode = Bytes;
     type Decode = Bytes;
     type Encoder = Self;
@@ -96,7 +96,7 @@ impl Codec for Encoded {
     }
 }
 
-impl Encoder for Encoded {
+impl Encoder for RawCodec {
     type Item = Bytes;
     type Error = Status;
 
@@ -106,7 +106,7 @@ impl Encoder for Encoded {
     }
 }
 
-impl Decoder for Encoded {
+impl Decoder for RawCodec {
     type Item = Bytes;
     type Error = Status;
 

@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
-use super::Answers;
-use super::sniff::{self, Spoken};
+use super::GrpcRouter;
+use super::sniff::{self, Protocol};
 
 /// How many connections there may be at once, from all sides.
 pub(crate) const MAX_CONNECTIONS: usize = 256;
@@ -57,18 +57,18 @@ impl Connections {
     }
 
     /// Serves who is connected over a socket of this machine: when it goes, we hear of it.
-    pub(super) fn serve(&self, stream: tokio::net::UnixStream, answers: &Arc<Answers>) {
-        let (answers, over) = (Arc::clone(answers), self.over.clone());
-        self.spawn(async move { connection(stream, answers, builder(), over).await });
+    pub(super) fn serve(&self, stream: tokio::net::UnixStream, router: &Arc<GrpcRouter>) {
+        let (router, over) = (Arc::clone(router), self.over.clone());
+        self.spawn(async move { connection(stream, router, builder(), over).await });
     }
 
     /// Serves who comes over TCP, until nobody is accepted any more.
-    pub(crate) fn accept(&self, listener: TcpListener, answers: Arc<Answers>, until: CancellationToken) {
+    pub(crate) fn accept(&self, listener: TcpListener, router: Arc<GrpcRouter>, until: CancellationToken) {
         let connections = self.clone();
         self.running.spawn(async move {
             while let Some(accepted) = until.run_until_cancelled(listener.accept()).await {
                 match accepted {
-                    Ok((stream, _)) => connections.greet(stream, &answers),
+                    Ok((stream, _)) => connections.greet(stream, &router),
                     Err(error) => {
                         debug!(%error, "could not accept a connection");
                         tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -78,16 +78,16 @@ impl Connections {
         });
     }
 
-    fn greet(&self, stream: tokio::net::TcpStream, answers: &Arc<Answers>) {
-        let (answers, over) = (Arc::clone(answers), self.over.clone());
+    fn greet(&self, stream: tokio::net::TcpStream, router: &Arc<GrpcRouter>) {
+        let (router, over) = (Arc::clone(router), self.over.clone());
         self.spawn(async move {
-            let spoken = over.run_until_cancelled(sniff::spoken_over_tcp(&stream)).await;
-            if !matches!(spoken, Some(Spoken::Grpc)) {
+            let protocol = over.run_until_cancelled(sniff::detect_over_tcp(&stream)).await;
+            if !matches!(protocol, Some(Protocol::Grpc)) {
                 return debug!("closed a connection that does not speak gRPC");
             }
             let mut builder = builder();
             builder.timer(TokioTimer::new()).keep_alive_interval(ASK_PAUSE).keep_alive_timeout(ASK_LIMIT);
-            connection(stream, answers, builder, over).await;
+            connection(stream, router, builder, over).await;
         });
     }
 
@@ -115,13 +115,13 @@ fn builder() -> Builder<TokioExecutor> {
     builder
 }
 
-async fn connection<S>(stream: S, answers: Arc<Answers>, builder: Builder<TokioExecutor>, over: CancellationToken)
+async fn connection<S>(stream: S, router: Arc<GrpcRouter>, builder: Builder<TokioExecutor>, over: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |request| {
-        let answers = Arc::clone(&answers);
-        async move { Ok::<_, Infallible>(answers.answer(request).await) }
+        let router = Arc::clone(&router);
+        async move { Ok::<_, Infallible>(router.answer(request).await) }
     });
     let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let served = tokio::select! {
@@ -151,18 +151,18 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::server::call::Guard;
+    use crate::server::call::CallGuard;
     use crate::server::task::api::Empty;
     use crate::testing::GrpcClient;
 
     #[tokio::test]
     async fn there_are_never_more_connections_than_the_limit_and_room_for_another_when_one_goes() {
-        let guard = Guard::new(Arc::new([]), CancellationToken::new());
-        let answers = Arc::new(Answers { guard, routes: BTreeMap::new(), methods: BTreeMap::new() });
+        let guard = CallGuard::new(Arc::new([]), CancellationToken::new());
+        let router = Arc::new(GrpcRouter { guard, routes: BTreeMap::new(), methods: BTreeMap::new() });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (connections, until) = (Connections::new(2), CancellationToken::new());
-        connections.accept(listener, answers, until.clone());
+        connections.accept(listener, router, until.clone());
         let ask =
             async |client: &GrpcClient| client.call::<_, Empty>("x.Y", "Z", &Empty::new()).await.unwrap_err().code();
 

@@ -10,23 +10,23 @@ use tonic::Status;
 use tonic::body::Body;
 
 use super::Route;
-use super::body::Watched;
-use super::bridge::Called;
+use super::body::GuardedBody;
+use super::bridge::TtrpcCall;
 use super::timeout::timeout;
-use crate::server::call::{self, Guard, Guarded, Unanswered};
+use crate::server::call::{self, CallFailure, CallGuard, GuardedMethod};
 
 /// Methods of ttrpc services, by service and name.
-pub(crate) type Methods = BTreeMap<String, HashMap<String, Guarded>>;
+pub(crate) type Methods = BTreeMap<String, HashMap<String, GuardedMethod>>;
 
 /// The methods that are to be had at one socket.
-pub(crate) struct Answers {
-    pub(crate) guard: Guard,
+pub(crate) struct GrpcRouter {
+    pub(crate) guard: CallGuard,
     /// Services that speak gRPC themselves.
     pub(crate) routes: BTreeMap<String, Route>,
     pub(crate) methods: Methods,
 }
 
-impl Answers {
+impl GrpcRouter {
     /// Answers a call, within the time that its caller has.
     pub(super) async fn answer<B>(&self, request: http::Request<B>) -> http::Response<Body>
     where
@@ -68,7 +68,7 @@ impl Answers {
         let mut called = ttrpc::Request::new();
         service.clone_into(&mut called.service);
         method.clone_into(&mut called.method);
-        Ok(Called { method: found, request: called, limit }.answer(request).boxed().await)
+        Ok(TtrpcCall { method: found, request: called, limit }.answer(request).boxed().await)
     }
 
     /// Hands a call to a service that speaks gRPC itself.
@@ -84,9 +84,9 @@ impl Answers {
             return Err(Status::unavailable(call::SHUTTING_DOWN));
         }
         match self.guard.run(service, method, async move { route.call(request).await }).await {
-            Ok(response) => Ok(response.map(|body| Body::new(Watched::new(path.to_owned(), body, &self.guard)))),
-            Err(Unanswered::Panicked { text }) => Err(Status::internal(text)),
-            Err(Unanswered::Ended) => Err(Status::unavailable(call::SHUTTING_DOWN)),
+            Ok(response) => Ok(response.map(|body| Body::new(GuardedBody::new(path.to_owned(), body, &self.guard)))),
+            Err(CallFailure::Panicked { text }) => Err(Status::internal(text)),
+            Err(CallFailure::ShuttingDown) => Err(Status::unavailable(call::SHUTTING_DOWN)),
         }
     }
 }
