@@ -4,17 +4,16 @@
 //! - `flags`, `bootstrap`, `options`, `environment`: what the process is run with.
 //! - `start`, `delete`, `serve`, `info`: the actions.
 //! - `handshake`, `program`, `probe`: the server as a process of its own, and how `start` talks to it.
-//! - `socket`, `lock`, `debug`, `group`: the sockets of a shim. `log`: its log. `mounts`: the mounts it performs itself.
+//! - `socket`, `socket_lock`, `debug_socket`, `group`: the sockets of a shim. `log`: its log. `mounts`: the mounts it performs itself.
 
 mod bootstrap;
-mod debug;
+mod debug_socket;
 mod delete;
 mod environment;
 mod flags;
 mod group;
 mod handshake;
 pub(crate) mod info;
-mod lock;
 mod log;
 mod mounts;
 mod options;
@@ -23,6 +22,7 @@ mod program;
 mod serve;
 mod shim;
 mod socket;
+mod socket_lock;
 mod start;
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use ttrpc::Code;
 use ttrpc::asynchronous::transport::Socket;
 
 use super::event::Event;
-use super::queue::{EventQueue, PublishError};
+use super::event_queue::{EventQueue, PublishError};
 use crate::graph::Slot;
 use crate::process::Clock;
 

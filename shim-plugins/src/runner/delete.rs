@@ -14,7 +14,7 @@ use super::environment::Environment;
 use super::flags::Flags;
 use super::socket::{self, SocketError};
 use super::start::ADDRESS_FILE;
-use super::{Shim, debug, group};
+use super::{Shim, debug_socket, group};
 use crate::process::{Exit, ExitRecord, bundle_file};
 
 /// Containerd waits for 5 seconds.
@@ -76,7 +76,7 @@ pub(super) fn delete(shim: &Shim, flags: &Flags, environment: &mut Environment) 
     let path = socket_of(flags, environment, bundle, &group);
     let deleted = clean_up(shim, target);
     let record = ExitRecord::read(bundle);
-    let debug = debug::path(&path, &flags.address, &flags.namespace, &group);
+    let debug = debug_socket::path(&path, &flags.address, &flags.namespace, &group);
     for path in [path, debug] {
         socket::remove_stale(&path)?;
     }

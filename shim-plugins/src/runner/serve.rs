@@ -15,7 +15,7 @@ use ttrpc::r#async::{Server, Service};
 use ttrpc::asynchronous::transport::Listener;
 
 use super::Shim;
-use super::debug::{self, DebugSocket};
+use super::debug_socket::{self, DebugSocket};
 use super::environment::ControlSignal;
 use super::handshake::{Assignment, HandshakeServer};
 use super::socket::SocketFile;
@@ -176,7 +176,7 @@ async fn until_end(
     loop {
         tokio::select! {
             () = shutdown.requested() => return,
-            stream = debug.asked() => debug::tell(stream, &diagnostics()).await,
+            stream = debug.asked() => debug_socket::tell(stream, &diagnostics()).await,
             signal = signals.recv() => match signal {
                 Some(ControlSignal::End) => return,
                 Some(ControlSignal::Diagnose) => {

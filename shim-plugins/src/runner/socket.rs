@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use sha2::{Digest as _, Sha256};
 use tracing::warn;
 
-use super::lock::{self, SocketLock};
+use super::socket_lock::{self, SocketLock};
 use crate::plugin::ErrorChain;
 
 /// Where sockets go unless containerd says otherwise.
@@ -174,7 +174,7 @@ pub(crate) fn bind(path: &Path) -> Result<BindOutcome, SocketError> {
 }
 
 fn lock(path: &Path) -> Result<SocketLock, SocketError> {
-    SocketLock::take(path, lock::LIMIT).map_err(|source| SocketError::Lock { path: path.to_owned(), source })
+    SocketLock::take(path, socket_lock::LIMIT).map_err(|source| SocketError::Lock { path: path.to_owned(), source })
 }
 
 /// Removes the socket at a path, if there is one. What is no socket stays.
@@ -216,7 +216,7 @@ fn socket() -> io::Result<OwnedFd> {
 /// The path may be a wrong one: only a socket is removed, and only from a directory where sockets may be.
 pub(crate) fn remove_stale(path: &Path) -> Result<(), SocketError> {
     let probe = |source| SocketError::Probe { path: path.to_owned(), source };
-    if !is_there(path).map_err(probe)? && !is_there(&lock::path_of(path)).map_err(probe)? {
+    if !is_there(path).map_err(probe)? && !is_there(&socket_lock::path_of(path)).map_err(probe)? {
         return Ok(());
     }
     check_directory(path.parent().unwrap_or(Path::new("/")))?;

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use super::*;
-use crate::runner::lock::{self, SocketLock};
 use crate::runner::socket::BindOutcome;
+use crate::runner::socket_lock::{self, SocketLock};
 use crate::testing::{Bundle, Daemon, FakeContainerd};
 
 fn sockets(containerd: &FakeContainerd) -> usize {
@@ -74,7 +74,7 @@ fn the_file_of_a_socket_goes_only_while_nobody_else_is_about_to_make_one() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let BindOutcome::New(file, _listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
-    let other = SocketLock::take(&path, lock::LIMIT).unwrap();
+    let other = SocketLock::take(&path, socket_lock::LIMIT).unwrap();
     let going = std::thread::spawn(move || drop(file));
     std::thread::sleep(Duration::from_millis(50));
     assert!(path.exists());
@@ -97,8 +97,8 @@ fn whoever_can_read_the_directory_of_the_sockets_holds_up_no_shim() {
     socket::remove_stale(&path).unwrap();
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "no lock file stays behind");
     // Nor does that of a process that was killed while it had the lock.
-    fs::write(lock::path_of(&path), "").unwrap();
-    fs::set_permissions(lock::path_of(&path), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(socket_lock::path_of(&path), "").unwrap();
+    fs::set_permissions(socket_lock::path_of(&path), fs::Permissions::from_mode(0o600)).unwrap();
     socket::remove_stale(&path).unwrap();
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
@@ -108,8 +108,8 @@ fn nobody_waits_for_ever_for_the_lock_of_a_socket() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let BindOutcome::New(file, listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
-    let held = SocketLock::take(&path, lock::LIMIT).unwrap();
-    assert_eq!(fs::metadata(lock::path_of(&path)).unwrap().permissions().mode() & 0o7777, 0o600);
+    let held = SocketLock::take(&path, socket_lock::LIMIT).unwrap();
+    assert_eq!(fs::metadata(socket_lock::path_of(&path)).unwrap().permissions().mode() & 0o7777, 0o600);
     // All at once, as each takes as long as it may.
     std::thread::scope(|scope| {
         let binding = scope.spawn(|| socket::bind(&path).err().unwrap());
@@ -130,14 +130,14 @@ fn nobody_waits_for_ever_for_the_lock_of_a_socket() {
 fn a_lock_file_that_others_could_hold_or_that_is_a_link_is_not_used() {
     let dir = tempfile::tempdir().unwrap();
     let (path, victim) = (dir.path().join("s"), dir.path().join("victim"));
-    let lock_file = lock::path_of(&path);
+    let lock_file = socket_lock::path_of(&path);
     fs::write(&lock_file, "").unwrap();
     fs::set_permissions(&lock_file, fs::Permissions::from_mode(0o644)).unwrap();
-    let error = SocketLock::take(&path, lock::LIMIT).unwrap_err();
+    let error = SocketLock::take(&path, socket_lock::LIMIT).unwrap_err();
     assert_eq!(error.to_string(), format!("{} is no lock file of ours alone: remove it", lock_file.display()));
     fs::remove_file(&lock_file).unwrap();
     symlink(&victim, &lock_file).unwrap();
-    SocketLock::take(&path, lock::LIMIT).unwrap_err();
+    SocketLock::take(&path, socket_lock::LIMIT).unwrap_err();
     assert!(!victim.exists());
 }
 
