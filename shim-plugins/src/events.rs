@@ -1,8 +1,8 @@
-//! Events on their way to containerd.
+//! Publishes events to containerd.
 //!
-//! - `publisher`: the service that plugins publish with, and the task that sends.
+//! - `publisher`: the service that plugins publish with, and the task that sends the events.
 //! - `event_queue`: the events that wait to be sent, bounded in bytes.
-//! - `event`: the events of a task, with topic and type name.
+//! - `event`: the events of a task, each with its topic and type name.
 
 mod event;
 mod event_queue;

@@ -1,7 +1,10 @@
-//! Which plugins there are, what they need, and the order that follows from it.
+//! The graph of plugins: their names, what they need, and the order that follows.
 //!
-//! Pure: no plugin is initialised here, nothing is read, and no time is asked for. What is wrong with a set of plugins is
-//! found before anything begins, and all of it at once.
+//! - `slot`: the names of plugins, tied to types. `order`: the order of loading.
+//! - `check`, `problem`: what is wrong with a set of plugins. `show`: a graph as table and drawing.
+//!
+//! This module is pure: it initializes no plugin, reads nothing, and asks for no time. All problems
+//! of a set of plugins are found at once, before anything runs.
 
 mod check;
 mod order;
@@ -13,31 +16,31 @@ mod slot;
 mod tests;
 
 pub use problem::{Absence, Problem, Problems};
-pub use slot::{Interface, Kind, Slot, Uri};
+pub use slot::{AllOfKind, Interface, Kind, LoadAfter, OneOfKind, OptionalSlot, Slot, Uri};
 
-/// One plugin, as the graph sees it.
+/// One plugin of a graph.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Its name.
+    /// The name of the plugin.
     pub uri: Uri,
-    /// What it provides; `None` if that is nobody's business.
+    /// The type that the plugin provides; `None` if the type is not checked.
     pub provides: Option<Interface>,
-    /// What it needs, in the order in which that was written.
+    /// What the plugin needs, in the order in which its author wrote it.
     pub needs: Vec<Need>,
 }
 
-/// Something that has to come before a plugin.
+/// What must be loaded before a plugin.
 #[derive(Clone, Debug)]
 pub struct Need {
-    /// What.
+    /// The plugins that must be loaded before.
     pub target: Target,
-    /// How much it is needed.
+    /// How strong the need is.
     pub strength: Strength,
-    /// What it is expected to provide; `None` if it is not looked at.
+    /// The type that is expected; `None` if the type is not checked.
     pub interface: Option<Interface>,
 }
 
-/// What a need points at.
+/// The plugins that a need refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// One plugin.
@@ -48,19 +51,19 @@ pub enum Target {
     Everything,
 }
 
-/// How much something is needed.
+/// How strong a need is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strength {
-    /// Without it the plugin cannot be.
+    /// The plugin cannot be loaded without the target.
     Required,
-    /// It is used if it is there.
+    /// The plugin uses the target if it is loaded.
     Optional,
-    /// It only comes first.
+    /// The target is only loaded first, and not used.
     Order,
 }
 
 impl Target {
-    /// Whether a plugin is meant.
+    /// Returns whether a plugin is part of the target.
     pub fn includes(&self, uri: &Uri) -> bool {
         match self {
             Self::Slot(slot) => slot == uri,
@@ -70,7 +73,7 @@ impl Target {
     }
 }
 
-/// Plugins that fit together, and the order in which they are initialised.
+/// A valid set of plugins, and the order in which they are loaded.
 #[derive(Clone, Debug)]
 pub struct Graph {
     nodes: Vec<Node>,
@@ -79,10 +82,11 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Puts plugins in order, or says everything that is wrong with them.
+    /// Puts plugins in order, or returns everything that is wrong with them.
     ///
-    /// A disabled plugin is as good as absent. The order is that of Go's `github.com/containerd/plugin`: in the order of
-    /// registration, each after what it needs, which comes in the order in which it was written.
+    /// A disabled plugin counts as absent. The order is that of Go's
+    /// `github.com/containerd/plugin`: the order of registration, with each plugin after its needs,
+    /// and its needs in their own order.
     pub fn new(nodes: Vec<Node>, is_disabled: impl Fn(&Uri) -> bool) -> Result<Self, Problems> {
         let enabled: Vec<_> = nodes.iter().map(|node| !is_disabled(&node.uri)).collect();
         let mut problems = check::problems(&nodes, &enabled);
@@ -91,22 +95,22 @@ impl Graph {
         if problems.is_empty() { Ok(Self { nodes, enabled, order }) } else { Err(Problems(problems)) }
     }
 
-    /// All plugins, in the order of registration.
+    /// Returns all plugins, in the order of registration.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The indices of the plugins to initialise, in order.
+    /// Returns the indices of the plugins to load, in order.
     pub fn order(&self) -> &[usize] {
         &self.order
     }
 
-    /// Whether the plugin of that index is to be initialised.
+    /// Returns whether the plugin of an index is to be loaded.
     pub fn is_enabled(&self, index: usize) -> bool {
         self.enabled[index]
     }
 
-    /// The names of the plugins to initialise, in order.
+    /// Returns the names of the plugins to load, in order.
     pub fn uris(&self) -> impl Iterator<Item = &Uri> {
         self.order.iter().map(|&index| &self.nodes[index].uri)
     }

@@ -1,10 +1,11 @@
-//! A shim plugin: where it stands, what it asks for, and how it is initialised.
+//! A shim plugin: its slot, what it asks for, and how it is initialized.
 //!
-//! - `request`: what a plugin asks for.
-//! - `provided`: what it returns, for other plugins and for the server.
-//! - `outcome`: what became of it.
+//! - `request`: what a plugin asks for. `loaded_values`: the values that plugins receive.
+//! - `provided`: what the initialization returns, for other plugins and for the shim.
+//! - `outcome`: the outcome of loading a plugin, and the errors of its initialization.
 //! - `shim_context`: the container and the containerd that the shim runs for.
 
+mod loaded_values;
 mod outcome;
 mod provided;
 mod request;
@@ -19,30 +20,33 @@ use std::{fs, io};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 
+pub use loaded_values::LoadedValues;
 pub(crate) use outcome::ErrorChain;
 pub use outcome::{InitError, InitFailure, LoadOutcome};
 pub(crate) use provided::{Contributions, DebugEndpoint, ShutdownHook};
 pub use provided::{DEFAULT_HOOK_LIMIT, Provided};
-pub use request::{AllOfKind, DependencyError, LoadAfter, LoadedValues, OneOfKind, OptionalSlot, Request};
+pub use request::{DependencyError, Request};
 pub use shim_context::ShimContext;
 
 use crate::config;
 use crate::graph::{Interface, Node, Slot, Uri};
 
-/// How long a plugin has to initialise, unless it says otherwise.
+/// The limit of an initialization, unless the plugin sets another one.
 pub const DEFAULT_INIT_LIMIT: Duration = Duration::from_secs(10);
 
-/// What it means for the shim that a plugin fails.
+/// What a failed plugin means for the shim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// The shim does not start.
     #[default]
     Required,
-    /// The shim goes on without it.
+    /// The shim starts without the plugin.
     BestEffort,
 }
 
-/// A shim plugin, to be registered. It is a value: nothing happens before a shim is run.
+/// A shim plugin, ready to be registered.
+///
+/// A plugin is a plain value: nothing runs before the shim loads it.
 #[derive(Clone)]
 pub struct Plugin {
     pub(crate) node: Node,
@@ -52,7 +56,7 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Begins to describe the plugin of a slot.
+    /// Creates a builder for the plugin of a slot.
     pub fn at<T: ?Sized + Send + Sync + 'static>(slot: Slot<T>) -> PluginBuilder<T> {
         PluginBuilder {
             slot,
@@ -63,15 +67,16 @@ impl Plugin {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the plugin.
     pub fn uri(&self) -> &Uri {
         &self.node.uri
     }
 }
 
+/// Decodes the configuration table of a plugin.
 type Decode<C> = fn(Option<toml::Table>) -> Result<config::DecodedConfig<C>, toml::de::Error>;
 
-/// A plugin that is being described. [`PluginBuilder::init`] ends it.
+/// Builds a [`Plugin`]. [`PluginBuilder::init`] completes the plugin.
 pub struct PluginBuilder<T: ?Sized, R = (), C = ()> {
     slot: Slot<T>,
     request: R,
@@ -81,31 +86,33 @@ pub struct PluginBuilder<T: ?Sized, R = (), C = ()> {
 }
 
 impl<T: ?Sized + Send + Sync + 'static, R, C> PluginBuilder<T, R, C> {
-    /// Asks for other plugins, in place of what was asked for before.
+    /// Asks for other plugins. Replaces an earlier request.
     pub fn asks<S: Request>(self, request: S) -> PluginBuilder<T, S, C> {
         let Self { slot, request: _, decode, policy, limit } = self;
         PluginBuilder { slot, request, decode, policy, limit }
     }
 
-    /// Takes a configuration. What is not configured has the values of `Default`.
+    /// Declares the type of the configuration. Without a configuration, the plugin receives
+    /// `Default`.
     pub fn configured<D: DeserializeOwned + Default>(self) -> PluginBuilder<T, R, D> {
         let Self { slot, request, decode: _, policy, limit } = self;
         PluginBuilder { slot, request, decode: config::decode::<D>, policy, limit }
     }
 
-    /// Lets the shim go on without this plugin if it fails.
+    /// Lets the shim start without this plugin if the plugin fails.
     #[must_use]
     pub fn best_effort(self) -> Self {
         Self { policy: FailurePolicy::BestEffort, ..self }
     }
 
-    /// Gives it so long to initialise, in place of [`DEFAULT_INIT_LIMIT`].
+    /// Sets the limit of the initialization, in place of [`DEFAULT_INIT_LIMIT`].
     #[must_use]
     pub fn limit(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
 
-    /// Says how it is initialised: with its configuration and place, and what it asked for.
+    /// Completes the plugin with its initialization, which receives an [`InitContext`] and the
+    /// values that the plugin asked for.
     pub fn init<F, Fut>(self, init: F) -> Plugin
     where
         F: Fn(InitContext<C>, R::Output) -> Fut + Send + Sync + 'static,
@@ -119,17 +126,18 @@ impl<T: ?Sized + Send + Sync + 'static, R, C> PluginBuilder<T, R, C> {
     }
 }
 
-/// What a plugin is given when it is initialised, beside what it asked for.
+/// What an initialization receives besides the values that the plugin asked for.
 pub struct InitContext<C> {
-    /// Its configuration.
+    /// The configuration of the plugin.
     pub config: C,
-    /// Where the shim runs.
+    /// The container and the containerd that the shim runs for.
     pub context: Arc<ShimContext>,
     uri: Uri,
 }
 
 impl<C> InitContext<C> {
-    /// A directory of the plugin's own, below the bundle; it goes when the bundle goes. It is made when it is asked for.
+    /// Returns a directory of the plugin's own in the bundle, and creates it if necessary. The
+    /// directory is removed with the bundle.
     pub fn state_dir(&self) -> io::Result<PathBuf> {
         let dir = self.context.bundle.join(self.uri.to_string());
         match fs::create_dir(&dir) {
@@ -139,12 +147,13 @@ impl<C> InitContext<C> {
     }
 }
 
-/// What a plugin provides, its type forgotten.
+/// What a plugin provides, with its type erased.
 pub(crate) type ErasedProvided = (Box<dyn Any + Send + Sync>, Contributions);
 
-/// A plugin's initialisation, its types forgotten.
+/// The initialization of a plugin, with its types erased.
 pub(crate) trait Initializer: Send + Sync {
-    /// Prepares it, or says why it cannot be. Keys that the configuration does not have are returned.
+    /// Decodes the configuration and takes the requested values. Returns the initialization as a
+    /// future, and the keys of the configuration that are unknown.
     fn prepare(
         &self,
         table: Option<toml::Table>,
@@ -153,11 +162,13 @@ pub(crate) trait Initializer: Send + Sync {
     ) -> Result<PreparedInit, InitFailure>;
 }
 
+/// An initialization that is ready to run.
 pub(crate) struct PreparedInit {
     pub(crate) unknown_keys: Vec<String>,
     pub(crate) init: BoxFuture<'static, Result<ErasedProvided, InitError>>,
 }
 
+/// The initialization of a plugin, with its types.
 struct TypedInit<R, C, F> {
     request: R,
     decode: Decode<C>,
@@ -179,9 +190,9 @@ where
         context: &Arc<ShimContext>,
         values: &LoadedValues,
     ) -> Result<PreparedInit, InitFailure> {
-        let given = self.request.take(values)?;
+        let requested = self.request.take(values)?;
         let config::DecodedConfig { config, unknown_keys } = (self.decode)(table).map_err(InitFailure::Config)?;
-        let init = (self.init)(InitContext { config, context: Arc::clone(context), uri: self.uri.clone() }, given);
+        let init = (self.init)(InitContext { config, context: Arc::clone(context), uri: self.uri.clone() }, requested);
         let init = async move {
             let Provided { value, contributions } = init.await?;
             Ok((Box::new(value) as Box<dyn Any + Send + Sync>, contributions))

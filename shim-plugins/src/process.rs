@@ -1,13 +1,15 @@
-//! The processes of a shim: its own end, its children, and the record of how a container ended.
+//! The processes of a shim: its own end, its children, and how a container ended.
 //!
-//! - `clock`: the time of day.
+//! - `clock`: the time of day, for events and answers.
 //! - `shutdown`: the service that ends the shim.
-//! - `reaper`: waits for processes and collects orphans.
-//! - `exit_record`, `bundle_file`: the exit of a container, stored in its bundle.
+//! - `reaper`: starts, adopts and awaits child processes. `orphans`: finds dead orphans.
+//! - `exit_record`: the exit of a container, stored in its bundle. `bundle_file`: files in a
+//!   bundle.
 
 pub(crate) mod bundle_file;
 mod clock;
 mod exit_record;
+mod orphans;
 mod reaper;
 mod shutdown;
 

@@ -1,12 +1,14 @@
-//! Runs a shim: everything that containerd asks of the program, from 1.6 to 2.4.
+//! Runs a shim: all actions that containerd asks of the program, from containerd 1.6 to 2.4.
 //!
-//! - `shim`: the type [`Shim`], and which action a command line asks for.
-//! - `flags`, `bootstrap`, `options`, `environment`: what the process is run with.
-//! - `start`, `delete`, `serve`, `info`: the actions.
-//! - `handshake`, `program`, `probe`: the server as a process of its own, and how `start` talks to it.
-//! - `socket`, `socket_lock`, `debug_socket`, `group`: the sockets of a shim. `log`: its log. `mounts`: the mounts it performs itself.
+//! - `shim`: the type [`Shim`], which dispatches the command line. `environment`, `flags`,
+//!   `bootstrap`, `options`: what the process reads.
+//! - `start`, `delete`, `serve`, `info`: the actions. `handshake`: how `start` talks to the server.
+//! - `program`: the server as a process of its own. `shim_server`: what listens and answers.
+//!   `builtin`: the plugins that every shim has. `log`, `mounts`, `group`: as they are called.
+//! - `socket`, `socket_path`, `socket_lock`, `debug_socket`, `probe`: the sockets of a shim.
 
 mod bootstrap;
+mod builtin;
 mod debug_socket;
 mod delete;
 mod environment;
@@ -21,8 +23,10 @@ mod probe;
 mod program;
 mod serve;
 mod shim;
+mod shim_server;
 mod socket;
 mod socket_lock;
+mod socket_path;
 mod start;
 
 #[cfg(test)]

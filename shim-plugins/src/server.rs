@@ -1,12 +1,17 @@
 //! Serves the methods of plugins, over ttrpc and gRPC.
 //!
-//! - `call`: a call, the interceptors in front of it, and the guard around every method.
-//! - `task`: containerd's Task service, and the names of other services that it calls.
+//! - `call`: one call, and the interceptors that it passes through.
+//! - `guard`: the guard around every method: panics, callers that leave, the end of the shim.
+//! - `task`: containerd's Task service, and the other services that containerd calls.
 //! - `grpc`: services over gRPC, with the feature `grpc`.
 
-pub(crate) mod call;
+mod call;
 #[cfg(feature = "grpc")]
 pub mod grpc;
+mod guard;
 pub mod task;
 
 pub use call::{Call, Interceptor, Next};
+#[cfg(feature = "grpc")]
+pub(crate) use guard::{CallFailure, SHUTTING_DOWN, report_panic};
+pub(crate) use guard::{CallGuard, GuardedMethod, panic_text};

@@ -1,4 +1,8 @@
-//! A containerd that is none: runs a shim in this process as any containerd would, without root.
+//! A fake containerd, which runs a shim in this process as any containerd would, without root.
+//!
+//! - `containerd`: the fake containerd in each version. `running`: a running shim.
+//! - `launcher`, `output`, `events`: the server threads, captured output and received events.
+//! - `grpc`: a gRPC client, with the feature `grpc`.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -9,15 +13,16 @@
 //! # impl Task for Empty {}
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let shim = Arc::new(Shim::new("io.containerd.empty.v1", "0.1").plugin(Plugin::at(TASK).init(|_, ()| async {
+//! let plugin = Plugin::at(TASK).init(|_, ()| async {
 //!     let task: Arc<dyn Task + Send + Sync> = Arc::new(Empty);
 //!     Ok(Provided::new(Arc::clone(&task)).task(task))
-//! })));
+//! });
+//! let shim = Arc::new(Shim::new("io.containerd.empty.v1", "0.1").plugin(plugin));
 //! for daemon in Daemon::ALL {
 //!     let containerd = FakeContainerd::new(daemon)?;
 //!     let running = containerd.start(&shim, "c1").await?;
-//!     let refusal = running.task::<_, api::Empty>("Pause", &api::PauseRequest::new()).await.unwrap_err();
-//!     assert!(refusal.to_string().contains("UNIMPLEMENTED"));
+//!     let paused = running.task::<_, api::Empty>("Pause", &api::PauseRequest::new()).await;
+//!     assert!(paused.unwrap_err().to_string().contains("UNIMPLEMENTED"));
 //!     running.terminate().await?;
 //! }
 //! # Ok(())
@@ -30,8 +35,10 @@ mod events;
 mod grpc;
 mod launcher;
 mod output;
+mod running;
 
-pub use containerd::{Bundle, Daemon, FakeContainerd, NAMESPACE, RunningShim};
+pub use containerd::{Bundle, Daemon, FakeContainerd, NAMESPACE};
 pub use events::RecordedEvent;
 #[cfg(feature = "grpc")]
 pub use grpc::GrpcClient;
+pub use running::RunningShim;

@@ -1,27 +1,28 @@
-//! What waits to be sent, bounded in bytes.
+//! The events that wait to be sent, bounded in bytes.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use containerd_shim_protos::shim::event::Envelope;
+use parking_lot::Mutex;
 use protobuf::Message as _;
 use tokio::sync::Notify;
 
-/// Why an event is not taken.
+/// Why an event was not published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
-    /// So much waits already.
-    #[error("events of {waiting} bytes wait for containerd, and no more are taken")]
+    /// The queue is full.
+    #[error("event queue is full: {waiting} bytes wait for containerd")]
     Full {
-        /// How much waits.
+        /// The size of the queued events, in bytes.
         waiting: usize,
     },
 
-    /// The shim ends, and sends only what it has.
-    #[error("the shim ends, and no more events are taken")]
+    /// The shim is ending, and sends only the events that are already queued.
+    #[error("event queue is closed: the shim is ending")]
     Closed,
 }
 
+/// A queue of events with a limit in bytes.
 pub(super) struct EventQueue {
     state: Mutex<QueueState>,
     changed: Notify,
@@ -41,13 +42,10 @@ impl EventQueue {
         Self { state: Mutex::default(), changed: Notify::new(), max_bytes }
     }
 
-    fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+    /// Appends an event, or counts it as lost if the queue is full or closed.
     pub(super) fn push(&self, envelope: Envelope) -> Result<(), PublishError> {
         let size = usize::try_from(envelope.compute_size()).unwrap_or(usize::MAX);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.is_closed {
             state.n_lost += 1;
             return Err(PublishError::Closed);
@@ -63,11 +61,12 @@ impl EventQueue {
         Ok(())
     }
 
-    /// Waits for an event, which stays where it is; `None` if there will be none.
+    /// Waits for the first event, and returns a copy. Returns `None` once the queue is closed and
+    /// empty.
     pub(super) async fn first(&self) -> Option<Envelope> {
         loop {
             {
-                let state = self.state();
+                let state = self.state.lock();
                 if let Some((envelope, _)) = state.waiting.front() {
                     return Some(envelope.clone());
                 }
@@ -79,29 +78,29 @@ impl EventQueue {
         }
     }
 
-    /// The first one is sent.
+    /// Removes the first event after it was sent.
     pub(super) fn pop(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some((_, size)) = state.waiting.pop_front() {
             state.bytes -= size;
         }
     }
 
-    /// The first one will not be sent.
-    pub(super) fn lose(&self) {
+    /// Removes the first event without sending it, and counts it as lost.
+    pub(super) fn drop_first(&self) {
         self.pop();
-        self.state().n_lost += 1;
+        self.state.lock().n_lost += 1;
     }
 
-    /// There will be no more.
+    /// Closes the queue: later events are refused.
     pub(super) fn close(&self) {
-        self.state().is_closed = true;
+        self.state.lock().is_closed = true;
         self.changed.notify_one();
     }
 
-    /// How many wait, and how many were lost.
+    /// Returns how many events wait, and how many were lost.
     pub(super) fn counts(&self) -> (usize, u64) {
-        let state = self.state();
+        let state = self.state.lock();
         (state.waiting.len(), state.n_lost)
     }
 }

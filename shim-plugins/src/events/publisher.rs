@@ -1,8 +1,4 @@
-//! Events on their way to containerd.
-//!
-//! They leave one after the other, in the order in which they were published, so that those about one container stay in
-//! order. While containerd is away they wait, and are sent when it is back. What waits is bounded; what exceeds the bound
-//! is refused, counted and logged.
+//! The service that plugins publish events with, and the task that sends them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,42 +18,47 @@ use super::event_queue::{EventQueue, PublishError};
 use crate::graph::Slot;
 use crate::process::Clock;
 
-/// The slot of the [`Publisher`]. The runner fills it.
+/// The slot of the [`Publisher`], which every shim has.
 pub const PUBLISHER: Slot<Publisher> = Slot::new("io.containerd.event.v1", "publisher");
 
-/// How much may wait while containerd is away, in bytes.
+/// The limit of queued events, in bytes.
 pub(super) const MAX_BYTES: usize = 4 << 20;
 
-/// How long one event may take.
+/// The timeout of connecting to containerd, and of sending one event.
 const FORWARD_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long to wait after a failure: doubled each time, up to the limit.
+/// The pause after a failure. It doubles with each failure, up to the limit.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How often containerd may refuse an event before it is given up. While containerd is away nothing is refused.
-const MAX_REFUSALS: u32 = 5;
+/// How often containerd may reject an event before the event is dropped. A containerd that is not
+/// reachable does not reject.
+const MAX_REJECTIONS: u32 = 5;
 
 /// Publishes events to containerd.
+///
+/// Events are sent one after the other, in the order in which they were published, so that the
+/// events of one container stay in order. While containerd is not reachable, events wait in a queue
+/// of limited size. An event that does not fit is refused, counted and logged.
 pub struct Publisher {
     queue: Arc<EventQueue>,
     namespace: String,
     clock: Clock,
 }
 
-/// The task that sends what a publisher queues.
+/// A handle to the task that sends the events of a [`Publisher`].
 pub(crate) struct EventSender {
     queue: Arc<EventQueue>,
     task: JoinHandle<()>,
 }
 
-/// Where events go.
+/// Returns the address in the form that the ttrpc client expects.
 fn address(ttrpc_address: &str) -> String {
     if ttrpc_address.contains("://") { ttrpc_address.to_owned() } else { format!("unix://{ttrpc_address}") }
 }
 
 impl Publisher {
-    /// Publishes to the containerd at an address, for a namespace. Nothing is connected before there is an event.
+    /// Creates a publisher for the containerd at an address. It connects when there is an event.
     pub(crate) fn start(ttrpc_address: &str, namespace: &str, clock: Clock) -> (Self, EventSender) {
         let queue = Arc::new(EventQueue::new(MAX_BYTES));
         let sending = SendTask { queue: Arc::clone(&queue), address: address(ttrpc_address), client: None };
@@ -66,9 +67,9 @@ impl Publisher {
         (publisher, EventSender { queue, task })
     }
 
-    /// Queues an event. It does not wait for containerd.
+    /// Queues an event, without waiting for containerd.
     ///
-    /// Those who publish one after the other are heard in that order.
+    /// Events are sent in the order of these calls.
     pub fn publish<E: Event>(&self, event: &E) -> Result<(), PublishError> {
         let value = event.write_to_bytes().expect("an event is encoded into memory");
         let mut any = Any::new();
@@ -77,24 +78,25 @@ impl Publisher {
         self.publish_raw(E::TOPIC, any)
     }
 
-    /// Queues an event of another type than those of a task.
+    /// Queues an event whose type is not an [`Event`].
     pub fn publish_raw(&self, topic: &str, event: Any) -> Result<(), PublishError> {
         let mut envelope = Envelope::new();
         envelope.timestamp = Some(Timestamp::from(self.clock.now())).into();
         self.namespace.clone_into(&mut envelope.namespace);
         topic.clone_into(&mut envelope.topic);
         envelope.event = Some(event).into();
-        self.queue.push(envelope).inspect_err(|error| warn!(topic, %error, "an event is lost"))
+        self.queue.push(envelope).inspect_err(|error| warn!(topic, %error, "event lost"))
     }
 
-    /// How many events wait, and how many were lost.
+    /// Returns how many events wait, and how many were lost.
     pub fn counts(&self) -> (usize, u64) {
         self.queue.counts()
     }
 }
 
 impl EventSender {
-    /// Sends what waits, for at most so long, and says how many events were left.
+    /// Sends the queued events for at most `limit`, and returns how many events were not sent. The
+    /// publisher takes no more events.
     pub(crate) async fn flush(self, limit: Duration) -> usize {
         let Self { queue, mut task } = self;
         queue.close();
@@ -105,13 +107,14 @@ impl EventSender {
     }
 }
 
+/// The task that sends queued events.
 struct SendTask {
     queue: Arc<EventQueue>,
     address: String,
     client: Option<EventsClient>,
 }
 
-/// What came of an attempt.
+/// The outcome of one attempt to send an event.
 enum SendOutcome {
     Delivered,
     Rejected(ttrpc::Error),
@@ -121,24 +124,24 @@ enum SendOutcome {
 impl SendTask {
     async fn run(mut self) {
         let mut pause = FIRST_PAUSE;
-        let mut refusals = 0;
+        let mut rejections = 0;
         while let Some(envelope) = self.queue.first().await {
             match self.send(envelope).await {
                 SendOutcome::Delivered => {
                     self.queue.pop();
-                    (pause, refusals) = (FIRST_PAUSE, 0);
+                    (pause, rejections) = (FIRST_PAUSE, 0);
                     continue;
                 }
                 SendOutcome::Rejected(error) => {
-                    refusals += 1;
-                    if refusals == MAX_REFUSALS {
-                        warn!(%error, "containerd does not take an event, it is lost");
-                        self.queue.lose();
-                        (pause, refusals) = (FIRST_PAUSE, 0);
+                    rejections += 1;
+                    if rejections == MAX_REJECTIONS {
+                        warn!(%error, "containerd rejected an event; event lost");
+                        self.queue.drop_first();
+                        (pause, rejections) = (FIRST_PAUSE, 0);
                         continue;
                     }
                 }
-                SendOutcome::Unreachable(error) => debug!(error, "containerd does not hear"),
+                SendOutcome::Unreachable(error) => debug!(error, "could not send an event to containerd"),
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -151,7 +154,7 @@ impl SendTask {
             None => match tokio::time::timeout(FORWARD_LIMIT, Socket::connect(&self.address)).await {
                 Ok(Ok(socket)) => EventsClient::new(ttrpc::asynchronous::Client::new(socket)),
                 Ok(Err(error)) => return SendOutcome::Unreachable(error.to_string()),
-                Err(_) => return SendOutcome::Unreachable("it does not accept".to_owned()),
+                Err(_) => return SendOutcome::Unreachable("timed out while connecting".to_owned()),
             },
         };
         let mut request = ForwardRequest::new();
@@ -170,7 +173,7 @@ impl SendTask {
     }
 }
 
-/// Whether containerd said no, or did not say anything.
+/// Returns whether a status means that containerd rejected the event, not that it is unavailable.
 fn is_rejection(code: Code) -> bool {
     code != Code::DEADLINE_EXCEEDED && code != Code::UNAVAILABLE
 }

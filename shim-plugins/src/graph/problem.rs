@@ -1,15 +1,15 @@
-//! What can be wrong with a set of plugins.
+//! The problems that a set of plugins can have.
 
 use std::fmt;
 
 use super::{Target, Uri};
 
-/// Why something that is required is not there.
+/// Why a required plugin is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
-    /// Nobody registered it.
+    /// The plugin is not registered.
     Unknown,
-    /// It is switched off.
+    /// The plugin is disabled.
     Disabled,
 }
 
@@ -22,51 +22,52 @@ impl fmt::Display for Absence {
     }
 }
 
-/// One thing that is wrong.
+/// One problem of a set of plugins.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// A plugin has no kind.
     #[error("the plugin with the id {id:?} has no kind")]
     NoKind {
-        /// Its id.
+        /// The id of the plugin.
         id: String,
     },
 
     /// A plugin has no id.
     #[error("a plugin of the kind {kind} has no id")]
     NoId {
-        /// Its kind.
+        /// The kind of the plugin.
         kind: String,
     },
 
-    /// Two plugins have one name.
+    /// Two plugins have the same name.
     #[error("{uri} is registered twice")]
     Duplicate {
         /// The name.
         uri: Uri,
     },
 
-    /// Two plugins have names that are written alike, so no configuration could tell them apart.
-    #[error("two plugins are written {uri}: their kinds are {} and {}", uri.kind, other.kind)]
+    /// The names of two plugins have the same written form, so no configuration can distinguish
+    /// them.
+    #[error("two plugins have the written name {uri}: their kinds are {} and {}", uri.kind, other.kind)]
     Ambiguous {
-        /// The name of one.
+        /// The name of the first plugin.
         uri: Uri,
-        /// The name of the other.
+        /// The name of the second plugin.
         other: Uri,
     },
 
-    /// Something that is required is not there.
+    /// A required plugin is absent.
     #[error("{plugin} requires {}, which {absence}", TargetPhrase(target))]
     Missing {
-        /// Who requires it.
+        /// The plugin that has the need.
         plugin: Uri,
-        /// What is required.
+        /// The target of the need.
         target: Target,
-        /// Why it is not there.
+        /// Why the target is absent.
         absence: Absence,
     },
 
-    /// A plugin needs its own kind, itself included.
+    /// A plugin needs all plugins of its own kind, including itself.
     #[error("{plugin} needs all plugins of its own kind")]
     NeedsOwnKind {
         /// The plugin.
@@ -80,45 +81,45 @@ pub enum Problem {
         plugin: Uri,
     },
 
-    /// A plugin comes after everything, and after something besides.
-    #[error("{plugin} comes after everything, and so can need nothing else")]
+    /// A plugin that is loaded after all others has another need.
+    #[error("{plugin} comes after everything, so it can have no other need")]
     NeedsMoreThanEverything {
         /// The plugin.
         plugin: Uri,
     },
 
-    /// What is provided is not what is asked for.
+    /// A plugin provides another type than a need expects.
     #[error("{plugin} expects {provider} to provide {expected}, but it provides {provided}")]
     Mismatch {
-        /// Who asks.
+        /// The plugin that has the need.
         plugin: Uri,
-        /// Who provides.
+        /// The plugin that provides.
         provider: Uri,
-        /// What is asked for.
+        /// The expected type.
         expected: &'static str,
-        /// What is provided.
+        /// The provided type.
         provided: &'static str,
     },
 
-    /// Plugins need each other.
+    /// The needs of plugins form a cycle.
     #[error("plugins need each other: {}", path(cycle))]
     Cycle {
-        /// Each needs the next one; the last is the first again.
+        /// The path of the cycle: each plugin needs the next, and the last is the first again.
         cycle: Vec<Uri>,
     },
 }
 
-/// Everything that is wrong with a set of plugins.
+/// All problems of a set of plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the plugins do not fit together")?;
-        let mut before = ": ";
+        write!(f, "the plugins have no valid order")?;
+        let mut separator = ": ";
         for problem in &self.0 {
-            write!(f, "{before}{problem}")?;
-            before = "; ";
+            write!(f, "{separator}{problem}")?;
+            separator = "; ";
         }
         Ok(())
     }
@@ -126,7 +127,7 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// A target in a sentence.
+/// Formats a target as part of a sentence.
 struct TargetPhrase<'a>(&'a Target);
 
 impl fmt::Display for TargetPhrase<'_> {

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A plugin in a line: `kind.id: needs…`, with `?` behind one that is optional and `<` before one that only comes first.
-/// `@kind` is a kind, `*` everything, and anything else one plugin.
+/// A plugin in a line: `kind.id: needs…`, with `?` behind one that is optional and `<` before one
+/// that only comes first. `@kind` is a kind, `*` everything, and anything else one plugin.
 fn node(line: &str) -> Node {
     let (uri, needs) = line.split_once(": ").unwrap_or((line, ""));
     Node { uri: uri_of(uri), provides: None, needs: needs.split_whitespace().map(need).collect() }
@@ -104,7 +104,7 @@ fn all_problems_are_said_at_once() {
             "a.1 is registered twice",
             "c.1 needs all plugins of its own kind",
             "d.1 needs itself",
-            "e.1 comes after everything, and so can need nothing else",
+            "e.1 comes after everything, so it can have no other need",
             "a.1 requires gone.1, which is not registered",
             "b.1 requires off.x, which is disabled",
             "b.1 requires a plugin of the kind gone, which is not registered",
@@ -119,7 +119,7 @@ fn names_that_are_written_alike_are_refused() {
     let nodes = [Uri::new("a.b", "c"), Uri::new("a", "b.c")];
     let nodes = nodes.map(|uri| Node { uri, provides: None, needs: Vec::new() });
     let problems = Graph::new(nodes.into(), |_| false).unwrap_err();
-    assert_eq!(problems.0[0].to_string(), "two plugins are written a.b.c: their kinds are a.b and a");
+    assert_eq!(problems.0[0].to_string(), "two plugins have the written name a.b.c: their kinds are a.b and a");
 }
 
 #[test]

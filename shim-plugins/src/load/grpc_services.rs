@@ -1,4 +1,4 @@
-//! What all plugins of a shim contribute.
+//! The services that all plugins of a shim contribute over gRPC.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -9,11 +9,10 @@ use ttrpc::r#async::Service;
 
 use crate::graph::Uri;
 use crate::plugin::InitFailure;
-use crate::server::call::CallGuard;
-use crate::server::grpc::connections::{self, Connections};
-use crate::server::grpc::{GrpcContributions, GrpcRouter, Methods, Route, Services, TcpServices};
+use crate::server::CallGuard;
+use crate::server::grpc::{Connections, GrpcContributions, GrpcRouter, Methods, Route, Services, TcpServices, adopt};
 
-/// What all plugins of a shim contribute.
+/// The services that all plugins of a shim contribute over gRPC, each with its plugin.
 #[derive(Default)]
 pub(crate) struct GrpcServices {
     routes: BTreeMap<String, (Uri, Route)>,
@@ -26,9 +25,10 @@ impl GrpcServices {
         self.routes.is_empty() && self.ttrpc.is_empty() && self.tcp.is_empty()
     }
 
-    /// Looks for what is wrong with what a plugin contributes.
-    pub(crate) fn check(&self, uri: &Uri, contribution: &GrpcContributions) -> Result<(), InitFailure> {
-        let GrpcContributions { services, tcp } = contribution;
+    /// Checks the contributions of a plugin: service names must be unique at each socket, and a TCP
+    /// listener must be on the loopback unless its plugin allows other addresses.
+    pub(crate) fn check(&self, uri: &Uri, contributions: &GrpcContributions) -> Result<(), InitFailure> {
+        let GrpcContributions { services, tcp } = contributions;
         let known = self.routes.iter().map(|(name, (other, _))| (name, other));
         let known = known.chain(self.ttrpc.iter().map(|(name, (other, _))| (name, other)));
         check_names(uri, services, known.collect())?;
@@ -42,15 +42,16 @@ impl GrpcServices {
         Ok(())
     }
 
-    /// Takes over what a plugin contributes.
-    pub(crate) fn add(&mut self, uri: &Uri, contribution: GrpcContributions) {
-        let GrpcContributions { services: Services { routes, ttrpc }, tcp } = contribution;
+    /// Adds the contributions of a plugin, which must have passed [`GrpcServices::check`].
+    pub(crate) fn add(&mut self, uri: &Uri, contributions: GrpcContributions) {
+        let GrpcContributions { services: Services { routes, ttrpc }, tcp } = contributions;
         self.routes.extend(routes.into_iter().map(|(name, route)| (name, (uri.clone(), route))));
         self.ttrpc.extend(ttrpc.into_iter().map(|(name, service)| (name, (uri.clone(), service))));
         self.tcp.extend(tcp);
     }
 
-    /// Begins to serve over TCP, and returns what is served on the socket of the shim, where `methods` are too.
+    /// Starts to serve over TCP until `until` is cancelled. Returns the connections, and the router
+    /// of the shim's own socket, which also serves `methods`.
     pub(crate) fn serve(
         self,
         guard: &CallGuard,
@@ -58,11 +59,11 @@ impl GrpcServices {
         until: &CancellationToken,
     ) -> io::Result<(Connections, Arc<GrpcRouter>)> {
         let Self { routes, ttrpc, tcp } = self;
-        let connections = Connections::new(connections::MAX_CONNECTIONS);
+        let connections = Connections::default();
         for TcpServices { listener, services: Services { routes, ttrpc }, from_anywhere: _ } in tcp {
             let methods = ttrpc.into_iter().map(|(name, service)| (name, guard.methods(service))).collect();
             let router = GrpcRouter { guard: guard.clone(), routes: routes.into_iter().collect(), methods };
-            connections.accept(connections::adopt(listener)?, Arc::new(router), until.clone());
+            connections.accept(adopt(listener)?, Arc::new(router), until.clone());
         }
         methods.extend(ttrpc.into_iter().map(|(name, (_, service))| (name, guard.methods(service))));
         let routes = routes.into_iter().map(|(name, (_, route))| (name, route)).collect();
@@ -70,7 +71,7 @@ impl GrpcServices {
     }
 }
 
-/// Looks for a service that is there twice.
+/// Checks that no service of a plugin has the name of another service.
 fn check_names(uri: &Uri, services: &Services, known: BTreeMap<&String, &Uri>) -> Result<(), InitFailure> {
     let mut own = BTreeSet::new();
     let names = services.routes.iter().map(|(name, _)| name).chain(services.ttrpc.iter().map(|(name, _)| name));

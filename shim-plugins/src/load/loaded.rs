@@ -1,4 +1,4 @@
-//! Initialises plugins one after the other, and ends them in reverse.
+//! The plugins that were loaded, what they contribute, and how they are ended.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -7,56 +7,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use ttrpc::r#async::Service;
 
-use super::registry::Registry;
-use crate::config::Configuration;
-use crate::graph::{Graph, Problems, Uri};
-use crate::plugin::{
-    Contributions, DebugEndpoint, ErasedProvided, ErrorChain, FailurePolicy, InitError, InitFailure, LoadOutcome,
-    LoadedValues, Plugin, ShimContext, ShutdownHook,
-};
-use crate::server::call::{Interceptor, panic_text};
+#[cfg(feature = "grpc")]
+use super::grpc_services::GrpcServices;
+use super::init::NotLoaded;
+use crate::graph::{Graph, Uri};
+use crate::plugin::{Contributions, DebugEndpoint, ErasedProvided, ErrorChain, InitFailure, LoadOutcome, ShutdownHook};
+use crate::server::{Interceptor, panic_text};
 
-/// Why the plugins of a shim were not loaded. Those that had been are ended.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// Nothing was begun.
-    #[error(transparent)]
-    Graph(#[from] Problems),
-
-    /// One that is required failed.
-    #[error("could not load plugin {plugin}")]
-    Plugin {
-        /// Which one.
-        plugin: Uri,
-        /// Why.
-        source: Arc<InitFailure>,
-    },
-
-    /// The shim was told to end before they were.
-    #[error("told to end while plugin {plugin} was being loaded")]
-    ToldToEnd {
-        /// The plugin.
-        plugin: Uri,
-    },
-}
-
-/// Plugins that do their work.
+/// The plugins of a shim after loading.
 pub struct Loaded {
     graph: Graph,
-    /// In the order of registration.
+    /// One outcome for each plugin, in the order of registration.
     outcomes: Vec<LoadOutcome>,
-    /// In the order of loading.
-    entries: Vec<LoadedPlugin>,
+    /// The plugins that have to be ended, in the order of loading.
+    plugins: Vec<LoadedPlugin>,
+    /// ttrpc services by name.
     pub(crate) services: BTreeMap<String, OwnedService>,
     #[cfg(feature = "grpc")]
-    pub(crate) grpc: super::grpc_services::GrpcServices,
+    pub(crate) grpc: GrpcServices,
 }
 
-/// One that was loaded.
+/// A plugin that was initialized.
 struct LoadedPlugin {
     uri: Uri,
     interceptors: Vec<Arc<dyn Interceptor>>,
@@ -65,132 +39,71 @@ struct LoadedPlugin {
     exports: BTreeMap<String, String>,
 }
 
-/// A service, and whose it is.
+/// A ttrpc service and the plugin that contributes it.
 pub(crate) struct OwnedService {
     pub(crate) plugin: Uri,
     pub(crate) service: Service,
 }
 
-/// How the end of a plugin went.
+/// How a shutdown hook of a plugin ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndOutcome {
-    /// As it should.
+    /// The hook returned within its limit.
     InTime,
-    /// It was not waited for any longer.
+    /// The hook exceeded its limit and was cancelled.
     TooSlow {
-        /// How long it had.
+        /// The limit.
         limit: Duration,
     },
-    /// It panicked.
+    /// The hook panicked.
     Panicked {
-        /// What it said.
+        /// The message of the panic.
         text: String,
     },
 }
 
-impl Registry {
-    /// Initialises the plugins, each after what it needs.
-    ///
-    /// If one that is required fails, those that were loaded are ended in reverse.
-    pub async fn load(&self, configuration: &Configuration, context: Arc<ShimContext>) -> Result<Loaded, LoadError> {
-        self.load_until(configuration, context, &CancellationToken::new()).await
-    }
-
-    /// As `load`, but stops when it is told to: one that is being initialised is not waited for.
-    pub(crate) async fn load_until(
-        &self,
-        configuration: &Configuration,
-        context: Arc<ShimContext>,
-        over: &CancellationToken,
-    ) -> Result<Loaded, LoadError> {
-        let graph = self.graph(configuration)?;
-        for name in configuration.unknown(self.plugins.iter().map(Plugin::uri)) {
-            warn!(plugin = name, "the configuration names a plugin that is not there");
-        }
-        let mut loaded = Loaded {
+impl Loaded {
+    /// Creates the state before loading, in which every plugin of the graph counts as disabled.
+    pub(super) fn new(graph: Graph) -> Self {
+        Self {
             outcomes: vec![LoadOutcome::Disabled; graph.nodes().len()],
-            entries: Vec::new(),
+            plugins: Vec::new(),
             services: BTreeMap::new(),
             #[cfg(feature = "grpc")]
-            grpc: super::grpc_services::GrpcServices::default(),
+            grpc: GrpcServices::default(),
             graph,
-        };
-        let mut values = LoadedValues::default();
-        for index in loaded.graph.order().to_vec() {
-            let plugin = &self.plugins[index];
-            let Some(held) = over.run_until_cancelled(init(plugin, configuration, &context, &values)).await else {
-                loaded.end().await;
-                return Err(LoadError::ToldToEnd { plugin: plugin.uri().clone() });
-            };
-            let (outcome, value) = loaded.keep(plugin.uri(), held);
-            loaded.outcomes[index] = outcome.clone();
-            values.put(plugin.uri().clone(), value.ok_or(outcome.clone()));
-            if let (LoadOutcome::Failed { cause }, FailurePolicy::Required) = (outcome, plugin.policy) {
-                loaded.end().await;
-                return Err(LoadError::Plugin { plugin: plugin.uri().clone(), source: cause });
-            }
         }
-        Ok(loaded)
     }
-}
 
-/// How an initialisation ends when it does not end well.
-enum NotLoaded {
-    Skipped(String),
-    Failed(InitFailure),
-}
-
-async fn init(
-    plugin: &Plugin,
-    configuration: &Configuration,
-    context: &Arc<ShimContext>,
-    values: &LoadedValues,
-) -> Result<ErasedProvided, NotLoaded> {
-    let uri = plugin.uri();
-    debug!(plugin = %uri, "loading");
-    let table = configuration.table(uri);
-    let running = AssertUnwindSafe(async {
-        let prepared = plugin.init.prepare(table, context, values).map_err(NotLoaded::Failed)?;
-        for key in prepared.unknown_keys {
-            warn!(plugin = %uri, key, "the plugin has no such setting");
-        }
-        prepared.init.await.map_err(|error| match error {
-            InitError::Skip(reason) => NotLoaded::Skipped(reason),
-            InitError::Failed(error) => NotLoaded::Failed(InitFailure::Returned(error)),
-        })
-    });
-    match tokio::time::timeout(plugin.limit, running.catch_unwind()).await {
-        Ok(Ok(held)) => held,
-        Ok(Err(panic)) => Err(NotLoaded::Failed(InitFailure::Panicked { text: panic_text(&*panic) })),
-        Err(_) => Err(NotLoaded::Failed(InitFailure::TooSlow { limit: plugin.limit })),
-    }
-}
-
-impl Loaded {
-    /// Takes over what a plugin contributes, or nothing of it.
-    fn keep(
+    /// Records how the initialization of a plugin ended, and adds what the plugin contributes.
+    /// Returns the value for other plugins, or why the plugin has none.
+    pub(super) fn add(
         &mut self,
+        index: usize,
         uri: &Uri,
-        held: Result<ErasedProvided, NotLoaded>,
-    ) -> (LoadOutcome, Option<Box<dyn Any + Send + Sync>>) {
-        let kept = held.and_then(|(value, contributions)| {
+        initialized: Result<ErasedProvided, NotLoaded>,
+    ) -> Result<Box<dyn Any + Send + Sync>, LoadOutcome> {
+        let added = initialized.and_then(|(value, contributions)| {
             self.contribute(uri, contributions).map_err(NotLoaded::Failed)?;
             Ok(value)
         });
-        match kept {
+        let outcome = match added {
             Ok(value) => {
-                debug!(plugin = %uri, "loaded");
-                (LoadOutcome::Loaded, Some(value))
+                debug!(plugin = %uri, "plugin loaded");
+                self.outcomes[index] = LoadOutcome::Loaded;
+                return Ok(value);
             }
             Err(NotLoaded::Skipped(reason)) => {
-                info!(plugin = %uri, reason, "skipped");
-                (LoadOutcome::Skipped { reason }, None)
+                info!(plugin = %uri, reason, "plugin skipped");
+                LoadOutcome::Skipped { reason }
             }
             Err(NotLoaded::Failed(cause)) => {
-                warn!(plugin = %uri, error = %ErrorChain(&cause), "could not load the plugin");
-                (LoadOutcome::Failed { cause: Arc::new(cause) }, None)
+                warn!(plugin = %uri, error = %ErrorChain(&cause), "could not load plugin");
+                LoadOutcome::Failed { cause: Arc::new(cause) }
             }
-        }
+        };
+        self.outcomes[index] = outcome.clone();
+        Err(outcome)
     }
 
     fn contribute(&mut self, uri: &Uri, contributions: Contributions) -> Result<(), InitFailure> {
@@ -203,26 +116,27 @@ impl Loaded {
             #[cfg(feature = "grpc")]
             grpc,
         } = contributions;
-        // Its hooks are kept even if its services are not: it has been initialised, and has to be ended.
         #[cfg(feature = "grpc")]
-        let refused = self.grpc.check(uri, &grpc).and_then(|()| self.offer(uri, services));
+        let added = self.grpc.check(uri, &grpc).and_then(|()| self.add_services(uri, services));
         #[cfg(feature = "grpc")]
-        if refused.is_ok() {
+        if added.is_ok() {
             self.grpc.add(uri, grpc);
         }
         #[cfg(not(feature = "grpc"))]
-        let refused = self.offer(uri, services);
-        self.entries.push(LoadedPlugin { uri: uri.clone(), interceptors, debug, hooks, exports });
-        refused
+        let added = self.add_services(uri, services);
+        // The hooks are kept even if the services are refused: the plugin was initialized, so it
+        // has to be ended.
+        self.plugins.push(LoadedPlugin { uri: uri.clone(), interceptors, debug, hooks, exports });
+        added
     }
 
-    /// All of them, or none.
-    fn offer(&mut self, uri: &Uri, services: Vec<(String, Service)>) -> Result<(), InitFailure> {
-        let mut offered = BTreeMap::new();
+    /// Adds all ttrpc services of a plugin, or none if another plugin has a service of that name.
+    fn add_services(&mut self, uri: &Uri, services: Vec<(String, Service)>) -> Result<(), InitFailure> {
+        let mut added = BTreeMap::new();
         for (name, service) in services {
             let other = match self.services.get(&name) {
                 Some(other) => Some(other.plugin.clone()),
-                None => offered
+                None => added
                     .insert(name.clone(), OwnedService { plugin: uri.clone(), service })
                     .map(|own: OwnedService| own.plugin),
             };
@@ -230,51 +144,51 @@ impl Loaded {
                 return Err(InitFailure::DuplicateService { service: name, other });
             }
         }
-        self.services.append(&mut offered);
+        self.services.append(&mut added);
         Ok(())
     }
 
-    /// What became of a plugin; `None` if there is no such plugin.
+    /// Returns the outcome of loading a plugin, or `None` if no plugin of that name is registered.
     pub fn outcome(&self, uri: &Uri) -> Option<&LoadOutcome> {
         let index = self.graph.nodes().iter().position(|node| node.uri == *uri)?;
         Some(&self.outcomes[index])
     }
 
-    /// The names of those that do their work, in the order of loading.
+    /// Returns the names of the plugins that were loaded, in the order of loading.
     pub fn uris(&self) -> impl Iterator<Item = &Uri> {
         let is_loaded = |uri: &&Uri| matches!(self.outcome(uri), Some(LoadOutcome::Loaded));
-        self.entries.iter().map(|entry| &entry.uri).filter(is_loaded)
+        self.plugins.iter().map(|plugin| &plugin.uri).filter(is_loaded)
     }
 
-    /// What plugins say about themselves, by plugin and key.
+    /// Returns what plugins export about themselves: plugin, key and value.
     pub fn exports(&self) -> impl Iterator<Item = (&Uri, &str, &str)> {
-        self.entries.iter().flat_map(|LoadedPlugin { uri, exports, .. }| {
+        self.plugins.iter().flat_map(|LoadedPlugin { uri, exports, .. }| {
             exports.iter().map(move |(key, value)| (uri, key.as_str(), value.as_str()))
         })
     }
 
-    /// The plugins as a table, with what became of them.
+    /// Formats the plugins as a table that shows the outcome of each.
     pub fn table(&self) -> String {
         self.graph.table(|index| self.outcomes[index].to_string())
     }
 
-    /// What each debug endpoint says.
+    /// Formats the table of plugins, their exports, and the report of each debug endpoint.
     pub fn diagnostics(&self) -> String {
         let mut text = self.table();
         for (uri, key, value) in self.exports() {
             text.push_str(&format!("{uri}: {key} = {value}\n"));
         }
-        for entry in &self.entries {
-            for endpoint in &entry.debug {
-                let words = std::panic::catch_unwind(AssertUnwindSafe(|| (endpoint.say)()));
-                let words = words.unwrap_or_else(|panic| format!("it panicked: {}", panic_text(&*panic)));
-                text.push_str(&format!("{} {}: {words}\n", entry.uri, endpoint.name));
+        for plugin in &self.plugins {
+            for endpoint in &plugin.debug {
+                let report = std::panic::catch_unwind(AssertUnwindSafe(|| (endpoint.report)()));
+                let report = report.unwrap_or_else(|panic| format!("panicked: {}", panic_text(&*panic)));
+                text.push_str(&format!("{} {}: {report}\n", plugin.uri, endpoint.name));
             }
         }
         text
     }
 
-    /// Whether no plugin serves anything.
+    /// Returns whether no plugin contributes a service.
     pub(crate) fn serves_nothing(&self) -> bool {
         #[cfg(feature = "grpc")]
         if !self.grpc.is_empty() {
@@ -283,32 +197,35 @@ impl Loaded {
         self.services.is_empty()
     }
 
+    /// Returns the interceptors of all plugins, the outermost first.
     pub(crate) fn interceptors(&self) -> Arc<[Arc<dyn Interceptor>]> {
-        self.entries.iter().flat_map(|entry| entry.interceptors.iter().cloned()).collect()
+        self.plugins.iter().flat_map(|plugin| plugin.interceptors.iter().cloned()).collect()
     }
 
-    /// Ends the plugins in reverse, each within its limit, and says how it went.
+    /// Ends the plugins in reverse order, each hook within its limit, and returns the outcome of
+    /// each hook.
     pub async fn end(&mut self) -> Vec<(Uri, EndOutcome)> {
         self.end_down_to(&[]).await
     }
 
-    /// Ends the plugins in reverse, down to the first that is to stay.
+    /// Ends the plugins in reverse order, and stops at the first plugin that is in `stay`.
     pub(crate) async fn end_down_to(&mut self, stay: &[Uri]) -> Vec<(Uri, EndOutcome)> {
-        let mut ends = Vec::new();
-        while let Some(LoadedPlugin { uri, mut hooks, .. }) = self.entries.pop_if(|entry| !stay.contains(&entry.uri)) {
+        let mut outcomes = Vec::new();
+        while let Some(LoadedPlugin { uri, mut hooks, .. }) = self.plugins.pop_if(|plugin| !stay.contains(&plugin.uri))
+        {
             while let Some(hook) = hooks.pop() {
-                let ended = end(hook).await;
-                if ended != EndOutcome::InTime {
-                    warn!(plugin = %uri, ?ended, "the plugin did not end well");
+                let outcome = run_hook(hook).await;
+                if outcome != EndOutcome::InTime {
+                    warn!(plugin = %uri, ?outcome, "shutdown hook of a plugin failed");
                 }
-                ends.push((uri.clone(), ended));
+                outcomes.push((uri.clone(), outcome));
             }
         }
-        ends
+        outcomes
     }
 }
 
-async fn end(hook: ShutdownHook) -> EndOutcome {
+async fn run_hook(hook: ShutdownHook) -> EndOutcome {
     let ShutdownHook { limit, run } = hook;
     let running = AssertUnwindSafe(async move { run().await });
     match tokio::time::timeout(limit, running.catch_unwind()).await {

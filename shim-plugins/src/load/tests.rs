@@ -74,11 +74,11 @@ async fn plugins_get_what_they_ask_for_and_end_in_reverse() {
 #[tokio::test]
 async fn g02_an_init_that_fails_panics_or_hangs_fails_the_load_with_the_cause_and_ends_the_others() {
     let ends = [
-        (needs_a(|_| Err(InitError::failed("no luck"))), "it returned an error: no luck"),
-        (needs_a(|_| panic!("oh")), "it panicked: oh"),
+        (needs_a(|_| Err(InitError::failed("no luck"))), "initialization returned an error: no luck"),
+        (needs_a(|_| panic!("oh")), "initialization panicked: oh"),
         (
             Plugin::at(B).asks(A).limit(Duration::from_millis(5)).init(|_, _| std::future::pending()),
-            "it was not ready within 5ms",
+            "initialization did not finish within 5ms",
         ),
     ];
     for (plugin, cause) in ends {
@@ -107,7 +107,7 @@ async fn one_that_requires_what_was_skipped_fails_and_says_so() {
     let error = load([skipped, needs_a(|_| Ok(Provided::new(Arc::from("b"))))]).await.err().unwrap();
     assert_eq!(
         why(&error),
-        "could not load plugin k.b: it lacks what it requires: k.a was not loaded: skipped: no kvm here"
+        "could not load plugin k.b: a dependency is missing: k.a was not loaded: skipped: no kvm here"
     );
 }
 
@@ -115,7 +115,7 @@ async fn one_that_requires_what_was_skipped_fails_and_says_so() {
 async fn the_shim_goes_on_without_a_plugin_of_best_effort() {
     let failing = Plugin::at(A).best_effort().init(|_, ()| async { Err(InitError::failed("no luck")) });
     let loaded = load([failing, number(Slot::new("k", "c"), &Diary::default())]).await.unwrap();
-    assert_eq!(loaded.outcome(&A.uri()).unwrap().to_string(), "failed: it returned an error: no luck");
+    assert_eq!(loaded.outcome(&A.uri()).unwrap().to_string(), "failed: initialization returned an error: no luck");
     assert_eq!(loaded.uris().map(Uri::to_string).collect::<Vec<_>>(), ["k.c"]);
 }
 
@@ -126,7 +126,7 @@ async fn g03_a_disabled_plugin_that_is_required_is_named_with_who_requires_it() 
     let error = load_with(plugins, Configuration::default().without(&A.uri())).await.err().unwrap();
     assert!(matches!(&error, LoadError::Graph(Problems(problems)) if problems.len() == 1));
     assert!(why(&error).ends_with("k.b requires k.a, which is disabled"), "{error}");
-    assert!(diary.lock().unwrap().is_empty(), "something was initialised");
+    assert!(diary.lock().unwrap().is_empty(), "something was initialized");
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn all_of_a_kind_come_with_their_ids_and_the_one_must_be_one() {
     let one = || Plugin::at(B).asks(NUMBERS.one()).init(|_, _| async { Ok(Provided::new(Arc::from("b"))) });
     assert!(load([one(), number(x, &diary)]).await.is_ok());
     let error = load([one(), number(x, &diary), number(y, &diary)]).await.err().unwrap();
-    assert!(why(&error).ends_with("2 plugins of the kind numbers were loaded, and not one"), "{}", why(&error));
+    assert!(why(&error).ends_with("expected one plugin of kind numbers, found 2"), "{}", why(&error));
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -168,7 +168,7 @@ async fn configuration_comes_from_several_places_and_the_last_word_counts() {
     assert_eq!(text(load_with([plugin()], caller.clone().overridden_by(file)).await), Ok(()));
     let wrong: Configuration = "[plugins.\"k.b\"]\nsize = 'big'".parse().unwrap();
     let error = text(load_with([plugin()], caller.overridden_by(wrong)).await).unwrap_err();
-    assert!(error.contains("its configuration cannot be read: invalid type: string \"big\""), "{error}");
+    assert!(error.contains("invalid configuration: invalid type: string \"big\""), "{error}");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn serving(slot: Slot<u32>) -> Plugin {
 #[tokio::test]
 async fn two_plugins_with_one_service_are_an_error_that_names_both() {
     let error = load([serving(A), serving(Slot::new("k", "c"))]).await.err().unwrap();
-    assert_eq!(why(&error), "could not load plugin k.c: it serves x.Y, which k.a serves already");
+    assert_eq!(why(&error), "could not load plugin k.c: service x.Y is already served by k.a");
 }
 
 #[tokio::test(start_paused = true)]

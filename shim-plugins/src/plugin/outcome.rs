@@ -1,4 +1,4 @@
-//! What became of a plugin.
+//! The outcome of loading a plugin, and the errors of its initialization.
 
 use std::error::Error;
 use std::fmt;
@@ -6,23 +6,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::request::DependencyError;
+use crate::graph::Uri;
 
-/// What became of a plugin.
+/// The outcome of loading a plugin.
 #[derive(Clone, Debug)]
 pub enum LoadOutcome {
-    /// It does its work.
+    /// The plugin was initialized.
     Loaded,
-    /// It chose not to be there.
+    /// The plugin chose not to be loaded.
     Skipped {
-        /// Why.
+        /// The reason that the plugin gave.
         reason: String,
     },
-    /// It could not be initialised.
+    /// The plugin could not be initialized.
     Failed {
-        /// Why.
+        /// The cause.
         cause: Arc<InitFailure>,
     },
-    /// It is switched off.
+    /// The configuration disables the plugin.
     Disabled,
 }
 
@@ -37,54 +38,54 @@ impl fmt::Display for LoadOutcome {
     }
 }
 
-/// Why a plugin could not be initialised.
+/// Why a plugin could not be initialized.
 #[derive(Debug, thiserror::Error)]
 pub enum InitFailure {
-    /// It said so.
-    #[error("it returned an error")]
+    /// The initialization returned an error.
+    #[error("initialization returned an error")]
     Returned(#[source] Box<dyn Error + Send + Sync>),
 
-    /// It panicked.
-    #[error("it panicked: {text}")]
+    /// The initialization panicked.
+    #[error("initialization panicked: {text}")]
     Panicked {
-        /// What it said.
+        /// The message of the panic.
         text: String,
     },
 
-    /// It was not ready in time.
-    #[error("it was not ready within {limit:?}")]
+    /// The initialization exceeded its limit.
+    #[error("initialization did not finish within {limit:?}")]
     TooSlow {
-        /// How long it had.
+        /// The limit.
         limit: Duration,
     },
 
-    /// It requires what was not loaded.
-    #[error("it lacks what it requires")]
+    /// A plugin that is required was not loaded.
+    #[error("a dependency is missing")]
     Dependency(#[from] DependencyError),
 
-    /// Its configuration cannot be read.
-    #[error("its configuration cannot be read")]
+    /// The configuration of the plugin is invalid.
+    #[error("invalid configuration")]
     Config(#[source] toml::de::Error),
 
-    /// It contributes a service that another plugin contributes.
-    #[error("it serves {service}, which {other} serves already")]
+    /// Another plugin contributes the same service.
+    #[error("service {service} is already served by {other}")]
     DuplicateService {
         /// The service.
         service: String,
-        /// Who serves it.
-        other: crate::Uri,
+        /// The plugin that serves the service.
+        other: Uri,
     },
 
-    /// It listens where other machines can call, and did not say that it means to.
+    /// A TCP listener is not on the loopback, and the plugin did not allow that.
     #[cfg(feature = "grpc")]
-    #[error("it listens on {address}, which is no loopback; it takes tcp_from_anywhere to mean that")]
+    #[error("listener address {address} is not a loopback address; use tcp_from_anywhere to allow it")]
     FromAnywhere {
-        /// Where it listens.
+        /// The address of the listener.
         address: std::net::SocketAddr,
     },
 }
 
-/// An error with all its causes, on one line.
+/// Formats an error with all its causes, on one line.
 pub(crate) struct ErrorChain<'a>(pub(crate) &'a (dyn Error + 'static));
 
 impl fmt::Display for ErrorChain<'_> {
@@ -99,24 +100,24 @@ impl fmt::Display for ErrorChain<'_> {
     }
 }
 
-/// What a plugin's initialisation returns instead of what it provides.
+/// What the initialization of a plugin returns if the plugin provides nothing.
 ///
-/// Every error becomes one with `?`.
+/// Every error converts to [`InitError::Failed`] with `?`.
 #[derive(Debug)]
 pub enum InitError {
-    /// It chose not to be there; that is no failure.
+    /// The plugin chose not to be loaded, for this reason. This is not a failure.
     Skip(String),
-    /// It could not.
+    /// The plugin could not be initialized.
     Failed(Box<dyn Error + Send + Sync>),
 }
 
 impl InitError {
-    /// Says that the plugin chose not to be there, and why.
+    /// Creates an error that leaves the plugin out, with a reason.
     pub fn skip(reason: impl Into<String>) -> Self {
         Self::Skip(reason.into())
     }
 
-    /// Says that the plugin could not be initialised, and why.
+    /// Creates an error that fails the plugin, with a reason.
     pub fn failed(reason: impl Into<String>) -> Self {
         Self::Failed(reason.into().into())
     }

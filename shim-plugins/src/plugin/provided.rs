@@ -1,4 +1,4 @@
-//! What a plugin gives the shim: its interface for other plugins, and what it contributes to the server.
+//! What a plugin provides: a value for other plugins, and contributions to the shim.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -7,19 +7,20 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use ttrpc::r#async::Service;
 
-use crate::server::call::Interceptor;
+use crate::server::Interceptor;
 use crate::server::task::{self, Task};
 
-/// How long a plugin has to end, unless it says otherwise.
+/// The limit of a shutdown hook, unless the plugin sets another one.
 pub const DEFAULT_HOOK_LIMIT: Duration = Duration::from_secs(5);
 
-/// What a plugin's initialisation returns.
+/// What the initialization of a plugin returns: a value for other plugins, and contributions to the
+/// shim.
 pub struct Provided<T: ?Sized> {
     pub(crate) value: Arc<T>,
     pub(crate) contributions: Contributions,
 }
 
-/// What a plugin contributes to the shim.
+/// The contributions of a plugin to the shim.
 #[derive(Default)]
 pub(crate) struct Contributions {
     pub(crate) services: Vec<(String, Service)>,
@@ -31,39 +32,40 @@ pub(crate) struct Contributions {
     pub(crate) grpc: crate::server::grpc::GrpcContributions,
 }
 
-/// Something that says how a plugin is.
+/// A report about a plugin for diagnostics.
 pub(crate) struct DebugEndpoint {
     pub(crate) name: String,
-    pub(crate) say: Box<dyn Fn() -> String + Send + Sync>,
+    pub(crate) report: Box<dyn Fn() -> String + Send + Sync>,
 }
 
-/// What a plugin does when the shim ends.
+/// A function that a plugin runs when the shim ends.
 pub(crate) struct ShutdownHook {
     pub(crate) limit: Duration,
     pub(crate) run: Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send + Sync>,
 }
 
 impl<T: ?Sized> Provided<T> {
-    /// What other plugins get.
+    /// Creates the result of an initialization, with the value that other plugins receive.
     pub fn new(value: Arc<T>) -> Self {
         Self { value, contributions: Contributions::default() }
     }
 
-    /// Serves ttrpc services: what a generated `create_…` function returns.
+    /// Serves ttrpc services, as a generated `create_…` function returns them.
     #[must_use]
     pub fn service(mut self, services: HashMap<String, Service>) -> Self {
         self.contributions.services.extend(services);
         self
     }
 
-    /// Serves containerd's Task service, under the names of versions 2 and 3.
+    /// Serves the Task service of containerd, under the names of versions 2 and 3.
     #[must_use]
     pub fn task(self, task: Arc<dyn Task + Send + Sync>) -> Self {
         self.service(task::services(task))
     }
 
-    /// Serves over gRPC, on the socket of the shim: see [`grpc`](crate::server::grpc). The unary methods of ttrpc services are there
-    /// already.
+    /// Serves services over gRPC on the socket of the shim: see [`grpc`](crate::grpc).
+    ///
+    /// The unary methods of ttrpc services are available over gRPC without this.
     #[cfg(feature = "grpc")]
     #[must_use]
     pub fn grpc(mut self, services: crate::server::grpc::Services) -> Self {
@@ -71,8 +73,10 @@ impl<T: ?Sized> Provided<T> {
         self
     }
 
-    /// Serves over gRPC, to any process of this machine that connects to a loopback address, whoever's it is: see
-    /// [`grpc`](crate::server::grpc). The plugin fails if the listener has another address.
+    /// Serves services over gRPC on a loopback TCP address: see [`grpc`](crate::grpc).
+    ///
+    /// Any process of this machine can connect. The plugin fails to load if the address of the
+    /// listener is not a loopback address.
     #[cfg(feature = "grpc")]
     #[must_use]
     pub fn tcp(mut self, listener: std::net::TcpListener, services: crate::server::grpc::Services) -> Self {
@@ -80,7 +84,7 @@ impl<T: ?Sized> Provided<T> {
         self
     }
 
-    /// Serves over gRPC, to whoever reaches an address: nobody is asked who they are, and nothing is encrypted.
+    /// Serves services over gRPC on any TCP address, without authentication and without encryption.
     #[cfg(feature = "grpc")]
     #[must_use]
     pub fn tcp_from_anywhere(
@@ -92,22 +96,25 @@ impl<T: ?Sized> Provided<T> {
         self
     }
 
-    /// Stands between the server and all its unary methods. The plugin that is loaded first is the outermost.
+    /// Intercepts the calls of all unary methods of the shim. Interceptors run in the order of
+    /// loading.
     #[must_use]
     pub fn interceptor(mut self, interceptor: Arc<dyn Interceptor>) -> Self {
         self.contributions.interceptors.push(interceptor);
         self
     }
 
-    /// Says how the plugin is, when somebody asks with SIGUSR1 or connects to the debug socket.
+    /// Adds a report to the diagnostics, which SIGUSR1 logs and the debug socket sends.
     #[must_use]
-    pub fn debug(mut self, name: impl Into<String>, say: impl Fn() -> String + Send + Sync + 'static) -> Self {
-        self.contributions.debug.push(DebugEndpoint { name: name.into(), say: Box::new(say) });
+    pub fn debug(mut self, name: impl Into<String>, report: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.contributions.debug.push(DebugEndpoint { name: name.into(), report: Box::new(report) });
         self
     }
 
-    /// Does something when the shim ends, within [`DEFAULT_HOOK_LIMIT`]. Plugins end in the reverse of the order in
-    /// which they were loaded, and the hooks of one in the reverse of the order in which they were given.
+    /// Adds a hook that runs when the shim ends, within [`DEFAULT_HOOK_LIMIT`].
+    ///
+    /// Plugins end in the reverse order of loading, and the hooks of one plugin in the reverse
+    /// order of these calls.
     #[must_use]
     pub fn on_shutdown<F>(self, hook: impl FnOnce() -> F + Send + Sync + 'static) -> Self
     where
@@ -116,7 +123,7 @@ impl<T: ?Sized> Provided<T> {
         self.on_shutdown_within(DEFAULT_HOOK_LIMIT, hook)
     }
 
-    /// Does something when the shim ends, within a limit of its own.
+    /// Adds a hook that runs when the shim ends, within a limit of its own.
     #[must_use]
     pub fn on_shutdown_within<F>(mut self, limit: Duration, hook: impl FnOnce() -> F + Send + Sync + 'static) -> Self
     where
@@ -126,7 +133,7 @@ impl<T: ?Sized> Provided<T> {
         self
     }
 
-    /// Says something about the plugin to whoever looks at the shim.
+    /// Exports a fact about the plugin, which the diagnostics show.
     #[must_use]
     pub fn export(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.contributions.exports.insert(key.into(), value.into());

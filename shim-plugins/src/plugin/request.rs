@@ -1,89 +1,53 @@
-//! What a plugin asks for, and gets when it is initialised.
+//! What a plugin asks for: other plugins, by slot or by kind.
 
-use std::any::Any;
 use std::sync::Arc;
 
+use super::loaded_values::LoadedValues;
 use super::outcome::LoadOutcome;
-use crate::graph::{Interface, Kind, Need, Slot, Strength, Target, Uri};
+use crate::graph::{AllOfKind, Interface, Kind, LoadAfter, Need, OneOfKind, OptionalSlot, Slot, Strength, Target, Uri};
 
-/// Something that a plugin asks for: a [`Slot`], one made [`optional`](Slot::optional), a
-/// [`Kind`]'s only plugin or all of them, what only comes [`after`](Slot::after) another, or a tuple
-/// of these.
+/// What a plugin asks for, and receives when it is initialized.
 ///
-/// What a plugin needs follows from what it asks for, so it cannot get at what it did not declare.
+/// A request is a [`Slot`], an [optional slot](Slot::optional), [one](Kind::one) or
+/// [all](Kind::all) plugins of a [`Kind`], an order without a value ([`Slot::after`]), or a tuple
+/// of requests. The needs of a plugin follow from its request, so it receives nothing that it did
+/// not declare.
 pub trait Request: Send + Sync + 'static {
-    /// What is given for it.
+    /// The value that the plugin receives.
     type Output: Send;
 
-    /// What has to come before.
+    /// Returns what must be loaded before the plugin.
     fn needs(&self) -> Vec<Need>;
 
-    /// Takes it from the plugins that were initialised.
+    /// Takes the value from the plugins that were loaded.
     fn take(&self, values: &LoadedValues) -> Result<Self::Output, DependencyError>;
 }
 
-/// What the plugins that were initialised provide.
-#[derive(Default)]
-pub struct LoadedValues {
-    places: Vec<LoadedValue>,
-}
-
-struct LoadedValue {
-    uri: Uri,
-    /// An `Arc` of the interface, or why there is none.
-    held: Result<Box<dyn Any + Send + Sync>, LoadOutcome>,
-}
-
-impl LoadedValues {
-    pub(crate) fn put(&mut self, uri: Uri, held: Result<Box<dyn Any + Send + Sync>, LoadOutcome>) {
-        self.places.push(LoadedValue { uri, held });
-    }
-
-    fn one<T: ?Sized + 'static>(&self, uri: &Uri) -> Result<Arc<T>, DependencyError> {
-        let place = self.places.iter().find(|place| place.uri == *uri);
-        let Some(place) = place else { return Err(DependencyError::Absent { uri: uri.clone() }) };
-        place.provided().map_err(|outcome| DependencyError::NotLoaded { uri: uri.clone(), outcome: outcome.clone() })
-    }
-
-    /// Those of a kind that were initialised, with their ids.
-    fn all<T: ?Sized + 'static>(&self, kind: &Kind<T>) -> Vec<(String, Arc<T>)> {
-        let of_kind = self.places.iter().filter(|place| place.uri.kind == kind.name());
-        of_kind.filter_map(|place| Some((place.uri.id.clone(), place.provided().ok()?))).collect()
-    }
-}
-
-impl LoadedValue {
-    fn provided<T: ?Sized + 'static>(&self) -> Result<Arc<T>, &LoadOutcome> {
-        let held = self.held.as_ref()?;
-        Ok(held.downcast_ref::<Arc<T>>().map(Arc::clone).expect("the graph compared the interfaces"))
-    }
-}
-
-/// Why a plugin does not get what it requires.
+/// Why a plugin does not receive a value that it requires.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DependencyError {
-    /// It is not there.
-    #[error("{uri} is not there")]
+    /// The required plugin is not registered.
+    #[error("{uri} is not registered")]
     Absent {
-        /// What is required.
+        /// The required plugin.
         uri: Uri,
     },
 
-    /// It is there, but was not initialised.
+    /// The required plugin was not loaded.
     #[error("{uri} was not loaded: {outcome}")]
     NotLoaded {
-        /// What is required.
+        /// The required plugin.
         uri: Uri,
-        /// What became of it.
+        /// The outcome of loading the required plugin.
         outcome: LoadOutcome,
     },
 
-    /// One was expected.
-    #[error("{found} plugins of the kind {kind} were loaded, and not one")]
+    /// Not exactly one plugin of a kind was loaded.
+    #[error("expected one plugin of kind {kind}, found {found}")]
     NotOne {
         /// The kind.
         kind: &'static str,
-        /// How many there are.
+        /// The number of loaded plugins of the kind.
         found: usize,
     },
 }
@@ -104,22 +68,6 @@ impl<T: ?Sized + Send + Sync + 'static> Request for Slot<T> {
     }
 }
 
-/// A slot that may be empty: see [`Slot::optional`].
-#[derive(Debug)]
-pub struct OptionalSlot<T: ?Sized>(Slot<T>);
-
-impl<T: ?Sized> Slot<T> {
-    /// Asks for what stands here, if there is something.
-    pub const fn optional(self) -> OptionalSlot<T> {
-        OptionalSlot(self)
-    }
-
-    /// Asks to come after what stands here, if there is something.
-    pub fn after(self) -> LoadAfter {
-        LoadAfter(Target::Slot(self.uri()))
-    }
-}
-
 impl<T: ?Sized + Send + Sync + 'static> Request for OptionalSlot<T> {
     type Output = Option<Arc<T>>;
 
@@ -132,31 +80,7 @@ impl<T: ?Sized + Send + Sync + 'static> Request for OptionalSlot<T> {
     }
 }
 
-/// The one plugin of a kind: see [`Kind::one`].
-#[derive(Debug)]
-pub struct OneOfKind<T: ?Sized>(Kind<T>);
-
-/// All plugins of a kind: see [`Kind::all`].
-#[derive(Debug)]
-pub struct AllOfKind<T: ?Sized>(Kind<T>);
-
-impl<T: ?Sized> Kind<T> {
-    /// Asks for the one plugin of this kind that was loaded, whatever its id.
-    pub const fn one(self) -> OneOfKind<T> {
-        OneOfKind(self)
-    }
-
-    /// Asks for all plugins of this kind that were loaded, in the order of loading, with their ids. There may be none.
-    pub const fn all(self) -> AllOfKind<T> {
-        AllOfKind(self)
-    }
-
-    /// Asks to come after all plugins of this kind.
-    pub fn after(self) -> LoadAfter {
-        LoadAfter(Target::Kind(self.name().to_owned()))
-    }
-}
-
+/// Returns the need for the plugins of a kind.
 fn of_kind<T: ?Sized + 'static>(kind: &Kind<T>, strength: Strength) -> Vec<Need> {
     let target = Target::Kind(kind.name().to_owned());
     vec![Need { target, strength, interface: Some(Interface::of::<T>()) }]
@@ -191,22 +115,6 @@ impl<T: ?Sized + Send + Sync + 'static> Request for AllOfKind<T> {
     }
 }
 
-/// Something that only comes before.
-#[derive(Clone, Debug)]
-pub struct LoadAfter(Target);
-
-impl LoadAfter {
-    /// Asks to come after all plugins of a kind, whatever they provide.
-    pub fn kind(name: impl Into<String>) -> Self {
-        Self(Target::Kind(name.into()))
-    }
-
-    /// Asks to come after all other plugins. It can be the only thing that a plugin asks for.
-    pub fn everything() -> Self {
-        Self(Target::Everything)
-    }
-}
-
 impl Request for LoadAfter {
     type Output = ();
 
@@ -225,14 +133,14 @@ macro_rules! tuples {
             type Output = ($($name::Output,)*);
 
             fn needs(&self) -> Vec<Need> {
-                #[expect(non_snake_case, reason = "one name for a type and its value")]
+                #[expect(non_snake_case, reason = "a type and its value share one name")]
                 let ($($name,)*) = self;
                 let needs: Vec<Vec<Need>> = vec![$($name.needs()),*];
                 needs.concat()
             }
 
             fn take(&self, values: &LoadedValues) -> Result<Self::Output, DependencyError> {
-                #[expect(non_snake_case, reason = "one name for a type and its value")]
+                #[expect(non_snake_case, reason = "a type and its value share one name")]
                 let ($($name,)*) = self;
                 Ok(($($name.take(values)?,)*))
             }

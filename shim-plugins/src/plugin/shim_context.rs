@@ -1,25 +1,26 @@
-//! Where a shim runs.
+//! The container and the containerd that a shim runs for.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a shim runs: for which container, in which directory, under which containerd.
+/// The container, the bundle and the containerd that a shim runs for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShimContext {
-    /// The id of the container, or of the first one if the shim serves a group.
+    /// The id of the container, or of the first container if the shim serves a group.
     pub id: String,
     /// The namespace of the container.
     pub namespace: String,
-    /// The bundle: the directory in which the shim keeps what belongs to the container.
+    /// The bundle: the directory with the files of the container.
     pub bundle: PathBuf,
-    /// Where containerd serves gRPC.
+    /// The gRPC address of containerd.
     pub grpc_address: String,
-    /// Where containerd serves ttrpc, and takes events. Every containerd says so; if one does not, it is empty, and events
-    /// wait until the shim ends.
+    /// The ttrpc address of containerd, which receives events.
+    ///
+    /// Every containerd sends this address. If it is empty, events wait until the shim ends.
     pub ttrpc_address: String,
-    /// The version of containerd, if it says so.
+    /// The version of containerd, if containerd sends it.
     pub containerd_version: Option<String>,
-    /// Whether containerd wants to hear more than usual.
+    /// Whether containerd asks for debug output.
     pub debug: bool,
 }

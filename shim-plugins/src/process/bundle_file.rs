@@ -1,4 +1,4 @@
-//! Files in a bundle, which a shim leaves for those who come after it.
+//! Small files in a bundle, which outlive the process that writes them.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -7,16 +7,16 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// The largest file that is read.
+/// The largest file that is read, in bytes.
 const MAX_FILE: u64 = 64 << 10;
 
-/// Writes a file into a bundle, all of it or nothing.
+/// Writes a file into a bundle atomically.
 ///
-/// It is written under another name, `.NAME`, and then takes the place of what was there. No link is followed at either
-/// name.
+/// The file is written as `.NAME` and then renamed to `NAME`. A link at either name is replaced,
+/// not followed.
 pub(crate) fn write(bundle: &Path, name: &str, mode: u32, text: &[u8]) -> io::Result<()> {
     let unfinished = bundle.join(format!(".{name}"));
-    // From a process that was killed half-way.
+    // A process that was killed may have left an unfinished file.
     match fs::remove_file(&unfinished) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
@@ -27,18 +27,18 @@ pub(crate) fn write(bundle: &Path, name: &str, mode: u32, text: &[u8]) -> io::Re
     fs::rename(unfinished, bundle.join(name))
 }
 
-/// Reads a regular file of a bundle.
+/// Reads a regular file of a bundle, up to a size limit.
 pub(crate) fn read(bundle: &Path, name: &str) -> io::Result<Vec<u8>> {
-    // A FIFO is opened without waiting, and then refused.
+    // NONBLOCK: opening a FIFO must not wait. The FIFO is refused afterwards.
     let flags = flags(OFlags::NOFOLLOW | OFlags::NONBLOCK)?;
     let file = File::options().read(true).custom_flags(flags).open(bundle.join(name))?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     let mut text = Vec::new();
     let n = file.take(MAX_FILE + 1).read_to_end(&mut text)?;
     if n as u64 > MAX_FILE {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {MAX_FILE} bytes")));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {MAX_FILE} bytes")));
     }
     Ok(text)
 }
@@ -83,7 +83,7 @@ mod tests {
         let path = dir.path().join("address");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        assert_eq!(read(dir.path(), "address").unwrap_err().to_string(), "it is no regular file");
+        assert_eq!(read(dir.path(), "address").unwrap_err().to_string(), "not a regular file");
         fs::remove_file(&path).unwrap();
         symlink("/etc/hostname", &path).unwrap();
         read(dir.path(), "address").unwrap_err();

@@ -82,8 +82,8 @@ async fn until(mut is_true: impl FnMut() -> bool) {
 /// Starts a process that ends when the standard input of the shell does, says its number, and ends.
 const LEAVES_ONE_BEHIND: &str = "exec 3<&0; cat <&3 >/dev/null & echo $!";
 
-/// Has a shell leave a process behind, and returns the number of the process when that is dead. The process does not end
-/// before the shell has: a shell may collect it.
+/// Has a shell leave a process behind, and returns the number of the process when that is dead. The
+/// process does not end before the shell has: a shell may collect it.
 async fn dead_orphan(shell: &mut Command) -> u32 {
     let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let until_dropped = shell.stdin.take();
@@ -94,8 +94,8 @@ async fn dead_orphan(shell: &mut Command) -> u32 {
     orphan
 }
 
-/// Runs a test in a process of its own: a reaper looks at all children of its process. The test runs where the runner
-/// would, not on the first thread, to which Linux gives orphans.
+/// Runs a test in a process of its own: a reaper looks at all children of its process. The test
+/// runs where the runner would, not on the first thread, to which Linux gives orphans.
 fn alone(test: impl Future<Output = ()> + Send + 'static) {
     in_own_process(test, |test| {
         let run = move || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
@@ -169,7 +169,8 @@ fn one_that_dies_long_before_its_parent_leaves_it_can_be_adopted() {
     alone(async {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
         let reaper = Reaper::new();
-        // The parent does not collect it, being no shell any more when it dies, and goes after three seconds.
+        // The parent does not collect it, being no shell any more when it dies, and goes after
+        // three seconds.
         let mut parent = sh("exec 3<&0; (read -r line <&3; exit 9) & echo $!; exec sleep 3");
         let mut parent = parent.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();

@@ -1,6 +1,7 @@
-//! The debug socket: whoever connects to it is told how the plugins are.
+//! The debug socket: it sends the diagnostics of the shim to whoever connects.
 //!
-//! There is one where containerd wants to hear more than usual, beside the socket of the shim and named as in Go's shim.
+//! The debug socket exists if containerd asks for debug output. It is beside the socket of the
+//! shim, and named as in Go's shim.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,24 +13,24 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
-use super::group;
-use super::serve::is_ours;
-use super::socket::{self, BindOutcome, SocketError, SocketFile};
+use super::socket::{self, BindOutcome, SocketError, SocketFile, is_own_user};
+use super::{group, socket_path};
 use crate::plugin::{ErrorChain, ShimContext};
 
-/// How long somebody may take to read.
+/// How long a reader may take to receive the diagnostics.
 const READ_LIMIT: Duration = Duration::from_secs(1);
 
-/// Where the debug socket of a container's shim is, whose own socket is at a path.
+/// Returns the path of the debug socket of a shim, given the path of its socket.
 pub(super) fn path(beside: &Path, grpc_address: &str, namespace: &str, group: &str) -> PathBuf {
     let dir = beside.parent().unwrap_or(Path::new("/"));
-    socket::debug_path(dir, grpc_address, namespace, group)
+    socket_path::debug_path(dir, grpc_address, namespace, group)
 }
 
-/// The debug socket, if there is one.
+/// The debug socket of a shim, or the absence of one.
 #[derive(Default)]
 pub(super) struct DebugSocket(Option<DebugListener>);
 
+/// A debug socket that listens. Dropping it closes the socket and removes the file.
 struct DebugListener {
     _file: SocketFile,
     accepted: mpsc::Receiver<UnixStream>,
@@ -37,24 +38,25 @@ struct DebugListener {
 }
 
 impl DebugSocket {
-    /// Makes one if containerd wants to hear more than usual. A shim serves without it, too.
+    /// Opens the debug socket if containerd asks for debug output. Failure is logged: the shim also
+    /// serves without a debug socket.
     pub(super) fn open(context: &ShimContext, beside: Option<&Path>) -> Self {
         let Some(beside) = beside.filter(|_| context.debug) else { return Self::default() };
         let path = path(beside, &context.grpc_address, &context.namespace, &group::group(&context.bundle, &context.id));
         match listen(&path) {
             Ok(listening) => {
-                info!(path = %path.display(), "there is a debug socket");
+                info!(path = %path.display(), "listening on the debug socket");
                 Self(Some(listening))
             }
             Err(error) => {
-                warn!(error = %ErrorChain(&error), "there is no debug socket");
+                warn!(error = %ErrorChain(&error), "could not open the debug socket");
                 Self::default()
             }
         }
     }
 
-    /// Waits for somebody of our own user who asks.
-    pub(super) async fn asked(&mut self) -> UnixStream {
+    /// Waits for a connection of our own user. Never completes without a debug socket.
+    pub(super) async fn accepted(&mut self) -> UnixStream {
         let accepted = match &mut self.0 {
             Some(listening) => listening.accepted.recv().await,
             None => None,
@@ -69,7 +71,7 @@ impl DebugSocket {
 async fn accept(listener: UnixListener, accepted: mpsc::Sender<UnixStream>) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) if is_ours(&stream) => {
+            Ok((stream, _)) if is_own_user(&stream) => {
                 if accepted.send(stream).await.is_err() {
                     return;
                 }
@@ -92,8 +94,8 @@ fn listen(path: &Path) -> Result<DebugListener, SocketError> {
     Ok(DebugListener { _file: file, accepted, _accepting: accepting })
 }
 
-/// Tells somebody who asked.
-pub(super) async fn tell(mut stream: UnixStream, text: &str) {
-    // Who does not read does not want to know.
+/// Sends the diagnostics to a connected reader.
+pub(super) async fn send(mut stream: UnixStream, text: &str) {
+    // A reader that does not read loses the text.
     let _ = tokio::time::timeout(READ_LIMIT, stream.write_all(text.as_bytes())).await;
 }

@@ -1,4 +1,5 @@
-//! The action `delete`: containerd asks a new process to clean up after a container, also if the server is dead.
+//! The action `delete`: cleans up after a container in a process of its own, even if the server is
+//! dead.
 
 use std::error;
 use std::io::{self, Write as _};
@@ -12,38 +13,41 @@ use protobuf::well_known_types::timestamp::Timestamp;
 
 use super::environment::Environment;
 use super::flags::Flags;
+use super::shim::Shim;
 use super::socket::{self, SocketError};
 use super::start::ADDRESS_FILE;
-use super::{Shim, debug_socket, group};
+use super::{debug_socket, group, socket_path};
 use crate::process::{Exit, ExitRecord, bundle_file};
 
-/// Containerd waits for 5 seconds.
+/// How long the cleanup may take. Containerd waits for 5 seconds.
 const CLEANUP_LIMIT: Duration = Duration::from_secs(4);
 
-/// The status of a container whose end nobody saw: as if it had been killed.
+/// The exit status of a container whose end is unknown: as if it had been killed.
 const KILLED: u32 = 137;
 
 /// A container to clean up after.
 #[derive(Clone, Debug)]
 pub struct CleanupTarget {
-    /// Its id.
+    /// The id of the container.
     pub id: String,
-    /// Its namespace.
+    /// The namespace of the container.
     pub namespace: String,
-    /// Its bundle. Much of it may be gone.
+    /// The bundle of the container. Parts of it may be gone.
     pub bundle: PathBuf,
 }
 
-/// How a container ended.
+/// How a container ended, as the cleanup of a shim reports it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CleanupReport {
-    /// Its first process; 0 means the one of its [`ExitRecord`], if it has one.
+    /// The first process of the container. 0 means the process of the [`ExitRecord`], if there is
+    /// one.
     pub pid: u32,
-    /// How it ended; `None` means as its [`ExitRecord`] says, or, without one, as if it had been killed just now.
+    /// The exit of the container. `None` means the exit of the [`ExitRecord`]; without a record,
+    /// the container counts as killed at this moment.
     pub exit: Option<Exit>,
 }
 
-/// What a shim does to clean up after a container.
+/// The function with which a shim cleans up after a container.
 pub(super) type CleanupFn = dyn Fn(CleanupTarget) -> BoxFuture<'static, Result<CleanupReport, Box<dyn error::Error + Send + Sync>>>
     + Send
     + Sync;
@@ -55,12 +59,12 @@ pub enum DeleteError {
     #[error("could not remove the socket of the shim")]
     Socket(#[from] SocketError),
 
-    /// The shim could not clean up.
-    #[error("could not clean up")]
+    /// The cleanup of the shim failed.
+    #[error("could not clean up after the container")]
     Cleanup(#[source] Box<dyn error::Error + Send + Sync>),
 
-    /// The shim took too long.
-    #[error("could not clean up within {0:?}")]
+    /// The cleanup of the shim exceeded its limit.
+    #[error("cleanup did not finish within {0:?}")]
     TooSlow(Duration),
 
     /// Containerd could not be answered.
@@ -71,7 +75,7 @@ pub enum DeleteError {
 pub(super) fn delete(shim: &Shim, flags: &Flags, environment: &mut Environment) -> Result<(), DeleteError> {
     let bundle = if flags.bundle.is_empty() { &environment.directory } else { Path::new(&flags.bundle) };
     let target = CleanupTarget { id: flags.id.clone(), namespace: flags.namespace.clone(), bundle: bundle.to_owned() };
-    // Before the bundle is cleaned up, in which this is found.
+    // The cleanup removes the files that these are read from, so read them first.
     let group = group::group(bundle, &flags.id);
     let path = socket_of(flags, environment, bundle, &group);
     let deleted = clean_up(shim, target);
@@ -91,21 +95,28 @@ pub(super) fn delete(shim: &Shim, flags: &Flags, environment: &mut Environment) 
     environment.output.write_all(&answer).and_then(|()| environment.output.flush()).map_err(DeleteError::Answer)
 }
 
-/// Where the container's shim listened: what `start` wrote down, or what it would do again.
+/// Returns where the shim of the container listened: the address that `start` stored, or the path
+/// that `start` would choose again.
 fn socket_of(flags: &Flags, environment: &Environment, bundle: &Path, group: &str) -> PathBuf {
-    let named_in = |dir: &Path| socket::path(dir, &flags.address, &flags.namespace, group);
+    let named_in = |dir: &Path| socket_path::path(dir, &flags.address, &flags.namespace, group);
     let guess = named_in(&environment.socket_dir);
     let written = bundle_file::read(bundle, ADDRESS_FILE).ok().and_then(|text| String::from_utf8(text).ok());
-    let Some(written) = written.and_then(|text| socket::path_of(&text)) else { return guess };
-    // `delete` is not told where sockets are. What was written down says so, if it is a name that `start` would give.
-    let is_below = |dir: &Path| *dir == environment.socket_dir && socket::has_name_of_socket(&written);
+    let Some(written) = written.and_then(|text| socket_path::path_of(&text)) else { return guess };
+    // Containerd does not tell `delete` the socket directory. The stored address does, but only a
+    // path that `start` could have chosen is trusted.
+    let is_below = |dir: &Path| *dir == environment.socket_dir && socket_path::is_socket_name(&written);
     let is_absolute = written.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     let is_shims = |dir: &Path| is_below(dir) || written == named_in(dir);
     if is_absolute && written.parent().is_some_and(is_shims) {
         return written;
     }
-    // Containerd logs what a `delete` says here that has succeeded.
-    let _ = writeln!(io::stderr(), "the address in {} is not that of a shim: {}", bundle.display(), written.display());
+    // Containerd logs the standard error of a `delete` that succeeds.
+    let _ = writeln!(
+        io::stderr(),
+        "ignoring the address in {}, which is not a socket of a shim: {}",
+        bundle.display(),
+        written.display()
+    );
     guess
 }
 

@@ -1,4 +1,5 @@
-//! What a shim is run with. Everything comes from here, so that a test can run a shim in its own process.
+//! What a shim reads from its process, as a value, so that a test can run a shim in its own
+//! process.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -7,10 +8,10 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a server has to be ready, unless somebody says otherwise.
+/// The default of [`Environment::ready_limit`].
 pub const DEFAULT_READY_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a shim is run with.
+/// What a shim reads from its process: arguments, variables, directory, input and output.
 pub struct Environment {
     /// The command line, without the program.
     pub args: Vec<String>,
@@ -18,47 +19,47 @@ pub struct Environment {
     pub vars: BTreeMap<String, String>,
     /// The working directory: the bundle, when containerd runs a shim.
     pub directory: PathBuf,
-    /// What containerd says.
+    /// Standard input: what containerd sends to `start`.
     pub input: Box<dyn Read + Send>,
-    /// What containerd hears.
+    /// Standard output: the answer to containerd.
     pub output: Box<dyn Write + Send>,
-    /// Where sockets go, unless containerd says otherwise.
+    /// The directory of sockets, unless containerd names another one.
     pub socket_dir: PathBuf,
-    /// How long a server has to be ready, or that of a group to answer.
+    /// How long a new server may take to be ready, or the server of a group to answer.
     pub ready_limit: Duration,
     /// How `start` starts the server.
     pub launcher: Box<dyn Launcher>,
 }
 
-/// Starts the server of a shim.
+/// Starts the server of a shim as a process; in tests, as a thread.
 pub trait Launcher: Send {
-    /// Starts it. It outlives whoever started it.
+    /// Starts the server, which outlives the process that started it.
     fn launch(&self, server: ServerParams) -> io::Result<Box<dyn LaunchedServer>>;
 }
 
 /// A server that was started.
 pub trait LaunchedServer: Send {
-    /// Asks it to end in order, and waits until it has; if it has not after so long, it is killed.
+    /// Tells the server to end in order, and waits. After `grace` the server is killed.
     fn end(&mut self, grace: Duration);
 }
 
-/// What the server of a shim is started with.
+/// The parameters of starting the server of a shim.
 pub struct ServerParams {
     /// The command line, without the program.
     pub args: Vec<String>,
     /// The working directory.
     pub directory: PathBuf,
-    /// What it listens on.
+    /// The socket on which the server listens.
     pub listener: UnixListener,
-    /// Its end of what it and `start` talk over.
-    pub started: OwnedFd,
+    /// The server's end of the handshake with `start`.
+    pub handshake: OwnedFd,
 }
 
-/// A signal that a shim knows.
+/// A signal that controls a running shim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlSignal {
-    /// SIGTERM or SIGINT: end in order.
+    /// SIGTERM or SIGINT: the shim ends in order.
     End,
-    /// SIGUSR1: say how you are.
+    /// SIGUSR1: the shim logs its diagnostics.
     Diagnose,
 }

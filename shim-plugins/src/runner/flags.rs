@@ -1,6 +1,6 @@
-//! The command line of a shim, as containerd writes it.
+//! Parses the command line of a shim, as containerd writes it.
 
-/// The command line, taken apart: flags in Go's manner, then words.
+/// A parsed command line: flags in the syntax of Go, then words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags {
     pub(crate) debug: bool,
@@ -16,29 +16,29 @@ pub(crate) struct Flags {
     pub(crate) words: Vec<String>,
 }
 
-/// Why a command line is not one of a shim.
+/// Why a command line could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlagError {
-    /// There is no such flag.
-    #[error("there is no flag -{0}")]
+    /// The flag is unknown.
+    #[error("unknown flag -{0}")]
     Unknown(String),
 
-    /// Nothing follows a flag that needs a value.
-    #[error("the flag -{0} needs a value")]
+    /// The value of the flag is missing.
+    #[error("flag -{0} needs a value")]
     NoValue(String),
 
-    /// A switch has a value that is neither true nor false.
-    #[error("the flag -{flag} is true or false, and not {value:?}")]
-    NoSwitch {
+    /// The value of a boolean flag is neither true nor false.
+    #[error("flag -{flag} must be true or false, not {value:?}")]
+    NotBoolean {
         /// The flag.
         flag: String,
-        /// Its value.
+        /// The value.
         value: String,
     },
 }
 
 impl Flags {
-    /// Reads flags until the first word: `-x v`, `-x=v`, and the same with two dashes.
+    /// Parses flags up to the first word. A flag is `-x v` or `-x=v`, with one dash or two.
     pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Self, FlagError> {
         let mut flags = Self::default();
         let mut args = args.into_iter();
@@ -71,7 +71,7 @@ impl Flags {
             *switch = match value.as_deref() {
                 None | Some("1" | "t" | "T" | "true" | "TRUE" | "True") => true,
                 Some("0" | "f" | "F" | "false" | "FALSE" | "False") => false,
-                Some(value) => return Err(FlagError::NoSwitch { flag: flag.to_owned(), value: value.to_owned() }),
+                Some(value) => return Err(FlagError::NotBoolean { flag: flag.to_owned(), value: value.to_owned() }),
             };
             return Ok(());
         }

@@ -1,8 +1,8 @@
-//! What passes between `start` and the server that it starts.
+//! The handshake between `start` and the server that it starts, over a socket pair.
 //!
-//! The two ends of a socket pair. `start` says what to serve; the server says that it is ready, or why it never will be;
-//! `start` answers containerd, and then says that it has. A server that does not hear this knows that nobody knows its
-//! address, and ends.
+//! First `start` sends the assignment. Then the server reports that it is ready, or why it failed.
+//! Then `start` answers containerd, and confirms that to the server. A server without this
+//! confirmation ends, because nobody knows its address.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -14,55 +14,56 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::config::Configuration;
 use crate::plugin::ShimContext;
 
-/// What a server is to do.
+/// What `start` tells the server to serve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Assignment {
     pub(crate) context: ShimContext,
     pub(crate) configuration: Configuration,
 }
 
-/// An assignment holds what containerd said, and hardly more.
+/// The largest encoded assignment, in bytes. It contains little but what containerd sent.
 const MAX_ASSIGNMENT: u64 = 16 << 20;
 
-/// How much of a reason is passed on.
+/// The largest failure message that `start` reads, in bytes.
 const MAX_REASON: u64 = 64 << 10;
 
-/// How long a server tries to say why it does not serve.
+/// How long the server may take to report its failure.
 const REASON_LIMIT: Duration = Duration::from_secs(2);
 
 const READY: u8 = b'r';
 const FAILED: u8 = b'f';
 const ANSWERED: u8 = b'a';
 
-/// Why a server does not serve.
+/// Why the server that `start` started does not serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// It said why.
+    /// The server reported this error.
     #[error("{0}")]
     Failed(String),
 
-    /// It ended without a word.
+    /// The server ended without a report.
     #[error("the server ended before it was ready")]
     Ended,
 
-    /// It was not ready in time.
+    /// The server was not ready in time.
     #[error("the server was not ready within {0:?}")]
     TooSlow(Duration),
 
-    /// It could not be talked to.
-    #[error("could not talk to the server")]
-    Talk(#[source] io::Error),
+    /// The socket pair failed.
+    #[error("could not communicate with the server")]
+    Communicate(#[source] io::Error),
 }
 
-/// `start`'s end.
+/// The end of the handshake that `start` has.
 pub(crate) struct HandshakeClient(UnixStream);
 
 impl HandshakeClient {
+    /// Creates this end over one stream of a socket pair.
     pub(crate) fn new(stream: UnixStream) -> Self {
         Self(stream)
     }
 
-    /// Says what to serve, and waits until it is served.
+    /// Sends the assignment, and waits until the server is ready.
     pub(crate) fn assign(&mut self, assignment: &Assignment, limit: Duration) -> Result<(), ServerError> {
         self.try_assign(assignment, limit).map_err(|error| {
             if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
@@ -70,7 +71,7 @@ impl HandshakeClient {
             } else if is_end(&error) {
                 ServerError::Ended
             } else {
-                ServerError::Talk(error)
+                ServerError::Communicate(error)
             }
         })?
     }
@@ -81,7 +82,7 @@ impl HandshakeClient {
         self.0.set_write_timeout(Some(limit))?;
         self.0.write_all(&u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes())?;
         self.0.write_all(&text)?;
-        // Zero would mean no limit.
+        // A timeout of zero would mean no timeout.
         let rest = over.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         self.0.set_read_timeout(Some(rest))?;
         let mut answer = [0];
@@ -94,25 +95,25 @@ impl HandshakeClient {
         Ok(Err(ServerError::Failed(String::from_utf8_lossy(&reason).into_owned())))
     }
 
-    /// Says that containerd has its answer.
+    /// Confirms that containerd has the address.
     pub(crate) fn answered(mut self) -> io::Result<()> {
         self.0.write_all(&[ANSWERED])
     }
 }
 
-/// The server's end.
+/// The end of the handshake that the server has.
 pub(crate) struct HandshakeServer(tokio::net::UnixStream);
 
 impl HandshakeServer {
-    /// Takes it over for the runtime that this is called in.
+    /// Creates this end, and registers it with the current Tokio runtime.
     pub(crate) fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self(tokio::net::UnixStream::from_std(stream)?))
     }
 
-    /// Waits for what to serve.
+    /// Waits for the assignment.
     pub(crate) async fn assignment(&mut self, limit: Duration) -> io::Result<Assignment> {
-        let reading = async {
+        let receiving = async {
             let length = self.0.read_u64().await?;
             if length > MAX_ASSIGNMENT {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "the assignment is too long"));
@@ -121,10 +122,10 @@ impl HandshakeServer {
             (&mut self.0).take(length).read_to_end(&mut text).await?;
             Ok(serde_json::from_slice(&text)?)
         };
-        within(limit, reading).await
+        within(limit, receiving).await
     }
 
-    /// Waits until nobody wants to know any more: `start` was cancelled.
+    /// Waits until `start` closes its end, which means that `start` was killed or gave up.
     pub(crate) async fn gone(&self) {
         loop {
             match self.0.readable().await.and_then(|()| self.0.try_read(&mut [0])) {
@@ -134,7 +135,8 @@ impl HandshakeServer {
         }
     }
 
-    /// Says that it is served, and waits until containerd knows. `Err` means that it never will.
+    /// Reports that the server is ready, and waits for the confirmation. An error means that
+    /// containerd will never learn the address.
     pub(crate) async fn ready(mut self, limit: Duration) -> io::Result<()> {
         let answered = async {
             self.0.write_u8(READY).await?;
@@ -146,14 +148,14 @@ impl HandshakeServer {
         within(limit, answered).await
     }
 
-    /// Says why it will not be served.
+    /// Reports why the server does not serve.
     pub(crate) async fn failed(mut self, reason: &str) {
-        let saying = async {
+        let reporting = async {
             self.0.write_u8(FAILED).await?;
             self.0.write_all(reason.as_bytes()).await
         };
-        // Whoever started the server may be gone; then nobody wants to know.
-        let _ = within(REASON_LIMIT, saying).await;
+        // `start` may be gone. Then nobody reads the report.
+        let _ = within(REASON_LIMIT, reporting).await;
     }
 }
 
@@ -161,7 +163,7 @@ async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Whether the other end is gone.
+/// Returns whether an error means that the other end is gone.
 pub(super) fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }

@@ -1,20 +1,21 @@
-//! What a shim says about itself: the flags `-v` and `-info`, and the action `plugins`.
+//! What a shim reports about itself: the flags `-v` and `-info`, and the action `plugins`.
 
 use std::io::{self, Write as _};
 
 use containerd_shim_protos::types::introspection::{RuntimeInfo, RuntimeVersion};
 use protobuf::Message as _;
 
-use super::Shim;
+use super::builtin::builtin_plugins;
 use super::environment::Environment;
-use super::serve::own_plugins;
+use super::shim::Shim;
 use crate::graph::{Graph, Problems};
 use crate::plugin::LoadOutcome;
 use crate::process::Shutdown;
 
-/// The annotation in which daemons before 2.4 look for the mounts that a shim performs itself.
+/// The annotation in which daemons before 2.4 look for the mount types that a shim performs itself.
 pub(crate) const ALLOW_MOUNTS: &str = "containerd.io/runtime-allow-mounts";
 
+/// Writes the name and the version of the shim.
 pub(super) fn version(shim: &Shim, environment: &mut Environment) -> io::Result<()> {
     let Shim { name, version, revision, .. } = shim;
     let program = name.as_str();
@@ -22,6 +23,7 @@ pub(super) fn version(shim: &Shim, environment: &mut Environment) -> io::Result<
     environment.output.flush()
 }
 
+/// Writes the encoded `RuntimeInfo` that containerd reads.
 pub(super) fn info(shim: &Shim, environment: &mut Environment) -> io::Result<()> {
     let mut version = RuntimeVersion::new();
     shim.version.clone_into(&mut version.version);
@@ -37,13 +39,14 @@ pub(super) fn info(shim: &Shim, environment: &mut Environment) -> io::Result<()>
     environment.output.flush()
 }
 
+/// Returns the graph of all plugins, including the built-in plugins.
 pub(super) fn graph(shim: &Shim) -> Result<Graph, Problems> {
-    let mut registry = own_plugins(&Shutdown::default(), &shim.clock);
+    let mut registry = builtin_plugins(&Shutdown::default(), &shim.clock);
     registry.extend(shim.registry.plugins.iter().cloned());
     registry.graph(&shim.configuration)
 }
 
-/// The table of plugins before any is loaded.
+/// Formats the table of plugins before any plugin is loaded.
 pub(super) fn table(graph: &Graph) -> String {
     let status =
         |index| if graph.is_enabled(index) { "registered".to_owned() } else { LoadOutcome::Disabled.to_string() };

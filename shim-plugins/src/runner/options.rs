@@ -1,4 +1,4 @@
-//! The configuration of plugins in what containerd says to `start`.
+//! Reads the configuration of plugins from the options that containerd sends to `start`.
 
 use std::path::PathBuf;
 use std::{fs, io};
@@ -10,38 +10,38 @@ use protobuf::well_known_types::empty::Empty;
 
 use crate::config::Configuration;
 
-/// Containerd's options for a runtime that it knows nothing about: a file, or the text of one.
+/// Containerd's options for an arbitrary runtime: the path of a file, or its text.
 const RUNTIME_OPTIONS: &str = "runtimeoptions.v1.Options";
 
-/// Our own: the value is the text.
+/// The type of our own options, whose value is the text of a configuration.
 pub const CONFIGURATION: &str = "shim-plugins.v1.Configuration";
 
-/// Why the configuration cannot be had.
+/// Why the configuration of the plugins could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
-    /// The message is broken.
-    #[error("could not read the options of the runtime")]
+    /// The message could not be decoded.
+    #[error("could not decode the options of the runtime")]
     Message(#[source] protobuf::Error),
 
-    /// The file cannot be read.
-    #[error("could not read the configuration {}", path.display())]
+    /// The file could not be read.
+    #[error("could not read configuration {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 
-    /// The text is not one of a configuration.
-    #[error("could not understand the configuration")]
+    /// The text is not a valid configuration.
+    #[error("could not parse the configuration")]
     Text(#[source] toml::de::Error),
 
-    /// The text is none.
-    #[error("the configuration is no text")]
-    NoText(#[source] std::string::FromUtf8Error),
+    /// The text is not valid UTF-8.
+    #[error("the configuration is not valid UTF-8")]
+    NotUtf8(#[source] std::string::FromUtf8Error),
 }
 
-/// The configuration in some of these, in their order; the rest is not about plugins.
+/// Merges the configurations among some extensions, in order. Other extensions are ignored.
 pub(crate) fn configuration(extensions: &[Any]) -> Result<Configuration, OptionsError> {
     let mut configuration = Configuration::default();
     for extension in extensions {
@@ -53,6 +53,7 @@ pub(crate) fn configuration(extensions: &[Any]) -> Result<Configuration, Options
     Ok(configuration)
 }
 
+/// Returns the configuration texts of an extension.
 fn texts(extension: &Any) -> Result<Vec<String>, OptionsError> {
     let name = extension.type_url.rsplit('/').next().unwrap_or_default();
     match name {
@@ -63,10 +64,10 @@ fn texts(extension: &Any) -> Result<Vec<String>, OptionsError> {
 }
 
 fn text(bytes: Vec<u8>) -> Result<String, OptionsError> {
-    String::from_utf8(bytes).map_err(OptionsError::NoText)
+    String::from_utf8(bytes).map_err(OptionsError::NotUtf8)
 }
 
-/// Field 2 is the path of a file, field 3 the text of one.
+/// Reads `runtimeoptions.v1.Options`: field 2 is the path of a file, field 3 a text.
 fn runtime_options(message: &[u8]) -> Result<Vec<String>, OptionsError> {
     let message = Empty::parse_from_bytes(message).map_err(OptionsError::Message)?;
     let mut texts = Vec::new();

@@ -1,4 +1,4 @@
-//! The process that a shim is when it is not tested: its arguments, descriptors and signals.
+//! The shim as a process of its own: its arguments, descriptors, signals and threads.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -17,12 +17,13 @@ use tracing::debug;
 use super::environment::{ControlSignal, DEFAULT_READY_LIMIT, Environment, LaunchedServer, Launcher, ServerParams};
 use super::flags::Flags;
 use super::serve::{self, ServeError};
-use super::{Shim, log, socket};
+use super::shim::Shim;
+use super::{log, socket};
 
-/// How often a server is looked at that is to end.
+/// The pause between checks whether a server process has ended.
 const END_PAUSE: Duration = Duration::from_millis(5);
 
-/// What this process was run with.
+/// Reads the environment of this process.
 pub(super) fn environment() -> io::Result<Environment> {
     Ok(Environment {
         args: env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect(),
@@ -38,10 +39,12 @@ pub(super) fn environment() -> io::Result<Environment> {
     })
 }
 
-/// Keeps standard output for the answer. What the code of a shim prints from here on goes to standard error: containerd logs
-/// it, and takes it for no answer.
+/// Keeps standard output for the answer, and redirects other output to standard error.
+///
+/// Containerd would take every byte on standard output for a part of the answer. It logs standard
+/// error.
 fn keep_output() -> io::Result<Box<dyn io::Write + Send>> {
-    // That of a server is what it and `start` talk over, which it takes itself.
+    // In a server process, standard output is the handshake, which the server takes itself.
     if is_listening().unwrap_or(false) {
         return Ok(Box::new(io::sink()));
     }
@@ -50,21 +53,22 @@ fn keep_output() -> io::Result<Box<dyn io::Write + Send>> {
     Ok(Box::new(fs::File::from(kept)))
 }
 
-/// Whether standard input is what [`SelfLauncher`] makes of it.
+/// Returns whether standard input is a listening socket, as in a process of [`SelfLauncher`].
 fn is_listening() -> io::Result<bool> {
     Ok(rustix::net::sockopt::socket_acceptconn(io::stdin().as_fd())?)
 }
 
-/// Runs this very program again.
+/// Launches the server by running this program again.
 ///
-/// The socket that it listens on is its standard input, and what it and `start` talk over its standard output: these are
-/// the descriptors that a new process may have without `unsafe`.
+/// The listening socket becomes standard input, and the handshake standard output: without
+/// `unsafe`, a new process cannot get other descriptors.
 struct SelfLauncher;
 
 impl Launcher for SelfLauncher {
     fn launch(&self, server: ServerParams) -> io::Result<Box<dyn LaunchedServer>> {
-        let ServerParams { args, directory, listener, started } = server;
-        // Errors of a server go to its log; what has none goes nowhere. The descriptors of `start` must not stay open.
+        let ServerParams { args, directory, listener, handshake } = server;
+        // Standard error goes to the log of the shim, or nowhere. It must not stay that of `start`,
+        // or containerd would wait for it to close.
         let errors = match log::open(&directory) {
             Ok(fifo) => fifo,
             Err(_) => fs::File::options().write(true).open("/dev/null")?,
@@ -74,7 +78,7 @@ impl Launcher for SelfLauncher {
             .args(args)
             .current_dir(directory)
             .stdin(OwnedFd::from(listener))
-            .stdout(started)
+            .stdout(handshake)
             .stderr(errors)
             .process_group(0)
             .spawn()?;
@@ -82,6 +86,7 @@ impl Launcher for SelfLauncher {
     }
 }
 
+/// A server that runs as a child process.
 struct ServerProcess(Child);
 
 impl LaunchedServer for ServerProcess {
@@ -99,53 +104,55 @@ impl LaunchedServer for ServerProcess {
 
 /// Serves as the process that [`SelfLauncher`] runs.
 pub(super) fn serve(shim: &Shim, flags: &Flags) -> Result<(), ServeError> {
-    let (listener, started) = take_descriptors().map_err(|_| ServeError::NotStarted)?;
+    let (listener, handshake) = take_descriptors().map_err(|_| ServeError::NotStarted)?;
     let directory = env::current_dir().map_err(ServeError::Assignment)?;
     if shim.log_to_containerd
         && let Ok(fifo) = log::open(&directory)
     {
         log::install(fifo, flags.debug);
     }
-    give_way();
+    raise_oom_score();
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
-        debug!(%error, "could not become a subreaper");
+        debug!(%error, "could not become a child subreaper");
     }
-    // This thread gets the orphans, and starts nothing itself: see the reaper.
+    // Linux gives orphans to this thread, so it starts no process itself: see `process::Reaper`.
     thread::scope(|scope| {
-        let serving = || on_this_thread(shim, listener, started);
+        let serving = || serve_on_this_thread(shim, listener, handshake);
         let served = thread::Builder::new().name("server".to_owned()).spawn_scoped(scope, serving);
         let served = served.map_err(ServeError::Thread)?;
         served.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
-fn on_this_thread(shim: &Shim, listener: UnixListener, started: UnixStream) -> Result<(), ServeError> {
+fn serve_on_this_thread(shim: &Shim, listener: UnixListener, handshake: UnixStream) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ServeError::Thread)?;
     let served = runtime.block_on(async {
         let signals = signals().map_err(ServeError::Listen)?;
-        serve::serve(shim, started, listener, signals).await
+        serve::serve(shim, handshake, listener, signals).await
     });
-    // What still runs was given its time.
+    // Tasks that still run have exceeded their limits.
     runtime.shutdown_background();
     served
 }
 
-/// Takes what `start` left in place of standard input and output, and puts `/dev/null` there.
+/// Takes the listening socket and the handshake from standard input and output, and puts
+/// `/dev/null` in their place.
 fn take_descriptors() -> io::Result<(UnixListener, UnixStream)> {
     let (input, output) = (io::stdin(), io::stdout());
     if !is_listening()? {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let listener = UnixListener::from(input.as_fd().try_clone_to_owned()?);
-    let started = UnixStream::from(output.as_fd().try_clone_to_owned()?);
+    let handshake = UnixStream::from(output.as_fd().try_clone_to_owned()?);
     let null = fs::File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
-    Ok((listener, started))
+    Ok((listener, handshake))
 }
 
-/// Lets the kernel kill a shim before the daemon, as Go's shim does. Where that is not allowed, it is no harm.
-fn give_way() {
+/// Raises the OOM score, so that the kernel kills a shim before the daemon, as Go's shim does. A
+/// failure does no harm.
+fn raise_oom_score() {
     const FILE: &str = "/proc/self/oom_score_adj";
     const MOST: i32 = 1000;
     let score = fs::read_to_string(FILE).ok().and_then(|text| text.trim().parse::<i32>().ok());
@@ -154,6 +161,7 @@ fn give_way() {
     }
 }
 
+/// Returns a channel that receives the signals of this process.
 fn signals() -> io::Result<mpsc::Receiver<ControlSignal>> {
     let (send, receive) = mpsc::channel(1);
     let kinds = [

@@ -1,4 +1,4 @@
-//! The shim itself, and which action a command line asks for.
+//! The type [`Shim`], and the dispatch of its command line.
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -20,7 +20,7 @@ use crate::load::Registry;
 use crate::plugin::{ErrorChain, Plugin};
 use crate::process::Clock;
 
-/// A shim: its name, and the plugins that it is assembled from.
+/// A containerd shim: its name, its version, and the plugins that it consists of.
 pub struct Shim {
     pub(super) name: String,
     pub(super) version: String,
@@ -33,22 +33,22 @@ pub struct Shim {
     pub(super) clock: Clock,
 }
 
-/// Why a shim did not do what it was asked for.
+/// Why an action of a shim failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The command line is not one of a shim.
-    #[error("could not understand the command line")]
+    /// The command line could not be parsed.
+    #[error("invalid command line")]
     Flags(#[from] FlagError),
 
-    /// It asks for something that there is not.
-    #[error("there is no action {0:?}; there are start, delete, serve, plugins ls and plugins graph")]
-    NoAction(String),
+    /// The action is unknown.
+    #[error("unknown action {0:?}: expected start, delete, serve, plugins ls or plugins graph")]
+    UnknownAction(String),
 
-    /// It does not say for which namespace.
-    #[error("the namespace of a shim cannot be empty")]
+    /// The flag `-namespace` is missing or empty.
+    #[error("the namespace of a shim must not be empty")]
     NoNamespace,
 
-    /// The plugins do not fit together.
+    /// The plugins have no valid order.
     #[error(transparent)]
     Graph(#[from] Problems),
 
@@ -64,13 +64,15 @@ pub enum RunError {
     #[error("could not serve")]
     Serve(#[from] ServeError),
 
-    /// Nobody hears the answer.
-    #[error("could not answer")]
+    /// The answer could not be written.
+    #[error("could not write the answer")]
     Answer(#[source] io::Error),
 }
 
 impl Shim {
-    /// A shim of that name, `io.containerd.hello.v1` for example, in that version, with no plugins yet.
+    /// Creates a shim without plugins of its own.
+    ///
+    /// `name` is the name of the runtime, for example `io.containerd.hello.v1`.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -85,7 +87,7 @@ impl Shim {
         }
     }
 
-    /// Says what was built, as `-v` shows it.
+    /// Sets the source revision that `-v` shows.
     #[must_use]
     pub fn revision(self, revision: impl Into<String>) -> Self {
         Self { revision: revision.into(), ..self }
@@ -97,20 +99,22 @@ impl Shim {
         Self { registry: self.registry.with(plugin), ..self }
     }
 
-    /// Configures the plugins. What containerd says comes on top of it.
+    /// Sets the configuration of the plugins. Options from containerd override it key by key.
     #[must_use]
     pub fn configuration(self, configuration: Configuration) -> Self {
         Self { configuration, ..self }
     }
 
-    /// Says which mounts the shim performs itself.
+    /// Sets the mounts that the shim performs itself.
     #[must_use]
     pub fn mounts(self, mounts: Mounts) -> Self {
         Self { mounts, ..self }
     }
 
-    /// Says how to clean up after a container whose server may be dead. It is done in a process of its own, after every
-    /// end of a container, perhaps more than once, and has 4 seconds.
+    /// Sets the cleanup after a container, whose server may be dead.
+    ///
+    /// The cleanup runs in a process of its own after every end of a container, possibly more than
+    /// once, and may take 4 seconds.
     #[must_use]
     pub fn on_delete<F>(mut self, cleanup: impl Fn(CleanupTarget) -> F + Send + Sync + 'static) -> Self
     where
@@ -120,36 +124,36 @@ impl Shim {
         self
     }
 
-    /// Tells the time by another clock: in events, and in answers about ends.
+    /// Sets the clock for the times in events and exits.
     #[must_use]
     pub fn clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
 
-    /// Leaves the log to the author: what is logged with `tracing` does not go to containerd.
+    /// Leaves logging to the author: `tracing` output does not go to containerd.
     #[must_use]
     pub fn own_log(self) -> Self {
         Self { log_to_containerd: false, ..self }
     }
 
-    /// Does what this process is run for: the whole of `main`.
+    /// Runs the action of this process's command line: the whole of `main`.
     pub fn run(self) -> ExitCode {
         let environment = match program::environment() {
             Ok(environment) => environment,
-            Err(error) => return self.complain(&error),
+            Err(error) => return self.report(&error),
         };
         match self.run_in(environment) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => self.complain(&error),
+            Err(error) => self.report(&error),
         }
     }
 
-    fn complain(&self, error: &(dyn Error + 'static)) -> ExitCode {
+    fn report(&self, error: &(dyn Error + 'static)) -> ExitCode {
         let _ = writeln!(io::stderr(), "{}: {}", self.name, ErrorChain(error));
         ExitCode::FAILURE
     }
 
-    /// Does what an environment asks for.
+    /// Runs the action that an environment asks for.
     pub fn run_in(&self, mut environment: Environment) -> Result<(), RunError> {
         let flags = Flags::parse(environment.args.iter().cloned())?;
         let environment = &mut environment;
@@ -161,8 +165,8 @@ impl Shim {
         }
         let words: Vec<_> = flags.words.iter().map(String::as_str).collect();
         match words[..] {
-            ["plugins", "ls"] => return show(environment, &info::table(&info::graph(self)?)),
-            ["plugins", "graph"] => return show(environment, &info::graph(self)?.dot()),
+            ["plugins", "ls"] => return print(environment, &info::table(&info::graph(self)?)),
+            ["plugins", "graph"] => return print(environment, &info::graph(self)?.dot()),
             _ if flags.namespace.is_empty() => return Err(RunError::NoNamespace),
             _ => {}
         }
@@ -170,18 +174,19 @@ impl Shim {
             ["start", ..] => Ok(start::start(self, &flags, environment)?),
             ["delete", ..] => Ok(delete::delete(self, &flags, environment)?),
             ["serve", ..] | [] => Ok(program::serve(self, &flags)?),
-            [other, ..] => Err(RunError::NoAction(other.to_owned())),
+            [other, ..] => Err(RunError::UnknownAction(other.to_owned())),
         }
     }
 
-    /// Serves what a [`Launcher`] was given, until the end. A test calls it where a process would run.
+    /// Runs the server that a [`Launcher`](super::Launcher) launches, until its end. A test calls
+    /// this method in place of starting a process.
     pub async fn serve(&self, server: ServerParams, signals: mpsc::Receiver<ControlSignal>) -> Result<(), ServeError> {
-        let ServerParams { args: _, directory: _, listener, started } = server;
-        serve::serve(self, UnixStream::from(started), listener, signals).await
+        let ServerParams { args: _, directory: _, listener, handshake } = server;
+        serve::serve(self, UnixStream::from(handshake), listener, signals).await
     }
 }
 
-fn show(environment: &mut Environment, text: &str) -> Result<(), RunError> {
+fn print(environment: &mut Environment, text: &str) -> Result<(), RunError> {
     let output = &mut environment.output;
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(RunError::Answer)
 }

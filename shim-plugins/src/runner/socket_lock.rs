@@ -1,7 +1,8 @@
-//! A lock on the path of a socket: who has it may look who listens there, and replace or remove the file.
+//! A lock on the path of a socket, held while a process checks, replaces or removes the socket.
 //!
-//! The lock is on a file beside the socket, of mode 0600. Whoever may open a file may lock it, so the directory itself,
-//! which others may be able to read, is no place for a lock. The file is removed before it is unlocked.
+//! The lock is a file beside the socket, of mode 0600. A process that can open a file can lock it,
+//! and other users may be able to open the directory, so the directory is not the lock. The file is
+//! removed before it is unlocked.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,36 +15,36 @@ use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 use tracing::warn;
 
-/// How long a lock is waited for. It is held for a few system calls that do not wait.
+/// How long to wait for a lock. A lock is held for a few system calls that do not block.
 pub(super) const LIMIT: Duration = Duration::from_secs(2);
 
-/// How often a lock that somebody has is tried.
+/// The pause between attempts to take a lock that is held.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The lock on the path of a socket, until it is dropped.
+/// A lock on the path of a socket, until it is dropped.
 #[derive(Debug)]
 pub(super) struct SocketLock {
-    /// Closed, and so unlocked, after [`Drop`] has removed it.
+    /// The locked file. It is unlocked when it is closed, after [`Drop`] has removed it.
     _file: File,
     path: PathBuf,
 }
 
 impl SocketLock {
-    /// Locks the path of a socket, whose directory must be there. Waits for at most `limit`.
+    /// Locks the path of a socket, whose directory must exist. Waits for at most `limit`.
     pub(super) fn take(socket: &Path, limit: Duration) -> io::Result<Self> {
         let path = path_of(socket);
         let over = Instant::now() + limit;
         loop {
             let file = open(&path)?;
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // Whoever had the lock may have removed the file since it was opened here.
+                // The previous owner may have removed the file after it was opened here.
                 Ok(()) if is_at(&file, &path)? => return Ok(Self { _file: file, path }),
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => thread::sleep(PAUSE),
                 Err(errno) => return Err(errno.into()),
             }
             if Instant::now() >= over {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, format!("it stayed locked for {limit:?}")));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, format!("still locked after {limit:?}")));
             }
         }
     }
@@ -54,19 +55,20 @@ impl Drop for SocketLock {
         if let Err(error) = fs::remove_file(&self.path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            warn!(%error, path = %self.path.display(), "could not remove a lock file");
+            warn!(%error, path = %self.path.display(), "could not remove lock file");
         }
     }
 }
 
-/// Where the lock for a socket is.
+/// Returns the path of the lock file for a socket.
 pub(super) fn path_of(socket: &Path) -> PathBuf {
     let mut path = socket.as_os_str().to_owned();
     path.push(".lock");
     path.into()
 }
 
-/// Opens the file, or makes it. One that others may open would let them hold the lock.
+/// Opens or creates the lock file. Fails if other users can open it, because they could hold the
+/// lock.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
@@ -76,8 +78,8 @@ fn open(path: &Path) -> io::Result<File> {
     if metadata.is_file() && is_ours {
         return Ok(file);
     }
-    let what = format!("{} is no lock file of ours alone: remove it", path.display());
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
+    let text = format!("lock file {} is accessible to other users: remove it", path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {

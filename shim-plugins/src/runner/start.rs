@@ -1,50 +1,52 @@
-//! The action `start`: makes the server of a container, or finds that of its group, and tells containerd where it listens.
+//! The action `start`: starts the server of a container, or finds the server of its group, and
+//! gives containerd the address.
 
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::bootstrap::{Bootstrap, BootstrapError, MAX_INPUT};
-use super::environment::{Environment, ServerParams};
+use super::environment::{Environment, LaunchedServer, ServerParams};
 use super::flags::Flags;
 use super::handshake::{Assignment, HandshakeClient, ServerError};
 use super::options::{self, OptionsError};
+use super::shim::Shim;
 use super::socket::{self, BindOutcome, SocketError};
-use super::{Shim, group, probe};
+use super::{group, probe, socket_path};
 use crate::plugin::ShimContext;
 use crate::process::bundle_file;
 
-/// How long a server that is not wanted any more has to end.
+/// How long a server may take to end after `start` has failed.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// How often the shim of a group is asked that closes the connection, and the pause between.
+/// How often to retry if the shim of a group closes the connection, and the pause between.
 const GROUP_TRIES: u32 = 50;
 const GROUP_PAUSE: Duration = Duration::from_millis(100);
 
-/// The file in the bundle in which containerd 1.x looks for the address after its restart.
+/// The file in the bundle from which containerd 1.x reads the address after its restart.
 pub(super) const ADDRESS_FILE: &str = "address";
 
-/// Why `start` failed. It leaves no process and no socket behind.
+/// Why `start` failed. No process and no socket is left behind.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// What containerd says cannot be read.
+    /// Standard input could not be read.
     #[error("could not read standard input")]
     Read(#[source] io::Error),
 
-    /// What containerd says cannot be understood.
-    #[error("could not understand containerd")]
+    /// The input from containerd could not be parsed.
+    #[error("could not parse the input from containerd")]
     Bootstrap(#[from] BootstrapError),
 
-    /// What it says about plugins cannot be used.
-    #[error("could not get the configuration of the plugins")]
+    /// The configuration of the plugins could not be read.
+    #[error("could not read the configuration of the plugins")]
     Options(#[from] OptionsError),
 
-    /// There is no socket.
-    #[error("could not make the socket of the shim")]
+    /// The socket could not be created.
+    #[error("could not create the socket of the shim")]
     Socket(#[from] SocketError),
 
-    /// The server could not be started.
+    /// The server process could not be started.
     #[error("could not start the server")]
     Launch(#[source] io::Error),
 
@@ -52,21 +54,21 @@ pub enum StartError {
     #[error("could not serve")]
     Server(#[from] ServerError),
 
-    /// Who listens on the socket of the group does not answer.
+    /// A shim listens on the socket of the group, and does not answer.
     #[error("the shim of the group does not answer on {}", path.display())]
     SilentGroup {
         /// The socket.
         path: PathBuf,
-        /// What was heard of it.
+        /// The error of the connection.
         source: io::Error,
     },
 
-    /// The address could not be left in the bundle.
+    /// The address could not be stored in the bundle.
     #[error("could not write {}", path.display())]
     WriteAddress {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 
@@ -75,6 +77,7 @@ pub enum StartError {
     Answer(#[source] io::Error),
 }
 
+/// Starts the server of a container, or finds the server of its group, and answers containerd.
 pub(super) fn start(shim: &Shim, flags: &Flags, environment: &mut Environment) -> Result<(), StartError> {
     let mut input = Vec::new();
     let limit = u64::try_from(MAX_INPUT).unwrap_or(u64::MAX) + 1;
@@ -85,11 +88,11 @@ pub(super) fn start(shim: &Shim, flags: &Flags, environment: &mut Environment) -
     let context = context(flags, environment, &bootstrap);
     let dir = bootstrap.socket_dir.as_ref().map_or(environment.socket_dir.clone(), PathBuf::from);
     let group = group::group(&context.bundle, &context.id);
-    let path = socket::path(&dir, &context.grpc_address, &context.namespace, &group);
+    let path = socket_path::path(&dir, &context.grpc_address, &context.namespace, &group);
     let assignment = Assignment { context, configuration };
     let answer = |environment: &mut Environment| {
-        let address = socket::address(&path);
-        leave_address(&assignment.context.bundle, &address)?;
+        let address = socket_path::address(&path);
+        store_address(&assignment.context.bundle, &address)?;
         let answer = bootstrap.dialect.answer(&address, &shim.mounts);
         let output = &mut environment.output;
         output.write_all(&answer).and_then(|()| output.flush()).map_err(StartError::Answer)
@@ -98,10 +101,10 @@ pub(super) fn start(shim: &Shim, flags: &Flags, environment: &mut Environment) -
     loop {
         match socket::bind(&path)? {
             BindOutcome::New(file, listener) => {
-                // Dropping the file on the way out removes it.
-                let (mut server, starter) = launch(flags, environment, &assignment, listener)?;
+                // On failure, dropping `file` removes the socket.
+                let (mut server, handshake) = launch(flags, environment, &assignment, listener)?;
                 let limit = environment.ready_limit;
-                let answered = serve(starter, &assignment, limit, || answer(environment));
+                let answered = serve(handshake, &assignment, limit, || answer(environment));
                 if answered.is_err() {
                     server.end(END_LIMIT);
                 }
@@ -111,7 +114,7 @@ pub(super) fn start(shim: &Shim, flags: &Flags, environment: &mut Environment) -
             }
             BindOutcome::Existing(stream) => match probe::is_served(stream, environment.ready_limit) {
                 Ok(true) => return answer(environment),
-                // It was about to end, or to fail: its socket is free now, or soon.
+                // That shim was about to end or to fail: its socket is free now, or soon.
                 Ok(false) if tries > 0 => {
                     tries -= 1;
                     std::thread::sleep(GROUP_PAUSE);
@@ -126,6 +129,7 @@ pub(super) fn start(shim: &Shim, flags: &Flags, environment: &mut Environment) -
     }
 }
 
+/// Returns the context of the shim: the input of `start` takes precedence over flags and variables.
 fn context(flags: &Flags, environment: &Environment, bootstrap: &Bootstrap) -> ShimContext {
     let var = |name: &str| environment.vars.get(name).cloned().unwrap_or_default();
     ShimContext {
@@ -139,14 +143,15 @@ fn context(flags: &Flags, environment: &Environment, bootstrap: &Bootstrap) -> S
     }
 }
 
+/// Launches the server process, and returns this end of the handshake.
 fn launch(
     flags: &Flags,
     environment: &Environment,
     assignment: &Assignment,
-    listener: std::os::unix::net::UnixListener,
-) -> Result<(Box<dyn super::environment::LaunchedServer>, HandshakeClient), StartError> {
+    listener: UnixListener,
+) -> Result<(Box<dyn LaunchedServer>, HandshakeClient), StartError> {
     let (ours, theirs) = UnixStream::pair().map_err(StartError::Launch)?;
-    // The server is told all it needs; this is for who looks at the list of processes.
+    // The handshake tells the server what it needs. The arguments are for a reader of `ps`.
     let mut args = Vec::new();
     for (flag, value) in [("-namespace", &flags.namespace), ("-id", &flags.id), ("-address", &flags.address)] {
         args.extend([flag.to_owned(), value.clone()]);
@@ -156,24 +161,25 @@ fn launch(
     }
     args.push("serve".to_owned());
     let directory = assignment.context.bundle.clone();
-    let server = ServerParams { args, directory, listener, started: theirs.into() };
+    let server = ServerParams { args, directory, listener, handshake: theirs.into() };
     let launched = environment.launcher.launch(server).map_err(StartError::Launch)?;
     Ok((launched, HandshakeClient::new(ours)))
 }
 
+/// Runs the handshake: assigns the server, answers containerd, and confirms that.
 fn serve(
-    mut starter: HandshakeClient,
+    mut handshake: HandshakeClient,
     assignment: &Assignment,
     limit: Duration,
     answer: impl FnOnce() -> Result<(), StartError>,
 ) -> Result<(), StartError> {
-    starter.assign(assignment, limit)?;
+    handshake.assign(assignment, limit)?;
     answer()?;
-    starter.answered().map_err(|error| StartError::Server(ServerError::Talk(error)))
+    handshake.answered().map_err(|error| StartError::Server(ServerError::Communicate(error)))
 }
 
-fn leave_address(bundle: &Path, address: &str) -> Result<(), StartError> {
-    // As readable as with Go's shim.
+fn store_address(bundle: &Path, address: &str) -> Result<(), StartError> {
+    // The file has the same mode as with Go's shim.
     let written = bundle_file::write(bundle, ADDRESS_FILE, 0o644, address.as_bytes());
     written.map_err(|source| StartError::WriteAddress { path: bundle.join(ADDRESS_FILE), source })
 }

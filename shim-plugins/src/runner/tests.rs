@@ -23,7 +23,7 @@ use super::*;
 use crate::events::Publisher;
 use crate::plugin::ErrorChain;
 use crate::server::task::{Task, api};
-use crate::{Clock, Configuration, InitError, PUBLISHER, Plugin, Provided, Registry, SHUTDOWN, Shutdown, Slot, TASK};
+use crate::{Clock, InitError, PUBLISHER, Plugin, Provided, SHUTDOWN, Shutdown, Slot, TASK};
 
 /// A Task service that tells what it is told to.
 pub(super) struct Told {
@@ -86,7 +86,8 @@ pub(super) fn shim(created: &Arc<Semaphore>) -> Shim {
     ))
 }
 
-/// A shim whose containers are killed when it ends, and which tells of that. Whoever waits for a container receives from `ended`.
+/// A shim whose containers are killed when it ends, and which tells of that. Whoever waits for a
+/// container receives from `ended`.
 pub(super) fn killing(ended: &Arc<watch::Sender<u32>>) -> Arc<Shim> {
     let ended = Arc::clone(ended);
     let task = Plugin::at(TASK).asks((PUBLISHER, SHUTDOWN)).init(move |_, (publisher, shutdown)| {

@@ -1,7 +1,7 @@
-//! Containerd's Task service, for both names that it has.
+//! The Task service of containerd, under both of its names.
 //!
-//! Versions 2 and 3 differ in the name of their package, and in nothing else. A daemon before 2.0 knows version 2 only;
-//! later ones call the version that `start` announced.
+//! Versions 2 and 3 differ only in the name of their package. A daemon before 2.0 knows version 2
+//! only; later daemons call the version that `start` announced.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,14 +16,16 @@ use crate::graph::Slot;
 /// The slot of the Task service, if the shim has one.
 pub const TASK: Slot<dyn Task + Send + Sync> = Slot::new("io.containerd.ttrpc.v1", "task");
 
-/// The Task service as daemons before 2.0 call it.
+/// The name of the Task service for daemons before 2.0.
 pub const V2: &str = "containerd.task.v2.Task";
 
-/// The Task service as daemons from 2.0 on call it.
+/// The name of the Task service for daemons from 2.0 on.
 pub const V3: &str = "containerd.task.v3.Task";
 
-/// Other services that a containerd may ask a shim for. Where no plugin serves one, the answer is that it is not
-/// implemented; the ttrpc crate alone would say that the argument is invalid, and containerd would not go on without it.
+/// Services that containerd may call on a shim.
+///
+/// A service of this list that no plugin contributes answers `UNIMPLEMENTED`. The ttrpc crate alone
+/// would answer `INVALID_ARGUMENT`, which containerd does not accept as "not implemented".
 pub(crate) const KNOWN_SERVICES: [&str; 8] = [
     V2,
     V3,
@@ -37,7 +39,7 @@ pub(crate) const KNOWN_SERVICES: [&str; 8] = [
 
 const SANDBOX: &str = "containerd.runtime.sandbox.v1.Sandbox";
 
-/// Whether a method makes something: a shim that ends refuses it.
+/// Returns whether a method creates something. A shim that is ending refuses such a method.
 pub(crate) fn is_creation(service: &str, method: &str) -> bool {
     match service {
         V2 | V3 => ["Create", "Start", "Exec"].contains(&method),
@@ -46,7 +48,8 @@ pub(crate) fn is_creation(service: &str, method: &str) -> bool {
     }
 }
 
-/// Whether a method is answered when something ends: the end of a shim cannot come after it.
+/// Returns whether a method returns only when a container or a sandbox ends. A shim that is ending
+/// cannot wait for such a call before it ends its containers.
 pub(crate) fn is_wait(service: &str, method: &str) -> bool {
     match service {
         V2 | V3 => method == "Wait",
@@ -55,7 +58,7 @@ pub(crate) fn is_wait(service: &str, method: &str) -> bool {
     }
 }
 
-/// One implementation, under both names.
+/// Returns one implementation of Task as two services, one for each name.
 pub fn services(task: Arc<dyn Task + Send + Sync>) -> HashMap<String, Service> {
     let mut services = HashMap::new();
     for name in [V2, V3] {

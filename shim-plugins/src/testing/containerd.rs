@@ -1,4 +1,4 @@
-//! A containerd that is none, in every version.
+//! A fake containerd of every supported version, which starts shims in this process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,44 +16,40 @@ use serde_json::json;
 use tempfile::TempDir;
 use ttrpc::asynchronous::Client;
 use ttrpc::asynchronous::transport::Socket;
-use ttrpc::{Code, Request};
 
 use super::events::{self, EventServer, RecordedEvent};
-use super::launcher::{self, ThreadLauncher};
+use super::launcher::ThreadLauncher;
 use super::output::CapturedOutput;
+use super::running::RunningShim;
 use crate::runner::info::ALLOW_MOUNTS;
-use crate::runner::{ControlSignal, DEFAULT_READY_LIMIT, Environment, Mounts, RunError, ServeError, Shim};
-use crate::server::task;
+use crate::runner::{DEFAULT_READY_LIMIT, Environment, Mounts, RunError, Shim};
 
-/// How long a call may take.
-const CALL_LIMIT: Duration = Duration::from_secs(20);
-
-/// What "debug" is among the levels of a log.
+/// The number of the log level "debug".
 const DEBUG_LEVEL: i32 = -4;
 
-/// The namespace that containers are in.
+/// The namespace of all containers of a [`FakeContainerd`].
 pub const NAMESPACE: &str = "testing";
 
-/// A containerd, by the way in which it talks to shims.
+/// A version of containerd, by its protocol with shims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Daemon {
-    /// 1.6: sets few variables, and takes text.
+    /// 1.6: sets few variables, and expects a text answer.
     V1_6,
-    /// 1.7: takes JSON of version 2 at most, or text.
+    /// 1.7: expects text, or JSON of at most version 2.
     V1_7,
-    /// 2.0 to 2.2: take JSON of version 3 at most, or text.
+    /// 2.0 to 2.2: expect text, or JSON of at most version 3.
     V2_0,
-    /// 2.3: says and takes messages, and asks which mounts the shim performs.
+    /// 2.3: sends and expects messages, and asks for the mounts of the shim with `-info`.
     V2_3,
-    /// 2.4: takes from the answer which mounts these are.
+    /// 2.4: reads the mounts of the shim from the answer.
     V2_4,
 }
 
 impl Daemon {
-    /// All of them.
+    /// All versions.
     pub const ALL: [Self; 5] = [Self::V1_6, Self::V1_7, Self::V2_0, Self::V2_3, Self::V2_4];
 
-    /// The version that it says it is, if it says so.
+    /// Returns the version that this containerd sends to `start`, if it sends one.
     fn version(self) -> Option<&'static str> {
         match self {
             Self::V1_6 | Self::V1_7 | Self::V2_0 => None,
@@ -63,51 +59,39 @@ impl Daemon {
     }
 }
 
-/// A containerd that is none.
+/// A fake containerd: runs shims in this process, without root, and records their events.
 pub struct FakeContainerd {
     daemon: Daemon,
     dir: TempDir,
-    listening: Option<EventServer>,
+    event_server: Option<EventServer>,
     seen: events::EventLog,
 }
 
-/// What a container is created with.
+/// The bundle and the options of a container.
 #[derive(Clone, Debug, Default)]
 pub struct Bundle {
-    /// Its annotations.
+    /// The annotations of the container.
     pub annotations: BTreeMap<String, String>,
     /// The options of the runtime.
     pub options: Option<Any>,
-    /// Whether containerd wants to hear more than usual.
+    /// Whether containerd asks for debug output.
     pub debug: bool,
 }
 
-/// What `start` answered.
+/// The answer of `start`.
 struct StartAnswer {
     version: i32,
     address: String,
     mounts: Option<Mounts>,
 }
 
-/// A shim that was started, and a connection to it.
-pub struct RunningShim {
-    /// The address that it gave.
-    pub address: String,
-    /// The version that it gave.
-    pub version: i32,
-    /// The mounts that containerd knows the shim to perform itself; `None` before 2.3, and where nothing is said.
-    pub mounts: Option<Mounts>,
-    client: Client,
-    server: Option<launcher::ServerThread>,
-}
-
 impl FakeContainerd {
-    /// A containerd that talks as that one, with a directory of its own.
+    /// Creates a containerd of a version, with a directory of its own.
     pub fn new(daemon: Daemon) -> io::Result<Self> {
-        // A short path: a socket's must fit.
+        // The path must be short, so that the paths of sockets are not too long.
         let dir = tempfile::Builder::new().prefix("s").tempdir_in(env::temp_dir())?;
         let seen = events::EventLog::default();
-        let mut containerd = Self { daemon, dir, listening: None, seen };
+        let mut containerd = Self { daemon, dir, event_server: None, seen };
         containerd.come_back()?;
         Ok(containerd)
     }
@@ -120,22 +104,22 @@ impl FakeContainerd {
         self.dir.path().join("c.sock").display().to_string()
     }
 
-    /// Where the sockets of shims are.
+    /// Returns the directory of the shims' sockets.
     pub fn socket_dir(&self) -> PathBuf {
         self.dir.path().join("s")
     }
 
-    /// The bundle of a container.
+    /// Returns the bundle of a container.
     pub fn bundle(&self, id: &str) -> PathBuf {
         self.dir.path().join(id)
     }
 
-    /// The events that it heard, in order.
+    /// Returns the events received so far, in order.
     pub fn events(&self) -> Vec<RecordedEvent> {
         self.seen.all()
     }
 
-    /// Waits until it has heard so many events.
+    /// Waits until at least `n` events were received.
     pub async fn heard(&self, n: usize) -> Vec<RecordedEvent> {
         loop {
             let events = self.events();
@@ -146,29 +130,29 @@ impl FakeContainerd {
         }
     }
 
-    /// Stops listening, as a daemon that is restarted.
+    /// Stops listening, like a daemon that is restarted.
     pub fn go_away(&mut self) {
-        self.listening = None;
+        self.event_server = None;
         let _ = fs::remove_file(self.ttrpc_address());
     }
 
     /// Listens again.
     pub fn come_back(&mut self) -> io::Result<()> {
-        self.listening = Some(EventServer::start(&self.ttrpc_address(), self.seen.clone())?);
+        self.event_server = Some(EventServer::start(&self.ttrpc_address(), self.seen.clone())?);
         Ok(())
     }
 
-    /// Starts a shim for a container, as `start` does.
+    /// Runs the action `start` of a shim for a container.
     pub async fn start(&self, shim: &Arc<Shim>, id: &str) -> Result<RunningShim, RunError> {
         self.start_with(shim, id, &Bundle::default()).await
     }
 
-    /// Starts a shim for a container of a certain kind.
+    /// Runs the action `start` for a container with a given bundle and options.
     pub async fn start_with(&self, shim: &Arc<Shim>, id: &str, bundle: &Bundle) -> Result<RunningShim, RunError> {
         self.try_start(shim, id, bundle, DEFAULT_READY_LIMIT).await
     }
 
-    /// Starts a shim that has to be ready within a limit.
+    /// Runs the action `start` with a limit for the server to be ready.
     pub async fn start_within(&self, shim: &Arc<Shim>, id: &str, limit: Duration) -> Result<RunningShim, RunError> {
         self.try_start(shim, id, &Bundle::default(), limit).await
     }
@@ -190,7 +174,7 @@ impl FakeContainerd {
         }
         self.run(shim, environment).await?;
         let StartAnswer { version, address, mut mounts } =
-            self.understand(&output.taken()).map_err(RunError::Answer)?;
+            self.parse_answer(&output.taken()).map_err(RunError::Answer)?;
         if self.daemon.version().is_some() && mounts.is_none() {
             mounts = self.ask_for_mounts(shim).await?;
         }
@@ -198,7 +182,7 @@ impl FakeContainerd {
         Ok(RunningShim { address, version, mounts, client: Client::new(socket), server: launcher.server() })
     }
 
-    /// Cleans up after a container, as `delete` does.
+    /// Runs the action `delete` of a shim for a container.
     pub async fn delete(&self, shim: &Arc<Shim>, id: &str) -> Result<DeleteResponse, RunError> {
         let output = CapturedOutput::default();
         let mut environment = self.environment(id, "delete", Vec::new(), &output, ThreadLauncher::new(shim));
@@ -209,11 +193,11 @@ impl FakeContainerd {
         DeleteResponse::parse_from_bytes(&output.taken()).map_err(broken)
     }
 
-    /// Runs a shim with any words, and returns what it says.
-    pub async fn ask(&self, shim: &Arc<Shim>, words: &[&str]) -> Result<Vec<u8>, RunError> {
+    /// Runs a shim with any arguments, and returns its output.
+    pub async fn ask(&self, shim: &Arc<Shim>, args: &[&str]) -> Result<Vec<u8>, RunError> {
         let output = CapturedOutput::default();
         let mut environment = self.environment("", "", Vec::new(), &output, ThreadLauncher::new(shim));
-        environment.args = words.iter().map(|&word| word.to_owned()).collect();
+        environment.args = args.iter().map(|&arg| arg.to_owned()).collect();
         self.run(shim, environment).await?;
         Ok(output.taken())
     }
@@ -231,7 +215,7 @@ impl FakeContainerd {
         fs::write(dir.join("config.json"), spec.to_string())
     }
 
-    /// What this containerd says on standard input.
+    /// Encodes the standard input that this containerd sends to `start`.
     fn input(&self, id: &str, bundle: &Bundle) -> Vec<u8> {
         let message: Box<dyn protobuf::MessageDyn> = match (self.daemon.version(), &bundle.options) {
             (Some(version), options) => {
@@ -281,8 +265,8 @@ impl FakeContainerd {
         }
     }
 
-    /// Reads an answer as this containerd does.
-    fn understand(&self, answer: &[u8]) -> io::Result<StartAnswer> {
+    /// Parses an answer as this containerd does.
+    fn parse_answer(&self, answer: &[u8]) -> io::Result<StartAnswer> {
         if self.daemon.version().is_some()
             && let Ok(result) = BootstrapResult::parse_from_bytes(answer)
         {
@@ -293,63 +277,11 @@ impl FakeContainerd {
         Ok(StartAnswer { version: 2, address: text.to_owned(), mounts: None })
     }
 
-    /// Asks for the mounts that a shim performs itself, as a containerd does that was not told.
+    /// Asks for the mounts of a shim with `-info`, as containerd does if the answer lacks them.
     async fn ask_for_mounts(&self, shim: &Arc<Shim>) -> Result<Option<Mounts>, RunError> {
         let info = RuntimeInfo::parse_from_bytes(&self.ask(shim, &["-info"]).await?);
         let info = info.map_err(|error| RunError::Answer(io::Error::other(error)))?;
         let types = info.annotations.get(ALLOW_MOUNTS);
         Ok(types.map(|types| Mounts { types: types.split(',').map(str::to_owned).collect(), transforms: Vec::new() }))
-    }
-}
-
-impl RunningShim {
-    /// Calls a method of Task, in the version that was agreed on.
-    pub async fn task<Q: Message, A: Message>(&self, method: &str, request: &Q) -> ttrpc::Result<A> {
-        let service = if self.version == 3 { task::V3 } else { task::V2 };
-        self.call(service, method, request).await
-    }
-
-    /// Calls a method of any service.
-    pub async fn call<Q: Message, A: Message>(&self, service: &str, method: &str, request: &Q) -> ttrpc::Result<A> {
-        let mut call = Request::new();
-        service.clone_into(&mut call.service);
-        method.clone_into(&mut call.method);
-        call.timeout_nano = i64::try_from(CALL_LIMIT.as_nanos()).unwrap_or(i64::MAX);
-        call.payload = request.write_to_bytes().map_err(|error| ttrpc::Error::Others(error.to_string()))?;
-        let response = self.client.request(call).await?;
-        match response.status.as_ref() {
-            Some(status) if status.code() != Code::OK => Err(ttrpc::Error::RpcStatus(status.clone())),
-            Some(_) | None => {
-                A::parse_from_bytes(&response.payload).map_err(|error| ttrpc::Error::Others(error.to_string()))
-            }
-        }
-    }
-
-    /// Sends a signal to the server, if it is this one that was started for it.
-    pub async fn signal(&self, signal: ControlSignal) {
-        if let Some(server) = &self.server {
-            let _ = server.signals.send(signal).await;
-        }
-    }
-
-    /// Waits for the end of the server.
-    pub async fn ended(self) -> Result<(), ServeError> {
-        match self.server {
-            Some(server) => server.ended().await,
-            None => Ok(()),
-        }
-    }
-
-    /// Ends the server in order, and waits for it.
-    pub async fn terminate(self) -> Result<(), ServeError> {
-        self.signal(ControlSignal::End).await;
-        self.ended().await
-    }
-
-    /// Ends the server as `kill -9` does.
-    pub async fn kill(self) {
-        if let Some(server) = self.server {
-            server.kill().await;
-        }
     }
 }

@@ -1,41 +1,43 @@
-//! Containerd's side of events.
+//! The events service of a fake containerd.
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use containerd_shim_protos::api::{Empty, ForwardRequest};
 use containerd_shim_protos::shim_async::{Events, create_events};
+use parking_lot::Mutex;
 use protobuf::Message;
 use tokio_util::sync::CancellationToken;
 use ttrpc::r#async::{Server, TtrpcContext};
 
-/// An event that containerd heard.
+/// An event that a [`FakeContainerd`](super::FakeContainerd) received.
 #[derive(Clone, Debug)]
 pub struct RecordedEvent {
-    /// Where it was published.
+    /// The topic of the event.
     pub topic: String,
-    /// The namespace that it is about.
+    /// The namespace of the event.
     pub namespace: String,
-    /// The name of its type.
+    /// The name of the event's type.
     pub type_name: String,
     bytes: Vec<u8>,
 }
 
 impl RecordedEvent {
-    /// The event.
+    /// Decodes the event.
     pub fn event<E: Message>(&self) -> protobuf::Result<E> {
         E::parse_from_bytes(&self.bytes)
     }
 }
 
+/// The events that were received, in order. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct EventLog(Arc<Mutex<Vec<RecordedEvent>>>);
 
 impl EventLog {
     pub(super) fn all(&self) -> Vec<RecordedEvent> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
@@ -50,12 +52,12 @@ impl Events for EventLog {
             type_name: event.type_url,
             bytes: event.value,
         };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
+        self.0.lock().push(seen);
         Ok(Empty::new())
     }
 }
 
-/// A server on a thread of its own, until it is dropped.
+/// An events server on a thread of its own. Dropping it stops the server.
 pub(super) struct EventServer {
     over: CancellationToken,
     thread: Option<std::thread::JoinHandle<()>>,

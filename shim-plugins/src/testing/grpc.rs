@@ -1,4 +1,4 @@
-//! A client that speaks gRPC.
+//! A gRPC client for tests.
 
 use std::future::poll_fn;
 use std::io;
@@ -19,18 +19,18 @@ use tonic::client::Grpc;
 
 use crate::server::grpc::RawCodec;
 
-/// A connection that speaks gRPC. Clones share it.
+/// A gRPC connection to a shim. Clones share it.
 #[derive(Clone)]
 pub struct GrpcClient(SendRequest<Body>);
 
 impl GrpcClient {
-    /// Connects to the socket of a shim, at [`RunningShim::address`](super::Running::address).
+    /// Connects to the socket of a shim, at [`RunningShim::address`](super::RunningShim::address).
     pub async fn over_unix(address: &str) -> io::Result<Self> {
         let path = address.strip_prefix("unix://").unwrap_or(address);
         Self::over(tokio::net::UnixStream::connect(path).await?).await
     }
 
-    /// Connects to an address that a plugin serves at.
+    /// Connects to the TCP address that a plugin serves.
     pub async fn over_tcp(address: SocketAddr) -> io::Result<Self> {
         Self::over(tokio::net::TcpStream::connect(address).await?).await
     }
@@ -42,12 +42,12 @@ impl GrpcClient {
         Ok(Self(send))
     }
 
-    /// Calls a method. Its limit, if it is to have one, is the caller's: see [`Self::call_within`].
+    /// Calls a method without a timeout: see also [`Self::call_within`].
     pub async fn call<Q: Message, A: Message>(&self, service: &str, method: &str, request: &Q) -> Result<A, Status> {
         self.request(service, method, tonic::Request::new(request)).await
     }
 
-    /// Calls a method, and tells it how long it is waited for.
+    /// Calls a method with a timeout, which the shim receives as `grpc-timeout`.
     pub async fn call_within<Q: Message, A: Message>(
         &self,
         limit: std::time::Duration,
@@ -68,7 +68,8 @@ impl GrpcClient {
     ) -> Result<A, Status> {
         let broken = |error: protobuf::Error| Status::internal(error.to_string());
         let path = format!("/{service}/{method}");
-        let path: PathAndQuery = path.parse().map_err(|_| Status::invalid_argument(format!("{path} is no path")))?;
+        let path: PathAndQuery =
+            path.parse().map_err(|_| Status::invalid_argument(format!("{path} is not a valid path")))?;
         let (metadata, extensions, message) = request.into_parts();
         let message = message.write_to_bytes().map_err(broken)?;
         let request = tonic::Request::from_parts(metadata, extensions, message.into());
@@ -77,7 +78,7 @@ impl GrpcClient {
         A::parse_from_bytes(response.get_ref()).map_err(broken)
     }
 
-    /// Sends anything that HTTP can say.
+    /// Sends any HTTP request.
     pub async fn send(&self, request: http::Request<Body>) -> hyper::Result<http::Response<Incoming>> {
         let mut send = self.0.clone();
         poll_fn(|context| send.poll_ready(context)).await?;

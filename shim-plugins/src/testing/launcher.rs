@@ -1,26 +1,27 @@
-//! Servers that run in this process, each on a thread of its own.
+//! Launches servers in this process, each on a thread of its own.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::runner::{ControlSignal, LaunchedServer, Launcher, ServeError, ServerParams, Shim};
 
-/// What sends signals to a server that is tested.
+/// Sends signals to a server.
 pub(super) type SignalSender = mpsc::Sender<ControlSignal>;
 
-/// Starts servers on threads, and keeps the last one.
+/// Launches servers on threads, and keeps the last server.
 #[derive(Clone)]
 pub(super) struct ThreadLauncher {
     shim: Arc<Shim>,
     last: Arc<Mutex<Option<ServerThread>>>,
 }
 
-/// A server on a thread.
+/// A server that runs on a thread.
 pub(super) struct ServerThread {
     pub(super) signals: SignalSender,
     killed: CancellationToken,
@@ -32,9 +33,9 @@ impl ThreadLauncher {
         Self { shim: Arc::clone(shim), last: Arc::default() }
     }
 
-    /// The server that was started, if one was.
+    /// Takes the server that was launched, if there is one.
     pub(super) fn server(&self) -> Option<ServerThread> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.last.lock().take()
     }
 }
 
@@ -47,7 +48,7 @@ impl Launcher for ThreadLauncher {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("shim".to_owned()).spawn(move || {
             let served = runtime.block_on(async {
-                // Boxed, so that it can be forgotten: nothing of a process that is killed is tidied up.
+                // Boxed, so that it can be leaked: a killed process does not clean up.
                 let mut serving = Box::pin(async move { shim.serve(server, receive).await });
                 tokio::select! {
                     served = &mut serving => Some(served),
@@ -63,12 +64,12 @@ impl Launcher for ThreadLauncher {
             }
         })?;
         let launched = ServerThreadHandle { signals: signals.clone(), killed: killed.clone(), thread };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(ServerThread { signals, killed, ended });
+        *self.last.lock() = Some(ServerThread { signals, killed, ended });
         Ok(Box::new(launched))
     }
 }
 
-/// A server that nobody wants any more.
+/// Ends a server after `start` has failed.
 struct ServerThreadHandle {
     signals: SignalSender,
     killed: CancellationToken,
@@ -89,11 +90,12 @@ impl LaunchedServer for ServerThreadHandle {
 }
 
 impl ServerThread {
-    /// Waits for its end. One that was killed says nothing.
+    /// Waits for the end of the server. A server that was killed returns `Ok`.
     pub(super) async fn ended(self) -> Result<(), ServeError> {
         self.ended.await.unwrap_or(Ok(()))
     }
 
+    /// Kills the server, and waits for its end.
     pub(super) async fn kill(self) {
         self.killed.cancel();
         let _ = self.ended.await;

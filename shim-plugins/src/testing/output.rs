@@ -1,20 +1,24 @@
-//! What a shim writes to standard output.
+//! Captures the standard output of a shim.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
+
+/// The captured output of a shim. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct CapturedOutput(Arc<Mutex<Vec<u8>>>);
 
 impl CapturedOutput {
+    /// Takes the output that was captured so far.
     pub(super) fn taken(&self) -> Vec<u8> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.0.lock())
     }
 }
 
 impl Write for CapturedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(bytes);
+        self.0.lock().extend(bytes);
         Ok(bytes.len())
     }
 

@@ -258,8 +258,8 @@ pub(crate) fn what_happens_while_the_daemon_is_away_is_told_after(daemon: &mut D
     send(shim, Signal::USR1);
     std::thread::sleep(Duration::from_millis(500));
     daemon.start_again();
-    until("it waited", || daemon.log().contains("publisher events: 1 wait, 0 were lost"));
-    until("it is told", || says(daemon, "0 wait, 0 were lost"));
+    until("it waited", || daemon.log().contains("publisher events: 1 waiting, 0 lost"));
+    until("it is told", || says(daemon, "0 waiting, 0 lost"));
     let removed = daemon.ctr(&["task", "rm", "c1"]);
     assert!(String::from_utf8_lossy(&removed.stderr).contains("exit code 9"), "{removed:?}");
     daemon.ctr_ok(&["container", "rm", "c1"]);
@@ -311,11 +311,11 @@ pub(crate) fn an_orphan_that_dies_is_collected(daemon: &mut Daemon) {
 pub(crate) fn a_start_that_fails_in_any_phase_says_why_and_leaves_nothing(daemon: &mut Daemon) {
     let fault = |word: &str| format!("[plugins.\"io.containerd.internal.v1.fault\"]\nfault = \"{word}\"\n");
     let phases = [
-        ("nonsense".to_owned(), "could not understand the configuration"),
-        (fault("strange"), "its configuration cannot be read"),
+        ("nonsense".to_owned(), "could not parse the configuration"),
+        (fault("strange"), "invalid configuration"),
         (fault("error"), "told to fail"),
-        (fault("panic"), "it panicked: told to panic"),
-        (fault("hang"), "it was not ready within 2s"),
+        (fault("panic"), "initialization panicked: told to panic"),
+        (fault("hang"), "initialization did not finish within 2s"),
         (fault("exit"), "the server ended before it was ready"),
         (fault("kill"), "the server ended before it was ready"),
         ("disabled_plugins = [\"io.containerd.event.v1.publisher\"]".to_owned(), {

@@ -58,7 +58,7 @@ async fn where_containerd_debugs_there_is_a_socket_that_says_how_the_plugins_are
         let debugging = Bundle { debug: true, ..Bundle::default() };
         let running = containerd.start_with(&shim, "c1", &debugging).await.unwrap();
         let _: api::ConnectResponse = running.task("Connect", &api::ConnectRequest::new()).await.unwrap();
-        let own = socket::path_of(&running.address).unwrap();
+        let own = socket_path::path_of(&running.address).unwrap();
         let other = || fs::read_dir(containerd.socket_dir()).unwrap().flatten().find(|entry| entry.path() != own);
         let debug = loop {
             match other() {
@@ -180,13 +180,14 @@ async fn delete_leaves_the_socket_of_a_shim_that_lives_alone_and_says_137_if_nob
     assert_eq!(containerd.delete(&shim, "c1").await.unwrap().exit_status, 137);
 }
 
-/// A server without a starter: our end of what they would talk over, its socket, and what it is started with.
+/// A server without a starter: our end of what they would talk over, its socket, and what it is
+/// started with.
 fn server(dir: &Path) -> (UnixStream, PathBuf, ServerParams) {
     let path = dir.join("s");
     let BindOutcome::New(file, listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
     file.leave();
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let server = ServerParams { args: Vec::new(), directory: dir.to_owned(), listener, started: theirs.into() };
+    let server = ServerParams { args: Vec::new(), directory: dir.to_owned(), listener, handshake: theirs.into() };
     (ours, path, server)
 }
 
@@ -268,7 +269,7 @@ async fn a_server_that_cannot_read_what_to_serve_says_why() {
     });
     assert!(simple().serve(server, receive).await.is_err());
     let said = talking.await.unwrap();
-    assert!(said.starts_with("fcould not learn what to serve: missing field `context`"), "{said}");
+    assert!(said.starts_with("fcould not read the assignment: missing field `context`"), "{said}");
     assert!(!path.exists());
 }
 

@@ -13,7 +13,7 @@ use tonic::server::NamedService;
 use super::*;
 use crate::server::grpc::Services;
 use crate::testing::{Daemon, FakeContainerd, GrpcClient};
-use crate::{Call, Interceptor, Next};
+use crate::{Call, Configuration, Interceptor, Next, Registry};
 
 const NATIVE: &str = "native.v1.Native";
 
@@ -298,7 +298,7 @@ async fn grpc_over_tcp_is_for_the_loopback_unless_the_plugin_says_otherwise() {
     let containerd = FakeContainerd::new(Daemon::V2_4).unwrap();
     let (plugin, _told) = over_tcp((Ipv4Addr::UNSPECIFIED, 0).into(), false);
     let error = containerd.start(&with(plugin), "c1").await.err().unwrap();
-    assert!(why(&error).contains("could not load plugin k.problem: it listens on 0.0.0.0:"), "{}", why(&error));
+    assert!(why(&error).contains("could not load plugin k.problem: listener address 0.0.0.0:"), "{}", why(&error));
     let (plugin, _told) = over_tcp((Ipv4Addr::UNSPECIFIED, 0).into(), true);
     containerd.start(&with(plugin), "c2").await.unwrap().terminate().await.unwrap();
 }
@@ -310,7 +310,7 @@ async fn two_plugins_with_one_grpc_service_are_an_error_that_names_both() {
     let shim = Arc::new(Shim::new("two", "0").plugin(native()).plugin(other));
     let containerd = FakeContainerd::new(Daemon::V2_4).unwrap();
     let error = containerd.start(&shim, "c1").await.err().unwrap();
-    assert!(why(&error).ends_with("it serves native.v1.Native, which k.problem serves already"), "{}", why(&error));
+    assert!(why(&error).ends_with("service native.v1.Native is already served by k.problem"), "{}", why(&error));
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ fn flags_are_read_in_gos_manner() {
     assert_eq!(flags("-nmespace ns"), Err(FlagError::Unknown("nmespace".to_owned())));
     assert_eq!(flags("start -debug").unwrap().words, ["start", "-debug"]);
     assert_eq!(flags("-id"), Err(FlagError::NoValue("id".to_owned())));
-    assert!(matches!(flags("-debug=maybe"), Err(FlagError::NoSwitch { .. })));
+    assert!(matches!(flags("-debug=maybe"), Err(FlagError::NotBoolean { .. })));
 }
 
 fn params() -> BootstrapParams {
@@ -117,10 +117,10 @@ async fn a_command_line_that_makes_no_sense_is_refused() {
     for (words, refusal) in [
         (
             &["-namespace", "ns", "dance"][..],
-            "there is no action \"dance\"; there are start, delete, serve, plugins ls and plugins graph",
+            "unknown action \"dance\": expected start, delete, serve, plugins ls or plugins graph",
         ),
-        (&["start"], "the namespace of a shim cannot be empty"),
-        (&["-x"], "could not understand the command line: there is no flag -x"),
+        (&["start"], "the namespace of a shim must not be empty"),
+        (&["-x"], "invalid command line: unknown flag -x"),
     ] {
         let error = containerd.ask(&simple(), words).await.unwrap_err();
         assert_eq!(why(&error), refusal);

@@ -28,8 +28,8 @@ fn a_socket_whose_path_is_too_long_or_whose_directory_is_everyones_is_refused() 
 fn sockets_are_named_as_in_go_and_no_group_is_named_as_the_debug_socket_of_another() {
     let dir = Path::new("/run/containerd/s");
     let (address, namespace) = ("/run/containerd/containerd.sock", "k8s.io");
-    let path = |group| socket::path(dir, address, namespace, group);
-    let debug = |group| socket::debug_path(dir, address, namespace, group);
+    let path = |group| socket_path::path(dir, address, namespace, group);
+    let debug = |group| socket_path::debug_path(dir, address, namespace, group);
     // By sha256sum.
     let go = |name: &str| dir.join(name);
     assert_eq!(path("pod1"), go("8e264b1ad347c80aee5f3dea6e4bb53d72026989222058782273d5db043c7723"));
@@ -39,8 +39,8 @@ fn sockets_are_named_as_in_go_and_no_group_is_named_as_the_debug_socket_of_anoth
     let names: BTreeSet<_> = groups.iter().flat_map(|group| [path(group), debug(group)]).collect();
     assert_eq!(names.len(), 2 * groups.len(), "two of them have one name");
     // Nor is one that reaches into another namespace.
-    assert_ne!(path("../other/pod1"), socket::path(dir, address, "other", "pod1"));
-    assert_ne!(socket::path(dir, address, "a", "b/c"), socket::path(dir, address, "a/b", "c"));
+    assert_ne!(path("../other/pod1"), socket_path::path(dir, address, "other", "pod1"));
+    assert_ne!(socket_path::path(dir, address, "a", "b/c"), socket_path::path(dir, address, "a/b", "c"));
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ fn nobody_waits_for_ever_for_the_lock_of_a_socket() {
         let removing = scope.spawn(|| socket::remove_stale(&path).unwrap_err());
         scope.spawn(|| drop(file));
         for error in [binding.join().unwrap(), removing.join().unwrap()] {
-            let expected = format!("could not lock {}: it stayed locked for 2s", path.display());
+            let expected = format!("could not lock {}: still locked after 2s", path.display());
             assert_eq!(why(&error), expected);
         }
     });
@@ -134,7 +134,7 @@ fn a_lock_file_that_others_could_hold_or_that_is_a_link_is_not_used() {
     fs::write(&lock_file, "").unwrap();
     fs::set_permissions(&lock_file, fs::Permissions::from_mode(0o644)).unwrap();
     let error = SocketLock::take(&path, socket_lock::LIMIT).unwrap_err();
-    assert_eq!(error.to_string(), format!("{} is no lock file of ours alone: remove it", lock_file.display()));
+    assert_eq!(error.to_string(), format!("lock file {} is accessible to other users: remove it", lock_file.display()));
     fs::remove_file(&lock_file).unwrap();
     symlink(&victim, &lock_file).unwrap();
     SocketLock::take(&path, socket_lock::LIMIT).unwrap_err();
@@ -147,7 +147,7 @@ fn only_a_socket_is_removed_to_make_room_for_one() {
     let path = dir.path().join("s");
     fs::write(&path, "precious").unwrap();
     for refusal in [socket::bind(&path).err().unwrap(), socket::remove_stale(&path).unwrap_err()] {
-        assert_eq!(refusal.to_string(), format!("{} is no socket, and will not be removed", path.display()));
+        assert_eq!(refusal.to_string(), format!("{} is not a socket and will not be removed", path.display()));
     }
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     // Nor is a link to one.
@@ -164,7 +164,7 @@ async fn delete_removes_only_sockets_and_only_below_the_directory_of_the_sockets
     let shim = simple();
     let elsewhere = tempfile::tempdir().unwrap();
     let running = containerd.start(&shim, "c1").await.unwrap();
-    let own = socket::path_of(&running.address).unwrap();
+    let own = socket_path::path_of(&running.address).unwrap();
     running.kill().await;
     let hash = "0123456789abcdef".repeat(4);
     let file = elsewhere.path().join("file");
@@ -188,7 +188,7 @@ async fn delete_removes_only_sockets_and_only_below_the_directory_of_the_sockets
     fs::write(&inside, "precious").unwrap();
     fs::write(containerd.bundle("c1").join("address"), format!("unix://{}", inside.display())).unwrap();
     let error = containerd.delete(&shim, "c1").await.unwrap_err();
-    assert!(why(&error).ends_with(" is no socket, and will not be removed"), "{}", why(&error));
+    assert!(why(&error).ends_with(" is not a socket and will not be removed"), "{}", why(&error));
     assert_eq!(fs::read_to_string(&inside).unwrap(), "precious");
 }
 
@@ -197,13 +197,13 @@ async fn delete_finds_the_socket_in_a_directory_that_only_start_was_told() {
     let containerd = FakeContainerd::new(Daemon::V2_3).unwrap();
     let shim = simple();
     let running = containerd.start(&shim, "c1").await.unwrap();
-    let own = socket::path_of(&running.address).unwrap();
+    let own = socket_path::path_of(&running.address).unwrap();
     running.kill().await;
     // As if the operator had configured another directory than the one that shims know.
     let other = tempfile::tempdir().unwrap();
     let moved = other.path().join(own.file_name().unwrap());
     fs::rename(&own, &moved).unwrap();
-    fs::write(containerd.bundle("c1").join("address"), socket::address(&moved)).unwrap();
+    fs::write(containerd.bundle("c1").join("address"), socket_path::address(&moved)).unwrap();
     containerd.delete(&shim, "c1").await.unwrap();
     assert!(!moved.exists());
 }

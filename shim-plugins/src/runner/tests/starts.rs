@@ -79,9 +79,9 @@ async fn a_start_that_fails_says_why_and_leaves_no_socket() {
     let shims: [(Arc<Shim>, &str); 3] = [
         (
             failing(|| Err(InitError::failed("no luck"))),
-            "could not load plugin k.problem: it returned an error: no luck",
+            "could not load plugin k.problem: initialization returned an error: no luck",
         ),
-        (failing(|| panic!("oh")), "could not load plugin k.problem: it panicked: oh"),
+        (failing(|| panic!("oh")), "could not load plugin k.problem: initialization panicked: oh"),
         (Arc::new(Shim::new("empty", "0")), "no plugin contributes a service"),
     ];
     for (shim, cause) in shims {
@@ -100,7 +100,7 @@ async fn g16_the_socket_is_for_its_user_alone_and_its_name_is_a_hash() {
     let containerd = FakeContainerd::new(Daemon::V1_7).unwrap();
     let id = "a".repeat(76);
     let running = containerd.start(&simple(), &id).await.unwrap();
-    let path = socket::path_of(&running.address).unwrap();
+    let path = socket_path::path_of(&running.address).unwrap();
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
     assert_eq!(path.file_name().unwrap().len(), 64);

@@ -1,4 +1,4 @@
-//! The body of an answer, which cannot take its connection with it.
+//! The body of a gRPC response, guarded so that its panic does not end the connection.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -12,22 +12,23 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::Status;
 use tonic::body::Body;
 
-use crate::server::call::{self, CallGuard};
+use crate::server::{CallGuard, SHUTTING_DOWN, report_panic};
 
-/// A body that ends with INTERNAL if it panics, and with UNAVAILABLE when the shim answers nobody any more.
+/// A response body that ends with `INTERNAL` if it panics, and with `UNAVAILABLE` when the shim
+/// gives up all calls.
 pub(super) struct GuardedBody {
     path: String,
     body: Body,
-    over: Pin<Box<WaitForCancellationFutureOwned>>,
+    abandoned: Pin<Box<WaitForCancellationFutureOwned>>,
     is_done: bool,
-    /// The end of the shim waits for it, for a while.
+    /// Makes the end of the shim wait for this body, up to a limit.
     _token: TaskTrackerToken,
 }
 
 impl GuardedBody {
     pub(super) fn new(path: String, body: Body, guard: &CallGuard) -> Self {
-        let (over, token) = guard.watch();
-        Self { path, body, over: Box::pin(over), is_done: false, _token: token }
+        let (abandoned, token) = guard.watch();
+        Self { path, body, abandoned: Box::pin(abandoned), is_done: false, _token: token }
     }
 
     fn end(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
@@ -48,12 +49,12 @@ impl http_body::Body for GuardedBody {
         }
         let body = Pin::new(&mut this.body);
         match std::panic::catch_unwind(AssertUnwindSafe(|| body.poll_frame(context))) {
-            Ok(Poll::Pending) if this.over.as_mut().poll(context).is_ready() => {
-                this.end(&Status::unavailable(call::SHUTTING_DOWN))
+            Ok(Poll::Pending) if this.abandoned.as_mut().poll(context).is_ready() => {
+                this.end(&Status::unavailable(SHUTTING_DOWN))
             }
             Ok(polled) => polled,
             Err(panic) => {
-                let text = call::panicked(&this.path, &*panic);
+                let text = report_panic(&this.path, &*panic);
                 this.end(&Status::internal(text))
             }
         }

@@ -1,4 +1,4 @@
-//! A ttrpc method, called over gRPC.
+//! Calls ttrpc methods over gRPC.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,17 +14,18 @@ use tonic::{Code, Status};
 use ttrpc::r#async::{MethodHandler as _, TtrpcContext};
 
 use super::MAX_MESSAGE;
-use crate::server::call::GuardedMethod;
+use crate::server::GuardedMethod;
 
-/// A method, and what it is called.
+/// A call of a ttrpc method that arrived over gRPC.
 pub(super) struct TtrpcCall {
     pub(super) method: GuardedMethod,
+    /// The request, with service and method set.
     pub(super) request: ttrpc::Request,
     pub(super) limit: Option<Duration>,
 }
 
 impl TtrpcCall {
-    /// Answers a call.
+    /// Runs the method, and encodes its response for gRPC.
     pub(super) async fn answer<B>(self, request: http::Request<B>) -> http::Response<Body>
     where
         B: http_body::Body + Send + 'static,
@@ -52,20 +53,21 @@ impl UnaryService<Bytes> for TtrpcCall {
             let answer = method.handler(context, request).await;
             let answer = answer.map_err(|error| Status::unknown(error.to_string()))?;
             match answer.status.into_option() {
-                Some(status) if status.code() != ttrpc::Code::OK => Err(refusal(&status)),
+                Some(status) if status.code() != ttrpc::Code::OK => Err(grpc_status(&status)),
                 Some(_) | None => Ok(tonic::Response::new(answer.payload.into())),
             }
         })
     }
 }
 
-/// The codes are the same, and so is the message that carries the details.
-fn refusal(status: &ttrpc::Status) -> Status {
+/// Converts a ttrpc status. Both protocols share the codes and the message that carries the
+/// details.
+fn grpc_status(status: &ttrpc::Status) -> Status {
     let details = if status.details.is_empty() { Vec::new() } else { status.write_to_bytes().unwrap_or_default() };
     Status::with_details(Code::from_i32(status.code.value()), &status.message, details.into())
 }
 
-/// What the caller says beside the message, but for what is gRPC's own.
+/// Returns the text metadata of a request as ttrpc metadata, without the headers of gRPC itself.
 fn texts(head: &HeaderMap) -> HashMap<String, Vec<String>> {
     let mut texts: HashMap<_, Vec<_>> = HashMap::new();
     for (name, value) in head {
@@ -78,7 +80,7 @@ fn texts(head: &HeaderMap) -> HashMap<String, Vec<String>> {
     texts
 }
 
-/// Messages that are encoded already.
+/// A codec for messages that are already encoded.
 pub(crate) struct RawCodec;
 
 impl Codec for RawCodec {

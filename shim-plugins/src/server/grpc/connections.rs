@@ -1,4 +1,4 @@
-//! Connections that speak gRPC.
+//! The gRPC connections of a shim: accepting, serving and closing them.
 
 use std::convert::Infallible;
 use std::io;
@@ -19,56 +19,63 @@ use tracing::{debug, warn};
 use super::GrpcRouter;
 use super::sniff::{self, Protocol};
 
-/// How many connections there may be at once, from all sides.
-pub(crate) const MAX_CONNECTIONS: usize = 256;
+/// The most gRPC connections at once, over all sockets.
+const MAX_CONNECTIONS: usize = 256;
 
-/// How many calls there may be at once on a connection.
+/// The most concurrent calls on one connection.
 const MAX_CALLS: u32 = 256;
 
-/// How long the head of a call may be.
+/// The largest header list of a call, in bytes.
 const MAX_HEAD: u32 = 16 << 10;
 
-/// How much of one call may be on its way.
+/// The flow control window of one call, in bytes.
 const WINDOW: u32 = 256 << 10;
 
-/// How long a connection has to close at the end.
+/// How long a connection may take to close when the shim ends.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
-/// How often a peer over TCP is asked whether it is still there, and how long it has to say so.
-const ASK_PAUSE: Duration = Duration::from_secs(60);
-const ASK_LIMIT: Duration = Duration::from_secs(20);
+/// The interval of HTTP/2 pings on a TCP connection, and how long the peer may take to answer.
+const PING_INTERVAL: Duration = Duration::from_secs(60);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long to wait after a connection could not be accepted.
+/// The pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// All connections of a shim that speak gRPC.
+/// All gRPC connections of a shim. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Connections {
     free: Arc<Semaphore>,
     running: TaskTracker,
-    over: CancellationToken,
+    closing: CancellationToken,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self::new(MAX_CONNECTIONS)
+    }
 }
 
 impl Connections {
-    /// None yet, and never more than so many at once.
-    pub(crate) fn new(limit: usize) -> Self {
+    /// Creates the set of connections, limited to `limit` at once.
+    fn new(limit: usize) -> Self {
         let free = Arc::new(Semaphore::new(limit));
-        Self { free, running: TaskTracker::new(), over: CancellationToken::new() }
+        Self { free, running: TaskTracker::new(), closing: CancellationToken::new() }
     }
 
-    /// Serves who is connected over a socket of this machine: when it goes, we hear of it.
+    /// Serves a connection of the shim's Unix socket. It needs no pings: the kernel reports when
+    /// the peer is gone.
     pub(super) fn serve(&self, stream: tokio::net::UnixStream, router: &Arc<GrpcRouter>) {
-        let (router, over) = (Arc::clone(router), self.over.clone());
-        self.spawn(async move { connection(stream, router, builder(), over).await });
+        let (router, closing) = (Arc::clone(router), self.closing.clone());
+        self.spawn(async move { connection(stream, router, builder(), closing).await });
     }
 
-    /// Serves who comes over TCP, until nobody is accepted any more.
+    /// Accepts and serves TCP connections until `until` is cancelled.
     pub(crate) fn accept(&self, listener: TcpListener, router: Arc<GrpcRouter>, until: CancellationToken) {
         let connections = self.clone();
         self.running.spawn(async move {
             while let Some(accepted) = until.run_until_cancelled(listener.accept()).await {
                 match accepted {
-                    Ok((stream, _)) => connections.greet(stream, &router),
+                    Ok((stream, _)) => connections.serve_tcp(stream, &router),
                     Err(error) => {
                         debug!(%error, "could not accept a connection");
                         tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -78,22 +85,22 @@ impl Connections {
         });
     }
 
-    fn greet(&self, stream: tokio::net::TcpStream, router: &Arc<GrpcRouter>) {
-        let (router, over) = (Arc::clone(router), self.over.clone());
+    fn serve_tcp(&self, stream: tokio::net::TcpStream, router: &Arc<GrpcRouter>) {
+        let (router, closing) = (Arc::clone(router), self.closing.clone());
         self.spawn(async move {
-            let protocol = over.run_until_cancelled(sniff::detect_over_tcp(&stream)).await;
+            let protocol = closing.run_until_cancelled(sniff::detect_over_tcp(&stream)).await;
             if !matches!(protocol, Some(Protocol::Grpc)) {
-                return debug!("closed a connection that does not speak gRPC");
+                return debug!("closed a TCP connection that does not speak gRPC");
             }
             let mut builder = builder();
-            builder.timer(TokioTimer::new()).keep_alive_interval(ASK_PAUSE).keep_alive_timeout(ASK_LIMIT);
-            connection(stream, router, builder, over).await;
+            builder.timer(TokioTimer::new()).keep_alive_interval(PING_INTERVAL).keep_alive_timeout(PING_TIMEOUT);
+            connection(stream, router, builder, closing).await;
         });
     }
 
     fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
         let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() else {
-            return warn!("refused a connection: there are too many that speak gRPC");
+            return warn!("refused a gRPC connection: too many connections");
         };
         self.running.spawn(async move {
             connection.await;
@@ -101,9 +108,9 @@ impl Connections {
         });
     }
 
-    /// Closes the connections, when what was said on them has left.
+    /// Closes the connections after all responses have been sent.
     pub(crate) async fn close(&self) {
-        self.over.cancel();
+        self.closing.cancel();
         self.running.close();
         self.running.wait().await;
     }
@@ -115,7 +122,7 @@ fn builder() -> Builder<TokioExecutor> {
     builder
 }
 
-async fn connection<S>(stream: S, router: Arc<GrpcRouter>, builder: Builder<TokioExecutor>, over: CancellationToken)
+async fn connection<S>(stream: S, router: Arc<GrpcRouter>, builder: Builder<TokioExecutor>, closing: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -126,19 +133,19 @@ where
     let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let served = tokio::select! {
         served = &mut serving => Ok(served),
-        () = over.cancelled() => {
+        () = closing.cancelled() => {
             serving.as_mut().graceful_shutdown();
             tokio::time::timeout(CLOSE_LIMIT, serving).await
         }
     };
     match served {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => debug!(%error, "a connection ended"),
-        Err(_) => debug!("not waiting for a connection any longer"),
+        Ok(Err(error)) => debug!(%error, "gRPC connection failed"),
+        Err(_) => debug!("gRPC connection did not close in time"),
     }
 }
 
-/// Makes a listener one of the runtime that this is called in.
+/// Registers a listener with the current Tokio runtime.
 pub(crate) fn adopt(listener: std::net::TcpListener) -> io::Result<TcpListener> {
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
@@ -151,7 +158,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::server::call::CallGuard;
+    use crate::server::CallGuard;
     use crate::server::task::api::Empty;
     use crate::testing::GrpcClient;
 

@@ -1,4 +1,4 @@
-//! Who answers what.
+//! Routes gRPC requests to services and methods.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -13,21 +13,22 @@ use super::Route;
 use super::body::GuardedBody;
 use super::bridge::TtrpcCall;
 use super::timeout::timeout;
-use crate::server::call::{self, CallFailure, CallGuard, GuardedMethod};
+use crate::server::{CallFailure, CallGuard, GuardedMethod, SHUTTING_DOWN};
 
-/// Methods of ttrpc services, by service and name.
+/// The methods of ttrpc services: by service, then by method name.
 pub(crate) type Methods = BTreeMap<String, HashMap<String, GuardedMethod>>;
 
-/// The methods that are to be had at one socket.
+/// The services and methods that one socket serves over gRPC.
 pub(crate) struct GrpcRouter {
     pub(crate) guard: CallGuard,
-    /// Services that speak gRPC themselves.
+    /// Native gRPC services, by name.
     pub(crate) routes: BTreeMap<String, Route>,
+    /// ttrpc services, bridged to gRPC.
     pub(crate) methods: Methods,
 }
 
 impl GrpcRouter {
-    /// Answers a call, within the time that its caller has.
+    /// Answers a request, within the timeout of its caller.
     pub(super) async fn answer<B>(&self, request: http::Request<B>) -> http::Response<Body>
     where
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
@@ -40,15 +41,18 @@ impl GrpcRouter {
         }
         let limit = timeout(request.headers());
         let path = request.uri().path().to_owned();
-        let answering = self.find(&path, limit, request);
+        let answering = self.dispatch(&path, limit, request);
         let answered = match limit {
             Some(limit) => tokio::time::timeout(limit, answering).await,
             None => Ok(answering.await),
         };
-        answered.unwrap_or_else(|_| Err(Status::deadline_exceeded("the caller's time is over"))).unwrap_or_else(refuse)
+        answered
+            .unwrap_or_else(|_| Err(Status::deadline_exceeded("the timeout of the caller expired")))
+            .unwrap_or_else(refuse)
     }
 
-    async fn find<B>(
+    /// Finds the route or the method of a request, and calls it.
+    async fn dispatch<B>(
         &self,
         path: &str,
         limit: Option<Duration>,
@@ -59,20 +63,20 @@ impl GrpcRouter {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
     {
         let names = path.strip_prefix('/').and_then(|path| path.split_once('/'));
-        let Some((service, method)) = names else { return Err(missing(path)) };
+        let Some((service, method)) = names else { return Err(unknown(path)) };
         if let Some(route) = self.routes.get(service) {
-            return self.routed(path, service, method, route.clone(), request.map(Body::new)).await;
+            return self.call_route(path, service, method, route.clone(), request.map(Body::new)).await;
         }
         let found = self.methods.get(service).and_then(|methods| methods.get(method));
-        let Some(found) = found.cloned() else { return Err(missing(path)) };
+        let Some(found) = found.cloned() else { return Err(unknown(path)) };
         let mut called = ttrpc::Request::new();
         service.clone_into(&mut called.service);
         method.clone_into(&mut called.method);
         Ok(TtrpcCall { method: found, request: called, limit }.answer(request).boxed().await)
     }
 
-    /// Hands a call to a service that speaks gRPC itself.
-    async fn routed(
+    /// Passes a request to a native gRPC service.
+    async fn call_route(
         &self,
         path: &str,
         service: &str,
@@ -81,12 +85,12 @@ impl GrpcRouter {
         request: http::Request<Body>,
     ) -> Result<http::Response<Body>, Status> {
         if self.guard.refuses(service, method) {
-            return Err(Status::unavailable(call::SHUTTING_DOWN));
+            return Err(Status::unavailable(SHUTTING_DOWN));
         }
         match self.guard.run(service, method, async move { route.call(request).await }).await {
             Ok(response) => Ok(response.map(|body| Body::new(GuardedBody::new(path.to_owned(), body, &self.guard)))),
             Err(CallFailure::Panicked { text }) => Err(Status::internal(text)),
-            Err(CallFailure::ShuttingDown) => Err(Status::unavailable(call::SHUTTING_DOWN)),
+            Err(CallFailure::ShuttingDown) => Err(Status::unavailable(SHUTTING_DOWN)),
         }
     }
 }
@@ -95,8 +99,8 @@ fn is_grpc(head: &HeaderMap) -> bool {
     head.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
-fn missing(path: &str) -> Status {
-    Status::unimplemented(format!("there is no {path}"))
+fn unknown(path: &str) -> Status {
+    Status::unimplemented(format!("unknown method {path}"))
 }
 
 fn refuse(status: Status) -> http::Response<Body> {

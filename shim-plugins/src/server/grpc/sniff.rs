@@ -1,7 +1,7 @@
-//! Tells by its first bytes which protocol a connection speaks.
+//! Detects the protocol of a connection by its first bytes.
 //!
-//! HTTP/2 begins with 24 bytes that are the same for all. A ttrpc message begins with its length, whose first byte is 0: none
-//! is as long as the first of those would mean.
+//! An HTTP/2 connection begins with a fixed preface of 24 bytes. A ttrpc message begins with its
+//! length, whose first byte is always 0, because no message is long enough for another value.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,34 +16,37 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Connections, GrpcRouter};
 
+/// The preface of HTTP/2.
 const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How many connections may be undecided at once.
+/// The most connections whose protocol may be undecided at once.
 const MAX_UNDECIDED: usize = 128;
 
-/// How long a connection may be undecided.
+/// How long to wait for the first bytes of a connection.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The pause while a part of the beginning is there.
+/// The pause between looks while only part of the preface has arrived.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What a connection speaks.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Grpc,
     Other,
-    /// It went without a word.
+    /// The peer closed the connection, or sent nothing.
     Closed,
 }
 
-/// Takes those out that speak gRPC, and serves them. When nothing is accepted any more, nothing is undecided, either.
+/// Serves the accepted connections that speak gRPC, and passes on the others.
+///
+/// Once `closing` is cancelled, connections that are still undecided are passed on at once.
 pub(crate) fn divert_grpc(
     accepted: impl Stream<Item = io::Result<UnixStream>> + Send + 'static,
     connections: Connections,
     router: Arc<GrpcRouter>,
-    over: CancellationToken,
+    closing: CancellationToken,
 ) -> impl Stream<Item = io::Result<UnixStream>> + Send + 'static {
-    let decided = accepted.map(move |stream| detect_or_ttrpc(stream, over.clone())).buffer_unordered(MAX_UNDECIDED);
+    let decided = accepted.map(move |stream| detect_or_ttrpc(stream, closing.clone())).buffer_unordered(MAX_UNDECIDED);
     decided.filter_map(move |decided| {
         future::ready(match decided {
             Ok((Protocol::Other, stream)) => Some(Ok(stream)),
@@ -57,25 +60,26 @@ pub(crate) fn divert_grpc(
     })
 }
 
+/// Detects the protocol of a connection on the socket of the shim.
 async fn detect_or_ttrpc(
     accepted: io::Result<UnixStream>,
-    over: CancellationToken,
+    closing: CancellationToken,
 ) -> io::Result<(Protocol, UnixStream)> {
     let stream = accepted?;
     let deciding = detect(|| stream.readable(), || stream.try_io(Interest::READABLE, || peek(&stream)));
-    let deciding = over.run_until_cancelled(tokio::time::timeout(LIMIT, deciding));
-    // One that is silent for long may speak later: ttrpc waits for it.
+    let deciding = closing.run_until_cancelled(tokio::time::timeout(LIMIT, deciding));
+    // A silent connection may still speak later, so it goes to the ttrpc server, which waits.
     let protocol = deciding.await.and_then(Result::ok).unwrap_or(Protocol::Other);
     Ok((protocol, stream))
 }
 
-/// What a connection over TCP speaks. One that does not say so in time speaks nothing.
+/// Detects the protocol of a TCP connection. A connection that stays silent counts as closed.
 pub(super) async fn detect_over_tcp(stream: &TcpStream) -> Protocol {
     let deciding = detect(|| stream.readable(), || stream.try_io(Interest::READABLE, || peek(stream)));
     tokio::time::timeout(LIMIT, deciding).await.unwrap_or(Protocol::Closed)
 }
 
-/// The bytes that are there, and stay there.
+/// Reads the first bytes without removing them from the socket.
 fn peek(stream: impl AsFd) -> io::Result<([u8; PREFACE.len()], usize)> {
     let mut begin = [0; PREFACE.len()];
     let (n, _) = rustix::net::recv(stream, &mut begin, RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
@@ -94,7 +98,8 @@ where
             Ok((_, 0)) => return Protocol::Closed,
             Ok((begin, n)) if begin[..n] != PREFACE[..n] => return Protocol::Other,
             Ok((_, n)) if n == PREFACE.len() => return Protocol::Grpc,
-            // The rest is on its way, and until it comes this one is readable.
+            // The rest has not arrived yet. The socket stays readable, so wait before looking
+            // again.
             Ok(_) => tokio::time::sleep(PAUSE).await,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => return Protocol::Closed,
@@ -142,10 +147,10 @@ mod tests {
         let begun = tokio::time::Instant::now();
         let (decided, stream) = detect_or_ttrpc(Ok(theirs), CancellationToken::new()).await.unwrap();
         assert_eq!((decided, begun.elapsed()), (Protocol::Other, LIMIT));
-        // But not when the shim ends.
-        let over = CancellationToken::new();
-        over.cancel();
-        assert_eq!(detect_or_ttrpc(Ok(stream), over).await.unwrap().0, Protocol::Other);
+        // The end of the shim cuts the wait short.
+        let closing = CancellationToken::new();
+        closing.cancel();
+        assert_eq!(detect_or_ttrpc(Ok(stream), closing).await.unwrap().0, Protocol::Other);
         assert_eq!(begun.elapsed(), LIMIT);
 
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
