@@ -1,6 +1,6 @@
-//! A shim that prints wherever it can, so that tests can see that no answer is spoilt by it.
+//! A shim that prints wherever it can, for the test that prints never corrupt an answer.
 
-#![allow(clippy::print_stdout, reason = "this is what it is for")]
+#![allow(clippy::print_stdout, reason = "the prints are what is tested")]
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use shim_plugins::runner::CleanupReport;
 use shim_plugins::task::{TASK, Task};
 use shim_plugins::{Plugin, Provided, Shim};
 
+/// A Task service without methods.
 struct Nothing;
 
 impl Task for Nothing {}

@@ -1,4 +1,4 @@
-//! What the operator says to plugins.
+//! The configuration of the plugins of a shim.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::graph::Uri;
 
-/// The configuration of a shim's plugins: a table for each, by its name, and a list of those that are switched off.
+/// The configuration of a shim's plugins: a table for each plugin, and a list of disabled plugins.
 ///
 /// ```
 /// # use shim_plugins::Configuration;
@@ -21,7 +21,7 @@ use crate::graph::Uri;
 /// # Ok::<_, toml::de::Error>(())
 /// ```
 ///
-/// The same names are used in containerd's own configuration.
+/// Containerd's own configuration uses the same keys.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
@@ -40,21 +40,21 @@ impl std::str::FromStr for Configuration {
 }
 
 impl Configuration {
-    /// Configures one plugin, in place of what was said about it before.
+    /// Sets the table of one plugin. Replaces an earlier table.
     #[must_use]
     pub fn with(mut self, plugin: &Uri, table: toml::Table) -> Self {
         self.plugins.insert(plugin.to_string(), table);
         self
     }
 
-    /// Switches a plugin off.
+    /// Disables a plugin.
     #[must_use]
     pub fn without(mut self, plugin: &Uri) -> Self {
         self.disabled_plugins.insert(plugin.to_string());
         self
     }
 
-    /// Takes what another configuration says beside what this one says. Key by key, the other one wins.
+    /// Merges another configuration into this one. Where both have a key, the other one wins.
     #[must_use]
     pub fn overridden_by(mut self, other: Self) -> Self {
         let Self { disabled_plugins, plugins } = other;
@@ -65,16 +65,17 @@ impl Configuration {
         self
     }
 
-    /// Whether a plugin is switched off.
+    /// Returns whether a plugin is disabled.
     pub fn is_disabled(&self, plugin: &Uri) -> bool {
         self.disabled_plugins.contains(&plugin.to_string())
     }
 
+    /// Returns the table of a plugin.
     pub(crate) fn table(&self, plugin: &Uri) -> Option<toml::Table> {
         self.plugins.get(&plugin.to_string()).cloned()
     }
 
-    /// The names in it that are no plugin's.
+    /// Returns the names in this configuration that no plugin has.
     pub(crate) fn unknown<'a>(&'a self, plugins: impl Iterator<Item = &'a Uri>) -> Vec<&'a str> {
         let known: BTreeSet<_> = plugins.map(Uri::to_string).collect();
         let named = self.disabled_plugins.iter().chain(self.plugins.keys());
@@ -82,12 +83,13 @@ impl Configuration {
     }
 }
 
-/// A plugin's configuration, and the keys in it that it does not have.
+/// The decoded configuration of a plugin, and the keys that the plugin does not know.
 pub(crate) struct DecodedConfig<C> {
     pub(crate) config: C,
     pub(crate) unknown_keys: Vec<String>,
 }
 
+/// Decodes the configuration of a plugin.
 pub(crate) fn decode<C: DeserializeOwned + Default>(
     table: Option<toml::Table>,
 ) -> Result<DecodedConfig<C>, toml::de::Error> {
@@ -99,8 +101,8 @@ pub(crate) fn decode<C: DeserializeOwned + Default>(
     Ok(DecodedConfig { config, unknown_keys })
 }
 
-/// For a plugin that takes no configuration: all keys are unknown.
-#[expect(clippy::unnecessary_wraps, reason = "it stands where `decode` does")]
+/// Decodes the configuration of a plugin that takes none: all keys are unknown.
+#[expect(clippy::unnecessary_wraps, reason = "used in place of `decode`")]
 pub(crate) fn none(table: Option<toml::Table>) -> Result<DecodedConfig<()>, toml::de::Error> {
     let unknown_keys = table.unwrap_or_default().into_iter().map(|(key, _)| key).collect();
     Ok(DecodedConfig { config: (), unknown_keys })

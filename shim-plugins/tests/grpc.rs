@@ -1,4 +1,5 @@
-//! `grpc_shim` as a process, called by Go over its socket and over TCP, without containerd and without root.
+//! Tests of `grpc_shim` as a process, called by Go over its socket and over TCP, without containerd
+//! and without root.
 
 #![cfg(feature = "grpc")]
 #![allow(clippy::unwrap_used, reason = "these are tests")]
@@ -43,7 +44,7 @@ fn start(bundle: &Path) -> BootstrapResult {
     BootstrapResult::parse_from_bytes(&output.stdout).unwrap()
 }
 
-/// A shim that runs, until this is dropped: then it is ended over ttrpc, on the same socket.
+/// A running shim. Dropping it ends the shim over ttrpc, on the same socket.
 struct Running(String);
 
 impl Drop for Running {
@@ -62,7 +63,8 @@ fn go_calls_a_shim_over_grpc_on_its_socket_and_over_tcp() {
     let bundle = tempfile::tempdir().unwrap();
     let BootstrapResult { address, protocol, version, .. } = start(bundle.path());
     let running = Running(address.clone());
-    // Every containerd speaks ttrpc, and none that is told to speak gRPC gets far: see the module `grpc`.
+    // Every containerd speaks ttrpc, and none works with a shim that announces gRPC: see the module
+    // `grpc`.
     assert_eq!((protocol.as_str(), version), ("ttrpc", 3));
     let tcp = fs::read_to_string(bundle.path().join("io.containerd.grpc.v1.hello/address")).unwrap();
     let questions = [

@@ -1,4 +1,4 @@
-//! Shims as processes, without containerd and without root.
+//! Tests of shims as processes, without containerd and without root.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use shim_plugins::protobuf::Message as _;
 use shim_plugins::task::api::DeleteResponse;
 
-/// An example: they are built with the tests.
+/// Returns the path of an example, which is built with the tests.
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.parent().and_then(Path::parent).unwrap().join("examples").join(name)
@@ -18,7 +18,7 @@ fn example(name: &str) -> PathBuf {
 #[test]
 fn what_the_code_of_a_shim_prints_in_delete_does_not_get_into_the_answer() {
     let bundle = tempfile::tempdir().unwrap();
-    // The name that `start` gives: the SHA-256 of `/nowhere/ns/c1`.
+    // The name that `start` would choose: the SHA-256 of `/nowhere/ns/c1`.
     let name = "2a31a7b3ff821eb0d5b9468b0296abaf6f7857221701b656d061e1350a93ebc2";
     let socket = bundle.path().join("sockets").join(name);
     fs::write(bundle.path().join("address"), format!("unix://{}", socket.display())).unwrap();

@@ -1,11 +1,12 @@
-//! `hello_shim`, to be called over gRPC as well: on its socket, and its greeter over TCP.
+//! `hello_shim` over gRPC as well: all services on its socket, and the greeter over TCP.
 //!
 //! ```sh
 //! cargo build --package shim-plugins --features grpc --example grpc_shim
 //! ctr run -d --runtime $PWD/target/debug/examples/grpc_shim --rootfs / hello sleep 1000
 //! ```
 //!
-//! Where the greeter is to be had is then in `io.containerd.grpc.v1.hello/address`, in the bundle of the container.
+//! The TCP address of the greeter is in the file `io.containerd.grpc.v1.hello/address` in the
+//! bundle of the container.
 
 #[path = "../hello_shim/bundle.rs"]
 mod bundle;

@@ -1,4 +1,4 @@
-//! The greeter over TCP, for every process of this machine. The Task service is not there.
+//! Serves the greeter over TCP to every process of this machine. The Task service is not served.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::{fs, sync::Arc};
@@ -11,15 +11,15 @@ use crate::greeter::{GREETER, create_hello};
 
 const TCP: Slot<()> = Slot::new("io.containerd.grpc.v1", "hello");
 
-/// What the operator may say: `[plugins."io.containerd.grpc.v1.hello"]`.
+/// The configuration `[plugins."io.containerd.grpc.v1.hello"]`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Config {
-    /// The port; 0 means any that is free.
+    /// The port. 0 means any free port.
     port: u16,
 }
 
-/// The plugin.
+/// Returns the plugin that serves the greeter over TCP.
 pub(crate) fn plugin() -> Plugin {
     Plugin::at(TCP).asks(GREETER).configured::<Config>().init(|init, greeter| async move {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, init.config.port))?;

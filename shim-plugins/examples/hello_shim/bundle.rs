@@ -1,4 +1,5 @@
-//! What is in a bundle: what containerd wants to run, and what we leave for those who come after us.
+//! The files of a bundle: the program that containerd wants to run, and the process group that a
+//! later `delete` ends.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -10,7 +11,7 @@ use shim_plugins::runner::{CleanupReport, CleanupTarget};
 
 use crate::group::Group;
 
-/// The process of a container, as `config.json` has it.
+/// The program of a container, as `config.json` describes it.
 #[derive(Deserialize)]
 pub(crate) struct Program {
     pub(crate) args: Vec<String>,
@@ -18,23 +19,26 @@ pub(crate) struct Program {
     pub(crate) env: Vec<String>,
 }
 
+/// The part of an OCI spec that this shim reads.
 #[derive(Deserialize)]
 struct Spec {
     process: Program,
 }
 
-/// Reads what to run.
+/// Reads the program of a container from its bundle.
 pub(crate) fn program(bundle: &Path) -> io::Result<Program> {
     let spec: Spec = serde_json::from_reader(io::BufReader::new(File::open(bundle.join("config.json"))?))?;
     Ok(spec.process)
 }
 
+/// The file with the process group of the container.
 const GROUP: &str = "hello.group";
 
-/// Writes down which processes run.
+/// Stores the process group of a container in its bundle.
 pub(crate) fn write_group(bundle: &Path, group: Group) -> io::Result<()> {
     let temporary = bundle.join(".hello.group");
-    // Left by a process that was killed half-way. A file is made, never opened, so no link is followed.
+    // A process that was killed may have left the file. A new file is created, so no link is
+    // followed.
     match fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
@@ -48,7 +52,8 @@ fn read_group(bundle: &Path) -> Option<Group> {
     serde_json::from_slice(&fs::read(bundle.join(GROUP)).ok()?).ok()
 }
 
-/// Cleans up after a container, perhaps without its server: ends its processes. How it ended is in its record.
+/// Cleans up after a container, whose server may be dead: ends its processes. The exit of the
+/// container is in its exit record.
 pub(crate) async fn clean_up(target: CleanupTarget) -> Result<CleanupReport, Box<dyn Error + Send + Sync>> {
     let Some(group) = read_group(&target.bundle) else { return Ok(CleanupReport::default()) };
     group.kill().await;

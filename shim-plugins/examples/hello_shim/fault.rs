@@ -1,4 +1,4 @@
-//! Plugins that fail when they are told to, so that tests can see what becomes of it.
+//! Plugins that fail if their configuration says so, for tests of failures.
 
 use std::sync::Arc;
 
@@ -9,22 +9,23 @@ use shim_plugins::{Call, InitError, Interceptor, Next, Plugin, Provided, Slot};
 
 const FAULT: Slot<()> = Slot::new("io.containerd.internal.v1", "fault");
 
+/// The fault to cause.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Fault {
     #[default]
     None,
-    /// Its initialisation returns an error.
+    /// The initialization returns an error.
     Error,
-    /// It panics.
+    /// The initialization panics.
     Panic,
-    /// It never ends.
+    /// The initialization never ends.
     Hang,
-    /// The whole process ends.
+    /// The process of the shim exits.
     Exit,
-    /// The process is killed.
+    /// The process of the shim is aborted.
     Kill,
-    /// No container is ever created.
+    /// Calls of Create never return.
     HoldCreate,
 }
 
@@ -34,7 +35,8 @@ struct Config {
     fault: Fault,
 }
 
-#[expect(clippy::panic, reason = "this is what it is for")]
+/// Returns a plugin that causes the configured fault.
+#[expect(clippy::panic, reason = "the fault under test is a panic")]
 pub(crate) fn plugin() -> Plugin {
     let limit = std::time::Duration::from_secs(2);
     Plugin::at(FAULT).configured::<Config>().limit(limit).init(|init, ()| async move {
@@ -45,17 +47,17 @@ pub(crate) fn plugin() -> Plugin {
             Fault::Hang => std::future::pending().await,
             Fault::Exit => std::process::exit(3),
             Fault::Kill => std::process::abort(),
-            Fault::HoldCreate => return Ok(Provided::new(Arc::new(())).interceptor(Arc::new(Hold))),
+            Fault::HoldCreate => return Ok(Provided::new(Arc::new(())).interceptor(Arc::new(HoldCreate))),
         }
         Ok(Provided::new(Arc::new(())))
     })
 }
 
-/// Lets no Create come through.
-struct Hold;
+/// An interceptor that never answers Create.
+struct HoldCreate;
 
 #[async_trait]
-impl Interceptor for Hold {
+impl Interceptor for HoldCreate {
     async fn call(&self, call: Call, next: Next) -> ttrpc::Result<Response> {
         if call.request.method == "Create" {
             std::future::pending().await
@@ -68,14 +70,14 @@ const STALL: Slot<()> = Slot::new("io.containerd.internal.v1", "stall");
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Stall {
+struct StallConfig {
     stall: bool,
 }
 
-/// A plugin that takes longer than anybody waits, if it is told to.
+/// Returns a plugin whose initialization outlasts all timeouts, if its configuration says so.
 pub(crate) fn stall() -> Plugin {
     let limit = std::time::Duration::from_secs(600);
-    Plugin::at(STALL).configured::<Stall>().limit(limit).init(|init, ()| async move {
+    Plugin::at(STALL).configured::<StallConfig>().limit(limit).init(|init, ()| async move {
         if init.config.stall {
             std::future::pending().await
         }

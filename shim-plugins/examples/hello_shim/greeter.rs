@@ -1,7 +1,7 @@
-//! A service of our own: `hello.v1.Hello` greets who calls it.
+//! The ttrpc service of this example: `hello.v1.Hello` greets its caller.
 //!
-//! Most services are generated from a `.proto` file, and a plugin contributes what the generated `create_…` function
-//! returns. This one has a single method, and is written by hand.
+//! Most services are generated from a `.proto` file, and a plugin contributes what the generated
+//! `create_…` function returns. This one has a single method, and is written by hand.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use shim_plugins::ttrpc::r#async::{MethodHandler, Service, TtrpcContext};
 use shim_plugins::ttrpc::{self, Code, Request, Response};
 use shim_plugins::{Plugin, Provided, Slot};
 
-/// What other plugins get.
+/// The slot of the greeter.
 pub(crate) const GREETER: Slot<Greeter> = Slot::new("io.containerd.ttrpc.v1", "hello");
 
-/// Greets.
+/// Makes greetings, with a configured word.
 pub(crate) struct Greeter {
     greeting: String,
 }
 
-/// What the operator may say: `[plugins."io.containerd.ttrpc.v1.hello"]`.
+/// The configuration `[plugins."io.containerd.ttrpc.v1.hello"]`.
 #[derive(Deserialize)]
 #[serde(default)]
 struct Config {
@@ -35,7 +35,7 @@ impl Default for Config {
     }
 }
 
-/// The plugin.
+/// Returns the plugin that serves `hello.v1.Hello`.
 pub(crate) fn plugin() -> Plugin {
     Plugin::at(GREETER).configured::<Config>().init(|init, ()| async move {
         let greeter = Arc::new(Greeter { greeting: init.config.greeting });
@@ -43,7 +43,7 @@ pub(crate) fn plugin() -> Plugin {
     })
 }
 
-/// What would be generated.
+/// Returns the service, as generated code would.
 pub(crate) fn create_hello(greeter: Arc<Greeter>) -> HashMap<String, Service> {
     let greet: Box<dyn MethodHandler + Send + Sync> = Box::new(Greet(greeter));
     let service = Service { methods: HashMap::from([("Greet".to_owned(), greet)]), streams: HashMap::new() };
@@ -51,12 +51,13 @@ pub(crate) fn create_hello(greeter: Arc<Greeter>) -> HashMap<String, Service> {
 }
 
 impl Greeter {
-    /// A greeting for somebody.
+    /// Returns a greeting for a name.
     pub(crate) fn greet(&self, name: &str) -> String {
         format!("{}, {name}", self.greeting)
     }
 }
 
+/// The method `Greet`.
 struct Greet(Arc<Greeter>);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! The processes of a container: a process group, whose first process may be long gone.
+//! The processes of a container: a process group, whose first process may have ended long ago.
 
 use std::fs;
 use std::time::Duration;
@@ -6,25 +6,26 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
-/// A process group, and when its first process began.
+/// A process group, and when its first process started.
 ///
-/// Linux gives nobody the number of a group that has members. So a first process that began at another time means that ours
-/// are all gone, and none at all that those who are left are ours.
+/// Linux does not reuse the number of a group that has members. So if the process of that number
+/// started at another time, our group is gone. If there is no such process, the remaining members
+/// belong to our group.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Group {
     pub(crate) pid: u32,
-    began: u64,
+    started: u64,
 }
 
 impl Group {
-    /// The group that a process has just made.
+    /// Returns the group that a process has just created.
     pub(crate) fn of(pid: u32) -> Self {
-        Self { pid, began: stat(pid).map_or(0, |stat| stat.began) }
+        Self { pid, started: stat(pid).map_or(0, |stat| stat.started) }
     }
 
-    /// Whether a member lives.
-    fn lives(self) -> bool {
-        if stat(self.pid).is_some_and(|first| first.began != self.began) {
+    /// Returns whether a member of the group is alive.
+    fn is_alive(self) -> bool {
+        if stat(self.pid).is_some_and(|first| first.started != self.started) {
             return false;
         }
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -34,36 +35,37 @@ impl Group {
 
     /// Sends a signal to all members.
     pub(crate) fn signal(self, signal: Signal) {
-        if let Some(pid) = Pid::from_raw(self.pid.cast_signed()).filter(|_| self.lives()) {
-            // They may end at any time.
+        if let Some(pid) = Pid::from_raw(self.pid.cast_signed()).filter(|_| self.is_alive()) {
+            // The members may end at any time.
             let _ = rustix::process::kill_process_group(pid, signal);
         }
     }
 
-    /// Kills all members, and those that they make meanwhile.
+    /// Kills all members, including processes that they start meanwhile.
     pub(crate) async fn kill(self) {
-        while self.lives() {
+        while self.is_alive() {
             self.signal(Signal::KILL);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 }
 
+/// Some fields of `/proc/PID/stat`.
 struct Stat {
     is_dead: bool,
     group: u32,
-    began: u64,
+    started: u64,
 }
 
-/// What Linux says about a process.
+/// Reads `/proc/PID/stat` of a process.
 fn stat(pid: u32) -> Option<Stat> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything, parentheses too.
+    // The process name in parentheses may contain anything, even parentheses.
     let (_, rest) = stat.rsplit_once(") ")?;
     let fields: Vec<_> = rest.split(' ').collect();
     Some(Stat {
         is_dead: fields.first()? == &"Z",
         group: fields.get(2)?.parse().ok()?,
-        began: fields.get(19)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
     })
 }

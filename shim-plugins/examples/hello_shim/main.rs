@@ -1,6 +1,7 @@
-//! A shim with a ttrpc service of its own, beside a Task service that runs a process without a container around it.
+//! A shim with a ttrpc service of its own, and a Task service that runs processes without any
+//! isolation.
 //!
-//! It is assembled from plugins, and runs under every containerd from 1.6 to 2.4:
+//! The shim consists of plugins, and runs under every containerd from 1.6 to 2.4:
 //!
 //! ```sh
 //! cargo build --release --package shim-plugins --example hello_shim

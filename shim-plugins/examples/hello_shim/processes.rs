@@ -1,14 +1,15 @@
-//! The Task service: each container is a process on the host, and nothing more.
+//! The Task service: each container is a plain process group on the host.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use shim_plugins::events::Event;
 use shim_plugins::process::{Exit, Process};
@@ -26,10 +27,10 @@ use crate::bundle;
 use crate::greeter::{GREETER, Greeter};
 use crate::group::Group;
 
-/// Waits, stopped, until it is told to go on; then it is the program.
+/// A shell script that stops itself, and becomes the program when it is continued.
 const GATE: &str = "kill -STOP $$; exec \"$@\"";
 
-/// The plugin.
+/// Returns the plugin that serves Task.
 pub(crate) fn plugin() -> Plugin {
     let asks = (PUBLISHER, SHUTDOWN, REAPER, GREETER.optional());
     Plugin::at(TASK).asks(asks).init(|_, (publisher, shutdown, reaper, greeter)| async move {
@@ -41,13 +42,14 @@ pub(crate) fn plugin() -> Plugin {
     })
 }
 
+/// The Task service, with the containers that it runs.
 struct Processes {
     publisher: Arc<Publisher>,
     shutdown: Arc<Shutdown>,
     reaper: Arc<Reaper>,
     greeter: Option<Arc<Greeter>>,
     containers: Containers,
-    /// Those who tell of ends.
+    /// The tasks that report the ends of containers.
     watches: TaskTracker,
 }
 
@@ -65,10 +67,6 @@ struct Container {
     is_started: bool,
 }
 
-fn locked(containers: &Containers) -> MutexGuard<'_, BTreeMap<String, Container>> {
-    containers.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn refuse<T>(code: Code, text: impl Into<String>) -> ttrpc::Result<T> {
     Err(ttrpc::Error::RpcStatus(ttrpc::get_status(code, text.into())))
 }
@@ -77,7 +75,8 @@ fn internal(act: &str) -> impl Fn(io::Error) -> ttrpc::Error + '_ {
     move |error| ttrpc::Error::RpcStatus(ttrpc::get_status(Code::INTERNAL, format!("could not {act}: {error}")))
 }
 
-/// One end of a process' input or output. Opened for both directions, so that nobody waits for the other end.
+/// Opens the input or the output of a process. It is opened for both directions, so that opening a
+/// FIFO does not wait for the other end.
 fn stdio(path: &str) -> io::Result<Stdio> {
     let path = if path.is_empty() { Path::new("/dev/null") } else { Path::new(path) };
     Ok(File::options().read(true).write(true).open(path)?.into())
@@ -88,15 +87,16 @@ impl Processes {
         if !exec_id.is_empty() {
             return refuse(Code::NOT_FOUND, format!("there is no process {exec_id} in {id}"));
         }
-        let found = locked(&self.containers).get(id).cloned();
+        let found = self.containers.lock().get(id).cloned();
         found.map_or_else(|| refuse(Code::NOT_FOUND, format!("there is no container {id}")), Ok)
     }
 
     fn publish<E: Event>(&self, event: &E) {
-        // It was logged where it was lost, and there is nobody to tell.
+        // The publisher has logged the loss, and the caller cannot do anything about it.
         let _ = self.publisher.publish(event);
     }
 
+    /// Starts the program of a container, and returns when the process has stopped itself.
     async fn start_stopped(&self, request: &api::CreateTaskRequest) -> io::Result<Process> {
         let program = bundle::program(Path::new(&request.bundle))?;
         let mut command = Command::new("/bin/sh");
@@ -114,32 +114,32 @@ impl Processes {
         Ok(process)
     }
 
-    /// Tells of the end of a container's process, when it comes.
+    /// Records and publishes the end of a container's process when it comes.
     fn watch(&self, id: String, bundle: PathBuf, mut process: Process) {
         let (containers, publisher) = (Arc::clone(&self.containers), Arc::clone(&self.publisher));
         self.watches.spawn(async move {
             let exit = process.wait().await;
             let record = ExitRecord { pid: process.pid(), exit };
             if let Err(error) = record.write(&bundle) {
-                warn!(%error, id, "could not write down an exit");
+                warn!(%error, id, "could not write an exit record");
             }
             let mut event = TaskExit::new();
             (event.container_id, event.id) = (id.clone(), id);
             (event.pid, event.exit_status) = (process.pid(), exit.status);
             event.exited_at = Some(Timestamp::from(exit.at)).into();
-            // Under the lock, so that it comes after the event of the start.
-            let _after = locked(&containers);
+            // Under the lock, so that this event follows the event of the start.
+            let _locked = containers.lock();
             let _ = publisher.publish(&event);
         });
     }
 
     async fn kill_all(&self) {
-        let containers: Vec<_> = locked(&self.containers).values().cloned().collect();
+        let containers: Vec<_> = self.containers.lock().values().cloned().collect();
         for mut container in containers {
             container.group.kill().await;
             container.process.wait().await;
         }
-        // Containerd may ask how they ended as soon as the connection is closed.
+        // Containerd may ask for the exits as soon as the connection is closed.
         self.watches.close();
         self.watches.wait().await;
     }
@@ -164,7 +164,7 @@ impl Task for Processes {
         _: &TtrpcContext,
         request: api::CreateTaskRequest,
     ) -> ttrpc::Result<api::CreateTaskResponse> {
-        if locked(&self.containers).contains_key(&request.id) {
+        if self.containers.lock().contains_key(&request.id) {
             return refuse(Code::ALREADY_EXISTS, format!("there is a container {}", request.id));
         }
         if let Some(greeter) = &self.greeter {
@@ -176,7 +176,7 @@ impl Task for Processes {
         let group = Group::of(pid);
         if let Err(error) = bundle::write_group(&bundle, group) {
             group.kill().await;
-            return Err(internal("write down the process")(error));
+            return Err(internal("store the process group")(error));
         }
         let mut event = TaskCreate::new();
         (event.container_id, event.bundle, event.pid) = (request.id.clone(), request.bundle, pid);
@@ -191,7 +191,7 @@ impl Task for Processes {
             group,
             is_started: false,
         };
-        locked(&self.containers).insert(request.id.clone(), container);
+        self.containers.lock().insert(request.id.clone(), container);
         self.publish(&event);
         self.watch(request.id, bundle, process);
         Ok(api::CreateTaskResponse { pid, ..Default::default() })
@@ -200,7 +200,7 @@ impl Task for Processes {
     async fn start(&self, _: &TtrpcContext, request: api::StartRequest) -> ttrpc::Result<api::StartResponse> {
         let container = self.container(&request.id, &request.exec_id)?;
         let pid = container.process.pid();
-        let mut containers = locked(&self.containers);
+        let mut containers = self.containers.lock();
         container.process.kill(Signal::CONT).map_err(internal("start the container"))?;
         if let Some(container) = containers.get_mut(&request.id) {
             container.is_started = true;
@@ -261,10 +261,10 @@ impl Task for Processes {
         let Some(exit) = container.process.exit() else {
             return refuse(Code::FAILED_PRECONDITION, format!("the process of {} runs", request.id));
         };
-        // Those whom its first process left behind go with it.
+        // Also end the processes that the first process left behind.
         container.group.kill().await;
         let pid = container.process.pid();
-        if locked(&self.containers).remove(&request.id).is_none() {
+        if self.containers.lock().remove(&request.id).is_none() {
             return refuse(Code::NOT_FOUND, format!("there is no container {}", request.id));
         }
         let mut event = TaskDelete::new();
@@ -281,14 +281,14 @@ impl Task for Processes {
     }
 
     async fn connect(&self, _: &TtrpcContext, request: api::ConnectRequest) -> ttrpc::Result<api::ConnectResponse> {
-        let task_pid = locked(&self.containers).get(&request.id).map_or(0, |container| container.process.pid());
+        let task_pid = self.containers.lock().get(&request.id).map_or(0, |container| container.process.pid());
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Ok(api::ConnectResponse { shim_pid: std::process::id(), task_pid, version, ..Default::default() })
     }
 
     async fn shutdown(&self, _: &TtrpcContext, _: api::ShutdownRequest) -> ttrpc::Result<api::Empty> {
-        // Others of its group may be left.
-        if locked(&self.containers).is_empty() {
+        // Other containers of the group may still run.
+        if self.containers.lock().is_empty() {
             self.shutdown.request();
         }
         Ok(api::Empty::new())

@@ -1,4 +1,4 @@
-//! The events of a task.
+//! The events of a task, as containerd defines them.
 
 pub use containerd_shim_protos::events::task::{
     TaskCheckpointed, TaskCreate, TaskDelete, TaskExecAdded, TaskExecStarted, TaskExit, TaskOOM, TaskPaused,
@@ -6,11 +6,11 @@ pub use containerd_shim_protos::events::task::{
 };
 use containerd_shim_protos::topics;
 
-/// An event that containerd knows.
+/// An event that containerd knows, with its topic and its type name.
 pub trait Event: protobuf::Message {
-    /// Where it is published.
+    /// The topic under which the event is published.
     const TOPIC: &'static str;
-    /// What containerd calls its type.
+    /// The name of the event's type in containerd.
     const TYPE: &'static str;
 }
 

@@ -1,9 +1,10 @@
-//! What is wrong with plugins beside their order.
+//! Checks a set of plugins: names, needs and types. Cycles are found by `order`.
 
 use std::collections::BTreeMap;
 
 use super::{Absence, Need, Node, Problem, Strength, Target};
 
+/// Returns all problems except cycles.
 pub(super) fn problems(nodes: &[Node], enabled: &[bool]) -> Vec<Problem> {
     let mut problems = names(nodes);
     problems.extend(nodes.iter().flat_map(own_needs));
@@ -20,7 +21,8 @@ fn enabled_nodes<'a>(nodes: &'a [Node], enabled: &'a [bool]) -> impl Iterator<It
     nodes.iter().zip(enabled).filter(|(_, enabled)| **enabled)
 }
 
-/// Names are checked also of what is disabled, since that goes by name.
+/// Returns problems with names. Disabled plugins are checked too, because disabling refers to
+/// names.
 fn names(nodes: &[Node]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut written = BTreeMap::new();
@@ -40,6 +42,7 @@ fn names(nodes: &[Node]) -> Vec<Problem> {
     problems
 }
 
+/// Returns the needs of a plugin that no other plugin can meet.
 fn own_needs(node: &Node) -> Vec<Problem> {
     let plugin = || node.uri.clone();
     let mut problems = Vec::new();
@@ -56,6 +59,7 @@ fn own_needs(node: &Node) -> Vec<Problem> {
     problems
 }
 
+/// Returns a problem if no enabled plugin meets a required need.
 fn missing(node: &Node, need: &Need, nodes: &[Node], enabled: &[bool]) -> Option<Problem> {
     let is_other = |other: &Node| other.uri != node.uri && need.target.includes(&other.uri);
     let is_met = enabled_nodes(nodes, enabled).any(|(other, _)| is_other(other));
@@ -67,6 +71,7 @@ fn missing(node: &Node, need: &Need, nodes: &[Node], enabled: &[bool]) -> Option
     Some(Problem::Missing { plugin: node.uri.clone(), target: need.target.clone(), absence })
 }
 
+/// Returns a problem for each plugin that provides another type than a need expects.
 fn mismatches(node: &Node, need: &Need, nodes: &[Node], enabled: &[bool]) -> Vec<Problem> {
     let Some(expected) = need.interface else { return Vec::new() };
     enabled_nodes(nodes, enabled)

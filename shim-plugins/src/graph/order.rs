@@ -1,25 +1,26 @@
-//! The order of plugins: depth first, as in Go's library, but without recursion.
+//! The order of plugins: depth-first, as in Go's library, but without recursion.
 
 use super::{Node, Problem, Uri};
 
-/// Whether a plugin has its place.
+/// Whether a plugin has its place in the order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NodeState {
     Unseen,
-    /// Something that it needs is being placed.
+    /// A need of the plugin is being placed.
     Open,
     Placed,
 }
 
-/// A plugin that waits until what it needs is placed.
+/// A plugin on the current path, which waits until its needs are placed.
 struct PathStep {
     node: usize,
-    /// What is to be looked at next: which need, and which node for it.
+    /// The index of the need to look at next.
     need: usize,
+    /// The index of the node to compare with that need next.
     candidate: usize,
 }
 
-/// Returns the enabled plugins in order, and a problem for each need that leads back to who has it.
+/// Returns the enabled plugins in order, and a problem for each cycle of needs.
 pub(super) fn order(nodes: &[Node], enabled: &[bool]) -> (Vec<usize>, Vec<Problem>) {
     let mut marks: Vec<_> = enabled.iter().map(|&on| if on { NodeState::Unseen } else { NodeState::Placed }).collect();
     let mut order = Vec::with_capacity(nodes.len());
@@ -50,7 +51,7 @@ pub(super) fn order(nodes: &[Node], enabled: &[bool]) -> (Vec<usize>, Vec<Proble
 }
 
 impl PathStep {
-    /// The next plugin that this one needs.
+    /// Returns the next plugin that this plugin needs.
     fn next(&mut self, nodes: &[Node]) -> Option<usize> {
         let Node { uri, needs, .. } = &nodes[self.node];
         while let Some(need) = needs.get(self.need) {
@@ -69,6 +70,7 @@ impl PathStep {
     }
 }
 
+/// Describes the cycle that a need from the end of `path` to `closing` completes.
 fn cycle(nodes: &[Node], path: &[PathStep], closing: usize) -> Problem {
     let uri = |step: &PathStep| nodes[step.node].uri.clone();
     let mut cycle: Vec<Uri> = path.iter().skip_while(|step| step.node != closing).map(uri).collect();

@@ -1,16 +1,17 @@
-//! A graph for people: as a table, and as a drawing.
+//! Formats a graph for people: as a table, and as a Graphviz drawing.
 
 use std::fmt::Write as _;
 
 use super::{Graph, Need, Node, Strength, Target};
 
-/// The head of the table.
+/// The header of the table.
 const HEAD: [&str; 4] = ["TYPE", "ID", "REQUIRES", "STATUS"];
 
 impl Graph {
-    /// The plugins as a table: those to be initialised in their order, then those that are disabled.
+    /// Formats the plugins as a table: the plugins to load in their order, then the disabled
+    /// plugins.
     ///
-    /// `status` says what became of the plugin of an index.
+    /// `status` returns the status of the plugin of an index.
     pub fn table(&self, status: impl Fn(usize) -> String) -> String {
         let disabled = (0..self.nodes.len()).filter(|&index| !self.enabled[index]);
         let row = |index: usize| {
@@ -23,8 +24,10 @@ impl Graph {
         aligned(&rows)
     }
 
-    /// The plugins as a drawing in the language of Graphviz: an arrow leads to what is needed, a dashed one to what is
-    /// optional, a dotted one to what only comes before.
+    /// Formats the plugins as a Graphviz drawing.
+    ///
+    /// A solid arrow leads to a required plugin, a dashed arrow to an optional plugin, and a dotted
+    /// arrow to a plugin that is only loaded before.
     pub fn dot(&self) -> String {
         let mut dot = String::from("digraph plugins {\n  rankdir=BT;\n  node [shape=box];\n");
         for (node, enabled) in self.nodes.iter().zip(&self.enabled) {
@@ -40,6 +43,7 @@ impl Graph {
         dot
     }
 
+    /// Draws the arrows of one need.
     fn arrows(&self, dot: &mut String, node: &Node, need: &Need) {
         let style = match need.strength {
             Strength::Required => "",
@@ -55,7 +59,8 @@ impl Graph {
     }
 }
 
-/// A need in one word: `?` for one that is optional, `<` for one that only comes before.
+/// Formats a need as one word: `?` marks an optional target, `<` a target that is only loaded
+/// before.
 fn need(need: &Need) -> String {
     let target = match &need.target {
         Target::Slot(uri) => uri.to_string(),

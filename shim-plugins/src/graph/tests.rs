@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A plugin in a line: `kind.id: needs…`, with `?` behind one that is optional and `<` before one
-/// that only comes first. `@kind` is a kind, `*` everything, and anything else one plugin.
+/// Parses a plugin: `kind.id: needs…`. `need?` is optional, `<need` is only loaded before. `@kind`
+/// is a kind, `*` everything, and any other need is one plugin.
 fn node(line: &str) -> Node {
     let (uri, needs) = line.split_once(": ").unwrap_or((line, ""));
     Node { uri: uri_of(uri), provides: None, needs: needs.split_whitespace().map(need).collect() }
@@ -156,7 +156,7 @@ fn plugins_are_shown_as_a_table_and_as_a_drawing() {
     assert!(dot.contains("\"off.x\" [style=dotted];"), "{dot}");
 }
 
-/// Few names, so that random needs often hit something.
+/// Generates one of few names, so that random needs often match a plugin.
 fn any_uri() -> impl Strategy<Value = Uri> {
     (0..5_usize, 0..4_usize).prop_map(|(kind, id)| Uri::new(format!("k{kind}"), id.to_string()))
 }
@@ -211,7 +211,7 @@ fn check_problem(nodes: &[Node], problem: &Problem) -> Result<(), TestCaseError>
     if let Problem::Cycle { cycle } = problem {
         prop_assert_eq!(cycle.first(), cycle.last());
         for pair in cycle.windows(2) {
-            // A name may be there twice, which is a problem of its own.
+            // Two plugins may have the same name, which is a problem of its own.
             let mut has_it = nodes.iter().filter(|node| node.uri == pair[0]);
             prop_assert!(has_it.any(|node| node.needs.iter().any(|need| need.target.includes(&pair[1]))));
         }

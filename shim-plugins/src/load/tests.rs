@@ -8,7 +8,7 @@ use ttrpc::r#async::Service;
 use crate::graph::Problems;
 use crate::*;
 
-/// What happened, in order.
+/// Records of what happened, in order.
 type Diary = Arc<Mutex<Vec<String>>>;
 
 const A: Slot<u32> = Slot::new("k", "a");
@@ -19,7 +19,7 @@ fn note(diary: &Diary, line: impl Into<String>) {
     diary.lock().unwrap().push(line.into());
 }
 
-/// Provides a number, and says when it begins and ends.
+/// Returns a plugin that provides a number, and records its beginning and its end.
 fn number(slot: Slot<u32>, diary: &Diary) -> Plugin {
     let diary = Arc::clone(diary);
     Plugin::at(slot).init(move |_, ()| {
@@ -31,7 +31,7 @@ fn number(slot: Slot<u32>, diary: &Diary) -> Plugin {
     })
 }
 
-/// Needs `A`, and comes to the end that it is told.
+/// Returns a plugin that needs `A`, with a given initialization.
 fn needs_a(init: impl Fn(Arc<u32>) -> Result<Provided<str>, InitError> + Send + Sync + 'static) -> Plugin {
     let init = Arc::new(init);
     Plugin::at(B).asks(A).init(move |_, a| {

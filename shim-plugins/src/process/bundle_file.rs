@@ -60,7 +60,7 @@ mod tests {
         fs::create_dir(&bundle).unwrap();
         let victim = dir.path().join("victim");
         fs::write(&victim, "precious").unwrap();
-        // At the name, and at that under which it is written.
+        // A link at the final name, and at the name under which the file is written.
         for name in ["address", ".address"] {
             symlink(&victim, bundle.join(name)).unwrap();
             write(&bundle, "address", 0o600, b"new").unwrap();
@@ -71,7 +71,7 @@ mod tests {
             assert_eq!(read(&bundle, "address").unwrap(), b"new");
             assert!(fs::symlink_metadata(bundle.join(".address")).is_err());
         }
-        // One that somebody has a second name for is replaced, not written to.
+        // A file with a second hard link is replaced, not written to.
         fs::hard_link(&victim, bundle.join(".exit.json")).unwrap();
         write(&bundle, "exit.json", 0o600, b"{}").unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");

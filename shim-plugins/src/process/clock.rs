@@ -1,27 +1,29 @@
-//! The time of day.
+//! The time of day, as a value that tests can replace.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// The time of day: what a shim writes into events and answers. Time that is waited for is tokio's.
+/// The source of the times that a shim writes into events and answers.
+///
+/// Timeouts do not use this clock; they use the time of Tokio.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
 
 impl Clock {
-    /// A clock that shows what it is told to.
+    /// Creates a clock that shows the time that `now` returns.
     pub fn new(now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
-    /// What it shows.
+    /// Returns the current time.
     pub fn now(&self) -> SystemTime {
         (self.0)()
     }
 }
 
 impl Default for Clock {
-    /// The clock of the machine.
+    /// Returns the clock of the machine.
     fn default() -> Self {
         Self::new(SystemTime::now)
     }

@@ -1,38 +1,38 @@
-//! The end of a shim, as its plugins see it.
+//! The shutdown service: plugins end the shim with it, and learn when it ends.
 
 use tokio_util::sync::CancellationToken;
 
 use crate::graph::Slot;
 
-/// The slot of the [`Shutdown`] service. The runner fills it.
+/// The slot of the [`Shutdown`] service, which every shim has.
 pub const SHUTDOWN: Slot<Shutdown> = Slot::new("io.containerd.internal.v1", "shutdown");
 
-/// Ends the shim, and tells when it ends.
+/// Ends the shim, and tells plugins when it ends.
 ///
-/// A Task service asks for it when containerd calls `Shutdown` and no container is left. What a plugin wants to do then,
-/// it says with [`Provided::on_shutdown`](crate::Provided::on_shutdown).
+/// A Task service requests the shutdown when containerd calls `Shutdown` and no container is left.
+/// A plugin registers its own cleanup with [`Provided::on_shutdown`](crate::Provided::on_shutdown).
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     requested: CancellationToken,
 }
 
 impl Shutdown {
-    /// Ends the shim, once; the calls that are being answered are answered first.
+    /// Requests the end of the shim. Calls in progress are answered first. Idempotent.
     pub fn request(&self) {
         self.requested.cancel();
     }
 
-    /// Whether the shim ends.
+    /// Returns whether the end of the shim was requested.
     pub fn is_requested(&self) -> bool {
         self.requested.is_cancelled()
     }
 
-    /// Waits until the shim ends.
+    /// Waits until the end of the shim is requested.
     pub async fn requested(&self) {
         self.requested.cancelled().await;
     }
 
-    /// A token that is cancelled when the shim ends.
+    /// Returns a token that is cancelled when the end of the shim is requested.
     pub fn token(&self) -> CancellationToken {
         self.requested.child_token()
     }

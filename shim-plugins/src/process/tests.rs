@@ -49,7 +49,7 @@ async fn a_signal_that_ends_a_process_is_told_as_containerd_does() {
     let mut process = reaper.spawn(&mut sh("sleep 60")).unwrap();
     process.kill(rustix::process::Signal::KILL).unwrap();
     assert_eq!(process.wait().await.status, 137);
-    // A second one, who comes late, hears it too.
+    // A second waiter that comes late receives the exit, too.
     assert_eq!(process.clone().wait().await.status, 137);
     assert!(process.kill(rustix::process::Signal::KILL).is_err(), "it is gone, and so is its number");
 }
@@ -79,11 +79,12 @@ async fn until(mut is_true: impl FnMut() -> bool) {
     tokio::time::timeout(Duration::from_secs(10), waiting).await.unwrap();
 }
 
-/// Starts a process that ends when the standard input of the shell does, says its number, and ends.
+/// A shell script: starts a process that ends with the standard input of the shell, prints the id
+/// of the process, and ends.
 const LEAVES_ONE_BEHIND: &str = "exec 3<&0; cat <&3 >/dev/null & echo $!";
 
-/// Has a shell leave a process behind, and returns the number of the process when that is dead. The
-/// process does not end before the shell has: a shell may collect it.
+/// Lets a shell leave a process behind, and returns the id of the process after its death. The
+/// process ends after the shell, because a shell may collect its children.
 async fn dead_orphan(shell: &mut Command) -> u32 {
     let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let until_dropped = shell.stdin.take();
@@ -94,8 +95,8 @@ async fn dead_orphan(shell: &mut Command) -> u32 {
     orphan
 }
 
-/// Runs a test in a process of its own: a reaper looks at all children of its process. The test
-/// runs where the runner would, not on the first thread, to which Linux gives orphans.
+/// Runs a test in a process of its own, because a reaper looks at all children of its process. Like
+/// the runner, the test is not on the first thread, to which Linux gives orphans.
 fn alone(test: impl Future<Output = ()> + Send + 'static) {
     in_own_process(test, |test| {
         let run = move || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
@@ -103,7 +104,7 @@ fn alone(test: impl Future<Output = ()> + Send + 'static) {
     });
 }
 
-/// Looks for orphans, now and in an hour.
+/// Lets the reaper look for orphans now, and one hour later.
 fn collect(reaper: &Reaper) {
     let (mut dead, now) = (HashMap::new(), Instant::now());
     reaper.collect(&mut dead, now);
@@ -169,8 +170,8 @@ fn one_that_dies_long_before_its_parent_leaves_it_can_be_adopted() {
     alone(async {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
         let reaper = Reaper::new();
-        // The parent does not collect it, being no shell any more when it dies, and goes after
-        // three seconds.
+        // The parent does not collect the process, because it has replaced itself with `sleep`, and
+        // ends after three seconds.
         let mut parent = sh("exec 3<&0; (read -r line <&3; exit 9) & echo $!; exec sleep 3");
         let mut parent = parent.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();

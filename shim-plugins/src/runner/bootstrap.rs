@@ -1,4 +1,4 @@
-//! What containerd says to `start`, in all its dialects, and how it wants to be answered.
+//! Parses what containerd sends to `start`, in all dialects, and encodes the answer.
 
 use containerd_shim_protos::bootstrap_api::{BootstrapParams, BootstrapResult};
 use protobuf::Message as _;
@@ -6,67 +6,67 @@ use protobuf::well_known_types::any::Any;
 
 use super::mounts::Mounts;
 
-/// How much `start` reads.
+/// The largest input that `start` accepts, in bytes.
 pub(crate) const MAX_INPUT: usize = 10 << 20;
 
-/// The version of the shim protocol that is announced to daemons that can hear it.
+/// The version of the shim protocol that a [`Dialect::Message`] answer announces.
 const VERSION: i32 = 3;
 
-/// What containerd said to `start`.
+/// What containerd sends to `start`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bootstrap {
-    /// How it wants to be answered.
+    /// The dialect of the answer that containerd expects.
     pub dialect: Dialect,
-    /// Where containerd serves ttrpc, if it said so here.
+    /// The ttrpc address of containerd, if it is in the input.
     pub ttrpc_address: Option<String>,
-    /// Where containerd serves gRPC, if it said so here.
+    /// The gRPC address of containerd, if it is in the input.
     pub grpc_address: Option<String>,
-    /// Its version, if it said so.
+    /// The version of containerd, if it is in the input.
     pub containerd_version: Option<String>,
-    /// Where sockets go, if it said so.
+    /// The directory of sockets, if it is in the input.
     pub socket_dir: Option<String>,
-    /// Whether it wants to hear more than usual.
+    /// Whether containerd asks for debug output.
     pub debug: bool,
-    /// What else it said: the options of the runtime, and whatever else it has for us.
+    /// The options of the runtime, and other extensions.
     pub extensions: Vec<Any>,
 }
 
-/// How containerd wants to be answered.
+/// The form of the answer of `start`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// With the address and nothing else: before 2.3. It means version 2 to all of them.
+    /// The bare address, for containerd before 2.3. It implies version 2 of the shim protocol.
     #[default]
     Text,
-    /// With a message: from 2.3 on.
+    /// An encoded message with version and address, for containerd from 2.3 on.
     Message,
 }
 
-/// Why nothing can be made of what containerd said.
+/// Why the input of `start` could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BootstrapError {
-    /// It said too much.
-    #[error("standard input holds more than {MAX_INPUT} bytes")]
+    /// The input is too long.
+    #[error("standard input has more than {MAX_INPUT} bytes")]
     TooLong,
 
-    /// It is about another container.
-    #[error("standard input is about container {id:?} in namespace {namespace:?}, and the flags are not")]
+    /// The input names another container than the flags.
+    #[error("standard input names container {id:?} in namespace {namespace:?}, unlike the flags")]
     OtherContainer {
-        /// The container.
+        /// The id of the container.
         id: String,
-        /// Its namespace.
+        /// The namespace of the container.
         namespace: String,
     },
 
-    /// It is in no dialect that we know.
-    #[error("standard input holds neither the parameters of a shim nor the options of a runtime")]
+    /// The input is in no known dialect.
+    #[error("standard input has neither shim parameters nor runtime options")]
     Unknown,
 }
 
 impl Bootstrap {
-    /// Takes apart what containerd said to the `start` of a container.
+    /// Parses what containerd sends to the `start` of a container.
     ///
-    /// The messages of the dialects can each be read as the other. So the parameters count as such only if they are
-    /// about the container that the flags name.
+    /// The message of each dialect may also decode as the message of the other. So shim parameters
+    /// are accepted only if they name the container and the namespace of the flags.
     pub fn parse(input: &[u8], id: &str, namespace: &str) -> Result<Self, BootstrapError> {
         if input.len() > MAX_INPUT {
             return Err(BootstrapError::TooLong);
@@ -93,26 +93,26 @@ impl Bootstrap {
     }
 
     fn from_params(params: &BootstrapParams) -> Self {
-        let said = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        let non_empty = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         Self {
             dialect: Dialect::Message,
-            ttrpc_address: said(&params.containerd_ttrpc_address),
-            grpc_address: said(&params.containerd_grpc_address),
-            containerd_version: said(&params.containerd_version),
-            socket_dir: params.socket_dir.as_ref().and_then(said),
+            ttrpc_address: non_empty(&params.containerd_ttrpc_address),
+            grpc_address: non_empty(&params.containerd_grpc_address),
+            containerd_version: non_empty(&params.containerd_version),
+            socket_dir: params.socket_dir.as_ref().and_then(non_empty),
             debug: params.log_level.value() < 0,
             extensions: params.extensions.iter().filter_map(|extension| extension.value.as_ref().cloned()).collect(),
         }
     }
 }
 
-/// Whether these are options and nothing else: the parameters of a shim have more fields.
+/// Returns whether a message has no fields but those of `Any`. Shim parameters have more fields.
 fn is_plain(options: &Any) -> bool {
     !options.type_url.is_empty() && options.special_fields.unknown_fields().iter().next().is_none()
 }
 
 impl Dialect {
-    /// The answer: where the shim listens, and what it mounts itself.
+    /// Encodes the answer: the address of the shim, and the mounts that it performs itself.
     pub(crate) fn answer(self, address: &str, mounts: &Mounts) -> Vec<u8> {
         match self {
             Self::Text => address.as_bytes().to_vec(),

@@ -1,4 +1,4 @@
-//! Which containers share a shim.
+//! Determines which containers share a shim.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,18 +7,21 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-/// Annotations whose value is the name of a group, the strongest first.
+/// Annotations whose value is the name of a group, in order of precedence.
 const GROUPS: [&str; 2] = ["io.containerd.runc.v2.group", "io.kubernetes.cri.sandbox-id"];
 
+/// The part of an OCI spec that names the group.
 #[derive(Deserialize)]
 struct AnnotatedSpec {
     #[serde(default)]
     annotations: BTreeMap<String, String>,
 }
 
-/// The group of the container in a bundle: that of its pod, or its own id.
+/// Returns the group of the container in a bundle: the group that its annotations name, such as its
+/// pod, or the id of the container.
 ///
-/// A bundle without a readable `config.json` is one for itself: `delete` comes also when little is left.
+/// Without a readable `config.json` the container is its own group, because `delete` is also called
+/// when little of the bundle is left.
 pub(crate) fn group(bundle: &Path, id: &str) -> String {
     let spec: Option<AnnotatedSpec> =
         File::open(bundle.join("config.json")).ok().and_then(|file| serde_json::from_reader(BufReader::new(file)).ok());

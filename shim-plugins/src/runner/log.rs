@@ -1,4 +1,5 @@
-//! Where a shim's log goes: containerd makes a FIFO in the bundle, and copies what it reads there into its own log.
+//! The log of a shim: containerd creates a FIFO in the bundle, and copies its content to its own
+//! log.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -13,36 +14,37 @@ use tracing_subscriber::fmt::MakeWriter;
 /// The name of the FIFO.
 const FIFO: &str = "log";
 
-/// Opens the FIFO so that nothing ever waits for its reader.
+/// Opens the FIFO so that no write ever blocks.
 ///
-/// It is opened for reading too, though nobody reads here: so it may be opened while containerd is away, a write does not
-/// fail when it goes, and what was written is there when it comes back. When the FIFO is full, lines are lost.
+/// The FIFO is also opened for reading, although nobody here reads. So it can be opened while no
+/// containerd reads it, a write does not fail when containerd exits, and the data is there when
+/// containerd is back. Lines are lost when the FIFO is full.
 pub(crate) fn open(bundle: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
     let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(bundle.join(FIFO))?;
     if !file.metadata()?.file_type().is_fifo() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the log in the bundle is no FIFO"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the log in the bundle is not a FIFO"));
     }
     Ok(file)
 }
 
-/// Sends the log of this process to a file.
+/// Installs a subscriber that writes the log of this process to a file.
 pub(crate) fn install(file: File, debug: bool) {
     let level = if debug { tracing::Level::DEBUG } else { tracing::Level::INFO };
     let lines = LogWriter(Arc::new(file));
-    // If there is a subscriber already, it is the author's, and stays.
+    // A subscriber that the author has installed stays.
     let _ = tracing_subscriber::fmt().with_writer(lines).with_max_level(level).with_ansi(false).try_init();
 }
 
-/// A line that is too long to be written at once loses its end.
+/// Cuts a line that is too long for one atomic write.
 fn cut(line: &[u8]) -> Cow<'_, [u8]> {
     if line.len() <= rustix::pipe::PIPE_BUF {
         return Cow::Borrowed(line);
     }
     const MARK: &[u8] = b" [cut]\n";
     let mut cut = line[..rustix::pipe::PIPE_BUF - MARK.len()].to_vec();
-    // No half of a character.
+    // Do not cut a character in half.
     while std::str::from_utf8(&cut).is_err_and(|error| error.error_len().is_none()) {
         cut.pop();
     }
@@ -50,6 +52,7 @@ fn cut(line: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(cut)
 }
 
+/// Writes each line with one call, or drops it.
 #[derive(Clone)]
 struct LogWriter(Arc<File>);
 
@@ -63,7 +66,8 @@ impl<'a> MakeWriter<'a> for LogWriter {
 
 impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // A line that does not fit is lost as a whole: Linux writes so much at once, or nothing.
+        // Linux writes up to `PIPE_BUF` bytes atomically, so a line that does not fit is lost as a
+        // whole.
         let _ = (&*self.0).write(&cut(line));
         Ok(line.len())
     }
@@ -96,7 +100,7 @@ mod tests {
         open(dir.path()).unwrap_err();
         std::fs::remove_file(dir.path().join(FIFO)).unwrap();
         std::fs::hard_link(&victim, dir.path().join(FIFO)).unwrap();
-        assert_eq!(open(dir.path()).unwrap_err().to_string(), "the log in the bundle is no FIFO");
+        assert_eq!(open(dir.path()).unwrap_err().to_string(), "the log in the bundle is not a FIFO");
     }
 
     #[test]

@@ -1,25 +1,27 @@
-//! Which mounts a shim performs itself.
+//! The mounts that a shim performs itself, and how `start` announces them.
 
 use containerd_shim_protos::bootstrap_api::BootstrapResult;
 use protobuf::{Message as _, UnknownFields};
 
-/// The types of mounts, and the ways to prepare one, that a shim takes over from containerd 2.4.
+/// The types and the transforms of mounts that a shim performs itself, in place of containerd 2.4.
 ///
-/// A shim always says so, if only that there are none: a daemon that is not told asks again at each container.
+/// A shim always announces its mounts, even if there are none: a daemon that is not told runs the
+/// shim with `-info` for each container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mounts {
-    /// Types of mounts.
+    /// The types of mounts.
     pub types: Vec<String>,
-    /// Ways to prepare a mount.
+    /// The transforms, which prepare a mount.
     pub transforms: Vec<String>,
 }
 
-/// The number of the extensions in an answer, which the generated message does not have yet.
+/// The field number of the extensions in `BootstrapResult`, which the generated message lacks.
 const EXTENSIONS: u32 = 6;
 
 const TYPE_NAME: &str = "containerd.types.MountCapabilities";
 
 impl Mounts {
+    /// Adds the mounts to an answer, as an extension.
     pub(super) fn attach_to(&self, result: &mut BootstrapResult) {
         let mut capabilities = UnknownFields::new();
         for kind in &self.types {
@@ -39,7 +41,8 @@ impl Mounts {
 
 #[cfg(any(test, feature = "testing"))]
 impl Mounts {
-    /// What an answer says, as containerd 2.4 reads it; `None` if it says nothing.
+    /// Reads the mounts from an answer as containerd 2.4 does. Returns `None` if the answer has
+    /// none.
     pub(crate) fn in_answer(result: &BootstrapResult) -> Option<Self> {
         let extensions = texts(result.special_fields.unknown_fields(), EXTENSIONS);
         let anys = extensions.iter().flat_map(|extension| texts(&fields(extension), 1)).map(|any| fields(&any));
@@ -53,14 +56,14 @@ impl Mounts {
     }
 }
 
-/// The fields of a message.
+/// Decodes the fields of a message.
 #[cfg(any(test, feature = "testing"))]
 fn fields(message: &[u8]) -> UnknownFields {
     let message = protobuf::well_known_types::empty::Empty::parse_from_bytes(message).unwrap_or_default();
     message.special_fields.unknown_fields().clone()
 }
 
-/// The values of a field.
+/// Returns the values of a field.
 #[cfg(any(test, feature = "testing"))]
 fn texts(fields: &UnknownFields, number: u32) -> Vec<Vec<u8>> {
     let value = |(field, value)| {
@@ -70,7 +73,7 @@ fn texts(fields: &UnknownFields, number: u32) -> Vec<Vec<u8>> {
     fields.iter().filter_map(value).collect()
 }
 
-/// A message that has only these fields.
+/// Encodes a message that consists of these fields.
 fn encoded(fields: UnknownFields) -> Vec<u8> {
     let mut message = protobuf::well_known_types::empty::Empty::new();
     *message.special_fields.mut_unknown_fields() = fields;

@@ -1,4 +1,4 @@
-//! Asks a server whether it serves.
+//! Checks whether the server behind a socket answers.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -10,14 +10,15 @@ use ttrpc::Request;
 use super::handshake::is_end;
 use crate::server::task;
 
-/// The length of a header: length of the message, stream, type and flags.
+/// The length of a ttrpc header: message length, stream, type and flags.
 const HEADER: usize = 10;
 
-/// The type of a message that asks for something.
+/// The type of a request message.
 const REQUEST: u8 = 1;
 
-/// Whether who listens answers. It is asked for a method that nobody has: any answer will do. `false` means that it closed
-/// the connection, so it does not serve, and will not.
+/// Returns whether a server answers: calls a method that does not exist, and accepts any response.
+///
+/// Returns `false` if the server closed the connection, so it does not serve and will not.
 pub(super) fn is_served(mut stream: UnixStream, limit: Duration) -> io::Result<bool> {
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))?;

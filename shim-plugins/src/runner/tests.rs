@@ -1,4 +1,4 @@
-//! The whole runner, in one process and without root.
+//! Tests of the whole runner, in one process and without root.
 
 mod ends;
 #[cfg(feature = "grpc")]
@@ -25,7 +25,7 @@ use crate::plugin::ErrorChain;
 use crate::server::task::{Task, api};
 use crate::{Clock, InitError, PUBLISHER, Plugin, Provided, SHUTDOWN, Shutdown, Slot, TASK};
 
-/// A Task service that tells what it is told to.
+/// A Task service that publishes what its caller asks for.
 pub(super) struct Told {
     publisher: Arc<Publisher>,
     shutdown: Arc<Shutdown>,
@@ -35,14 +35,14 @@ pub(super) struct Told {
 
 #[async_trait]
 impl Task for Told {
-    /// Takes a while, and says when it is done.
+    /// Takes 50 ms, and then adds a permit to `created`.
     async fn create(&self, _: &TtrpcContext, _: api::CreateTaskRequest) -> ttrpc::Result<api::CreateTaskResponse> {
         tokio::time::sleep(Duration::from_millis(50)).await;
         self.created.add_permits(1);
         Ok(api::CreateTaskResponse::new())
     }
 
-    /// Publishes a create, and exits with statuses from 0 on: as many as the signal.
+    /// Publishes one create event, and as many exit events as the number of the signal.
     async fn kill(&self, _: &TtrpcContext, request: api::KillRequest) -> ttrpc::Result<api::Empty> {
         self.publisher.publish(&TaskCreate { container_id: request.id, ..Default::default() }).unwrap();
         for exit_status in 0..request.signal {
@@ -59,7 +59,7 @@ impl Task for Told {
         Ok(api::ConnectResponse { version: request.id, ..Default::default() })
     }
 
-    /// Waits until something says how it ended, if that ever comes.
+    /// Waits until `ended` holds an exit status.
     async fn wait(&self, _: &TtrpcContext, _: api::WaitRequest) -> ttrpc::Result<api::WaitResponse> {
         let mut ended = self.ended.subscribe();
         let Ok(exit_status) = ended.wait_for(|status| *status != 0).await.map(|status| *status) else {
@@ -74,7 +74,7 @@ impl Task for Told {
     }
 }
 
-/// A shim with that service; the semaphore has a permit for each create that came to its end.
+/// Returns a shim with [`Told`]. The semaphore has a permit for each create that finished.
 pub(super) fn shim(created: &Arc<Semaphore>) -> Shim {
     let created = Arc::clone(created);
     Shim::new("io.containerd.test.v1", "1.2.3").plugin(Plugin::at(TASK).asks((PUBLISHER, SHUTDOWN)).init(
@@ -86,8 +86,8 @@ pub(super) fn shim(created: &Arc<Semaphore>) -> Shim {
     ))
 }
 
-/// A shim whose containers are killed when it ends, and which tells of that. Whoever waits for a
-/// container receives from `ended`.
+/// Returns a shim that kills its containers at its end, and publishes their exits. A call of Wait
+/// returns the status that `ended` receives.
 pub(super) fn killing(ended: &Arc<watch::Sender<u32>>) -> Arc<Shim> {
     let ended = Arc::clone(ended);
     let task = Plugin::at(TASK).asks((PUBLISHER, SHUTDOWN)).init(move |_, (publisher, shutdown)| {
@@ -111,7 +111,7 @@ pub(super) fn simple() -> Arc<Shim> {
 
 const PROBLEM: Slot<()> = Slot::new("k", "problem");
 
-/// A shim with a plugin that fails.
+/// Returns a shim with a plugin that has a given initialization.
 pub(super) fn failing(init: fn() -> Result<Provided<()>, InitError>) -> Arc<Shim> {
     let plugin = Plugin::at(PROBLEM).init(move |_, ()| async move { init() });
     Arc::new(shim(&Arc::new(Semaphore::new(0))).plugin(plugin))

@@ -1,4 +1,4 @@
-//! The Go program that calls over gRPC.
+//! The Go program that calls shims over gRPC.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// What a shell answers for a command that does not exist.
+/// The exit status of a shell for a command that does not exist.
 const NO_COMMAND: i32 = 127;
 
-/// The program, or `None` where there is no Go and none is required.
+/// Builds the program. Returns `None` if there is no Go and none is required.
 pub(crate) fn caller() -> Option<PathBuf> {
     let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/interop/peers");
     let status = Command::new(peers.join("build")).args(["v0.12.5", "grpccaller"]).status().unwrap();
@@ -23,7 +23,7 @@ pub(crate) fn caller() -> Option<PathBuf> {
     None
 }
 
-/// Asks over one connection, and returns the codes and the texts of the answers.
+/// Makes calls over one connection, and returns the codes and the texts of the answers.
 pub(crate) fn ask(caller: &Path, target: &str, questions: &[Value]) -> Vec<(String, String)> {
     let mut child = Command::new(caller).arg(target).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();

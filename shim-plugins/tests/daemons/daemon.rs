@@ -1,4 +1,4 @@
-//! One containerd in a directory of its own, and what to do with it.
+//! A real containerd in a directory of its own, and how tests use it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -12,24 +12,24 @@ use std::{env, thread};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
-/// How long anything may take.
+/// The timeout of every wait.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A containerd.
+/// A running containerd.
 pub(crate) struct Daemon {
     bin: PathBuf,
     dir: TempDir,
-    /// No other test has it.
+    /// The namespace of this test alone.
     pub(crate) namespace: String,
-    /// The shim that containers are run with.
+    /// The example that is the shim of the containers.
     pub(crate) shim: &'static str,
     child: Child,
-    /// What was there and must not be there in the end.
+    /// Processes and sockets that must be gone at the end.
     pids: BTreeSet<u32>,
     sockets: BTreeSet<PathBuf>,
 }
 
-/// Waits until it is true.
+/// Waits until a condition is true.
 pub(crate) fn until(what: &str, mut is_true: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_true() {
@@ -38,13 +38,13 @@ pub(crate) fn until(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process lives; one that nobody collected does not.
+/// Returns whether a process is alive. A zombie is not.
 pub(crate) fn lives(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z')))
 }
 
-/// How many children of a process are dead and not collected.
+/// Returns how many children of a process are zombies.
 pub(crate) fn zombies_of(parent: u32) -> usize {
     let is_one =
         |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(&format!("Z {parent} ")));
@@ -52,7 +52,7 @@ pub(crate) fn zombies_of(parent: u32) -> usize {
     entries.filter(|entry| fs::read_to_string(entry.path().join("stat")).is_ok_and(is_one)).count()
 }
 
-/// A shim: examples are built with the tests.
+/// Returns the path of an example, which is built with the tests.
 fn example(name: &str) -> PathBuf {
     let test = env::current_exe().unwrap();
     let shim = test.parent().and_then(Path::parent).unwrap().join("examples").join(name);
@@ -60,7 +60,7 @@ fn example(name: &str) -> PathBuf {
     shim
 }
 
-/// Why this machine cannot have a containerd, if it cannot: who built the others wrote it down.
+/// Returns why a containerd could not be built on this machine, as the build recorded it.
 fn absence(bins: &Path, version: &str) -> Option<String> {
     let reason = fs::read_to_string(bins.join(format!("{version}.absent"))).ok()?;
     Some(reason.trim().to_owned())
@@ -79,7 +79,7 @@ fn a_daemon_that_this_machine_cannot_have_is_no_failure_and_says_why() {
 }
 
 impl Daemon {
-    /// Starts one, or says why it cannot.
+    /// Starts a containerd. If it cannot run here, prints why and returns `None`.
     pub(crate) fn start(version: &str) -> Option<Self> {
         let bins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/interop/daemons/bin");
         let bin = bins.join(version);
@@ -125,20 +125,20 @@ impl Daemon {
         until("the daemon starts", || self.ctr(&["version"]).status.success());
     }
 
-    /// Ends the daemon, and leaves what it started.
+    /// Ends the daemon, but not the processes that it started.
     pub(crate) fn stop(&mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Kills the daemon, and leaves what it started.
+    /// Kills the daemon, but not the processes that it started.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Starts it again.
+    /// Starts the daemon again.
     pub(crate) fn start_again(&mut self) {
         self.child = spawn(&self.bin, self.dir.path());
         self.wait_until_up();
@@ -148,12 +148,13 @@ impl Daemon {
         self.dir.path().join(name)
     }
 
-    /// Whether it leaves a shim alone that it finds without a container after its restart: 1.6 does, for ever.
+    /// Returns whether the daemon ignores a shim without a container that it finds after a restart.
+    /// Containerd 1.6 does.
     pub(crate) fn keeps_shims_without_containers(&self) -> bool {
         self.bin.ends_with("containerd-debian-1.6")
     }
 
-    /// The bundle of a container.
+    /// Returns the bundle of a container.
     pub(crate) fn bundle(&self, id: &str) -> PathBuf {
         self.dir.path().join("state/io.containerd.runtime.v2.task").join(&self.namespace).join(id)
     }
@@ -170,11 +171,11 @@ impl Daemon {
         self.command().args(args).output().unwrap()
     }
 
-    /// Begins to wait for a container's end.
+    /// Starts a `ctr` that waits for the end of a container.
     pub(crate) fn wait_for(&self, id: &str) -> Child {
         let mut command = self.command();
         let child = command.args(["task", "attach", id]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // It says nothing when it waits.
+        // `ctr` does not report that it waits.
         thread::sleep(Duration::from_millis(500));
         child
     }
@@ -187,7 +188,7 @@ impl Daemon {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs a container with our shim: flags, id, command.
+    /// Runs a container with our shim, given flags, id and command.
     pub(crate) fn run(&self, flags: &[&str], id: &str, command: &[&str]) -> Output {
         let (shim, rootfs) = (example(self.shim).display().to_string(), self.path("rootfs").display().to_string());
         let mut args = vec!["run", "--runtime", &shim, "--rootfs"];
@@ -197,9 +198,9 @@ impl Daemon {
         self.ctr(&args)
     }
 
-    /// Begins to run a container with our shim.
+    /// Starts to run a container with our shim.
     pub(crate) fn begin(&self, flags: &[&str], id: &str, command: &[&str]) -> Child {
-        // Without `timeout`: it is killed itself.
+        // Without `timeout`, because the test kills the process.
         let mut ctr = Command::new(self.bin.join("ctr"));
         ctr.arg("-a").arg(self.path("c.sock")).args(["-n", &self.namespace, "run", "--runtime"]);
         ctr.arg(example(self.shim));
@@ -207,7 +208,7 @@ impl Daemon {
         ctr.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// Runs a container that stays, and returns the number of its process.
+    /// Runs a container in the background, and returns the id of its process.
     pub(crate) fn run_detached(&mut self, flags: &[&str], id: &str, script: &str) -> u32 {
         let flags: Vec<_> = ["-d"].iter().chain(flags).copied().collect();
         let output = self.run(&flags, id, &["sh", "-c", script]);
@@ -220,7 +221,7 @@ impl Daemon {
         pid
     }
 
-    /// The number of a container's process, and its state.
+    /// Returns the id of a container's process, and its state.
     pub(crate) fn task(&self, id: &str) -> Option<(u32, String)> {
         let list = self.ctr_ok(&["task", "ls"]);
         let words: Vec<_> = list.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
@@ -228,27 +229,27 @@ impl Daemon {
         Some((words[1].parse().unwrap(), words[2].to_owned()))
     }
 
-    /// Where the shim of a container listens.
+    /// Returns where the shim of a container listens.
     pub(crate) fn socket(&self, id: &str) -> PathBuf {
         let address = fs::read_to_string(self.bundle(id).join("address")).unwrap();
         PathBuf::from(address.strip_prefix("unix://").unwrap())
     }
 
-    /// Where the shim of a container would listen: as Go names it.
+    /// Returns where the shim of a container would listen, by the naming of Go's shim.
     pub(crate) fn socket_to_be(&self, id: &str) -> PathBuf {
         let text = format!("{}/{}/{id}", self.path("c.sock").display(), self.namespace);
         let name: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
         Path::new("/run/containerd/s").join(name)
     }
 
-    /// The shims of this test that live.
+    /// Returns the living shims of this test.
     pub(crate) fn shims(&self) -> Vec<u32> {
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             let Ok(line) = fs::read(entry.path().join("cmdline")) else { continue };
             let line = String::from_utf8_lossy(&line).into_owned();
-            // `ctr` names the shim too, but is none.
+            // The arguments of `ctr` also name the shim.
             let is_shim = line.split('\0').next().is_some_and(|program| program.ends_with(self.shim));
             if is_shim && line.contains(&self.namespace) && lives(pid) {
                 found.push(pid);
@@ -257,24 +258,24 @@ impl Daemon {
         found
     }
 
-    /// Begins to write down events; dropping it ends it.
+    /// Starts to record events, until the recorder is dropped.
     pub(crate) fn events(&self) -> Events {
         let file = File::create(self.path("events")).unwrap();
-        // Without `timeout`: it is killed itself.
+        // Without `timeout`, because the test kills the process.
         let mut command = Command::new(self.bin.join("ctr"));
         command.arg("-a").arg(self.path("c.sock")).args(["-n", &self.namespace, "events"]);
         let child = command.stdin(Stdio::null()).stdout(file).stderr(Stdio::null()).spawn().unwrap();
-        // It says nothing when it listens.
+        // `ctr` does not report that it listens.
         thread::sleep(Duration::from_millis(500));
         Events { child, path: self.path("events") }
     }
 
-    /// What the daemon said.
+    /// Returns the log of the daemon.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
-    /// Nothing of this test is left but the daemon, which ends here.
+    /// Checks that nothing of this test is left but the daemon, and ends the daemon.
     pub(crate) fn nothing_is_left(mut self) {
         until("the shims end", || self.shims().is_empty());
         let pids = self.pids.clone();
@@ -291,7 +292,7 @@ impl Daemon {
     }
 }
 
-/// Whether a cgroup of that name is two levels below.
+/// Returns whether there is a cgroup of a name, up to two levels below.
 fn has_cgroup(root: &Path, name: &str) -> bool {
     let below = |dir: &Path| fs::read_dir(dir).map(|entries| entries.flatten().map(|entry| entry.path()).collect());
     let dirs: Vec<PathBuf> = below(root).unwrap_or_default();
@@ -310,7 +311,7 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // A test that failed may have left something.
+        // A failed test may have left processes.
         for pid in self.pids.iter().copied().chain(self.shims()) {
             if let Some(pid) = rustix::process::Pid::from_raw(pid.cast_signed()).filter(|_| lives(pid)) {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
@@ -319,21 +320,21 @@ impl Drop for Daemon {
     }
 }
 
-/// Events that are written down.
+/// A recorder of events.
 pub(crate) struct Events {
     child: Child,
     path: PathBuf,
 }
 
 impl Events {
-    /// The events of a topic so far, as JSON.
+    /// Returns the events of a topic so far, as JSON.
     pub(crate) fn told(&self, topic: &str) -> Vec<serde_json::Value> {
         let text = fs::read_to_string(&self.path).unwrap();
         let bodies = text.lines().filter_map(|line| line.split_once(&format!(" {topic} ")).map(|(_, body)| body));
         bodies.map(|body| serde_json::from_str(body).unwrap()).collect()
     }
 
-    /// The topics of tasks so far.
+    /// Returns the topics of task events so far.
     pub(crate) fn topics(&self) -> Vec<String> {
         let text = fs::read_to_string(&self.path).unwrap();
         let topics = text.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with("/tasks/")));

@@ -1,8 +1,9 @@
-//! `hello_shim` under real containerds: those of `tests/interop/daemons`, which `make conformance` builds.
+//! Tests of `hello_shim` under the real containerds of `tests/interop/daemons`, which
+//! `make conformance` builds.
 //!
-//! It takes root and a minute, so it is done with `NRI_LONG` only. Where it cannot be done it says so and passes, unless
-//! `NRI_REQUIRE_DAEMONS` is set.
-//! After each story nothing may be left: no process, no mount, no socket, no cgroup.
+//! The tests take root and a minute, so they run with `NRI_LONG` only. A test that cannot run
+//! prints why and passes, unless `NRI_REQUIRE_DAEMONS` is set. After each test nothing may be left:
+//! no process, no mount, no socket, no cgroup.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests, and what they share")]
 
@@ -15,7 +16,7 @@ use daemon::Daemon;
 
 const VERSIONS: [&str; 5] = ["debian-1.6", "v1.7.35", "v2.0.14", "v2.3.7", "v2.4.2"];
 
-/// It is about time that passes, so all daemons let it pass at once, and first of all stories: others are told meanwhile.
+/// This story waits for real time, so it runs for all daemons at once, and before other stories.
 mod all_at_once {
     use super::{Daemon, VERSIONS, stories};
 
@@ -35,7 +36,7 @@ mod all_at_once {
     }
 }
 
-/// Each story under each daemon.
+/// Defines a test for each story under each daemon.
 macro_rules! under {
     ($($name:ident $version:literal)*) => {$(
         mod $name {

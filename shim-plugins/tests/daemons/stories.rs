@@ -1,4 +1,4 @@
-//! What happens under each daemon.
+//! The stories that are tested under each daemon.
 
 use std::fs;
 use std::time::Duration;
@@ -79,7 +79,7 @@ pub(crate) fn go_calls_over_grpc_what_containerd_calls_over_ttrpc(daemon: &mut D
     ];
     let answer = |code: &str, text: &str| (code.to_owned(), text.to_owned());
     let answers = crate::caller::ask(&caller, &format!("unix://{}", daemon.socket("c1").display()), &questions);
-    // The first field of a state is whose it is.
+    // The first field of the state is the id of the container.
     assert_eq!(answers, [answer("OK", "hello, world"), answer("OK", "c1")]);
     let answers = crate::caller::ask(&caller, &tcp, &questions);
     assert_eq!(answers, [answer("OK", "hello, world"), answer("Unimplemented", "")]);
@@ -128,7 +128,7 @@ pub(crate) fn a_shim_that_is_told_to_end_takes_its_container_with_it_and_tells_h
     until("the exit is told", || !events.told("/tasks/exit").is_empty());
     let _ = daemon.ctr(&["task", "rm", "c1"]);
     daemon.ctr_ok(&["container", "rm", "c1"]);
-    // The daemon tells it once more when it has cleaned up: it must be the same.
+    // The daemon publishes the exit again after its cleanup: both must be the same.
     let exits = events.told("/tasks/exit");
     for exit in &exits {
         assert_eq!((exit["pid"].as_u64(), exit["exit_status"].as_u64()), (Some(pid.into()), Some(137)), "{exits:?}");
@@ -195,14 +195,14 @@ pub(crate) fn g07_a_daemon_that_is_killed_before_create_finds_nothing_left(daemo
     daemon.ctr_ok(&["container", "rm", "c1"]);
 }
 
-/// One of the calls that may come at any time; `true` means that it deleted the container.
+/// Makes one of the calls that may come at any time. Returns whether it deleted the container.
 async fn any_call(task: TaskClient, index: usize) -> ttrpc::Result<bool> {
     let limit = || context::with_duration(Duration::from_secs(20));
     let id = "c1".to_owned();
     match index % 4 {
         0 => task.kill(limit(), &KillRequest { id, signal: 9, ..Default::default() }).await.map(|_| false),
         1 | 2 => task.delete(limit(), &DeleteRequest { id, ..Default::default() }).await.map(|_| true),
-        // It does nothing as long as there is a container.
+        // Shutdown has no effect while there is a container.
         _ => task.shutdown(limit(), &ShutdownRequest { id, ..Default::default() }).await.map(|_| false),
     }
 }
@@ -223,7 +223,7 @@ pub(crate) fn g11_calls_that_come_twice_at_once_and_out_of_order_are_answered(da
     let deleted = answers.iter().filter(|answer| matches!(answer, Ok(true))).count();
     assert_eq!(deleted, 1, "it was deleted {deleted} times");
     for refusal in answers.iter().filter_map(|answer| answer.as_ref().err().map(ToString::to_string)) {
-        // When it is deleted, Shutdown ends the shim, and there is nobody to answer.
+        // After the container is deleted, Shutdown ends the shim, so there may be no answer.
         let gone = ["closed", "early eof", "Connection reset", "Broken pipe"];
         let mut known = ["NOT_FOUND", "FAILED_PRECONDITION", "UNAVAILABLE"].iter().chain(&gone);
         assert!(known.any(|known| refusal.contains(known)), "{refusal}");
@@ -234,7 +234,7 @@ pub(crate) fn g11_calls_that_come_twice_at_once_and_out_of_order_are_answered(da
     daemon.ctr_ok(&["container", "rm", "c1"]);
 }
 
-/// How long the daemon is away: longer than Go's shims keep an event.
+/// How long the daemon is stopped: longer than Go's shims keep an event.
 fn outage() -> Duration {
     let seconds = std::env::var("NRI_OUTAGE_SECONDS").ok().and_then(|text| text.parse().ok());
     Duration::from_secs(seconds.unwrap_or(60))
@@ -245,7 +245,7 @@ pub(crate) fn what_happens_while_the_daemon_is_away_is_told_after(daemon: &mut D
     let script = format!("while ! [ -e {} ]; do sleep 0.05; done; exit 9", go.display());
     let pid = daemon.run_detached(&[], "c1", &script);
     let shim = daemon.shims()[0];
-    // A shim says in its log how many events wait, and the daemon reads that when it is back.
+    // The shim logs how many events wait, and the daemon reads the log when it is back.
     let says = |daemon: &Daemon, words: &str| {
         send(shim, Signal::USR1);
         std::thread::sleep(Duration::from_millis(100));

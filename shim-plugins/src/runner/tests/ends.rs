@@ -70,7 +70,7 @@ async fn where_containerd_debugs_there_is_a_socket_that_says_how_the_plugins_are
         let mut stream = tokio::net::UnixStream::connect(debug).await.unwrap();
         tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut said).await.unwrap();
         assert!(said.contains("k.problem mood: fine\n"), "{said}");
-        // It goes with the shim, and after kill -9 with `delete`.
+        // The end of the shim removes the debug socket; after kill -9, `delete` does.
         if daemon == Daemon::V2_0 {
             running.kill().await;
             containerd.delete(&shim, "c1").await.unwrap();
@@ -145,7 +145,7 @@ async fn delete_cleans_up_after_kill_9_and_may_come_twice() {
             assert_eq!((deleted.pid, deleted.exit_status), (42, 7));
             assert_eq!(sockets(&containerd), 0);
         }
-        // And a new one may come, also if nobody cleaned up.
+        // A new shim can start, even without a cleanup.
         containerd.start(&shim, "c1").await.unwrap().kill().await;
         containerd.start(&shim, "c1").await.unwrap().terminate().await.unwrap();
         assert_eq!(sockets(&containerd), 0);
@@ -175,13 +175,12 @@ async fn delete_leaves_the_socket_of_a_shim_that_lives_alone_and_says_137_if_nob
     assert_eq!(containerd.delete(&shim, "c1").await.unwrap().exit_status, 137);
     assert_eq!(sockets(&containerd), 1);
     running.terminate().await.unwrap();
-    // A bundle that is gone is no error either.
+    // A bundle that is gone is not an error either.
     fs::remove_dir_all(containerd.bundle("c1")).unwrap();
     assert_eq!(containerd.delete(&shim, "c1").await.unwrap().exit_status, 137);
 }
 
-/// A server without a starter: our end of what they would talk over, its socket, and what it is
-/// started with.
+/// Returns the parameters of a server, its socket, and our end of its handshake.
 fn server(dir: &Path) -> (UnixStream, PathBuf, ServerParams) {
     let path = dir.join("s");
     let BindOutcome::New(file, listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
@@ -195,7 +194,8 @@ fn assignment() -> Assignment {
     Assignment { context: Default::default(), configuration: Default::default() }
 }
 
-/// A shim with a plugin that takes for ever, and one before it; what they do is told.
+/// Returns a shim with a plugin that never finishes loading, after one that does. The plugins
+/// report what they do.
 fn slow() -> (Arc<Shim>, mpsc::UnboundedReceiver<&'static str>) {
     let (tell, told) = mpsc::unbounded_channel();
     let first = tell.clone();
@@ -302,7 +302,7 @@ async fn g05_a_server_whose_starter_dies_before_it_has_answered_ends_and_leaves_
     let (ours, path, server) = server(dir.path());
     let starting = tokio::task::spawn_blocking(move || {
         HandshakeClient::new(ours).assign(&assignment(), Duration::from_secs(10))
-        // Here it dies: containerd is not answered.
+        // `start` dies here, before it answers containerd.
     });
     let (_signals, receive) = mpsc::channel(1);
     let error = simple().serve(server, receive).await.unwrap_err();

@@ -17,7 +17,7 @@ use crate::{Call, Configuration, Interceptor, Next, Registry};
 
 const NATIVE: &str = "native.v1.Native";
 
-/// A service that speaks gRPC itself, as one that `tonic` generates does.
+/// A native gRPC service, like a service that `tonic` generates.
 #[derive(Clone)]
 struct Native;
 
@@ -45,7 +45,7 @@ impl tower_service::Service<http::Request<Body>> for Native {
     }
 }
 
-/// What a stream of messages does, the last first.
+/// The steps of a response stream, in reverse order.
 struct Parts(Vec<Part>);
 
 enum Part {
@@ -89,7 +89,7 @@ fn empty_request(path: &str) -> http::Request<Body> {
     request.header("te", "trailers").body(Body::new(Parts(vec![Part::Message]))).unwrap()
 }
 
-/// Reads a body to its end, and returns its length and the status that it ends with.
+/// Reads a body to its end, and returns its length and its final status.
 async fn read(response: http::Response<hyper::body::Incoming>) -> (usize, tonic::Status) {
     let mut body = response.into_body();
     let mut length = 0;
@@ -118,7 +118,7 @@ async fn one_socket_speaks_ttrpc_and_grpc_under_every_daemon() {
         }
         let connected: api::ConnectResponse = running.task("Connect", &request).await.unwrap();
         assert_eq!(connected.version, "c1");
-        // The end of the shim is asked for over gRPC, and answered.
+        // Shutdown is called over gRPC, and answered.
         let _: api::Empty =
             client.call(crate::server::task::V3, "Shutdown", &api::ShutdownRequest::new()).await.unwrap();
         running.ended().await.unwrap();
@@ -233,7 +233,7 @@ async fn who_waits_over_grpc_hears_how_it_ended_when_the_shim_is_told_to_end() {
     running.ended().await.unwrap();
 }
 
-/// Refuses everything.
+/// An interceptor that refuses every call.
 struct Closed;
 
 #[async_trait]
@@ -259,7 +259,7 @@ async fn an_interceptor_stands_before_ttrpc_methods_over_grpc_and_sees_what_the_
     running.terminate().await.unwrap();
 }
 
-/// A plugin that serves over TCP at an address, and tells which it got.
+/// Returns a plugin that serves over TCP on an address, and sends the address that it got.
 fn over_tcp(at: SocketAddr, from_anywhere: bool) -> (Plugin, mpsc::UnboundedReceiver<SocketAddr>) {
     let (tell, told) = mpsc::unbounded_channel();
     let plugin = Plugin::at(PROBLEM).init(move |_, ()| {

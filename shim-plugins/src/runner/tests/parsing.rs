@@ -75,7 +75,7 @@ fn an_answer_says_which_mounts_the_shim_performs() {
     let answer = Dialect::Message.answer("unix:///x", &mounts);
     let result = BootstrapResult::parse_from_bytes(&answer).unwrap();
     assert_eq!((result.version, result.address.as_str(), result.protocol.as_str()), (3, "unix:///x", "ttrpc"));
-    // Field 6, and in it field 1: a message of any type.
+    // Field 6 contains field 1, which is a message of any type.
     let name = b"\x0a\x22containerd.types.MountCapabilities\x12\x0e\x0a\x04ext4\x12\x06format";
     let mut expected = vec![6 << 3 | 2, 54, 1 << 3 | 2, 52];
     expected.extend(name);

@@ -34,7 +34,7 @@ async fn what_is_not_there_is_unimplemented_and_a_panic_is_internal() {
     running.terminate().await.unwrap();
 }
 
-/// A stream that panics, or refuses.
+/// A stream that panics or returns an error.
 struct Broken(bool);
 
 #[async_trait]
@@ -79,7 +79,7 @@ async fn a_create_comes_to_its_end_though_its_caller_goes_away() {
     running.terminate().await.unwrap();
 }
 
-/// Refuses everything, or lets it pass.
+/// An interceptor that refuses every call, or passes every call on.
 struct Gate(&'static str);
 
 #[async_trait]

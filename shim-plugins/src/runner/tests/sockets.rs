@@ -1,4 +1,4 @@
-//! The files of sockets: their names, their locks, and what is removed.
+//! Tests of socket files: their names, their locks, and their removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,7 +30,7 @@ fn sockets_are_named_as_in_go_and_no_group_is_named_as_the_debug_socket_of_anoth
     let (address, namespace) = ("/run/containerd/containerd.sock", "k8s.io");
     let path = |group| socket_path::path(dir, address, namespace, group);
     let debug = |group| socket_path::debug_path(dir, address, namespace, group);
-    // By sha256sum.
+    // Computed with sha256sum.
     let go = |name: &str| dir.join(name);
     assert_eq!(path("pod1"), go("8e264b1ad347c80aee5f3dea6e4bb53d72026989222058782273d5db043c7723"));
     assert_eq!(debug("pod1"), go("ddbdfb7af5ceff24b0d2ddc30aff7f5124fd781c8851437485f62039b920b4e2"));
@@ -38,7 +38,7 @@ fn sockets_are_named_as_in_go_and_no_group_is_named_as_the_debug_socket_of_anoth
     let groups = ["pod1", "pod1/debug", "pod1/debug/debug", "/debug", "", "debug", "\0debug\0pod1", "\0/debug"];
     let names: BTreeSet<_> = groups.iter().flat_map(|group| [path(group), debug(group)]).collect();
     assert_eq!(names.len(), 2 * groups.len(), "two of them have one name");
-    // Nor is one that reaches into another namespace.
+    // A group name that reaches into another namespace also gets a name of its own.
     assert_ne!(path("../other/pod1"), socket_path::path(dir, address, "other", "pod1"));
     assert_ne!(socket_path::path(dir, address, "a", "b/c"), socket_path::path(dir, address, "a/b", "c"));
 }
@@ -96,7 +96,7 @@ fn whoever_can_read_the_directory_of_the_sockets_holds_up_no_shim() {
     drop(listener);
     socket::remove_stale(&path).unwrap();
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "no lock file stays behind");
-    // Nor does that of a process that was killed while it had the lock.
+    // The lock file of a process that was killed is removed, too.
     fs::write(socket_lock::path_of(&path), "").unwrap();
     fs::set_permissions(socket_lock::path_of(&path), fs::Permissions::from_mode(0o600)).unwrap();
     socket::remove_stale(&path).unwrap();
@@ -110,7 +110,7 @@ fn nobody_waits_for_ever_for_the_lock_of_a_socket() {
     let BindOutcome::New(file, listener) = socket::bind(&path).unwrap() else { panic!("it is new") };
     let held = SocketLock::take(&path, socket_lock::LIMIT).unwrap();
     assert_eq!(fs::metadata(socket_lock::path_of(&path)).unwrap().permissions().mode() & 0o7777, 0o600);
-    // All at once, as each takes as long as it may.
+    // In parallel, because each attempt takes its whole limit.
     std::thread::scope(|scope| {
         let binding = scope.spawn(|| socket::bind(&path).err().unwrap());
         let removing = scope.spawn(|| socket::remove_stale(&path).unwrap_err());
@@ -150,7 +150,7 @@ fn only_a_socket_is_removed_to_make_room_for_one() {
         assert_eq!(refusal.to_string(), format!("{} is not a socket and will not be removed", path.display()));
     }
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
-    // Nor is a link to one.
+    // A link to a socket is not removed either.
     let (other, link) = (dir.path().join("other"), dir.path().join("link"));
     drop(UnixListener::bind(&other).unwrap());
     symlink(&other, &link).unwrap();
@@ -183,7 +183,7 @@ async fn delete_removes_only_sockets_and_only_below_the_directory_of_the_sockets
     }
     assert!(!own.exists(), "what start would name it is removed all the same");
 
-    // What is no socket stays there, too, and that is told.
+    // A file that is not a socket stays, and `delete` reports that.
     let inside = containerd.socket_dir().join(&hash);
     fs::write(&inside, "precious").unwrap();
     fs::write(containerd.bundle("c1").join("address"), format!("unix://{}", inside.display())).unwrap();
@@ -199,7 +199,7 @@ async fn delete_finds_the_socket_in_a_directory_that_only_start_was_told() {
     let running = containerd.start(&shim, "c1").await.unwrap();
     let own = socket_path::path_of(&running.address).unwrap();
     running.kill().await;
-    // As if the operator had configured another directory than the one that shims know.
+    // As if the operator had configured a socket directory that `delete` does not know.
     let other = tempfile::tempdir().unwrap();
     let moved = other.path().join(own.file_name().unwrap());
     fs::rename(&own, &moved).unwrap();

@@ -55,7 +55,7 @@ async fn each_daemon_that_wants_to_know_learns_which_mounts_the_shim_performs() 
         assert_eq!(running.mounts.as_ref(), expected);
         running.terminate().await.unwrap();
     }
-    // One that mounts nothing says so: 2.4 need not ask.
+    // A shim without mounts announces that, so 2.4 does not ask.
     let containerd = FakeContainerd::new(Daemon::V2_4).unwrap();
     let running = containerd.start(&simple(), "c1").await.unwrap();
     assert_eq!(running.mounts, Some(Mounts::default()));
@@ -134,7 +134,8 @@ async fn the_containers_of_a_pod_share_a_shim_and_one_that_comes_later_gets_a_ne
 async fn a_pod_whose_containers_start_at_once_has_one_shim() {
     let containerd = FakeContainerd::new(Daemon::V2_0).unwrap();
     let (shim, pod) = (simple(), of_pod());
-    // They find the socket of one that was killed, and must not remove each other's.
+    // Each start finds the socket of a killed shim, and must not remove the socket of another
+    // start.
     containerd.start_with(&shim, "c0", &pod).await.unwrap().kill().await;
     let ids: Vec<_> = (0..8).map(|index| format!("c{index}")).collect();
     let starts = futures_util::future::join_all(ids.iter().map(|id| containerd.start_with(&shim, id, &pod))).await;

@@ -1,10 +1,10 @@
-//! How long a caller waits.
+//! The timeout of a gRPC caller.
 
 use std::time::Duration;
 
 use http::HeaderMap;
 
-/// What the head of a call says; `None` if it says nothing, or nothing that can be understood.
+/// Returns the `grpc-timeout` of a request, or `None` if the header is absent or invalid.
 pub(super) fn timeout(head: &HeaderMap) -> Option<Duration> {
     let text = head.get("grpc-timeout")?.to_str().ok()?;
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
