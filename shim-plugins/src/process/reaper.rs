@@ -1,21 +1,4 @@
-//! Starts, adopts and awaits child processes, and loses no exit.
-//!
-//! Each process has its own pidfd to wait on, and only the owner of a process collects it. The
-//! reaper never waits for *any* child: that would take the exits of children that a library such as
-//! Tokio started.
-//!
-//! Orphans are processes whose parent is gone and that Linux gave to the shim, which is a
-//! subreaper. Linux gives them to the first thread of the process. The runner serves on another
-//! thread, so children that it starts are not mistaken for orphans; neither is a process that
-//! somebody here has a pidfd of, as Tokio has for each of its children. The reaper collects an
-//! orphan that has been dead for ten seconds, or for ten minutes if it is in the process group of
-//! the shim.
-//!
-//! The ten minutes are for a [`std::process::Child`] whose thread has ended, or is the first
-//! thread. Linux moves such a child to the first thread as well, nobody has a pidfd of it, and only
-//! its process group distinguishes it from an orphan. So its owner must collect it within ten
-//! minutes of its end; within ten seconds if the child has a process group of its own, or if dozens
-//! of children are dead. A process that Tokio or the [`Reaper`] started has no such limit.
+//! The reaper: starts, adopts and awaits child processes, and loses no exit.
 
 use std::collections::HashMap;
 use std::io;
@@ -101,11 +84,25 @@ impl Process {
     }
 }
 
-/// Starts, adopts and awaits processes, and collects orphans.
+/// Starts, adopts and awaits child processes, and collects orphans.
 ///
-/// A shim must never wait for *any* child, because that takes the exits of children that others
-/// started. The reaper waits for each process by its pidfd. It collects an orphan ten seconds after
-/// its end, or ten minutes if the orphan is in the process group of the shim.
+/// The reaper waits for each process by its own pidfd, and only the owner of a process collects it. A
+/// shim must never wait for *any* child, because that takes the exits of children that a library
+/// such as Tokio started.
+///
+/// # Orphans
+///
+/// Orphans are processes whose parent is gone and that Linux gave to the shim, which is a subreaper.
+/// The reaper collects an orphan that has been dead for ten seconds, or for ten minutes if the orphan
+/// is in the process group of the shim.
+///
+/// Linux gives orphans to the first thread of a process. The runner serves on another thread, so its
+/// children are not mistaken for orphans; neither is a process that this process has a pidfd of, as
+/// Tokio has for each of its children.
+///
+/// One kind of child can look like an orphan: a [`std::process::Child`] whose thread has ended, or is
+/// the first thread. Its owner must collect it within ten minutes of its end, or within ten seconds
+/// if the child has a process group of its own, or if dozens of children are dead.
 #[derive(Debug, Default)]
 pub struct Reaper {
     waits: TaskTracker,

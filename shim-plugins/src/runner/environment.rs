@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The default of [`Environment::ready_limit`].
+/// The default limit for a server to be ready: see [`Environment::ready_limit`].
 pub const DEFAULT_READY_LIMIT: Duration = Duration::from_secs(30);
 
 /// What a shim reads from its process: arguments, variables, directory, input and output.
