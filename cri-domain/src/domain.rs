@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use nri_api::queue::KeyedQueue;
 use nri_api::{Domain, DomainError, Inventory, KnownPod};
 use nri_proto::{Container, ContainerState, Eviction, Field, Pod, Resources, Update};
 use serde_json::{Value, json};
@@ -20,7 +21,6 @@ use crate::limits;
 use crate::records::{ContainerRecord, PodRef, PodState};
 use crate::runtime::{Limits, Runtime, RuntimeError};
 use crate::store::Store;
-use crate::turns::Turns;
 use crate::words::{self, Settings};
 
 /// The pods and containers of a CRI server, over two seams: what remembers them and what runs them.
@@ -33,7 +33,9 @@ pub struct CriDomain {
     runtime: Arc<dyn Runtime>,
     host: Host,
     settings: Settings,
-    turns: Turns,
+    /// Updates wait here by container id. No plugin is asked during a turn, so a plugin may request
+    /// an update from within its own handler.
+    updates: KeyedQueue,
     /// What the runtime was told last of containers whose update is under way, or was given up half-way.
     unsettled: Mutex<HashMap<String, Value>>,
 }
@@ -41,7 +43,7 @@ pub struct CriDomain {
 impl CriDomain {
     /// Makes a domain. The host is what the generator asks about this machine.
     pub fn new(store: Arc<dyn Store>, runtime: Arc<dyn Runtime>, host: Host, settings: Settings) -> Self {
-        Self { store, runtime, host, settings, turns: Turns::default(), unsettled: Mutex::default() }
+        Self { store, runtime, host, settings, updates: KeyedQueue::default(), unsettled: Mutex::default() }
     }
 
     /// Returns what the generator asks.
@@ -86,7 +88,7 @@ impl CriDomain {
     ///
     /// The container has gone, or the limits cannot be set: then it has those that it had.
     pub async fn limit(&self, id: &str, resources: &Resources) -> Result<(), LimitError> {
-        let _turn = self.turns.take(id).await;
+        let _turn = self.updates.enqueue(id).turn().await;
         let record = self.store.container(id).filter(|record| is_there(record)).ok_or(LimitError::Gone)?;
         let before = self.limited(&record)?;
         let changes = changed(&before, resources);

@@ -9,10 +9,10 @@ mod error;
 
 use std::sync::Arc;
 
+use nri_api::queue::{KeyedQueue, Turn};
 use nri_api::{Creation, Error, Handle, Kind, Nri, PodRun, PodUpdate, RegisterError, Start};
 use nri_proto::{Adjustment, Change, Container, Field, Pod, Resources};
 use serde_json::Value;
-use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
@@ -22,7 +22,6 @@ use crate::generator::host::below;
 use crate::generator::{self, Host, SpecError};
 use crate::limits;
 use crate::records::{ContainerRecord, Exit, PodRecord, PodRef, PodState};
-use crate::turns::Turns;
 use crate::words::{self, Settings};
 
 /// A CRI server's way to NRI. A clone is the same one.
@@ -30,8 +29,9 @@ use crate::words::{self, Settings};
 pub struct Hooks {
     handle: Handle,
     domain: Arc<CriDomain>,
-    /// Of the kubelet's updates.
-    turns: Arc<Turns>,
+    /// Updates from the kubelet wait here by container id. A turn lasts from the question to plugins
+    /// until the limits are set.
+    updates: KeyedQueue,
     deadline: Option<Instant>,
 }
 
@@ -43,7 +43,7 @@ impl Hooks {
     /// Something is registered under this name, or NRI was started.
     pub fn register(nri: &Nri, namespace: &str, domain: Arc<CriDomain>) -> Result<Self, RegisterError> {
         let handle = nri.register(namespace, Arc::clone(&domain) as Arc<_>)?;
-        Ok(Self { handle, domain, turns: Arc::default(), deadline: None })
+        Ok(Self { handle, domain, updates: KeyedQueue::default(), deadline: None })
     }
 
     /// The same, with a deadline of the caller's own for what is asked through it.
@@ -161,8 +161,8 @@ impl Hooks {
     }
 
     /// Waits until no other update of the kubelet is under way for a container.
-    async fn turn(&self, id: &str) -> Result<OwnedMutexGuard<()>, UpdateError> {
-        let turn = self.turns.take(id);
+    async fn turn(&self, id: &str) -> Result<Turn, UpdateError> {
+        let turn = self.updates.enqueue(id).turn();
         match self.deadline {
             None => Ok(turn.await),
             Some(deadline) => {

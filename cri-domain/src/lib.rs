@@ -21,7 +21,6 @@ pub mod limits;
 pub mod records;
 pub mod runtime;
 pub mod store;
-mod turns;
 pub mod words;
 
 pub use domain::CriDomain;

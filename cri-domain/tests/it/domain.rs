@@ -243,6 +243,18 @@ async fn updates_of_one_container_are_made_one_after_the_other() {
     assert_eq!((server.runtime.last(), server.spec("c")["linux"]["resources"].clone()), (all.clone(), all));
 }
 
+#[tokio::test]
+async fn a_turn_is_kept_no_longer_than_someone_has_it() {
+    let queue = nri_api::queue::KeyedQueue::default();
+    let held = queue.enqueue("a").turn().await;
+    assert!(queue.is_busy("a"));
+    assert!(!queue.is_busy("b"));
+    drop(held);
+    let last = queue.enqueue("c").turn().await;
+    assert!(!queue.is_busy("a"), "turns that nobody has are forgotten");
+    drop(last);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_update_that_nobody_waits_for_any_more_holds_up_no_other() {
     let server = Server::new();
