@@ -5,13 +5,14 @@ mod again;
 use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use nri_api::queue::KeyedQueue;
 use nri_api::{Domain, DomainError, Inventory, KnownPod};
 use nri_proto::{Container, ContainerState, Eviction, Field, Pod, Resources, Update};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tracing::warn;
 
@@ -131,7 +132,7 @@ impl CriDomain {
 
     /// Sets the limits of a spec. If some cannot be set, those are set again that there were.
     async fn set(&self, id: &str, before: &Value, after: &Value) -> Result<(), LimitError> {
-        let given_up = self.unsettled().get(id).cloned().unwrap_or_default();
+        let given_up = self.unsettled.lock().get(id).cloned().unwrap_or_default();
         let told = self.lifting(id, after, &given_up);
         let source = match self.tell(id, &told).await {
             Ok(()) => return Ok(()),
@@ -157,18 +158,14 @@ impl CriDomain {
     /// Tells the runtime. If nobody waits for its answer any more, it is noted what it was told: who can say what came of it?
     async fn tell(&self, id: &str, limits: &Limits) -> Result<(), RuntimeError> {
         {
-            let mut unsettled = self.unsettled();
+            let mut unsettled = self.unsettled.lock();
             // What has gone meanwhile needs no notes.
             unsettled.retain(|id, _| self.store.container(id).is_some_and(|record| is_there(&record)));
             unsettled.insert(id.to_owned(), limits.resources.clone());
         }
         let told = self.runtime.update(id, limits).await;
-        self.unsettled().remove(id);
+        self.unsettled.lock().remove(id);
         told
-    }
-
-    fn unsettled(&self) -> MutexGuard<'_, HashMap<String, Value>> {
-        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stops a container: it may end by itself for so long.

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -11,6 +10,7 @@ use async_trait::async_trait;
 use cri_domain::Runtime;
 use cri_domain::runtime::{Limits, RUNC_UPDATES, RuntimeError};
 use nri_proto::Field;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{ChildStderr, ChildStdout, Command};
@@ -54,7 +54,7 @@ impl Runc {
             bail!("runc could not create {id}: {}", std::fs::read_to_string(log).unwrap_or_default().trim());
         }
         let pid = std::fs::read_to_string(pid_file)?.trim().parse()?;
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), watch::Sender::new(false));
+        self.ended.lock().insert(id.to_owned(), watch::Sender::new(false));
         Ok(Made { pid, says })
     }
 
@@ -64,14 +64,14 @@ impl Runc {
 
     /// Its process was collected.
     pub(crate) fn has_ended(&self, id: &str) {
-        if let Some(ended) = self.ended.lock().unwrap_or_else(PoisonError::into_inner).get(id) {
+        if let Some(ended) = self.ended.lock().get(id) {
             ended.send_replace(true);
         }
     }
 
     pub(crate) async fn delete(&self, id: &str) -> Result<()> {
         self.run(&["delete", "--force", id], None).await?;
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        self.ended.lock().remove(id);
         Ok(())
     }
 
@@ -115,7 +115,7 @@ impl Runc {
     }
 
     fn watch(&self, id: &str) -> Result<watch::Receiver<bool>, RuntimeError> {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.ended.lock();
         ended.get(id).map(watch::Sender::subscribe).filter(|ended| !*ended.borrow()).ok_or(RuntimeError::Gone)
     }
 }

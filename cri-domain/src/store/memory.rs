@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use super::Store;
 use crate::records::{ContainerRecord, PodRecord};
@@ -29,59 +31,51 @@ struct Known {
 impl MemoryStore {
     /// Adds a pod, or puts it in place of what had its id.
     pub fn put_pod(&self, pod: PodRecord) {
-        self.write().pods.insert(pod.id.clone(), Arc::new(pod));
+        self.known.write().pods.insert(pod.id.clone(), Arc::new(pod));
     }
 
     /// Adds a container, or puts it in place of what had its id.
     pub fn put_container(&self, container: ContainerRecord) {
-        self.write().containers.insert(container.id.clone(), Arc::new(container));
+        self.known.write().containers.insert(container.id.clone(), Arc::new(container));
     }
 
     /// Changes a pod, if it is there.
     pub fn change_pod(&self, id: &str, change: impl FnOnce(&mut PodRecord)) {
-        if let Some(pod) = self.write().pods.get_mut(id) {
+        if let Some(pod) = self.known.write().pods.get_mut(id) {
             change(Arc::make_mut(pod));
         }
     }
 
     /// Forgets a pod.
     pub fn remove_pod(&self, id: &str) {
-        self.write().pods.remove(id);
+        self.known.write().pods.remove(id);
     }
 
     /// Forgets a container.
     pub fn remove_container(&self, id: &str) {
-        self.write().containers.remove(id);
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Known> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Known> {
-        self.known.write().unwrap_or_else(PoisonError::into_inner)
+        self.known.write().containers.remove(id);
     }
 }
 
 impl Store for MemoryStore {
     fn pods(&self) -> Vec<Arc<PodRecord>> {
-        self.read().pods.values().cloned().collect()
+        self.known.read().pods.values().cloned().collect()
     }
 
     fn containers(&self) -> Vec<Arc<ContainerRecord>> {
-        self.read().containers.values().cloned().collect()
+        self.known.read().containers.values().cloned().collect()
     }
 
     fn pod(&self, id: &str) -> Option<Arc<PodRecord>> {
-        self.read().pods.get(id).cloned()
+        self.known.read().pods.get(id).cloned()
     }
 
     fn container(&self, id: &str) -> Option<Arc<ContainerRecord>> {
-        self.read().containers.get(id).cloned()
+        self.known.read().containers.get(id).cloned()
     }
 
     fn change_container(&self, id: &str, change: &mut dyn FnMut(&mut ContainerRecord)) {
-        if let Some(container) = self.write().containers.get_mut(id) {
+        if let Some(container) = self.known.write().containers.get_mut(id) {
             change(Arc::make_mut(container));
         }
     }
