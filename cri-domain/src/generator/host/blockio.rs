@@ -9,7 +9,6 @@ use oci_spec::runtime::{
 };
 use rustix::fs::{FileType, major, minor, stat};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 
 use super::yaml::{self, YamlError};
 use crate::generator::HostError;
@@ -45,12 +44,9 @@ pub enum BlockIoError {
         /// What happened.
         source: io::Error,
     },
-    /// It is no YAML.
+    /// It is no YAML, or not what it should be.
     #[error("could not read the classes of block I/O")]
     Yaml(#[source] YamlError),
-    /// It is YAML, and not what it should be.
-    #[error("could not read the classes of block I/O")]
-    Shape(#[source] serde_json::Error),
     /// A class limits the throughput of no device.
     #[error("class {class}: throttling needs devices")]
     NoDevices {
@@ -107,9 +103,8 @@ impl BlockIoClasses {
 
     /// Reads the text of a file and looks for the devices that it names. What matches no device is left out, as in Go.
     pub fn read(text: &str) -> Result<Self, BlockIoError> {
-        let document = yaml::read(text).map_err(BlockIoError::Yaml)?;
-        let document = if document.is_null() { Value::Object(Default::default()) } else { document };
-        let File { classes } = File::deserialize(document).map_err(BlockIoError::Shape)?;
+        let file: Option<File> = yaml::read(text).map_err(BlockIoError::Yaml)?;
+        let classes = file.map(|File { classes }| classes).unwrap_or_default();
         let settings = |(class, parameters): (String, Vec<_>)| Ok((class.clone(), settings(&class, parameters)?));
         Ok(Self(classes.into_iter().map(settings).collect::<Result<_, _>>()?))
     }
@@ -201,13 +196,8 @@ fn number(path: PathBuf) -> Option<(i64, i64)> {
 
 /// As Kubernetes writes amounts: `50M`, `1Gi`, `100`.
 fn quantity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    let text = match Value::deserialize(deserializer)? {
-        Value::Null => return Ok(None),
-        Value::Number(number) => number.to_string(),
-        Value::String(text) if text.is_empty() => return Ok(None),
-        Value::String(text) => text,
-        Value::Bool(_) | Value::Array(_) | Value::Object(_) => return Err(serde::de::Error::custom("not an amount")),
-    };
+    let text = Option::<String>::deserialize(deserializer)?.filter(|text| !text.is_empty());
+    let Some(text) = text else { return Ok(None) };
     amount(&text).map(Some).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not an amount such as 50M")))
 }
 

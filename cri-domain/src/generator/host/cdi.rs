@@ -72,21 +72,13 @@ pub enum CdiError {
         /// How many it may have.
         most: usize,
     },
-    /// A file is neither YAML nor JSON.
+    /// A file is neither YAML nor JSON, or not what CDI wants it to be.
     #[error("could not read {}", path.display())]
     Yaml {
         /// The file.
         path: PathBuf,
         /// What is wrong.
         source: YamlError,
-    },
-    /// A file is not what CDI wants it to be.
-    #[error("could not read {}", path.display())]
-    Shape {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: serde_json::Error,
     },
     /// Two files of one directory have the same device, so nobody has it.
     #[error("{device} is also in another file than {}", path.display())]
@@ -175,8 +167,7 @@ impl CdiDevices {
 
 fn read(path: &Path, reading: &mut Reading) -> Result<File, CdiError> {
     let text = reading.text(path)?;
-    let document = yaml::read(&text).map_err(|source| CdiError::Yaml { path: path.to_owned(), source })?;
-    serde_json::from_value(document).map_err(|source| CdiError::Shape { path: path.to_owned(), source })
+    yaml::read(&text).map_err(|source| CdiError::Yaml { path: path.to_owned(), source })
 }
 
 #[cfg(test)]
@@ -247,6 +238,25 @@ containerEdits:
         assert_eq!(spec["hooks"]["createContainer"], hook);
         assert_eq!(spec["linux"]["intelRdt"], json!({"closID": "gpu", "enableMBM": true}));
         assert_eq!(spec["linux"]["netDevices"], json!({"eth1": {"name": "lan"}}));
+    }
+
+    #[test]
+    fn a_file_may_leave_a_section_empty_and_a_name_unquoted_and_write_a_mode_in_octal() {
+        let text = "
+cdiVersion: 0.5.0
+kind: vendor.com/gpu
+containerEdits:
+devices:
+- name: 0
+  containerEdits:
+    env:
+    deviceNodes: [{path: /dev/gpu0, type: c, major: 195, minor: 0, fileMode: 0660}]
+";
+        let (devices, problems, _) = devices(&[("etc/vendor.yaml", text)]);
+        assert!(problems.is_empty(), "{problems:?}");
+        let mut spec = json!({});
+        devices.inject(&mut spec, &["vendor.com/gpu=0"]).unwrap();
+        assert_eq!(spec["linux"]["devices"][0]["fileMode"], json!(0o660));
     }
 
     #[test]
