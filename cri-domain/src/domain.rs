@@ -1,6 +1,6 @@
 //! The server's pods and containers as a domain of NRI.
 
-mod again;
+mod restored_limits;
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -16,13 +16,13 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tracing::warn;
 
-use self::again::{Again, again};
+use self::restored_limits::{Again, again};
 use crate::generator::{self, Adjusted, Host, SpecError};
 use crate::limits;
-use crate::records::{ContainerRecord, PodRef, PodState};
+use crate::model::{ContainerRecord, PodRef, PodState};
 use crate::runtime::{Limits, Runtime, RuntimeError};
 use crate::store::Store;
-use crate::words::{self, Settings};
+use crate::to_nri::{self, Settings};
 
 /// The pods and containers of a CRI server, over two seams: what remembers them and what runs them.
 ///
@@ -71,7 +71,7 @@ impl CriDomain {
 
     /// Returns a pod as plugins see it. Of one that is not known there is the id.
     pub fn pod(&self, id: &str) -> Pod {
-        words::pod(&self.pod_ref(id))
+        to_nri::pod(&self.pod_ref(id))
     }
 
     /// Returns a container as plugins see it, if it is known.
@@ -80,7 +80,7 @@ impl CriDomain {
     }
 
     pub(crate) fn words(&self, record: &ContainerRecord) -> Container {
-        words::container(record, &self.settings)
+        to_nri::container(record, &self.settings)
     }
 
     /// Gives a container new limits, and remembers them. Nobody is asked: this is what follows when plugins were.
@@ -203,16 +203,16 @@ impl Domain for CriDomain {
                 PodState::NotReady => nri_api::PodState::Stopped,
                 PodState::Unknown => nri_api::PodState::Unknown,
             };
-            KnownPod { pod: words::pod(&PodRef::Known(record)), state }
+            KnownPod { pod: to_nri::pod(&PodRef::Known(record)), state }
         });
         let containers = self.store.containers();
-        let containers = containers.iter().map(|record| words::container(record, &self.settings));
+        let containers = containers.iter().map(|record| to_nri::container(record, &self.settings));
         Inventory { pods: pods.collect(), containers: containers.collect() }
     }
 
     async fn containers(&self, ids: &[String]) -> Vec<Container> {
         let records = ids.iter().filter_map(|id| self.store.container(id));
-        records.map(|record| words::container(&record, &self.settings)).collect()
+        records.map(|record| to_nri::container(&record, &self.settings)).collect()
     }
 
     async fn update(&self, update: Update) -> Result<(), DomainError> {
@@ -253,7 +253,7 @@ fn limits_of(spec: &Value) -> Limits {
 fn remember(record: &mut ContainerRecord, spec: &Value, resources: &Resources) {
     match &mut record.spec {
         Some(known) => *known = Arc::new(spec.clone()),
-        None => record.config.resources = spec.pointer("/linux/resources").map(words::resources),
+        None => record.config.resources = spec.pointer("/linux/resources").map(to_nri::resources),
     }
     let class = |class: &Option<String>| class.clone().filter(|class| !class.is_empty());
     if resources.blockio_class.is_some() {

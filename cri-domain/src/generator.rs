@@ -37,7 +37,6 @@
 
 mod annotations;
 mod check;
-mod cpu;
 mod devices;
 pub mod diff;
 mod document;
@@ -45,8 +44,6 @@ mod env;
 mod error;
 mod hooks;
 pub mod host;
-mod hugepages;
-mod memory;
 mod memory_policy;
 mod mounts;
 mod namespaces;
@@ -61,7 +58,6 @@ mod sysctl;
 mod testing;
 #[cfg(test)]
 mod tests;
-mod unified;
 
 use nri_proto::{Adjustment, Field, LinuxAdjustment, Resources};
 use serde_json::Value;
@@ -120,11 +116,7 @@ pub fn update(spec: &mut Value, resources: &Resources, host: &Host) -> Result<Ad
     let mut draft = spec.clone();
     let mut adjusted = Adjusted::default();
     let document = document::root(&mut draft)?;
-    unified::give_way(document, resources, &mut adjusted)?;
-    match memory::with_swap(document, resources)? {
-        Some(resources) => resources::adjust(document, &resources, host, &mut adjusted)?,
-        None => resources::adjust(document, resources, host, &mut adjusted)?,
-    }
+    resources::update(document, resources, host, &mut adjusted)?;
     *spec = draft;
     Ok(adjusted)
 }
@@ -193,7 +185,6 @@ fn adjust_linux(
         memory_policy::adjust(spec, policy)?;
     }
     if let Some(resources) = resources {
-        unified::give_way(spec, resources, adjusted)?;
         resources::adjust(spec, resources, host, adjusted)?;
     }
     if let Some(rdt) = rdt {

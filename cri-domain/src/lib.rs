@@ -1,6 +1,6 @@
 //! What a CRI server needs to let NRI plugins change its containers.
 //!
-//! - What it knows of its pods and containers is [`records`]; what plugins see of them are [`words`] of `nri-proto`, made by pure
+//! - What it knows of its pods and containers is [`model`]; what plugins see of them are [`to_nri`] of `nri-proto`, made by pure
 //!   functions with one precedence.
 //! - [`CriDomain`] is its pods and containers as a [`Domain`](nri_api::Domain) of `nri-api`, over two seams: a [`Store`] remembers them,
 //!   a [`Runtime`] runs them. Neither refers back to NRI.
@@ -16,14 +16,14 @@
 pub mod cri;
 pub mod domain;
 pub mod generator;
-pub mod hooks;
+pub mod handle;
 pub mod limits;
-pub mod records;
+pub mod model;
 pub mod runtime;
 pub mod store;
-pub mod words;
+pub mod to_nri;
 
 pub use domain::CriDomain;
-pub use hooks::Hooks;
+pub use handle::Hooks;
 pub use runtime::Runtime;
 pub use store::Store;

@@ -5,7 +5,7 @@ mod memory;
 use std::sync::Arc;
 
 pub use self::memory::MemoryStore;
-use crate::records::{ContainerRecord, PodRecord};
+use crate::model::{ContainerRecord, PodRecord};
 
 /// The server's pods and containers, by id. It knows nothing of NRI.
 ///

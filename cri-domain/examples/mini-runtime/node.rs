@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use cri_domain::generator::Host;
-use cri_domain::records::{
+use cri_domain::model::{
     ContainerConfig, ContainerRecord, ContainerStatus, Exit, PodConfig, PodRecord, PodState, PodStatus,
 };
 use cri_domain::runtime::RuntimeError;
 use cri_domain::store::MemoryStore;
-use cri_domain::words::Settings;
+use cri_domain::to_nri::Settings;
 use cri_domain::{CriDomain, Hooks, Runtime as _, Store as _};
 use nri_api::{Config, Happening, Nri};
 use nri_proto::ContainerState;

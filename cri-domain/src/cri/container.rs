@@ -1,7 +1,7 @@
 use nri_proto::{ContainerState, Image, Mount, ProfileKind, SecurityProfile};
 
 use super::{resources, v1};
-use crate::records::{ContainerConfig, ContainerStatus, SeccompRequest};
+use crate::model::{ContainerConfig, ContainerStatus, SeccompRequest};
 
 /// Returns what the kubelet asked for of a container.
 ///

@@ -1,5 +1,5 @@
 use super::{resources, v1};
-use crate::records::{PodConfig, PodState, PodStatus};
+use crate::model::{PodConfig, PodState, PodStatus};
 
 /// Returns what the kubelet asked for of a pod.
 pub fn pod_config(message: &v1::PodSandboxConfig, runtime_handler: &str) -> PodConfig {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::records::{ContainerStatus, PodState, PodStatus};
+use crate::model::{ContainerStatus, PodState, PodStatus};
 
 fn message() -> impl Strategy<Value = v1::LinuxContainerResources> {
     let number = || prop_oneof![Just(0), Just(-1), 1..9_i64, any::<i64>()];

@@ -59,4 +59,47 @@ impl Checked<'_> {
         let deserializer: StrDeserializer<'t, Error> = name.into_deserializer();
         self.holds(T::deserialize(deserializer).is_ok(), problem)
     }
+
+    /// Returns a list of numbers as the kernel reads it, without surrounding white space: `0-3,7`, also `0-31:2/4`, or nothing.
+    pub(super) fn number_list(self, list: &str) -> Result<&str, SpecError> {
+        let list = list.trim_ascii();
+        let is_list = list.is_empty() || list.split(',').all(is_range);
+        self.holds(is_list, "this is not a list of numbers such as 0-3,7")?;
+        Ok(list)
+    }
+}
+
+fn is_range(range: &str) -> bool {
+    let number =
+        |text: &str| text.bytes().all(|digit| digit.is_ascii_digit()).then(|| text.parse::<u32>().ok()).flatten();
+    let (range, is_grouped) = match range.split_once(':') {
+        Some((range, group)) => (
+            range,
+            group.split_once('/').is_some_and(|(used, of)| {
+                number(used).zip(number(of)).is_some_and(|(used, of)| 0 < used && used <= of)
+            }),
+        ),
+        None => (range, true),
+    };
+    is_grouped
+        && match range.split_once('-') {
+            Some((first, last)) => number(first).zip(number(last)).is_some_and(|(first, last)| first <= last),
+            None => number(range).is_some(),
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_what_the_kernel_reads() {
+        for list in ["", "0", "0-3,7", "0,0", "0-31:2/4", "4294967295"] {
+            assert_eq!(of(Field::CPUSetCPUs, "").number_list(list).unwrap(), list);
+        }
+        for list in ["a", "0-", "-1", "3-0", "0,,1", "0;1", "+1", "0-31:0/4", "0-31:5/4", "0\n1", "0, 1", "99999999999"]
+        {
+            assert!(of(Field::CPUSetCPUs, "").number_list(list).is_err(), "{list}");
+        }
+    }
 }

@@ -3,17 +3,14 @@
 //! Everything else it does is decided by the spec and the adjustment alone.
 
 mod allowlist;
-mod annotations;
 mod blockio;
 mod cdi;
 mod cgroup;
-mod forbidden;
+mod contradictions;
 mod hugetlb;
 mod namespaces;
 mod propagation;
 mod rdt;
-mod resources;
-mod sysctl;
 mod yaml;
 
 use std::fmt;
@@ -23,18 +20,16 @@ use nri_proto::{CdiDevice, Change, Field};
 use oci_spec::runtime::{LinuxBlockIo, LinuxIntelRdt};
 use serde_json::{Map, Value};
 
-pub use self::allowlist::Allowlist;
-pub(super) use self::annotations::check_annotation;
+pub use self::allowlist::{Allowlist, Forbidden};
+pub(super) use self::allowlist::{check_annotation, check_sysctl, namespace_of};
 pub use self::blockio::{BlockIoClasses, BlockIoError};
 pub use self::cdi::{CdiDevices, CdiError};
 pub use self::cgroup::{NotBelow, below, is_cgroup_v2};
-pub use self::forbidden::Forbidden;
+pub use self::contradictions::refuse_contradictions;
 pub use self::hugetlb::has_hugetlb;
 pub use self::namespaces::{InNamespace, is_host_namespace};
 pub use self::propagation::{Propagation, mount_propagation};
 pub use self::rdt::{clos, existing_clos};
-pub use self::resources::refuse_contradictions;
-pub(super) use self::sysctl::{check_sysctl, namespace_of};
 pub use self::yaml::YamlError;
 use super::{Adjusted, HostError, SpecError, check};
 

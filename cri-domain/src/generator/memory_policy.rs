@@ -8,7 +8,7 @@ pub(super) fn adjust(spec: &mut Object, policy: &MemoryPolicy) -> Result<(), Spe
     let MemoryPolicy { mode, nodes, flags, unknown: _ } = policy;
     let checked = check::of(Field::MemoryPolicy, "");
     let mode = mode_name(*mode).ok_or_else(|| checked.refuse("the mode is unknown"))?;
-    let nodes = super::cpu::trimmed_list(checked, nodes)?;
+    let nodes = checked.number_list(nodes)?;
     let flags =
         flags.iter().map(|flag| flag_name(*flag).map(Value::from).ok_or_else(|| checked.refuse("a flag is unknown")));
     let flags = flags.collect::<Result<Vec<_>, _>>()?;

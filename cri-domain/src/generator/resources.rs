@@ -1,17 +1,42 @@
+mod cpu;
+mod hugepages;
+mod memory;
+mod unified;
+
 use nri_proto::{Field, Pids, Resources};
 use serde_json::Value;
 
 use super::document::Object;
-use super::{Adjusted, Host, SpecError, check, cpu, devices, document, hugepages, memory, rdt, unified};
+use super::{Adjusted, Host, SpecError, check, devices, document, rdt};
 
 const PATH: [&str; 2] = ["linux", "resources"];
 
+/// Applies the resources of an adjustment.
 pub(super) fn adjust(
     spec: &mut Object,
     resources: &Resources,
     host: &Host,
     adjusted: &mut Adjusted,
 ) -> Result<(), SpecError> {
+    unified::give_way(spec, resources, adjusted)?;
+    set(spec, resources, host, adjusted)
+}
+
+/// Applies new limits to a container that exists.
+pub(super) fn update(
+    spec: &mut Object,
+    resources: &Resources,
+    host: &Host,
+    adjusted: &mut Adjusted,
+) -> Result<(), SpecError> {
+    unified::give_way(spec, resources, adjusted)?;
+    match memory::with_swap(spec, resources)? {
+        Some(resources) => set(spec, &resources, host, adjusted),
+        None => set(spec, resources, host, adjusted),
+    }
+}
+
+fn set(spec: &mut Object, resources: &Resources, host: &Host, adjusted: &mut Adjusted) -> Result<(), SpecError> {
     let Resources { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified: _, devices, pids, unknown: _ } =
         resources;
     if let Some(cpu) = cpu {

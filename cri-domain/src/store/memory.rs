@@ -4,12 +4,12 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use super::Store;
-use crate::records::{ContainerRecord, PodRecord};
+use crate::model::{ContainerRecord, PodRecord};
 
 /// A [`Store`] that is gone with its process.
 ///
 /// ```
-/// use cri_domain::records::PodRecord;
+/// use cri_domain::model::PodRecord;
 /// use cri_domain::store::{MemoryStore, Store as _};
 ///
 /// let store = MemoryStore::default();

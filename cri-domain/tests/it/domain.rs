@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cri_domain::generator::{Host, host};
-use cri_domain::records::{ContainerRecord, PodRef, PodState};
+use cri_domain::model::{ContainerRecord, PodRef, PodState};
 use cri_domain::store::Store as _;
-use cri_domain::words::Settings;
+use cri_domain::to_nri::Settings;
 use nri_api::testing::contract::{self, Fixture};
 use nri_api::{Domain, DomainError, PodState as Known};
 use nri_proto::{Cpu, Eviction, Field, Memory, Pids, Resources, Update};

@@ -3,5 +3,5 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests, and what they share")]
 
 mod domain;
-mod hooks;
+mod handle;
 mod server;

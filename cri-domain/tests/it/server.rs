@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cri_domain::generator::Host;
-use cri_domain::records::{
-    ContainerConfig, ContainerRecord, ContainerStatus, PodConfig, PodRecord, PodState, PodStatus,
-};
+use cri_domain::model::{ContainerConfig, ContainerRecord, ContainerStatus, PodConfig, PodRecord, PodState, PodStatus};
 use cri_domain::runtime::{Limits, RUNC_UPDATES, RuntimeError};
 use cri_domain::store::MemoryStore;
-use cri_domain::words::Settings;
+use cri_domain::to_nri::Settings;
 use cri_domain::{CriDomain, Hooks, Runtime, Store as _};
 use nri_api::plugin::{Introduction, PluginError, Reply, Subscription};
 use nri_api::request::Request;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use cri_domain::CriDomain;
 use cri_domain::generator::Host;
-use cri_domain::records::{ContainerRecord, ContainerStatus};
+use cri_domain::model::{ContainerRecord, ContainerStatus};
 use cri_domain::store::{MemoryStore, Store as _};
-use cri_domain::words::Settings;
+use cri_domain::to_nri::Settings;
 use nri_proto::{ContainerState, Resources};
 use serde_json::{Value, json};
 

@@ -1,3 +1,11 @@
+mod annotations;
+mod error;
+mod sysctl;
+
+pub(in crate::generator) use self::annotations::check_annotation;
+pub use self::error::Forbidden;
+pub(in crate::generator) use self::sysctl::{check_sysctl, namespace_of};
+
 /// What plugins may change although runtimes, shims or the host act on it. By default that is nothing.
 ///
 /// An entry is a name, or a part of a name with `*` before or after it: `io.katacontainers.*`, `*.crio.io`. `*` alone allows

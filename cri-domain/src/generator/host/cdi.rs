@@ -4,8 +4,8 @@
 //! files' schema. What is needed is to read them, and to make edits that the generator can make anyway.
 
 mod edits;
-mod file;
-mod reading;
+mod reader;
+mod schema;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,8 +16,8 @@ use serde_json::Value;
 use tracing::warn;
 
 use self::edits::Edits;
-use self::file::File;
-use self::reading::Reading;
+use self::reader::Reading;
+use self::schema::File;
 use super::yaml::{self, YamlError};
 use crate::generator::HostError;
 
@@ -100,7 +100,7 @@ impl CdiDevices {
     pub fn read(directories: &[impl AsRef<Path>]) -> (Self, Vec<CdiError>) {
         let (mut devices, mut problems, mut reading) = (Self::default(), vec![], Reading::new());
         for (directory, path) in directories.iter().map(AsRef::as_ref).enumerate() {
-            let files = reading::files(path).unwrap_or_else(|error| {
+            let files = reader::files(path).unwrap_or_else(|error| {
                 problems.push(error);
                 vec![]
             });
@@ -134,7 +134,7 @@ impl CdiDevices {
     fn add(&mut self, file: File, directory: usize, path: &Path) -> Vec<CdiError> {
         let of_file = Arc::new(file.container_edits);
         let mut problems = vec![];
-        for file::Device { name, container_edits: edits } in file.devices {
+        for schema::Device { name, container_edits: edits } in file.devices {
             let name = format!("{}={name}", file.kind);
             let known = self.devices.get(&name);
             let is_twice = known.is_some_and(|known| known.as_ref().is_none_or(|known| known.directory == directory));

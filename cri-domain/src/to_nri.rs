@@ -1,4 +1,4 @@
-//! Pods and containers as NRI sees them, from [records](crate::records).
+//! Pods and containers as NRI sees them, from [records](crate::model).
 //!
 //! These are functions without failure: what is not in a record, or is not what OCI says it is, is not shown.
 //!
@@ -15,8 +15,8 @@
 //! | state, process, times, exit code, reason, message, addresses | status |
 
 mod container;
+mod json;
 mod pod;
-mod read;
 mod seccomp;
 mod spec;
 
@@ -33,7 +33,7 @@ pub struct Settings {
     /// What a container gets that asks for no seccomp profile (containerd's `unset_seccomp_profile`); none if it gets none.
     pub unset_seccomp_profile: Option<nri_proto::SecurityProfile>,
     /// Whether a plugin may put a container into a cgroup that is not below its pod's. Otherwise it may not put one of a pod whose
-    /// [`cgroup_parent`](crate::records::PodConfig::cgroup_parent) is empty anywhere.
+    /// [`cgroup_parent`](crate::model::PodConfig::cgroup_parent) is empty anywhere.
     pub any_cgroup: bool,
 }
 

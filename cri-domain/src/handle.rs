@@ -21,8 +21,8 @@ use crate::domain::{CriDomain, Fields, LimitError, is_there, tell_overridden};
 use crate::generator::host::below;
 use crate::generator::{self, Host, SpecError};
 use crate::limits;
-use crate::records::{ContainerRecord, Exit, PodRecord, PodRef, PodState};
-use crate::words::{self, Settings};
+use crate::model::{ContainerRecord, Exit, PodRecord, PodRef, PodState};
+use crate::to_nri::{self, Settings};
 
 /// A CRI server's way to NRI. A clone is the same one.
 #[derive(Clone)]
@@ -69,7 +69,7 @@ impl Hooks {
     ///
     /// A plugin does not let it.
     pub async fn run_pod(&self, pod: &PodRecord) -> Result<PodRun, Error> {
-        let pod = self.shown(|| words::pod(&PodRef::Known(Arc::new(pod.clone()))));
+        let pod = self.shown(|| to_nri::pod(&PodRef::Known(Arc::new(pod.clone()))));
         self.handle.run_pod(pod).await
     }
 
@@ -89,7 +89,7 @@ impl Hooks {
         if let PodRef::Unknown { id } = &pod {
             return Err(AskError::unknown(Kind::Pod, id));
         }
-        Ok(self.handle.update_pod(self.shown(|| words::pod(&pod)), overhead, resources).await?)
+        Ok(self.handle.update_pod(self.shown(|| to_nri::pod(&pod)), overhead, resources).await?)
     }
 
     /// A pod's containers have ended, and its sandbox is still there.
@@ -196,7 +196,7 @@ impl Hooks {
     /// whatever notices it, also before NRI is started.
     ///
     /// Returns whether the store has it. If not, there is nobody whom it could be told of: put a container that was created into the store before
-    /// its end is watched for, or note the [exit](crate::records::ContainerStatus::exited) in the record that is put there.
+    /// its end is watched for, or note the [exit](crate::model::ContainerStatus::exited) in the record that is put there.
     pub fn container_exited(&self, id: &str, exit: &Exit) -> bool {
         self.domain.store().change_container(id, &mut |record| record.status.exited(exit.clone()));
         let Some(record) = self.domain.store().container(id) else {
@@ -264,7 +264,7 @@ pub async fn adjust(
     }
     let mut spec = spec.clone();
     // All that is asked of plugins is in this future: in the caller's own it would be large.
-    let asked = handle.create_container(words::pod(pod), words::container(container, settings));
+    let asked = handle.create_container(to_nri::pod(pod), to_nri::container(container, settings));
     let creation = Box::pin(asked).await?;
     match apply(&mut spec, &creation, record, host, settings) {
         Ok(generator::Adjusted { ignored, overridden }) => {
@@ -289,9 +289,9 @@ pub async fn adjust(
 /// Tells plugins that a container has ended by itself, as its record says; nobody waits for them, and nothing fails.
 ///
 /// ```
-/// use cri_domain::hooks::exited;
-/// use cri_domain::records::{ContainerRecord, PodRef};
-/// use cri_domain::words::Settings;
+/// use cri_domain::handle::exited;
+/// use cri_domain::model::{ContainerRecord, PodRef};
+/// use cri_domain::to_nri::Settings;
 /// use nri_api::Handle;
 ///
 /// /// What a server runs when the process of a container is collected.
@@ -301,7 +301,7 @@ pub async fn adjust(
 /// ```
 pub fn exited(handle: &Handle, pod: &PodRef, container: &ContainerRecord, settings: &Settings) {
     if handle.is_enabled() {
-        handle.container_exited(words::pod(pod), words::container(container, settings));
+        handle.container_exited(to_nri::pod(pod), to_nri::container(container, settings));
     }
 }
 

@@ -1,7 +1,7 @@
 use nri_proto::{Field, Resources};
 
-use super::document::{self, Object};
-use super::{Adjusted, SpecError, check};
+use crate::generator::document::{self, Object};
+use crate::generator::{Adjusted, SpecError, check};
 use crate::limits;
 
 const PATH: [&str; 3] = ["linux", "resources", "unified"];
@@ -60,9 +60,9 @@ mod tests {
     use nri_proto::{Adjustment, LinuxAdjustment};
     use serde_json::{Value, json};
 
-    use super::super::testing::{check_linux, check_linux_refused};
-    use super::super::{Host, adjust, update};
     use super::*;
+    use crate::generator::testing::{check_linux, check_linux_refused};
+    use crate::generator::{Host, adjust, update};
 
     fn unified(file: &str) -> Resources {
         Resources { unified: [(file.to_owned(), "max".to_owned())].into(), ..Resources::default() }

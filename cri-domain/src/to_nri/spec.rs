@@ -8,7 +8,7 @@ use nri_proto::{
 };
 use serde_json::Value;
 
-use super::read::{all, flag, map, section, signed, small, smaller, some_text, text, texts, unsigned};
+use super::json::{all, flag, map, section, signed, small, smaller, some_text, text, texts, unsigned};
 
 pub(super) fn mounts(spec: &Value) -> Vec<Mount> {
     all(spec, "mounts", |mount| {

@@ -2,9 +2,8 @@ use std::ops::RangeInclusive;
 
 use nri_proto::{Cpu, Field};
 
-use super::SpecError;
-use super::check::{self, Checked};
-use super::document::{self, Object};
+use crate::generator::document::{self, Object};
+use crate::generator::{SpecError, check};
 
 /// What the kernel accepts. Runtimes write 0 where there is no limit, which leaves the value to the kernel.
 const PERIODS: RangeInclusive<u64> = 1_000..=1_000_000;
@@ -27,8 +26,8 @@ pub(super) fn adjust(spec: &mut Object, cpu: &Cpu) -> Result<(), SpecError> {
     }
     // As runc 1.3.2 does.
     let shares = shares.map(|shares| if shares == 0 { 0 } else { shares.clamp(*SHARES.start(), *SHARES.end()) });
-    let cpus = trimmed_list(check::of(Field::CPUSetCPUs, ""), cpus)?;
-    let mems = trimmed_list(check::of(Field::CPUSetMems, ""), mems)?;
+    let cpus = check::of(Field::CPUSetCPUs, "").number_list(cpus)?;
+    let mems = check::of(Field::CPUSetMems, "").number_list(mems)?;
     let members = [
         ("shares", shares.into()),
         ("quota", (*quota).into()),
@@ -41,40 +40,13 @@ pub(super) fn adjust(spec: &mut Object, cpu: &Cpu) -> Result<(), SpecError> {
     document::set_those(spec, &["linux", "resources", "cpu"], members)
 }
 
-/// Returns a list of numbers as the kernel reads it, without surrounding white space: `0-3,7`, also `0-31:2/4`, or nothing.
-pub(super) fn trimmed_list<'a>(checked: Checked<'_>, list: &'a str) -> Result<&'a str, SpecError> {
-    let list = list.trim_ascii();
-    let is_list = list.is_empty() || list.split(',').all(is_range);
-    checked.holds(is_list, "this is not a list of numbers such as 0-3,7")?;
-    Ok(list)
-}
-
-fn is_range(range: &str) -> bool {
-    let number =
-        |text: &str| text.bytes().all(|digit| digit.is_ascii_digit()).then(|| text.parse::<u32>().ok()).flatten();
-    let (range, is_grouped) = match range.split_once(':') {
-        Some((range, group)) => (
-            range,
-            group.split_once('/').is_some_and(|(used, of)| {
-                number(used).zip(number(of)).is_some_and(|(used, of)| 0 < used && used <= of)
-            }),
-        ),
-        None => (range, true),
-    };
-    is_grouped
-        && match range.split_once('-') {
-            Some((first, last)) => number(first).zip(number(last)).is_some_and(|(first, last)| first <= last),
-            None => number(range).is_some(),
-        }
-}
-
 #[cfg(test)]
 mod tests {
     use nri_proto::{LinuxAdjustment, Resources};
     use serde_json::json;
 
-    use super::super::testing::{check_linux, check_linux_refused};
     use super::*;
+    use crate::generator::testing::{check_linux, check_linux_refused};
 
     fn with(cpu: Cpu) -> impl FnOnce(&mut LinuxAdjustment) {
         |it| it.resources = Some(Resources { cpu: Some(cpu), ..Resources::default() })
@@ -137,16 +109,5 @@ mod tests {
         let nothing = Cpu { shares: Some(0), quota: Some(0), period: Some(0), ..Cpu::default() };
         let expected = json!({"linux": {"resources": {"cpu": {"shares": 0, "quota": 0, "period": 0}}}});
         check_linux(json!({}), with(nothing), expected);
-    }
-
-    #[test]
-    fn a_list_is_what_the_kernel_reads() {
-        for list in ["", "0", "0-3,7", "0,0", "0-31:2/4", "4294967295"] {
-            assert_eq!(trimmed_list(check::of(Field::CPUSetCPUs, ""), list).unwrap(), list);
-        }
-        for list in ["a", "0-", "-1", "3-0", "0,,1", "0;1", "+1", "0-31:0/4", "0-31:5/4", "0\n1", "0, 1", "99999999999"]
-        {
-            assert!(trimmed_list(check::of(Field::CPUSetCPUs, ""), list).is_err(), "{list}");
-        }
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use cri_domain::domain::LimitError;
 use cri_domain::generator::Host;
 use cri_domain::generator::host::Allowlist;
-use cri_domain::hooks::{AdjustError, UpdateError};
-use cri_domain::records::{Exit, PodState};
+use cri_domain::handle::{AdjustError, UpdateError};
+use cri_domain::model::{Exit, PodState};
 use cri_domain::store::Store as _;
-use cri_domain::words::Settings;
+use cri_domain::to_nri::Settings;
 use nri_api::plugin::PluginError;
 use nri_proto::{
     CdiDevice, Container, ContainerState, Cpu, CreateReply, EnvVar, Event, Eviction, Pod, Resources, Update,

@@ -2,8 +2,8 @@ use std::collections::HashMap;
 
 use nri_proto::{Field, HugepageLimit};
 
-use super::document::{self, Object, made, text};
-use super::{Adjusted, Host, SpecError, check};
+use crate::generator::document::{self, Object, made, text};
+use crate::generator::{Adjusted, Host, SpecError, check};
 
 /// Where there are no huge pages, no limit of them can be set, also none that was in the spec.
 pub(super) fn adjust(
@@ -47,9 +47,9 @@ mod tests {
     use nri_proto::{Adjustment, LinuxAdjustment, Resources};
     use serde_json::json;
 
-    use super::super::adjust;
-    use super::super::testing::{check_linux, check_linux_refused};
     use super::*;
+    use crate::generator::adjust;
+    use crate::generator::testing::{check_linux, check_linux_refused};
 
     fn with(limits: &[(&str, u64)]) -> LinuxAdjustment {
         let limit = |(size, limit): &(&str, u64)| HugepageLimit {

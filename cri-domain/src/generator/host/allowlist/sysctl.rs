@@ -1,6 +1,7 @@
 use nri_proto::Change;
 
-use super::{Forbidden, Host, InNamespace};
+use super::Forbidden;
+use crate::generator::host::{Host, InNamespace};
 
 /// Kernel parameters of System V IPC. Each IPC namespace has its own.
 const OF_IPC: [&str; 8] = [

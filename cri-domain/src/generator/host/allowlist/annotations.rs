@@ -1,4 +1,4 @@
-use super::{Allowlist, Forbidden, allowlist};
+use super::{Allowlist, Forbidden, matches};
 
 /// Annotations that runtimes and shims take as settings, and who does. A plugin that could change them would join its
 /// container to another pod's shim, lift its limits, give it devices, or have the host's systemd run a program.
@@ -37,7 +37,7 @@ const SETTINGS: [(&str, &str); 26] = [
 pub(in crate::generator) fn check_annotation(key: &str, allow: &Allowlist) -> Result<(), Forbidden> {
     // runc joins key and value with an equals sign, and looks for its settings by what is before the first.
     let name = key.split('=').next().unwrap_or(key);
-    let setting = SETTINGS.into_iter().find(|(pattern, _)| allowlist::matches(pattern, name));
+    let setting = SETTINGS.into_iter().find(|(pattern, _)| matches(pattern, name));
     match setting {
         Some((pattern, of)) if !allow.has_annotation(name) => Err(Forbidden::Annotation { pattern, of }),
         _ => Ok(()),

@@ -1,8 +1,8 @@
 use nri_proto::{LinuxPod, Namespace, Pod};
 use serde_json::Value;
 
-use super::{layered, read, spec};
-use crate::records::{PodConfig, PodRecord, PodRef, PodStatus};
+use super::{json, layered, spec};
+use crate::model::{PodConfig, PodRecord, PodRef, PodStatus};
 
 /// Returns a pod as NRI sees it. Of one that is not known there is the id.
 pub fn pod(pod: &PodRef) -> Pod {
@@ -27,14 +27,14 @@ fn known(record: &PodRecord) -> Pod {
     } = config;
     let PodStatus { state: _, pid, ips, network_is_gone } = status;
     let spec = spec.as_deref().unwrap_or(&Value::Null);
-    let section = read::section(spec, "linux").unwrap_or(&Value::Null);
+    let section = json::section(spec, "linux").unwrap_or(&Value::Null);
     let linux = LinuxPod {
         overhead: overhead.clone(),
         pod_resources: resources.clone(),
         cgroup_parent: cgroup_parent.clone(),
-        cgroups_path: read::text(section, "cgroupsPath"),
+        cgroups_path: json::text(section, "cgroupsPath"),
         namespaces: namespaces(section, *network_is_gone),
-        resources: read::section(section, "resources").map(spec::resources),
+        resources: json::section(section, "resources").map(spec::resources),
         ..LinuxPod::default()
     };
     Pod {
@@ -43,7 +43,7 @@ fn known(record: &PodRecord) -> Pod {
         uid: uid.clone(),
         namespace: namespace.clone(),
         labels: layered(labels.clone(), asked_labels),
-        annotations: layered(read::map(spec, "annotations"), annotations),
+        annotations: layered(json::map(spec, "annotations"), annotations),
         runtime_handler: runtime_handler.clone(),
         linux: Some(linux),
         pid: *pid,

@@ -1,8 +1,8 @@
 use nri_proto::{ProfileKind, Seccomp, SecurityProfile, Syscall, SyscallArg};
 use serde_json::Value;
 
-use super::{Settings, read};
-use crate::records::SeccompRequest;
+use super::{Settings, json};
+use crate::model::SeccompRequest;
 
 /// Returns where the seccomp policy of a container comes from: from the profile that is asked for, else from the deprecated path,
 /// else from what the server is set to. A privileged container is unconfined. It is `None` if nobody says anything, and then it is
@@ -30,28 +30,28 @@ fn of(kind: ProfileKind, localhost_ref: &str) -> SecurityProfile {
 
 pub(super) fn policy(seccomp: &Value) -> Seccomp {
     Seccomp {
-        default_action: read::text(seccomp, "defaultAction"),
-        default_errno: read::small(seccomp, "defaultErrnoRet"),
-        architectures: read::texts(seccomp, "architectures"),
-        flags: read::texts(seccomp, "flags"),
-        listener_path: read::text(seccomp, "listenerPath"),
-        listener_metadata: read::text(seccomp, "listenerMetadata"),
-        syscalls: read::all(seccomp, "syscalls", |syscall| Some(self::syscall(syscall))),
+        default_action: json::text(seccomp, "defaultAction"),
+        default_errno: json::small(seccomp, "defaultErrnoRet"),
+        architectures: json::texts(seccomp, "architectures"),
+        flags: json::texts(seccomp, "flags"),
+        listener_path: json::text(seccomp, "listenerPath"),
+        listener_metadata: json::text(seccomp, "listenerMetadata"),
+        syscalls: json::all(seccomp, "syscalls", |syscall| Some(self::syscall(syscall))),
         ..Seccomp::default()
     }
 }
 
 fn syscall(syscall: &Value) -> Syscall {
     Syscall {
-        names: read::texts(syscall, "names"),
-        action: read::text(syscall, "action"),
-        errno_ret: read::small(syscall, "errnoRet"),
-        args: read::all(syscall, "args", |arg| {
+        names: json::texts(syscall, "names"),
+        action: json::text(syscall, "action"),
+        errno_ret: json::small(syscall, "errnoRet"),
+        args: json::all(syscall, "args", |arg| {
             Some(SyscallArg {
-                index: read::small(arg, "index")?,
-                value: read::unsigned(arg, "value")?,
-                value_two: read::unsigned(arg, "valueTwo").unwrap_or_default(),
-                op: read::text(arg, "op"),
+                index: json::small(arg, "index")?,
+                value: json::unsigned(arg, "value")?,
+                value_two: json::unsigned(arg, "valueTwo").unwrap_or_default(),
+                op: json::text(arg, "op"),
                 ..SyscallArg::default()
             })
         }),

@@ -1,8 +1,8 @@
 use nri_proto::{Field, Memory, Resources};
 use serde_json::Value;
 
-use super::document::{self, Object};
-use super::{SpecError, check};
+use crate::generator::document::{self, Object};
+use crate::generator::{SpecError, check};
 
 const PATH: [&str; 3] = ["linux", "resources", "memory"];
 
@@ -66,8 +66,8 @@ mod tests {
     use nri_proto::LinuxAdjustment;
     use serde_json::json;
 
-    use super::super::testing::{check_linux, check_linux_refused};
     use super::*;
+    use crate::generator::testing::{check_linux, check_linux_refused};
 
     fn with(memory: Memory) -> impl FnOnce(&mut LinuxAdjustment) {
         |it| it.resources = Some(Resources { memory: Some(memory), ..Resources::default() })

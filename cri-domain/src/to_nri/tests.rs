@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::generator::{Host, adjust};
-use crate::records::{
+use crate::model::{
     ContainerConfig, ContainerRecord, ContainerStatus, Exit, PodConfig, PodRecord, PodRef, PodState, PodStatus,
     SeccompRequest,
 };

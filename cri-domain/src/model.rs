@@ -1,6 +1,6 @@
 //! What a CRI server knows of its pods and containers, in plain values.
 //!
-//! A record has three parts, and what NRI is shown is made of them in [`words`](crate::words) with one precedence: what is
+//! A record has three parts, and what NRI is shown is made of them in [`words`](crate::to_nri) with one precedence: what is
 //! (the *status*) counts before what was made (the OCI *spec*), and that before what was asked for (the *config*). So plugins
 //! see a container as it is, with what they and others changed in it.
 //!

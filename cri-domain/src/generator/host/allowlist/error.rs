@@ -2,7 +2,7 @@ use nri_proto::quote::quoted;
 
 use crate::generator::HostError;
 
-/// Why a plugin may not change something unless the runtime allows it in [`Host::allow`](super::Host::allow).
+/// Why a plugin may not change something unless the runtime allows it in [`Host::allow`](crate::generator::Host::allow).
 #[derive(Debug, thiserror::Error)]
 pub enum Forbidden {
     /// Runtimes or shims act on the annotation.
