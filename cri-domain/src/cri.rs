@@ -27,7 +27,7 @@ mod tests;
 
 pub use self::container::{container_config, container_status, profile, to_container_status, to_profile};
 pub use self::pod::{pod_config, pod_status, to_pod_status};
-pub use self::resources::{Limited, limit, resources};
+pub use self::resources::{CriLimits, limit, resources};
 
 /// The messages.
 #[allow(missing_docs, unused_qualifications, reason = "this is generated")]

@@ -1,5 +1,6 @@
 //! The server's pods and containers as a domain of NRI.
 
+mod error;
 mod restored_limits;
 
 use std::collections::HashMap;
@@ -11,18 +12,19 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nri_api::queue::KeyedQueue;
 use nri_api::{Domain, DomainError, Inventory, KnownPod};
-use nri_proto::{Container, ContainerState, Eviction, Field, Pod, Resources, Update};
+use nri_proto::{Container, Eviction, Field, Pod, Resources, Update};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tracing::warn;
 
-use self::restored_limits::{Again, again};
-use crate::generator::{self, Adjusted, Host, SpecError};
+pub use self::error::{FieldNames, LimitError};
+use self::restored_limits::{RestoredLimits, restored_limits};
+use crate::generator::{self, ApplyReport, Host};
 use crate::limits;
-use crate::model::{ContainerRecord, PodRef, PodState};
-use crate::runtime::{Limits, Runtime, RuntimeError};
+use crate::model::{ContainerRecord, PodRef, PodState, ServerSettings};
+use crate::runtime::{ContainerLimits, Runtime, RuntimeError};
 use crate::store::Store;
-use crate::to_nri::{self, Settings};
+use crate::to_nri;
 
 /// The pods and containers of a CRI server, over two seams: what remembers them and what runs them.
 ///
@@ -33,18 +35,18 @@ pub struct CriDomain {
     store: Arc<dyn Store>,
     runtime: Arc<dyn Runtime>,
     host: Host,
-    settings: Settings,
+    settings: ServerSettings,
     /// Updates wait here by container id. No plugin is asked during a turn, so a plugin may request
     /// an update from within its own handler.
     updates: KeyedQueue,
     /// What the runtime was told last of containers whose update is under way, or was given up half-way.
-    unsettled: Mutex<HashMap<String, Value>>,
+    last_sent: Mutex<HashMap<String, Value>>,
 }
 
 impl CriDomain {
     /// Makes a domain. The host is what the generator asks about this machine.
-    pub fn new(store: Arc<dyn Store>, runtime: Arc<dyn Runtime>, host: Host, settings: Settings) -> Self {
-        Self { store, runtime, host, settings, updates: KeyedQueue::default(), unsettled: Mutex::default() }
+    pub fn new(store: Arc<dyn Store>, runtime: Arc<dyn Runtime>, host: Host, settings: ServerSettings) -> Self {
+        Self { store, runtime, host, settings, updates: KeyedQueue::default(), last_sent: Mutex::default() }
     }
 
     /// Returns what the generator asks.
@@ -53,7 +55,7 @@ impl CriDomain {
     }
 
     /// Returns what the server is set to.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &ServerSettings {
         &self.settings
     }
 
@@ -76,10 +78,10 @@ impl CriDomain {
 
     /// Returns a container as plugins see it, if it is known.
     pub fn container(&self, id: &str) -> Option<Container> {
-        self.store.container(id).map(|record| self.words(&record))
+        self.store.container(id).map(|record| self.to_nri(&record))
     }
 
-    pub(crate) fn words(&self, record: &ContainerRecord) -> Container {
+    pub(crate) fn to_nri(&self, record: &ContainerRecord) -> Container {
         to_nri::container(record, &self.settings)
     }
 
@@ -90,100 +92,100 @@ impl CriDomain {
     /// The container has gone, or the limits cannot be set: then it has those that it had.
     pub async fn limit(&self, id: &str, resources: &Resources) -> Result<(), LimitError> {
         let _turn = self.updates.enqueue(id).turn().await;
-        let record = self.store.container(id).filter(|record| is_there(record)).ok_or(LimitError::Gone)?;
-        let before = self.limited(&record)?;
-        let changes = changed(&before, resources);
-        self.check(id, &changes)?;
+        let record = self.store.container(id).filter(|record| record.status.is_alive()).ok_or(LimitError::Gone)?;
+        let before = self.current_spec(&record)?;
+        let changes = new_limits(&before, resources);
+        self.check_supported(id, &changes)?;
         let mut spec = before.clone();
         let updated = generator::update(&mut spec, &changes, &self.host);
-        let Adjusted { ignored, overridden } =
+        let ApplyReport { ignored, overridden } =
             updated.map_err(|source| LimitError::Spec { container: id.to_owned(), source })?;
         if !ignored.is_empty() {
-            return Err(LimitError::Unsupported { container: id.to_owned(), fields: Fields(ignored) });
+            return Err(LimitError::Unsupported { container: id.to_owned(), fields: FieldNames(ignored) });
         }
-        tell_overridden(id, &overridden);
-        self.set(id, &before, &spec).await?;
-        self.store.change_container(id, &mut |record| remember(record, &spec, resources));
+        log_overridden(id, &overridden);
+        self.set_limits(id, &before, &spec).await?;
+        self.store.change_container(id, &mut |record| record_limits(record, &spec, resources));
         Ok(())
     }
 
     /// The container's spec; of one whose spec was not kept, what it would say of limits.
-    fn limited(&self, record: &ContainerRecord) -> Result<Value, LimitError> {
+    fn current_spec(&self, record: &ContainerRecord) -> Result<Value, LimitError> {
         if let Some(spec) = record.spec.as_deref() {
             return Ok(spec.clone());
         }
         let mut spec = json!({});
         if let Some(resources) = &record.config.resources {
             generator::update(&mut spec, resources, &self.host)
-                .map_err(|source| LimitError::Known { container: record.id.clone(), source })?;
+                .map_err(|source| LimitError::UnknownLimits { container: record.id.clone(), source })?;
         }
         Ok(spec)
     }
 
     /// What cannot be done is refused before anything is.
-    fn check(&self, id: &str, resources: &Resources) -> Result<(), LimitError> {
+    fn check_supported(&self, id: &str, resources: &Resources) -> Result<(), LimitError> {
         let fields: Vec<Field> =
             limits::fields(resources).into_iter().filter(|field| !self.runtime.can_update(*field)).collect();
         if fields.is_empty() {
             return Ok(());
         }
-        Err(LimitError::Unsupported { container: id.to_owned(), fields: Fields(fields) })
+        Err(LimitError::Unsupported { container: id.to_owned(), fields: FieldNames(fields) })
     }
 
     /// Sets the limits of a spec. If some cannot be set, those are set again that there were.
-    async fn set(&self, id: &str, before: &Value, after: &Value) -> Result<(), LimitError> {
-        let given_up = self.unsettled.lock().get(id).cloned().unwrap_or_default();
-        let told = self.lifting(id, after, &given_up);
-        let source = match self.tell(id, &told).await {
+    async fn set_limits(&self, id: &str, before: &Value, after: &Value) -> Result<(), LimitError> {
+        let given_up = self.last_sent.lock().get(id).cloned().unwrap_or_default();
+        let told = self.limits_with_resets(id, after, &given_up);
+        let source = match self.update_runtime(id, &told).await {
             Ok(()) => return Ok(()),
             Err(RuntimeError::Gone) => return Err(LimitError::Gone),
             Err(RuntimeError::Failed(source)) => source,
         };
-        if let Err(error) = self.tell(id, &self.lifting(id, before, &told.resources)).await {
+        if let Err(error) = self.update_runtime(id, &self.limits_with_resets(id, before, &told.resources)).await {
             warn!(container = id, error = &error as &dyn Error, "could not set the limits again that there were");
         }
         Err(LimitError::Runtime { container: id.to_owned(), source })
     }
 
     /// Returns the limits of a spec, which also lift what was tried before.
-    fn lifting(&self, id: &str, spec: &Value, tried: &Value) -> Limits {
-        let Limits { resources, rdt } = limits_of(spec);
-        let Again { resources, left } = again(&resources, tried, self.host.cgroup_v2);
-        if !left.is_empty() {
-            warn!(container = id, limits = left.join(", "), "these were not set before, and cannot be lifted");
+    fn limits_with_resets(&self, id: &str, spec: &Value, tried: &Value) -> ContainerLimits {
+        let ContainerLimits { resources, rdt } = limits_of(spec);
+        let RestoredLimits { resources, not_restored } = restored_limits(&resources, tried, self.host.cgroup_v2);
+        if !not_restored.is_empty() {
+            warn!(container = id, limits = not_restored.join(", "), "these were not set before, and cannot be lifted");
         }
-        Limits { resources, rdt }
+        ContainerLimits { resources, rdt }
     }
 
     /// Tells the runtime. If nobody waits for its answer any more, it is noted what it was told: who can say what came of it?
-    async fn tell(&self, id: &str, limits: &Limits) -> Result<(), RuntimeError> {
+    async fn update_runtime(&self, id: &str, limits: &ContainerLimits) -> Result<(), RuntimeError> {
         {
-            let mut unsettled = self.unsettled.lock();
+            let mut last_sent = self.last_sent.lock();
             // What has gone meanwhile needs no notes.
-            unsettled.retain(|id, _| self.store.container(id).is_some_and(|record| is_there(&record)));
-            unsettled.insert(id.to_owned(), limits.resources.clone());
+            last_sent.retain(|id, _| self.store.container(id).is_some_and(|record| record.status.is_alive()));
+            last_sent.insert(id.to_owned(), limits.resources.clone());
         }
         let told = self.runtime.update(id, limits).await;
-        self.unsettled.lock().remove(id);
+        self.last_sent.lock().remove(id);
         told
     }
 
     /// Stops a container: it may end by itself for so long.
     async fn stop(&self, id: &str, grace: Duration) -> Result<(), RuntimeError> {
-        let is_there = self.store.container(id).is_some_and(|record| is_there(&record));
+        let is_there = self.store.container(id).is_some_and(|record| record.status.is_alive());
         if is_there { self.runtime.stop(id, grace).await } else { Err(RuntimeError::Gone) }
     }
 }
 
 /// Says which limits do not count, because a file says something else.
-pub(crate) fn tell_overridden(id: &str, fields: &[Field]) {
+pub(crate) fn log_overridden(id: &str, fields: &[Field]) {
     if !fields.is_empty() {
-        warn!(container = id, fields = %Fields(fields.to_vec()), "limits are also asked for as files of cgroups, which count");
+        warn!(container = id, fields = %FieldNames(fields.to_vec()), "limits are also asked for as files of cgroups, which count");
     }
 }
 
 /// What of new limits is new. The kubelet always names every page size of the host, with no pages where none are asked for.
-fn changed(before: &Value, resources: &Resources) -> Resources {
+fn new_limits(before: &Value, resources: &Resources) -> Resources {
     let known = before.pointer("/linux/resources/hugepageLimits").and_then(Value::as_array);
     let limit_of = |page_size: &str| {
         let known = known.into_iter().flatten().find(|known| known["pageSize"] == page_size);
@@ -220,7 +222,7 @@ impl Domain for CriDomain {
         self.limit(&update.container_id, resources).await.map_err(|error| match error {
             LimitError::Gone => DomainError::Gone,
             LimitError::Unsupported { .. }
-            | LimitError::Known { .. }
+            | LimitError::UnknownLimits { .. }
             | LimitError::Spec { .. }
             | LimitError::Runtime { .. } => DomainError::failed(error),
         })
@@ -240,17 +242,15 @@ impl fmt::Debug for CriDomain {
     }
 }
 
-/// What has ended, or is not known to be there, has no limits that could change.
-pub(crate) fn is_there(record: &ContainerRecord) -> bool {
-    matches!(record.status.state, ContainerState::Created | ContainerState::Running | ContainerState::Paused)
-}
-
-fn limits_of(spec: &Value) -> Limits {
+fn limits_of(spec: &Value) -> ContainerLimits {
     let section = |path| spec.pointer(path).filter(|section| section.is_object()).cloned();
-    Limits { resources: section("/linux/resources").unwrap_or_else(|| json!({})), rdt: section("/linux/intelRdt") }
+    ContainerLimits {
+        resources: section("/linux/resources").unwrap_or_else(|| json!({})),
+        rdt: section("/linux/intelRdt"),
+    }
 }
 
-fn remember(record: &mut ContainerRecord, spec: &Value, resources: &Resources) {
+fn record_limits(record: &mut ContainerRecord, spec: &Value, resources: &Resources) {
     match &mut record.spec {
         Some(known) => *known = Arc::new(spec.clone()),
         None => record.config.resources = spec.pointer("/linux/resources").map(to_nri::resources),
@@ -261,56 +261,5 @@ fn remember(record: &mut ContainerRecord, spec: &Value, resources: &Resources) {
     }
     if resources.rdt_class.is_some() {
         record.config.rdt_class = class(&resources.rdt_class);
-    }
-}
-
-/// Why a container has not got new limits. It has those that it had.
-#[derive(Debug, thiserror::Error)]
-pub enum LimitError {
-    /// It has ended, or is not known.
-    #[error("the container has gone")]
-    Gone,
-    /// There are limits among them that nobody here can change.
-    #[error("cannot update container {container}: {fields} cannot be changed here")]
-    Unsupported {
-        /// The container.
-        container: String,
-        /// Those limits.
-        fields: Fields,
-    },
-    /// Its spec was not kept, and the limits that it was asked for with cannot be meant: nobody knows which ones it has.
-    #[error("cannot update container {container}, whose limits are not known")]
-    Known {
-        /// The container.
-        container: String,
-        /// What is wrong with those that were asked for.
-        source: SpecError,
-    },
-    /// They cannot be meant, or the operator does not allow them.
-    #[error("cannot update container {container}")]
-    Spec {
-        /// The container.
-        container: String,
-        /// What is wrong with them.
-        source: SpecError,
-    },
-    /// The runtime could not set them.
-    #[error("could not update container {container}")]
-    Runtime {
-        /// The container.
-        container: String,
-        /// What it said.
-        source: Box<dyn Error + Send + Sync>,
-    },
-}
-
-/// Fields, to be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fields(pub Vec<Field>);
-
-impl fmt::Display for Fields {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&names.join(", "))
     }
 }

@@ -68,19 +68,19 @@ pub use self::host::Host;
 
 /// What was applied, but for what the host has no function for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Adjusted {
+pub struct ApplyReport {
     /// What was asked for and could not be done: classes without a resolver, CDI devices without an injector, limits of
     /// huge pages where there are none.
     pub ignored: Vec<Field>,
-    /// Limits that were asked for together with the file of cgroups of version 2 that they are written to. What is said of the file
+    /// ContainerLimits that were asked for together with the file of cgroups of version 2 that they are written to. What is said of the file
     /// counts: runtimes write it last.
     pub overridden: Vec<Field>,
 }
 
 /// Applies an adjustment to a spec, or leaves the spec as it is.
-pub fn adjust(spec: &mut Value, adjustment: &Adjustment, host: &Host) -> Result<Adjusted, SpecError> {
+pub fn adjust(spec: &mut Value, adjustment: &Adjustment, host: &Host) -> Result<ApplyReport, SpecError> {
     if *adjustment == Adjustment::default() {
-        return Ok(Adjusted::default());
+        return Ok(ApplyReport::default());
     }
     let mut draft = spec.clone();
     let adjusted = edit(&mut draft, adjustment, host)?;
@@ -89,7 +89,7 @@ pub fn adjust(spec: &mut Value, adjustment: &Adjustment, host: &Host) -> Result<
 }
 
 /// Applies an adjustment to a spec, from text to text.
-pub fn adjust_json(spec: &str, adjustment: &Adjustment, host: &Host) -> Result<(String, Adjusted), SpecError> {
+pub fn adjust_json(spec: &str, adjustment: &Adjustment, host: &Host) -> Result<(String, ApplyReport), SpecError> {
     let mut draft = serde_json::from_str(spec).map_err(SpecError::Read)?;
     let adjusted = edit(&mut draft, adjustment, host)?;
     Ok((draft.to_string(), adjusted))
@@ -112,9 +112,9 @@ pub fn adjust_json(spec: &str, adjustment: &Adjustment, host: &Host) -> Result<(
 /// assert_eq!(spec["linux"]["resources"], json!({"memory": {"limit": 200, "swap": 300}, "pids": {"limit": 9}}));
 /// # Ok::<(), cri_domain::generator::SpecError>(())
 /// ```
-pub fn update(spec: &mut Value, resources: &Resources, host: &Host) -> Result<Adjusted, SpecError> {
+pub fn update(spec: &mut Value, resources: &Resources, host: &Host) -> Result<ApplyReport, SpecError> {
     let mut draft = spec.clone();
-    let mut adjusted = Adjusted::default();
+    let mut adjusted = ApplyReport::default();
     let document = document::root(&mut draft)?;
     resources::update(document, resources, host, &mut adjusted)?;
     *spec = draft;
@@ -122,9 +122,9 @@ pub fn update(spec: &mut Value, resources: &Resources, host: &Host) -> Result<Ad
 }
 
 /// On an error some of it is done.
-fn edit(spec: &mut Value, adjustment: &Adjustment, host: &Host) -> Result<Adjusted, SpecError> {
+fn edit(spec: &mut Value, adjustment: &Adjustment, host: &Host) -> Result<ApplyReport, SpecError> {
     let Adjustment { annotations, mounts, env, hooks, linux, rlimits, cdi_devices, args, unknown: _ } = adjustment;
-    let mut adjusted = Adjusted::default();
+    let mut adjusted = ApplyReport::default();
     let document = document::root(spec)?;
     annotations::adjust(document, annotations, host)?;
     env::adjust(document, env)?;
@@ -148,7 +148,7 @@ fn adjust_linux(
     spec: &mut Object,
     linux: &LinuxAdjustment,
     host: &Host,
-    adjusted: &mut Adjusted,
+    adjusted: &mut ApplyReport,
 ) -> Result<(), SpecError> {
     let LinuxAdjustment {
         devices,

@@ -17,16 +17,16 @@ use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
 pub use self::error::{AdjustError, AskError, UpdateError};
-use crate::domain::{CriDomain, Fields, LimitError, is_there, tell_overridden};
-use crate::generator::host::below;
+use crate::domain::{CriDomain, FieldNames, LimitError, log_overridden};
+use crate::generator::host::check_cgroup_parent;
 use crate::generator::{self, Host, SpecError};
 use crate::limits;
-use crate::model::{ContainerRecord, Exit, PodRecord, PodRef, PodState};
-use crate::to_nri::{self, Settings};
+use crate::model::{ContainerRecord, Exit, PodRecord, PodRef, PodState, ServerSettings};
+use crate::to_nri;
 
 /// A CRI server's way to NRI. A clone is the same one.
 #[derive(Clone)]
-pub struct Hooks {
+pub struct CriHandle {
     handle: Handle,
     domain: Arc<CriDomain>,
     /// Updates from the kubelet wait here by container id. A turn lasts from the question to plugins
@@ -35,7 +35,7 @@ pub struct Hooks {
     deadline: Option<Instant>,
 }
 
-impl Hooks {
+impl CriHandle {
     /// Registers the server's pods and containers, under containerd's name for them if `namespace` is `k8s.io`.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Hooks {
     ///
     /// A plugin does not let it.
     pub async fn run_pod(&self, pod: &PodRecord) -> Result<PodRun, Error> {
-        let pod = self.shown(|| to_nri::pod(&PodRef::Known(Arc::new(pod.clone()))));
+        let pod = self.if_enabled(|| to_nri::pod(&PodRef::Known(Arc::new(pod.clone()))));
         self.handle.run_pod(pod).await
     }
 
@@ -89,7 +89,7 @@ impl Hooks {
         if let PodRef::Unknown { id } = &pod {
             return Err(AskError::unknown(Kind::Pod, id));
         }
-        Ok(self.handle.update_pod(self.shown(|| to_nri::pod(&pod)), overhead, resources).await?)
+        Ok(self.handle.update_pod(self.if_enabled(|| to_nri::pod(&pod)), overhead, resources).await?)
     }
 
     /// A pod's containers have ended, and its sandbox is still there.
@@ -115,7 +115,7 @@ impl Hooks {
     /// # Errors
     ///
     /// As [`adjust`].
-    pub async fn create_container(&self, container: &mut ContainerRecord) -> Result<Adjusted, AdjustError> {
+    pub async fn create_container(&self, container: &mut ContainerRecord) -> Result<AdjustedContainer, AdjustError> {
         let pod = self.domain.pod_ref(&container.pod_id);
         adjust(&self.handle, &pod, container, self.domain.host(), self.domain.settings()).await
     }
@@ -130,7 +130,7 @@ impl Hooks {
         let Some(record) = self.domain.store().container(id) else {
             return Err(AskError::unknown(Kind::Container, id));
         };
-        let (pod, container) = (self.pod(&record.pod_id), self.shown(|| self.domain.words(&record)));
+        let (pod, container) = (self.pod(&record.pod_id), self.if_enabled(|| self.domain.to_nri(&record)));
         Ok(self.handle.start_container(pod, container).await?)
     }
 
@@ -141,17 +141,17 @@ impl Hooks {
     ///
     /// A plugin does not let it, or the limits cannot be set. The container has those that it had.
     pub async fn update_container(&self, id: &str, resources: Resources) -> Result<(), UpdateError> {
-        let _turn = self.turn(id).await?;
+        let _turn = self.wait_for_turn(id).await?;
         let Some(record) = self.domain.store().container(id) else {
             return Err(UpdateError::Unknown { id: id.to_owned() });
         };
-        if !is_there(&record) {
+        if !record.status.is_alive() {
             return Err(LimitError::Gone.into());
         }
-        let (pod, container) = (self.pod(&record.pod_id), self.shown(|| self.domain.words(&record)));
+        let (pod, container) = (self.pod(&record.pod_id), self.if_enabled(|| self.domain.to_nri(&record)));
         let update = self.handle.update_container(pod, container, Some(resources.clone())).await?;
         if let Some(mut merged) = update.resources().cloned() {
-            limits::let_fields_count(&resources, &mut merged);
+            limits::remove_stale_files(&resources, &mut merged);
             self.domain.limit(id, &merged).await?;
         }
         if let Err(error) = update.updated(self.container(id)).await {
@@ -161,7 +161,7 @@ impl Hooks {
     }
 
     /// Waits until no other update of the kubelet is under way for a container.
-    async fn turn(&self, id: &str) -> Result<Turn, UpdateError> {
+    async fn wait_for_turn(&self, id: &str) -> Result<Turn, UpdateError> {
         let turn = self.updates.enqueue(id).turn();
         match self.deadline {
             None => Ok(turn.await),
@@ -210,30 +210,30 @@ impl Hooks {
     /// Returns a pod as plugins are to see it. Of one that is not known there is the id; with NRI disabled nobody sees anything, and
     /// there is nothing. [`CriDomain::pod`] has all of it in any case.
     pub fn pod(&self, id: &str) -> Pod {
-        self.shown(|| self.domain.pod(id))
+        self.if_enabled(|| self.domain.pod(id))
     }
 
     /// Returns a container as plugins are to see it. Of one that is not known there is the id; with NRI disabled nobody sees anything,
     /// and there is nothing. [`CriDomain::container`] has all of it in any case.
     pub fn container(&self, id: &str) -> Container {
         let nothing_but_id = || Container { id: id.to_owned(), ..Container::default() };
-        self.shown(|| self.domain.container(id).unwrap_or_else(nothing_but_id))
+        self.if_enabled(|| self.domain.container(id).unwrap_or_else(nothing_but_id))
     }
 
     /// Words that somebody will see.
-    fn shown<T: Default>(&self, words: impl FnOnce() -> T) -> T {
-        if self.handle.is_enabled() { words() } else { T::default() }
+    fn if_enabled<T: Default>(&self, make: impl FnOnce() -> T) -> T {
+        if self.handle.is_enabled() { make() } else { T::default() }
     }
 }
 
 /// A container whose spec is as plugins want it, and which is still to be created.
 #[must_use = "a container that is not said to be created has failed"]
-pub struct Adjusted {
+pub struct AdjustedContainer {
     /// Say [`created`](Creation::created) once the store has the container, or drop it if it failed.
     pub creation: Creation,
     /// What plugins asked for and nobody here can do. It is in the log, too.
     pub ignored: Vec<Field>,
-    /// Limits that plugins asked for as fields and as files, of which the file counts. They are in the log, too.
+    /// ContainerLimits that plugins asked for as fields and as files, of which the file counts. They are in the log, too.
     pub overridden: Vec<Field>,
 }
 
@@ -249,8 +249,8 @@ pub async fn adjust(
     pod: &PodRef,
     container: &mut ContainerRecord,
     host: &Host,
-    settings: &Settings,
-) -> Result<Adjusted, AdjustError> {
+    settings: &ServerSettings,
+) -> Result<AdjustedContainer, AdjustError> {
     let PodRef::Known(record) = pod else { return Err(AdjustError::UnknownPod { id: pod.id().to_owned() }) };
     if record.status.state != PodState::Ready {
         return Err(AdjustError::PodNotReady { id: record.id.clone() });
@@ -260,21 +260,21 @@ pub async fn adjust(
     };
     if !handle.is_enabled() {
         let creation = handle.create_container(Pod::default(), Container::default()).await?;
-        return Ok(Adjusted { creation, ignored: vec![], overridden: vec![] });
+        return Ok(AdjustedContainer { creation, ignored: vec![], overridden: vec![] });
     }
     let mut spec = spec.clone();
     // All that is asked of plugins is in this future: in the caller's own it would be large.
     let asked = handle.create_container(to_nri::pod(pod), to_nri::container(container, settings));
     let creation = Box::pin(asked).await?;
     match apply(&mut spec, &creation, record, host, settings) {
-        Ok(generator::Adjusted { ignored, overridden }) => {
+        Ok(generator::ApplyReport { ignored, overridden }) => {
             if !ignored.is_empty() {
-                warn!(container = container.id, fields = %Fields(ignored.clone()), "plugins want what cannot be done here");
+                warn!(container = container.id, fields = %FieldNames(ignored.clone()), "plugins want what cannot be done here");
             }
-            tell_overridden(&container.id, &overridden);
-            remember(container, creation.adjustment(), &ignored);
+            log_overridden(&container.id, &overridden);
+            record_adjustment(container, creation.adjustment(), &ignored);
             container.spec = Some(Arc::new(spec));
-            Ok(Adjusted { creation, ignored, overridden })
+            Ok(AdjustedContainer { creation, ignored, overridden })
         }
         Err(source) => {
             let owners = creation.owners().containers.get(&container.id);
@@ -290,16 +290,15 @@ pub async fn adjust(
 ///
 /// ```
 /// use cri_domain::handle::exited;
-/// use cri_domain::model::{ContainerRecord, PodRef};
-/// use cri_domain::to_nri::Settings;
+/// use cri_domain::model::{ContainerRecord, PodRef, ServerSettings};
 /// use nri_api::Handle;
 ///
 /// /// What a server runs when the process of a container is collected.
 /// fn on_exit(handle: Handle, pod: PodRef, container: ContainerRecord) -> impl FnOnce() {
-///     move || exited(&handle, &pod, &container, &Settings::default())
+///     move || exited(&handle, &pod, &container, &ServerSettings::default())
 /// }
 /// ```
-pub fn exited(handle: &Handle, pod: &PodRef, container: &ContainerRecord, settings: &Settings) {
+pub fn exited(handle: &Handle, pod: &PodRef, container: &ContainerRecord, settings: &ServerSettings) {
     if handle.is_enabled() {
         handle.container_exited(to_nri::pod(pod), to_nri::container(container, settings));
     }
@@ -310,12 +309,12 @@ fn apply(
     creation: &Creation,
     pod: &PodRecord,
     host: &Host,
-    settings: &Settings,
-) -> Result<generator::Adjusted, SpecError> {
+    settings: &ServerSettings,
+) -> Result<generator::ApplyReport, SpecError> {
     let adjustment = creation.adjustment();
     let cgroup = adjustment.linux.as_ref().map(|linux| linux.cgroups_path.as_str()).unwrap_or_default();
     if !(settings.any_cgroup || cgroup.is_empty()) {
-        below(&pod.config.cgroup_parent, cgroup).map_err(|source| SpecError::Host {
+        check_cgroup_parent(&pod.config.cgroup_parent, cgroup).map_err(|source| SpecError::Host {
             field: Field::CgroupsPath,
             key: String::new(),
             source: source.into(),
@@ -325,7 +324,7 @@ fn apply(
 }
 
 /// What the spec cannot say: of classes and CDI devices it has only what they come to, and of annotations not those that it never had.
-fn remember(container: &mut ContainerRecord, adjustment: &Adjustment, ignored: &[Field]) {
+fn record_adjustment(container: &mut ContainerRecord, adjustment: &Adjustment, ignored: &[Field]) {
     if !ignored.contains(&Field::CdiDevices) {
         container.config.cdi_devices.extend(adjustment.cdi_devices.iter().map(|device| device.name.clone()));
     }

@@ -4,7 +4,7 @@
 //!   functions with one precedence.
 //! - [`CriDomain`] is its pods and containers as a [`Domain`](nri_api::Domain) of `nri-api`, over two seams: a [`Store`] remembers them,
 //!   a [`Runtime`] runs them. Neither refers back to NRI.
-//! - [`Hooks`] is where the server calls NRI, one call in each of its own. Start reading there.
+//! - [`CriHandle`] is where the server calls NRI, one call in each of its own. Start reading there.
 //! - The [`generator`] applies the [`Adjustment`](nri_proto::Adjustment) that plugins agreed on to the OCI spec of the container
 //!   being created, and new limits to that of one that exists. It is pure, too: what it must know about the machine is asked through
 //!   a [`Host`](generator::Host) of functions.
@@ -24,6 +24,6 @@ pub mod store;
 pub mod to_nri;
 
 pub use domain::CriDomain;
-pub use handle::Hooks;
+pub use handle::CriHandle;
 pub use runtime::Runtime;
 pub use store::Store;

@@ -1,4 +1,4 @@
-//! Limits, field by field.
+//! ContainerLimits, field by field.
 
 use nri_proto::{Cpu, Field, HugepageLimit, Memory, Pids, Resources};
 
@@ -66,7 +66,7 @@ fn add_cpu(cpu: &Cpu, set: &mut Vec<Field>) {
 
 /// A limit, and the file of cgroups of version 2 that it is written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct InFile {
+pub(crate) struct FileLimit {
     pub(crate) field: Field,
     pub(crate) file: String,
     /// What it is, to be compared.
@@ -74,7 +74,7 @@ pub(crate) struct InFile {
 }
 
 /// Returns the limits that are set and have a file in cgroups of version 2. Nothing (0) is no limit, as for runtimes.
-pub(crate) fn in_files(resources: &Resources) -> Vec<InFile> {
+pub(crate) fn file_limits(resources: &Resources) -> Vec<FileLimit> {
     let (memory, cpu) = (resources.memory.as_ref(), resources.cpu.as_ref());
     let number = |number: Option<i128>| number.filter(|number| *number != 0).map(|number| number.to_string());
     let memory = |of: fn(&Memory) -> Option<i64>| number(memory.and_then(of).map(i128::from));
@@ -94,15 +94,15 @@ pub(crate) fn in_files(resources: &Resources) -> Vec<InFile> {
     let hugepages = resources.hugepage_limits.iter().map(|HugepageLimit { page_size, limit, unknown: _ }| {
         (Field::HugepageLimits, format!("hugetlb.{page_size}.max"), limit.to_string())
     });
-    named.chain(hugepages).map(|(field, file, value)| InFile { field, file, value }).collect()
+    named.chain(hugepages).map(|(field, file, value)| FileLimit { field, file, value }).collect()
 }
 
 /// Takes those files out of merged limits that were asked for beside a field which plugins changed: theirs is the last word, and
 /// runtimes write files after fields.
-pub(crate) fn let_fields_count(asked: &Resources, merged: &mut Resources) {
-    let known = in_files(asked);
-    for changed in in_files(merged).into_iter().filter(|it| !known.contains(it)) {
-        let InFile { file, .. } = changed;
+pub(crate) fn remove_stale_files(asked: &Resources, merged: &mut Resources) {
+    let known = file_limits(asked);
+    for changed in file_limits(merged).into_iter().filter(|it| !known.contains(it)) {
+        let FileLimit { file, .. } = changed;
         if merged.unified.get(&file) == asked.unified.get(&file) {
             merged.unified.remove(&file);
         }
@@ -122,7 +122,7 @@ mod tests {
         let check = |asked: &Resources, change: fn(&mut Resources), file: &str, expected: Option<&str>| {
             let mut merged = asked.clone();
             change(&mut merged);
-            let_fields_count(asked, &mut merged);
+            remove_stale_files(asked, &mut merged);
             assert_eq!(merged.unified.get(file).map(String::as_str), expected, "{merged:?}");
         };
         let mut asked = unified("memory.max", "100");

@@ -9,6 +9,8 @@
 
 mod container;
 mod pod;
+mod settings;
 
 pub use self::container::{ContainerConfig, ContainerRecord, ContainerStatus, Exit, SeccompRequest};
 pub use self::pod::{PodConfig, PodRecord, PodRef, PodState, PodStatus};
+pub use self::settings::ServerSettings;

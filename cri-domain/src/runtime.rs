@@ -21,7 +21,7 @@ pub trait Runtime: Send + Sync + 'static {
     /// # Errors
     ///
     /// The container has gone, or not all could be set.
-    async fn update(&self, id: &str, limits: &Limits) -> Result<(), RuntimeError>;
+    async fn update(&self, id: &str, limits: &ContainerLimits) -> Result<(), RuntimeError>;
 
     /// Stops a container: it may end by itself for so long.
     ///
@@ -33,7 +33,7 @@ pub trait Runtime: Send + Sync + 'static {
 
 /// The limits of a container, as OCI has them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Limits {
+pub struct ContainerLimits {
     /// `linux.resources` of its spec, all of it.
     pub resources: Value,
     /// `linux.intelRdt` of its spec, if it has one.

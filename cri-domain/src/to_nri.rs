@@ -27,16 +27,6 @@ pub use self::pod::pod;
 pub use self::seccomp::profile;
 pub use self::spec::{hooks, resources};
 
-/// What the server is set to, as far as it shows in a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// What a container gets that asks for no seccomp profile (containerd's `unset_seccomp_profile`); none if it gets none.
-    pub unset_seccomp_profile: Option<nri_proto::SecurityProfile>,
-    /// Whether a plugin may put a container into a cgroup that is not below its pod's. Otherwise it may not put one of a pod whose
-    /// [`cgroup_parent`](crate::model::PodConfig::cgroup_parent) is empty anywhere.
-    pub any_cgroup: bool,
-}
-
 /// Those of `first`, and those of `then` that it does not have.
 fn layered(first: BTreeMap<String, String>, then: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut layered = then.clone();

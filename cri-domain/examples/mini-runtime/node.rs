@@ -8,12 +8,11 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result, anyhow, bail};
 use cri_domain::generator::Host;
 use cri_domain::model::{
-    ContainerConfig, ContainerRecord, ContainerStatus, Exit, PodConfig, PodRecord, PodState, PodStatus,
+    ContainerConfig, ContainerRecord, ContainerStatus, Exit, PodConfig, PodRecord, PodState, PodStatus, ServerSettings,
 };
 use cri_domain::runtime::RuntimeError;
 use cri_domain::store::MemoryStore;
-use cri_domain::to_nri::Settings;
-use cri_domain::{CriDomain, Hooks, Runtime as _, Store as _};
+use cri_domain::{CriDomain, CriHandle, Runtime as _, Store as _};
 use nri_api::{Config, Happening, Nri};
 use nri_proto::ContainerState;
 use rustix::io::Errno;
@@ -37,7 +36,7 @@ const DRAINED: Duration = Duration::from_secs(2);
 
 pub(crate) struct Node {
     pub(crate) nri: Nri,
-    hooks: Hooks,
+    handle: CriHandle,
     store: Arc<MemoryStore>,
     runc: Arc<Runc>,
     /// Those that wait for containers.
@@ -69,10 +68,10 @@ impl Node {
             None => host,
         };
         let (known, runs) = (Arc::clone(&store) as Arc<_>, Arc::clone(&runc) as Arc<_>);
-        let domain = CriDomain::new(known, runs, host, Settings::default());
-        let hooks = Hooks::register(&nri, "mini", Arc::new(domain))?;
+        let domain = CriDomain::new(known, runs, host, ServerSettings::default());
+        let handle = CriHandle::register(&nri, "mini", Arc::new(domain))?;
         let (tasks, ended) = (TaskTracker::new(), Arc::default());
-        Ok(Self { nri, hooks, store, runc, tasks, ended, happenings, _directory: directory })
+        Ok(Self { nri, handle, store, runc, tasks, ended, happenings, _directory: directory })
     }
 
     /// Waits until so many plugins have joined.
@@ -101,7 +100,7 @@ impl Node {
             status: PodStatus { state: PodState::Ready, ..PodStatus::default() },
             ..PodRecord::default()
         };
-        let run = self.hooks.run_pod(&pod).await.context("plugins do not let the pod run")?;
+        let run = self.handle.run_pod(&pod).await.context("plugins do not let the pod run")?;
         self.store.put_pod(pod);
         run.commit();
         tell(&json!({"pod": id, "state": "running"}));
@@ -122,7 +121,7 @@ impl Node {
             ..ContainerRecord::default()
         };
         // Dropped on the way out of here, it tells plugins that nothing came of it.
-        let adjusted = self.hooks.create_container(&mut container).await?;
+        let adjusted = self.handle.create_container(&mut container).await?;
         for (what, fields) in [("ignored", &adjusted.ignored), ("overridden", &adjusted.overridden)] {
             if !fields.is_empty() {
                 let fields: Vec<String> = fields.iter().map(ToString::to_string).collect();
@@ -139,13 +138,13 @@ impl Node {
         };
         self.store.put_container(container);
         self.watch(&id, made)?;
-        heard(&id, adjusted.creation.created(self.hooks.container(&id)).await);
+        heard(&id, adjusted.creation.created(self.handle.container(&id)).await);
         tell(&json!({"container": id, "state": "created"}));
         Ok(id)
     }
 
     pub(crate) async fn start(&self, id: &str) -> Result<()> {
-        let start = self.hooks.start_container(id).await?;
+        let start = self.handle.start_container(id).await?;
         self.runc.start(id).await?;
         self.store.change_container(id, &mut |record| {
             // It may have ended already.
@@ -154,30 +153,30 @@ impl Node {
             }
             record.status.started_at = now();
         });
-        if self.hooks.container(id).state == ContainerState::Running {
+        if self.handle.container(id).state == ContainerState::Running {
             tell(&json!({"container": id, "state": "running"}));
         }
-        heard(id, start.started(self.hooks.container(id)).await);
+        heard(id, start.started(self.handle.container(id)).await);
         Ok(())
     }
 
-    /// Passes on what a container says, and notices its end.
-    fn watch(&self, id: &str, made: crate::runc::Made) -> Result<()> {
+    /// Passes on what a container output, and notices its end.
+    fn watch(&self, id: &str, made: crate::runc::CreatedContainer) -> Result<()> {
         let pid = Pid::from_raw(made.pid.try_into()?).context("a process has a number")?;
-        let (stdout, stderr) = made.says;
+        let (stdout, stderr) = made.output;
         let mut said = JoinSet::new();
         said.spawn(say(id.to_owned(), stdout));
         said.spawn(say(id.to_owned(), stderr));
-        let (hooks, runc, ended, id) =
-            (self.hooks.clone(), Arc::clone(&self.runc), Arc::clone(&self.ended), id.to_owned());
+        let (handle, runc, ended, id) =
+            (self.handle.clone(), Arc::clone(&self.runc), Arc::clone(&self.ended), id.to_owned());
         self.tasks.spawn(async move {
             let code = wait(pid).await.unwrap_or(255);
             // What it said comes before its end, unless another process holds on to its output.
             let _ = timeout(DRAINED, async { while said.join_next().await.is_some() {} }).await;
             drop(said);
-            hooks.container_exited(&id, &Exit { code, at: now(), ..Exit::default() });
+            handle.container_exited(&id, &Exit { code, at: now(), ..Exit::default() });
             runc.has_ended(&id);
-            let reason = hooks.container(&id).status_reason;
+            let reason = handle.container(&id).status_reason;
             tell(&json!({"container": id, "state": "stopped", "exit_code": code, "reason": reason}));
             ended.notify_one();
         });
@@ -197,18 +196,18 @@ impl Node {
         let containers: Vec<String> = self.store.containers().iter().map(|record| record.id.clone()).collect();
         for id in &containers {
             match self.runc.stop(id, grace).await {
-                Ok(()) | Err(RuntimeError::Gone) => heard(id, self.hooks.stop_container(id).await),
+                Ok(()) | Err(RuntimeError::Gone) => heard(id, self.handle.stop_container(id).await),
                 Err(error) => failures.push(anyhow!(error).context(format!("could not stop {id}"))),
             }
         }
         self.store.change_pod(pod, |record| record.status.state = PodState::NotReady);
-        heard(pod, self.hooks.stop_pod(pod).await);
+        heard(pod, self.handle.stop_pod(pod).await);
         for id in &containers {
-            heard(id, self.hooks.remove_container(id).await);
+            heard(id, self.handle.remove_container(id).await);
             failures.extend(self.runc.delete(id).await.err());
             self.store.remove_container(id);
         }
-        heard(pod, self.hooks.remove_pod(pod).await);
+        heard(pod, self.handle.remove_pod(pod).await);
         self.store.remove_pod(pod);
         self.tasks.close();
         if timeout(2 * DRAINED, self.tasks.wait()).await.is_err() {
@@ -235,7 +234,7 @@ fn heard(id: &str, heard: Result<(), nri_api::Error>) {
 async fn say(id: String, output: impl AsyncRead + Unpin) {
     let said = lines(output, |line| tell(&json!({"container": id, "said": line}))).await;
     if let Err(error) = said {
-        tracing::warn!(id, error = &error as &dyn std::error::Error, "could not read what it says");
+        tracing::warn!(id, error = &error as &dyn std::error::Error, "could not read what it output");
     }
 }
 

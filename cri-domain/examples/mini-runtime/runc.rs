@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use async_trait::async_trait;
 use cri_domain::Runtime;
-use cri_domain::runtime::{Limits, RUNC_UPDATES, RuntimeError};
+use cri_domain::runtime::{ContainerLimits, RUNC_UPDATES, RuntimeError};
 use nri_proto::Field;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -29,10 +29,10 @@ pub(crate) struct Runc {
     ended: Mutex<HashMap<String, watch::Sender<bool>>>,
 }
 
-/// A container that was made: its process, and what it says.
-pub(crate) struct Made {
+/// A container that was made: its process, and what it output.
+pub(crate) struct CreatedContainer {
     pub(crate) pid: u32,
-    pub(crate) says: (ChildStdout, ChildStderr),
+    pub(crate) output: (ChildStdout, ChildStderr),
 }
 
 impl Runc {
@@ -41,7 +41,7 @@ impl Runc {
     }
 
     /// Makes a container of a spec. It waits to be started.
-    pub(crate) async fn create(&self, id: &str, spec: &Value) -> Result<Made> {
+    pub(crate) async fn create(&self, id: &str, spec: &Value) -> Result<CreatedContainer> {
         let bundle = self.directory.join(id);
         std::fs::create_dir_all(&bundle)?;
         std::fs::write(bundle.join("config.json"), spec.to_string())?;
@@ -49,13 +49,13 @@ impl Runc {
         let mut command = self.command();
         command.arg("--log").arg(&log).arg("create").arg("--bundle").arg(&bundle).arg("--pid-file").arg(&pid_file);
         let mut child = command.arg(id).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let says = child.stdout.take().zip(child.stderr.take()).context("both are piped")?;
+        let output = child.stdout.take().zip(child.stderr.take()).context("both are piped")?;
         if !child.wait().await?.success() {
             bail!("runc could not create {id}: {}", std::fs::read_to_string(log).unwrap_or_default().trim());
         }
         let pid = std::fs::read_to_string(pid_file)?.trim().parse()?;
         self.ended.lock().insert(id.to_owned(), watch::Sender::new(false));
-        Ok(Made { pid, says })
+        Ok(CreatedContainer { pid, output })
     }
 
     pub(crate) async fn start(&self, id: &str) -> Result<()> {
@@ -126,7 +126,7 @@ impl Runtime for Runc {
         RUNC_UPDATES.contains(&field)
     }
 
-    async fn update(&self, id: &str, limits: &Limits) -> Result<(), RuntimeError> {
+    async fn update(&self, id: &str, limits: &ContainerLimits) -> Result<(), RuntimeError> {
         self.act(id, &["update", "--resources", "-", id], Some(&limits.resources)).await
     }
 

@@ -67,7 +67,7 @@ fn hugepages(limits: &[v1::HugepageLimit]) -> Vec<HugepageLimit> {
 
 /// What comes of limits in a message.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Limited {
+pub struct CriLimits {
     /// The message.
     pub message: v1::LinuxContainerResources,
     /// What was to be set and has no place in it. The CRI cannot say it: apply it to the OCI spec
@@ -89,7 +89,7 @@ const SAYABLE: [Field; 9] = [
 ];
 
 /// Sets limits in a message. What is not set stays, also what NRI has no word for.
-pub fn limit(mut message: v1::LinuxContainerResources, resources: &Resources) -> Limited {
+pub fn limit(mut message: v1::LinuxContainerResources, resources: &Resources) -> CriLimits {
     let unsayable = limits::fields(resources).into_iter().filter(|field| !SAYABLE.contains(field));
     let mut unsupported: Vec<Field> = unsayable.collect();
     if let Some(memory) = &resources.memory {
@@ -115,7 +115,7 @@ pub fn limit(mut message: v1::LinuxContainerResources, resources: &Resources) ->
     }
     resources.hugepage_limits.iter().for_each(|limit| limit_hugepages(&mut message, limit));
     message.unified.extend(resources.unified.clone());
-    Limited { message, unsupported }
+    CriLimits { message, unsupported }
 }
 
 fn put(place: &mut i64, number: Option<i64>) {

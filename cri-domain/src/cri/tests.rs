@@ -66,7 +66,7 @@ proptest! {
     #[test]
     fn limits_of_the_kubelet_come_back_as_they_were(message in message()) {
         let limited = limit(message.clone(), &resources(&message));
-        prop_assert_eq!(limited, Limited { message, unsupported: vec![] });
+        prop_assert_eq!(limited, CriLimits { message, unsupported: vec![] });
     }
 
     #[test]
@@ -141,7 +141,7 @@ fn the_swap_limit_of_the_kubelet_survives_and_what_the_cri_lacks_is_reported() {
     asked.memory_mut().limit = Some(200);
     asked.memory_mut().reservation = Some(50);
     asked.limit_pids(9);
-    let Limited { message, unsupported } = limit(kubelet, &asked);
+    let CriLimits { message, unsupported } = limit(kubelet, &asked);
     assert_eq!((message.memory_limit_in_bytes, message.memory_swap_limit_in_bytes), (200, 300));
     assert_eq!(message.oom_score_adj, 7);
     assert_eq!(unsupported, [Field::MemReservation, Field::PidsLimit]);

@@ -1,43 +1,43 @@
-//! Limits that are set again.
+//! ContainerLimits that are set restored.
 //!
 //! `runc update`, and what is like it, leaves a limit as it is that it is not told of. So one that there was none of before is lifted by
 //! a value that stands for none.
 
 use serde_json::{Map, Value, json};
 
-/// Limits, and those that there is no word for to lift them.
+/// ContainerLimits, and those that there is no word for to lift them.
 #[derive(Debug, PartialEq)]
-pub(super) struct Again {
+pub(super) struct RestoredLimits {
     /// As `linux.resources` of a spec.
     pub(super) resources: Value,
-    pub(super) left: Vec<String>,
+    pub(super) not_restored: Vec<String>,
 }
 
 /// What stands for no limit.
 #[derive(Clone, Copy)]
 enum NoLimit {
-    Is(i64),
+    Value(i64),
     /// It has another meaning in cgroups of version 2. What they have without a limit is this, in this file.
-    IsOrFile(i64, &'static str, &'static str),
+    ValueOrFile(i64, &'static str, &'static str),
     /// There is no word for it.
-    Unsayable,
+    NotExpressible,
 }
 
-const NONE: [(&str, &str, NoLimit); 10] = [
-    ("memory", "limit", NoLimit::Is(-1)),
-    ("memory", "swap", NoLimit::Is(-1)),
-    ("memory", "reservation", NoLimit::IsOrFile(-1, "memory.low", "0")),
-    ("cpu", "shares", NoLimit::IsOrFile(1024, "cpu.weight", "100")),
-    ("cpu", "quota", NoLimit::Is(-1)),
-    ("cpu", "period", NoLimit::Is(100_000)),
-    ("pids", "limit", NoLimit::Is(-1)),
-    ("cpu", "cpus", NoLimit::Unsayable),
-    ("cpu", "mems", NoLimit::Unsayable),
-    ("cpu", "realtimeRuntime", NoLimit::Unsayable),
+const RESET_VALUES: [(&str, &str, NoLimit); 10] = [
+    ("memory", "limit", NoLimit::Value(-1)),
+    ("memory", "swap", NoLimit::Value(-1)),
+    ("memory", "reservation", NoLimit::ValueOrFile(-1, "memory.low", "0")),
+    ("cpu", "shares", NoLimit::ValueOrFile(1024, "cpu.weight", "100")),
+    ("cpu", "quota", NoLimit::Value(-1)),
+    ("cpu", "period", NoLimit::Value(100_000)),
+    ("pids", "limit", NoLimit::Value(-1)),
+    ("cpu", "cpus", NoLimit::NotExpressible),
+    ("cpu", "mems", NoLimit::NotExpressible),
+    ("cpu", "realtimeRuntime", NoLimit::NotExpressible),
 ];
 
 /// What is in a cgroup of version 2 that nobody has limited.
-const FILES: [(&str, &str); 13] = [
+const RESET_FILES: [(&str, &str); 13] = [
     ("memory.max", "max"),
     ("memory.high", "max"),
     ("memory.low", "0"),
@@ -54,33 +54,33 @@ const FILES: [(&str, &str); 13] = [
 ];
 
 /// Returns `wanted` with a word for each limit that is in `tried` and not in it.
-pub(super) fn again(wanted: &Value, tried: &Value, cgroup_v2: bool) -> Again {
-    let mut again = Again { resources: wanted.clone(), left: vec![] };
+pub(super) fn restored_limits(wanted: &Value, tried: &Value, cgroup_v2: bool) -> RestoredLimits {
+    let mut restored = RestoredLimits { resources: wanted.clone(), not_restored: vec![] };
     let is_lifted = |section: &str, key: &str| is_set(tried, section, key) && !is_set(wanted, section, key);
-    for (section, key, none) in NONE.into_iter().filter(|(section, key, _)| is_lifted(section, key)) {
+    for (section, key, none) in RESET_VALUES.into_iter().filter(|(section, key, _)| is_lifted(section, key)) {
         match none {
             // Runtimes lift it with that of memory, and know whether this kernel has it.
-            NoLimit::Is(_) if key == "swap" && is_lifted(section, "limit") => {}
-            NoLimit::Is(number) => again.set(section, key, json!(number)),
-            NoLimit::IsOrFile(_, file, value) if cgroup_v2 => again.set("unified", file, json!(value)),
-            NoLimit::IsOrFile(number, ..) => again.set(section, key, json!(number)),
-            NoLimit::Unsayable => again.left.push(format!("{section}.{key}")),
+            NoLimit::Value(_) if key == "swap" && is_lifted(section, "limit") => {}
+            NoLimit::Value(number) => restored.set(section, key, json!(number)),
+            NoLimit::ValueOrFile(_, file, value) if cgroup_v2 => restored.set("unified", file, json!(value)),
+            NoLimit::ValueOrFile(number, ..) => restored.set(section, key, json!(number)),
+            NoLimit::NotExpressible => restored.not_restored.push(format!("{section}.{key}")),
         }
     }
     // Without them nothing can have come of files, and runtimes refuse them.
     let files = tried.get("unified").filter(|_| cgroup_v2).and_then(Value::as_object).into_iter().flatten();
     for file in files.map(|(file, _)| file).filter(|file| is_lifted("unified", file)) {
-        match none_in(file) {
-            Some(value) => again.set("unified", file, json!(value)),
-            None => again.left.push(file.clone()),
+        match reset_value(file) {
+            Some(value) => restored.set("unified", file, json!(value)),
+            None => restored.not_restored.push(file.clone()),
         }
     }
-    again
+    restored
 }
 
-fn none_in(file: &str) -> Option<&'static str> {
+fn reset_value(file: &str) -> Option<&'static str> {
     let is_hugetlb = file.starts_with("hugetlb.") && file.ends_with(".max");
-    let known = FILES.into_iter().find(|(known, _)| *known == file).map(|(_, value)| value);
+    let known = RESET_FILES.into_iter().find(|(known, _)| *known == file).map(|(_, value)| value);
     known.or_else(|| is_hugetlb.then_some("max"))
 }
 
@@ -88,7 +88,7 @@ fn is_set(resources: &Value, section: &str, key: &str) -> bool {
     !matches!(resources.get(section).and_then(|section| section.get(key)), None | Some(Value::Null))
 }
 
-impl Again {
+impl RestoredLimits {
     fn set(&mut self, section: &str, key: &str, value: Value) {
         let Some(resources) = self.resources.as_object_mut() else { return };
         let section = resources.entry(section).or_insert_with(|| Value::Object(Map::new()));
@@ -102,9 +102,9 @@ impl Again {
 mod tests {
     use super::*;
 
-    fn check(wanted: Value, tried: Value, cgroup_v2: bool, expected: Value, left: &[&str]) {
-        let left = left.iter().map(ToString::to_string).collect();
-        assert_eq!(again(&wanted, &tried, cgroup_v2), Again { resources: expected, left });
+    fn check(wanted: Value, tried: Value, cgroup_v2: bool, expected: Value, not_restored: &[&str]) {
+        let not_restored = not_restored.iter().map(ToString::to_string).collect();
+        assert_eq!(restored_limits(&wanted, &tried, cgroup_v2), RestoredLimits { resources: expected, not_restored });
     }
 
     #[test]

@@ -10,28 +10,28 @@ use super::SpecError;
 
 /// Something that is checked, by the name that an error has for it.
 #[derive(Clone, Copy)]
-pub(super) struct Checked<'a> {
+pub(super) struct FieldCheck<'a> {
     field: Field,
     key: &'a str,
 }
 
 /// Begins to check an entry of a field; the key is empty if it has no entries.
-pub(super) fn of(field: Field, key: &str) -> Checked<'_> {
-    Checked { field, key }
+pub(super) fn field(field: Field, key: &str) -> FieldCheck<'_> {
+    FieldCheck { field, key }
 }
 
-impl Checked<'_> {
+impl FieldCheck<'_> {
     pub(super) fn refuse(self, problem: &'static str) -> SpecError {
         SpecError::refused(self.field, self.key, problem)
     }
 
-    pub(super) fn holds(self, holds: bool, problem: &'static str) -> Result<(), SpecError> {
-        if holds { Ok(()) } else { Err(self.refuse(problem)) }
+    pub(super) fn require(self, is_met: bool, problem: &'static str) -> Result<(), SpecError> {
+        if is_met { Ok(()) } else { Err(self.refuse(problem)) }
     }
 
     /// Text ends at a NUL, for the kernel.
     pub(super) fn text(self, text: &str) -> Result<(), SpecError> {
-        self.holds(!text.contains('\0'), "there is a NUL in it")
+        self.require(!text.contains('\0'), "there is a NUL in it")
     }
 
     pub(super) fn texts(self, texts: &[String]) -> Result<(), SpecError> {
@@ -41,8 +41,8 @@ impl Checked<'_> {
     /// An absolute path that does not climb.
     pub(super) fn path(self, path: &str) -> Result<(), SpecError> {
         self.text(path)?;
-        self.holds(path.starts_with('/'), "the path is not absolute")?;
-        self.holds(path.split('/').all(|part| part != ".."), "the path has `..` in it")
+        self.require(path.starts_with('/'), "the path is not absolute")?;
+        self.require(path.split('/').all(|part| part != ".."), "the path has `..` in it")
     }
 
     pub(super) fn within<T: PartialOrd>(
@@ -51,20 +51,20 @@ impl Checked<'_> {
         range: &RangeInclusive<T>,
         problem: &'static str,
     ) -> Result<(), SpecError> {
-        self.holds(range.contains(number), problem)
+        self.require(range.contains(number), problem)
     }
 
     /// One of the names that OCI has for a `T`.
     pub(super) fn known<'t, T: Deserialize<'t>>(self, name: &'t str, problem: &'static str) -> Result<(), SpecError> {
         let deserializer: StrDeserializer<'t, Error> = name.into_deserializer();
-        self.holds(T::deserialize(deserializer).is_ok(), problem)
+        self.require(T::deserialize(deserializer).is_ok(), problem)
     }
 
     /// Returns a list of numbers as the kernel reads it, without surrounding white space: `0-3,7`, also `0-31:2/4`, or nothing.
     pub(super) fn number_list(self, list: &str) -> Result<&str, SpecError> {
         let list = list.trim_ascii();
         let is_list = list.is_empty() || list.split(',').all(is_range);
-        self.holds(is_list, "this is not a list of numbers such as 0-3,7")?;
+        self.require(is_list, "this is not a list of numbers such as 0-3,7")?;
         Ok(list)
     }
 }
@@ -95,11 +95,11 @@ mod tests {
     #[test]
     fn a_list_is_what_the_kernel_reads() {
         for list in ["", "0", "0-3,7", "0,0", "0-31:2/4", "4294967295"] {
-            assert_eq!(of(Field::CPUSetCPUs, "").number_list(list).unwrap(), list);
+            assert_eq!(field(Field::CPUSetCPUs, "").number_list(list).unwrap(), list);
         }
         for list in ["a", "0-", "-1", "3-0", "0,,1", "0;1", "+1", "0-31:0/4", "0-31:5/4", "0\n1", "0, 1", "99999999999"]
         {
-            assert!(of(Field::CPUSetCPUs, "").number_list(list).is_err(), "{list}");
+            assert!(field(Field::CPUSetCPUs, "").number_list(list).is_err(), "{list}");
         }
     }
 }

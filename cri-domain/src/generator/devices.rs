@@ -3,7 +3,7 @@ use std::collections::{HashMap, HashSet};
 use nri_proto::{ChangeList, Device, DeviceRule, Field};
 use serde_json::Value;
 
-use super::document::{self, Object, made, text};
+use super::document::{self, Object, new_object, text};
 use super::{SpecError, check};
 
 const NODES: [&str; 2] = ["linux", "devices"];
@@ -43,27 +43,27 @@ fn add(spec: &mut Object, device: &Device, access: &str) -> Result<(), SpecError
 fn remove(spec: &mut Object, goes: impl Fn(&str) -> bool) -> Result<(), SpecError> {
     let Some(nodes) = document::find_list(spec, &NODES)? else { return Ok(()) };
     let gone = nodes.extract_if(.., |node| text(node, "path").is_some_and(&goes));
-    let mut gone: HashSet<Number> = gone.filter_map(|node| Number::of(&node)).collect();
+    let mut gone: HashSet<DeviceNumber> = gone.filter_map(|node| DeviceNumber::of(&node)).collect();
     // Others may have the same number.
-    nodes.iter().filter_map(Number::of).for_each(|kept| _ = gone.remove(&kept));
+    nodes.iter().filter_map(DeviceNumber::of).for_each(|kept| _ = gone.remove(&kept));
     if !gone.is_empty()
         && let Some(rules) = document::find_list(spec, &RULES)?
     {
         let allows = |rule: &Value| rule.get("allow") == Some(&Value::Bool(true));
-        rules.retain(|rule| !(allows(rule) && Number::of(rule).is_some_and(|number| gone.contains(&number))));
+        rules.retain(|rule| !(allows(rule) && DeviceNumber::of(rule).is_some_and(|number| gone.contains(&number))));
     }
     Ok(())
 }
 
 /// Which device it is, for the kernel: a node's, or the only one that a rule is about.
 #[derive(PartialEq, Eq, Hash)]
-struct Number {
+struct DeviceNumber {
     is_block: bool,
     major: i64,
     minor: i64,
 }
 
-impl Number {
+impl DeviceNumber {
     fn of(value: &Value) -> Option<Self> {
         let is_block = match text(value, "type")? {
             "b" => true,
@@ -77,7 +77,7 @@ impl Number {
 
 fn node(device: &Device) -> Value {
     let Device { path, kind, major, minor, file_mode, uid, gid, unknown: _ } = device;
-    made([
+    new_object([
         ("path", path.as_str().into()),
         ("type", kind.as_str().into()),
         ("major", (*major).into()),
@@ -114,7 +114,7 @@ fn rule_for(device: &Device, access: &str) -> Option<Value> {
         "c" | "u" => "c",
         _ => return None,
     };
-    Some(made([
+    Some(new_object([
         ("allow", true.into()),
         ("type", kind.into()),
         ("major", device.major.into()),
@@ -125,9 +125,9 @@ fn rule_for(device: &Device, access: &str) -> Option<Value> {
 
 fn check_device(device: &Device) -> Result<(), SpecError> {
     let Device { path, kind, major, minor, file_mode, uid: _, gid: _, unknown: _ } = device;
-    let checked = check::of(Field::Devices, path);
+    let checked = check::field(Field::Devices, path);
     checked.path(path)?;
-    checked.holds(matches!(kind.as_str(), "b" | "c" | "u" | "p"), "the kind of device is unknown")?;
+    checked.require(matches!(kind.as_str(), "b" | "c" | "u" | "p"), "the kind of device is unknown")?;
     if kind != "p" {
         checked.within(major, &(0..=MAJORS), "the major number is not between 0 and 4095")?;
         checked.within(minor, &(0..=MINORS), "the minor number is not between 0 and 1048575")?;
@@ -143,16 +143,17 @@ const MINORS: i64 = (1 << 20) - 1;
 pub(super) fn add_rules(spec: &mut Object, rules: &[DeviceRule]) -> Result<(), SpecError> {
     for rule in rules {
         let DeviceRule { allow, kind, major, minor, access, unknown: _ } = rule;
-        let checked = check::of(Field::Devices, "");
-        checked.holds(
+        let checked = check::field(Field::Devices, "");
+        checked.require(
             matches!(kind.as_str(), "" | "a" | "b" | "c"),
             "the kind of devices that a rule is for is unknown",
         )?;
         for (number, most) in [(major, MAJORS), (minor, MINORS)] {
             checked.within(&number.unwrap_or(-1), &(-1..=most), "a number in a rule is out of range")?;
         }
-        checked.holds(access.chars().all(|c| "rwm".contains(c)), "the access of a rule is not of `r`, `w` and `m`")?;
-        let rule = made([
+        checked
+            .require(access.chars().all(|c| "rwm".contains(c)), "the access of a rule is not of `r`, `w` and `m`")?;
+        let rule = new_object([
             ("allow", (*allow).into()),
             ("type", kind.as_str().into()),
             ("major", (*major).into()),

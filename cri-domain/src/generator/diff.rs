@@ -23,7 +23,7 @@ use std::fmt;
 use nri_proto::{Field, FieldOwners, Owner};
 use serde_json::{Map, Value};
 
-use self::places::{Name, Place, RULE, place};
+use self::places::{RULE, SpecPlace, SplitEntry, place};
 
 /// One thing that differs.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,7 +82,7 @@ pub fn diff(before: &Value, after: &Value, owners: Option<&FieldOwners>) -> Vec<
         let devices = spec.pointer("/linux/devices").and_then(Value::as_array);
         devices.into_iter().flatten().filter_map(|device| Some((number(device)?, device.get("path")?.as_str()?)))
     });
-    let mut found = Differences { owners, devices: devices.collect(), found: vec![] };
+    let mut found = Comparison { owners, devices: devices.collect(), found: vec![] };
     found.compare(&mut vec![], Some(before), Some(after));
     found.found
 }
@@ -96,26 +96,26 @@ fn number(device: &Value) -> Option<String> {
     Some(format!("{kind} {}:{}", device.get("major")?, device.get("minor")?))
 }
 
-struct Differences<'a> {
+struct Comparison<'a> {
     owners: Option<&'a FieldOwners>,
     /// Those of both specs, by their numbers, and their paths.
     devices: Vec<(String, &'a str)>,
     found: Vec<Difference>,
 }
 
-impl Differences<'_> {
+impl Comparison<'_> {
     fn compare(&mut self, path: &mut Vec<String>, before: Option<&Value>, after: Option<&Value>) {
         if before == after {
             return;
         }
         let place = place(path);
         match (place, before, after) {
-            (Some(Place { named: Some(name), .. }), before, after) if is_list(before) && is_list(after) => {
+            (Some(SpecPlace { split: Some(name), .. }), before, after) if is_list(before) && is_list(after) => {
                 let (before, after) = (by_name(before, name), by_name(after, name));
                 self.compare_members(path, &before, &after);
             }
             // What one plugin owns is told in one.
-            (Some(Place { whole: true, .. }), before, after) => self.differs(path, before, after),
+            (Some(SpecPlace { whole: true, .. }), before, after) => self.differs(path, before, after),
             (_, Some(Value::Object(before)), Some(Value::Object(after))) => self.compare_members(path, before, after),
             // A section that is new or gone is told by its members.
             (_, None | Some(Value::Null), Some(Value::Object(after))) if !after.is_empty() => {
@@ -140,7 +140,7 @@ impl Differences<'_> {
     fn differs(&mut self, path: &[String], before: Option<&Value>, after: Option<&Value>) {
         let place = place(path);
         let what = match place {
-            Some(Place { word: Some(word), key, .. }) => format!("{word} {key}"),
+            Some(SpecPlace { label: Some(label), key, .. }) => format!("{label} {key}"),
             _ => path.join("."),
         };
         let owner = place.and_then(|place| self.owner(place)).cloned();
@@ -149,10 +149,10 @@ impl Differences<'_> {
     }
 }
 
-impl<'a> Differences<'a> {
-    fn owner(&self, place: Place<'_>) -> Option<&'a Owner> {
+impl<'a> Comparison<'a> {
+    fn owner(&self, place: SpecPlace<'_>) -> Option<&'a Owner> {
         let owners = self.owners?;
-        if place.word == Some(RULE) {
+        if place.label == Some(RULE) {
             let mut paths = self.devices.iter().filter(|(number, _)| number == place.key);
             return paths.find_map(|(_, path)| owners.owner(Field::Devices, path));
         }
@@ -166,7 +166,7 @@ fn is_list(value: Option<&Value>) -> bool {
 }
 
 /// The entries of a list by their names. One that has none is known by its place, and so is a second one of a name.
-fn by_name(list: Option<&Value>, name: Name) -> Map<String, Value> {
+fn by_name(list: Option<&Value>, name: SplitEntry) -> Map<String, Value> {
     let mut named = Map::new();
     for (at, entry) in list.and_then(Value::as_array).into_iter().flatten().enumerate() {
         match name(entry) {
@@ -175,12 +175,6 @@ fn by_name(list: Option<&Value>, name: Name) -> Map<String, Value> {
         };
     }
     named
-}
-
-impl Place<'_> {
-    fn of(field: Field) -> Self {
-        Self { field: Some(field), cause: None, key: "", word: None, named: None, whole: false }
-    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub(super) fn object<'d>(document: &'d mut Object, path: &[&str]) -> Result<&'d 
         if value.is_null() {
             *value = Value::Object(Object::new());
         }
-        at = value.as_object_mut().ok_or_else(|| misshapen(&path[..=depth], OBJECT))?;
+        at = value.as_object_mut().ok_or_else(|| shape_error(&path[..=depth], OBJECT))?;
     }
     Ok(at)
 }
@@ -33,7 +33,7 @@ pub(super) fn find_object<'d>(document: &'d mut Object, path: &[&str]) -> Result
     for (depth, key) in path.iter().enumerate() {
         at = match at.get_mut(*key) {
             None | Some(Value::Null) => return Ok(None),
-            Some(value) => value.as_object_mut().ok_or_else(|| misshapen(&path[..=depth], OBJECT))?,
+            Some(value) => value.as_object_mut().ok_or_else(|| shape_error(&path[..=depth], OBJECT))?,
         };
     }
     Ok(Some(at))
@@ -41,20 +41,20 @@ pub(super) fn find_object<'d>(document: &'d mut Object, path: &[&str]) -> Result
 
 /// Returns the list at `path`, made if it is not there.
 pub(super) fn list<'d>(document: &'d mut Object, path: &[&str]) -> Result<&'d mut Vec<Value>, SpecError> {
-    let [parents @ .., key] = path else { return Err(misshapen(path, LIST)) };
+    let [parents @ .., key] = path else { return Err(shape_error(path, LIST)) };
     let value = object(document, parents)?.entry(*key).or_insert(Value::Null);
     if value.is_null() {
         *value = Value::Array(vec![]);
     }
-    value.as_array_mut().ok_or_else(|| misshapen(path, LIST))
+    value.as_array_mut().ok_or_else(|| shape_error(path, LIST))
 }
 
 /// Returns the list at `path`, if it is there.
 pub(super) fn find_list<'d>(document: &'d mut Object, path: &[&str]) -> Result<Option<&'d mut Vec<Value>>, SpecError> {
-    let [parents @ .., key] = path else { return Err(misshapen(path, LIST)) };
+    let [parents @ .., key] = path else { return Err(shape_error(path, LIST)) };
     match find_object(document, parents)?.and_then(|parent| parent.get_mut(*key)) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => value.as_array_mut().map(Some).ok_or_else(|| misshapen(path, LIST)),
+        Some(value) => value.as_array_mut().map(Some).ok_or_else(|| shape_error(path, LIST)),
     }
 }
 
@@ -70,12 +70,12 @@ pub(super) fn set(
 }
 
 /// Sets those members of the object at `path` that are there: neither empty nor null.
-pub(super) fn set_those<const N: usize>(
+pub(super) fn set_present<const N: usize>(
     document: &mut Object,
     path: &[&str],
     members: [(&'static str, Value); N],
 ) -> Result<(), SpecError> {
-    for (key, value) in members.into_iter().filter(|(_, value)| is_there(value)) {
+    for (key, value) in members.into_iter().filter(|(_, value)| is_present(value)) {
         set(document, path, key, value)?;
     }
     Ok(())
@@ -89,16 +89,16 @@ pub(super) fn unset(document: &mut Object, path: &[&str], key: &str) -> Result<(
     Ok(())
 }
 
-fn misshapen(path: &[&str], wanted: &'static str) -> SpecError {
+fn shape_error(path: &[&str], wanted: &'static str) -> SpecError {
     SpecError::Shape { path: path.join("."), wanted }
 }
 
 /// Makes an object of those members that are there.
-pub(super) fn made<const N: usize>(members: [(&str, Value); N]) -> Value {
-    members.into_iter().filter(|(_, value)| is_there(value)).map(|(key, value)| (key.to_owned(), value)).collect()
+pub(super) fn new_object<const N: usize>(members: [(&str, Value); N]) -> Value {
+    members.into_iter().filter(|(_, value)| is_present(value)).map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-fn is_there(value: &Value) -> bool {
+fn is_present(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::String(text) => !text.is_empty(),

@@ -13,7 +13,7 @@ pub(super) fn adjust(spec: &mut Object, changes: &ChangeList<EnvVar>) -> Result<
     for (name, change) in changes.iter() {
         check_name(name)?;
         let value = change.into_value().map(|variable| variable.value.as_str());
-        check::of(Field::Env, name).text(value.unwrap_or_default())?;
+        check::field(Field::Env, name).text(value.unwrap_or_default())?;
         values.insert(name, value);
     }
     let path = ["process", "env"];
@@ -46,9 +46,9 @@ fn variable(name: &str, value: &str) -> Value {
 }
 
 fn check_name(name: &str) -> Result<(), SpecError> {
-    let checked = check::of(Field::Env, name);
-    checked.holds(!name.is_empty(), "the name is empty")?;
-    checked.holds(!name.contains('='), "the name has an equals sign")?;
+    let checked = check::field(Field::Env, name);
+    checked.require(!name.is_empty(), "the name is empty")?;
+    checked.require(!name.contains('='), "the name has an equals sign")?;
     checked.text(name)
 }
 

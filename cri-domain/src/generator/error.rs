@@ -23,7 +23,7 @@ pub enum SpecError {
     },
 
     /// A plugin asked for something that cannot be.
-    #[error("cannot adjust {}: {problem}", Named(*field, key))]
+    #[error("cannot adjust {}: {problem}", FieldEntry(*field, key))]
     Refused {
         /// The field.
         field: Field,
@@ -34,7 +34,7 @@ pub enum SpecError {
     },
 
     /// The host does not let it pass, or could not say.
-    #[error("could not adjust {}", Named(*field, key))]
+    #[error("could not adjust {}", FieldEntry(*field, key))]
     Host {
         /// The field.
         field: Field,
@@ -85,9 +85,9 @@ impl SpecError {
 }
 
 /// A field with its entry, if it has entries.
-struct Named<'a>(Field, &'a str);
+struct FieldEntry<'a>(Field, &'a str);
 
-impl std::fmt::Display for Named<'_> {
+impl std::fmt::Display for FieldEntry<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self(field, "") => write!(f, "{field}"),

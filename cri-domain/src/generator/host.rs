@@ -20,21 +20,21 @@ use nri_proto::{CdiDevice, Change, Field};
 use oci_spec::runtime::{LinuxBlockIo, LinuxIntelRdt};
 use serde_json::{Map, Value};
 
-pub use self::allowlist::{Allowlist, Forbidden};
+pub use self::allowlist::{Allowlist, AllowlistError};
 pub(super) use self::allowlist::{check_annotation, check_sysctl, namespace_of};
 pub use self::blockio::{BlockIoClasses, BlockIoError};
 pub use self::cdi::{CdiDevices, CdiError};
-pub use self::cgroup::{NotBelow, below, is_cgroup_v2};
+pub use self::cgroup::{CgroupOutsideParent, check_cgroup_parent, is_cgroup_v2};
 pub use self::contradictions::refuse_contradictions;
 pub use self::hugetlb::has_hugetlb;
-pub use self::namespaces::{InNamespace, is_host_namespace};
+pub use self::namespaces::{NamespaceRef, is_host_namespace};
 pub use self::propagation::{Propagation, mount_propagation};
 pub use self::rdt::{clos, existing_clos};
 pub use self::yaml::YamlError;
-use super::{Adjusted, HostError, SpecError, check};
+use super::{ApplyReport, HostError, SpecError, check};
 
 /// A function that the generator calls.
-type Function<F> = Option<Box<F>>;
+type HostFunction<F> = Option<Box<F>>;
 
 /// What the generator asks, as functions, and what it lets plugins change. Functions that are `None` are not asked.
 ///
@@ -54,33 +54,35 @@ pub struct Host {
     pub allow: Allowlist,
     /// Whether a namespace that a container joins is that of the host. Without the function every namespace that the spec
     /// names by a path counts as the host's.
-    pub is_host_namespace: Function<dyn Fn(InNamespace<'_>) -> Result<bool, HostError> + Send + Sync>,
+    pub is_host_namespace: HostFunction<dyn Fn(NamespaceRef<'_>) -> Result<bool, HostError> + Send + Sync>,
     /// How changes propagate from the mount that a path lies on. Without it, no mount is refused for that.
-    pub propagation: Function<dyn Fn(&Path) -> Result<Propagation, HostError> + Send + Sync>,
+    pub propagation: HostFunction<dyn Fn(&Path) -> Result<Propagation, HostError> + Send + Sync>,
     /// The settings of a class of block I/O. Without it classes are ignored.
-    pub blockio: Function<dyn Fn(&str) -> Result<LinuxBlockIo, HostError> + Send + Sync>,
+    pub blockio: HostFunction<dyn Fn(&str) -> Result<LinuxBlockIo, HostError> + Send + Sync>,
     /// The settings of a class of caches and memory bandwidth. Without it classes are ignored.
-    pub rdt: Function<dyn Fn(&str) -> Result<LinuxIntelRdt, HostError> + Send + Sync>,
+    pub rdt: HostFunction<dyn Fn(&str) -> Result<LinuxIntelRdt, HostError> + Send + Sync>,
     /// Whether huge pages can be limited. Where they cannot, limits are taken out of a spec whose resources change.
     pub hugetlb: bool,
     /// Whether cgroups are of version 2. Some limits are lifted by another word there.
     pub cgroup_v2: bool,
     /// Looks at the resources that an adjustment leads to (`linux.resources` of the spec), and may change or refuse them.
-    pub resources: Function<dyn Fn(&mut Map<String, Value>) -> Result<(), HostError> + Send + Sync>,
+    pub resources: HostFunction<dyn Fn(&mut Map<String, Value>) -> Result<(), HostError> + Send + Sync>,
     /// Decides whether the container may be in this cgroup.
-    pub cgroup: Function<dyn Fn(&str) -> Result<(), HostError> + Send + Sync>,
+    pub cgroup: HostFunction<dyn Fn(&str) -> Result<(), HostError> + Send + Sync>,
     /// Decides about a change of an annotation. A change that it keeps may still be refused: see [`allow`](Self::allow).
-    pub annotations: Function<dyn Fn(&str, Change<&str>) -> Result<Filtered, HostError> + Send + Sync>,
+    pub annotations: HostFunction<dyn Fn(&str, Change<&str>) -> Result<FilterDecision, HostError> + Send + Sync>,
     /// Decides about a change of a kernel parameter of a container that is in these namespaces. A change that it keeps may
     /// still be refused: see [`allow`](Self::allow).
-    pub sysctl: Function<dyn Fn(&str, Change<&str>, &[InNamespace<'_>]) -> Result<Filtered, HostError> + Send + Sync>,
+    pub sysctl: HostFunction<
+        dyn Fn(&str, Change<&str>, &[NamespaceRef<'_>]) -> Result<FilterDecision, HostError> + Send + Sync,
+    >,
     /// Makes the edits of CDI devices in a spec; one that fails may have made some. Without it they are ignored.
-    pub cdi: Function<dyn Fn(&mut Value, &[&str]) -> Result<(), HostError> + Send + Sync>,
+    pub cdi: HostFunction<dyn Fn(&mut Value, &[&str]) -> Result<(), HostError> + Send + Sync>,
 }
 
 /// What becomes of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filtered {
+pub enum FilterDecision {
     /// It is made.
     Kept,
     /// It is not made.
@@ -173,14 +175,14 @@ pub(super) fn inject(
     spec: &mut Value,
     devices: &[CdiDevice],
     host: &Host,
-    adjusted: &mut Adjusted,
+    adjusted: &mut ApplyReport,
 ) -> Result<(), SpecError> {
     let names: Vec<&str> = devices.iter().map(|CdiDevice { name, unknown: _ }| name.as_str()).collect();
     for name in &names {
         let parts = name.split_once('/').and_then(|(vendor, rest)| Some((vendor, rest.split_once('=')?)));
         let is_name = parts.is_some_and(|(vendor, (class, device))| ![vendor, class, device].contains(&""));
-        let checked = check::of(Field::CdiDevices, name);
-        checked.holds(is_name, "this is not a name such as vendor.com/class=name")?;
+        let checked = check::field(Field::CdiDevices, name);
+        checked.require(is_name, "this is not a name such as vendor.com/class=name")?;
         checked.text(name)?;
     }
     let Some(inject) = &host.cdi else {

@@ -5,7 +5,7 @@ use nri_proto::quote::quoted;
 use nri_proto::{ChangeList, Field, Mount};
 use serde_json::Value;
 
-use super::document::{self, Object, made, text};
+use super::document::{self, Object, new_object, text};
 use super::host::{Host, Propagation};
 use super::{SpecError, check};
 
@@ -43,7 +43,7 @@ pub(super) fn adjust(spec: &mut Object, changes: &ChangeList<Mount>, host: &Host
 
 fn entry(mount: &Mount) -> Value {
     let Mount { destination, kind, source, options, unknown: _ } = mount;
-    made([
+    new_object([
         ("destination", destination.as_str().into()),
         ("type", kind.as_str().into()),
         ("source", source.as_str().into()),
@@ -53,7 +53,7 @@ fn entry(mount: &Mount) -> Value {
 
 fn check_mount(mount: &Mount) -> Result<(), SpecError> {
     let Mount { destination, kind, source, options, unknown: _ } = mount;
-    let checked = check::of(Field::Mounts, destination);
+    let checked = check::field(Field::Mounts, destination);
     checked.path(destination)?;
     checked.text(kind)?;
     checked.text(source)?;

@@ -3,7 +3,7 @@
 use nri_proto::{Args, Field, IoPriority, IoPriorityClass, Scheduler, SchedulerFlag, SchedulerPolicy};
 use serde_json::Value;
 
-use super::document::{self, Object, made};
+use super::document::{self, Object, new_object};
 use super::{Host, SpecError, check};
 
 const PROCESS: [&str; 1] = ["process"];
@@ -11,7 +11,7 @@ const PROCESS: [&str; 1] = ["process"];
 /// To remove what other plugins set leaves what the spec has.
 pub(super) fn adjust_args(spec: &mut Object, args: &Args) -> Result<(), SpecError> {
     let Some(args) = args.change().and_then(nri_proto::Change::into_value) else { return Ok(()) };
-    check::of(Field::Args, "").texts(args)?;
+    check::field(Field::Args, "").texts(args)?;
     document::set(spec, &PROCESS, "args", args)
 }
 
@@ -20,9 +20,9 @@ pub(super) fn adjust_cgroup(spec: &mut Object, path: &str, host: &Host) -> Resul
     if path.is_empty() {
         return Ok(());
     }
-    let checked = check::of(Field::CgroupsPath, "");
+    let checked = check::field(Field::CgroupsPath, "");
     checked.text(path)?;
-    checked.holds(path.split(['/', ':']).all(|part| part != ".."), "the path has `..` in it")?;
+    checked.require(path.split(['/', ':']).all(|part| part != ".."), "the path has `..` in it")?;
     if let Some(may_be_in) = &host.cgroup {
         may_be_in(path).map_err(|source| SpecError::host(Field::CgroupsPath, "", source))?;
     }
@@ -31,14 +31,14 @@ pub(super) fn adjust_cgroup(spec: &mut Object, path: &str, host: &Host) -> Resul
 
 pub(super) fn adjust_oom_score(spec: &mut Object, score: Option<i64>) -> Result<(), SpecError> {
     let Some(score) = score else { return Ok(()) };
-    check::of(Field::OomScoreAdj, "").within(&score, &(-1000..=1000), "it is not between -1000 and 1000")?;
+    check::field(Field::OomScoreAdj, "").within(&score, &(-1000..=1000), "it is not between -1000 and 1000")?;
     document::set(spec, &PROCESS, "oomScoreAdj", score)
 }
 
 /// No class leaves the priority to the runtime.
 pub(super) fn adjust_io_priority(spec: &mut Object, priority: &IoPriority) -> Result<(), SpecError> {
     let IoPriority { class, priority, unknown: _ } = priority;
-    let checked = check::of(Field::IoPriority, "");
+    let checked = check::field(Field::IoPriority, "");
     let class = match class {
         IoPriorityClass::None => return document::unset(spec, &PROCESS, "ioPriority"),
         IoPriorityClass::RealTime => "IOPRIO_CLASS_RT",
@@ -47,14 +47,14 @@ pub(super) fn adjust_io_priority(spec: &mut Object, priority: &IoPriority) -> Re
         IoPriorityClass::Unnamed(_) => return Err(checked.refuse("the class is unknown")),
     };
     checked.within(priority, &(0..=7), "the priority is not between 0 and 7")?;
-    let priority = made([("class", class.into()), ("priority", (*priority).into())]);
+    let priority = new_object([("class", class.into()), ("priority", (*priority).into())]);
     document::set(spec, &PROCESS, "ioPriority", priority)
 }
 
 /// No policy leaves it to the runtime.
 pub(super) fn adjust_scheduler(spec: &mut Object, scheduler: &Scheduler) -> Result<(), SpecError> {
     let Scheduler { policy, nice, priority, flags, runtime, deadline, period, unknown: _ } = scheduler;
-    let checked = check::of(Field::LinuxSched, "");
+    let checked = check::field(Field::LinuxSched, "");
     let policy = match policy {
         SchedulerPolicy::None => return document::unset(spec, &PROCESS, "scheduler"),
         SchedulerPolicy::Other => "SCHED_OTHER",
@@ -72,7 +72,7 @@ pub(super) fn adjust_scheduler(spec: &mut Object, scheduler: &Scheduler) -> Resu
         flags.iter().map(|flag| flag_name(*flag).map(Value::from).ok_or_else(|| checked.refuse("a flag is unknown")));
     let flags = flags.collect::<Result<Vec<_>, _>>()?;
     let or_none = |number: Value| if number == 0 { Value::Null } else { number };
-    let scheduler = made([
+    let scheduler = new_object([
         ("policy", policy.into()),
         ("nice", or_none((*nice).into())),
         ("priority", or_none((*priority).into())),

@@ -2,7 +2,7 @@ use nri_proto::{Field, Rdt};
 use serde_json::Value;
 
 use super::document::Object;
-use super::{Adjusted, Host, SpecError, check, document};
+use super::{ApplyReport, Host, SpecError, check, document};
 
 const PATH: [&str; 2] = ["linux", "intelRdt"];
 
@@ -10,7 +10,7 @@ pub(super) fn adjust_class(
     spec: &mut Object,
     class: &str,
     host: &Host,
-    adjusted: &mut Adjusted,
+    adjusted: &mut ApplyReport,
 ) -> Result<(), SpecError> {
     let Some(resolve) = &host.rdt else {
         adjusted.ignored.push(Field::RdtClass);
@@ -37,7 +37,7 @@ pub(super) fn adjust(spec: &mut Object, rdt: &Rdt) -> Result<(), SpecError> {
     }
     if let Some(lines) = schemata {
         let are_lines = lines.iter().all(|line| !line.contains(['\0', '\n']));
-        check::of(Field::RdtSchemata, "").holds(are_lines, "an entry is more than one line")?;
+        check::field(Field::RdtSchemata, "").require(are_lines, "an entry is more than one line")?;
         document::set(spec, &PATH, "schemata", lines.as_slice())?;
     }
     if let Some(monitor) = enable_monitoring {
@@ -49,7 +49,7 @@ pub(super) fn adjust(spec: &mut Object, rdt: &Rdt) -> Result<(), SpecError> {
 /// A class is a directory of its own, or `/`, which is the class of everyone.
 fn check_name(field: Field, name: &str) -> Result<(), SpecError> {
     let is_name = name == "/" || !matches!(name, "." | "..") && !name.contains(['/', '\0', '\n']);
-    check::of(field, "").holds(is_name, "this is not the name of a class")
+    check::field(field, "").require(is_name, "this is not the name of a class")
 }
 
 #[cfg(test)]

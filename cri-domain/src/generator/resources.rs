@@ -7,7 +7,7 @@ use nri_proto::{Field, Pids, Resources};
 use serde_json::Value;
 
 use super::document::Object;
-use super::{Adjusted, Host, SpecError, check, devices, document, rdt};
+use super::{ApplyReport, Host, SpecError, check, devices, document, rdt};
 
 const PATH: [&str; 2] = ["linux", "resources"];
 
@@ -16,9 +16,9 @@ pub(super) fn adjust(
     spec: &mut Object,
     resources: &Resources,
     host: &Host,
-    adjusted: &mut Adjusted,
+    adjusted: &mut ApplyReport,
 ) -> Result<(), SpecError> {
-    unified::give_way(spec, resources, adjusted)?;
+    unified::remove_shadowing_files(spec, resources, adjusted)?;
     set(spec, resources, host, adjusted)
 }
 
@@ -27,16 +27,16 @@ pub(super) fn update(
     spec: &mut Object,
     resources: &Resources,
     host: &Host,
-    adjusted: &mut Adjusted,
+    adjusted: &mut ApplyReport,
 ) -> Result<(), SpecError> {
-    unified::give_way(spec, resources, adjusted)?;
+    unified::remove_shadowing_files(spec, resources, adjusted)?;
     match memory::with_swap(spec, resources)? {
         Some(resources) => set(spec, &resources, host, adjusted),
         None => set(spec, resources, host, adjusted),
     }
 }
 
-fn set(spec: &mut Object, resources: &Resources, host: &Host, adjusted: &mut Adjusted) -> Result<(), SpecError> {
+fn set(spec: &mut Object, resources: &Resources, host: &Host, adjusted: &mut ApplyReport) -> Result<(), SpecError> {
     let Resources { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified: _, devices, pids, unknown: _ } =
         resources;
     if let Some(cpu) = cpu {
@@ -48,11 +48,11 @@ fn set(spec: &mut Object, resources: &Resources, host: &Host, adjusted: &mut Adj
     hugepages::adjust(spec, hugepage_limits, host, adjusted)?;
     unified::adjust(spec, resources)?;
     if let Some(Pids { limit, unknown: _ }) = pids {
-        check::of(Field::PidsLimit, "").holds(*limit >= -1, "it is less than -1")?;
+        check::field(Field::PidsLimit, "").require(*limit >= -1, "it is less than -1")?;
         document::set(spec, &[PATH[0], PATH[1], "pids"], "limit", *limit)?;
     }
     devices::add_rules(spec, devices)?;
-    look_at(spec, host)?;
+    check_with_host(spec, host)?;
     if let Some(class) = blockio_class {
         adjust_blockio(spec, class, host, adjusted)?;
     }
@@ -63,13 +63,13 @@ fn set(spec: &mut Object, resources: &Resources, host: &Host, adjusted: &mut Adj
 }
 
 /// Shows the result to the operator's check, which may change it.
-fn look_at(spec: &mut Object, host: &Host) -> Result<(), SpecError> {
+fn check_with_host(spec: &mut Object, host: &Host) -> Result<(), SpecError> {
     let Some(check) = &host.resources else { return Ok(()) };
     let Some(resources) = document::find_object(spec, &PATH)? else { return Ok(()) };
     check(resources).map_err(|source| SpecError::host(Field::None, "", source))
 }
 
-fn adjust_blockio(spec: &mut Object, class: &str, host: &Host, adjusted: &mut Adjusted) -> Result<(), SpecError> {
+fn adjust_blockio(spec: &mut Object, class: &str, host: &Host, adjusted: &mut ApplyReport) -> Result<(), SpecError> {
     let Some(resolve) = &host.blockio else {
         adjusted.ignored.push(Field::BlockioClass);
         return Ok(());

@@ -102,6 +102,11 @@ pub struct Exit {
 }
 
 impl ContainerStatus {
+    /// Returns whether the container is known to exist and has not ended.
+    pub(crate) fn is_alive(&self) -> bool {
+        matches!(self.state, ContainerState::Created | ContainerState::Running | ContainerState::Paused)
+    }
+
     /// Notes that it has ended. How is what is said first.
     pub fn exited(&mut self, exit: Exit) {
         if self.state == ContainerState::Stopped {

@@ -19,11 +19,11 @@ use crate::model::{ContainerRecord, PodRecord};
 /// ```
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    known: RwLock<Known>,
+    records: RwLock<StoredRecords>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct StoredRecords {
     pods: BTreeMap<String, Arc<PodRecord>>,
     containers: BTreeMap<String, Arc<ContainerRecord>>,
 }
@@ -31,51 +31,51 @@ struct Known {
 impl MemoryStore {
     /// Adds a pod, or puts it in place of what had its id.
     pub fn put_pod(&self, pod: PodRecord) {
-        self.known.write().pods.insert(pod.id.clone(), Arc::new(pod));
+        self.records.write().pods.insert(pod.id.clone(), Arc::new(pod));
     }
 
     /// Adds a container, or puts it in place of what had its id.
     pub fn put_container(&self, container: ContainerRecord) {
-        self.known.write().containers.insert(container.id.clone(), Arc::new(container));
+        self.records.write().containers.insert(container.id.clone(), Arc::new(container));
     }
 
     /// Changes a pod, if it is there.
     pub fn change_pod(&self, id: &str, change: impl FnOnce(&mut PodRecord)) {
-        if let Some(pod) = self.known.write().pods.get_mut(id) {
+        if let Some(pod) = self.records.write().pods.get_mut(id) {
             change(Arc::make_mut(pod));
         }
     }
 
     /// Forgets a pod.
     pub fn remove_pod(&self, id: &str) {
-        self.known.write().pods.remove(id);
+        self.records.write().pods.remove(id);
     }
 
     /// Forgets a container.
     pub fn remove_container(&self, id: &str) {
-        self.known.write().containers.remove(id);
+        self.records.write().containers.remove(id);
     }
 }
 
 impl Store for MemoryStore {
     fn pods(&self) -> Vec<Arc<PodRecord>> {
-        self.known.read().pods.values().cloned().collect()
+        self.records.read().pods.values().cloned().collect()
     }
 
     fn containers(&self) -> Vec<Arc<ContainerRecord>> {
-        self.known.read().containers.values().cloned().collect()
+        self.records.read().containers.values().cloned().collect()
     }
 
     fn pod(&self, id: &str) -> Option<Arc<PodRecord>> {
-        self.known.read().pods.get(id).cloned()
+        self.records.read().pods.get(id).cloned()
     }
 
     fn container(&self, id: &str) -> Option<Arc<ContainerRecord>> {
-        self.known.read().containers.get(id).cloned()
+        self.records.read().containers.get(id).cloned()
     }
 
     fn change_container(&self, id: &str, change: &mut dyn FnMut(&mut ContainerRecord)) {
-        if let Some(container) = self.known.write().containers.get_mut(id) {
+        if let Some(container) = self.records.write().containers.get_mut(id) {
             change(Arc::make_mut(container));
         }
     }

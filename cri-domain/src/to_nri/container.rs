@@ -3,11 +3,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use nri_proto::{CdiDevice, Container, ContainerState, LinuxContainer, Resources};
 use serde_json::Value;
 
-use super::{Settings, json, layered, profile, spec};
-use crate::model::{ContainerConfig, ContainerRecord, ContainerStatus};
+use super::{json, layered, profile, spec};
+use crate::model::{ContainerConfig, ContainerRecord, ContainerStatus, ServerSettings};
 
 /// Returns a container as NRI sees it.
-pub fn container(record: &ContainerRecord, settings: &Settings) -> Container {
+pub fn container(record: &ContainerRecord, settings: &ServerSettings) -> Container {
     let ContainerRecord { id, pod_id, config, spec, status, labels, removed_annotations } = record;
     let ContainerConfig {
         name,
@@ -60,7 +60,7 @@ fn shown(annotations: &BTreeMap<String, String>, removed: &BTreeSet<String>) -> 
     shown.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-fn linux(config: &ContainerConfig, spec: Option<&Value>, settings: &Settings) -> LinuxContainer {
+fn linux(config: &ContainerConfig, spec: Option<&Value>, settings: &ServerSettings) -> LinuxContainer {
     let document = spec.unwrap_or(&Value::Null);
     let process = json::section(document, "process").unwrap_or(&Value::Null);
     let linux = json::section(document, "linux").unwrap_or(&Value::Null);

@@ -1,13 +1,13 @@
 use nri_proto::{ProfileKind, Seccomp, SecurityProfile, Syscall, SyscallArg};
 use serde_json::Value;
 
-use super::{Settings, json};
-use crate::model::SeccompRequest;
+use super::json;
+use crate::model::{SeccompRequest, ServerSettings};
 
 /// Returns where the seccomp policy of a container comes from: from the profile that is asked for, else from the deprecated path,
 /// else from what the server is set to. A privileged container is unconfined. It is `None` if nobody says anything, and then it is
 /// unconfined, too.
-pub fn profile(asked: &SeccompRequest, settings: &Settings) -> Option<SecurityProfile> {
+pub fn profile(asked: &SeccompRequest, settings: &ServerSettings) -> Option<SecurityProfile> {
     let SeccompRequest { profile, deprecated_path, privileged } = asked;
     if *privileged {
         return Some(of(ProfileKind::Unconfined, ""));

@@ -10,7 +10,7 @@ use super::*;
 use crate::generator::{Host, adjust};
 use crate::model::{
     ContainerConfig, ContainerRecord, ContainerStatus, Exit, PodConfig, PodRecord, PodRef, PodState, PodStatus,
-    SeccompRequest,
+    SeccompRequest, ServerSettings,
 };
 
 fn texts<const N: usize>(entries: [(&str, &str); N]) -> BTreeMap<String, String> {
@@ -18,7 +18,7 @@ fn texts<const N: usize>(entries: [(&str, &str); N]) -> BTreeMap<String, String>
 }
 
 fn seen(record: &ContainerRecord) -> Container {
-    container(record, &Settings::default())
+    container(record, &ServerSettings::default())
 }
 
 fn with_spec(spec: Value) -> Container {
@@ -259,7 +259,8 @@ fn classes_and_the_image_are_those_of_the_config() {
 fn a_seccomp_profile_is_found_wherever_it_is_said() {
     let of =
         |kind, file: &str| Some(SecurityProfile { kind, localhost_ref: file.to_owned(), ..SecurityProfile::default() });
-    let unset = Settings { unset_seccomp_profile: of(ProfileKind::RuntimeDefault, ""), ..Settings::default() };
+    let unset =
+        ServerSettings { unset_seccomp_profile: of(ProfileKind::RuntimeDefault, ""), ..ServerSettings::default() };
     let check = |asked: Option<SecurityProfile>, path: &str, privileged, expected: Option<SecurityProfile>| {
         let asked = SeccompRequest { profile: asked, deprecated_path: path.to_owned(), privileged };
         assert_eq!(profile(&asked, &unset), expected, "{asked:?}");
@@ -271,7 +272,7 @@ fn a_seccomp_profile_is_found_wherever_it_is_said() {
     check(None, "runtime/default", false, of(ProfileKind::RuntimeDefault, ""));
     check(None, "", false, of(ProfileKind::RuntimeDefault, ""));
     check(local, "", true, of(ProfileKind::Unconfined, ""));
-    assert_eq!(profile(&SeccompRequest::default(), &Settings::default()), None);
+    assert_eq!(profile(&SeccompRequest::default(), &ServerSettings::default()), None);
 }
 
 #[test]

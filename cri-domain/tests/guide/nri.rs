@@ -6,11 +6,10 @@ use async_trait::async_trait;
 use cri_domain::cri::{self, v1};
 use cri_domain::generator::Host;
 use cri_domain::generator::host::Allowlist;
-use cri_domain::model::{ContainerRecord, ContainerStatus, Exit, PodRecord, PodState, PodStatus};
-use cri_domain::runtime::{Limits, RUNC_UPDATES, RuntimeError};
+use cri_domain::model::{ContainerRecord, ContainerStatus, Exit, PodRecord, PodState, PodStatus, ServerSettings};
+use cri_domain::runtime::{ContainerLimits, RUNC_UPDATES, RuntimeError};
 use cri_domain::store::{MemoryStore, Store};
-use cri_domain::to_nri::Settings;
-use cri_domain::{CriDomain, Hooks, Runtime};
+use cri_domain::{CriDomain, CriHandle, Runtime};
 use nri_api::{Config, ContainerState, Field, Nri};
 use serde_json::{Value, json};
 
@@ -25,7 +24,7 @@ impl Runtime for Shim {
         RUNC_UPDATES.contains(&field)
     }
 
-    async fn update(&self, id: &str, limits: &Limits) -> Result<(), RuntimeError> {
+    async fn update(&self, id: &str, limits: &ContainerLimits) -> Result<(), RuntimeError> {
         // `runc update --resources - ID`, with this as its input.
         let _input = limits.resources.to_string();
         println!("update {id}");
@@ -41,7 +40,7 @@ impl Runtime for Shim {
 
 pub struct Server {
     pub nri: Nri,
-    pub hooks: Hooks,
+    pub handle: CriHandle,
     store: Arc<MemoryStore>,
 }
 
@@ -50,10 +49,10 @@ impl Server {
         let store = Arc::new(MemoryStore::default());
         let shim = Arc::new(Shim { store: Arc::clone(&store) });
         let host = Host::of_this_machine();
-        let domain = CriDomain::new(Arc::clone(&store) as Arc<_>, shim, host, Settings::default());
+        let domain = CriDomain::new(Arc::clone(&store) as Arc<_>, shim, host, ServerSettings::default());
         let nri = Nri::new(config);
-        let hooks = Hooks::register(&nri, "k8s.io", Arc::new(domain))?;
-        Ok(Self { nri, hooks, store })
+        let handle = CriHandle::register(&nri, "k8s.io", Arc::new(domain))?;
+        Ok(Self { nri, handle, store })
     }
 }
 
@@ -65,7 +64,7 @@ impl Server {
             status: PodStatus { state: PodState::Ready, ips: vec!["10.0.0.1".to_owned()], ..PodStatus::default() },
             ..PodRecord::default()
         };
-        let run = self.hooks.run_pod(&pod).await?;
+        let run = self.handle.run_pod(&pod).await?;
         self.store.put_pod(pod);
         run.commit();
         Ok(())
@@ -79,19 +78,19 @@ impl Server {
             spec: Some(Arc::new(spec)),
             ..ContainerRecord::default()
         };
-        let adjusted = self.hooks.create_container(&mut container).await?;
+        let adjusted = self.handle.create_container(&mut container).await?;
         for field in &adjusted.ignored {
             println!("container {id} does without {field}, which nobody here can do");
         }
         // From here on `container.spec` is what plugins made of it: this is where the runtime creates it.
         container.status = ContainerStatus { state: ContainerState::Created, ..ContainerStatus::default() };
         self.store.put_container(container);
-        heard(id, adjusted.creation.created(self.hooks.container(id)).await);
+        heard(id, adjusted.creation.created(self.handle.container(id)).await);
         Ok(())
     }
 
     pub async fn start_container(&self, id: &str) -> Result<()> {
-        let start = self.hooks.start_container(id).await?;
+        let start = self.handle.start_container(id).await?;
         // This is where the runtime starts it.
         // It may have ended already.
         self.store.change_container(id, &mut |record| {
@@ -99,31 +98,31 @@ impl Server {
                 record.status.state = ContainerState::Running;
             }
         });
-        heard(id, start.started(self.hooks.container(id)).await);
+        heard(id, start.started(self.handle.container(id)).await);
         Ok(())
     }
 
     pub async fn update_container_resources(&self, request: &v1::UpdateContainerResourcesRequest) -> Result<()> {
         let resources = request.linux.as_ref().context("there is nothing to update")?;
-        self.hooks.update_container(&request.container_id, cri::resources(resources)).await?;
+        self.handle.update_container(&request.container_id, cri::resources(resources)).await?;
         Ok(())
     }
 
     /// From whatever watches its process.
     pub fn container_exited(&self, id: &str, code: i32) {
-        self.hooks.container_exited(id, &Exit { code, ..Exit::default() });
+        self.handle.container_exited(id, &Exit { code, ..Exit::default() });
     }
 
     pub async fn remove_container(&self, id: &str) -> Result<()> {
-        heard(id, self.hooks.remove_container(id).await);
+        heard(id, self.handle.remove_container(id).await);
         self.store.remove_container(id);
         Ok(())
     }
 
     pub async fn remove_pod_sandbox(&self, id: &str) -> Result<()> {
         self.store.change_pod(id, |record| record.status.state = PodState::NotReady);
-        heard(id, self.hooks.stop_pod(id).await);
-        heard(id, self.hooks.remove_pod(id).await);
+        heard(id, self.handle.stop_pod(id).await);
+        heard(id, self.handle.remove_pod(id).await);
         self.store.remove_pod(id);
         Ok(())
     }
@@ -156,7 +155,7 @@ mod tests {
     #[async_trait]
     impl Fixture for Server {
         fn domain(&self) -> &dyn Domain {
-            &**self.hooks.domain()
+            &**self.handle.domain()
         }
 
         async fn run(&self, name: &str) -> (String, String) {
@@ -184,7 +183,7 @@ mod tests {
         let spec = server.store.container("web-app").unwrap().spec.clone().unwrap();
         assert_eq!(spec["linux"]["resources"]["cpu"]["shares"], 512);
         server.container_exited("web-app", 1);
-        assert_eq!(server.hooks.container("web-app").status_reason, "Error");
+        assert_eq!(server.handle.container("web-app").status_reason, "Error");
         server.remove("web", "web-app").await;
         server.nri.stop().await;
     }

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cri_domain::generator::Host;
-use cri_domain::model::{ContainerConfig, ContainerRecord, ContainerStatus, PodConfig, PodRecord, PodState, PodStatus};
-use cri_domain::runtime::{Limits, RUNC_UPDATES, RuntimeError};
+use cri_domain::model::{
+    ContainerConfig, ContainerRecord, ContainerStatus, PodConfig, PodRecord, PodState, PodStatus, ServerSettings,
+};
+use cri_domain::runtime::{ContainerLimits, RUNC_UPDATES, RuntimeError};
 use cri_domain::store::MemoryStore;
-use cri_domain::to_nri::Settings;
-use cri_domain::{CriDomain, Hooks, Runtime, Store as _};
+use cri_domain::{CriDomain, CriHandle, Runtime, Store as _};
 use nri_api::plugin::{Introduction, PluginError, Reply, Subscription};
 use nri_api::request::Request;
 use nri_api::{Config, Nri, Plugin};
@@ -20,7 +21,7 @@ use serde_json::{Value, json};
 /// The server, and NRI.
 pub(crate) struct Server {
     pub(crate) nri: Nri,
-    pub(crate) hooks: Hooks,
+    pub(crate) handle: CriHandle,
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) runtime: Arc<FakeRuntime>,
 }
@@ -28,26 +29,26 @@ pub(crate) struct Server {
 impl Server {
     /// NRI is not started yet.
     pub(crate) fn new() -> Self {
-        Self::with(Host::default(), Settings::default())
+        Self::with(Host::default(), ServerSettings::default())
     }
 
     /// There is no NRI.
     pub(crate) fn disabled() -> Self {
-        Self::of(Config { disable: true, ..Config::default() }, Host::default(), Settings::default())
+        Self::of(Config { disable: true, ..Config::default() }, Host::default(), ServerSettings::default())
     }
 
-    pub(crate) fn with(host: Host, settings: Settings) -> Self {
+    pub(crate) fn with(host: Host, settings: ServerSettings) -> Self {
         // No socket: plugins are let in by the test.
         Self::of(Config { socket: None, plugin_path: None, ..Config::default() }, host, settings)
     }
 
-    fn of(config: Config, host: Host, settings: Settings) -> Self {
+    fn of(config: Config, host: Host, settings: ServerSettings) -> Self {
         let store = Arc::new(MemoryStore::default());
         let runtime = Arc::new(FakeRuntime { store: Arc::clone(&store), ..FakeRuntime::new() });
         let domain = CriDomain::new(Arc::clone(&store) as Arc<_>, Arc::clone(&runtime) as Arc<_>, host, settings);
         let nri = Nri::new(config);
-        let hooks = Hooks::register(&nri, "k8s.io", Arc::new(domain)).unwrap();
-        Self { nri, hooks, store, runtime }
+        let handle = CriHandle::register(&nri, "k8s.io", Arc::new(domain)).unwrap();
+        Self { nri, handle, store, runtime }
     }
 
     /// NRI is started, the pod runs, and there is a container `c` that was created and started without plugins.
@@ -97,7 +98,7 @@ pub(crate) fn container(id: &str, spec: Value) -> ContainerRecord {
 /// A runtime that writes down what it is told. A container that it stops has ended at once.
 pub(crate) struct FakeRuntime {
     pub(crate) store: Arc<MemoryStore>,
-    pub(crate) updates: Mutex<Vec<(String, Limits)>>,
+    pub(crate) updates: Mutex<Vec<(String, ContainerLimits)>>,
     pub(crate) stopped: Mutex<Vec<(String, Duration)>>,
     /// So many updates fail, the next ones first.
     pub(crate) failures: Mutex<u32>,
@@ -134,7 +135,7 @@ impl Runtime for FakeRuntime {
         self.can_update.lock().unwrap().contains(&field)
     }
 
-    async fn update(&self, id: &str, limits: &Limits) -> Result<(), RuntimeError> {
+    async fn update(&self, id: &str, limits: &ContainerLimits) -> Result<(), RuntimeError> {
         tokio::time::sleep(self.takes).await;
         self.updates.lock().unwrap().push((id.to_owned(), limits.clone()));
         let mut failures = self.failures.lock().unwrap();

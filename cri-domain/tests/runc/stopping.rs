@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cri_domain::Runtime as _;
-use cri_domain::runtime::{Limits, RuntimeError};
+use cri_domain::runtime::{ContainerLimits, RuntimeError};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -31,7 +31,7 @@ async fn a_container_that_ends_just_before_it_is_stopped_or_updated_has_gone() {
         sleep(Duration::from_millis(300)).await;
         runc.has_ended(&bundle.id);
     };
-    let limits = Limits { resources: json!({"cpu": {"shares": 7}}), rdt: None };
+    let limits = ContainerLimits { resources: json!({"cpu": {"shares": 7}}), rdt: None };
     let (killed, terminated, updated, ()) = tokio::join!(
         runc.stop(&bundle.id, Duration::ZERO),
         runc.stop(&bundle.id, Duration::from_secs(60)),

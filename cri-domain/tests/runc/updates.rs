@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use cri_domain::CriDomain;
 use cri_domain::generator::Host;
-use cri_domain::model::{ContainerRecord, ContainerStatus};
+use cri_domain::model::{ContainerRecord, ContainerStatus, ServerSettings};
 use cri_domain::store::{MemoryStore, Store as _};
-use cri_domain::to_nri::Settings;
 use nri_proto::{ContainerState, Resources};
 use serde_json::{Value, json};
 
@@ -43,7 +42,8 @@ impl Running {
             status: ContainerStatus { state: ContainerState::Running, pid: made.pid, ..ContainerStatus::default() },
             ..ContainerRecord::default()
         });
-        let domain = CriDomain::new(Arc::clone(&store) as Arc<_>, runc, Host::of_this_machine(), Settings::default());
+        let domain =
+            CriDomain::new(Arc::clone(&store) as Arc<_>, runc, Host::of_this_machine(), ServerSettings::default());
         Some(Self { domain, store, bundle })
     }
 

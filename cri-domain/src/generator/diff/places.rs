@@ -6,36 +6,43 @@ use nri_proto::Field;
 use serde_json::Value;
 
 /// Takes an entry of a list apart into its name and the rest.
-pub(super) type Name = fn(&Value) -> Option<(Cow<'_, str>, Value)>;
+pub(super) type SplitEntry = fn(&Value) -> Option<(Cow<'_, str>, Value)>;
 
 /// A place in a spec that plugins can change.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'p> {
+pub(super) struct SpecPlace<'p> {
     pub(super) field: Option<Field>,
     /// A field that leads to it, too: its owner counts if the first has none.
     pub(super) cause: Option<Field>,
     /// The entry, if it is one.
     pub(super) key: &'p str,
     /// What people call such an entry.
-    pub(super) word: Option<&'static str>,
+    pub(super) label: Option<&'static str>,
     /// For a list whose entries have names: what the name of one is.
-    pub(super) named: Option<Name>,
+    pub(super) split: Option<SplitEntry>,
     /// Whether it is told in one, with all that is in it.
     pub(super) whole: bool,
+}
+
+impl SpecPlace<'_> {
+    pub(super) fn of(field: Field) -> Self {
+        Self { field: Some(field), cause: None, key: "", label: None, split: None, whole: false }
+    }
 }
 
 /// What such an entry is called. It has no owner but that of its device.
 pub(super) const RULE: &str = "device rule";
 
 /// Returns what is known about a path.
-pub(super) fn place<'p>(path: &'p [String]) -> Option<Place<'p>> {
+pub(super) fn place<'p>(path: &'p [String]) -> Option<SpecPlace<'p>> {
     let path: Vec<&'p str> = path.iter().map(String::as_str).collect();
     if let Some(field) = simple(&path) {
-        return Some(Place { cause: cause(field), whole: true, ..Place::of(field) });
+        return Some(SpecPlace { cause: cause(field), whole: true, ..SpecPlace::of(field) });
     }
-    let entry = |field, word, key| Some(Place { key, word: Some(word), whole: true, ..Place::of(field) });
-    let list =
-        |named: Name| Some(Place { field: None, cause: None, key: "", word: None, named: Some(named), whole: false });
+    let entry = |field, label, key| Some(SpecPlace { key, label: Some(label), whole: true, ..SpecPlace::of(field) });
+    let list = |split: SplitEntry| {
+        Some(SpecPlace { field: None, cause: None, key: "", label: None, split: Some(split), whole: false })
+    };
     match path[..] {
         ["annotations", key] => entry(Field::Annotations, "annotation", key),
         ["mounts"] => list(|mount| by("destination", mount)),

@@ -3,7 +3,7 @@ mod error;
 mod sysctl;
 
 pub(in crate::generator) use self::annotations::check_annotation;
-pub use self::error::Forbidden;
+pub use self::error::AllowlistError;
 pub(in crate::generator) use self::sysctl::{check_sysctl, namespace_of};
 
 /// What plugins may change although runtimes, shims or the host act on it. By default that is nothing.

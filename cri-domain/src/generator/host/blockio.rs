@@ -73,14 +73,14 @@ pub enum BlockIoError {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ClassesFile {
     #[serde(rename = "Classes", default)]
-    classes: BTreeMap<String, Vec<Parameters>>,
+    classes: BTreeMap<String, Vec<ClassParameters>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
-struct Parameters {
+struct ClassParameters {
     devices: Option<Vec<String>>,
     #[serde(default, deserialize_with = "quantity")]
     throttle_read_bps: Option<u64>,
@@ -103,8 +103,8 @@ impl BlockIoClasses {
 
     /// Reads the text of a file and looks for the devices that it names. What matches no device is left out, as in Go.
     pub fn read(text: &str) -> Result<Self, BlockIoError> {
-        let file: Option<File> = yaml::read(text).map_err(BlockIoError::Yaml)?;
-        let classes = file.map(|File { classes }| classes).unwrap_or_default();
+        let file: Option<ClassesFile> = yaml::read(text).map_err(BlockIoError::Yaml)?;
+        let classes = file.map(|ClassesFile { classes }| classes).unwrap_or_default();
         let settings = |(class, parameters): (String, Vec<_>)| Ok((class.clone(), settings(&class, parameters)?));
         Ok(Self(classes.into_iter().map(settings).collect::<Result<_, _>>()?))
     }
@@ -118,12 +118,12 @@ impl BlockIoClasses {
 /// A number of a device, and what is set for it. Later parameters win.
 type PerDevice<T> = BTreeMap<(i64, i64), T>;
 
-fn settings(class: &str, all: Vec<Parameters>) -> Result<LinuxBlockIo, BlockIoError> {
+fn settings(class: &str, all: Vec<ClassParameters>) -> Result<LinuxBlockIo, BlockIoError> {
     let mut settings = LinuxBlockIo::default();
     let mut weights = PerDevice::new();
     let mut rates: [PerDevice<u64>; 4] = Default::default();
     for parameters in all {
-        let Parameters {
+        let ClassParameters {
             devices,
             throttle_read_bps,
             throttle_write_bps,

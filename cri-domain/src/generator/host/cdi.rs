@@ -15,9 +15,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use tracing::warn;
 
-use self::edits::Edits;
-use self::reader::Reading;
-use self::schema::File;
+use self::edits::ContainerEdits;
+use self::reader::FileReader;
+use self::schema::CdiFile;
 use super::yaml::{self, YamlError};
 use crate::generator::HostError;
 
@@ -26,14 +26,14 @@ use crate::generator::HostError;
 #[derive(Debug, Default)]
 pub struct CdiDevices {
     /// By their qualified names. Two files of one directory that have the same one leave nothing.
-    devices: BTreeMap<String, Option<Device>>,
+    devices: BTreeMap<String, Option<LoadedDevice>>,
 }
 
 #[derive(Debug)]
-struct Device {
-    edits: Edits,
+struct LoadedDevice {
+    edits: ContainerEdits,
     /// What the file wants for any of its devices.
-    of_file: Arc<Edits>,
+    of_file: Arc<ContainerEdits>,
     directory: usize,
 }
 
@@ -98,7 +98,7 @@ impl CdiDevices {
     /// that cannot be read keeps no other from being read. Only regular files are read, or links to them: of each at most 4
     /// MiB, of all 32 MiB, and of a directory with more than 1024 files none.
     pub fn read(directories: &[impl AsRef<Path>]) -> (Self, Vec<CdiError>) {
-        let (mut devices, mut problems, mut reading) = (Self::default(), vec![], Reading::new());
+        let (mut devices, mut problems, mut reading) = (Self::default(), vec![], FileReader::new());
         for (directory, path) in directories.iter().map(AsRef::as_ref).enumerate() {
             let files = reader::files(path).unwrap_or_else(|error| {
                 problems.push(error);
@@ -131,14 +131,14 @@ impl CdiDevices {
         devices.inject(spec, names)
     }
 
-    fn add(&mut self, file: File, directory: usize, path: &Path) -> Vec<CdiError> {
+    fn add(&mut self, file: CdiFile, directory: usize, path: &Path) -> Vec<CdiError> {
         let of_file = Arc::new(file.container_edits);
         let mut problems = vec![];
-        for schema::Device { name, container_edits: edits } in file.devices {
+        for schema::CdiFileDevice { name, container_edits: edits } in file.devices {
             let name = format!("{}={name}", file.kind);
             let known = self.devices.get(&name);
             let is_twice = known.is_some_and(|known| known.as_ref().is_none_or(|known| known.directory == directory));
-            let device = Device { edits, of_file: Arc::clone(&of_file), directory };
+            let device = LoadedDevice { edits, of_file: Arc::clone(&of_file), directory };
             if is_twice {
                 problems.push(CdiError::Twice { path: path.to_owned(), device: name.clone() });
             }
@@ -165,7 +165,7 @@ impl CdiDevices {
     }
 }
 
-fn read(path: &Path, reading: &mut Reading) -> Result<File, CdiError> {
+fn read(path: &Path, reading: &mut FileReader) -> Result<CdiFile, CdiError> {
     let text = reading.text(path)?;
     yaml::read(&text).map_err(|source| CdiError::Yaml { path: path.to_owned(), source })
 }

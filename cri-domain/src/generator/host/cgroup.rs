@@ -9,24 +9,24 @@ use std::path::Path;
 /// use cri_domain::generator::{Host, host};
 ///
 /// let parent = "/kubepods/pod1".to_owned();
-/// let host = Host { cgroup: Some(Box::new(move |path| Ok(host::below(&parent, path)?))), ..Host::of_this_machine() };
+/// let host = Host { cgroup: Some(Box::new(move |path| Ok(host::check_cgroup_parent(&parent, path)?))), ..Host::of_this_machine() };
 /// let is_allowed = host.cgroup.unwrap();
 /// assert!(is_allowed("/kubepods/pod1/app").is_ok());
 /// assert!(is_allowed("/kubepods/pod2/app").is_err());
 /// ```
-pub fn below(parent: &str, path: &str) -> Result<(), NotBelow> {
+pub fn check_cgroup_parent(parent: &str, path: &str) -> Result<(), CgroupOutsideParent> {
     let is_below = match path.split_once(':') {
         _ if parent.is_empty() => false,
         Some((slice, _)) => is_slice_below(parent, slice),
         None => is_path_below(parent, path),
     };
-    if is_below { Ok(()) } else { Err(NotBelow { parent: parent.to_owned() }) }
+    if is_below { Ok(()) } else { Err(CgroupOutsideParent { parent: parent.to_owned() }) }
 }
 
 /// A container would be in a cgroup that is not its pod's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the cgroup is not below the pod's, {}", if parent.is_empty() { "which is not known" } else { parent })]
-pub struct NotBelow {
+pub struct CgroupOutsideParent {
     /// The pod's; empty if it is not known.
     pub parent: String,
 }
@@ -67,7 +67,7 @@ mod tests {
             ("/kubepods.slice/kubepods-pod1.slice", "kubepods-pod1.slice:cri:app"),
             ("kubepods-pod1.slice", "kubepods-pod1-extra.slice:cri:app"),
         ] {
-            assert_eq!(below(parent, path), Ok(()), "{path}");
+            assert_eq!(check_cgroup_parent(parent, path), Ok(()), "{path}");
         }
         for path in [
             "/kubepods/pod1",
@@ -80,13 +80,13 @@ mod tests {
             "app",
             "kubepods-pod1.slice:cri:app",
         ] {
-            assert!(below("/kubepods/pod1", path).is_err(), "{path}");
+            assert!(check_cgroup_parent("/kubepods/pod1", path).is_err(), "{path}");
         }
-        assert_eq!(below("/", "/app"), Ok(()));
-        let error = below("", "/app").unwrap_err();
+        assert_eq!(check_cgroup_parent("/", "/app"), Ok(()));
+        let error = check_cgroup_parent("", "/app").unwrap_err();
         assert_eq!(error.to_string(), "the cgroup is not below the pod's, which is not known");
         for path in ["kubepods-pod10.slice:cri:app", "system.slice:cri:app", ":cri:app", "/kubepods-pod1.slice/app"] {
-            assert!(below("/kubepods.slice/kubepods-pod1.slice", path).is_err(), "{path}");
+            assert!(check_cgroup_parent("/kubepods.slice/kubepods-pod1.slice", path).is_err(), "{path}");
         }
     }
 }

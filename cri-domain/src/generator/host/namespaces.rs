@@ -8,7 +8,7 @@ const NSFS_MAGIC: i64 = 0x6e73_6673;
 
 /// A namespace that a container is in, as its spec names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InNamespace<'s> {
+pub struct NamespaceRef<'s> {
     /// What is separate in it, such as `network`.
     pub kind: &'s str,
     /// The file of one that exists; empty for a new one.
@@ -20,11 +20,11 @@ pub struct InNamespace<'s> {
 /// # Errors
 ///
 /// One of the namespaces cannot be examined, or the file names none.
-pub fn is_host_namespace(namespace: InNamespace<'_>) -> io::Result<bool> {
+pub fn is_host_namespace(namespace: NamespaceRef<'_>) -> io::Result<bool> {
     is_shared_with(&["self", "1"], namespace)
 }
 
-fn is_shared_with(processes: &[&str], namespace: InNamespace<'_>) -> io::Result<bool> {
+fn is_shared_with(processes: &[&str], namespace: NamespaceRef<'_>) -> io::Result<bool> {
     if namespace.path.is_empty() {
         return Ok(false);
     }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     fn check(kind: &str, path: &Path) -> io::Result<bool> {
-        is_host_namespace(InNamespace { kind, path: path.to_str().unwrap() })
+        is_host_namespace(NamespaceRef { kind, path: path.to_str().unwrap() })
     }
 
     #[test]
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn another_namespace_is_not_the_hosts() {
         // No kernel would let a network be joined there, but it is a namespace that is not the host's network.
-        let other = InNamespace { kind: "network", path: "/proc/self/ns/ipc" };
+        let other = NamespaceRef { kind: "network", path: "/proc/self/ns/ipc" };
         assert!(!is_shared_with(&["self"], other).unwrap());
         assert_eq!(is_host_namespace(other).ok(), may_look().then_some(false));
     }

@@ -13,21 +13,21 @@ const SHARES: RangeInclusive<u64> = 2..=262_144;
 pub(super) fn adjust(spec: &mut Object, cpu: &Cpu) -> Result<(), SpecError> {
     let Cpu { shares, quota, period, realtime_runtime, realtime_period, cpus, mems, unknown: _ } = cpu;
     for (field, time) in [(Field::CPUQuota, quota), (Field::CPURealtimeRuntime, realtime_runtime)] {
-        check::of(field, "").holds(time.is_none_or(|time| time >= -1), "it is less than -1")?;
+        check::field(field, "").require(time.is_none_or(|time| time >= -1), "it is less than -1")?;
     }
     let is_long = quota.is_none_or(|quota| !(1..SHORTEST_QUOTA).contains(&quota));
-    check::of(Field::CPUQuota, "").holds(is_long, "it is shorter than a millisecond")?;
+    check::field(Field::CPUQuota, "").require(is_long, "it is shorter than a millisecond")?;
     for (field, period, shortest) in
         [(Field::CPUPeriod, period, *PERIODS.start()), (Field::CPURealtimePeriod, realtime_period, 1)]
     {
         let period = period.filter(|period| *period != 0);
-        check::of(field, "").holds(period.is_none_or(|it| it <= *PERIODS.end()), "it is longer than a second")?;
-        check::of(field, "").holds(period.is_none_or(|it| it >= shortest), "it is shorter than a millisecond")?;
+        check::field(field, "").require(period.is_none_or(|it| it <= *PERIODS.end()), "it is longer than a second")?;
+        check::field(field, "").require(period.is_none_or(|it| it >= shortest), "it is shorter than a millisecond")?;
     }
     // As runc 1.3.2 does.
     let shares = shares.map(|shares| if shares == 0 { 0 } else { shares.clamp(*SHARES.start(), *SHARES.end()) });
-    let cpus = check::of(Field::CPUSetCPUs, "").number_list(cpus)?;
-    let mems = check::of(Field::CPUSetMems, "").number_list(mems)?;
+    let cpus = check::field(Field::CPUSetCPUs, "").number_list(cpus)?;
+    let mems = check::field(Field::CPUSetMems, "").number_list(mems)?;
     let members = [
         ("shares", shares.into()),
         ("quota", (*quota).into()),
@@ -37,7 +37,7 @@ pub(super) fn adjust(spec: &mut Object, cpu: &Cpu) -> Result<(), SpecError> {
         ("cpus", cpus.into()),
         ("mems", mems.into()),
     ];
-    document::set_those(spec, &["linux", "resources", "cpu"], members)
+    document::set_present(spec, &["linux", "resources", "cpu"], members)
 }
 
 #[cfg(test)]

@@ -2,19 +2,19 @@ use std::collections::HashMap;
 
 use nri_proto::{Field, HugepageLimit};
 
-use crate::generator::document::{self, Object, made, text};
-use crate::generator::{Adjusted, Host, SpecError, check};
+use crate::generator::document::{self, Object, new_object, text};
+use crate::generator::{ApplyReport, Host, SpecError, check};
 
 /// Where there are no huge pages, no limit of them can be set, also none that was in the spec.
 pub(super) fn adjust(
     spec: &mut Object,
     limits: &[HugepageLimit],
     host: &Host,
-    adjusted: &mut Adjusted,
+    adjusted: &mut ApplyReport,
 ) -> Result<(), SpecError> {
     let mut places: Option<HashMap<String, usize>> = None;
     for HugepageLimit { page_size, limit, unknown: _ } in limits {
-        check::of(Field::HugepageLimits, page_size).holds(is_size(page_size), "this is not a size such as 2MB")?;
+        check::field(Field::HugepageLimits, page_size).require(is_size(page_size), "this is not a size such as 2MB")?;
         let list = document::list(spec, &["linux", "resources", "hugepageLimits"])?;
         let places = places.get_or_insert_with(|| {
             let sizes = list.iter().enumerate().rev();
@@ -24,7 +24,7 @@ pub(super) fn adjust(
             Some(&at) => list[at]["limit"] = (*limit).into(),
             None => {
                 places.insert(page_size.clone(), list.len());
-                list.push(made([("pageSize", page_size.as_str().into()), ("limit", (*limit).into())]));
+                list.push(new_object([("pageSize", page_size.as_str().into()), ("limit", (*limit).into())]));
             }
         }
     }

@@ -29,10 +29,10 @@ pub(super) fn adjust(spec: &mut Object, memory: &Memory) -> Result<(), SpecError
         (Field::MemTCPLimit, kernel_tcp),
     ];
     for (field, amount) in amounts {
-        check::of(field, "").holds(amount.is_none_or(|amount| amount >= -1), "it is less than -1")?;
+        check::field(field, "").require(amount.is_none_or(|amount| amount >= -1), "it is less than -1")?;
     }
     let swappiness_fits = swappiness.is_none_or(|swappiness| swappiness <= 100);
-    check::of(Field::MemSwappiness, "").holds(swappiness_fits, "it is more than 100")?;
+    check::field(Field::MemSwappiness, "").require(swappiness_fits, "it is more than 100")?;
     let limit = limit.filter(|limit| *limit != 0);
     let members = [
         ("limit", limit.into()),
@@ -44,7 +44,7 @@ pub(super) fn adjust(spec: &mut Object, memory: &Memory) -> Result<(), SpecError
         ("disableOOMKiller", (*disable_oom_killer).into()),
         ("useHierarchy", (*use_hierarchy).into()),
     ];
-    document::set_those(spec, &PATH, members)
+    document::set_present(spec, &PATH, members)
 }
 
 /// Returns the limits of an update with what its limit of memory means for swap, if it means anything: the limit that there is

@@ -1,7 +1,7 @@
 use nri_proto::{Field, Resources};
 
 use crate::generator::document::{self, Object};
-use crate::generator::{Adjusted, SpecError, check};
+use crate::generator::{ApplyReport, SpecError, check};
 use crate::limits;
 
 const PATH: [&str; 3] = ["linux", "resources", "unified"];
@@ -15,8 +15,12 @@ const OF_LINES: [&str; 3] = ["io", "misc", "rdma"];
 
 /// Files of cgroups of version 2 are written after all else. So those that are in the spec would hide what a field now says of the same
 /// file: they go. If both are said at once the file counts, and the field is told as overridden.
-pub(super) fn give_way(spec: &mut Object, resources: &Resources, adjusted: &mut Adjusted) -> Result<(), SpecError> {
-    for limits::InFile { field, file, .. } in limits::in_files(resources) {
+pub(super) fn remove_shadowing_files(
+    spec: &mut Object,
+    resources: &Resources,
+    adjusted: &mut ApplyReport,
+) -> Result<(), SpecError> {
+    for limits::FileLimit { field, file, .. } in limits::file_limits(resources) {
         if resources.unified.contains_key(&file) {
             adjusted.overridden.push(field);
         } else {
@@ -38,7 +42,7 @@ pub(super) fn adjust(spec: &mut Object, resources: &Resources) -> Result<(), Spe
 
 /// Takes files of known controllers in the container's own cgroup, whoever asks: plugins, and the kubelet in an update.
 fn check_file(file: &str, value: &str) -> Result<(), SpecError> {
-    let checked = check::of(Field::CgroupsUnified, file);
+    let checked = check::field(Field::CgroupsUnified, file);
     let controller = file.split_once('.').and_then(|(controller, parameter)| {
         let is_part =
             |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
@@ -52,7 +56,7 @@ fn check_file(file: &str, value: &str) -> Result<(), SpecError> {
     };
     checked.text(value)?;
     let is_line = !value.contains(['\n', '\r']) || OF_LINES.contains(&controller);
-    checked.holds(is_line, "the value is more than one line")
+    checked.require(is_line, "the value is more than one line")
 }
 
 #[cfg(test)]

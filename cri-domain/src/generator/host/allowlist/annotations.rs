@@ -1,4 +1,4 @@
-use super::{Allowlist, Forbidden, matches};
+use super::{Allowlist, AllowlistError, matches};
 
 /// Annotations that runtimes and shims take as settings, and who does. A plugin that could change them would join its
 /// container to another pod's shim, lift its limits, give it devices, or have the host's systemd run a program.
@@ -34,12 +34,12 @@ const SETTINGS: [(&str, &str); 26] = [
 ];
 
 /// Refuses a change of an annotation that runtimes or shims take as a setting. A removal is a change.
-pub(in crate::generator) fn check_annotation(key: &str, allow: &Allowlist) -> Result<(), Forbidden> {
+pub(in crate::generator) fn check_annotation(key: &str, allow: &Allowlist) -> Result<(), AllowlistError> {
     // runc joins key and value with an equals sign, and looks for its settings by what is before the first.
     let name = key.split('=').next().unwrap_or(key);
     let setting = SETTINGS.into_iter().find(|(pattern, _)| matches(pattern, name));
     match setting {
-        Some((pattern, of)) if !allow.has_annotation(name) => Err(Forbidden::Annotation { pattern, of }),
+        Some((pattern, of)) if !allow.has_annotation(name) => Err(AllowlistError::Annotation { pattern, of }),
         _ => Ok(()),
     }
 }

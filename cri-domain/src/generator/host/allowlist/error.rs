@@ -4,7 +4,7 @@ use crate::generator::HostError;
 
 /// Why a plugin may not change something unless the runtime allows it in [`Host::allow`](crate::generator::Host::allow).
 #[derive(Debug, thiserror::Error)]
-pub enum Forbidden {
+pub enum AllowlistError {
     /// Runtimes or shims act on the annotation.
     #[error("annotations {pattern} are settings of {of}: plugins may change those that Host::allow.annotations names")]
     Annotation {

@@ -8,10 +8,10 @@ use crate::generator::{Host, HostError, SpecError, devices, document, edit};
 /// What a device needs in a spec.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Edits {
+pub(super) struct ContainerEdits {
     env: Vec<String>,
-    device_nodes: Vec<Node>,
-    net_devices: Vec<NetworkDevice>,
+    device_nodes: Vec<DeviceNode>,
+    net_devices: Vec<HostNetDevice>,
     hooks: Vec<NamedHook>,
     mounts: Vec<HostMount>,
     intel_rdt: Option<Map<String, Value>>,
@@ -20,7 +20,7 @@ pub(super) struct Edits {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Node {
+struct DeviceNode {
     path: String,
     host_path: String,
     #[serde(rename = "type")]
@@ -35,7 +35,7 @@ struct Node {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct NetworkDevice {
+struct HostNetDevice {
     host_interface_name: String,
     name: String,
 }
@@ -60,7 +60,7 @@ struct HostMount {
     kind: String,
 }
 
-impl Edits {
+impl ContainerEdits {
     /// Makes the edits. Most of them are what plugins can ask for, too.
     pub(super) fn make(&self, spec: &mut Value) -> Result<(), HostError> {
         edit(spec, &self.adjustment()?, &Host::default())?;
@@ -117,7 +117,7 @@ impl Edits {
         }
         adjustment.hooks = Some(hooks);
         let mut linux = LinuxAdjustment::default();
-        for NetworkDevice { host_interface_name, name } in &self.net_devices {
+        for HostNetDevice { host_interface_name, name } in &self.net_devices {
             linux.net_devices.replace(host_interface_name, NetDevice { name: name.clone(), ..NetDevice::default() })?;
         }
         adjustment.linux = Some(linux);
@@ -125,7 +125,7 @@ impl Edits {
     }
 }
 
-impl Node {
+impl DeviceNode {
     fn access(&self) -> &str {
         match self.permissions.as_str() {
             "" => "rwm",

@@ -16,11 +16,11 @@ const LARGEST_FILE: u64 = 4 << 20;
 const LARGEST_SUM: u64 = 32 << 20;
 
 /// What may still be read.
-pub(super) struct Reading {
+pub(super) struct FileReader {
     left: u64,
 }
 
-impl Reading {
+impl FileReader {
     pub(super) fn new() -> Self {
         Self { left: LARGEST_SUM }
     }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn text(path: &Path) -> Result<String, CdiError> {
-        Reading::new().text(path)
+        FileReader::new().text(path)
     }
 
     #[test]
@@ -114,11 +114,11 @@ mod tests {
     #[test]
     fn no_file_is_read_beyond_its_limit_nor_all_of_them_beyond_theirs() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let read = |size: u64, reading: &mut Reading| {
+        let read = |size: u64, reading: &mut FileReader| {
             file.as_file().set_len(size).unwrap();
             reading.text(file.path()).map(|text| text.len() as u64)
         };
-        let mut reading = Reading::new();
+        let mut reading = FileReader::new();
         assert_eq!(read(LARGEST_FILE, &mut reading).unwrap(), LARGEST_FILE);
         // A file that says it is a terabyte costs what is read of it.
         for size in [LARGEST_FILE + 1, 1 << 40] {

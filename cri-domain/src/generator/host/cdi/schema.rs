@@ -2,22 +2,22 @@
 
 use serde::Deserialize;
 
-use super::edits::Edits;
+use super::edits::ContainerEdits;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct File {
+pub(super) struct CdiFile {
     /// Such as `vendor.com/class`.
     pub(super) kind: String,
-    pub(super) devices: Vec<Device>,
+    pub(super) devices: Vec<CdiFileDevice>,
     #[serde(default)]
-    pub(super) container_edits: Edits,
+    pub(super) container_edits: ContainerEdits,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Device {
+pub(super) struct CdiFileDevice {
     pub(super) name: String,
     #[serde(default)]
-    pub(super) container_edits: Edits,
+    pub(super) container_edits: ContainerEdits,
 }
