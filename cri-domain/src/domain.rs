@@ -1,4 +1,9 @@
-//! The server's pods and containers as a domain of NRI.
+//! Implements `nri_api::Domain` over the server's pods and containers.
+//!
+//! Files, lowest first:
+//!
+//! - `error.rs` has the error of an update.
+//! - `restored_limits.rs` computes the limits that undo a failed update.
 
 mod error;
 mod restored_limits;
@@ -26,11 +31,14 @@ use crate::runtime::{ContainerLimits, Runtime, RuntimeError};
 use crate::store::Store;
 use crate::to_nri;
 
-/// The pods and containers of a CRI server, over two seams: what remembers them and what runs them.
+/// The pods and containers of a CRI server as a domain of NRI. A [`Store`] remembers them, and a
+/// [`Runtime`] runs them.
 ///
-/// Updates of one container are made one after the other, those of plugins and of the kubelet alike, each from what the one before
-/// left. New limits are applied to the container's spec as a whole or not at all; then the runtime is told all of them, and only if
-/// it could set them the store has them. Otherwise those are set again that there were, and those are lifted that there were none of.
+/// Updates of one container run one after the other, whether a plugin or the kubelet requests them.
+/// Each update starts from the result of the previous one. New limits are applied to the OCI spec
+/// of the container as a whole or not at all. Then the runtime gets the complete limits, and the
+/// store records them only if the runtime has set them. If the runtime fails, the previous limits
+/// are restored, and limits that did not exist before are reset.
 pub struct CriDomain {
     store: Arc<dyn Store>,
     runtime: Arc<dyn Runtime>,
@@ -39,22 +47,23 @@ pub struct CriDomain {
     /// Updates wait here by container id. No plugin is asked during a turn, so a plugin may request
     /// an update from within its own handler.
     updates: KeyedQueue,
-    /// What the runtime was told last of containers whose update is under way, or was given up half-way.
+    /// The limits that the runtime got last, by container id. An entry exists while an update runs,
+    /// and stays if the update is cancelled, because its result is then unknown.
     last_sent: Mutex<HashMap<String, Value>>,
 }
 
 impl CriDomain {
-    /// Makes a domain. The host is what the generator asks about this machine.
+    /// Creates a domain. The generator queries this machine through `host`.
     pub fn new(store: Arc<dyn Store>, runtime: Arc<dyn Runtime>, host: Host, settings: ServerSettings) -> Self {
         Self { store, runtime, host, settings, updates: KeyedQueue::default(), last_sent: Mutex::default() }
     }
 
-    /// Returns what the generator asks.
+    /// Returns the functions through which the generator queries this machine.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// Returns what the server is set to.
+    /// Returns the settings of the server.
     pub fn settings(&self) -> &ServerSettings {
         &self.settings
     }
@@ -63,7 +72,7 @@ impl CriDomain {
         &*self.store
     }
 
-    /// Returns the pod of this id, which may not be known.
+    /// Returns the pod with this id, or [`PodRef::Unknown`] if the store does not have the pod.
     pub fn pod_ref(&self, id: &str) -> PodRef {
         match self.store.pod(id) {
             Some(record) => PodRef::Known(record),
@@ -71,12 +80,12 @@ impl CriDomain {
         }
     }
 
-    /// Returns a pod as plugins see it. Of one that is not known there is the id.
+    /// Returns a pod as plugins see it. If the store does not have the pod, only the id is set.
     pub fn pod(&self, id: &str) -> Pod {
         to_nri::pod(&self.pod_ref(id))
     }
 
-    /// Returns a container as plugins see it, if it is known.
+    /// Returns a container as plugins see it, or `None` if the store does not have the container.
     pub fn container(&self, id: &str) -> Option<Container> {
         self.store.container(id).map(|record| self.to_nri(&record))
     }
@@ -85,11 +94,13 @@ impl CriDomain {
         to_nri::container(record, &self.settings)
     }
 
-    /// Gives a container new limits, and remembers them. Nobody is asked: this is what follows when plugins were.
+    /// Sets new limits of a container, and records them in the store. No plugin is asked: callers
+    /// ask plugins before.
     ///
     /// # Errors
     ///
-    /// The container has gone, or the limits cannot be set: then it has those that it had.
+    /// Fails if the container has gone, or if the limits cannot be set. The container then keeps
+    /// its previous limits.
     pub async fn limit(&self, id: &str, resources: &Resources) -> Result<(), LimitError> {
         let _turn = self.updates.enqueue(id).turn().await;
         let record = self.store.container(id).filter(|record| record.status.is_alive()).ok_or(LimitError::Gone)?;
@@ -109,7 +120,8 @@ impl CriDomain {
         Ok(())
     }
 
-    /// The container's spec; of one whose spec was not kept, what it would say of limits.
+    /// Returns the spec of the container. If the store has no spec, returns one with the limits
+    /// that the kubelet requested.
     fn current_spec(&self, record: &ContainerRecord) -> Result<Value, LimitError> {
         if let Some(spec) = record.spec.as_deref() {
             return Ok(spec.clone());
@@ -122,7 +134,7 @@ impl CriDomain {
         Ok(spec)
     }
 
-    /// What cannot be done is refused before anything is.
+    /// Refuses an update if the runtime cannot change one of its limits.
     fn check_supported(&self, id: &str, resources: &Resources) -> Result<(), LimitError> {
         let fields: Vec<Field> =
             limits::fields(resources).into_iter().filter(|field| !self.runtime.can_update(*field)).collect();
@@ -132,7 +144,7 @@ impl CriDomain {
         Err(LimitError::Unsupported { container: id.to_owned(), fields: FieldNames(fields) })
     }
 
-    /// Sets the limits of a spec. If some cannot be set, those are set again that there were.
+    /// Sets the limits of a spec. If the runtime fails, restores the limits of the previous spec.
     async fn set_limits(&self, id: &str, before: &Value, after: &Value) -> Result<(), LimitError> {
         let given_up = self.last_sent.lock().get(id).cloned().unwrap_or_default();
         let told = self.limits_with_resets(id, after, &given_up);
@@ -142,26 +154,28 @@ impl CriDomain {
             Err(RuntimeError::Failed(source)) => source,
         };
         if let Err(error) = self.update_runtime(id, &self.limits_with_resets(id, before, &told.resources)).await {
-            warn!(container = id, error = &error as &dyn Error, "could not set the limits again that there were");
+            warn!(container = id, error = &error as &dyn Error, "could not restore the previous limits");
         }
         Err(LimitError::Runtime { container: id.to_owned(), source })
     }
 
-    /// Returns the limits of a spec, which also lift what was tried before.
+    /// Returns the limits of a spec. Limits that were tried before and are not in the spec are
+    /// reset.
     fn limits_with_resets(&self, id: &str, spec: &Value, tried: &Value) -> ContainerLimits {
         let ContainerLimits { resources, rdt } = limits_of(spec);
         let RestoredLimits { resources, not_restored } = restored_limits(&resources, tried, self.host.cgroup_v2);
         if !not_restored.is_empty() {
-            warn!(container = id, limits = not_restored.join(", "), "these were not set before, and cannot be lifted");
+            warn!(container = id, limits = not_restored.join(", "), "limits of a failed update cannot be reset");
         }
         ContainerLimits { resources, rdt }
     }
 
-    /// Tells the runtime. If nobody waits for its answer any more, it is noted what it was told: who can say what came of it?
+    /// Sends limits to the runtime. If the caller cancels, the limits stay in `last_sent`: the
+    /// runtime may or may not have set them.
     async fn update_runtime(&self, id: &str, limits: &ContainerLimits) -> Result<(), RuntimeError> {
         {
             let mut last_sent = self.last_sent.lock();
-            // What has gone meanwhile needs no notes.
+            // Containers that have gone meanwhile need no entry.
             last_sent.retain(|id, _| self.store.container(id).is_some_and(|record| record.status.is_alive()));
             last_sent.insert(id.to_owned(), limits.resources.clone());
         }
@@ -170,21 +184,22 @@ impl CriDomain {
         told
     }
 
-    /// Stops a container: it may end by itself for so long.
+    /// Stops a container. The container has the time `grace` to end by itself.
     async fn stop(&self, id: &str, grace: Duration) -> Result<(), RuntimeError> {
         let is_there = self.store.container(id).is_some_and(|record| record.status.is_alive());
         if is_there { self.runtime.stop(id, grace).await } else { Err(RuntimeError::Gone) }
     }
 }
 
-/// Says which limits do not count, because a file says something else.
+/// Logs limits that have no effect because the spec also sets their cgroup files.
 pub(crate) fn log_overridden(id: &str, fields: &[Field]) {
     if !fields.is_empty() {
-        warn!(container = id, fields = %FieldNames(fields.to_vec()), "limits are also asked for as files of cgroups, which count");
+        warn!(container = id, fields = %FieldNames(fields.to_vec()), "limits are overridden by cgroup files of the same request");
     }
 }
 
-/// What of new limits is new. The kubelet always names every page size of the host, with no pages where none are asked for.
+/// Returns the limits of an update that differ from those of the spec. The kubelet always names
+/// every huge page size of the host, with a limit of 0 for sizes that the container does not use.
 fn new_limits(before: &Value, resources: &Resources) -> Resources {
     let known = before.pointer("/linux/resources/hugepageLimits").and_then(Value::as_array);
     let limit_of = |page_size: &str| {

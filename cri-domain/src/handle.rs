@@ -1,9 +1,16 @@
-//! Where a CRI server calls NRI: one call in each of its own.
+//! The calls of a CRI server to NRI: one for each call that the server serves.
 //!
-//! What plugins are shown is made of what the store has, so that a call takes an id. What is begun and may fail is a guard of
-//! `nri-api`: say its last word when it is done, or drop it when it has failed, and the plugins that heard of it hear that, too.
+//! Callers pass an id, and the handle builds what plugins see from the store. An operation that may
+//! still fail is a guard of `nri-api`. Commit the guard when the operation has succeeded, or drop
+//! it when the operation has failed: the plugins that were notified are then notified of the
+//! failure.
 //!
-//! With NRI disabled a call is a look into the store: no words are made, and no spec is copied.
+//! If NRI is disabled, a call costs one look into the store: it converts no record and copies no
+//! spec.
+//!
+//! Files:
+//!
+//! - `error.rs` has the errors of the calls.
 
 mod error;
 
@@ -24,61 +31,63 @@ use crate::limits;
 use crate::model::{ContainerRecord, Exit, PodRecord, PodRef, PodState, ServerSettings};
 use crate::to_nri;
 
-/// A CRI server's way to NRI. A clone is the same one.
+/// The handle through which a CRI server calls NRI. Clones share their state.
 #[derive(Clone)]
 pub struct CriHandle {
     handle: Handle,
     domain: Arc<CriDomain>,
-    /// Updates from the kubelet wait here by container id. A turn lasts from the question to plugins
-    /// until the limits are set.
+    /// Updates from the kubelet wait here by container id. A turn begins before plugins are asked
+    /// and ends when the limits are set.
     updates: KeyedQueue,
     deadline: Option<Instant>,
 }
 
 impl CriHandle {
-    /// Registers the server's pods and containers, under containerd's name for them if `namespace` is `k8s.io`.
+    /// Registers the server's pods and containers with NRI. The namespace `k8s.io` is containerd's
+    /// name for them.
     ///
     /// # Errors
     ///
-    /// Something is registered under this name, or NRI was started.
+    /// Fails if the namespace is registered already, or if NRI has started.
     pub fn register(nri: &Nri, namespace: &str, domain: Arc<CriDomain>) -> Result<Self, RegisterError> {
         let handle = nri.register(namespace, Arc::clone(&domain) as Arc<_>)?;
         Ok(Self { handle, domain, updates: KeyedQueue::default(), deadline: None })
     }
 
-    /// The same, with a deadline of the caller's own for what is asked through it.
+    /// Returns a clone of the handle whose requests end at this deadline.
     #[must_use]
     pub fn until(&self, deadline: Instant) -> Self {
         Self { handle: self.handle.until(deadline), deadline: Some(deadline), ..self.clone() }
     }
 
-    /// Returns the handle, for what is not here.
+    /// Returns the handle of `nri-api`, for calls that this type does not have.
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// Returns the domain.
+    /// Returns the domain that was registered.
     pub fn domain(&self) -> &Arc<CriDomain> {
         &self.domain
     }
 
-    /// Asks whether a pod may run. Its sandbox is there, with its addresses; the store does not have it yet. Once it has, say
-    /// [`commit`](PodRun::commit).
+    /// Asks plugins whether a pod may run. Call this when the sandbox and its addresses exist,
+    /// before the store has the pod. Call [`commit`](PodRun::commit) once the store has the pod.
     ///
     /// # Errors
     ///
-    /// A plugin does not let it.
+    /// Fails if a plugin refuses the pod, or if plugins could not be asked.
     pub async fn run_pod(&self, pod: &PodRecord) -> Result<PodRun, Error> {
         let pod = self.if_enabled(|| to_nri::pod(&PodRef::Known(Arc::new(pod.clone()))));
         self.handle.run_pod(pod).await
     }
 
-    /// Asks whether a pod may get new limits. Once the store has them, say [`updated`](PodUpdate::updated) with
-    /// [`pod`](Self::pod).
+    /// Asks plugins whether a pod may get new limits. Once the store has the limits, call
+    /// [`updated`](PodUpdate::updated) with the result of [`pod`](Self::pod).
     ///
     /// # Errors
     ///
-    /// The store does not have it, or a plugin does not let it.
+    /// Fails if the store does not have the pod, if a plugin refuses the limits, or if plugins
+    /// could not be asked.
     pub async fn update_pod(
         &self,
         id: &str,
@@ -92,40 +101,43 @@ impl CriHandle {
         Ok(self.handle.update_pod(self.if_enabled(|| to_nri::pod(&pod)), overhead, resources).await?)
     }
 
-    /// A pod's containers have ended, and its sandbox is still there.
+    /// Notifies plugins that a pod was stopped. Call this when its containers have ended, while its
+    /// sandbox still exists.
     ///
     /// # Errors
     ///
-    /// A plugin failed. The pod is stopped all the same.
+    /// Fails if a plugin failed to handle the event. The pod is stopped nevertheless.
     pub async fn stop_pod(&self, id: &str) -> Result<(), Error> {
         self.handle.stop_pod(self.pod(id)).await
     }
 
-    /// A pod is removed. The store still has it.
+    /// Notifies plugins that a pod is being removed. Call this while the store still has the pod.
     ///
     /// # Errors
     ///
-    /// A plugin failed. The pod is removed all the same.
+    /// Fails if a plugin failed to handle the event. The pod is removed nevertheless.
     pub async fn remove_pod(&self, id: &str) -> Result<(), Error> {
         self.handle.remove_pod(self.pod(id)).await
     }
 
-    /// Asks plugins about a container that is being created, and applies what they want to its spec. See [`adjust`].
+    /// Asks plugins about a container that is being created, and applies their adjustment to its
+    /// spec. See [`adjust`].
     ///
     /// # Errors
     ///
-    /// As [`adjust`].
+    /// Fails as [`adjust`] does.
     pub async fn create_container(&self, container: &mut ContainerRecord) -> Result<AdjustedContainer, AdjustError> {
         let pod = self.domain.pod_ref(&container.pod_id);
         adjust(&self.handle, &pod, container, self.domain.host(), self.domain.settings()).await
     }
 
-    /// Asks whether a container may start. Once it has, and the store says so, say [`started`](Start::started) with
-    /// [`container`](Self::container).
+    /// Asks plugins whether a container may start. Once the container has started and the store
+    /// says so, call [`started`](Start::started) with the result of [`container`](Self::container).
     ///
     /// # Errors
     ///
-    /// The store does not have it, or a plugin does not let it.
+    /// Fails if the store does not have the container, if a plugin refuses the start, or if plugins
+    /// could not be asked.
     pub async fn start_container(&self, id: &str) -> Result<Start, AskError> {
         let Some(record) = self.domain.store().container(id) else {
             return Err(AskError::unknown(Kind::Container, id));
@@ -134,12 +146,14 @@ impl CriHandle {
         Ok(self.handle.start_container(pod, container).await?)
     }
 
-    /// Gives a container the limits that the kubelet asks for, with what plugins change in them: they are asked, the runtime and the
-    /// store get what comes of it, and then plugins are told. Two updates of one container are made in the order in which plugins see them.
+    /// Updates the limits of a container as the kubelet requests. Plugins are asked and may change
+    /// the limits, the runtime and the store get the result, and then plugins are notified. Updates
+    /// of one container run in the order in which plugins see them.
     ///
     /// # Errors
     ///
-    /// A plugin does not let it, or the limits cannot be set. The container has those that it had.
+    /// Fails if a plugin refuses the update, or if the limits cannot be set. The container keeps
+    /// its previous limits.
     pub async fn update_container(&self, id: &str, resources: Resources) -> Result<(), UpdateError> {
         let _turn = self.wait_for_turn(id).await?;
         let Some(record) = self.domain.store().container(id) else {
@@ -155,12 +169,16 @@ impl CriHandle {
             self.domain.limit(id, &merged).await?;
         }
         if let Err(error) = update.updated(self.container(id)).await {
-            warn!(container = id, error = &error as &dyn std::error::Error, "a plugin failed to hear of an update");
+            warn!(
+                container = id,
+                error = &error as &dyn std::error::Error,
+                "a plugin failed to handle the notification of an update"
+            );
         }
         Ok(())
     }
 
-    /// Waits until no other update of the kubelet is under way for a container.
+    /// Waits until no other update from the kubelet runs for this container.
     async fn wait_for_turn(&self, id: &str) -> Result<Turn, UpdateError> {
         let turn = self.updates.enqueue(id).turn();
         match self.deadline {
@@ -172,78 +190,86 @@ impl CriHandle {
         }
     }
 
-    /// A container was stopped, and the store says so.
+    /// Notifies plugins that a container was stopped. Call this when the store says so.
     ///
     /// # Errors
     ///
-    /// A plugin failed. The container is stopped all the same.
+    /// Fails if a plugin failed to handle the event. The container is stopped nevertheless.
     pub async fn stop_container(&self, id: &str) -> Result<(), Error> {
         let container = self.container(id);
         self.handle.stop_container(self.pod(&container.pod_id), container).await
     }
 
-    /// A container is removed. The store still has it.
+    /// Notifies plugins that a container is being removed. Call this while the store still has the
+    /// container.
     ///
     /// # Errors
     ///
-    /// A plugin failed. The container is removed all the same.
+    /// Fails if a plugin failed to handle the event. The container is removed nevertheless.
     pub async fn remove_container(&self, id: &str) -> Result<(), Error> {
         let container = self.container(id);
         self.handle.remove_container(self.pod(&container.pod_id), container).await
     }
 
-    /// A container has ended by itself: the store is told so, and then plugins, without anyone waiting for them. To be called from
-    /// whatever notices it, also before NRI is started.
+    /// Records in the store that a container has ended by itself, and notifies plugins in the
+    /// background. Call this from the code that watches processes. Calls before NRI has started are
+    /// allowed.
     ///
-    /// Returns whether the store has it. If not, there is nobody whom it could be told of: put a container that was created into the store before
-    /// its end is watched for, or note the [exit](crate::model::ContainerStatus::exited) in the record that is put there.
+    /// Returns whether the store has the container. If not, plugins are not notified. To avoid
+    /// that, put a container that was created into the store before you watch its process, or note
+    /// the [exit](crate::model::ContainerStatus::exited) in the record before you put it there.
     pub fn container_exited(&self, id: &str, exit: &Exit) -> bool {
         self.domain.store().change_container(id, &mut |record| record.status.exited(exit.clone()));
         let Some(record) = self.domain.store().container(id) else {
-            warn!(container = id, code = exit.code, "a container has ended that is not known: nobody is told");
+            warn!(container = id, code = exit.code, "an unknown container has ended, plugins are not notified");
             return false;
         };
         exited(&self.handle, &self.domain.pod_ref(&record.pod_id), &record, self.domain.settings());
         true
     }
 
-    /// Returns a pod as plugins are to see it. Of one that is not known there is the id; with NRI disabled nobody sees anything, and
-    /// there is nothing. [`CriDomain::pod`] has all of it in any case.
+    /// Returns a pod as plugins see it. If the store does not have the pod, only the id is set. If
+    /// NRI is disabled, the result is empty. [`CriDomain::pod`] does not depend on that.
     pub fn pod(&self, id: &str) -> Pod {
         self.if_enabled(|| self.domain.pod(id))
     }
 
-    /// Returns a container as plugins are to see it. Of one that is not known there is the id; with NRI disabled nobody sees anything,
-    /// and there is nothing. [`CriDomain::container`] has all of it in any case.
+    /// Returns a container as plugins see it. If the store does not have the container, only the id
+    /// is set. If NRI is disabled, the result is empty. [`CriDomain::container`] does not depend on
+    /// that.
     pub fn container(&self, id: &str) -> Container {
         let nothing_but_id = || Container { id: id.to_owned(), ..Container::default() };
         self.if_enabled(|| self.domain.container(id).unwrap_or_else(nothing_but_id))
     }
 
-    /// Words that somebody will see.
+    /// Returns what `make` returns, or an empty value if NRI is disabled.
     fn if_enabled<T: Default>(&self, make: impl FnOnce() -> T) -> T {
         if self.handle.is_enabled() { make() } else { T::default() }
     }
 }
 
-/// A container whose spec is as plugins want it, and which is still to be created.
+/// A container whose spec is adjusted, and which the server is about to create.
 #[must_use = "a container that is not said to be created has failed"]
 pub struct AdjustedContainer {
-    /// Say [`created`](Creation::created) once the store has the container, or drop it if it failed.
+    /// The operation. Call [`created`](Creation::created) once the store has the container, or drop
+    /// it if the creation failed.
     pub creation: Creation,
-    /// What plugins asked for and nobody here can do. It is in the log, too.
+    /// Fields that plugins set and this host does not support. They are logged, too.
     pub ignored: Vec<Field>,
-    /// ContainerLimits that plugins asked for as fields and as files, of which the file counts. They are in the log, too.
+    /// Limits that plugins set both as a field and as a cgroup file. The file takes effect. They
+    /// are logged, too.
     pub overridden: Vec<Field>,
 }
 
-/// Asks plugins about a container that is being created, and applies what they want to its spec.
+/// Asks plugins about a container that is being created, and applies their adjustment to its spec.
 ///
-/// On an error the spec is as it was, and plugins that heard of the container hear that it is gone.
+/// On an error the spec is unchanged, and plugins that were asked are notified that the container
+/// is gone.
 ///
 /// # Errors
 ///
-/// The pod is not known or not ready, or the record has no spec: nobody is asked. A plugin does not let it, or what plugins want cannot be applied.
+/// Fails without asking plugins if the pod is unknown or not ready, or if the record has no spec.
+/// Fails if a plugin refuses the container, or if the adjustment cannot be applied.
 pub async fn adjust(
     handle: &Handle,
     pod: &PodRef,
@@ -263,13 +289,13 @@ pub async fn adjust(
         return Ok(AdjustedContainer { creation, ignored: vec![], overridden: vec![] });
     }
     let mut spec = spec.clone();
-    // All that is asked of plugins is in this future: in the caller's own it would be large.
+    // The future of the request is large. On the heap it does not make the caller's future large.
     let asked = handle.create_container(to_nri::pod(pod), to_nri::container(container, settings));
     let creation = Box::pin(asked).await?;
     match apply(&mut spec, &creation, record, host, settings) {
         Ok(generator::ApplyReport { ignored, overridden }) => {
             if !ignored.is_empty() {
-                warn!(container = container.id, fields = %FieldNames(ignored.clone()), "plugins want what cannot be done here");
+                warn!(container = container.id, fields = %FieldNames(ignored.clone()), "unsupported fields in the adjustment ignored");
             }
             log_overridden(&container.id, &overridden);
             record_adjustment(container, creation.adjustment(), &ignored);
@@ -286,7 +312,8 @@ pub async fn adjust(
     }
 }
 
-/// Tells plugins that a container has ended by itself, as its record says; nobody waits for them, and nothing fails.
+/// Notifies plugins that a container has ended by itself, as its record says. The notification runs
+/// in the background and does not fail.
 ///
 /// ```
 /// use cri_domain::handle::exited;
@@ -323,7 +350,8 @@ fn apply(
     generator::adjust(spec, adjustment, host)
 }
 
-/// What the spec cannot say: of classes and CDI devices it has only what they come to, and of annotations not those that it never had.
+/// Records what the spec cannot show. A spec has no names of classes and CDI devices, and does not
+/// show that an annotation of the config was removed.
 fn record_adjustment(container: &mut ContainerRecord, adjustment: &Adjustment, ignored: &[Field]) {
     if !ignored.contains(&Field::CdiDevices) {
         container.config.cdi_devices.extend(adjustment.cdi_devices.iter().map(|device| device.name.clone()));

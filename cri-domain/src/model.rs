@@ -1,11 +1,18 @@
-//! What a CRI server knows of its pods and containers, in plain values.
+//! The records of a CRI server about its pods and containers, as plain values.
 //!
-//! A record has three parts, and what NRI is shown is made of them in [`words`](crate::to_nri) with one precedence: what is
-//! (the *status*) counts before what was made (the OCI *spec*), and that before what was asked for (the *config*). So plugins
-//! see a container as it is, with what they and others changed in it.
+//! A record has three parts: the *status* is the current state, the OCI *spec* is how the object
+//! was created, and the *config* is what the kubelet requested. [`to_nri`](crate::to_nri) combines
+//! them: the status takes precedence over the spec, and the spec over the config. Plugins therefore
+//! see a container with all changes that were made to it.
 //!
-//! Who something is (ids, names, namespaces) is the exception: it is the config's and the record's own and never the spec's,
-//! which plugins can change.
+//! The identity of an object (ids, names, namespaces) comes from the record and its config, never
+//! from the spec, because plugins can change the spec.
+//!
+//! Files:
+//!
+//! - `pod.rs` has the record of a pod.
+//! - `container.rs` has the record of a container.
+//! - `settings.rs` has the settings of the server.
 
 mod container;
 mod pod;

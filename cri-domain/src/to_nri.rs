@@ -1,18 +1,30 @@
-//! Pods and containers as NRI sees them, from [records](crate::model).
+//! Converts records of the [`model`](crate::model) to pods and containers of `nri-proto`.
 //!
-//! These are functions without failure: what is not in a record, or is not what OCI says it is, is not shown.
+//! The conversions never fail. A value that is missing in a record, or that does not have the type
+//! that OCI defines, is left out.
 //!
-//! | what | from |
+//! | value | source, the first one that has the value |
 //! |---|---|
-//! | ids, names, namespace, uid, runtime handler | record and config |
-//! | labels | the server's own, then config |
-//! | annotations | spec, then config but for those that plugins removed, key by key |
-//! | args, env, mounts, resources, OOM score | spec; without a spec, config |
-//! | hooks, rlimits, user, devices, namespaces, cgroup, sysctls, network devices, scheduler, I/O priority, RDT, seccomp policy | spec |
-//! | classes of block I/O and RDT, image | config |
-//! | CDI devices | config with those that plugins gave it, and annotations of config |
-//! | seccomp profile | config, else the deprecated path, else what the server does for containers without; none for privileged ones |
 //! | state, process, times, exit code, reason, message, addresses | status |
+//! | ids, names, namespace, uid, runtime handler | record and config |
+//! | labels | the record, then the config |
+//! | annotations | per key: the spec, then the config without removed annotations |
+//! | args, env, mounts, resources, OOM score | the spec if there is one, else the config |
+//! | hooks, rlimits, user, devices, namespaces, cgroup, sysctls, network devices | the spec |
+//! | scheduler, I/O priority, RDT, seccomp policy | the spec |
+//! | classes of block I/O and RDT, image | the config |
+//! | CDI devices | the config, with annotations of the config |
+//! | seccomp profile | privileged: none; else the config, then [`ServerSettings`] |
+//!
+//! Files, lowest first:
+//!
+//! - `json.rs` reads members of a JSON document.
+//! - `spec.rs` converts parts of an OCI spec.
+//! - `seccomp.rs` converts seccomp profiles and policies.
+//! - `pod.rs` converts pods.
+//! - `container.rs` converts containers.
+//!
+//! [`ServerSettings`]: crate::model::ServerSettings
 
 mod container;
 mod json;
@@ -27,7 +39,7 @@ pub use self::pod::pod;
 pub use self::seccomp::profile;
 pub use self::spec::{hooks, resources};
 
-/// Those of `first`, and those of `then` that it does not have.
+/// Merges two maps. Entries of `first` take precedence over those of `then`.
 fn layered(first: BTreeMap<String, String>, then: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut layered = then.clone();
     layered.extend(first);

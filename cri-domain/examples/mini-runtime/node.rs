@@ -1,4 +1,4 @@
-//! The runtime itself: what is done with runc and the store, and where plugins are asked and told.
+//! The runtime: it combines runc, the store and the calls to NRI.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -31,7 +31,7 @@ use crate::pod_file::{ContainerFile, PodFile};
 use crate::runc::Runc;
 use crate::spec::spec;
 
-/// How long what a container said may take to be read when it has ended.
+/// The time to read the remaining output of a container that has ended.
 const DRAINED: Duration = Duration::from_secs(2);
 
 pub(crate) struct Node {
@@ -39,12 +39,12 @@ pub(crate) struct Node {
     handle: CriHandle,
     store: Arc<MemoryStore>,
     runc: Arc<Runc>,
-    /// Those that wait for containers.
+    /// The tasks that wait for containers to end.
     tasks: TaskTracker,
-    /// A container has ended.
+    /// Notified when a container has ended.
     ended: Arc<Notify>,
     happenings: tokio::sync::Mutex<Receiver<Happening>>,
-    /// Bundles and runc's own state; gone with this.
+    /// The directory of the bundles and of runc's state. It is removed on drop.
     _directory: tempfile::TempDir,
 }
 
@@ -74,7 +74,7 @@ impl Node {
         Ok(Self { nri, handle, store, runc, tasks, ended, happenings, _directory: directory })
     }
 
-    /// Waits until so many plugins have joined.
+    /// Waits until this number of plugins has joined.
     pub(crate) async fn wait_for_plugins(&self, n_plugins: usize) -> Result<()> {
         let mut happenings = self.happenings.lock().await;
         let mut n_joined = 0;
@@ -84,7 +84,7 @@ impl Node {
         Ok(())
     }
 
-    /// A pod is its cgroup here: each container has namespaces of its own.
+    /// Runs a pod. The pod is only a cgroup here: each container has its own namespaces.
     pub(crate) async fn run_pod(&self, file: &PodFile) -> Result<String> {
         let id = format!("{}-{}", file.name, std::process::id());
         let pod = PodRecord {
@@ -100,7 +100,7 @@ impl Node {
             status: PodStatus { state: PodState::Ready, ..PodStatus::default() },
             ..PodRecord::default()
         };
-        let run = self.handle.run_pod(&pod).await.context("plugins do not let the pod run")?;
+        let run = self.handle.run_pod(&pod).await.context("plugins did not accept the pod")?;
         self.store.put_pod(pod);
         run.commit();
         tell(&json!({"pod": id, "state": "running"}));
@@ -120,7 +120,8 @@ impl Node {
             spec: Some(Arc::new(spec(file, rootfs, &format!("/{pod}/{id}")))),
             ..ContainerRecord::default()
         };
-        // Dropped on the way out of here, it tells plugins that nothing came of it.
+        // If this function fails later, the guard is dropped, and plugins are notified that the
+        // creation failed.
         let adjusted = self.handle.create_container(&mut container).await?;
         for (what, fields) in [("ignored", &adjusted.ignored), ("overridden", &adjusted.overridden)] {
             if !fields.is_empty() {
@@ -128,7 +129,7 @@ impl Node {
                 tell(&json!({"container": id, what: fields}));
             }
         }
-        let spec = container.spec.clone().context("it has one")?;
+        let spec = container.spec.clone().context("the record has a spec")?;
         let made = self.runc.create(&id, &spec).await?;
         container.status = ContainerStatus {
             state: ContainerState::Created,
@@ -147,7 +148,7 @@ impl Node {
         let start = self.handle.start_container(id).await?;
         self.runc.start(id).await?;
         self.store.change_container(id, &mut |record| {
-            // It may have ended already.
+            // The container may have ended already.
             if record.status.state == ContainerState::Created {
                 record.status.state = ContainerState::Running;
             }
@@ -160,7 +161,7 @@ impl Node {
         Ok(())
     }
 
-    /// Passes on what a container output, and notices its end.
+    /// Prints the output of a container, and handles its exit.
     fn watch(&self, id: &str, made: crate::runc::CreatedContainer) -> Result<()> {
         let pid = Pid::from_raw(made.pid.try_into()?).context("a process has a number")?;
         let (stdout, stderr) = made.output;
@@ -171,7 +172,7 @@ impl Node {
             (self.handle.clone(), Arc::clone(&self.runc), Arc::clone(&self.ended), id.to_owned());
         self.tasks.spawn(async move {
             let code = wait(pid).await.unwrap_or(255);
-            // What it said comes before its end, unless another process holds on to its output.
+            // The output is printed before the exit, unless another process keeps the pipe open.
             let _ = timeout(DRAINED, async { while said.join_next().await.is_some() {} }).await;
             drop(said);
             handle.container_exited(&id, &Exit { code, at: now(), ..Exit::default() });
@@ -190,7 +191,7 @@ impl Node {
         }
     }
 
-    /// Stops and removes a pod with its containers. What cannot be done keeps nothing else from being done.
+    /// Stops and removes a pod with its containers. A step that fails does not prevent the others.
     pub(crate) async fn remove_pod(&self, pod: &str, grace: Duration) -> Result<()> {
         let mut failures = vec![];
         let containers: Vec<String> = self.store.containers().iter().map(|record| record.id.clone()).collect();
@@ -223,25 +224,25 @@ impl Node {
     }
 }
 
-/// What a plugin fails to hear has happened all the same.
+/// Logs that a plugin failed to handle a notification. The operation itself has succeeded.
 fn heard(id: &str, heard: Result<(), nri_api::Error>) {
     if let Err(error) = heard {
-        tracing::warn!(id, error = &error as &dyn std::error::Error, "a plugin failed to hear of it");
+        tracing::warn!(id, error = &error as &dyn std::error::Error, "a plugin failed to handle a notification");
     }
 }
 
-/// Passes on lines.
+/// Prints the output of a container line by line.
 async fn say(id: String, output: impl AsyncRead + Unpin) {
     let said = lines(output, |line| tell(&json!({"container": id, "said": line}))).await;
     if let Err(error) = said {
-        tracing::warn!(id, error = &error as &dyn std::error::Error, "could not read what it output");
+        tracing::warn!(id, error = &error as &dyn std::error::Error, "could not read the output of a container");
     }
 }
 
-/// Waits for the process of a container, and returns its end as shells tell it.
+/// Waits for the process of a container, and returns its exit code as a shell shows it.
 async fn wait(pid: Pid) -> Result<i32> {
     let (sender, ended) = oneshot::channel();
-    // Not a thread of Tokio's: at our own end it would wait even for a process that nobody can kill.
+    // A thread of tokio would delay the end of this program for a process that cannot be killed.
     std::thread::spawn(move || sender.send(wait_here(pid)));
     ended.await?
 }
@@ -251,7 +252,7 @@ fn wait_here(pid: Pid) -> Result<i32> {
         match waitpid(Some(pid), WaitOptions::empty()) {
             Ok(Some((_, status))) => {
                 let signalled = status.terminating_signal().map(|signal| 128 + signal);
-                return status.exit_status().or(signalled).context("it has an end");
+                return status.exit_status().or(signalled).context("the process has an exit status");
             }
             Ok(None) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -259,7 +260,7 @@ fn wait_here(pid: Pid) -> Result<i32> {
     }
 }
 
-/// The pod's own: runc removes only those of containers.
+/// Removes the cgroup of the pod. runc removes only those of containers.
 fn remove_cgroup(pod: &str) -> Result<()> {
     let root = Path::new("/sys/fs/cgroup");
     let hierarchies = std::fs::read_dir(root)?.filter_map(Result::ok).map(|entry| entry.path());

@@ -1,4 +1,4 @@
-//! What runs containers: runc, a process for each thing to do.
+//! Implements `Runtime` with runc: one runc process for each operation.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,19 +17,19 @@ use tokio::process::{ChildStderr, ChildStdout, Command};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// How long a container that was killed may take to be gone.
+/// The time for a killed container to end.
 const KILLED: Duration = Duration::from_secs(10);
-/// How long it may take until it is noticed that one has ended.
+/// The time until the exit of a container must have been noticed.
 const NOTICED: Duration = Duration::from_secs(2);
 
 pub(crate) struct Runc {
-    /// Where it keeps what it knows, and bundles.
+    /// The directory of the bundles and of runc's state.
     directory: PathBuf,
-    /// Which containers there are, and whether they have ended.
+    /// Whether each container has ended, by id.
     ended: Mutex<HashMap<String, watch::Sender<bool>>>,
 }
 
-/// A container that was made: its process, and what it output.
+/// A container that runc has created: its process, and its output.
 pub(crate) struct CreatedContainer {
     pub(crate) pid: u32,
     pub(crate) output: (ChildStdout, ChildStderr),
@@ -40,7 +40,7 @@ impl Runc {
         Self { directory: directory.to_owned(), ended: Mutex::default() }
     }
 
-    /// Makes a container of a spec. It waits to be started.
+    /// Creates a container from a spec. Its process waits until the container is started.
     pub(crate) async fn create(&self, id: &str, spec: &Value) -> Result<CreatedContainer> {
         let bundle = self.directory.join(id);
         std::fs::create_dir_all(&bundle)?;
@@ -49,7 +49,7 @@ impl Runc {
         let mut command = self.command();
         command.arg("--log").arg(&log).arg("create").arg("--bundle").arg(&bundle).arg("--pid-file").arg(&pid_file);
         let mut child = command.arg(id).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let output = child.stdout.take().zip(child.stderr.take()).context("both are piped")?;
+        let output = child.stdout.take().zip(child.stderr.take()).context("stdout and stderr are piped")?;
         if !child.wait().await?.success() {
             bail!("runc could not create {id}: {}", std::fs::read_to_string(log).unwrap_or_default().trim());
         }
@@ -62,7 +62,7 @@ impl Runc {
         self.run(&["start", id], None).await
     }
 
-    /// Its process was collected.
+    /// Records that the process of a container has ended and was collected.
     pub(crate) fn has_ended(&self, id: &str) {
         if let Some(ended) = self.ended.lock().get(id) {
             ended.send_replace(true);
@@ -75,7 +75,8 @@ impl Runc {
         Ok(())
     }
 
-    /// Does something to a container, which may end just before: then it has gone, and nobody may have noticed yet.
+    /// Runs an operation on a container. If the container has ended in the meantime, the result is
+    /// `RuntimeError::Gone`, even if its exit is noticed only now.
     async fn act(&self, id: &str, args: &[&str], input: Option<&Value>) -> Result<(), RuntimeError> {
         let mut ended = self.watch(id)?;
         let Err(error) = self.run(args, input).await else { return Ok(()) };
@@ -93,7 +94,7 @@ impl Runc {
     fn command(&self) -> Command {
         let mut command = Command::new("runc");
         command.arg("--root").arg(self.directory.join("state"));
-        // Nobody waits for what it does any more, and what comes after must not meet it half-way.
+        // If the caller is cancelled, runc must not run beside the next operation.
         command.kill_on_drop(true);
         command
     }
@@ -102,7 +103,7 @@ impl Runc {
         let mut command = self.command();
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
-        let mut stdin = child.stdin.take().context("it is piped")?;
+        let mut stdin = child.stdin.take().context("stdin is piped")?;
         if let Some(input) = input {
             stdin.write_all(input.to_string().as_bytes()).await?;
         }

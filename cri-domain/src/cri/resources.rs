@@ -5,9 +5,10 @@ use nri_proto::{Cpu, Field, HugepageLimit, Memory, Resources};
 use super::v1;
 use crate::limits;
 
-/// Returns the limits of a message. Zero is what is not set there; to say so here, nothing is set.
+/// Converts the limits of a message. In the message, 0 means that a limit is not set; the result
+/// leaves such a limit unset.
 ///
-/// An OOM score has no place among NRI's limits, and numbers that cannot be meant (negative shares) are not set.
+/// NRI has no OOM score among its limits. Invalid numbers, such as negative shares, are left unset.
 pub fn resources(message: &v1::LinuxContainerResources) -> Resources {
     let v1::LinuxContainerResources {
         cpu_period,
@@ -48,7 +49,7 @@ fn amount(number: i64) -> Option<u64> {
     set(number)?.try_into().ok()
 }
 
-/// The last limit of a size counts.
+/// If a page size occurs several times, the last limit is used.
 fn hugepages(limits: &[v1::HugepageLimit]) -> Vec<HugepageLimit> {
     let mut known = BTreeSet::new();
     let mut last: Vec<HugepageLimit> = limits
@@ -65,17 +66,17 @@ fn hugepages(limits: &[v1::HugepageLimit]) -> Vec<HugepageLimit> {
     last
 }
 
-/// What comes of limits in a message.
+/// The result of [`limit`]: a message with new limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CriLimits {
-    /// The message.
+    /// The message with the limits that the CRI can express.
     pub message: v1::LinuxContainerResources,
-    /// What was to be set and has no place in it. The CRI cannot say it: apply it to the OCI spec
+    /// The limits that the CRI cannot express. Apply them to the OCI spec
     /// ([`generator::update`](crate::generator::update)).
     pub unsupported: Vec<Field>,
 }
 
-/// What there is a place for in a message.
+/// The limits that a message can express.
 const SAYABLE: [Field; 9] = [
     Field::MemLimit,
     Field::MemSwapLimit,
@@ -88,7 +89,7 @@ const SAYABLE: [Field; 9] = [
     Field::CgroupsUnified,
 ];
 
-/// Sets limits in a message. What is not set stays, also what NRI has no word for.
+/// Sets limits in a message. All other fields of the message are unchanged.
 pub fn limit(mut message: v1::LinuxContainerResources, resources: &Resources) -> CriLimits {
     let unsayable = limits::fields(resources).into_iter().filter(|field| !SAYABLE.contains(field));
     let mut unsupported: Vec<Field> = unsayable.collect();

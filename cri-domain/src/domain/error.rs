@@ -5,47 +5,48 @@ use nri_proto::Field;
 
 use crate::generator::SpecError;
 
-/// Why a container has not got new limits. It has those that it had.
+/// Error from setting new limits of a container. The container keeps its previous limits.
 #[derive(Debug, thiserror::Error)]
 pub enum LimitError {
-    /// It has ended, or is not known.
+    /// The container has ended, or the store does not have it.
     #[error("the container has gone")]
     Gone,
-    /// There are limits among them that nobody here can change.
-    #[error("cannot update container {container}: {fields} cannot be changed here")]
+    /// The runtime cannot change some of the limits.
+    #[error("cannot update container {container}: the runtime cannot change {fields}")]
     Unsupported {
-        /// The container.
+        /// The id of the container.
         container: String,
-        /// Those limits.
+        /// The limits that the runtime cannot change.
         fields: FieldNames,
     },
-    /// Its spec was not kept, and the limits that it was asked for with cannot be meant: nobody knows which ones it has.
-    #[error("cannot update container {container}, whose limits are not known")]
+    /// The current limits of the container are unknown: its spec was not kept, and the limits that
+    /// the kubelet requested are invalid.
+    #[error("cannot update container {container}: its current limits are unknown")]
     UnknownLimits {
-        /// The container.
+        /// The id of the container.
         container: String,
-        /// What is wrong with those that were asked for.
+        /// The reason why the requested limits are invalid.
         source: SpecError,
     },
-    /// They cannot be meant, or the operator does not allow them.
+    /// The new limits are invalid, or the operator does not allow them.
     #[error("cannot update container {container}")]
     Spec {
-        /// The container.
+        /// The id of the container.
         container: String,
-        /// What is wrong with them.
+        /// The reason why the new limits are refused.
         source: SpecError,
     },
-    /// The runtime could not set them.
+    /// The runtime could not set the limits.
     #[error("could not update container {container}")]
     Runtime {
-        /// The container.
+        /// The id of the container.
         container: String,
-        /// What it said.
+        /// The error of the runtime.
         source: Box<dyn Error + Send + Sync>,
     },
 }
 
-/// FieldNames, to be read.
+/// A list of fields, displayed as their names with commas in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldNames(pub Vec<Field>);
 

@@ -1,25 +1,26 @@
-//! ContainerLimits that are set restored.
+//! Computes the limits that undo a failed update.
 //!
-//! `runc update`, and what is like it, leaves a limit as it is that it is not told of. So one that there was none of before is lifted by
-//! a value that stands for none.
+//! `runc update` and similar commands leave a limit unchanged if the request does not name it. A
+//! limit that did not exist before the update is therefore reset with an explicit value.
 
 use serde_json::{Map, Value, json};
 
-/// ContainerLimits, and those that there is no word for to lift them.
+/// Limits to send to the runtime, and the limits that cannot be reset.
 #[derive(Debug, PartialEq)]
 pub(super) struct RestoredLimits {
-    /// As `linux.resources` of a spec.
+    /// The limits, as `linux.resources` of a spec.
     pub(super) resources: Value,
     pub(super) not_restored: Vec<String>,
 }
 
-/// What stands for no limit.
+/// The way to reset one limit.
 #[derive(Clone, Copy)]
 enum NoLimit {
     Value(i64),
-    /// It has another meaning in cgroups of version 2. What they have without a limit is this, in this file.
+    /// This value with cgroups of version 1. With version 2 the value means something else, so this
+    /// file gets this text.
     ValueOrFile(i64, &'static str, &'static str),
-    /// There is no word for it.
+    /// No value of the field resets the limit.
     NotExpressible,
 }
 
@@ -36,7 +37,7 @@ const RESET_VALUES: [(&str, &str, NoLimit); 10] = [
     ("cpu", "realtimeRuntime", NoLimit::NotExpressible),
 ];
 
-/// What is in a cgroup of version 2 that nobody has limited.
+/// The contents of files of cgroups of version 2 without a limit.
 const RESET_FILES: [(&str, &str); 13] = [
     ("memory.max", "max"),
     ("memory.high", "max"),
@@ -53,13 +54,14 @@ const RESET_FILES: [(&str, &str); 13] = [
     ("pids.max", "max"),
 ];
 
-/// Returns `wanted` with a word for each limit that is in `tried` and not in it.
+/// Returns `wanted`, and resets each limit that is in `tried` but not in `wanted`.
 pub(super) fn restored_limits(wanted: &Value, tried: &Value, cgroup_v2: bool) -> RestoredLimits {
     let mut restored = RestoredLimits { resources: wanted.clone(), not_restored: vec![] };
     let is_lifted = |section: &str, key: &str| is_set(tried, section, key) && !is_set(wanted, section, key);
     for (section, key, none) in RESET_VALUES.into_iter().filter(|(section, key, _)| is_lifted(section, key)) {
         match none {
-            // Runtimes lift it with that of memory, and know whether this kernel has it.
+            // Runtimes reset the limit of swap with that of memory, and know whether this kernel
+            // has it.
             NoLimit::Value(_) if key == "swap" && is_lifted(section, "limit") => {}
             NoLimit::Value(number) => restored.set(section, key, json!(number)),
             NoLimit::ValueOrFile(_, file, value) if cgroup_v2 => restored.set("unified", file, json!(value)),
@@ -67,7 +69,7 @@ pub(super) fn restored_limits(wanted: &Value, tried: &Value, cgroup_v2: bool) ->
             NoLimit::NotExpressible => restored.not_restored.push(format!("{section}.{key}")),
         }
     }
-    // Without them nothing can have come of files, and runtimes refuse them.
+    // With cgroups of version 1 runtimes refuse files, so the update has set none.
     let files = tried.get("unified").filter(|_| cgroup_v2).and_then(Value::as_object).into_iter().flatten();
     for file in files.map(|(file, _)| file).filter(|file| is_lifted("unified", file)) {
         match reset_value(file) {
@@ -113,7 +115,7 @@ mod tests {
             json!({"cpu": {"shares": 9, "quota": 1, "period": 2}, "pids": {"limit": 7}, "memory": {"reservation": 3}});
         let expected = json!({"memory": {"reservation": -1}, "cpu": {"shares": 1024, "quota": -1, "period": 100_000}, "pids": {"limit": -1}});
         check(json!({}), tried.clone(), false, expected, &[]);
-        // There a reservation without an end would be all of the machine's memory.
+        // With cgroups of version 2, a reservation of -1 would reserve all memory of the machine.
         let expected = json!({
             "unified": {"memory.low": "0", "cpu.weight": "100"}, "cpu": {"quota": -1, "period": 100_000}, "pids": {"limit": -1},
         });

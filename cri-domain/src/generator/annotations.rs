@@ -63,8 +63,8 @@ mod tests {
     #[test]
     fn an_annotation_has_a_key_and_no_nul() {
         check_refused(|it| it.annotations.set("", "1").unwrap(), "Annotations: the key is empty");
-        check_refused(|it| it.annotations.set("a\0", "1").unwrap(), r#"Annotations "a\x00": there is a NUL in it"#);
-        check_refused(|it| it.annotations.set("a", "\0").unwrap(), r#"Annotations "a": there is a NUL in it"#);
+        check_refused(|it| it.annotations.set("a\0", "1").unwrap(), r#"Annotations "a\x00": the text contains a NUL"#);
+        check_refused(|it| it.annotations.set("a", "\0").unwrap(), r#"Annotations "a": the text contains a NUL"#);
     }
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
             assert!(source.contains("Host::allow.annotations"), "{source}");
             assert_eq!(spec, before);
         }
-        // What the runtime has put there is none of a plugin's business.
+        // A plugin does not affect annotations that the runtime has set.
         check(before, |it| _ = it.annotations.set("a", "1"), json!({"annotations": {key: "pod", "a": "1"}}));
     }
 

@@ -1,4 +1,4 @@
-//! What no spec can have, whoever asks for it.
+//! Checks that apply to all values, whether a plugin, the kubelet or a CDI file requests them.
 
 use std::ops::RangeInclusive;
 
@@ -8,14 +8,14 @@ use serde::de::{Deserialize, IntoDeserializer};
 
 use super::SpecError;
 
-/// Something that is checked, by the name that an error has for it.
+/// Checks values of one entry of a field. Errors name the field and the entry.
 #[derive(Clone, Copy)]
 pub(super) struct FieldCheck<'a> {
     field: Field,
     key: &'a str,
 }
 
-/// Begins to check an entry of a field; the key is empty if it has no entries.
+/// Returns the checks for an entry of a field. The key is empty if the field has no entries.
 pub(super) fn field(field: Field, key: &str) -> FieldCheck<'_> {
     FieldCheck { field, key }
 }
@@ -29,20 +29,20 @@ impl FieldCheck<'_> {
         if is_met { Ok(()) } else { Err(self.refuse(problem)) }
     }
 
-    /// Text ends at a NUL, for the kernel.
+    /// Refuses a NUL, at which the kernel would end the text.
     pub(super) fn text(self, text: &str) -> Result<(), SpecError> {
-        self.require(!text.contains('\0'), "there is a NUL in it")
+        self.require(!text.contains('\0'), "the text contains a NUL")
     }
 
     pub(super) fn texts(self, texts: &[String]) -> Result<(), SpecError> {
         texts.iter().try_for_each(|text| self.text(text))
     }
 
-    /// An absolute path that does not climb.
+    /// Requires an absolute path without `..`.
     pub(super) fn path(self, path: &str) -> Result<(), SpecError> {
         self.text(path)?;
         self.require(path.starts_with('/'), "the path is not absolute")?;
-        self.require(path.split('/').all(|part| part != ".."), "the path has `..` in it")
+        self.require(path.split('/').all(|part| part != ".."), "the path contains `..`")
     }
 
     pub(super) fn within<T: PartialOrd>(
@@ -54,13 +54,14 @@ impl FieldCheck<'_> {
         self.require(range.contains(number), problem)
     }
 
-    /// One of the names that OCI has for a `T`.
+    /// Requires a name that the OCI type `T` defines.
     pub(super) fn known<'t, T: Deserialize<'t>>(self, name: &'t str, problem: &'static str) -> Result<(), SpecError> {
         let deserializer: StrDeserializer<'t, Error> = name.into_deserializer();
         self.require(T::deserialize(deserializer).is_ok(), problem)
     }
 
-    /// Returns a list of numbers as the kernel reads it, without surrounding white space: `0-3,7`, also `0-31:2/4`, or nothing.
+    /// Returns a list of numbers without surrounding white space. The list has the format of the
+    /// kernel, such as `0-3,7` or `0-31:2/4`, and may be empty.
     pub(super) fn number_list(self, list: &str) -> Result<&str, SpecError> {
         let list = list.trim_ascii();
         let is_list = list.is_empty() || list.split(',').all(is_range);

@@ -1,4 +1,4 @@
-//! Ways into a document that may have anything in it.
+//! Access to a JSON document of any shape. A member of the wrong type is an error, never a panic.
 
 use serde_json::{Map, Value};
 
@@ -10,14 +10,14 @@ const OBJECT: &str = "an object";
 const LIST: &str = "a list";
 
 pub(super) fn root(spec: &mut Value) -> Result<&mut Object, SpecError> {
-    spec.as_object_mut().ok_or_else(|| SpecError::Shape { path: "it".to_owned(), wanted: OBJECT })
+    spec.as_object_mut().ok_or_else(|| SpecError::Shape { path: "the document".to_owned(), wanted: OBJECT })
 }
 
-/// Returns the object at `path`, made if it is not there.
+/// Returns the object at `path`. Creates the object and its parents if they do not exist.
 pub(super) fn object<'d>(document: &'d mut Object, path: &[&str]) -> Result<&'d mut Object, SpecError> {
     let mut at = document;
     for (depth, key) in path.iter().enumerate() {
-        // Most of the time it is there, and its name need not be made.
+        // Avoids the allocation of the key if the member exists, as it mostly does.
         let value = if at.contains_key(*key) { &mut at[*key] } else { at.entry(*key).or_insert(Value::Null) };
         if value.is_null() {
             *value = Value::Object(Object::new());
@@ -27,7 +27,7 @@ pub(super) fn object<'d>(document: &'d mut Object, path: &[&str]) -> Result<&'d 
     Ok(at)
 }
 
-/// Returns the object at `path`, if it is there.
+/// Returns the object at `path`, if it exists.
 pub(super) fn find_object<'d>(document: &'d mut Object, path: &[&str]) -> Result<Option<&'d mut Object>, SpecError> {
     let mut at = document;
     for (depth, key) in path.iter().enumerate() {
@@ -39,7 +39,7 @@ pub(super) fn find_object<'d>(document: &'d mut Object, path: &[&str]) -> Result
     Ok(Some(at))
 }
 
-/// Returns the list at `path`, made if it is not there.
+/// Returns the list at `path`. Creates the list and its parents if they do not exist.
 pub(super) fn list<'d>(document: &'d mut Object, path: &[&str]) -> Result<&'d mut Vec<Value>, SpecError> {
     let [parents @ .., key] = path else { return Err(shape_error(path, LIST)) };
     let value = object(document, parents)?.entry(*key).or_insert(Value::Null);
@@ -49,7 +49,7 @@ pub(super) fn list<'d>(document: &'d mut Object, path: &[&str]) -> Result<&'d mu
     value.as_array_mut().ok_or_else(|| shape_error(path, LIST))
 }
 
-/// Returns the list at `path`, if it is there.
+/// Returns the list at `path`, if it exists.
 pub(super) fn find_list<'d>(document: &'d mut Object, path: &[&str]) -> Result<Option<&'d mut Vec<Value>>, SpecError> {
     let [parents @ .., key] = path else { return Err(shape_error(path, LIST)) };
     match find_object(document, parents)?.and_then(|parent| parent.get_mut(*key)) {
@@ -69,7 +69,7 @@ pub(super) fn set(
     Ok(())
 }
 
-/// Sets those members of the object at `path` that are there: neither empty nor null.
+/// Sets members of the object at `path`. Skips values that are null or empty.
 pub(super) fn set_present<const N: usize>(
     document: &mut Object,
     path: &[&str],
@@ -81,7 +81,7 @@ pub(super) fn set_present<const N: usize>(
     Ok(())
 }
 
-/// Removes a member of the object at `path`, and leaves the others in their order.
+/// Removes a member of the object at `path`. The other members keep their order.
 pub(super) fn unset(document: &mut Object, path: &[&str], key: &str) -> Result<(), SpecError> {
     if let Some(object) = find_object(document, path)? {
         object.shift_remove(key);
@@ -93,7 +93,7 @@ fn shape_error(path: &[&str], wanted: &'static str) -> SpecError {
     SpecError::Shape { path: path.join("."), wanted }
 }
 
-/// Makes an object of those members that are there.
+/// Returns a new object with these members. Skips values that are null or empty.
 pub(super) fn new_object<const N: usize>(members: [(&str, Value); N]) -> Value {
     members.into_iter().filter(|(_, value)| is_present(value)).map(|(key, value)| (key.to_owned(), value)).collect()
 }
@@ -107,7 +107,7 @@ fn is_present(value: &Value) -> bool {
     }
 }
 
-/// Returns a member that is a text.
+/// Returns a member if it is a string.
 pub(super) fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
     value.get(key).and_then(Value::as_str)
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use super::document::{self, Object, new_object};
 use super::{SpecError, check};
 
-/// Hooks run after those that are there.
+/// Appends OCI hooks to those of the spec.
 pub(super) fn adjust(spec: &mut Object, hooks: &Hooks) -> Result<(), SpecError> {
     let Hooks { prestart, create_runtime, create_container, start_container, poststart, poststop, unknown: _ } = hooks;
     let moments = [
@@ -31,7 +31,7 @@ fn hook(hook: &Hook) -> Result<Value, SpecError> {
     checked.texts(args)?;
     checked.texts(env)?;
     checked.require(timeout.is_none_or(|seconds| seconds >= 0), "the timeout is below zero")?;
-    // Go plugins that set no timeout may send 0. A runtime would kill the hook at once.
+    // Go plugins without a timeout may send 0. A runtime would then kill the hook at once.
     let timeout = timeout.filter(|seconds| *seconds != 0);
     Ok(new_object([
         ("path", path.as_str().into()),

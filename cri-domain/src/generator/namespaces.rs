@@ -7,7 +7,8 @@ use super::{SpecError, check};
 
 const PATH: [&str; 2] = ["linux", "namespaces"];
 
-/// A namespace that is set stays in its place. There is one of each kind in the end.
+/// Adjusts namespaces. A namespace that is set keeps its position. Afterwards each kind that the
+/// adjustment names occurs at most once.
 pub(super) fn adjust(spec: &mut Object, changes: &ChangeList<Namespace>) -> Result<(), SpecError> {
     for (kind, change) in changes.iter() {
         let checked = check::field(Field::Namespace, kind);

@@ -22,7 +22,7 @@ pub(super) fn adjust(spec: &mut Object, changes: &ChangeMap<NetDevice>) -> Resul
     Ok(())
 }
 
-/// As the kernel has it.
+/// Requires a name that the kernel accepts for a network device.
 fn check_name(key: &str, name: &str) -> Result<(), SpecError> {
     let is_name = (1..=15).contains(&name.len())
         && !matches!(name, "." | "..")

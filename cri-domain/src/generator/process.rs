@@ -1,4 +1,4 @@
-//! What is one value each: the command, and how its process is run.
+//! Adjusts single values of the process: arguments, cgroup, OOM score, I/O priority and scheduler.
 
 use nri_proto::{Args, Field, IoPriority, IoPriorityClass, Scheduler, SchedulerFlag, SchedulerPolicy};
 use serde_json::Value;
@@ -8,21 +8,22 @@ use super::{Host, SpecError, check};
 
 const PROCESS: [&str; 1] = ["process"];
 
-/// To remove what other plugins set leaves what the spec has.
+/// Sets the arguments. If a plugin only removed the arguments of another plugin, those of the spec
+/// stay.
 pub(super) fn adjust_args(spec: &mut Object, args: &Args) -> Result<(), SpecError> {
     let Some(args) = args.change().and_then(nri_proto::Change::into_value) else { return Ok(()) };
     check::field(Field::Args, "").texts(args)?;
     document::set(spec, &PROCESS, "args", args)
 }
 
-/// Either a path, or `slice:prefix:name` for systemd.
+/// Sets the cgroup: a path, or `slice:prefix:name` with systemd.
 pub(super) fn adjust_cgroup(spec: &mut Object, path: &str, host: &Host) -> Result<(), SpecError> {
     if path.is_empty() {
         return Ok(());
     }
     let checked = check::field(Field::CgroupsPath, "");
     checked.text(path)?;
-    checked.require(path.split(['/', ':']).all(|part| part != ".."), "the path has `..` in it")?;
+    checked.require(path.split(['/', ':']).all(|part| part != ".."), "the path contains `..`")?;
     if let Some(may_be_in) = &host.cgroup {
         may_be_in(path).map_err(|source| SpecError::host(Field::CgroupsPath, "", source))?;
     }
@@ -35,7 +36,7 @@ pub(super) fn adjust_oom_score(spec: &mut Object, score: Option<i64>) -> Result<
     document::set(spec, &PROCESS, "oomScoreAdj", score)
 }
 
-/// No class leaves the priority to the runtime.
+/// Sets the I/O priority. The class `None` removes it, so that the runtime decides.
 pub(super) fn adjust_io_priority(spec: &mut Object, priority: &IoPriority) -> Result<(), SpecError> {
     let IoPriority { class, priority, unknown: _ } = priority;
     let checked = check::field(Field::IoPriority, "");
@@ -51,7 +52,7 @@ pub(super) fn adjust_io_priority(spec: &mut Object, priority: &IoPriority) -> Re
     document::set(spec, &PROCESS, "ioPriority", priority)
 }
 
-/// No policy leaves it to the runtime.
+/// Sets the scheduler. The policy `None` removes it, so that the runtime decides.
 pub(super) fn adjust_scheduler(spec: &mut Object, scheduler: &Scheduler) -> Result<(), SpecError> {
     let Scheduler { policy, nice, priority, flags, runtime, deadline, period, unknown: _ } = scheduler;
     let checked = check::field(Field::LinuxSched, "");
@@ -113,7 +114,7 @@ mod tests {
         check(spec.clone(), args(Args::replace(["nice", "sh"])), expected);
         check(spec.clone(), args(Args::replace(Vec::<String>::new())), spec.clone());
         check(spec.clone(), args(Args::default()), spec);
-        check_refused(args(Args::replace(["a\0"])), "Args: there is a NUL in it");
+        check_refused(args(Args::replace(["a\0"])), "Args: the text contains a NUL");
     }
 
     #[test]
@@ -122,7 +123,7 @@ mod tests {
             check_linux(json!({}), |it| it.cgroups_path = path.to_owned(), json!({"linux": {"cgroupsPath": path}}));
         }
         for path in ["/../../..", "/a/..", "..:cri:c"] {
-            check_linux_refused(|it| it.cgroups_path = path.to_owned(), "CgroupsPath: the path has `..` in it");
+            check_linux_refused(|it| it.cgroups_path = path.to_owned(), "CgroupsPath: the path contains `..`");
         }
     }
 

@@ -25,7 +25,7 @@ pub(super) fn adjust_class(
     document::set(spec, &["linux"], "intelRdt", settings)
 }
 
-/// Each part is set on top of what the class came to.
+/// Sets parts of the RDT settings. They override those of a class.
 pub(super) fn adjust(spec: &mut Object, rdt: &Rdt) -> Result<(), SpecError> {
     let Rdt { clos_id, schemata, enable_monitoring, remove, unknown: _ } = rdt;
     if *remove {
@@ -46,7 +46,7 @@ pub(super) fn adjust(spec: &mut Object, rdt: &Rdt) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// A class is a directory of its own, or `/`, which is the class of everyone.
+/// Requires the name of an RDT class: a directory name, or `/` for the default class.
 fn check_name(field: Field, name: &str) -> Result<(), SpecError> {
     let is_name = name == "/" || !matches!(name, "." | "..") && !name.contains(['/', '\0', '\n']);
     check::field(field, "").require(is_name, "this is not the name of a class")

@@ -1,3 +1,12 @@
+//! Applies limits to `linux.resources` of a spec.
+//!
+//! Files:
+//!
+//! - `cpu.rs` sets CPU time, and CPU and memory nodes.
+//! - `hugepages.rs` sets limits of huge pages.
+//! - `memory.rs` sets limits of memory and swap.
+//! - `unified.rs` sets files of cgroups of version 2.
+
 mod cpu;
 mod hugepages;
 mod memory;
@@ -48,7 +57,7 @@ fn set(spec: &mut Object, resources: &Resources, host: &Host, adjusted: &mut App
     hugepages::adjust(spec, hugepage_limits, host, adjusted)?;
     unified::adjust(spec, resources)?;
     if let Some(Pids { limit, unknown: _ }) = pids {
-        check::field(Field::PidsLimit, "").require(*limit >= -1, "it is less than -1")?;
+        check::field(Field::PidsLimit, "").require(*limit >= -1, "the value is less than -1")?;
         document::set(spec, &[PATH[0], PATH[1], "pids"], "limit", *limit)?;
     }
     devices::add_rules(spec, devices)?;
@@ -62,7 +71,7 @@ fn set(spec: &mut Object, resources: &Resources, host: &Host, adjusted: &mut App
     Ok(())
 }
 
-/// Shows the result to the operator's check, which may change it.
+/// Passes the resulting resources to the host, which may change or refuse them.
 fn check_with_host(spec: &mut Object, host: &Host) -> Result<(), SpecError> {
     let Some(check) = &host.resources else { return Ok(()) };
     let Some(resources) = document::find_object(spec, &PATH)? else { return Ok(()) };
@@ -110,7 +119,7 @@ mod tests {
             check_linux(spec.clone(), with(resources), json!({"linux": {"resources": {"pids": {"limit": limit}}}}));
         }
         let resources = Resources { pids: Some(Pids { limit: -2, ..Pids::default() }), ..Resources::default() };
-        check_linux_refused(with(resources), "PidsLimit: it is less than -1");
+        check_linux_refused(with(resources), "PidsLimit: the value is less than -1");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use oci_spec::runtime::PosixRlimitType;
 use super::document::{self, Object, new_object, text};
 use super::{SpecError, check};
 
-/// There is one limit of each kind in the end, as OCI wants it.
+/// Adjusts rlimits. Afterwards each kind that the adjustment names occurs once, as OCI requires.
 pub(super) fn adjust(spec: &mut Object, rlimits: &[Rlimit]) -> Result<(), SpecError> {
     for Rlimit { kind, hard, soft, unknown: _ } in rlimits {
         let checked = check::field(Field::Rlimits, kind);

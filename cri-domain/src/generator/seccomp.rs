@@ -6,7 +6,7 @@ use super::check::FieldCheck;
 use super::document::{self, Object, new_object};
 use super::{SpecError, check};
 
-/// The policy is replaced as a whole.
+/// Replaces the seccomp policy as a whole.
 pub(super) fn adjust(spec: &mut Object, policy: &Seccomp) -> Result<(), SpecError> {
     let Seccomp {
         default_action,

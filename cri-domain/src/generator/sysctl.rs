@@ -6,11 +6,11 @@ use super::{SpecError, check, document};
 
 const PATH: [&str; 2] = ["linux", "sysctl"];
 
-/// Namespaces have been adjusted before.
+/// Adjusts kernel parameters. Namespaces must be adjusted before.
 pub(super) fn adjust(spec: &mut Object, changes: &ChangeMap<String>, host: &Host) -> Result<(), SpecError> {
     for (key, change) in changes.iter() {
         check_name(key)?;
-        // Go plugins read values from `/proc/sys`, where each is a line.
+        // Go plugins pass values that they read from `/proc/sys`, which end with a newline.
         let change = change.map(|value| value.trim_ascii());
         if let Some(value) = change.value() {
             let is_line = !value.contains(['\0', '\n', '\r']);
@@ -36,8 +36,8 @@ pub(super) fn adjust(spec: &mut Object, changes: &ChangeMap<String>, host: &Host
     Ok(())
 }
 
-/// Refuses to move a container into a namespace of the host where the spec sets kernel parameters of that namespace, whoever
-/// asked for them: they would be set for the host.
+/// Refuses to move a container into a namespace of the host if the spec sets kernel parameters of
+/// that namespace. Otherwise the runtime would set them for the host.
 pub(super) fn check_moved(spec: &mut Object, moved: &ChangeList<Namespace>, host: &Host) -> Result<(), SpecError> {
     if moved.is_empty() {
         return Ok(());
@@ -56,14 +56,14 @@ pub(super) fn check_moved(spec: &mut Object, moved: &ChangeList<Namespace>, host
     Ok(())
 }
 
-/// A name becomes a path below `/proc/sys`, and must not lead out of it.
+/// Requires a name that is a path below `/proc/sys`.
 fn check_name(name: &str) -> Result<(), SpecError> {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || "_-./:@".contains(c);
     let is_name = name.chars().all(is_letter) && name.split(['.', '/']).all(|part| !part.is_empty());
     check::field(Field::Sysctl, name).require(is_name, "this is not the name of a kernel parameter")
 }
 
-/// The namespaces that the spec names. Those that it does not name are the host's.
+/// Returns the namespaces that the spec lists. The container shares all others with the host.
 fn namespaces(spec: &mut Object) -> Result<Vec<NamespaceRef<'_>>, SpecError> {
     let found = document::find_list(spec, &["linux", "namespaces"])?;
     let named = |namespace| {

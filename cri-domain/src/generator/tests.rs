@@ -137,7 +137,7 @@ fn u17_a_spec_without_anything_is_adjusted_and_nothing_panics() {
 #[test]
 fn u17_a_spec_of_the_wrong_shape_is_refused_by_its_place() {
     for (spec, expected) in [
-        (json!([]), "it is not an object"),
+        (json!([]), "the document is not an object"),
         (json!({"process": 1}), "process is not an object"),
         (json!({"process": {"env": {}}}), "process.env is not a list"),
         (json!({"linux": {"resources": "x"}}), "linux.resources is not an object"),
@@ -173,8 +173,8 @@ fn u13_to_remove_and_to_set_a_key_always_sets_it() {
     assert_eq!(texts, [expected.to_string()]);
 }
 
-/// Go's generator applies lists entry by entry, so that these entries would go. Its merge, like ours, looks for removals
-/// first.
+/// Go's generator applies lists entry by entry, so that these entries would go. Its merge, like
+/// ours, looks for removals first.
 #[test]
 fn an_entry_that_is_set_and_then_removed_in_one_adjustment_is_set() {
     let variable = |key: &str| api::KeyValue { key: key.to_owned(), ..Default::default() };

@@ -3,53 +3,53 @@ use nri_api::Kind;
 use crate::domain::LimitError;
 use crate::generator::SpecError;
 
-/// Why a container cannot be created. Its spec is as it was.
+/// Error from adjusting a container that is being created. Its spec is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum AdjustError {
-    /// The server does not know the pod.
-    #[error("cannot create a container in pod {id}, which is not known")]
+    /// The store does not have the pod.
+    #[error("cannot create a container in unknown pod {id}")]
     UnknownPod {
-        /// The pod.
+        /// The id of the pod.
         id: String,
     },
-    /// The pod was stopped, or the server does not know whether it was.
-    #[error("cannot create a container in pod {id}, which is not ready")]
+    /// The state of the pod is not `Ready`.
+    #[error("cannot create a container in pod {id}: the pod is not ready")]
     PodNotReady {
-        /// The pod.
+        /// The id of the pod.
         id: String,
     },
-    /// The record has no spec that could be adjusted.
+    /// The record of the container has no spec to adjust.
     #[error("cannot create container {id} without a spec")]
     NoSpec {
-        /// The container.
+        /// The id of the container.
         id: String,
     },
-    /// A plugin does not let it, or plugins could not be asked.
-    #[error("plugins do not let the container be created")]
+    /// A plugin refuses the container, or plugins could not be asked.
+    #[error("plugins did not accept the new container")]
     Nri(#[from] nri_api::Error),
-    /// What they want cannot be applied to the spec.
-    #[error("cannot apply what {plugins} asked for")]
+    /// The adjustment cannot be applied to the spec.
+    #[error("cannot apply the changes that {plugins} requested")]
     Spec {
-        /// Who asked for it, as far as that is known.
+        /// The plugins that requested the change, or "plugins" if they are unknown.
         plugins: String,
-        /// What is wrong with it.
+        /// The reason why the adjustment is refused.
         source: SpecError,
     },
 }
 
-/// Why plugins were not asked, or do not let something be.
+/// Error from asking plugins about an operation.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// The server does not know it: nobody is asked.
-    #[error("{kind} {id} is not known")]
+    /// The store does not have the pod or container. No plugin was asked.
+    #[error("unknown {kind} {id}")]
     Unknown {
-        /// What it is.
+        /// Whether this is a pod or a container.
         kind: Kind,
-        /// Its id.
+        /// The id of the pod or container.
         id: String,
     },
-    /// A plugin does not let it, or plugins could not be asked.
-    #[error("plugins do not let it be")]
+    /// A plugin refuses the operation, or plugins could not be asked.
+    #[error("plugins did not accept the operation")]
     Nri(#[from] nri_api::Error),
 }
 
@@ -59,25 +59,25 @@ impl AskError {
     }
 }
 
-/// Why a container has not got new limits.
+/// Error from updating the limits of a container.
 #[derive(Debug, thiserror::Error)]
 pub enum UpdateError {
-    /// The server does not know it.
-    #[error("cannot update container {id}, which is not known")]
+    /// The store does not have the container.
+    #[error("cannot update unknown container {id}")]
     Unknown {
-        /// The container.
+        /// The id of the container.
         id: String,
     },
-    /// Another update of it took until the deadline of this one.
-    #[error("cannot update container {id}, which is still being updated")]
+    /// Another update of the container took until the deadline of this one.
+    #[error("cannot update container {id}: another update is still running")]
     BeingUpdated {
-        /// The container.
+        /// The id of the container.
         id: String,
     },
-    /// A plugin does not let it, or plugins could not be asked.
-    #[error("plugins do not let the container be updated")]
+    /// A plugin refuses the update, or plugins could not be asked.
+    #[error("plugins did not accept the update")]
     Nri(#[from] nri_api::Error),
-    /// They could not be set.
+    /// The limits could not be set.
     #[error("could not set the limits")]
     Limit(#[from] LimitError),
 }

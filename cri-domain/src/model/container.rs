@@ -4,100 +4,105 @@ use std::sync::Arc;
 use nri_proto::{ContainerState, Image, Mount, Resources, SecurityProfile};
 use serde_json::Value;
 
-/// A container.
+/// The record of a container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContainerRecord {
-    /// The server's id of it.
+    /// The id that the server gave the container.
     pub id: String,
-    /// The id of its pod.
+    /// The id of the container's pod.
     pub pod_id: String,
-    /// What the kubelet asked for.
+    /// The configuration that the kubelet requested.
     pub config: ContainerConfig,
-    /// The OCI spec, if it was made: also what plugins changed in it, and what was updated since.
+    /// The OCI spec, with the changes of plugins and later updates. `None` if there is no spec.
     pub spec: Option<Arc<Value>>,
-    /// What it is now.
+    /// The current state of the container.
     pub status: ContainerStatus,
-    /// Labels that the server itself gave it. They count before those of the config. Labels of an image have no place here:
-    /// whoever builds one would speak for the server.
+    /// Labels that the server itself adds. They take precedence over those of the config. Do not
+    /// add labels of an image: its author could then set labels in the name of the server.
     pub labels: BTreeMap<String, String>,
-    /// Annotations of the config that plugins removed: they are not shown, though the kubelet still asks for them.
+    /// Annotations of the config that plugins removed. They are hidden from plugins.
     pub removed_annotations: BTreeSet<String>,
 }
 
-/// What the kubelet asked for.
+/// The configuration of a container that the kubelet requested.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContainerConfig {
-    /// Its name in the pod.
+    /// The name of the container in its pod.
     pub name: String,
-    /// Its labels.
+    /// Labels of the container.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
+    /// Annotations of the container.
     pub annotations: BTreeMap<String, String>,
     /// The command and its arguments.
     pub args: Vec<String>,
     /// The environment, as `NAME=value`.
     pub env: Vec<String>,
-    /// What is mounted.
+    /// Mounts of the container.
     pub mounts: Vec<Mount>,
-    /// The limits.
+    /// Limits of the container.
     pub resources: Option<Resources>,
-    /// How readily it is killed when memory runs out.
+    /// The OOM score adjustment: a process with a higher value is killed earlier when memory runs
+    /// out.
     pub oom_score_adj: Option<i64>,
-    /// The image, as it was found.
+    /// The image, as the server resolved it.
     pub image: Option<Image>,
-    /// CDI devices by their names, beside those that annotations ask for. Those that plugins gave to the container are added.
+    /// Names of CDI devices. Devices that plugins add are appended. Devices that annotations
+    /// request are not in the list.
     pub cdi_devices: Vec<String>,
-    /// The class of block I/O, wherever the server takes it from.
+    /// The class of block I/O, from any source that the server has.
     pub blockio_class: Option<String>,
-    /// The class of caches and memory bandwidth, wherever the server takes it from.
+    /// The RDT class (caches and memory bandwidth), from any source that the server has.
     pub rdt_class: Option<String>,
-    /// Where its seccomp policy comes from.
+    /// The seccomp configuration.
     pub seccomp: SeccompRequest,
 }
 
-/// What the kubelet asked for of seccomp.
+/// The seccomp configuration of a container that the kubelet requested.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SeccompRequest {
-    /// The profile.
+    /// The seccomp profile.
     pub profile: Option<SecurityProfile>,
-    /// The same as kubelets before 1.19 say it: `unconfined`, `runtime/default` or `localhost/PATH`. It counts if there is no
-    /// profile.
+    /// The profile as kubelets before 1.19 specify it: `unconfined`, `runtime/default` or
+    /// `localhost/PATH`. It is used if `profile` is `None`.
     pub deprecated_path: String,
-    /// A privileged container has no policy, whatever else is asked for.
+    /// Whether the container is privileged. A privileged container always runs without a seccomp
+    /// policy.
     pub privileged: bool,
 }
 
-/// What a container is now. Times are in nanoseconds since 1970.
+/// The current state of a container. Times are in nanoseconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContainerStatus {
-    /// Where it is in its life.
+    /// The lifecycle state.
     pub state: ContainerState,
-    /// The first process; 0 if it does not run.
+    /// The process id of the first process; 0 if the container does not run.
     pub pid: u32,
-    /// When it was created; 0 if it was not.
+    /// The time of creation; 0 if the container was not created.
     pub created_at: i64,
-    /// When it was started; 0 if it was not.
+    /// The time of the start; 0 if the container was not started.
     pub started_at: i64,
-    /// When it ended; 0 if it did not.
+    /// The time of the exit; 0 if the container has not ended.
     pub finished_at: i64,
-    /// How it ended, once it has.
+    /// The exit code, once the container has ended.
     pub exit_code: i32,
-    /// Why it is in its state, in one word such as `OOMKilled`; if it has ended and nothing is said, it is `Completed` or `Error`.
+    /// The reason of the state for machines, such as `OOMKilled`. If it is empty and the container
+    /// has ended, plugins see `Completed` or `Error`.
     pub reason: String,
-    /// Why it is in its state, for people.
+    /// The reason of the state for people.
     pub message: String,
 }
 
-/// How a container ended.
+/// The exit of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exit {
-    /// What its process returned; 255 if nobody knows.
+    /// The exit code of the process; 255 if the code is unknown.
     pub code: i32,
-    /// When, in nanoseconds since 1970.
+    /// The time, in nanoseconds since 1970.
     pub at: i64,
-    /// Why, in one word such as `OOMKilled`; empty for what follows from the code.
+    /// The reason for machines, such as `OOMKilled`. If it is empty, the reason follows from the
+    /// code.
     pub reason: String,
-    /// Why, for people.
+    /// The reason for people.
     pub message: String,
 }
 
@@ -107,7 +112,7 @@ impl ContainerStatus {
         matches!(self.state, ContainerState::Created | ContainerState::Running | ContainerState::Paused)
     }
 
-    /// Notes that it has ended. How is what is said first.
+    /// Records that the container has ended. Only the first exit is recorded.
     pub fn exited(&mut self, exit: Exit) {
         if self.state == ContainerState::Stopped {
             return;

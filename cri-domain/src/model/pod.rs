@@ -4,87 +4,91 @@ use std::sync::Arc;
 use nri_proto::Resources;
 use serde_json::Value;
 
-/// A pod.
+/// The record of a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodRecord {
-    /// The server's id of it.
+    /// The id that the server gave the pod.
     pub id: String,
-    /// What the kubelet asked for.
+    /// The configuration that the kubelet requested.
     pub config: PodConfig,
-    /// The OCI spec of the pod's own process, if it has one.
+    /// The OCI spec of the pod's own process, if the pod has one.
     pub spec: Option<Arc<Value>>,
-    /// What it is now.
+    /// The current state of the pod.
     pub status: PodStatus,
-    /// Labels that the server itself gave it. They count before those of the config.
+    /// Labels that the server itself adds. They take precedence over those of the config.
     pub labels: BTreeMap<String, String>,
 }
 
-/// What the kubelet asked for.
+/// The configuration of a pod that the kubelet requested.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodConfig {
-    /// Its name in Kubernetes.
+    /// The name of the pod in Kubernetes.
     pub name: String,
-    /// Its unique id in Kubernetes.
+    /// The unique id of the pod in Kubernetes.
     pub uid: String,
-    /// Its namespace in Kubernetes.
+    /// The namespace of the pod in Kubernetes.
     pub namespace: String,
-    /// Its labels.
+    /// Labels of the pod.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
+    /// Annotations of the pod.
     pub annotations: BTreeMap<String, String>,
     /// The runtime handler; empty for the default one.
     pub runtime_handler: String,
-    /// The cgroup under which those of the pod are made; empty if nobody said. Plugins can put containers below it alone.
+    /// The parent of the pod's cgroups; empty if it is not configured. Plugins can place containers
+    /// only below it.
     pub cgroup_parent: String,
-    /// What the pod needs in addition to its containers. Set it anew when it is updated.
+    /// Resources that the pod needs in addition to its containers. Update them when the pod is
+    /// updated.
     pub overhead: Option<Resources>,
-    /// What all containers of the pod need together. Set it anew when it is updated.
+    /// Resources that all containers of the pod need together. Update them when the pod is updated.
     pub resources: Option<Resources>,
 }
 
-/// What a pod is now.
+/// The current state of a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodStatus {
-    /// Where it is in its life.
+    /// The lifecycle state.
     pub state: PodState,
-    /// The process that holds its namespaces; 0 if there is none.
+    /// The id of the process that holds the pod's namespaces; 0 if there is none.
     pub pid: u32,
-    /// Its addresses, the first one first; none if it has the host's.
+    /// The addresses of the pod, the primary one first. Empty if the pod uses the host's network.
     pub ips: Vec<String>,
-    /// Whether its network was taken down, which is after plugins have heard that the pod was stopped. Then the network namespace of
-    /// the spec is not shown any more: its path may lead nowhere, or into another's. Addresses are shown as long as they are in `ips`.
+    /// Whether the network of the pod was removed. This happens after plugins were notified that
+    /// the pod was stopped. Plugins then do not see the network namespace of the spec any more,
+    /// because its path may lead nowhere or to another namespace. They see addresses as long as
+    /// `ips` has them.
     pub network_is_gone: bool,
 }
 
-/// Where a pod is in its life.
+/// The lifecycle state of a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PodState {
-    /// Containers can be created in it.
+    /// The pod runs, and containers can be created in it.
     Ready,
-    /// It was stopped, or ended.
+    /// The pod was stopped, or has ended.
     NotReady,
-    /// The server does not know.
+    /// The state is unknown.
     #[default]
     Unknown,
 }
 
-/// The pod that a container says it is in.
+/// The pod that a container belongs to.
 ///
-/// One that is not known is no reason to keep quiet about its containers: they are stopped and removed like others, and
-/// plugins are told the id. Only to create a container in it is an error.
+/// The containers of an unknown pod are stopped and removed as others are, and plugins get the id
+/// of the pod. Only the creation of a container in an unknown pod fails.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PodRef {
-    /// The server knows it.
+    /// The store has the pod.
     Known(Arc<PodRecord>),
-    /// The server does not know it: it could not be read after a restart, or is gone.
+    /// The store does not have the pod: the pod could not be read after a restart, or was removed.
     Unknown {
-        /// The id.
+        /// The id of the pod.
         id: String,
     },
 }
 
 impl PodRef {
-    /// Returns the id.
+    /// Returns the id of the pod.
     pub fn id(&self) -> &str {
         match self {
             Self::Known(record) => &record.id,

@@ -1,11 +1,13 @@
 use nri_proto::SecurityProfile;
 
-/// What the server is set to, as far as it shows in a container.
+/// Settings of the CRI server that affect what plugins see and may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerSettings {
-    /// What a container gets that asks for no seccomp profile (containerd's `unset_seccomp_profile`); none if it gets none.
+    /// The seccomp profile of containers that request none (containerd's `unset_seccomp_profile`).
+    /// If this is `None`, such a container runs without a profile.
     pub unset_seccomp_profile: Option<SecurityProfile>,
-    /// Whether a plugin may put a container into a cgroup that is not below its pod's. Otherwise it may not put one of a pod whose
-    /// [`cgroup_parent`](super::PodConfig::cgroup_parent) is empty anywhere.
+    /// Whether plugins may place a container into any cgroup. By default, the cgroup must be below
+    /// that of the pod, and plugins cannot place containers of a pod whose
+    /// [`cgroup_parent`](super::PodConfig::cgroup_parent) is empty.
     pub any_cgroup: bool,
 }

@@ -6,7 +6,7 @@ use parking_lot::RwLock;
 use super::Store;
 use crate::model::{ContainerRecord, PodRecord};
 
-/// A [`Store`] that is gone with its process.
+/// A [`Store`] in memory. Its contents are lost when the process ends.
 ///
 /// ```
 /// use cri_domain::model::PodRecord;
@@ -29,29 +29,29 @@ struct StoredRecords {
 }
 
 impl MemoryStore {
-    /// Adds a pod, or puts it in place of what had its id.
+    /// Adds a pod, or replaces the pod with the same id.
     pub fn put_pod(&self, pod: PodRecord) {
         self.records.write().pods.insert(pod.id.clone(), Arc::new(pod));
     }
 
-    /// Adds a container, or puts it in place of what had its id.
+    /// Adds a container, or replaces the container with the same id.
     pub fn put_container(&self, container: ContainerRecord) {
         self.records.write().containers.insert(container.id.clone(), Arc::new(container));
     }
 
-    /// Changes a pod, if it is there.
+    /// Changes a pod, if the store has it.
     pub fn change_pod(&self, id: &str, change: impl FnOnce(&mut PodRecord)) {
         if let Some(pod) = self.records.write().pods.get_mut(id) {
             change(Arc::make_mut(pod));
         }
     }
 
-    /// Forgets a pod.
+    /// Removes a pod.
     pub fn remove_pod(&self, id: &str) {
         self.records.write().pods.remove(id);
     }
 
-    /// Forgets a container.
+    /// Removes a container.
     pub fn remove_container(&self, id: &str) {
         self.records.write().containers.remove(id);
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{json, layered, profile, spec};
 use crate::model::{ContainerConfig, ContainerRecord, ContainerStatus, ServerSettings};
 
-/// Returns a container as NRI sees it.
+/// Converts the record of a container.
 pub fn container(record: &ContainerRecord, settings: &ServerSettings) -> Container {
     let ContainerRecord { id, pod_id, config, spec, status, labels, removed_annotations } = record;
     let ContainerConfig {
@@ -85,7 +85,8 @@ fn linux(config: &ContainerConfig, spec: Option<&Value>, settings: &ServerSettin
     }
 }
 
-/// A class has no place in a spec: what it comes to has.
+/// Returns the resources of a container. The names of classes come from the config, because a spec
+/// has only their settings.
 fn resources(config: &ContainerConfig, spec: Option<&Value>, linux: &Value) -> Option<Resources> {
     let found = match spec {
         Some(_) => json::section(linux, "resources").map(spec::resources),
@@ -107,7 +108,8 @@ fn reason_of(state: ContainerState, exit_code: i32, reason: &str) -> String {
     }
 }
 
-/// Annotations that ask for CDI devices begin so; their values are names with commas in between.
+/// The prefix of annotations that request CDI devices. Their values are names with commas in
+/// between.
 const CDI: &str = "cdi.k8s.io/";
 
 fn cdi(asked: &[String], annotations: &BTreeMap<String, String>) -> Vec<CdiDevice> {

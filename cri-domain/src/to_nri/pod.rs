@@ -4,7 +4,7 @@ use serde_json::Value;
 use super::{json, layered, spec};
 use crate::model::{PodConfig, PodRecord, PodRef, PodStatus};
 
-/// Returns a pod as NRI sees it. Of one that is not known there is the id.
+/// Converts the record of a pod. If the pod is unknown, only the id is set.
 pub fn pod(pod: &PodRef) -> Pod {
     match pod {
         PodRef::Known(record) => known(record),
@@ -52,7 +52,8 @@ fn known(record: &PodRecord) -> Pod {
     }
 }
 
-/// A network namespace that cannot be joined, or any more, is not one of the pod.
+/// Returns the namespaces of a pod. The network namespace is left out if it has no path, or if the
+/// network was removed.
 fn namespaces(linux: &Value, network_is_gone: bool) -> Vec<Namespace> {
     let mut namespaces = spec::namespaces(linux);
     namespaces.retain(|it| it.kind != "network" || !it.path.is_empty() && !network_is_gone);

@@ -4,9 +4,9 @@ use serde_json::Value;
 use super::json;
 use crate::model::{SeccompRequest, ServerSettings};
 
-/// Returns where the seccomp policy of a container comes from: from the profile that is asked for, else from the deprecated path,
-/// else from what the server is set to. A privileged container is unconfined. It is `None` if nobody says anything, and then it is
-/// unconfined, too.
+/// Returns the seccomp profile of a container: the profile of the request, else that of the
+/// deprecated path, else that of the server's settings. A privileged container is unconfined. If
+/// the result is `None`, the container is unconfined, too.
 pub fn profile(asked: &SeccompRequest, settings: &ServerSettings) -> Option<SecurityProfile> {
     let SeccompRequest { profile, deprecated_path, privileged } = asked;
     if *privileged {
@@ -15,7 +15,7 @@ pub fn profile(asked: &SeccompRequest, settings: &ServerSettings) -> Option<Secu
     profile.clone().or_else(|| deprecated(deprecated_path)).or_else(|| settings.unset_seccomp_profile.clone())
 }
 
-/// A path that means nothing asks for nothing.
+/// Converts a deprecated path. An invalid path counts as not set.
 fn deprecated(path: &str) -> Option<SecurityProfile> {
     match path {
         "unconfined" => Some(of(ProfileKind::Unconfined, "")),

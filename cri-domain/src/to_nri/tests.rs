@@ -111,7 +111,7 @@ fn a_container_is_what_the_spec_says_and_without_one_what_was_asked_for() {
     assert_eq!((asked.mounts.len(), linux.oom_score_adj, linux.resources), (1, Some(5), Some(memory(1))));
 
     record.spec = Some(Arc::new(json!({
-        // Whoever can change annotations cannot say whose container it is.
+        // A plugin that changes annotations cannot change the pod of the container.
         "annotations": {"both": "spec", "io.kubernetes.cri.sandbox-id": "other", "io.kubernetes.cri.container-name": "x"},
         "process": {"args": ["made"]},
         "linux": {"resources": {"memory": {"limit": 2}}},
@@ -294,7 +294,7 @@ fn what_a_plugin_set_is_what_the_next_one_sees() {
     assert_eq!((linux.resources.unwrap().memory.unwrap().limit, &*linux.sysctl["net.a"]), (Some(9), "1"));
 }
 
-/// A record of which no part is empty.
+/// Returns a record without empty members.
 fn full() -> ContainerRecord {
     let spec = json!({
         "process": {
@@ -338,7 +338,7 @@ fn full() -> ContainerRecord {
     }
 }
 
-/// The names are all that there are: a new one does not build until it has a source.
+/// The destructuring lists all members: a new one does not compile until it has a source.
 #[test]
 fn nothing_that_plugins_can_see_of_a_container_is_left_out() {
     let shown = seen(&full());

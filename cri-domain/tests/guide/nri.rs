@@ -13,7 +13,7 @@ use cri_domain::{CriDomain, CriHandle, Runtime};
 use nri_api::{Config, ContainerState, Field, Nri};
 use serde_json::{Value, json};
 
-/// Your way to runc, or to a shim. This one has no containers: what it stops has ended at once.
+/// Runs containers with runc or a shim. This one runs nothing: a container that it stops has ended.
 pub struct Shim {
     store: Arc<MemoryStore>,
 }
@@ -25,7 +25,7 @@ impl Runtime for Shim {
     }
 
     async fn update(&self, id: &str, limits: &ContainerLimits) -> Result<(), RuntimeError> {
-        // `runc update --resources - ID`, with this as its input.
+        // The input of `runc update --resources - ID`.
         let _input = limits.resources.to_string();
         println!("update {id}");
         Ok(())
@@ -80,9 +80,9 @@ impl Server {
         };
         let adjusted = self.handle.create_container(&mut container).await?;
         for field in &adjusted.ignored {
-            println!("container {id} does without {field}, which nobody here can do");
+            println!("container {id}: {field} is not supported here, ignored");
         }
-        // From here on `container.spec` is what plugins made of it: this is where the runtime creates it.
+        // `container.spec` is adjusted now. Create the container with the runtime here.
         container.status = ContainerStatus { state: ContainerState::Created, ..ContainerStatus::default() };
         self.store.put_container(container);
         heard(id, adjusted.creation.created(self.handle.container(id)).await);
@@ -91,8 +91,7 @@ impl Server {
 
     pub async fn start_container(&self, id: &str) -> Result<()> {
         let start = self.handle.start_container(id).await?;
-        // This is where the runtime starts it.
-        // It may have ended already.
+        // Start the container with the runtime here. It may have ended before the next line.
         self.store.change_container(id, &mut |record| {
             if record.status.state == ContainerState::Created {
                 record.status.state = ContainerState::Running;
@@ -108,7 +107,7 @@ impl Server {
         Ok(())
     }
 
-    /// From whatever watches its process.
+    /// Call this from the code that watches processes.
     pub fn container_exited(&self, id: &str, code: i32) {
         self.handle.container_exited(id, &Exit { code, ..Exit::default() });
     }
@@ -128,14 +127,14 @@ impl Server {
     }
 }
 
-/// What a plugin fails to hear has happened all the same.
+/// Logs that a plugin failed to handle a notification. The operation itself has succeeded.
 fn heard(id: &str, heard: Result<(), nri_api::Error>) {
     if let Err(error) = heard {
-        println!("a plugin failed to hear of {id}: {error}");
+        println!("a plugin failed to handle a notification about {id}: {error}");
     }
 }
 
-/// What of this is the operator's to say.
+/// Returns the functions of this machine, with the operator's exceptions.
 pub fn host(annotations: Vec<String>, sysctls: Vec<String>) -> Host {
     // For example `io.katacontainers.config.hypervisor.*` and `vm.max_map_count`.
     Host { allow: Allowlist { annotations, sysctls }, ..Host::of_this_machine() }

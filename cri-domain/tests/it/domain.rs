@@ -1,4 +1,4 @@
-//! What plugins ask of containers that exist.
+//! Updates and evictions of containers that exist.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn shares(shares: u64) -> Resources {
     Resources { cpu: Some(Cpu { shares: Some(shares), ..Cpu::default() }), ..Resources::default() }
 }
 
-/// What an error says, with its causes.
+/// Formats an error with its causes.
 fn chain(error: &DomainError) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -36,7 +36,7 @@ fn chain(error: &DomainError) -> String {
     text
 }
 
-/// The server's own acts, without plugins.
+/// Runs and removes pods as the server does without plugins.
 #[async_trait]
 impl Fixture for Server {
     fn domain(&self) -> &dyn Domain {
@@ -122,7 +122,7 @@ async fn a_container_whose_limits_nobody_knows_gets_no_others() {
     record.config.resources = Some(short_quota());
     server.store.put_container(record);
     let error = server.handle.domain().update(Update::new("c", memory(100))).await.unwrap_err();
-    let expected = "cannot update container c, whose limits are not known: cannot adjust CPUQuota: it is shorter than a millisecond";
+    let expected = "cannot update container c: its current limits are unknown: cannot adjust CPUQuota: the value is shorter than a millisecond";
     assert!(chain(&error).ends_with(expected), "{}", chain(&error));
     assert_eq!(server.runtime.n_updates(), 0);
 }
@@ -136,7 +136,7 @@ async fn what_the_runtime_cannot_change_is_refused_by_name_and_nothing_is_done()
     asked.rdt_class = Some("gold".to_owned());
     let error = server.handle.domain().update(Update::new("c", asked)).await.unwrap_err();
     let expected =
-        "the runtime could not do it: cannot update container c: MemSwappiness, RdtClass cannot be changed here";
+        "the runtime could not do it: cannot update container c: the runtime cannot change MemSwappiness, RdtClass";
     assert_eq!(chain(&error), expected);
     assert_eq!((server.runtime.n_updates(), server.spec("c")), (0, json!({})));
 }
@@ -154,10 +154,10 @@ async fn a_class_is_applied_where_it_can_be_and_remembered() {
     server.handle.domain().update(Update::new("c", rdt(""))).await.unwrap();
     assert_eq!(server.store.container("c").unwrap().config.rdt_class, None);
 
-    // Nobody here knows classes of block I/O.
+    // This host has no function for classes of block I/O.
     let blockio = Resources { blockio_class: Some("slow".to_owned()), ..Resources::default() };
     let error = server.handle.domain().update(Update::new("c", blockio)).await.unwrap_err();
-    assert!(chain(&error).ends_with("BlockioClass cannot be changed here"), "{}", chain(&error));
+    assert!(chain(&error).ends_with("the runtime cannot change BlockioClass"), "{}", chain(&error));
 }
 
 #[tokio::test]
@@ -165,7 +165,11 @@ async fn limits_that_cannot_be_meant_are_refused() {
     let server = Server::new();
     server.store.put_container(container("c", json!({})));
     let error = server.handle.domain().update(Update::new("c", short_quota())).await.unwrap_err();
-    assert!(chain(&error).ends_with("cannot adjust CPUQuota: it is shorter than a millisecond"), "{}", chain(&error));
+    assert!(
+        chain(&error).ends_with("cannot adjust CPUQuota: the value is shorter than a millisecond"),
+        "{}",
+        chain(&error)
+    );
     assert_eq!(server.runtime.n_updates(), 0);
 }
 

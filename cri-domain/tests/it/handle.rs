@@ -1,4 +1,4 @@
-//! A pod's life, as a CRI server tells it.
+//! The calls of a CRI server over the life of a pod.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,7 +27,7 @@ fn shares(shares: u64) -> Resources {
     Resources { cpu: Some(Cpu { shares: Some(shares), ..Cpu::default() }), ..Resources::default() }
 }
 
-/// Until a plugin has heard something.
+/// Waits until a plugin has been notified of an event.
 async fn heard(plugin: &FakePlugin, what: &str) {
     let hears = async {
         while !plugin.heard().iter().any(|heard| heard == what) {
@@ -98,14 +98,14 @@ async fn a_container_in_a_pod_that_is_not_known_is_not_created_and_nobody_is_ask
     let plugin = server.admit("10-a", env("A", "1")).await;
     let mut record = container("c", json!({}));
     let Err(error) = server.handle.create_container(&mut record).await else { panic!("it is created") };
-    assert_eq!(error.to_string(), "cannot create a container in pod p, which is not known");
+    assert_eq!(error.to_string(), "cannot create a container in unknown pod p");
     record.pod_id = "stopped".to_owned();
     let Err(error) = server.handle.create_container(&mut record).await else { panic!("it is created") };
-    assert_eq!(error.to_string(), "cannot create a container in pod stopped, which is not ready");
+    assert_eq!(error.to_string(), "cannot create a container in pod stopped: the pod is not ready");
     assert_eq!(plugin.heard(), Vec::<String>::new());
 }
 
-/// In Go each of these ends the daemon.
+/// In Go each of these calls ends the daemon.
 #[tokio::test(start_paused = true)]
 async fn a_container_whose_pod_is_not_known_ends_and_is_removed_like_others() {
     let server = Server::new();
@@ -115,7 +115,8 @@ async fn a_container_whose_pod_is_not_known_ends_and_is_removed_like_others() {
     }
     server.nri.start().await.unwrap();
     let plugin = server.admit("10-a", FakePlugin::default()).await;
-    // The store has lost it. Without it from the beginning, nri-api takes its containers for stopped.
+    // The store loses the pod only now. If it had never had the pod, nri-api would take its
+    // containers for stopped.
     server.store.remove_pod("p");
     server.handle.stop_container("a").await.unwrap();
     server.handle.container_exited("b", &Exit::default());
@@ -127,7 +128,7 @@ async fn a_container_whose_pod_is_not_known_ends_and_is_removed_like_others() {
     assert_eq!(plugin.last(Event::RemoveContainer).pod().id, "p");
 }
 
-/// In Go this once was a panic: what the exit was told to was not there yet.
+/// In Go this was once a panic, because the container was not in the store yet.
 #[tokio::test(start_paused = true)]
 async fn an_exit_before_the_start_is_told_after_it() {
     let server = Server::new();
@@ -138,7 +139,7 @@ async fn an_exit_before_the_start_is_told_after_it() {
     server.nri.start().await.unwrap();
     server.nri.settled().await;
     assert_eq!(server.handle.handle().container_state("c"), Some(nri_api::State::Stopped));
-    // Of what nobody knows there is nothing to tell, and the caller is told so.
+    // An unknown container is reported to the caller, and no plugin is notified.
     assert!(!server.handle.container_exited("nobody", &Exit::default()));
     assert_eq!(server.handle.handle().container_state("nobody"), None);
     server.nri.stop().await;
@@ -365,7 +366,8 @@ async fn two_updates_of_the_kubelet_are_made_in_the_order_in_which_plugins_see_t
         server.store.put_container(container(id, json!({})));
     }
     server.nri.start().await.unwrap();
-    // What it wants of another container keeps the first update from being made, and not the second.
+    // The first update also updates another container, which delays it. The second update is not
+    // delayed.
     let n_asked = AtomicU32::new(0);
     let reply = move |_: &_| {
         let others = (n_asked.fetch_add(1, Ordering::Relaxed) == 0).then(|| Update::new("other", shares(9)));
@@ -393,7 +395,7 @@ async fn an_update_that_waits_for_another_has_an_end() {
     let (first, second) =
         tokio::join!(server.handle.update_container("c", shares(300)), hurried.update_container("c", shares(400)));
     first.unwrap();
-    assert_eq!(second.unwrap_err().to_string(), "cannot update container c, which is still being updated");
+    assert_eq!(second.unwrap_err().to_string(), "cannot update container c: another update is still running");
     assert_eq!(server.spec("c")["linux"]["resources"]["cpu"]["shares"], 300);
 }
 
@@ -443,9 +445,9 @@ async fn plugins_are_not_asked_about_what_the_store_does_not_have() {
     let server = Server::running().await;
     let plugin = server.admit("10-a", FakePlugin::default()).await;
     let Err(error) = server.handle.start_container("nobody").await else { panic!("it starts") };
-    assert_eq!(error.to_string(), "container nobody is not known");
+    assert_eq!(error.to_string(), "unknown container nobody");
     let Err(error) = server.handle.update_pod("nobody", None, Some(shares(9))).await else { panic!("it is updated") };
-    assert_eq!(error.to_string(), "pod nobody is not known");
+    assert_eq!(error.to_string(), "unknown pod nobody");
     assert_eq!(plugin.heard(), Vec::<String>::new());
     assert_eq!(server.handle.handle().container_state("nobody"), None);
 }
@@ -466,7 +468,7 @@ async fn without_nri_everything_is_done_and_nobody_is_asked() {
     assert_eq!(server.spec("c")["linux"]["resources"]["cpu"]["shares"], 9);
     handle.container_exited("c", &Exit { code: 3, ..Exit::default() });
     assert_eq!(server.store.container("c").unwrap().status.exit_code, 3);
-    // What nobody sees is not made.
+    // With NRI disabled, records are not converted.
     assert_eq!((handle.container("c"), handle.pod("p")), (Container::default(), Pod::default()));
     assert_eq!(handle.domain().container("c").unwrap().exit_code, 3);
     assert!(handle.start_container("nobody").await.is_err());

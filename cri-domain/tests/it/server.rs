@@ -1,4 +1,4 @@
-//! A CRI server of which there is only what NRI needs.
+//! A CRI server that has only the parts that NRI needs.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use nri_api::{Config, Nri, Plugin};
 use nri_proto::{Adjustment, ContainerState, CreateReply, Event, EventMask, FailurePolicy, Field, UpdateReply};
 use serde_json::{Value, json};
 
-/// The server, and NRI.
+/// The server, with NRI.
 pub(crate) struct Server {
     pub(crate) nri: Nri,
     pub(crate) handle: CriHandle,
@@ -27,18 +27,18 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// NRI is not started yet.
+    /// Creates a server. NRI is not started yet.
     pub(crate) fn new() -> Self {
         Self::with(Host::default(), ServerSettings::default())
     }
 
-    /// There is no NRI.
+    /// Creates a server with NRI disabled.
     pub(crate) fn disabled() -> Self {
         Self::of(Config { disable: true, ..Config::default() }, Host::default(), ServerSettings::default())
     }
 
     pub(crate) fn with(host: Host, settings: ServerSettings) -> Self {
-        // No socket: plugins are let in by the test.
+        // There is no socket: the test admits plugins itself.
         Self::of(Config { socket: None, plugin_path: None, ..Config::default() }, host, settings)
     }
 
@@ -51,7 +51,8 @@ impl Server {
         Self { nri, handle, store, runtime }
     }
 
-    /// NRI is started, the pod runs, and there is a container `c` that was created and started without plugins.
+    /// Creates a server with NRI started, a running pod `p`, and a container `c` that was created
+    /// and started without plugins.
     pub(crate) async fn running() -> Self {
         let server = Self::new();
         server.store.put_pod(pod("p"));
@@ -60,20 +61,20 @@ impl Server {
         server
     }
 
-    /// Lets a plugin in.
+    /// Admits a plugin.
     pub(crate) async fn admit(&self, id: &str, plugin: FakePlugin) -> Arc<FakePlugin> {
         let plugin = Arc::new(plugin);
         self.nri.admit(id.parse().unwrap(), Arc::clone(&plugin) as Arc<_>).await.unwrap();
         plugin
     }
 
-    /// What the store has in the spec of a container.
+    /// Returns the spec of a container in the store.
     pub(crate) fn spec(&self, id: &str) -> Value {
         self.store.container(id).unwrap().spec.as_deref().cloned().unwrap_or_default()
     }
 }
 
-/// A pod that is ready.
+/// Returns the record of a pod that is ready.
 pub(crate) fn pod(id: &str) -> PodRecord {
     PodRecord {
         id: id.to_owned(),
@@ -83,7 +84,7 @@ pub(crate) fn pod(id: &str) -> PodRecord {
     }
 }
 
-/// A container of the pod `p` that runs.
+/// Returns the record of a running container of the pod `p`.
 pub(crate) fn container(id: &str, spec: Value) -> ContainerRecord {
     ContainerRecord {
         id: id.to_owned(),
@@ -95,14 +96,14 @@ pub(crate) fn container(id: &str, spec: Value) -> ContainerRecord {
     }
 }
 
-/// A runtime that writes down what it is told. A container that it stops has ended at once.
+/// A runtime that records its calls. A container that it stops has ended at once.
 pub(crate) struct FakeRuntime {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) updates: Mutex<Vec<(String, ContainerLimits)>>,
     pub(crate) stopped: Mutex<Vec<(String, Duration)>>,
-    /// So many updates fail, the next ones first.
+    /// The number of updates that fail next.
     pub(crate) failures: Mutex<u32>,
-    /// How long an update takes.
+    /// The duration of an update.
     pub(crate) takes: Duration,
     pub(crate) can_update: Mutex<HashSet<Field>>,
 }
@@ -119,7 +120,7 @@ impl FakeRuntime {
         }
     }
 
-    /// The resources that it was told last.
+    /// Returns the resources of the last update.
     pub(crate) fn last(&self) -> Value {
         self.updates.lock().unwrap().last().unwrap().1.resources.clone()
     }
@@ -153,10 +154,10 @@ impl Runtime for FakeRuntime {
     }
 }
 
-/// What a plugin answers with.
+/// Builds the reply of a plugin.
 type Answer<T> = Box<dyn Fn(&Request) -> T + Send + Sync>;
 
-/// A plugin that writes down what it hears of all events, and answers as it is told.
+/// A plugin that records all events, and replies as the test says.
 #[derive(Default)]
 pub(crate) struct FakePlugin {
     pub(crate) create: Option<Answer<Result<CreateReply, PluginError>>>,
@@ -165,7 +166,7 @@ pub(crate) struct FakePlugin {
 }
 
 impl FakePlugin {
-    /// One that changes containers that are created.
+    /// Returns a plugin that adjusts containers that are created.
     pub(crate) fn adjusting(change: impl Fn(&mut Adjustment) + Send + Sync + 'static) -> Self {
         let create = move |_: &Request| {
             let mut adjustment = Adjustment::default();
@@ -175,13 +176,13 @@ impl FakePlugin {
         Self { create: Some(Box::new(create)), ..Self::default() }
     }
 
-    /// What it heard, as `StopContainer c`.
+    /// Returns the events that the plugin got, such as `StopContainer c`.
     pub(crate) fn heard(&self) -> Vec<String> {
         let subject = |request: &Request| request.container().map_or(request.pod().id.clone(), |it| it.id.clone());
         self.heard.lock().unwrap().iter().map(|request| format!("{} {}", request.event(), subject(request))).collect()
     }
 
-    /// The last request of an event.
+    /// Returns the last request of an event.
     pub(crate) fn last(&self, event: Event) -> Arc<Request> {
         let heard = self.heard.lock().unwrap();
         Arc::clone(heard.iter().rev().find(|request| request.event() == event).unwrap())

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::bundle::Bundle;
 use crate::mini_runc::Runc;
 
-/// A container that has ended, which nobody has noticed yet.
+/// Returns a container that has ended, before its exit is noticed.
 async fn ended(bundle: &mut Bundle) -> Runc {
     bundle.spec["process"]["args"] = json!(["true"]);
     bundle.spec["root"]["path"] = json!(bundle.path().join("rootfs"));

@@ -1,4 +1,4 @@
-//! Classes of block I/O, from the file that containerd and CRI-O read, too (`blockio_config_file`).
+//! Classes of block I/O, from the file that containerd and CRI-O name in `blockio_config_file`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use super::yaml::{self, YamlError};
 use crate::generator::HostError;
 
-/// The settings that classes of block I/O stand for.
+/// The settings of each class of block I/O.
 ///
 /// ```
 /// use cri_domain::generator::Host;
@@ -27,46 +27,47 @@ use crate::generator::HostError;
 ///     ThrottleReadBps: 50M
 /// ")?;
 /// assert_eq!(classes.class("slow")?.weight(), Some(20));
-/// let host = Host { blockio: Some(Box::new(move |class| classes.class(class))), ..Host::default() };
+/// let resolve = move |class: &str| classes.class(class);
+/// let host = Host { blockio: Some(Box::new(resolve)), ..Host::default() };
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct BlockIoClasses(BTreeMap<String, LinuxBlockIo>);
 
-/// Why a file of classes cannot be used.
+/// Error from reading a file of block I/O classes.
 #[derive(Debug, thiserror::Error)]
 pub enum BlockIoError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("could not read {}", path.display())]
     Io {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What happened.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It is no YAML, or not what it should be.
+    /// The file is not valid YAML, or its members are not those of a file of classes.
     #[error("could not read the classes of block I/O")]
     Yaml(#[source] YamlError),
-    /// A class limits the throughput of no device.
+    /// A class sets a throttle without naming devices.
     #[error("class {class}: throttling needs devices")]
     NoDevices {
-        /// The class.
+        /// The name of the class.
         class: String,
     },
-    /// A weight is not one.
+    /// A weight is out of range.
     #[error("class {class}: a weight is not between 10 and 1000")]
     Weight {
-        /// The class.
+        /// The name of the class.
         class: String,
     },
-    /// A pattern for devices cannot be read.
-    #[error("class {class}: {pattern} is no pattern for devices")]
+    /// A pattern for device paths is invalid.
+    #[error("class {class}: {pattern} is not a pattern for device paths")]
     Pattern {
-        /// The class.
+        /// The name of the class.
         class: String,
-        /// The pattern.
+        /// The invalid pattern.
         pattern: String,
-        /// What is wrong.
+        /// The reason why the pattern is invalid.
         source: glob::PatternError,
     },
 }
@@ -95,13 +96,14 @@ struct ClassParameters {
 }
 
 impl BlockIoClasses {
-    /// Reads a file, as [`read`](Self::read) does its text.
+    /// Reads the classes from a file. See [`read`](Self::read).
     pub fn of_file(path: &Path) -> Result<Self, BlockIoError> {
         let text = fs::read_to_string(path).map_err(|source| BlockIoError::Io { path: path.to_owned(), source })?;
         Self::read(&text)
     }
 
-    /// Reads the text of a file and looks for the devices that it names. What matches no device is left out, as in Go.
+    /// Reads the classes from text, and resolves the devices that the text names. A pattern that
+    /// matches no device is ignored, as in Go.
     pub fn read(text: &str) -> Result<Self, BlockIoError> {
         let file: Option<ClassesFile> = yaml::read(text).map_err(BlockIoError::Yaml)?;
         let classes = file.map(|ClassesFile { classes }| classes).unwrap_or_default();
@@ -109,13 +111,13 @@ impl BlockIoClasses {
         Ok(Self(classes.into_iter().map(settings).collect::<Result<_, _>>()?))
     }
 
-    /// Returns the settings of a class.
+    /// Returns the settings of a class. Fails if the class does not exist.
     pub fn class(&self, class: &str) -> Result<LinuxBlockIo, HostError> {
         self.0.get(class).cloned().ok_or_else(|| format!("there is no class of block I/O {class:?}").into())
     }
 }
 
-/// A number of a device, and what is set for it. Later parameters win.
+/// A setting for each device number. A later setting replaces an earlier one.
 type PerDevice<T> = BTreeMap<(i64, i64), T>;
 
 fn settings(class: &str, all: Vec<ClassParameters>) -> Result<LinuxBlockIo, BlockIoError> {
@@ -162,18 +164,19 @@ fn settings(class: &str, all: Vec<ClassParameters>) -> Result<LinuxBlockIo, Bloc
 
 fn weighted(((major, minor), weight): ((i64, i64), u16)) -> LinuxWeightDevice {
     let device = LinuxWeightDeviceBuilder::default().major(major).minor(minor).weight(weight).build();
-    device.expect("what is not given has a default")
+    device.expect("all other members have defaults")
 }
 
 fn throttled(rates: PerDevice<u64>) -> Option<Vec<LinuxThrottleDevice>> {
     let device = |((major, minor), rate)| {
         let device = LinuxThrottleDeviceBuilder::default().major(major).minor(minor).rate(rate).build();
-        device.expect("what is not given has a default")
+        device.expect("all other members have defaults")
     };
     (!rates.is_empty()).then(|| rates.into_iter().map(device).collect())
 }
 
-/// The numbers of the block devices that match, links followed, without partitions.
+/// Returns the numbers of block devices that match the patterns. Links are followed, and partitions
+/// are left out.
 fn numbers(class: &str, patterns: &[String]) -> Result<Vec<(i64, i64)>, BlockIoError> {
     let mut numbers = vec![];
     for pattern in patterns {
@@ -194,7 +197,7 @@ fn number(path: PathBuf) -> Option<(i64, i64)> {
     (!is_partition).then_some((major.into(), minor.into()))
 }
 
-/// As Kubernetes writes amounts: `50M`, `1Gi`, `100`.
+/// Reads an amount in the format of Kubernetes: `50M`, `1Gi`, `100`.
 fn quantity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?.filter(|text| !text.is_empty());
     let Some(text) = text else { return Ok(None) };

@@ -3,12 +3,12 @@
 use serde::de::{DeserializeOwned, Error as _};
 use serde_saphyr::{Options, budget, options, with_deserializer_from_str_with_options};
 
-/// Error from reading a file: the text is not YAML, or lacks the expected members.
+/// Error from reading a file: the text is not valid YAML, or its members are not the expected ones.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct YamlError(#[from] Box<serde_saphyr::Error>);
 
-/// Reads the first document of a text. Go ignores later documents, too.
+/// Reads the first document of a text. Later documents are ignored, as in Go.
 pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
     let mut first = None;
     let end = with_deserializer_from_str_with_options(text, settings(), |document| {
@@ -21,8 +21,8 @@ pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
     })
 }
 
-/// Returns how files are read. Aliases could make a small file large. Apart from that, the size of a
-/// file is the limit.
+/// Returns the options of the reader. Aliases are refused, because they could expand a small file
+/// to a large value. Callers limit the size of files.
 fn settings() -> Options {
     options! {
         budget: budget! {
@@ -31,7 +31,7 @@ fn settings() -> Options {
             max_events: usize::MAX,
             max_nodes: usize::MAX,
         },
-        // A file mode is written as `0660`.
+        // File modes are written as `0660`.
         legacy_octal_numbers: true,
         with_snippet: false,
     }

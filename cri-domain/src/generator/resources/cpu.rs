@@ -5,7 +5,7 @@ use nri_proto::{Cpu, Field};
 use crate::generator::document::{self, Object};
 use crate::generator::{SpecError, check};
 
-/// What the kernel accepts. Runtimes write 0 where there is no limit, which leaves the value to the kernel.
+/// The ranges that the kernel accepts. 0 is accepted, too: runtimes then do not set the value.
 const PERIODS: RangeInclusive<u64> = 1_000..=1_000_000;
 const SHORTEST_QUOTA: i64 = 1_000;
 const SHARES: RangeInclusive<u64> = 2..=262_144;
@@ -13,18 +13,20 @@ const SHARES: RangeInclusive<u64> = 2..=262_144;
 pub(super) fn adjust(spec: &mut Object, cpu: &Cpu) -> Result<(), SpecError> {
     let Cpu { shares, quota, period, realtime_runtime, realtime_period, cpus, mems, unknown: _ } = cpu;
     for (field, time) in [(Field::CPUQuota, quota), (Field::CPURealtimeRuntime, realtime_runtime)] {
-        check::field(field, "").require(time.is_none_or(|time| time >= -1), "it is less than -1")?;
+        check::field(field, "").require(time.is_none_or(|time| time >= -1), "the value is less than -1")?;
     }
     let is_long = quota.is_none_or(|quota| !(1..SHORTEST_QUOTA).contains(&quota));
-    check::field(Field::CPUQuota, "").require(is_long, "it is shorter than a millisecond")?;
+    check::field(Field::CPUQuota, "").require(is_long, "the value is shorter than a millisecond")?;
     for (field, period, shortest) in
         [(Field::CPUPeriod, period, *PERIODS.start()), (Field::CPURealtimePeriod, realtime_period, 1)]
     {
         let period = period.filter(|period| *period != 0);
-        check::field(field, "").require(period.is_none_or(|it| it <= *PERIODS.end()), "it is longer than a second")?;
-        check::field(field, "").require(period.is_none_or(|it| it >= shortest), "it is shorter than a millisecond")?;
+        check::field(field, "")
+            .require(period.is_none_or(|it| it <= *PERIODS.end()), "the value is longer than a second")?;
+        check::field(field, "")
+            .require(period.is_none_or(|it| it >= shortest), "the value is shorter than a millisecond")?;
     }
-    // As runc 1.3.2 does.
+    // runc 1.3.2 clamps shares in the same way.
     let shares = shares.map(|shares| if shares == 0 { 0 } else { shares.clamp(*SHARES.start(), *SHARES.end()) });
     let cpus = check::field(Field::CPUSetCPUs, "").number_list(cpus)?;
     let mems = check::field(Field::CPUSetMems, "").number_list(mems)?;
@@ -77,14 +79,14 @@ mod tests {
 
     #[test]
     fn values_out_of_range_are_refused() {
-        check_linux_refused(with(Cpu { quota: Some(-2), ..Cpu::default() }), "CPUQuota: it is less than -1");
+        check_linux_refused(with(Cpu { quota: Some(-2), ..Cpu::default() }), "CPUQuota: the value is less than -1");
         let period = Cpu { period: Some(1_000_001), ..Cpu::default() };
-        check_linux_refused(with(period), "CPUPeriod: it is longer than a second");
+        check_linux_refused(with(period), "CPUPeriod: the value is longer than a second");
         let period = Cpu { period: Some(999), ..Cpu::default() };
-        check_linux_refused(with(period), "CPUPeriod: it is shorter than a millisecond");
+        check_linux_refused(with(period), "CPUPeriod: the value is shorter than a millisecond");
         check_linux_refused(
             with(Cpu { quota: Some(999), ..Cpu::default() }),
-            "CPUQuota: it is shorter than a millisecond",
+            "CPUQuota: the value is shorter than a millisecond",
         );
     }
 

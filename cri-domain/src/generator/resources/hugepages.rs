@@ -5,7 +5,8 @@ use nri_proto::{Field, HugepageLimit};
 use crate::generator::document::{self, Object, new_object, text};
 use crate::generator::{ApplyReport, Host, SpecError, check};
 
-/// Where there are no huge pages, no limit of them can be set, also none that was in the spec.
+/// Adjusts limits of huge pages. On a machine without huge pages, all such limits are removed from
+/// the spec, because runtimes could not set them.
 pub(super) fn adjust(
     spec: &mut Object,
     limits: &[HugepageLimit],

@@ -3,7 +3,7 @@ use nri_proto::Change;
 use super::AllowlistError;
 use crate::generator::host::{Host, NamespaceRef};
 
-/// Kernel parameters of System V IPC. Each IPC namespace has its own.
+/// The kernel parameters of System V IPC. Each IPC namespace has its own values.
 const OF_IPC: [&str; 8] = [
     "kernel.msgmax",
     "kernel.msgmnb",
@@ -15,7 +15,8 @@ const OF_IPC: [&str; 8] = [
     "kernel.shm_rmid_forced",
 ];
 
-/// Returns the kind of namespace that has a parameter of its own: what runc knows of them.
+/// Returns the kind of namespace in which a kernel parameter has a value of its own. The list is
+/// that of runc.
 pub(in crate::generator) fn namespace_of(name: &str) -> Option<&'static str> {
     match &*name.replace('/', ".") {
         dotted if dotted.starts_with("net.") => Some("network"),
@@ -25,8 +26,8 @@ pub(in crate::generator) fn namespace_of(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Refuses to set a kernel parameter of the host, or of a namespace that the container shares with the host or may share.
-/// To remove a parameter is no harm.
+/// Refuses to set a kernel parameter of the host, or of a namespace that the container shares with
+/// the host or may share. Removing a parameter is always allowed.
 pub(in crate::generator) fn check_sysctl(
     name: &str,
     change: Change<&str>,
@@ -53,7 +54,7 @@ fn is_the_hosts(namespace: NamespaceRef<'_>, kind: &'static str, host: &Host) ->
     }
     let is_the_hosts = match &host.is_host_namespace {
         Some(examine) => examine(namespace),
-        None => Err("nobody here can examine it".into()),
+        None => Err("the host has no function that examines namespaces".into()),
     };
     is_the_hosts.map_err(|source| AllowlistError::UnknownNamespace { kind, path: namespace.path.to_owned(), source })
 }
@@ -71,7 +72,7 @@ mod tests {
         NamespaceRef { kind, path: "/host" }
     }
 
-    /// A host that knows which namespaces are its own by a name, and cannot examine others.
+    /// Returns a host that recognizes its namespaces by path, and fails for unknown paths.
     fn host() -> Host {
         let examine = |namespace: NamespaceRef<'_>| match namespace.path {
             "/host" => Ok(true),
@@ -137,7 +138,7 @@ mod tests {
         let expected = "could not tell the network namespace \"/proc/7/ns/net\" from that of the host: plugins may set \
             those parameters of it that Host::allow.sysctls names";
         assert_eq!(check("net.a", &[unknown]).unwrap_err(), expected);
-        // Nor can it be examined without a function for that.
+        // Without a function that examines namespaces, the result is the same.
         let pod = NamespaceRef { kind: "network", path: "/pod" };
         assert!(check_sysctl("net.a", Change::Set("1"), &[pod], &Host::default()).is_err());
     }

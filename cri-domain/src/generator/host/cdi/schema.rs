@@ -1,4 +1,4 @@
-//! What is in a file. Annotations are for people, and newer members not for us.
+//! The members of a CDI file that are used. Annotations and unknown members are ignored.
 
 use serde::Deserialize;
 
@@ -7,7 +7,7 @@ use super::edits::ContainerEdits;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CdiFile {
-    /// Such as `vendor.com/class`.
+    /// The vendor and class of the devices, such as `vendor.com/class`.
     pub(super) kind: String,
     pub(super) devices: Vec<CdiFileDevice>,
     #[serde(default)]
