@@ -43,12 +43,13 @@
 //! - `error.rs` has the errors, `document.rs` accesses JSON documents, `check.rs` checks values.
 //! - `host.rs` has the functions that query the machine, and implementations of them.
 //! - `resources.rs` applies limits of CPU, memory, huge pages and processes, and cgroup files.
-//! - `annotations.rs`, `devices.rs`, `env.rs`, `hooks.rs`, `memory_policy.rs`, `mounts.rs`,
-//!   `namespaces.rs`, `net_devices.rs`, `process.rs`, `rdt.rs`, `rlimits.rs`, `seccomp.rs` and
-//!   `sysctl.rs` each apply one part of an adjustment.
+//! - `annotations.rs`, `cdi_devices.rs`, `devices.rs`, `env.rs`, `hooks.rs`, `memory_policy.rs`,
+//!   `mounts.rs`, `namespaces.rs`, `net_devices.rs`, `process.rs`, `rdt.rs`, `rlimits.rs`,
+//!   `seccomp.rs` and `sysctl.rs` each apply one part of an adjustment.
 //! - `diff.rs` describes how two specs differ.
 
 mod annotations;
+mod cdi_devices;
 mod check;
 mod devices;
 pub mod diff;
@@ -150,7 +151,7 @@ fn edit(spec: &mut Value, adjustment: &Adjustment, host: &Host) -> Result<ApplyR
         hooks::adjust(document, hooks)?;
     }
     if !cdi_devices.is_empty() {
-        host::inject(spec, cdi_devices, host, &mut adjusted)?;
+        cdi_devices::adjust(spec, cdi_devices, host, &mut adjusted)?;
     }
     let document = document::root(spec)?;
     if let Some(linux) = linux {

@@ -40,10 +40,10 @@ pub use self::seccomp::profile;
 pub use self::spec::{hooks, resources};
 
 /// Merges two maps. Entries of `first` take precedence over those of `then`.
-fn layered(first: BTreeMap<String, String>, then: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let mut layered = then.clone();
-    layered.extend(first);
-    layered
+fn merge_maps(first: BTreeMap<String, String>, then: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut merged = then.clone();
+    merged.extend(first);
+    merged
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ use crate::runc::Runc;
 use crate::spec::spec;
 
 /// The time to read the remaining output of a container that has ended.
-const DRAINED: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) struct Node {
     pub(crate) nri: Nri,
@@ -103,7 +103,7 @@ impl Node {
         let run = self.handle.run_pod(&pod).await.context("plugins did not accept the pod")?;
         self.store.put_pod(pod);
         run.commit();
-        tell(&json!({"pod": id, "state": "running"}));
+        print_event(&json!({"pod": id, "state": "running"}));
         Ok(id)
     }
 
@@ -126,7 +126,7 @@ impl Node {
         for (what, fields) in [("ignored", &adjusted.ignored), ("overridden", &adjusted.overridden)] {
             if !fields.is_empty() {
                 let fields: Vec<String> = fields.iter().map(ToString::to_string).collect();
-                tell(&json!({"container": id, what: fields}));
+                print_event(&json!({"container": id, what: fields}));
             }
         }
         let spec = container.spec.clone().context("the record has a spec")?;
@@ -139,8 +139,8 @@ impl Node {
         };
         self.store.put_container(container);
         self.watch(&id, made)?;
-        heard(&id, adjusted.creation.created(self.handle.container(&id)).await);
-        tell(&json!({"container": id, "state": "created"}));
+        log_failure(&id, adjusted.creation.created(self.handle.container(&id)).await);
+        print_event(&json!({"container": id, "state": "created"}));
         Ok(id)
     }
 
@@ -155,9 +155,9 @@ impl Node {
             record.status.started_at = now();
         });
         if self.handle.container(id).state == ContainerState::Running {
-            tell(&json!({"container": id, "state": "running"}));
+            print_event(&json!({"container": id, "state": "running"}));
         }
-        heard(id, start.started(self.handle.container(id)).await);
+        log_failure(id, start.started(self.handle.container(id)).await);
         Ok(())
     }
 
@@ -165,20 +165,20 @@ impl Node {
     fn watch(&self, id: &str, made: crate::runc::CreatedContainer) -> Result<()> {
         let pid = Pid::from_raw(made.pid.try_into()?).context("a process has a number")?;
         let (stdout, stderr) = made.output;
-        let mut said = JoinSet::new();
-        said.spawn(say(id.to_owned(), stdout));
-        said.spawn(say(id.to_owned(), stderr));
+        let mut outputs = JoinSet::new();
+        outputs.spawn(print_output(id.to_owned(), stdout));
+        outputs.spawn(print_output(id.to_owned(), stderr));
         let (handle, runc, ended, id) =
             (self.handle.clone(), Arc::clone(&self.runc), Arc::clone(&self.ended), id.to_owned());
         self.tasks.spawn(async move {
             let code = wait(pid).await.unwrap_or(255);
             // The output is printed before the exit, unless another process keeps the pipe open.
-            let _ = timeout(DRAINED, async { while said.join_next().await.is_some() {} }).await;
-            drop(said);
+            let _ = timeout(DRAIN_TIMEOUT, async { while outputs.join_next().await.is_some() {} }).await;
+            drop(outputs);
             handle.container_exited(&id, &Exit { code, at: now(), ..Exit::default() });
-            runc.has_ended(&id);
+            runc.record_exit(&id);
             let reason = handle.container(&id).status_reason;
-            tell(&json!({"container": id, "state": "stopped", "exit_code": code, "reason": reason}));
+            print_event(&json!({"container": id, "state": "stopped", "exit_code": code, "reason": reason}));
             ended.notify_one();
         });
         Ok(())
@@ -197,26 +197,26 @@ impl Node {
         let containers: Vec<String> = self.store.containers().iter().map(|record| record.id.clone()).collect();
         for id in &containers {
             match self.runc.stop(id, grace).await {
-                Ok(()) | Err(RuntimeError::Gone) => heard(id, self.handle.stop_container(id).await),
+                Ok(()) | Err(RuntimeError::Gone) => log_failure(id, self.handle.stop_container(id).await),
                 Err(error) => failures.push(anyhow!(error).context(format!("could not stop {id}"))),
             }
         }
         self.store.change_pod(pod, |record| record.status.state = PodState::NotReady);
-        heard(pod, self.handle.stop_pod(pod).await);
+        log_failure(pod, self.handle.stop_pod(pod).await);
         for id in &containers {
-            heard(id, self.handle.remove_container(id).await);
+            log_failure(id, self.handle.remove_container(id).await);
             failures.extend(self.runc.delete(id).await.err());
             self.store.remove_container(id);
         }
-        heard(pod, self.handle.remove_pod(pod).await);
+        log_failure(pod, self.handle.remove_pod(pod).await);
         self.store.remove_pod(pod);
         self.tasks.close();
-        if timeout(2 * DRAINED, self.tasks.wait()).await.is_err() {
+        if timeout(2 * DRAIN_TIMEOUT, self.tasks.wait()).await.is_err() {
             failures.push(anyhow!("there are containers that have not ended"));
         }
         failures.extend(remove_cgroup(pod).err());
         if failures.is_empty() {
-            tell(&json!({"pod": pod, "state": "removed"}));
+            print_event(&json!({"pod": pod, "state": "removed"}));
             return Ok(());
         }
         let failures: Vec<String> = failures.iter().map(|failure| format!("{failure:#}")).collect();
@@ -225,16 +225,16 @@ impl Node {
 }
 
 /// Logs that a plugin failed to handle a notification. The operation itself has succeeded.
-fn heard(id: &str, heard: Result<(), nri_api::Error>) {
-    if let Err(error) = heard {
+fn log_failure(id: &str, notified: Result<(), nri_api::Error>) {
+    if let Err(error) = notified {
         tracing::warn!(id, error = &error as &dyn std::error::Error, "a plugin failed to handle a notification");
     }
 }
 
 /// Prints the output of a container line by line.
-async fn say(id: String, output: impl AsyncRead + Unpin) {
-    let said = lines(output, |line| tell(&json!({"container": id, "said": line}))).await;
-    if let Err(error) = said {
+async fn print_output(id: String, output: impl AsyncRead + Unpin) {
+    let read = lines(output, |line| print_event(&json!({"container": id, "said": line}))).await;
+    if let Err(error) = read {
         tracing::warn!(id, error = &error as &dyn std::error::Error, "could not read the output of a container");
     }
 }
@@ -280,6 +280,6 @@ fn now() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-fn tell(what: &Value) {
-    println!("{what}");
+fn print_event(event: &Value) {
+    println!("{event}");
 }

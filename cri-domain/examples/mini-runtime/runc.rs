@@ -18,9 +18,9 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// The time for a killed container to end.
-const KILLED: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time until the exit of a container must have been noticed.
-const NOTICED: Duration = Duration::from_secs(2);
+const EXIT_NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) struct Runc {
     /// The directory of the bundles and of runc's state.
@@ -63,7 +63,7 @@ impl Runc {
     }
 
     /// Records that the process of a container has ended and was collected.
-    pub(crate) fn has_ended(&self, id: &str) {
+    pub(crate) fn record_exit(&self, id: &str) {
         if let Some(ended) = self.ended.lock().get(id) {
             ended.send_replace(true);
         }
@@ -80,7 +80,8 @@ impl Runc {
     async fn act(&self, id: &str, args: &[&str], input: Option<&Value>) -> Result<(), RuntimeError> {
         let mut ended = self.watch(id)?;
         let Err(error) = self.run(args, input).await else { return Ok(()) };
-        let has_ended = self.is_stopped(id).await && timeout(NOTICED, ended.wait_for(|ended| *ended)).await.is_ok();
+        let has_ended =
+            self.is_stopped(id).await && timeout(EXIT_NOTICE_TIMEOUT, ended.wait_for(|ended| *ended)).await.is_ok();
         Err(if has_ended { RuntimeError::Gone } else { RuntimeError::failed(error) })
     }
 
@@ -140,7 +141,7 @@ impl Runtime for Runc {
             }
         }
         self.act(id, &["kill", id, "KILL"], None).await?;
-        let gone = timeout(KILLED, ended.wait_for(|ended| *ended)).await;
+        let gone = timeout(KILL_TIMEOUT, ended.wait_for(|ended| *ended)).await;
         gone.map(drop).map_err(RuntimeError::failed)
     }
 }

@@ -77,7 +77,7 @@ pub struct CriLimits {
 }
 
 /// The limits that a message can express.
-const SAYABLE: [Field; 9] = [
+const MESSAGE_FIELDS: [Field; 9] = [
     Field::MemLimit,
     Field::MemSwapLimit,
     Field::CPUShares,
@@ -91,8 +91,8 @@ const SAYABLE: [Field; 9] = [
 
 /// Sets limits in a message. All other fields of the message are unchanged.
 pub fn limit(mut message: v1::LinuxContainerResources, resources: &Resources) -> CriLimits {
-    let unsayable = limits::fields(resources).into_iter().filter(|field| !SAYABLE.contains(field));
-    let mut unsupported: Vec<Field> = unsayable.collect();
+    let missing = limits::fields(resources).into_iter().filter(|field| !MESSAGE_FIELDS.contains(field));
+    let mut unsupported: Vec<Field> = missing.collect();
     if let Some(memory) = &resources.memory {
         put(&mut message.memory_limit_in_bytes, memory.limit);
         put(&mut message.memory_swap_limit_in_bytes, memory.swap);

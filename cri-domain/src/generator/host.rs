@@ -30,7 +30,7 @@ mod yaml;
 use std::fmt;
 use std::path::Path;
 
-use nri_proto::{CdiDevice, Change, Field};
+use nri_proto::Change;
 use oci_spec::runtime::{LinuxBlockIo, LinuxIntelRdt};
 use serde_json::{Map, Value};
 
@@ -45,7 +45,7 @@ pub use self::namespaces::{NamespaceRef, is_host_namespace};
 pub use self::propagation::{Propagation, mount_propagation};
 pub use self::rdt::{clos, existing_clos};
 pub use self::yaml::YamlError;
-use super::{ApplyReport, HostError, SpecError, check};
+use super::HostError;
 
 /// A function that the generator calls, if it is set.
 type HostFunction<F> = Option<Box<F>>;
@@ -201,30 +201,9 @@ impl fmt::Debug for Host {
     }
 }
 
-pub(super) fn inject(
-    spec: &mut Value,
-    devices: &[CdiDevice],
-    host: &Host,
-    adjusted: &mut ApplyReport,
-) -> Result<(), SpecError> {
-    let names: Vec<&str> = devices.iter().map(|CdiDevice { name, unknown: _ }| name.as_str()).collect();
-    for name in &names {
-        let parts = name.split_once('/').and_then(|(vendor, rest)| Some((vendor, rest.split_once('=')?)));
-        let is_name = parts.is_some_and(|(vendor, (class, device))| ![vendor, class, device].contains(&""));
-        let checked = check::field(Field::CdiDevices, name);
-        checked.require(is_name, "this is not a name such as vendor.com/class=name")?;
-        checked.text(name)?;
-    }
-    let Some(inject) = &host.cdi else {
-        adjusted.ignored.push(Field::CdiDevices);
-        return Ok(());
-    };
-    inject(spec, &names).map_err(|source| SpecError::host(Field::CdiDevices, &names.join(","), source))
-}
-
 #[cfg(test)]
 mod tests {
-    use nri_proto::{Adjustment, LinuxAdjustment, Resources};
+    use nri_proto::{Adjustment, CdiDevice, Field, LinuxAdjustment, Resources};
     use serde_json::json;
 
     use super::*;

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nri_proto::{CdiDevice, Container, ContainerState, LinuxContainer, Resources};
 use serde_json::Value;
 
-use super::{json, layered, profile, spec};
+use super::{json, merge_maps, profile, spec};
 use crate::model::{ContainerConfig, ContainerRecord, ContainerStatus, ServerSettings};
 
 /// Converts the record of a container.
@@ -33,8 +33,8 @@ pub fn container(record: &ContainerRecord, settings: &ServerSettings) -> Contain
         pod_id: pod_id.clone(),
         name: name.clone(),
         state: *state,
-        labels: layered(labels.clone(), asked_labels),
-        annotations: layered(json::map(document, "annotations"), &shown(annotations, removed_annotations)),
+        labels: merge_maps(labels.clone(), asked_labels),
+        annotations: merge_maps(json::map(document, "annotations"), &visible(annotations, removed_annotations)),
         args: spec.map_or_else(|| args.clone(), |_| json::texts(process, "args")),
         env: spec.map_or_else(|| env.clone(), |_| json::texts(process, "env")),
         mounts: spec.map_or_else(|| mounts.clone(), spec::mounts),
@@ -55,7 +55,7 @@ pub fn container(record: &ContainerRecord, settings: &ServerSettings) -> Contain
     }
 }
 
-fn shown(annotations: &BTreeMap<String, String>, removed: &BTreeSet<String>) -> BTreeMap<String, String> {
+fn visible(annotations: &BTreeMap<String, String>, removed: &BTreeSet<String>) -> BTreeMap<String, String> {
     let shown = annotations.iter().filter(|(key, _)| !removed.contains(*key));
     shown.map(|(key, value)| (key.clone(), value.clone())).collect()
 }

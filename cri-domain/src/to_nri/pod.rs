@@ -1,7 +1,7 @@
 use nri_proto::{LinuxPod, Namespace, Pod};
 use serde_json::Value;
 
-use super::{json, layered, spec};
+use super::{json, merge_maps, spec};
 use crate::model::{PodConfig, PodRecord, PodRef, PodStatus};
 
 /// Converts the record of a pod. If the pod is unknown, only the id is set.
@@ -42,8 +42,8 @@ fn known(record: &PodRecord) -> Pod {
         name: name.clone(),
         uid: uid.clone(),
         namespace: namespace.clone(),
-        labels: layered(labels.clone(), asked_labels),
-        annotations: layered(json::map(spec, "annotations"), annotations),
+        labels: merge_maps(labels.clone(), asked_labels),
+        annotations: merge_maps(json::map(spec, "annotations"), annotations),
         runtime_handler: runtime_handler.clone(),
         linux: Some(linux),
         pid: *pid,

@@ -85,7 +85,7 @@ impl Server {
         // `container.spec` is adjusted now. Create the container with the runtime here.
         container.status = ContainerStatus { state: ContainerState::Created, ..ContainerStatus::default() };
         self.store.put_container(container);
-        heard(id, adjusted.creation.created(self.handle.container(id)).await);
+        log_failure(id, adjusted.creation.created(self.handle.container(id)).await);
         Ok(())
     }
 
@@ -97,7 +97,7 @@ impl Server {
                 record.status.state = ContainerState::Running;
             }
         });
-        heard(id, start.started(self.handle.container(id)).await);
+        log_failure(id, start.started(self.handle.container(id)).await);
         Ok(())
     }
 
@@ -113,23 +113,23 @@ impl Server {
     }
 
     pub async fn remove_container(&self, id: &str) -> Result<()> {
-        heard(id, self.handle.remove_container(id).await);
+        log_failure(id, self.handle.remove_container(id).await);
         self.store.remove_container(id);
         Ok(())
     }
 
     pub async fn remove_pod_sandbox(&self, id: &str) -> Result<()> {
         self.store.change_pod(id, |record| record.status.state = PodState::NotReady);
-        heard(id, self.handle.stop_pod(id).await);
-        heard(id, self.handle.remove_pod(id).await);
+        log_failure(id, self.handle.stop_pod(id).await);
+        log_failure(id, self.handle.remove_pod(id).await);
         self.store.remove_pod(id);
         Ok(())
     }
 }
 
 /// Logs that a plugin failed to handle a notification. The operation itself has succeeded.
-fn heard(id: &str, heard: Result<(), nri_api::Error>) {
-    if let Err(error) = heard {
+fn log_failure(id: &str, notified: Result<(), nri_api::Error>) {
+    if let Err(error) = notified {
         println!("a plugin failed to handle a notification about {id}: {error}");
     }
 }

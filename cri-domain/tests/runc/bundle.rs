@@ -53,7 +53,7 @@ impl Bundle {
         if found >= (major, minor) {
             return Some(bundle);
         }
-        tell(&format!("it takes runc {major}.{minor}, and this is {version}"));
+        print_skipped(&format!("it takes runc {major}.{minor}, and this is {version}"));
         None
     }
 
@@ -182,11 +182,11 @@ impl Drop for Bundle {
 
 fn skip<T>(reason: &str) -> Option<T> {
     assert!(env::var_os("NRI_REQUIRE_RUNC").is_none(), "{reason}");
-    tell(reason);
+    print_skipped(reason);
     None
 }
 
-fn tell(reason: &str) {
+fn print_skipped(reason: &str) {
     let _ = writeln!(io::stderr(), "skipped: {}: {reason}", thread::current().name().unwrap_or("a test"));
 }
 

@@ -29,7 +29,7 @@ async fn a_container_that_ends_just_before_it_is_stopped_or_updated_has_gone() {
     let runc = ended(&mut bundle).await;
     let notices = async {
         sleep(Duration::from_millis(300)).await;
-        runc.has_ended(&bundle.id);
+        runc.record_exit(&bundle.id);
     };
     let limits = ContainerLimits { resources: json!({"cpu": {"shares": 7}}), rdt: None };
     let (killed, terminated, updated, ()) = tokio::join!(

@@ -12,7 +12,7 @@ const CONTROLLERS: [&str; 8] = ["cpu", "cpuset", "hugetlb", "io", "memory", "mis
 
 /// The controllers whose files have one line for each device or resource. Runtimes write these
 /// lines one by one.
-const OF_LINES: [&str; 3] = ["io", "misc", "rdma"];
+const MULTI_LINE_CONTROLLERS: [&str; 3] = ["io", "misc", "rdma"];
 
 /// Removes files from the spec that would override a limit of these resources, because runtimes
 /// write files after fields. If the resources set both the field and the file, the file takes
@@ -58,7 +58,7 @@ fn check_file(file: &str, value: &str) -> Result<(), SpecError> {
         ));
     };
     checked.text(value)?;
-    let is_line = !value.contains(['\n', '\r']) || OF_LINES.contains(&controller);
+    let is_line = !value.contains(['\n', '\r']) || MULTI_LINE_CONTROLLERS.contains(&controller);
     checked.require(is_line, "the value is more than one line")
 }
 
