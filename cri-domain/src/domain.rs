@@ -146,14 +146,14 @@ impl CriDomain {
 
     /// Sets the limits of a spec. If the runtime fails, restores the limits of the previous spec.
     async fn set_limits(&self, id: &str, before: &Value, after: &Value) -> Result<(), LimitError> {
-        let given_up = self.last_sent.lock().get(id).cloned().unwrap_or_default();
-        let told = self.limits_with_resets(id, after, &given_up);
-        let source = match self.update_runtime(id, &told).await {
+        let unconfirmed = self.last_sent.lock().get(id).cloned().unwrap_or_default();
+        let sent = self.limits_with_resets(id, after, &unconfirmed);
+        let source = match self.update_runtime(id, &sent).await {
             Ok(()) => return Ok(()),
             Err(RuntimeError::Gone) => return Err(LimitError::Gone),
             Err(RuntimeError::Failed(source)) => source,
         };
-        if let Err(error) = self.update_runtime(id, &self.limits_with_resets(id, before, &told.resources)).await {
+        if let Err(error) = self.update_runtime(id, &self.limits_with_resets(id, before, &sent.resources)).await {
             warn!(container = id, error = &error as &dyn Error, "could not restore the previous limits");
         }
         Err(LimitError::Runtime { container: id.to_owned(), source })
@@ -179,15 +179,15 @@ impl CriDomain {
             last_sent.retain(|id, _| self.store.container(id).is_some_and(|record| record.status.is_alive()));
             last_sent.insert(id.to_owned(), limits.resources.clone());
         }
-        let told = self.runtime.update(id, limits).await;
+        let result = self.runtime.update(id, limits).await;
         self.last_sent.lock().remove(id);
-        told
+        result
     }
 
     /// Stops a container. The container has the time `grace` to end by itself.
     async fn stop(&self, id: &str, grace: Duration) -> Result<(), RuntimeError> {
-        let is_there = self.store.container(id).is_some_and(|record| record.status.is_alive());
-        if is_there { self.runtime.stop(id, grace).await } else { Err(RuntimeError::Gone) }
+        let is_alive = self.store.container(id).is_some_and(|record| record.status.is_alive());
+        if is_alive { self.runtime.stop(id, grace).await } else { Err(RuntimeError::Gone) }
     }
 }
 

@@ -33,7 +33,7 @@ fn message() -> impl Strategy<Value = v1::LinuxContainerResources> {
     )
 }
 
-/// What the CRI can say, and nothing that is not set there.
+/// Keeps the limits that the CRI can express, and removes those that it counts as not set.
 fn sayable(mut it: Resources) -> Resources {
     it.blockio_class = None;
     it.rdt_class = None;
@@ -116,7 +116,7 @@ proptest! {
     }
 }
 
-/// What the CRI takes for not set.
+/// Returns whether the CRI counts the value of this field as not set.
 fn is_nothing(resources: &Resources, field: Field) -> bool {
     let (memory, cpu) = (resources.memory.clone().unwrap_or_default(), resources.cpu.clone().unwrap_or_default());
     let nothing = [

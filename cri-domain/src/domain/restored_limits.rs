@@ -10,12 +10,14 @@ use serde_json::{Map, Value, json};
 pub(super) struct RestoredLimits {
     /// The limits, as `linux.resources` of a spec.
     pub(super) resources: Value,
+    /// The limits that cannot be reset, as their paths in `linux.resources`.
     pub(super) not_restored: Vec<String>,
 }
 
 /// The way to reset one limit.
 #[derive(Clone, Copy)]
 enum NoLimit {
+    /// This value of the field.
     Value(i64),
     /// This value with cgroups of version 1. With version 2 the value means something else, so this
     /// file gets this text.
@@ -24,6 +26,7 @@ enum NoLimit {
     NotExpressible,
 }
 
+/// The limits of `linux.resources` by section and key, and how each of them is reset.
 const RESET_VALUES: [(&str, &str, NoLimit); 10] = [
     ("memory", "limit", NoLimit::Value(-1)),
     ("memory", "swap", NoLimit::Value(-1)),
@@ -57,12 +60,12 @@ const RESET_FILES: [(&str, &str); 13] = [
 /// Returns `wanted`, and resets each limit that is in `tried` but not in `wanted`.
 pub(super) fn restored_limits(wanted: &Value, tried: &Value, cgroup_v2: bool) -> RestoredLimits {
     let mut restored = RestoredLimits { resources: wanted.clone(), not_restored: vec![] };
-    let is_lifted = |section: &str, key: &str| is_set(tried, section, key) && !is_set(wanted, section, key);
-    for (section, key, none) in RESET_VALUES.into_iter().filter(|(section, key, _)| is_lifted(section, key)) {
-        match none {
+    let is_reset = |section: &str, key: &str| is_set(tried, section, key) && !is_set(wanted, section, key);
+    for (section, key, no_limit) in RESET_VALUES.into_iter().filter(|(section, key, _)| is_reset(section, key)) {
+        match no_limit {
             // Runtimes reset the limit of swap with that of memory, and know whether this kernel
             // has it.
-            NoLimit::Value(_) if key == "swap" && is_lifted(section, "limit") => {}
+            NoLimit::Value(_) if key == "swap" && is_reset(section, "limit") => {}
             NoLimit::Value(number) => restored.set(section, key, json!(number)),
             NoLimit::ValueOrFile(_, file, value) if cgroup_v2 => restored.set("unified", file, json!(value)),
             NoLimit::ValueOrFile(number, ..) => restored.set(section, key, json!(number)),
@@ -71,7 +74,7 @@ pub(super) fn restored_limits(wanted: &Value, tried: &Value, cgroup_v2: bool) ->
     }
     // With cgroups of version 1 runtimes refuse files, so the update has set none.
     let files = tried.get("unified").filter(|_| cgroup_v2).and_then(Value::as_object).into_iter().flatten();
-    for file in files.map(|(file, _)| file).filter(|file| is_lifted("unified", file)) {
+    for file in files.map(|(file, _)| file).filter(|file| is_reset("unified", file)) {
         match reset_value(file) {
             Some(value) => restored.set("unified", file, json!(value)),
             None => restored.not_restored.push(file.clone()),

@@ -137,7 +137,7 @@ fn check_device(device: &Device) -> Result<(), SpecError> {
     checked.within(&permissions(file_mode.unwrap_or(0)), &(0..=0o7777), "the file mode is out of range")
 }
 
-/// The largest numbers that the kernel can represent.
+/// The largest device numbers that the kernel can represent.
 const MAJORS: i64 = (1 << 12) - 1;
 const MINORS: i64 = (1 << 20) - 1;
 
