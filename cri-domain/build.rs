@@ -1,4 +1,4 @@
-//! Generates the messages of `cri.proto`, if they are wanted. No protoc is involved.
+//! Generates the messages of `cri.proto` with the feature `cri`. protoc is not needed.
 
 fn main() {
     println!("cargo:rerun-if-changed=cri.proto");
@@ -16,7 +16,7 @@ mod messages {
         let parsed = protobuf_parse::Parser::new().pure().include(".").input("cri.proto").file_descriptor_set();
         let bytes = parsed.expect("cri.proto is correct").write_to_bytes().expect("what was read can be written");
         let set = FileDescriptorSet::decode(&bytes[..]).expect("both write descriptors alike");
-        // Maps in an order, so that two runs write the same bytes.
+        // Sorted maps make the encoded bytes deterministic.
         let mut config = prost_build::Config::new();
         config.btree_map(["."]).compile_fds(set).expect("code can be generated");
     }

@@ -1,56 +1,70 @@
-//! The server's pods and containers as a domain of NRI.
+//! Implements `nri_api::Domain` over the server's pods and containers.
+//!
+//! Files, lowest first:
+//!
+//! - `error.rs` has the error of an update.
+//! - `restored_limits.rs` computes the limits that undo a failed update.
 
-mod again;
+mod error;
+mod restored_limits;
 
 use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use nri_api::queue::KeyedQueue;
 use nri_api::{Domain, DomainError, Inventory, KnownPod};
-use nri_proto::{Container, ContainerState, Eviction, Field, Pod, Resources, Update};
+use nri_proto::{Container, Eviction, Field, Pod, Resources, Update};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tracing::warn;
 
-use self::again::{Again, again};
-use crate::generator::{self, Adjusted, Host, SpecError};
+pub use self::error::{FieldNames, LimitError};
+use self::restored_limits::{RestoredLimits, restored_limits};
+use crate::generator::{self, ApplyReport, Host};
 use crate::limits;
-use crate::records::{ContainerRecord, PodRef, PodState};
-use crate::runtime::{Limits, Runtime, RuntimeError};
+use crate::model::{ContainerRecord, PodRef, PodState, ServerSettings};
+use crate::runtime::{ContainerLimits, Runtime, RuntimeError};
 use crate::store::Store;
-use crate::turns::Turns;
-use crate::words::{self, Settings};
+use crate::to_nri;
 
-/// The pods and containers of a CRI server, over two seams: what remembers them and what runs them.
+/// The pods and containers of a CRI server as a domain of NRI. A [`Store`] remembers them, and a
+/// [`Runtime`] runs them.
 ///
-/// Updates of one container are made one after the other, those of plugins and of the kubelet alike, each from what the one before
-/// left. New limits are applied to the container's spec as a whole or not at all; then the runtime is told all of them, and only if
-/// it could set them the store has them. Otherwise those are set again that there were, and those are lifted that there were none of.
+/// Updates of one container run one after the other, whether a plugin or the kubelet requests them.
+/// Each update starts from the result of the previous one. New limits are applied to the OCI spec
+/// of the container as a whole or not at all. Then the runtime gets the complete limits, and the
+/// store records them only if the runtime has set them. If the runtime fails, the previous limits
+/// are restored, and limits that did not exist before are reset.
 pub struct CriDomain {
     store: Arc<dyn Store>,
     runtime: Arc<dyn Runtime>,
     host: Host,
-    settings: Settings,
-    turns: Turns,
-    /// What the runtime was told last of containers whose update is under way, or was given up half-way.
-    unsettled: Mutex<HashMap<String, Value>>,
+    settings: ServerSettings,
+    /// Updates wait here by container id. No plugin is asked during a turn, so a plugin may request
+    /// an update from within its own handler.
+    updates: KeyedQueue,
+    /// The limits that the runtime got last, by container id. An entry exists while an update runs,
+    /// and stays if the update is cancelled, because its result is then unknown.
+    last_sent: Mutex<HashMap<String, Value>>,
 }
 
 impl CriDomain {
-    /// Makes a domain. The host is what the generator asks about this machine.
-    pub fn new(store: Arc<dyn Store>, runtime: Arc<dyn Runtime>, host: Host, settings: Settings) -> Self {
-        Self { store, runtime, host, settings, turns: Turns::default(), unsettled: Mutex::default() }
+    /// Creates a domain. The generator queries this machine through `host`.
+    pub fn new(store: Arc<dyn Store>, runtime: Arc<dyn Runtime>, host: Host, settings: ServerSettings) -> Self {
+        Self { store, runtime, host, settings, updates: KeyedQueue::default(), last_sent: Mutex::default() }
     }
 
-    /// Returns what the generator asks.
+    /// Returns the functions through which the generator queries this machine.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// Returns what the server is set to.
-    pub fn settings(&self) -> &Settings {
+    /// Returns the settings of the server.
+    pub fn settings(&self) -> &ServerSettings {
         &self.settings
     }
 
@@ -58,7 +72,7 @@ impl CriDomain {
         &*self.store
     }
 
-    /// Returns the pod of this id, which may not be known.
+    /// Returns the pod with this id, or [`PodRef::Unknown`] if the store does not have the pod.
     pub fn pod_ref(&self, id: &str) -> PodRef {
         match self.store.pod(id) {
             Some(record) => PodRef::Known(record),
@@ -66,125 +80,127 @@ impl CriDomain {
         }
     }
 
-    /// Returns a pod as plugins see it. Of one that is not known there is the id.
+    /// Returns a pod as plugins see it. If the store does not have the pod, only the id is set.
     pub fn pod(&self, id: &str) -> Pod {
-        words::pod(&self.pod_ref(id))
+        to_nri::pod(&self.pod_ref(id))
     }
 
-    /// Returns a container as plugins see it, if it is known.
+    /// Returns a container as plugins see it, or `None` if the store does not have the container.
     pub fn container(&self, id: &str) -> Option<Container> {
-        self.store.container(id).map(|record| self.words(&record))
+        self.store.container(id).map(|record| self.to_nri(&record))
     }
 
-    pub(crate) fn words(&self, record: &ContainerRecord) -> Container {
-        words::container(record, &self.settings)
+    pub(crate) fn to_nri(&self, record: &ContainerRecord) -> Container {
+        to_nri::container(record, &self.settings)
     }
 
-    /// Gives a container new limits, and remembers them. Nobody is asked: this is what follows when plugins were.
+    /// Sets new limits of a container, and records them in the store. No plugin is asked: callers
+    /// ask plugins before.
     ///
     /// # Errors
     ///
-    /// The container has gone, or the limits cannot be set: then it has those that it had.
+    /// Fails if the container has gone, or if the limits cannot be set. The container then keeps
+    /// its previous limits.
     pub async fn limit(&self, id: &str, resources: &Resources) -> Result<(), LimitError> {
-        let _turn = self.turns.take(id).await;
-        let record = self.store.container(id).filter(|record| is_there(record)).ok_or(LimitError::Gone)?;
-        let before = self.limited(&record)?;
-        let changes = changed(&before, resources);
-        self.check(id, &changes)?;
+        let _turn = self.updates.enqueue(id).turn().await;
+        let record = self.store.container(id).filter(|record| record.status.is_alive()).ok_or(LimitError::Gone)?;
+        let before = self.current_spec(&record)?;
+        let changes = new_limits(&before, resources);
+        self.check_supported(id, &changes)?;
         let mut spec = before.clone();
         let updated = generator::update(&mut spec, &changes, &self.host);
-        let Adjusted { ignored, overridden } =
+        let ApplyReport { ignored, overridden } =
             updated.map_err(|source| LimitError::Spec { container: id.to_owned(), source })?;
         if !ignored.is_empty() {
-            return Err(LimitError::Unsupported { container: id.to_owned(), fields: Fields(ignored) });
+            return Err(LimitError::Unsupported { container: id.to_owned(), fields: FieldNames(ignored) });
         }
-        tell_overridden(id, &overridden);
-        self.set(id, &before, &spec).await?;
-        self.store.change_container(id, &mut |record| remember(record, &spec, resources));
+        log_overridden(id, &overridden);
+        self.set_limits(id, &before, &spec).await?;
+        self.store.change_container(id, &mut |record| record_limits(record, &spec, resources));
         Ok(())
     }
 
-    /// The container's spec; of one whose spec was not kept, what it would say of limits.
-    fn limited(&self, record: &ContainerRecord) -> Result<Value, LimitError> {
+    /// Returns the spec of the container. If the store has no spec, returns one with the limits
+    /// that the kubelet requested.
+    fn current_spec(&self, record: &ContainerRecord) -> Result<Value, LimitError> {
         if let Some(spec) = record.spec.as_deref() {
             return Ok(spec.clone());
         }
         let mut spec = json!({});
         if let Some(resources) = &record.config.resources {
             generator::update(&mut spec, resources, &self.host)
-                .map_err(|source| LimitError::Known { container: record.id.clone(), source })?;
+                .map_err(|source| LimitError::UnknownLimits { container: record.id.clone(), source })?;
         }
         Ok(spec)
     }
 
-    /// What cannot be done is refused before anything is.
-    fn check(&self, id: &str, resources: &Resources) -> Result<(), LimitError> {
+    /// Refuses an update if the runtime cannot change one of its limits.
+    fn check_supported(&self, id: &str, resources: &Resources) -> Result<(), LimitError> {
         let fields: Vec<Field> =
             limits::fields(resources).into_iter().filter(|field| !self.runtime.can_update(*field)).collect();
         if fields.is_empty() {
             return Ok(());
         }
-        Err(LimitError::Unsupported { container: id.to_owned(), fields: Fields(fields) })
+        Err(LimitError::Unsupported { container: id.to_owned(), fields: FieldNames(fields) })
     }
 
-    /// Sets the limits of a spec. If some cannot be set, those are set again that there were.
-    async fn set(&self, id: &str, before: &Value, after: &Value) -> Result<(), LimitError> {
-        let given_up = self.unsettled().get(id).cloned().unwrap_or_default();
-        let told = self.lifting(id, after, &given_up);
-        let source = match self.tell(id, &told).await {
+    /// Sets the limits of a spec. If the runtime fails, restores the limits of the previous spec.
+    async fn set_limits(&self, id: &str, before: &Value, after: &Value) -> Result<(), LimitError> {
+        let unconfirmed = self.last_sent.lock().get(id).cloned().unwrap_or_default();
+        let sent = self.limits_with_resets(id, after, &unconfirmed);
+        let source = match self.update_runtime(id, &sent).await {
             Ok(()) => return Ok(()),
             Err(RuntimeError::Gone) => return Err(LimitError::Gone),
             Err(RuntimeError::Failed(source)) => source,
         };
-        if let Err(error) = self.tell(id, &self.lifting(id, before, &told.resources)).await {
-            warn!(container = id, error = &error as &dyn Error, "could not set the limits again that there were");
+        if let Err(error) = self.update_runtime(id, &self.limits_with_resets(id, before, &sent.resources)).await {
+            warn!(container = id, error = &error as &dyn Error, "could not restore the previous limits");
         }
         Err(LimitError::Runtime { container: id.to_owned(), source })
     }
 
-    /// Returns the limits of a spec, which also lift what was tried before.
-    fn lifting(&self, id: &str, spec: &Value, tried: &Value) -> Limits {
-        let Limits { resources, rdt } = limits_of(spec);
-        let Again { resources, left } = again(&resources, tried, self.host.cgroup_v2);
-        if !left.is_empty() {
-            warn!(container = id, limits = left.join(", "), "these were not set before, and cannot be lifted");
+    /// Returns the limits of a spec. Limits that were tried before and are not in the spec are
+    /// reset.
+    fn limits_with_resets(&self, id: &str, spec: &Value, tried: &Value) -> ContainerLimits {
+        let ContainerLimits { resources, rdt } = limits_of(spec);
+        let RestoredLimits { resources, not_restored } = restored_limits(&resources, tried, self.host.cgroup_v2);
+        if !not_restored.is_empty() {
+            warn!(container = id, limits = not_restored.join(", "), "limits of a failed update cannot be reset");
         }
-        Limits { resources, rdt }
+        ContainerLimits { resources, rdt }
     }
 
-    /// Tells the runtime. If nobody waits for its answer any more, it is noted what it was told: who can say what came of it?
-    async fn tell(&self, id: &str, limits: &Limits) -> Result<(), RuntimeError> {
+    /// Sends limits to the runtime. If the caller cancels, the limits stay in `last_sent`: the
+    /// runtime may or may not have set them.
+    async fn update_runtime(&self, id: &str, limits: &ContainerLimits) -> Result<(), RuntimeError> {
         {
-            let mut unsettled = self.unsettled();
-            // What has gone meanwhile needs no notes.
-            unsettled.retain(|id, _| self.store.container(id).is_some_and(|record| is_there(&record)));
-            unsettled.insert(id.to_owned(), limits.resources.clone());
+            let mut last_sent = self.last_sent.lock();
+            // Containers that have gone meanwhile need no entry.
+            last_sent.retain(|id, _| self.store.container(id).is_some_and(|record| record.status.is_alive()));
+            last_sent.insert(id.to_owned(), limits.resources.clone());
         }
-        let told = self.runtime.update(id, limits).await;
-        self.unsettled().remove(id);
-        told
+        let result = self.runtime.update(id, limits).await;
+        self.last_sent.lock().remove(id);
+        result
     }
 
-    fn unsettled(&self) -> MutexGuard<'_, HashMap<String, Value>> {
-        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Stops a container: it may end by itself for so long.
+    /// Stops a container. The container has the time `grace` to end by itself.
     async fn stop(&self, id: &str, grace: Duration) -> Result<(), RuntimeError> {
-        let is_there = self.store.container(id).is_some_and(|record| is_there(&record));
-        if is_there { self.runtime.stop(id, grace).await } else { Err(RuntimeError::Gone) }
+        let is_alive = self.store.container(id).is_some_and(|record| record.status.is_alive());
+        if is_alive { self.runtime.stop(id, grace).await } else { Err(RuntimeError::Gone) }
     }
 }
 
-/// Says which limits do not count, because a file says something else.
-pub(crate) fn tell_overridden(id: &str, fields: &[Field]) {
+/// Logs limits that have no effect because the spec also sets their cgroup files.
+pub(crate) fn log_overridden(id: &str, fields: &[Field]) {
     if !fields.is_empty() {
-        warn!(container = id, fields = %Fields(fields.to_vec()), "limits are also asked for as files of cgroups, which count");
+        warn!(container = id, fields = %FieldNames(fields.to_vec()), "limits are overridden by cgroup files of the same request");
     }
 }
 
-/// What of new limits is new. The kubelet always names every page size of the host, with no pages where none are asked for.
-fn changed(before: &Value, resources: &Resources) -> Resources {
+/// Returns the limits of an update that differ from those of the spec. The kubelet always names
+/// every huge page size of the host, with a limit of 0 for sizes that the container does not use.
+fn new_limits(before: &Value, resources: &Resources) -> Resources {
     let known = before.pointer("/linux/resources/hugepageLimits").and_then(Value::as_array);
     let limit_of = |page_size: &str| {
         let known = known.into_iter().flatten().find(|known| known["pageSize"] == page_size);
@@ -204,16 +220,16 @@ impl Domain for CriDomain {
                 PodState::NotReady => nri_api::PodState::Stopped,
                 PodState::Unknown => nri_api::PodState::Unknown,
             };
-            KnownPod { pod: words::pod(&PodRef::Known(record)), state }
+            KnownPod { pod: to_nri::pod(&PodRef::Known(record)), state }
         });
         let containers = self.store.containers();
-        let containers = containers.iter().map(|record| words::container(record, &self.settings));
+        let containers = containers.iter().map(|record| to_nri::container(record, &self.settings));
         Inventory { pods: pods.collect(), containers: containers.collect() }
     }
 
     async fn containers(&self, ids: &[String]) -> Vec<Container> {
         let records = ids.iter().filter_map(|id| self.store.container(id));
-        records.map(|record| words::container(&record, &self.settings)).collect()
+        records.map(|record| to_nri::container(&record, &self.settings)).collect()
     }
 
     async fn update(&self, update: Update) -> Result<(), DomainError> {
@@ -221,7 +237,7 @@ impl Domain for CriDomain {
         self.limit(&update.container_id, resources).await.map_err(|error| match error {
             LimitError::Gone => DomainError::Gone,
             LimitError::Unsupported { .. }
-            | LimitError::Known { .. }
+            | LimitError::UnknownLimits { .. }
             | LimitError::Spec { .. }
             | LimitError::Runtime { .. } => DomainError::failed(error),
         })
@@ -241,20 +257,18 @@ impl fmt::Debug for CriDomain {
     }
 }
 
-/// What has ended, or is not known to be there, has no limits that could change.
-pub(crate) fn is_there(record: &ContainerRecord) -> bool {
-    matches!(record.status.state, ContainerState::Created | ContainerState::Running | ContainerState::Paused)
-}
-
-fn limits_of(spec: &Value) -> Limits {
+fn limits_of(spec: &Value) -> ContainerLimits {
     let section = |path| spec.pointer(path).filter(|section| section.is_object()).cloned();
-    Limits { resources: section("/linux/resources").unwrap_or_else(|| json!({})), rdt: section("/linux/intelRdt") }
+    ContainerLimits {
+        resources: section("/linux/resources").unwrap_or_else(|| json!({})),
+        rdt: section("/linux/intelRdt"),
+    }
 }
 
-fn remember(record: &mut ContainerRecord, spec: &Value, resources: &Resources) {
+fn record_limits(record: &mut ContainerRecord, spec: &Value, resources: &Resources) {
     match &mut record.spec {
         Some(known) => *known = Arc::new(spec.clone()),
-        None => record.config.resources = spec.pointer("/linux/resources").map(words::resources),
+        None => record.config.resources = spec.pointer("/linux/resources").map(to_nri::resources),
     }
     let class = |class: &Option<String>| class.clone().filter(|class| !class.is_empty());
     if resources.blockio_class.is_some() {
@@ -262,56 +276,5 @@ fn remember(record: &mut ContainerRecord, spec: &Value, resources: &Resources) {
     }
     if resources.rdt_class.is_some() {
         record.config.rdt_class = class(&resources.rdt_class);
-    }
-}
-
-/// Why a container has not got new limits. It has those that it had.
-#[derive(Debug, thiserror::Error)]
-pub enum LimitError {
-    /// It has ended, or is not known.
-    #[error("the container has gone")]
-    Gone,
-    /// There are limits among them that nobody here can change.
-    #[error("cannot update container {container}: {fields} cannot be changed here")]
-    Unsupported {
-        /// The container.
-        container: String,
-        /// Those limits.
-        fields: Fields,
-    },
-    /// Its spec was not kept, and the limits that it was asked for with cannot be meant: nobody knows which ones it has.
-    #[error("cannot update container {container}, whose limits are not known")]
-    Known {
-        /// The container.
-        container: String,
-        /// What is wrong with those that were asked for.
-        source: SpecError,
-    },
-    /// They cannot be meant, or the operator does not allow them.
-    #[error("cannot update container {container}")]
-    Spec {
-        /// The container.
-        container: String,
-        /// What is wrong with them.
-        source: SpecError,
-    },
-    /// The runtime could not set them.
-    #[error("could not update container {container}")]
-    Runtime {
-        /// The container.
-        container: String,
-        /// What it said.
-        source: Box<dyn Error + Send + Sync>,
-    },
-}
-
-/// Fields, to be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fields(pub Vec<Field>);
-
-impl fmt::Display for Fields {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&names.join(", "))
     }
 }

@@ -1,15 +1,16 @@
 //! Applies an [`Adjustment`] to an OCI runtime spec: a JSON document in, a JSON document out.
 //!
-//! What an adjustment does not mention stays as it is, in its order, also what nobody here has ever heard of. An
-//! adjustment is applied as a whole or, with an error that names the field, not at all, and the same input always gives
-//! the same bytes. Nothing is assumed to be in the document.
+//! Members that the adjustment does not mention keep their values and their order, including
+//! members that OCI does not define. An adjustment is applied as a whole or not at all; the error
+//! names the field. The same input always gives the same bytes. The document may lack any member.
 //!
 //! ```
 //! use cri_domain::generator::{Host, adjust};
 //! use nri_proto::{Adjustment, EnvVar};
 //! use serde_json::json;
 //!
-//! let mut spec = json!({"ociVersion": "1.3.0", "process": {"env": ["PATH=/bin", "HTTP_PROXY=http://proxy"]}});
+//! let env = ["PATH=/bin", "HTTP_PROXY=http://proxy"];
+//! let mut spec = json!({"ociVersion": "1.3.0", "process": {"env": env}});
 //! let mut adjustment = Adjustment::default();
 //! adjustment.env.remove("HTTP_PROXY");
 //! adjustment.env.set(EnvVar::new("GOMAXPROCS", "4"))?;
@@ -26,18 +27,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`adjust_json`] does the same from text to text. [`Host`] has what the generator asks the machine and the operator;
-//! what is ready for a real machine is in [`host`]. [`diff`] says in words how two specs differ.
+//! [`adjust_json`] applies an adjustment from text to text. [`Host`] has the functions through
+//! which the generator queries the machine and the operator, and [`host`] has implementations for a
+//! real machine. [`diff`] describes how two specs differ.
 //!
 //! # Order
 //!
-//! Annotations, env, args, hooks, CDI devices, devices, cgroup, OOM score, I/O priority, scheduler, seccomp, namespaces,
-//! sysctls, network devices, memory policy, resources, classes, RDT, mounts, rlimits. So what a CDI device brings along
-//! can be changed by what plugins say. In each list and map removals come before what is set.
+//! Annotations, env, args, hooks, CDI devices, devices, cgroup, OOM score, I/O priority, scheduler,
+//! seccomp, namespaces, sysctls, network devices, memory policy, resources, classes, RDT, mounts,
+//! rlimits. An adjustment can therefore change what a CDI device has added. In each list and map,
+//! removals come before additions.
+//!
+//! # Files
+//!
+//! - `error.rs` has the errors, `document.rs` accesses JSON documents, `check.rs` checks values.
+//! - `host.rs` has the functions that query the machine, and implementations of them.
+//! - `resources.rs` applies limits of CPU, memory, huge pages and processes, and cgroup files.
+//! - `annotations.rs`, `cdi_devices.rs`, `devices.rs`, `env.rs`, `hooks.rs`, `memory_policy.rs`,
+//!   `mounts.rs`, `namespaces.rs`, `net_devices.rs`, `process.rs`, `rdt.rs`, `rlimits.rs`,
+//!   `seccomp.rs` and `sysctl.rs` each apply one part of an adjustment.
+//! - `diff.rs` describes how two specs differ.
 
 mod annotations;
+mod cdi_devices;
 mod check;
-mod cpu;
 mod devices;
 pub mod diff;
 mod document;
@@ -45,8 +58,6 @@ mod env;
 mod error;
 mod hooks;
 pub mod host;
-mod hugepages;
-mod memory;
 mod memory_policy;
 mod mounts;
 mod namespaces;
@@ -61,7 +72,6 @@ mod sysctl;
 mod testing;
 #[cfg(test)]
 mod tests;
-mod unified;
 
 use nri_proto::{Adjustment, Field, LinuxAdjustment, Resources};
 use serde_json::Value;
@@ -70,21 +80,21 @@ use self::document::Object;
 pub use self::error::{HostError, SpecError};
 pub use self::host::Host;
 
-/// What was applied, but for what the host has no function for.
+/// The parts of an adjustment or update that were not applied as requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Adjusted {
-    /// What was asked for and could not be done: classes without a resolver, CDI devices without an injector, limits of
-    /// huge pages where there are none.
+pub struct ApplyReport {
+    /// Fields that were requested and that the host does not support: classes without a resolver,
+    /// CDI devices without an injector, limits of huge pages on a machine without huge pages.
     pub ignored: Vec<Field>,
-    /// Limits that were asked for together with the file of cgroups of version 2 that they are written to. What is said of the file
-    /// counts: runtimes write it last.
+    /// Limits that were requested together with the file of cgroups of version 2 that sets the same
+    /// limit. The file takes effect, because runtimes write files last.
     pub overridden: Vec<Field>,
 }
 
-/// Applies an adjustment to a spec, or leaves the spec as it is.
-pub fn adjust(spec: &mut Value, adjustment: &Adjustment, host: &Host) -> Result<Adjusted, SpecError> {
+/// Applies an adjustment to a spec. On an error the spec is unchanged.
+pub fn adjust(spec: &mut Value, adjustment: &Adjustment, host: &Host) -> Result<ApplyReport, SpecError> {
     if *adjustment == Adjustment::default() {
-        return Ok(Adjusted::default());
+        return Ok(ApplyReport::default());
     }
     let mut draft = spec.clone();
     let adjusted = edit(&mut draft, adjustment, host)?;
@@ -92,47 +102,47 @@ pub fn adjust(spec: &mut Value, adjustment: &Adjustment, host: &Host) -> Result<
     Ok(adjusted)
 }
 
-/// Applies an adjustment to a spec, from text to text.
-pub fn adjust_json(spec: &str, adjustment: &Adjustment, host: &Host) -> Result<(String, Adjusted), SpecError> {
+/// Applies an adjustment to a spec, from JSON text to JSON text.
+pub fn adjust_json(spec: &str, adjustment: &Adjustment, host: &Host) -> Result<(String, ApplyReport), SpecError> {
     let mut draft = serde_json::from_str(spec).map_err(SpecError::Read)?;
     let adjusted = edit(&mut draft, adjustment, host)?;
     Ok((draft.to_string(), adjusted))
 }
 
-/// Gives a container that exists new limits: those that are set change, and all others stay as they are. It is applied to
-/// the spec as a whole, or not at all.
+/// Applies new limits to the spec of a container that exists. Limits that are not set are
+/// unchanged. On an error the spec is unchanged.
 ///
-/// A limit of memory leaves that of swap, but swap cannot be limited to less than memory: then it is raised with it. Where none
-/// is in the spec, or both are the same because nothing is to be swapped, they are limited together, as for a container that is created.
+/// A new limit of memory does not change that of swap, unless it is higher: then the limit of swap
+/// is raised to the same value. If the spec has no limit of swap, or an equal one because the
+/// container may not swap, both limits get the new value, as for a container that is created.
 ///
 /// ```
 /// use cri_domain::generator::{Host, update};
 /// use nri_proto::{Memory, Resources};
 /// use serde_json::json;
 ///
-/// let mut spec = json!({"linux": {"resources": {"memory": {"limit": 100, "swap": 300}, "pids": {"limit": 9}}}});
+/// let before = json!({"memory": {"limit": 100, "swap": 300}, "pids": {"limit": 9}});
+/// let mut spec = json!({"linux": {"resources": before}});
 /// let memory = Memory { limit: Some(200), ..Memory::default() };
-/// update(&mut spec, &Resources { memory: Some(memory), ..Resources::default() }, &Host::default())?;
-/// assert_eq!(spec["linux"]["resources"], json!({"memory": {"limit": 200, "swap": 300}, "pids": {"limit": 9}}));
+/// let resources = Resources { memory: Some(memory), ..Resources::default() };
+/// update(&mut spec, &resources, &Host::default())?;
+/// let after = json!({"memory": {"limit": 200, "swap": 300}, "pids": {"limit": 9}});
+/// assert_eq!(spec["linux"]["resources"], after);
 /// # Ok::<(), cri_domain::generator::SpecError>(())
 /// ```
-pub fn update(spec: &mut Value, resources: &Resources, host: &Host) -> Result<Adjusted, SpecError> {
+pub fn update(spec: &mut Value, resources: &Resources, host: &Host) -> Result<ApplyReport, SpecError> {
     let mut draft = spec.clone();
-    let mut adjusted = Adjusted::default();
+    let mut adjusted = ApplyReport::default();
     let document = document::root(&mut draft)?;
-    unified::give_way(document, resources, &mut adjusted)?;
-    match memory::with_swap(document, resources)? {
-        Some(resources) => resources::adjust(document, &resources, host, &mut adjusted)?,
-        None => resources::adjust(document, resources, host, &mut adjusted)?,
-    }
+    resources::update(document, resources, host, &mut adjusted)?;
     *spec = draft;
     Ok(adjusted)
 }
 
-/// On an error some of it is done.
-fn edit(spec: &mut Value, adjustment: &Adjustment, host: &Host) -> Result<Adjusted, SpecError> {
+/// Applies an adjustment in place. On an error the spec may be partly adjusted.
+fn edit(spec: &mut Value, adjustment: &Adjustment, host: &Host) -> Result<ApplyReport, SpecError> {
     let Adjustment { annotations, mounts, env, hooks, linux, rlimits, cdi_devices, args, unknown: _ } = adjustment;
-    let mut adjusted = Adjusted::default();
+    let mut adjusted = ApplyReport::default();
     let document = document::root(spec)?;
     annotations::adjust(document, annotations, host)?;
     env::adjust(document, env)?;
@@ -141,7 +151,7 @@ fn edit(spec: &mut Value, adjustment: &Adjustment, host: &Host) -> Result<Adjust
         hooks::adjust(document, hooks)?;
     }
     if !cdi_devices.is_empty() {
-        host::inject(spec, cdi_devices, host, &mut adjusted)?;
+        cdi_devices::adjust(spec, cdi_devices, host, &mut adjusted)?;
     }
     let document = document::root(spec)?;
     if let Some(linux) = linux {
@@ -156,7 +166,7 @@ fn adjust_linux(
     spec: &mut Object,
     linux: &LinuxAdjustment,
     host: &Host,
-    adjusted: &mut Adjusted,
+    adjusted: &mut ApplyReport,
 ) -> Result<(), SpecError> {
     let LinuxAdjustment {
         devices,
@@ -193,7 +203,6 @@ fn adjust_linux(
         memory_policy::adjust(spec, policy)?;
     }
     if let Some(resources) = resources {
-        unified::give_way(spec, resources, adjusted)?;
         resources::adjust(spec, resources, host, adjusted)?;
     }
     if let Some(rdt) = rdt {

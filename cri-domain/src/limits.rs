@@ -1,8 +1,8 @@
-//! Limits, field by field.
+//! Limits of a container, field by field.
 
 use nri_proto::{Cpu, Field, HugepageLimit, Memory, Pids, Resources};
 
-/// Returns the fields that are set. Rules for devices are [`Field::Devices`].
+/// Returns the fields that are set. Device rules count as [`Field::Devices`].
 pub fn fields(resources: &Resources) -> Vec<Field> {
     let Resources { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified, devices, pids, unknown: _ } =
         resources;
@@ -64,17 +64,18 @@ fn add_cpu(cpu: &Cpu, set: &mut Vec<Field>) {
     add(fields, set);
 }
 
-/// A limit, and the file of cgroups of version 2 that it is written to.
+/// A limit, and the file of cgroups of version 2 that sets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct InFile {
+pub(crate) struct FileLimit {
     pub(crate) field: Field,
     pub(crate) file: String,
-    /// What it is, to be compared.
+    /// The value of the limit. It is only compared.
     value: String,
 }
 
-/// Returns the limits that are set and have a file in cgroups of version 2. Nothing (0) is no limit, as for runtimes.
-pub(crate) fn in_files(resources: &Resources) -> Vec<InFile> {
+/// Returns the limits that are set and have a file in cgroups of version 2. As in runtimes, 0 means
+/// no limit.
+pub(crate) fn file_limits(resources: &Resources) -> Vec<FileLimit> {
     let (memory, cpu) = (resources.memory.as_ref(), resources.cpu.as_ref());
     let number = |number: Option<i128>| number.filter(|number| *number != 0).map(|number| number.to_string());
     let memory = |of: fn(&Memory) -> Option<i64>| number(memory.and_then(of).map(i128::from));
@@ -94,15 +95,16 @@ pub(crate) fn in_files(resources: &Resources) -> Vec<InFile> {
     let hugepages = resources.hugepage_limits.iter().map(|HugepageLimit { page_size, limit, unknown: _ }| {
         (Field::HugepageLimits, format!("hugetlb.{page_size}.max"), limit.to_string())
     });
-    named.chain(hugepages).map(|(field, file, value)| InFile { field, file, value }).collect()
+    named.chain(hugepages).map(|(field, file, value)| FileLimit { field, file, value }).collect()
 }
 
-/// Takes those files out of merged limits that were asked for beside a field which plugins changed: theirs is the last word, and
-/// runtimes write files after fields.
-pub(crate) fn let_fields_count(asked: &Resources, merged: &mut Resources) {
-    let known = in_files(asked);
-    for changed in in_files(merged).into_iter().filter(|it| !known.contains(it)) {
-        let InFile { file, .. } = changed;
+/// Removes files from merged limits if the kubelet requested the file and a plugin changed the
+/// field of the same limit. Runtimes write files after fields, so the file would override the
+/// plugin.
+pub(crate) fn remove_stale_files(asked: &Resources, merged: &mut Resources) {
+    let known = file_limits(asked);
+    for changed in file_limits(merged).into_iter().filter(|it| !known.contains(it)) {
+        let FileLimit { file, .. } = changed;
         if merged.unified.get(&file) == asked.unified.get(&file) {
             merged.unified.remove(&file);
         }
@@ -122,20 +124,20 @@ mod tests {
         let check = |asked: &Resources, change: fn(&mut Resources), file: &str, expected: Option<&str>| {
             let mut merged = asked.clone();
             change(&mut merged);
-            let_fields_count(asked, &mut merged);
+            remove_stale_files(asked, &mut merged);
             assert_eq!(merged.unified.get(file).map(String::as_str), expected, "{merged:?}");
         };
         let mut asked = unified("memory.max", "100");
         asked.memory_mut().limit = Some(100);
         check(&asked, |it| it.memory_mut().limit = Some(50), "memory.max", None);
         check(&asked, |it| it.cpu_mut().shares = Some(50), "memory.max", Some("100"));
-        // A plugin's own file is the last word in any case.
+        // A file that a plugin sets always takes effect.
         let both = |it: &mut Resources| {
             it.memory_mut().limit = Some(50);
             it.unified.insert("memory.max".to_owned(), "70".to_owned());
         };
         check(&asked, both, "memory.max", Some("70"));
-        // The kubelet limits swap so, and memory says nothing of that.
+        // The kubelet limits swap through a file, and a limit of memory does not change that.
         let swap = unified("memory.swap.max", "0");
         check(&swap, |it| it.memory_mut().limit = Some(50), "memory.swap.max", Some("0"));
         check(&swap, |it| it.memory_mut().swap = Some(50), "memory.swap.max", None);

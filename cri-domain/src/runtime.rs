@@ -1,4 +1,4 @@
-//! What runs containers.
+//! The interface to the runtime that runs containers.
 
 use std::error::Error;
 use std::time::Duration;
@@ -7,59 +7,63 @@ use async_trait::async_trait;
 use nri_proto::Field;
 use serde_json::Value;
 
-/// What the server runs its containers with, as far as plugins can change a container that exists. It knows nothing of NRI, and must
-/// not wait for a lock under which plugins are asked.
+/// The runtime of the server: the operations through which plugins change a container that exists.
+/// An implementation knows nothing of NRI. It must not wait for a lock that is held while plugins
+/// are asked.
 #[async_trait]
 pub trait Runtime: Send + Sync + 'static {
-    /// Says whether it can change this limit of a container that exists. An update of one that it cannot is refused as a whole,
-    /// by its name. [`RUNC_UPDATES`] is what runc can.
+    /// Returns whether the runtime can change this limit of a container that exists. An update of a
+    /// limit that it cannot change is refused as a whole, and the error names the field. For runc,
+    /// use [`RUNC_UPDATES`].
     fn can_update(&self, field: Field) -> bool;
 
-    /// Makes a container's limits these, all of them. One that is to be lifted is there with a value for that, such as -1: so it is enough to set those that are there, as
-    /// `runc update` does. To drop the future may leave some undone: the next call sets all again.
+    /// Sets all limits of a container. A limit to reset has an explicit value such as -1, so
+    /// setting the given fields is enough, as `runc update` does. If the future is dropped, some
+    /// limits may not be set: the next call has all limits again.
     ///
     /// # Errors
     ///
-    /// The container has gone, or not all could be set.
-    async fn update(&self, id: &str, limits: &Limits) -> Result<(), RuntimeError>;
+    /// Fails if the container has gone, or if a limit could not be set.
+    async fn update(&self, id: &str, limits: &ContainerLimits) -> Result<(), RuntimeError>;
 
-    /// Stops a container: it may end by itself for so long.
+    /// Stops a container. The container has the time `grace` to end by itself.
     ///
     /// # Errors
     ///
-    /// The container has gone, or could not be stopped.
+    /// Fails if the container has gone, or could not be stopped.
     async fn stop(&self, id: &str, grace: Duration) -> Result<(), RuntimeError>;
 }
 
-/// The limits of a container, as OCI has them.
+/// The limits of a container, as in its OCI spec.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Limits {
-    /// `linux.resources` of its spec, all of it.
+pub struct ContainerLimits {
+    /// The complete `linux.resources` of the spec.
     pub resources: Value,
-    /// `linux.intelRdt` of its spec, if it has one.
+    /// `linux.intelRdt` of the spec, if the spec has it.
     pub rdt: Option<Value>,
 }
 
-/// Why a [`Runtime`] has not done something.
+/// Error from a [`Runtime`].
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
-    /// The container has just gone.
+    /// The container does not exist any more.
     #[error("the container has gone")]
     Gone,
-    /// It could not be done.
-    #[error("the runtime could not do it")]
+    /// The operation failed.
+    #[error("the runtime operation failed")]
     Failed(#[source] Box<dyn Error + Send + Sync>),
 }
 
 impl RuntimeError {
-    /// It could not be done, for this reason.
+    /// Creates an error for an operation that failed for this reason.
     pub fn failed(why: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Failed(why.into())
     }
 }
 
-/// The limits that `runc update` changes: of memory and swap, of CPU time and which CPUs, of processes, and files of cgroup v2. Others it takes and leaves as
-/// they are.
+/// The limits that `runc update` changes: memory and swap, CPU time, CPU and memory nodes, the
+/// number of processes, and files of cgroups of version 2. `runc update` accepts other limits, but
+/// does not change them.
 pub const RUNC_UPDATES: [Field; 12] = [
     Field::MemLimit,
     Field::MemReservation,

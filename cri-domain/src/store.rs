@@ -1,28 +1,33 @@
-//! What remembers pods and containers.
+//! The interface to the store that remembers pods and containers.
+//!
+//! Files:
+//!
+//! - `memory.rs` has a store in memory.
 
 mod memory;
 
 use std::sync::Arc;
 
 pub use self::memory::MemoryStore;
-use crate::records::{ContainerRecord, PodRecord};
+use crate::model::{ContainerRecord, PodRecord};
 
-/// The server's pods and containers, by id. It knows nothing of NRI.
+/// The server's pods and containers, by id. An implementation knows nothing of NRI.
 ///
-/// All of it is asked from async code and must not block: a look-up in memory. What was put there is there for the next look.
+/// The methods are called from async code and must not block. A record that was put into the store
+/// is visible to the next call.
 pub trait Store: Send + Sync + 'static {
-    /// All pods, those that were stopped too.
+    /// Returns all pods, including stopped ones.
     fn pods(&self) -> Vec<Arc<PodRecord>>;
 
-    /// All containers, those that have ended too.
+    /// Returns all containers, including ended ones.
     fn containers(&self) -> Vec<Arc<ContainerRecord>>;
 
-    /// The pod of this id.
+    /// Returns the pod with this id.
     fn pod(&self, id: &str) -> Option<Arc<PodRecord>>;
 
-    /// The container of this id.
+    /// Returns the container with this id.
     fn container(&self, id: &str) -> Option<Arc<ContainerRecord>>;
 
-    /// Changes a container, if it is there. Nobody else changes it meanwhile.
+    /// Changes a container, if the store has it. The change is atomic.
     fn change_container(&self, id: &str, change: &mut dyn FnMut(&mut ContainerRecord));
 }

@@ -175,6 +175,7 @@ pub use nri_adaptation::health::State as PluginState;
 pub use nri_adaptation::ledger;
 pub use nri_adaptation::plugin;
 pub use nri_adaptation::policy;
+pub use nri_adaptation::queue;
 pub use nri_adaptation::request;
 pub use nri_adaptation::snapshot;
 pub use nri_adaptation::{

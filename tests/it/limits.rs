@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cri_domain::generator::{Host, update};
-use cri_domain::words;
+use cri_domain::to_nri;
 use nri_proto::{Cpu, HugepageLimit, Memory, Resources, TakeUnknown as _, Update};
 use nri_tests::generating;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ proptest! {
         let limits = adjustment.linux.and_then(|linux| linux.resources).unwrap_or_default();
         let mut spec = json!({});
         update(&mut spec, &limits, &Host::default()).unwrap();
-        let seen = words::resources(spec.pointer("/linux/resources").unwrap_or(&Value::Null));
+        let seen = to_nri::resources(spec.pointer("/linux/resources").unwrap_or(&Value::Null));
         prop_assert_eq!(seen, expected(limits));
     }
 }

@@ -1,15 +1,19 @@
-//! A small runtime: it runs a pod of real containers with runc and NRI, from a root file system and a file of JSON.
+//! A small runtime: it runs a pod of real containers with runc and NRI. Its input is a root file
+//! system and a JSON file.
 //!
 //! ```sh
-//! cargo run -p cri-domain --example mini-runtime -- pod.json rootfs --socket /run/mini.sock --wait 1
+//! cargo run -p cri-domain --example mini-runtime -- \
+//!     pod.json rootfs --socket /run/mini.sock --wait 1
 //! ```
 //!
-//! Plugins may not change annotations that runtimes act on, nor kernel parameters of the host, unless they are named:
-//! `--allow-annotation 'run.oci.*' --allow-sysctl vm.max_map_count`, as often as there are names.
+//! Plugins may not change annotations that runtimes use as settings, nor kernel parameters of the
+//! host, unless an option names them. The options may be repeated: `--allow-annotation 'run.oci.*'
+//! --allow-sysctl vm.max_map_count`.
 //!
-//! It takes root and runc. `pod_file.rs` says what is in the file. What happens is written as lines of JSON, also what containers say; it ends
-//! when all of them have, or with SIGTERM. It shows how little a runtime needs to have plugins: `runc.rs` is the seam to what runs
-//! containers, the store is the crate's own, and `node.rs` is where NRI is called.
+//! The program needs root and runc. `pod_file.rs` describes the JSON file. Events and the output of
+//! containers are printed as lines of JSON. The program ends when all containers have ended, or on
+//! SIGTERM. `runc.rs` implements `Runtime` with runc, the store is `MemoryStore`, and `node.rs`
+//! calls NRI.
 
 #![allow(clippy::print_stdout)] // Its purpose is to tell what happens.
 
@@ -29,21 +33,22 @@ use node::Node;
 use pod_file::PodFile;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long containers may take to end by themselves.
+/// The time that containers have to end by themselves.
 const GRACE: Duration = Duration::from_secs(5);
 
 struct Options {
     pod: PathBuf,
     rootfs: PathBuf,
-    /// Where plugins connect.
+    /// The path of the socket to which plugins connect.
     socket: Option<PathBuf>,
-    /// Where plugins are that are launched.
+    /// The directory of plugins to launch.
     plugins: Option<PathBuf>,
-    /// The operator's classes of block I/O.
+    /// The file with the operator's classes of block I/O.
     blockio: Option<PathBuf>,
-    /// What plugins may change although runtimes or the host act on it.
+    /// The annotations and kernel parameters that plugins may change although runtimes or the host
+    /// act on them.
     allow: Allowlist,
-    /// How many plugins to wait for before the pod is run.
+    /// The number of plugins that must join before the pod runs.
     wait: usize,
 }
 
@@ -53,7 +58,8 @@ async fn main() -> Result<()> {
     log.with_max_level(tracing::Level::WARN).init();
     let options = options()?;
     let file = PodFile::read(&options.pod)?;
-    // The first process of a container is a child of runc, which leaves it to us.
+    // runc exits after it has created a container, and this process then becomes the parent of the
+    // container.
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
 
     let node = Node::new(&options)?;
@@ -64,11 +70,11 @@ async fn main() -> Result<()> {
     ran
 }
 
-/// A pod's life.
+/// Runs a pod and removes it.
 async fn run(node: &Node, file: &PodFile, options: &Options) -> Result<()> {
     let pod = node.run_pod(file).await?;
     let ran = run_containers(node, &pod, file, options).await;
-    // Whatever came of it, nothing is to be left.
+    // The pod is removed whether its containers ran or not.
     let removed = node.remove_pod(&pod, GRACE).await;
     match (ran, removed) {
         (Err(ran), Err(removed)) => Err(ran.context(format!("{removed:#}"))),
@@ -79,7 +85,7 @@ async fn run(node: &Node, file: &PodFile, options: &Options) -> Result<()> {
 async fn run_containers(node: &Node, pod: &str, file: &PodFile, options: &Options) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     for container in &file.containers {
-        // What plugins are asked takes room.
+        // The future of a request is large.
         let id = Box::pin(node.create(pod, container, &options.rootfs)).await?;
         node.start(&id).await?;
     }

@@ -1,4 +1,4 @@
-//! The runtime itself: what is done with runc and the store, and where plugins are asked and told.
+//! The runtime: it combines runc, the store and the calls to NRI.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -7,13 +7,12 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use cri_domain::generator::Host;
-use cri_domain::records::{
-    ContainerConfig, ContainerRecord, ContainerStatus, Exit, PodConfig, PodRecord, PodState, PodStatus,
+use cri_domain::model::{
+    ContainerConfig, ContainerRecord, ContainerStatus, Exit, PodConfig, PodRecord, PodState, PodStatus, ServerSettings,
 };
 use cri_domain::runtime::RuntimeError;
 use cri_domain::store::MemoryStore;
-use cri_domain::words::Settings;
-use cri_domain::{CriDomain, Hooks, Runtime as _, Store as _};
+use cri_domain::{CriDomain, CriHandle, Runtime as _, Store as _};
 use nri_api::{Config, Happening, Nri};
 use nri_proto::ContainerState;
 use rustix::io::Errno;
@@ -32,20 +31,20 @@ use crate::pod_file::{ContainerFile, PodFile};
 use crate::runc::Runc;
 use crate::spec::spec;
 
-/// How long what a container said may take to be read when it has ended.
-const DRAINED: Duration = Duration::from_secs(2);
+/// The time to read the remaining output of a container that has ended.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) struct Node {
     pub(crate) nri: Nri,
-    hooks: Hooks,
+    handle: CriHandle,
     store: Arc<MemoryStore>,
     runc: Arc<Runc>,
-    /// Those that wait for containers.
+    /// The tasks that wait for containers to end.
     tasks: TaskTracker,
-    /// A container has ended.
+    /// Notified when a container has ended.
     ended: Arc<Notify>,
     happenings: tokio::sync::Mutex<Receiver<Happening>>,
-    /// Bundles and runc's own state; gone with this.
+    /// The directory of the bundles and of runc's state. It is removed on drop.
     _directory: tempfile::TempDir,
 }
 
@@ -69,13 +68,13 @@ impl Node {
             None => host,
         };
         let (known, runs) = (Arc::clone(&store) as Arc<_>, Arc::clone(&runc) as Arc<_>);
-        let domain = CriDomain::new(known, runs, host, Settings::default());
-        let hooks = Hooks::register(&nri, "mini", Arc::new(domain))?;
+        let domain = CriDomain::new(known, runs, host, ServerSettings::default());
+        let handle = CriHandle::register(&nri, "mini", Arc::new(domain))?;
         let (tasks, ended) = (TaskTracker::new(), Arc::default());
-        Ok(Self { nri, hooks, store, runc, tasks, ended, happenings, _directory: directory })
+        Ok(Self { nri, handle, store, runc, tasks, ended, happenings, _directory: directory })
     }
 
-    /// Waits until so many plugins have joined.
+    /// Waits until this number of plugins has joined.
     pub(crate) async fn wait_for_plugins(&self, n_plugins: usize) -> Result<()> {
         let mut happenings = self.happenings.lock().await;
         let mut n_joined = 0;
@@ -85,7 +84,7 @@ impl Node {
         Ok(())
     }
 
-    /// A pod is its cgroup here: each container has namespaces of its own.
+    /// Runs a pod. The pod is only a cgroup here: each container has its own namespaces.
     pub(crate) async fn run_pod(&self, file: &PodFile) -> Result<String> {
         let id = format!("{}-{}", file.name, std::process::id());
         let pod = PodRecord {
@@ -101,10 +100,10 @@ impl Node {
             status: PodStatus { state: PodState::Ready, ..PodStatus::default() },
             ..PodRecord::default()
         };
-        let run = self.hooks.run_pod(&pod).await.context("plugins do not let the pod run")?;
+        let run = self.handle.run_pod(&pod).await.context("plugins did not accept the pod")?;
         self.store.put_pod(pod);
         run.commit();
-        tell(&json!({"pod": id, "state": "running"}));
+        print_event(&json!({"pod": id, "state": "running"}));
         Ok(id)
     }
 
@@ -121,15 +120,16 @@ impl Node {
             spec: Some(Arc::new(spec(file, rootfs, &format!("/{pod}/{id}")))),
             ..ContainerRecord::default()
         };
-        // Dropped on the way out of here, it tells plugins that nothing came of it.
-        let adjusted = self.hooks.create_container(&mut container).await?;
+        // If this function fails later, the guard is dropped, and plugins are notified that the
+        // creation failed.
+        let adjusted = self.handle.create_container(&mut container).await?;
         for (what, fields) in [("ignored", &adjusted.ignored), ("overridden", &adjusted.overridden)] {
             if !fields.is_empty() {
                 let fields: Vec<String> = fields.iter().map(ToString::to_string).collect();
-                tell(&json!({"container": id, what: fields}));
+                print_event(&json!({"container": id, what: fields}));
             }
         }
-        let spec = container.spec.clone().context("it has one")?;
+        let spec = container.spec.clone().context("the record has a spec")?;
         let made = self.runc.create(&id, &spec).await?;
         container.status = ContainerStatus {
             state: ContainerState::Created,
@@ -139,46 +139,46 @@ impl Node {
         };
         self.store.put_container(container);
         self.watch(&id, made)?;
-        heard(&id, adjusted.creation.created(self.hooks.container(&id)).await);
-        tell(&json!({"container": id, "state": "created"}));
+        log_failure(&id, adjusted.creation.created(self.handle.container(&id)).await);
+        print_event(&json!({"container": id, "state": "created"}));
         Ok(id)
     }
 
     pub(crate) async fn start(&self, id: &str) -> Result<()> {
-        let start = self.hooks.start_container(id).await?;
+        let start = self.handle.start_container(id).await?;
         self.runc.start(id).await?;
         self.store.change_container(id, &mut |record| {
-            // It may have ended already.
+            // The container may have ended already.
             if record.status.state == ContainerState::Created {
                 record.status.state = ContainerState::Running;
             }
             record.status.started_at = now();
         });
-        if self.hooks.container(id).state == ContainerState::Running {
-            tell(&json!({"container": id, "state": "running"}));
+        if self.handle.container(id).state == ContainerState::Running {
+            print_event(&json!({"container": id, "state": "running"}));
         }
-        heard(id, start.started(self.hooks.container(id)).await);
+        log_failure(id, start.started(self.handle.container(id)).await);
         Ok(())
     }
 
-    /// Passes on what a container says, and notices its end.
-    fn watch(&self, id: &str, made: crate::runc::Made) -> Result<()> {
+    /// Prints the output of a container, and handles its exit.
+    fn watch(&self, id: &str, made: crate::runc::CreatedContainer) -> Result<()> {
         let pid = Pid::from_raw(made.pid.try_into()?).context("a process has a number")?;
-        let (stdout, stderr) = made.says;
-        let mut said = JoinSet::new();
-        said.spawn(say(id.to_owned(), stdout));
-        said.spawn(say(id.to_owned(), stderr));
-        let (hooks, runc, ended, id) =
-            (self.hooks.clone(), Arc::clone(&self.runc), Arc::clone(&self.ended), id.to_owned());
+        let (stdout, stderr) = made.output;
+        let mut outputs = JoinSet::new();
+        outputs.spawn(print_output(id.to_owned(), stdout));
+        outputs.spawn(print_output(id.to_owned(), stderr));
+        let (handle, runc, ended, id) =
+            (self.handle.clone(), Arc::clone(&self.runc), Arc::clone(&self.ended), id.to_owned());
         self.tasks.spawn(async move {
             let code = wait(pid).await.unwrap_or(255);
-            // What it said comes before its end, unless another process holds on to its output.
-            let _ = timeout(DRAINED, async { while said.join_next().await.is_some() {} }).await;
-            drop(said);
-            hooks.container_exited(&id, &Exit { code, at: now(), ..Exit::default() });
-            runc.has_ended(&id);
-            let reason = hooks.container(&id).status_reason;
-            tell(&json!({"container": id, "state": "stopped", "exit_code": code, "reason": reason}));
+            // The output is printed before the exit, unless another process keeps the pipe open.
+            let _ = timeout(DRAIN_TIMEOUT, async { while outputs.join_next().await.is_some() {} }).await;
+            drop(outputs);
+            handle.container_exited(&id, &Exit { code, at: now(), ..Exit::default() });
+            runc.record_exit(&id);
+            let reason = handle.container(&id).status_reason;
+            print_event(&json!({"container": id, "state": "stopped", "exit_code": code, "reason": reason}));
             ended.notify_one();
         });
         Ok(())
@@ -191,32 +191,32 @@ impl Node {
         }
     }
 
-    /// Stops and removes a pod with its containers. What cannot be done keeps nothing else from being done.
+    /// Stops and removes a pod with its containers. A step that fails does not prevent the others.
     pub(crate) async fn remove_pod(&self, pod: &str, grace: Duration) -> Result<()> {
         let mut failures = vec![];
         let containers: Vec<String> = self.store.containers().iter().map(|record| record.id.clone()).collect();
         for id in &containers {
             match self.runc.stop(id, grace).await {
-                Ok(()) | Err(RuntimeError::Gone) => heard(id, self.hooks.stop_container(id).await),
+                Ok(()) | Err(RuntimeError::Gone) => log_failure(id, self.handle.stop_container(id).await),
                 Err(error) => failures.push(anyhow!(error).context(format!("could not stop {id}"))),
             }
         }
         self.store.change_pod(pod, |record| record.status.state = PodState::NotReady);
-        heard(pod, self.hooks.stop_pod(pod).await);
+        log_failure(pod, self.handle.stop_pod(pod).await);
         for id in &containers {
-            heard(id, self.hooks.remove_container(id).await);
+            log_failure(id, self.handle.remove_container(id).await);
             failures.extend(self.runc.delete(id).await.err());
             self.store.remove_container(id);
         }
-        heard(pod, self.hooks.remove_pod(pod).await);
+        log_failure(pod, self.handle.remove_pod(pod).await);
         self.store.remove_pod(pod);
         self.tasks.close();
-        if timeout(2 * DRAINED, self.tasks.wait()).await.is_err() {
+        if timeout(2 * DRAIN_TIMEOUT, self.tasks.wait()).await.is_err() {
             failures.push(anyhow!("there are containers that have not ended"));
         }
         failures.extend(remove_cgroup(pod).err());
         if failures.is_empty() {
-            tell(&json!({"pod": pod, "state": "removed"}));
+            print_event(&json!({"pod": pod, "state": "removed"}));
             return Ok(());
         }
         let failures: Vec<String> = failures.iter().map(|failure| format!("{failure:#}")).collect();
@@ -224,25 +224,25 @@ impl Node {
     }
 }
 
-/// What a plugin fails to hear has happened all the same.
-fn heard(id: &str, heard: Result<(), nri_api::Error>) {
-    if let Err(error) = heard {
-        tracing::warn!(id, error = &error as &dyn std::error::Error, "a plugin failed to hear of it");
+/// Logs that a plugin failed to handle a notification. The operation itself has succeeded.
+fn log_failure(id: &str, notified: Result<(), nri_api::Error>) {
+    if let Err(error) = notified {
+        tracing::warn!(id, error = &error as &dyn std::error::Error, "a plugin failed to handle a notification");
     }
 }
 
-/// Passes on lines.
-async fn say(id: String, output: impl AsyncRead + Unpin) {
-    let said = lines(output, |line| tell(&json!({"container": id, "said": line}))).await;
-    if let Err(error) = said {
-        tracing::warn!(id, error = &error as &dyn std::error::Error, "could not read what it says");
+/// Prints the output of a container line by line.
+async fn print_output(id: String, output: impl AsyncRead + Unpin) {
+    let read = lines(output, |line| print_event(&json!({"container": id, "said": line}))).await;
+    if let Err(error) = read {
+        tracing::warn!(id, error = &error as &dyn std::error::Error, "could not read the output of a container");
     }
 }
 
-/// Waits for the process of a container, and returns its end as shells tell it.
+/// Waits for the process of a container, and returns its exit code as a shell shows it.
 async fn wait(pid: Pid) -> Result<i32> {
     let (sender, ended) = oneshot::channel();
-    // Not a thread of Tokio's: at our own end it would wait even for a process that nobody can kill.
+    // A thread of tokio would delay the end of this program for a process that cannot be killed.
     std::thread::spawn(move || sender.send(wait_here(pid)));
     ended.await?
 }
@@ -252,7 +252,7 @@ fn wait_here(pid: Pid) -> Result<i32> {
         match waitpid(Some(pid), WaitOptions::empty()) {
             Ok(Some((_, status))) => {
                 let signalled = status.terminating_signal().map(|signal| 128 + signal);
-                return status.exit_status().or(signalled).context("it has an end");
+                return status.exit_status().or(signalled).context("the process has an exit status");
             }
             Ok(None) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -260,7 +260,7 @@ fn wait_here(pid: Pid) -> Result<i32> {
     }
 }
 
-/// The pod's own: runc removes only those of containers.
+/// Removes the cgroup of the pod. runc removes only those of containers.
 fn remove_cgroup(pod: &str) -> Result<()> {
     let root = Path::new("/sys/fs/cgroup");
     let hierarchies = std::fs::read_dir(root)?.filter_map(Result::ok).map(|entry| entry.path());
@@ -280,6 +280,6 @@ fn now() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-fn tell(what: &Value) {
-    println!("{what}");
+fn print_event(event: &Value) {
+    println!("{event}");
 }

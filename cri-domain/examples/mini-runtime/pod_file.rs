@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-/// What is to run.
+/// The JSON file that describes the pod to run.
 ///
 /// ```json
 /// {"name": "web", "containers": [{"name": "app", "args": ["sh", "-c", "echo hello"]}]}
@@ -30,7 +30,7 @@ pub(crate) struct ContainerFile {
     pub(crate) env: Vec<String>,
     #[serde(default)]
     pub(crate) annotations: BTreeMap<String, String>,
-    /// In bytes.
+    /// The limit of memory, in bytes.
     #[serde(default)]
     pub(crate) memory_limit: Option<i64>,
 }
@@ -38,6 +38,6 @@ pub(crate) struct ContainerFile {
 impl PodFile {
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let text = fs::read(path).with_context(|| format!("could not read {}", path.display()))?;
-        serde_json::from_slice(&text).with_context(|| format!("{} is no pod", path.display()))
+        serde_json::from_slice(&text).with_context(|| format!("{} does not describe a pod", path.display()))
     }
 }

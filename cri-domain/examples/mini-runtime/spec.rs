@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::pod_file::ContainerFile;
 
-/// The OCI spec of a container, before plugins have seen it.
+/// Returns the OCI spec of a container before plugins adjust it.
 pub(crate) fn spec(container: &ContainerFile, rootfs: &Path, cgroup: &str) -> Value {
     let capabilities = json!(["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_KILL", "CAP_MKNOD", "CAP_NET_BIND_SERVICE"]);
     let mut env = vec!["PATH=/usr/sbin:/usr/bin:/sbin:/bin".to_owned()];

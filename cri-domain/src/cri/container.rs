@@ -1,11 +1,12 @@
 use nri_proto::{ContainerState, Image, Mount, ProfileKind, SecurityProfile};
 
 use super::{resources, v1};
-use crate::records::{ContainerConfig, ContainerStatus, SeccompRequest};
+use crate::model::{ContainerConfig, ContainerStatus, SeccompRequest};
 
-/// Returns what the kubelet asked for of a container.
+/// Converts the configuration of a container that the kubelet requested.
 ///
-/// Which image that is, by digest, is found by the server: set it in [`ContainerConfig::image`].
+/// The message does not have the digest of the image: the server finds it and sets
+/// [`ContainerConfig::image`].
 pub fn container_config(message: &v1::ContainerConfig) -> ContainerConfig {
     let v1::ContainerConfig { metadata, image, command, args, envs, mounts, labels, annotations, linux, cdi_devices } =
         message;
@@ -68,7 +69,7 @@ fn seccomp(context: &v1::LinuxContainerSecurityContext) -> SeccompRequest {
     }
 }
 
-/// Returns a profile, unless it is of a kind that nobody knows.
+/// Converts a seccomp profile. Returns `None` if its kind is unknown.
 pub fn profile(message: &v1::SecurityProfile) -> Option<SecurityProfile> {
     use v1::security_profile::ProfileType;
 
@@ -80,7 +81,7 @@ pub fn profile(message: &v1::SecurityProfile) -> Option<SecurityProfile> {
     Some(SecurityProfile { kind, localhost_ref: message.localhost_ref.clone(), ..SecurityProfile::default() })
 }
 
-/// Returns a profile as the CRI has it.
+/// Converts a seccomp profile to the message of the CRI.
 pub fn to_profile(profile: &SecurityProfile) -> v1::SecurityProfile {
     use v1::security_profile::ProfileType;
 
@@ -93,7 +94,7 @@ pub fn to_profile(profile: &SecurityProfile) -> v1::SecurityProfile {
     v1::SecurityProfile { profile_type, localhost_ref: profile.localhost_ref.clone() }
 }
 
-/// Returns what a container is now. The message does not tell its process.
+/// Converts the status of a container. The message has no process id.
 pub fn container_status(message: &v1::ContainerStatus) -> ContainerStatus {
     let state = match v1::ContainerState::try_from(message.state) {
         Ok(v1::ContainerState::ContainerCreated) => ContainerState::Created,
@@ -113,7 +114,8 @@ pub fn container_status(message: &v1::ContainerStatus) -> ContainerStatus {
     }
 }
 
-/// Puts what a container is now into a message. One that is frozen runs, as the CRI has it.
+/// Writes the status of a container into a message. A paused container is shown as running, because
+/// the CRI has no such state.
 pub fn to_container_status(message: &mut v1::ContainerStatus, status: &ContainerStatus) {
     let ContainerStatus { state, pid: _, created_at, started_at, finished_at, exit_code, reason, message: text } =
         status;

@@ -1,7 +1,7 @@
 use super::{resources, v1};
-use crate::records::{PodConfig, PodState, PodStatus};
+use crate::model::{PodConfig, PodState, PodStatus};
 
-/// Returns what the kubelet asked for of a pod.
+/// Converts the configuration of a pod that the kubelet requested.
 pub fn pod_config(message: &v1::PodSandboxConfig, runtime_handler: &str) -> PodConfig {
     let v1::PodSandboxConfig { metadata, labels, annotations, linux } = message;
     let v1::PodSandboxMetadata { name, uid, namespace, attempt: _ } = metadata.clone().unwrap_or_default();
@@ -19,7 +19,7 @@ pub fn pod_config(message: &v1::PodSandboxConfig, runtime_handler: &str) -> PodC
     }
 }
 
-/// Returns what a pod is now. The message does not tell its process.
+/// Converts the status of a pod. The message has no process id.
 pub fn pod_status(message: &v1::PodSandboxStatus) -> PodStatus {
     let state = match v1::PodSandboxState::try_from(message.state) {
         Ok(v1::PodSandboxState::SandboxReady) => PodState::Ready,
@@ -32,7 +32,8 @@ pub fn pod_status(message: &v1::PodSandboxStatus) -> PodStatus {
     PodStatus { state, ips, ..PodStatus::default() }
 }
 
-/// Puts what a pod is now into a message. A state that is not known is not ready, as the CRI has it.
+/// Writes the status of a pod into a message. An unknown state is shown as not ready, because the
+/// CRI has no such state.
 pub fn to_pod_status(message: &mut v1::PodSandboxStatus, status: &PodStatus) {
     let PodStatus { state, pid: _, ips, network_is_gone: _ } = status;
     message.state = match state {

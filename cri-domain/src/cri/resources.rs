@@ -5,9 +5,10 @@ use nri_proto::{Cpu, Field, HugepageLimit, Memory, Resources};
 use super::v1;
 use crate::limits;
 
-/// Returns the limits of a message. Zero is what is not set there; to say so here, nothing is set.
+/// Converts the limits of a message. In the message, 0 means that a limit is not set; the result
+/// leaves such a limit unset.
 ///
-/// An OOM score has no place among NRI's limits, and numbers that cannot be meant (negative shares) are not set.
+/// NRI has no OOM score among its limits. Invalid numbers, such as negative shares, are left unset.
 pub fn resources(message: &v1::LinuxContainerResources) -> Resources {
     let v1::LinuxContainerResources {
         cpu_period,
@@ -48,7 +49,7 @@ fn amount(number: i64) -> Option<u64> {
     set(number)?.try_into().ok()
 }
 
-/// The last limit of a size counts.
+/// If a page size occurs several times, the last limit is used.
 fn hugepages(limits: &[v1::HugepageLimit]) -> Vec<HugepageLimit> {
     let mut known = BTreeSet::new();
     let mut last: Vec<HugepageLimit> = limits
@@ -65,18 +66,18 @@ fn hugepages(limits: &[v1::HugepageLimit]) -> Vec<HugepageLimit> {
     last
 }
 
-/// What comes of limits in a message.
+/// The result of [`limit`]: a message with new limits.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Limited {
-    /// The message.
+pub struct CriLimits {
+    /// The message with the limits that the CRI can express.
     pub message: v1::LinuxContainerResources,
-    /// What was to be set and has no place in it. The CRI cannot say it: apply it to the OCI spec
+    /// The limits that the CRI cannot express. Apply them to the OCI spec
     /// ([`generator::update`](crate::generator::update)).
     pub unsupported: Vec<Field>,
 }
 
-/// What there is a place for in a message.
-const SAYABLE: [Field; 9] = [
+/// The limits that a message can express.
+const MESSAGE_FIELDS: [Field; 9] = [
     Field::MemLimit,
     Field::MemSwapLimit,
     Field::CPUShares,
@@ -88,10 +89,10 @@ const SAYABLE: [Field; 9] = [
     Field::CgroupsUnified,
 ];
 
-/// Sets limits in a message. What is not set stays, also what NRI has no word for.
-pub fn limit(mut message: v1::LinuxContainerResources, resources: &Resources) -> Limited {
-    let unsayable = limits::fields(resources).into_iter().filter(|field| !SAYABLE.contains(field));
-    let mut unsupported: Vec<Field> = unsayable.collect();
+/// Sets limits in a message. All other fields of the message are unchanged.
+pub fn limit(mut message: v1::LinuxContainerResources, resources: &Resources) -> CriLimits {
+    let missing = limits::fields(resources).into_iter().filter(|field| !MESSAGE_FIELDS.contains(field));
+    let mut unsupported: Vec<Field> = missing.collect();
     if let Some(memory) = &resources.memory {
         put(&mut message.memory_limit_in_bytes, memory.limit);
         put(&mut message.memory_swap_limit_in_bytes, memory.swap);
@@ -115,7 +116,7 @@ pub fn limit(mut message: v1::LinuxContainerResources, resources: &Resources) ->
     }
     resources.hugepage_limits.iter().for_each(|limit| limit_hugepages(&mut message, limit));
     message.unified.extend(resources.unified.clone());
-    Limited { message, unsupported }
+    CriLimits { message, unsupported }
 }
 
 fn put(place: &mut i64, number: Option<i64>) {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::records::{ContainerStatus, PodState, PodStatus};
+use crate::model::{ContainerStatus, PodState, PodStatus};
 
 fn message() -> impl Strategy<Value = v1::LinuxContainerResources> {
     let number = || prop_oneof![Just(0), Just(-1), 1..9_i64, any::<i64>()];
@@ -33,7 +33,7 @@ fn message() -> impl Strategy<Value = v1::LinuxContainerResources> {
     )
 }
 
-/// What the CRI can say, and nothing that is not set there.
+/// Keeps the limits that the CRI can express, and removes those that it counts as not set.
 fn sayable(mut it: Resources) -> Resources {
     it.blockio_class = None;
     it.rdt_class = None;
@@ -66,7 +66,7 @@ proptest! {
     #[test]
     fn limits_of_the_kubelet_come_back_as_they_were(message in message()) {
         let limited = limit(message.clone(), &resources(&message));
-        prop_assert_eq!(limited, Limited { message, unsupported: vec![] });
+        prop_assert_eq!(limited, CriLimits { message, unsupported: vec![] });
     }
 
     #[test]
@@ -116,7 +116,7 @@ proptest! {
     }
 }
 
-/// What the CRI takes for not set.
+/// Returns whether the CRI counts the value of this field as not set.
 fn is_nothing(resources: &Resources, field: Field) -> bool {
     let (memory, cpu) = (resources.memory.clone().unwrap_or_default(), resources.cpu.clone().unwrap_or_default());
     let nothing = [
@@ -141,7 +141,7 @@ fn the_swap_limit_of_the_kubelet_survives_and_what_the_cri_lacks_is_reported() {
     asked.memory_mut().limit = Some(200);
     asked.memory_mut().reservation = Some(50);
     asked.limit_pids(9);
-    let Limited { message, unsupported } = limit(kubelet, &asked);
+    let CriLimits { message, unsupported } = limit(kubelet, &asked);
     assert_eq!((message.memory_limit_in_bytes, message.memory_swap_limit_in_bytes), (200, 300));
     assert_eq!(message.oom_score_adj, 7);
     assert_eq!(unsupported, [Field::MemReservation, Field::PidsLimit]);

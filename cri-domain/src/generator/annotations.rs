@@ -1,25 +1,25 @@
 use nri_proto::{Change, ChangeMap, Field};
 
 use super::document::Object;
-use super::host::{Filtered, Host, check_annotation};
+use super::host::{FilterDecision, Host, check_annotation};
 use super::{SpecError, check, document};
 
 const PATH: [&str; 1] = ["annotations"];
 
 pub(super) fn adjust(spec: &mut Object, changes: &ChangeMap<String>, host: &Host) -> Result<(), SpecError> {
     for (key, change) in changes.iter() {
-        let checked = check::of(Field::Annotations, key);
-        checked.holds(!key.is_empty(), "the key is empty")?;
+        let checked = check::field(Field::Annotations, key);
+        checked.require(!key.is_empty(), "the key is empty")?;
         checked.text(key)?;
         if let Some(value) = change.value() {
             checked.text(value)?;
         }
         let filtered = match &host.annotations {
             Some(filter) => filter(key, change.map(String::as_str)),
-            None => Ok(Filtered::Kept),
+            None => Ok(FilterDecision::Kept),
         };
         let refused = |error| SpecError::host(Field::Annotations, key, error);
-        if filtered.map_err(refused)? == Filtered::Dropped {
+        if filtered.map_err(refused)? == FilterDecision::Dropped {
             continue;
         }
         check_annotation(key, &host.allow).map_err(|error| refused(error.into()))?;
@@ -63,8 +63,8 @@ mod tests {
     #[test]
     fn an_annotation_has_a_key_and_no_nul() {
         check_refused(|it| it.annotations.set("", "1").unwrap(), "Annotations: the key is empty");
-        check_refused(|it| it.annotations.set("a\0", "1").unwrap(), r#"Annotations "a\x00": there is a NUL in it"#);
-        check_refused(|it| it.annotations.set("a", "\0").unwrap(), r#"Annotations "a": there is a NUL in it"#);
+        check_refused(|it| it.annotations.set("a\0", "1").unwrap(), r#"Annotations "a\x00": the text contains a NUL"#);
+        check_refused(|it| it.annotations.set("a", "\0").unwrap(), r#"Annotations "a": the text contains a NUL"#);
     }
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
             assert!(source.contains("Host::allow.annotations"), "{source}");
             assert_eq!(spec, before);
         }
-        // What the runtime has put there is none of a plugin's business.
+        // A plugin does not affect annotations that the runtime has set.
         check(before, |it| _ = it.annotations.set("a", "1"), json!({"annotations": {key: "pod", "a": "1"}}));
     }
 
@@ -94,9 +94,9 @@ mod tests {
     fn a_filter_that_keeps_a_change_opens_nothing_and_one_that_drops_it_refuses_nothing() {
         let mut adjustment = Adjustment::default();
         adjustment.annotations.set("io.containerd.runc.v2.group", "x").unwrap();
-        let keeps = Host { annotations: Some(Box::new(|_, _| Ok(Filtered::Kept))), ..Host::default() };
+        let keeps = Host { annotations: Some(Box::new(|_, _| Ok(FilterDecision::Kept))), ..Host::default() };
         adjust(&mut json!({}), &adjustment, &keeps).unwrap_err();
-        let drops = Host { annotations: Some(Box::new(|_, _| Ok(Filtered::Dropped))), ..Host::default() };
+        let drops = Host { annotations: Some(Box::new(|_, _| Ok(FilterDecision::Dropped))), ..Host::default() };
         let mut spec = json!({});
         adjust(&mut spec, &adjustment, &drops).unwrap();
         assert_eq!(spec, json!({}));
@@ -105,9 +105,9 @@ mod tests {
     #[test]
     fn a_filter_keeps_drops_and_refuses() {
         let filter = |key: &str, change: Change<&str>| match (key, change) {
-            ("keep", _) => Ok(Filtered::Kept),
+            ("keep", _) => Ok(FilterDecision::Kept),
             (_, Change::Remove) => Err("not to be removed".into()),
-            _ => Ok(Filtered::Dropped),
+            _ => Ok(FilterDecision::Dropped),
         };
         let host = Host { annotations: Some(Box::new(filter)), ..Host::default() };
         let mut adjustment = Adjustment::default();

@@ -3,13 +3,14 @@ use std::collections::{HashMap, HashSet};
 use nri_proto::{ChangeList, Device, DeviceRule, Field};
 use serde_json::Value;
 
-use super::document::{self, Object, made, text};
+use super::document::{self, Object, new_object, text};
 use super::{SpecError, check};
 
 const NODES: [&str; 2] = ["linux", "devices"];
 pub(super) const RULES: [&str; 3] = ["linux", "resources", "devices"];
 
-/// Each device that is there may be used, and one that goes takes its rule along. Of two at one path the last counts.
+/// Adjusts devices and their access rules. A device that is added gets a rule, and the rule of a
+/// removed device is removed. If several devices have the same path, the last one is used.
 pub(super) fn adjust(spec: &mut Object, changes: &ChangeList<Device>) -> Result<(), SpecError> {
     let mut last: HashMap<&str, usize> = HashMap::new();
     for (at, (path, change)) in changes.iter().enumerate() {
@@ -25,7 +26,7 @@ pub(super) fn adjust(spec: &mut Object, changes: &ChangeList<Device>) -> Result<
     Ok(())
 }
 
-/// Puts a device at its path, where it may be accessed like this.
+/// Adds a device with this access, and replaces the device at the same path.
 pub(super) fn put(spec: &mut Object, device: &Device, access: &str) -> Result<(), SpecError> {
     check_device(device)?;
     remove(spec, |path| path == device.path)?;
@@ -43,27 +44,27 @@ fn add(spec: &mut Object, device: &Device, access: &str) -> Result<(), SpecError
 fn remove(spec: &mut Object, goes: impl Fn(&str) -> bool) -> Result<(), SpecError> {
     let Some(nodes) = document::find_list(spec, &NODES)? else { return Ok(()) };
     let gone = nodes.extract_if(.., |node| text(node, "path").is_some_and(&goes));
-    let mut gone: HashSet<Number> = gone.filter_map(|node| Number::of(&node)).collect();
-    // Others may have the same number.
-    nodes.iter().filter_map(Number::of).for_each(|kept| _ = gone.remove(&kept));
+    let mut gone: HashSet<DeviceNumber> = gone.filter_map(|node| DeviceNumber::of(&node)).collect();
+    // Keep the rule of a number that another device has.
+    nodes.iter().filter_map(DeviceNumber::of).for_each(|kept| _ = gone.remove(&kept));
     if !gone.is_empty()
         && let Some(rules) = document::find_list(spec, &RULES)?
     {
         let allows = |rule: &Value| rule.get("allow") == Some(&Value::Bool(true));
-        rules.retain(|rule| !(allows(rule) && Number::of(rule).is_some_and(|number| gone.contains(&number))));
+        rules.retain(|rule| !(allows(rule) && DeviceNumber::of(rule).is_some_and(|number| gone.contains(&number))));
     }
     Ok(())
 }
 
-/// Which device it is, for the kernel: a node's, or the only one that a rule is about.
+/// The number of a device in the kernel. It identifies the device of a node, or of a rule.
 #[derive(PartialEq, Eq, Hash)]
-struct Number {
+struct DeviceNumber {
     is_block: bool,
     major: i64,
     minor: i64,
 }
 
-impl Number {
+impl DeviceNumber {
     fn of(value: &Value) -> Option<Self> {
         let is_block = match text(value, "type")? {
             "b" => true,
@@ -77,7 +78,7 @@ impl Number {
 
 fn node(device: &Device) -> Value {
     let Device { path, kind, major, minor, file_mode, uid, gid, unknown: _ } = device;
-    made([
+    new_object([
         ("path", path.as_str().into()),
         ("type", kind.as_str().into()),
         ("major", (*major).into()),
@@ -88,17 +89,18 @@ fn node(device: &Device) -> Value {
     ])
 }
 
-/// The bits of a mode that say which kind of file it is: those of `os.FileMode` in Go, and those of Unix.
+/// The bits of a mode that encode the file type: those of `os.FileMode` in Go, and those of Unix.
 const KIND_IN_GO: u32 = !0 << 19;
 const KIND_IN_UNIX: u32 = 0o17_0000;
 
-/// Returns a file mode without the kind of file: the device says itself of which kind it is.
+/// Returns the permission bits of a mode. The file type is in another member of the device.
 fn permissions(mode: u32) -> u32 {
     mode & !(KIND_IN_GO | KIND_IN_UNIX)
 }
 
-/// Returns what the rule for a device allows. The mode of the node decides who may open it. The rule allows to read and
-/// write as far as the mode lets anyone do so, and the runtime to make the node. A mode without permissions tells nothing.
+/// Returns the access that the rule of a device allows: reading and writing if the file mode allows
+/// it to anyone, and creating the node for the runtime. The file mode then decides who may open the
+/// node. If the mode has no permission bits, reading and writing are allowed.
 fn access(device: &Device) -> String {
     let mode = device.file_mode.map(permissions).filter(|mode| *mode != 0).unwrap_or(0o666);
     [(mode & 0o444 != 0, 'r'), (mode & 0o222 != 0, 'w'), (true, 'm')]
@@ -107,14 +109,14 @@ fn access(device: &Device) -> String {
         .collect()
 }
 
-/// There are no rules for pipes.
+/// Returns the rule of a device. Pipes have no rules.
 fn rule_for(device: &Device, access: &str) -> Option<Value> {
     let kind = match device.kind.as_str() {
         "b" => "b",
         "c" | "u" => "c",
         _ => return None,
     };
-    Some(made([
+    Some(new_object([
         ("allow", true.into()),
         ("type", kind.into()),
         ("major", device.major.into()),
@@ -125,9 +127,9 @@ fn rule_for(device: &Device, access: &str) -> Option<Value> {
 
 fn check_device(device: &Device) -> Result<(), SpecError> {
     let Device { path, kind, major, minor, file_mode, uid: _, gid: _, unknown: _ } = device;
-    let checked = check::of(Field::Devices, path);
+    let checked = check::field(Field::Devices, path);
     checked.path(path)?;
-    checked.holds(matches!(kind.as_str(), "b" | "c" | "u" | "p"), "the kind of device is unknown")?;
+    checked.require(matches!(kind.as_str(), "b" | "c" | "u" | "p"), "the kind of device is unknown")?;
     if kind != "p" {
         checked.within(major, &(0..=MAJORS), "the major number is not between 0 and 4095")?;
         checked.within(minor, &(0..=MINORS), "the minor number is not between 0 and 1048575")?;
@@ -135,24 +137,25 @@ fn check_device(device: &Device) -> Result<(), SpecError> {
     checked.within(&permissions(file_mode.unwrap_or(0)), &(0..=0o7777), "the file mode is out of range")
 }
 
-/// The bits that the kernel has for them.
+/// The largest device numbers that the kernel can represent.
 const MAJORS: i64 = (1 << 12) - 1;
 const MINORS: i64 = (1 << 20) - 1;
 
-/// Appends rules that plugins made themselves. Later ones win.
+/// Appends device rules of an adjustment. If several rules match, the last one is used.
 pub(super) fn add_rules(spec: &mut Object, rules: &[DeviceRule]) -> Result<(), SpecError> {
     for rule in rules {
         let DeviceRule { allow, kind, major, minor, access, unknown: _ } = rule;
-        let checked = check::of(Field::Devices, "");
-        checked.holds(
+        let checked = check::field(Field::Devices, "");
+        checked.require(
             matches!(kind.as_str(), "" | "a" | "b" | "c"),
             "the kind of devices that a rule is for is unknown",
         )?;
         for (number, most) in [(major, MAJORS), (minor, MINORS)] {
             checked.within(&number.unwrap_or(-1), &(-1..=most), "a number in a rule is out of range")?;
         }
-        checked.holds(access.chars().all(|c| "rwm".contains(c)), "the access of a rule is not of `r`, `w` and `m`")?;
-        let rule = made([
+        checked
+            .require(access.chars().all(|c| "rwm".contains(c)), "the access of a rule is not of `r`, `w` and `m`")?;
+        let rule = new_object([
             ("allow", (*allow).into()),
             ("type", kind.as_str().into()),
             ("major", (*major).into()),
@@ -200,7 +203,7 @@ mod tests {
         );
     }
 
-    /// Go's `os.ModeDevice | os.ModeCharDevice | 0o640`, and `unix.S_IFCHR | 0o640`.
+    /// The modes are Go's `os.ModeDevice | os.ModeCharDevice | 0o640`, and `unix.S_IFCHR | 0o640`.
     #[test]
     fn a_file_mode_does_not_say_what_kind_of_file_it_is() {
         for mode in [1 << 26 | 1 << 21 | 0o640, 0o2_0640] {
@@ -219,7 +222,7 @@ mod tests {
         {
             assert_eq!(super::access(&Device { file_mode: mode, ..device("/dev/x", "c", 1, 3) }), access, "{mode:?}");
         }
-        // An unbuffered one is a character device to the kernel, and a pipe is none at all.
+        // An unbuffered device is a character device in the kernel, and a pipe has no number.
         assert_eq!(rule_for(&device("/dev/x", "u", 1, 3), "rwm"), Some(rule(3, "rwm")));
         assert_eq!(rule_for(&device("/dev/x", "p", 0, 0), "rwm"), None);
     }
@@ -261,7 +264,7 @@ mod tests {
         check(device("/dev/x", "c", -1, 1), r#"Devices "/dev/x": the major number is not between 0 and 4095"#);
         check(device("/dev/x", "c", 1, 1 << 20), r#"Devices "/dev/x": the minor number is not between 0 and 1048575"#);
         check(device("dev/x", "c", 1, 1), r#"Devices "dev/x": the path is not absolute"#);
-        check(device("/dev/../x", "c", 1, 1), r#"Devices "/dev/../x": the path has `..` in it"#);
+        check(device("/dev/../x", "c", 1, 1), r#"Devices "/dev/../x": the path contains `..`"#);
         let mode = Device { file_mode: Some(1 << 17), ..device("/dev/x", "c", 1, 1) };
         check(mode, r#"Devices "/dev/x": the file mode is out of range"#);
     }

@@ -1,4 +1,4 @@
-//! How two specs differ, in words, and who changed what.
+//! Describes how two specs differ, and which plugin made each change.
 //!
 //! ```
 //! use cri_domain::generator::diff;
@@ -7,14 +7,21 @@
 //!
 //! let plugin: PluginId = "10-a".parse()?;
 //! let mut owners = FieldOwners::default();
-//! owners.compound.entry(Field::Env).or_default().entries.insert("HTTP_PROXY".to_owned(), Owner::of_removed(&plugin));
+//! let env = owners.compound.entry(Field::Env).or_default();
+//! env.entries.insert("HTTP_PROXY".to_owned(), Owner::of_removed(&plugin));
 //!
 //! let before = json!({"process": {"env": ["PATH=/bin", "HTTP_PROXY=http://proxy"], "cwd": "/"}});
 //! let after = json!({"process": {"env": ["PATH=/bin"], "cwd": "/tmp"}});
-//! let words: Vec<String> = diff::diff(&before, &after, Some(&owners)).iter().map(ToString::to_string).collect();
-//! assert_eq!(words, ["env HTTP_PROXY removed by 10-a", "process.cwd changed from \"/\" to \"/tmp\""]);
+//! let differences = diff::diff(&before, &after, Some(&owners));
+//! assert_eq!(differences[0].to_string(), "env HTTP_PROXY removed by 10-a");
+//! assert_eq!(differences[1].to_string(), r#"process.cwd changed from "/" to "/tmp""#);
+//! assert_eq!(differences.len(), 2);
 //! # Ok::<(), nri_proto::plugin_id::PluginIdError>(())
 //! ```
+//!
+//! Files:
+//!
+//! - `places.rs` names the places in a spec, and the fields that they belong to.
 
 mod places;
 
@@ -23,22 +30,23 @@ use std::fmt;
 use nri_proto::{Field, FieldOwners, Owner};
 use serde_json::{Map, Value};
 
-use self::places::{Name, Place, RULE, place};
+use self::places::{RULE, SpecPlace, SplitEntry, place};
 
-/// One thing that differs.
+/// One difference between two specs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// What it is, such as `env HTTP_PROXY`, or `linux.resources.memory.limit`.
+    /// The name of the changed entry, such as `env HTTP_PROXY` or `linux.resources.memory.limit`.
     pub what: String,
-    /// What it was, if it was there.
+    /// The value in the first spec, if it is set there.
     pub before: Option<Value>,
-    /// What it is, if it is there.
+    /// The value in the second spec, if it is set there.
     pub after: Option<Value>,
-    /// Who owns it, if that is known.
+    /// The plugin that owns the change, if it is known.
     pub owner: Option<Owner>,
 }
 
-/// As a clause: what was added, removed or changed, and by whom. A value that is long or has parts is not shown.
+/// Writes one clause that says what was added, removed or changed, and by which plugin. Objects and
+/// long values are not shown.
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, before, after, owner } = self;
@@ -73,21 +81,22 @@ fn short(value: &Value) -> Option<String> {
     }
 }
 
-/// Says how two specs differ, in the order of the first; what is new comes last. `owners` are those of the container.
+/// Returns the differences between two specs, in the order of the first; new entries come last.
+/// `owners` are the field owners of the container.
 ///
-/// Lists whose entries have names are compared by these: variables, mounts, devices, namespaces, rlimits. The order of such
-/// a list is no difference.
+/// Lists whose entries have names are compared by name: variables, mounts, devices, namespaces,
+/// rlimits. The order of such a list does not matter.
 pub fn diff(before: &Value, after: &Value, owners: Option<&FieldOwners>) -> Vec<Difference> {
     let devices = [after, before].into_iter().flat_map(|spec| {
         let devices = spec.pointer("/linux/devices").and_then(Value::as_array);
         devices.into_iter().flatten().filter_map(|device| Some((number(device)?, device.get("path")?.as_str()?)))
     });
-    let mut found = Differences { owners, devices: devices.collect(), found: vec![] };
+    let mut found = Comparison { owners, devices: devices.collect(), found: vec![] };
     found.compare(&mut vec![], Some(before), Some(after));
     found.found
 }
 
-/// Which device it is, for the kernel, as a rule is called.
+/// Returns the number of a device, in the form that identifies its access rule.
 fn number(device: &Value) -> Option<String> {
     let kind = match device.get("type")?.as_str()? {
         "u" => "c",
@@ -96,28 +105,28 @@ fn number(device: &Value) -> Option<String> {
     Some(format!("{kind} {}:{}", device.get("major")?, device.get("minor")?))
 }
 
-struct Differences<'a> {
+struct Comparison<'a> {
     owners: Option<&'a FieldOwners>,
-    /// Those of both specs, by their numbers, and their paths.
+    /// The devices of both specs: number and path.
     devices: Vec<(String, &'a str)>,
     found: Vec<Difference>,
 }
 
-impl Differences<'_> {
+impl Comparison<'_> {
     fn compare(&mut self, path: &mut Vec<String>, before: Option<&Value>, after: Option<&Value>) {
         if before == after {
             return;
         }
         let place = place(path);
         match (place, before, after) {
-            (Some(Place { named: Some(name), .. }), before, after) if is_list(before) && is_list(after) => {
+            (Some(SpecPlace { split: Some(name), .. }), before, after) if is_list(before) && is_list(after) => {
                 let (before, after) = (by_name(before, name), by_name(after, name));
                 self.compare_members(path, &before, &after);
             }
-            // What one plugin owns is told in one.
-            (Some(Place { whole: true, .. }), before, after) => self.differs(path, before, after),
+            // A value that one plugin owns as a whole is one difference.
+            (Some(SpecPlace { whole: true, .. }), before, after) => self.differs(path, before, after),
             (_, Some(Value::Object(before)), Some(Value::Object(after))) => self.compare_members(path, before, after),
-            // A section that is new or gone is told by its members.
+            // A section that is added or removed is described by its members.
             (_, None | Some(Value::Null), Some(Value::Object(after))) if !after.is_empty() => {
                 self.compare_members(path, &Map::new(), after);
             }
@@ -140,7 +149,7 @@ impl Differences<'_> {
     fn differs(&mut self, path: &[String], before: Option<&Value>, after: Option<&Value>) {
         let place = place(path);
         let what = match place {
-            Some(Place { word: Some(word), key, .. }) => format!("{word} {key}"),
+            Some(SpecPlace { label: Some(label), key, .. }) => format!("{label} {key}"),
             _ => path.join("."),
         };
         let owner = place.and_then(|place| self.owner(place)).cloned();
@@ -149,10 +158,10 @@ impl Differences<'_> {
     }
 }
 
-impl<'a> Differences<'a> {
-    fn owner(&self, place: Place<'_>) -> Option<&'a Owner> {
+impl<'a> Comparison<'a> {
+    fn owner(&self, place: SpecPlace<'_>) -> Option<&'a Owner> {
         let owners = self.owners?;
-        if place.word == Some(RULE) {
+        if place.label == Some(RULE) {
             let mut paths = self.devices.iter().filter(|(number, _)| number == place.key);
             return paths.find_map(|(_, path)| owners.owner(Field::Devices, path));
         }
@@ -165,8 +174,9 @@ fn is_list(value: Option<&Value>) -> bool {
     matches!(value, None | Some(Value::Array(_) | Value::Null))
 }
 
-/// The entries of a list by their names. One that has none is known by its place, and so is a second one of a name.
-fn by_name(list: Option<&Value>, name: Name) -> Map<String, Value> {
+/// Returns the entries of a list by name. An entry without a name, or with the name of an earlier
+/// entry, is identified by its index.
+fn by_name(list: Option<&Value>, name: SplitEntry) -> Map<String, Value> {
     let mut named = Map::new();
     for (at, entry) in list.and_then(Value::as_array).into_iter().flatten().enumerate() {
         match name(entry) {
@@ -175,12 +185,6 @@ fn by_name(list: Option<&Value>, name: Name) -> Map<String, Value> {
         };
     }
     named
-}
-
-impl Place<'_> {
-    fn of(field: Field) -> Self {
-        Self { field: Some(field), cause: None, key: "", word: None, named: None, whole: false }
-    }
 }
 
 #[cfg(test)]

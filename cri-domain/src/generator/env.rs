@@ -6,14 +6,15 @@ use serde_json::Value;
 use super::document::Object;
 use super::{SpecError, check, document};
 
-/// Variables that are there change in their places. New ones come last, in the order of the adjustment.
+/// Adjusts environment variables. A variable that exists keeps its position. New variables are
+/// appended in the order of the adjustment.
 pub(super) fn adjust(spec: &mut Object, changes: &ChangeList<EnvVar>) -> Result<(), SpecError> {
-    // Of several values of one variable the last counts.
+    // If the adjustment has several values of one variable, the last one is used.
     let mut values: HashMap<&str, Option<&str>> = HashMap::new();
     for (name, change) in changes.iter() {
         check_name(name)?;
         let value = change.into_value().map(|variable| variable.value.as_str());
-        check::of(Field::Env, name).text(value.unwrap_or_default())?;
+        check::field(Field::Env, name).text(value.unwrap_or_default())?;
         values.insert(name, value);
     }
     let path = ["process", "env"];
@@ -46,9 +47,9 @@ fn variable(name: &str, value: &str) -> Value {
 }
 
 fn check_name(name: &str) -> Result<(), SpecError> {
-    let checked = check::of(Field::Env, name);
-    checked.holds(!name.is_empty(), "the name is empty")?;
-    checked.holds(!name.contains('='), "the name has an equals sign")?;
+    let checked = check::field(Field::Env, name);
+    checked.require(!name.is_empty(), "the name is empty")?;
+    checked.require(!name.contains('='), "the name has an equals sign")?;
     checked.text(name)
 }
 
@@ -118,8 +119,8 @@ mod tests {
     fn u18_a_name_is_a_name_and_a_value_ends_where_it_ends() {
         check_refused(|it| set(it, "A=B", "c"), r#"Env "A=B": the name has an equals sign"#);
         check_refused(|it| set(it, "", "c"), "Env: the name is empty");
-        check_refused(|it| set(it, "A", "c\0d"), r#"Env "A": there is a NUL in it"#);
-        // A value may have several lines.
+        check_refused(|it| set(it, "A", "c\0d"), r#"Env "A": the text contains a NUL"#);
+        // A value may contain newlines.
         check(json!({}), |it| set(it, "A", "c\nd"), json!({"process": {"env": ["A=c\nd"]}}));
     }
 }

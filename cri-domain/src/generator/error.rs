@@ -3,50 +3,50 @@ use std::error::Error;
 use nri_proto::quote::quoted;
 use nri_proto::{Field, FieldOwners, Owner};
 
-/// What a function of a [`Host`](super::Host) fails with.
+/// The error of a function of a [`Host`](super::Host).
 pub type HostError = Box<dyn Error + Send + Sync>;
 
-/// Why an adjustment cannot be applied. The spec is as it was.
+/// Error from applying an adjustment or update to a spec. The spec is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
-    /// The spec is no JSON.
+    /// The spec is not valid JSON.
     #[error("could not read the spec")]
     Read(#[source] serde_json::Error),
 
-    /// The spec is JSON, and something to be adjusted is not what OCI says it is.
+    /// A member of the spec does not have the type that OCI defines.
     #[error("could not adjust the spec: {path} is not {wanted}")]
     Shape {
-        /// Where it is, such as `linux.resources`.
+        /// The path of the member, such as `linux.resources`.
         path: String,
-        /// What it should be.
+        /// The expected type.
         wanted: &'static str,
     },
 
-    /// A plugin asked for something that cannot be.
-    #[error("cannot adjust {}: {problem}", Named(*field, key))]
+    /// A requested value is invalid.
+    #[error("cannot adjust {}: {problem}", FieldEntry(*field, key))]
     Refused {
-        /// The field.
+        /// The field of the value.
         field: Field,
-        /// The entry of the field; empty if it has none.
+        /// The entry of the field; empty if the field has no entries.
         key: String,
-        /// What is wrong with it.
+        /// The reason why the value is invalid.
         problem: &'static str,
     },
 
-    /// The host does not let it pass, or could not say.
-    #[error("could not adjust {}", Named(*field, key))]
+    /// A function of the host refused the value, or failed.
+    #[error("could not adjust {}", FieldEntry(*field, key))]
     Host {
-        /// The field.
+        /// The field of the value.
         field: Field,
-        /// The entry of the field; empty if it has none.
+        /// The entry of the field; empty if the field has no entries.
         key: String,
-        /// What the host said.
+        /// The error of the host.
         source: HostError,
     },
 }
 
 impl SpecError {
-    /// Returns the field and the entry that it is about, if it is about one.
+    /// Returns the field and the entry of the value, if the error is about a field.
     pub fn field(&self) -> Option<(Field, &str)> {
         match self {
             Self::Refused { field, key, .. } | Self::Host { field, key, .. } => Some((*field, key)),
@@ -54,7 +54,7 @@ impl SpecError {
         }
     }
 
-    /// Returns who asked for what is refused.
+    /// Returns the plugins that requested the value.
     ///
     /// ```
     /// use cri_domain::generator::{Host, adjust};
@@ -62,7 +62,8 @@ impl SpecError {
     ///
     /// let plugin: PluginId = "10-a".parse()?;
     /// let mut owners = FieldOwners::default();
-    /// owners.compound.entry(Field::Env).or_default().entries.insert("A=B".to_owned(), Owner::of(&plugin));
+    /// let env = owners.compound.entry(Field::Env).or_default();
+    /// env.entries.insert("A=B".to_owned(), Owner::of(&plugin));
     ///
     /// let mut adjustment = Adjustment::default();
     /// adjustment.env.set(EnvVar::new("A=B", "1"))?;
@@ -84,10 +85,10 @@ impl SpecError {
     }
 }
 
-/// A field with its entry, if it has entries.
-struct Named<'a>(Field, &'a str);
+/// Displays a field and its entry, if it has one.
+struct FieldEntry<'a>(Field, &'a str);
 
-impl std::fmt::Display for Named<'_> {
+impl std::fmt::Display for FieldEntry<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self(field, "") => write!(f, "{field}"),

@@ -1,10 +1,10 @@
 use nri_proto::{Field, Hook, Hooks};
 use serde_json::Value;
 
-use super::document::{self, Object, made};
+use super::document::{self, Object, new_object};
 use super::{SpecError, check};
 
-/// Hooks run after those that are there.
+/// Appends OCI hooks to those of the spec.
 pub(super) fn adjust(spec: &mut Object, hooks: &Hooks) -> Result<(), SpecError> {
     let Hooks { prestart, create_runtime, create_container, start_container, poststart, poststop, unknown: _ } = hooks;
     let moments = [
@@ -26,14 +26,14 @@ pub(super) fn adjust(spec: &mut Object, hooks: &Hooks) -> Result<(), SpecError> 
 
 fn hook(hook: &Hook) -> Result<Value, SpecError> {
     let Hook { path, args, env, timeout, unknown: _ } = hook;
-    let checked = check::of(Field::OciHooks, path);
+    let checked = check::field(Field::OciHooks, path);
     checked.path(path)?;
     checked.texts(args)?;
     checked.texts(env)?;
-    checked.holds(timeout.is_none_or(|seconds| seconds >= 0), "the timeout is below zero")?;
-    // Go plugins that set no timeout may send 0. A runtime would kill the hook at once.
+    checked.require(timeout.is_none_or(|seconds| seconds >= 0), "the timeout is below zero")?;
+    // Go plugins without a timeout may send 0. A runtime would then kill the hook at once.
     let timeout = timeout.filter(|seconds| *seconds != 0);
-    Ok(made([
+    Ok(new_object([
         ("path", path.as_str().into()),
         ("args", args.as_slice().into()),
         ("env", env.as_slice().into()),

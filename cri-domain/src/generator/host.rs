@@ -1,103 +1,129 @@
-//! What the generator asks the machine and the operator, and functions that are ready for a real one.
+//! The functions through which the generator queries the machine and the operator.
 //!
-//! Everything else it does is decided by the spec and the adjustment alone.
+//! The result of the generator depends only on the spec, the adjustment and these functions. This
+//! room also has implementations for a real machine.
+//!
+//! Files:
+//!
+//! - `allowlist.rs` has the changes that plugins may make.
+//! - `contradictions.rs` refuses limits that contradict each other.
+//! - `cgroup.rs` checks where a cgroup lies.
+//! - `hugetlb.rs` looks for the cgroup controller of huge pages.
+//! - `namespaces.rs` compares namespaces with those of the host.
+//! - `propagation.rs` finds the propagation of a mount.
+//! - `rdt.rs` resolves RDT classes.
+//! - `yaml.rs` reads YAML files.
+//! - `blockio.rs` resolves classes of block I/O.
+//! - `cdi.rs` reads CDI devices, and applies their edits.
 
 mod allowlist;
-mod annotations;
 mod blockio;
 mod cdi;
 mod cgroup;
-mod forbidden;
+mod contradictions;
 mod hugetlb;
 mod namespaces;
 mod propagation;
 mod rdt;
-mod resources;
-mod sysctl;
 mod yaml;
 
 use std::fmt;
 use std::path::Path;
 
-use nri_proto::{CdiDevice, Change, Field};
+use nri_proto::Change;
 use oci_spec::runtime::{LinuxBlockIo, LinuxIntelRdt};
 use serde_json::{Map, Value};
 
-pub use self::allowlist::Allowlist;
-pub(super) use self::annotations::check_annotation;
+pub use self::allowlist::{Allowlist, AllowlistError};
+pub(super) use self::allowlist::{check_annotation, check_sysctl, namespace_of};
 pub use self::blockio::{BlockIoClasses, BlockIoError};
 pub use self::cdi::{CdiDevices, CdiError};
-pub use self::cgroup::{NotBelow, below, is_cgroup_v2};
-pub use self::forbidden::Forbidden;
+pub use self::cgroup::{CgroupOutsideParent, check_cgroup_parent, is_cgroup_v2};
+pub use self::contradictions::refuse_contradictions;
 pub use self::hugetlb::has_hugetlb;
-pub use self::namespaces::{InNamespace, is_host_namespace};
+pub use self::namespaces::{NamespaceRef, is_host_namespace};
 pub use self::propagation::{Propagation, mount_propagation};
 pub use self::rdt::{clos, existing_clos};
-pub use self::resources::refuse_contradictions;
-pub(super) use self::sysctl::{check_sysctl, namespace_of};
 pub use self::yaml::YamlError;
-use super::{Adjusted, HostError, SpecError, check};
+use super::HostError;
 
-/// A function that the generator calls.
-type Function<F> = Option<Box<F>>;
+/// A function that the generator calls, if it is set.
+type HostFunction<F> = Option<Box<F>>;
 
-/// What the generator asks, as functions, and what it lets plugins change. Functions that are `None` are not asked.
+/// The functions through which the generator queries the machine and the operator, and the changes
+/// that plugins may make.
 ///
-/// Annotations that runtimes and shims take as settings, and kernel parameters of the host, are refused unless
-/// [`allow`](Self::allow) names them. This holds for what plugins change: what the spec has already stays.
+/// A change of an annotation that a runtime or shim uses as a setting, or of a kernel parameter of
+/// the host, is refused unless [`allow`](Self::allow) names it. Values that the spec already has
+/// are not checked.
 ///
 /// ```
 /// use cri_domain::generator::{Host, host, host::Allowlist};
 ///
-/// let allow = Allowlist { annotations: vec!["io.katacontainers.*".to_owned()], ..Allowlist::default() };
-/// let host = Host { allow, resources: Some(Box::new(host::refuse_contradictions)), ..Host::of_this_machine() };
+/// let annotations = vec!["io.katacontainers.*".to_owned()];
+/// let host = Host {
+///     allow: Allowlist { annotations, ..Allowlist::default() },
+///     resources: Some(Box::new(host::refuse_contradictions)),
+///     ..Host::of_this_machine()
+/// };
 /// assert!(host.propagation.is_some() && host.blockio.is_none());
 /// ```
 #[expect(clippy::type_complexity, reason = "each is one function, and is best read as such")]
 pub struct Host {
-    /// What plugins may change although runtimes, shims or the host act on it.
+    /// Annotations and kernel parameters that plugins may change although runtimes, shims or the
+    /// host act on them.
     pub allow: Allowlist,
-    /// Whether a namespace that a container joins is that of the host. Without the function every namespace that the spec
-    /// names by a path counts as the host's.
-    pub is_host_namespace: Function<dyn Fn(InNamespace<'_>) -> Result<bool, HostError> + Send + Sync>,
-    /// How changes propagate from the mount that a path lies on. Without it, no mount is refused for that.
-    pub propagation: Function<dyn Fn(&Path) -> Result<Propagation, HostError> + Send + Sync>,
-    /// The settings of a class of block I/O. Without it classes are ignored.
-    pub blockio: Function<dyn Fn(&str) -> Result<LinuxBlockIo, HostError> + Send + Sync>,
-    /// The settings of a class of caches and memory bandwidth. Without it classes are ignored.
-    pub rdt: Function<dyn Fn(&str) -> Result<LinuxIntelRdt, HostError> + Send + Sync>,
-    /// Whether huge pages can be limited. Where they cannot, limits are taken out of a spec whose resources change.
+    /// Returns whether a namespace that a container joins is a namespace of the host. If this is
+    /// `None`, every namespace that the spec names by a path counts as one of the host.
+    pub is_host_namespace: HostFunction<dyn Fn(NamespaceRef<'_>) -> Result<bool, HostError> + Send + Sync>,
+    /// Returns the propagation of the mount that has this path. If this is `None`, mounts are not
+    /// checked.
+    pub propagation: HostFunction<dyn Fn(&Path) -> Result<Propagation, HostError> + Send + Sync>,
+    /// Returns the settings of a class of block I/O. If this is `None`, classes are ignored.
+    pub blockio: HostFunction<dyn Fn(&str) -> Result<LinuxBlockIo, HostError> + Send + Sync>,
+    /// Returns the settings of an RDT class (caches and memory bandwidth). If this is `None`,
+    /// classes are ignored.
+    pub rdt: HostFunction<dyn Fn(&str) -> Result<LinuxIntelRdt, HostError> + Send + Sync>,
+    /// Whether the machine can limit huge pages. If not, such limits are removed from a spec whose
+    /// resources change.
     pub hugetlb: bool,
-    /// Whether cgroups are of version 2. Some limits are lifted by another word there.
+    /// Whether cgroups are of version 2. Some limits are reset with another value there.
     pub cgroup_v2: bool,
-    /// Looks at the resources that an adjustment leads to (`linux.resources` of the spec), and may change or refuse them.
-    pub resources: Function<dyn Fn(&mut Map<String, Value>) -> Result<(), HostError> + Send + Sync>,
-    /// Decides whether the container may be in this cgroup.
-    pub cgroup: Function<dyn Fn(&str) -> Result<(), HostError> + Send + Sync>,
-    /// Decides about a change of an annotation. A change that it keeps may still be refused: see [`allow`](Self::allow).
-    pub annotations: Function<dyn Fn(&str, Change<&str>) -> Result<Filtered, HostError> + Send + Sync>,
-    /// Decides about a change of a kernel parameter of a container that is in these namespaces. A change that it keeps may
-    /// still be refused: see [`allow`](Self::allow).
-    pub sysctl: Function<dyn Fn(&str, Change<&str>, &[InNamespace<'_>]) -> Result<Filtered, HostError> + Send + Sync>,
-    /// Makes the edits of CDI devices in a spec; one that fails may have made some. Without it they are ignored.
-    pub cdi: Function<dyn Fn(&mut Value, &[&str]) -> Result<(), HostError> + Send + Sync>,
+    /// Checks the resources that result from an adjustment (`linux.resources` of the spec). The
+    /// function may change or refuse them.
+    pub resources: HostFunction<dyn Fn(&mut Map<String, Value>) -> Result<(), HostError> + Send + Sync>,
+    /// Checks whether the container may be in this cgroup.
+    pub cgroup: HostFunction<dyn Fn(&str) -> Result<(), HostError> + Send + Sync>,
+    /// Filters changes of annotations. A change that the filter keeps must also be allowed: see
+    /// [`allow`](Self::allow).
+    pub annotations: HostFunction<dyn Fn(&str, Change<&str>) -> Result<FilterDecision, HostError> + Send + Sync>,
+    /// Filters changes of kernel parameters, given the namespaces of the container. A change that
+    /// the filter keeps must also be allowed: see [`allow`](Self::allow).
+    pub sysctl: HostFunction<
+        dyn Fn(&str, Change<&str>, &[NamespaceRef<'_>]) -> Result<FilterDecision, HostError> + Send + Sync,
+    >,
+    /// Adds the edits of CDI devices to a spec. On an error the spec may be partly edited. If this
+    /// is `None`, CDI devices are ignored.
+    pub cdi: HostFunction<dyn Fn(&mut Value, &[&str]) -> Result<(), HostError> + Send + Sync>,
 }
 
-/// What becomes of a change.
+/// The decision of a filter about a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filtered {
-    /// It is made.
+pub enum FilterDecision {
+    /// The change is applied.
     Kept,
-    /// It is not made.
+    /// The change is left out without an error.
     Dropped,
 }
 
 impl Host {
-    /// Asks this machine what containerd asks by default: the propagation of mounts, whether there is a controller of
-    /// huge pages, classes of caches by their names, and CDI devices, whose files are read for each container that gets one.
-    /// It also examines whether a container joins a namespace of the host.
+    /// Returns functions that query this machine as containerd does by default: the propagation of
+    /// mounts, the cgroup controller of huge pages, RDT classes by name, and CDI devices, whose
+    /// files are read for each container that requests one. The namespaces that a container joins
+    /// are compared with those of the host.
     ///
-    /// Classes of block I/O are in a file of the operator's: see [`with_blockio_file`](Self::with_blockio_file).
+    /// Classes of block I/O need a file of the operator: see
+    /// [`with_blockio_file`](Self::with_blockio_file).
     pub fn of_this_machine() -> Self {
         Self {
             is_host_namespace: Some(Box::new(|namespace| Ok(is_host_namespace(namespace)?))),
@@ -110,18 +136,19 @@ impl Host {
         }
     }
 
-    /// The same, with the classes of block I/O that are in a file, the one that containerd has as `blockio_config_file`.
+    /// Adds the classes of block I/O from a file. In containerd, `blockio_config_file` names this
+    /// file.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or is not such a file.
+    /// Fails if the file cannot be read or is invalid.
     pub fn with_blockio_file(self, path: &Path) -> Result<Self, BlockIoError> {
         let classes = BlockIoClasses::of_file(path)?;
         Ok(Self { blockio: Some(Box::new(move |class| classes.class(class))), ..self })
     }
 }
 
-/// Asks nobody, and allows nothing.
+/// Returns a host without functions that allows no exceptions.
 impl Default for Host {
     fn default() -> Self {
         Self {
@@ -174,30 +201,9 @@ impl fmt::Debug for Host {
     }
 }
 
-pub(super) fn inject(
-    spec: &mut Value,
-    devices: &[CdiDevice],
-    host: &Host,
-    adjusted: &mut Adjusted,
-) -> Result<(), SpecError> {
-    let names: Vec<&str> = devices.iter().map(|CdiDevice { name, unknown: _ }| name.as_str()).collect();
-    for name in &names {
-        let parts = name.split_once('/').and_then(|(vendor, rest)| Some((vendor, rest.split_once('=')?)));
-        let is_name = parts.is_some_and(|(vendor, (class, device))| ![vendor, class, device].contains(&""));
-        let checked = check::of(Field::CdiDevices, name);
-        checked.holds(is_name, "this is not a name such as vendor.com/class=name")?;
-        checked.text(name)?;
-    }
-    let Some(inject) = &host.cdi else {
-        adjusted.ignored.push(Field::CdiDevices);
-        return Ok(());
-    };
-    inject(spec, &names).map_err(|source| SpecError::host(Field::CdiDevices, &names.join(","), source))
-}
-
 #[cfg(test)]
 mod tests {
-    use nri_proto::{Adjustment, LinuxAdjustment, Resources};
+    use nri_proto::{Adjustment, CdiDevice, Field, LinuxAdjustment, Resources};
     use serde_json::json;
 
     use super::*;

@@ -1,18 +1,18 @@
 use nri_proto::{Field, MemoryPolicy, MemoryPolicyFlag, MemoryPolicyMode};
 use serde_json::Value;
 
-use super::document::{self, Object, made};
+use super::document::{self, Object, new_object};
 use super::{SpecError, check};
 
 pub(super) fn adjust(spec: &mut Object, policy: &MemoryPolicy) -> Result<(), SpecError> {
     let MemoryPolicy { mode, nodes, flags, unknown: _ } = policy;
-    let checked = check::of(Field::MemoryPolicy, "");
+    let checked = check::field(Field::MemoryPolicy, "");
     let mode = mode_name(*mode).ok_or_else(|| checked.refuse("the mode is unknown"))?;
-    let nodes = super::cpu::trimmed_list(checked, nodes)?;
+    let nodes = checked.number_list(nodes)?;
     let flags =
         flags.iter().map(|flag| flag_name(*flag).map(Value::from).ok_or_else(|| checked.refuse("a flag is unknown")));
     let flags = flags.collect::<Result<Vec<_>, _>>()?;
-    let policy = made([("mode", mode.into()), ("nodes", nodes.into()), ("flags", flags.into())]);
+    let policy = new_object([("mode", mode.into()), ("nodes", nodes.into()), ("flags", flags.into())]);
     document::set(spec, &["linux"], "memoryPolicy", policy)
 }
 

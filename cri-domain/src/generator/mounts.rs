@@ -5,13 +5,14 @@ use nri_proto::quote::quoted;
 use nri_proto::{ChangeList, Field, Mount};
 use serde_json::Value;
 
-use super::document::{self, Object, made, text};
+use super::document::{self, Object, new_object, text};
 use super::host::{Host, Propagation};
 use super::{SpecError, check};
 
 const PATH: [&str; 1] = ["mounts"];
 
-/// If anything changes, all mounts are sorted: what is nearer to the root comes first. Of two at one place the last counts.
+/// Adjusts mounts. If the adjustment changes any mount, all mounts are sorted so that parents come
+/// before children. If several mounts have the same destination, the last one is used.
 pub(super) fn adjust(spec: &mut Object, changes: &ChangeList<Mount>, host: &Host) -> Result<(), SpecError> {
     if changes.is_empty() {
         return Ok(());
@@ -43,7 +44,7 @@ pub(super) fn adjust(spec: &mut Object, changes: &ChangeList<Mount>, host: &Host
 
 fn entry(mount: &Mount) -> Value {
     let Mount { destination, kind, source, options, unknown: _ } = mount;
-    made([
+    new_object([
         ("destination", destination.as_str().into()),
         ("type", kind.as_str().into()),
         ("source", source.as_str().into()),
@@ -53,14 +54,14 @@ fn entry(mount: &Mount) -> Value {
 
 fn check_mount(mount: &Mount) -> Result<(), SpecError> {
     let Mount { destination, kind, source, options, unknown: _ } = mount;
-    let checked = check::of(Field::Mounts, destination);
+    let checked = check::field(Field::Mounts, destination);
     checked.path(destination)?;
     checked.text(kind)?;
     checked.text(source)?;
     checked.texts(options)
 }
 
-/// How many slashes there are in a path once it is cleaned as Go does it.
+/// Returns the number of slashes in a path after cleaning it as Go does.
 fn depth(path: &str) -> usize {
     let is_absolute = path.starts_with('/');
     let mut parts: Vec<&str> = vec![];
@@ -71,11 +72,12 @@ fn depth(path: &str) -> usize {
             Some(_) | None => parts.push(part),
         }
     }
-    // The root itself has one.
+    // The root has one slash, too.
     if is_absolute { parts.len().max(1) } else { parts.len().saturating_sub(1) }
 }
 
-/// Changes that reach the container's mount from outside must reach its root first, and come from somewhere.
+/// Checks the propagation of a mount, and sets that of the container's root. Mounts reach the
+/// container only if the source propagates them, and if the root of the container receives them.
 fn propagate(spec: &mut Object, mount: &Mount, host: &Host) -> Result<(), SpecError> {
     let wanted = mount.options.iter().rev().find_map(|option| match option.as_str() {
         "rshared" => Some(Some(Propagation::Shared)),
@@ -100,7 +102,7 @@ fn propagate(spec: &mut Object, mount: &Mount, host: &Host) -> Result<(), SpecEr
     Ok(())
 }
 
-/// Changes to the source of a mount do not propagate as the mount wants them to.
+/// Error for a mount whose source does not have the requested propagation.
 #[derive(Debug, thiserror::Error)]
 #[error("path {} mount propagation is {}, not {}", quoted(path), quoted(found.as_str()), quoted(accepted(*wanted)))]
 struct Unpropagated {
@@ -172,9 +174,9 @@ mod tests {
     #[test]
     fn u18_a_destination_is_absolute_and_does_not_climb() {
         check_refused(|it| it.mounts.set(at("../../etc")).unwrap(), r#"Mounts "../../etc": the path is not absolute"#);
-        check_refused(|it| it.mounts.set(at("/a/../etc")).unwrap(), r#"Mounts "/a/../etc": the path has `..` in it"#);
+        check_refused(|it| it.mounts.set(at("/a/../etc")).unwrap(), r#"Mounts "/a/../etc": the path contains `..`"#);
         let source = bind("/a", "/s\0", &[]);
-        check_refused(|it| it.mounts.set(source).unwrap(), r#"Mounts "/a": there is a NUL in it"#);
+        check_refused(|it| it.mounts.set(source).unwrap(), r#"Mounts "/a": the text contains a NUL"#);
     }
 
     fn propagated(spec: Value, mounts: &[Mount]) -> Result<Value, String> {

@@ -2,15 +2,16 @@ use nri_proto::{Change, ChangeList, Field, Namespace};
 use oci_spec::runtime::LinuxNamespaceType;
 use serde_json::Value;
 
-use super::document::{self, Object, made};
+use super::document::{self, Object, new_object};
 use super::{SpecError, check};
 
 const PATH: [&str; 2] = ["linux", "namespaces"];
 
-/// A namespace that is set stays in its place. There is one of each kind in the end.
+/// Adjusts namespaces. A namespace that is set keeps its position. Afterwards each kind that the
+/// adjustment names occurs at most once.
 pub(super) fn adjust(spec: &mut Object, changes: &ChangeList<Namespace>) -> Result<(), SpecError> {
     for (kind, change) in changes.iter() {
-        let checked = check::of(Field::Namespace, kind);
+        let checked = check::field(Field::Namespace, kind);
         checked.known::<LinuxNamespaceType>(kind, "the kind of namespace is unknown")?;
         if let Some(Namespace { kind: _, path, unknown: _ }) = change.value().copied().filter(|it| !it.path.is_empty())
         {
@@ -48,7 +49,7 @@ pub(super) fn adjust(spec: &mut Object, changes: &ChangeList<Namespace>) -> Resu
 }
 
 fn entry(namespace: &Namespace) -> Value {
-    made([("type", namespace.kind.as_str().into()), ("path", namespace.path.as_str().into())])
+    new_object([("type", namespace.kind.as_str().into()), ("path", namespace.path.as_str().into())])
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use nri_proto::{Change, ChangeMap, Field, NetDevice};
 
-use super::document::{self, Object, made};
+use super::document::{self, Object, new_object};
 use super::{SpecError, check};
 
 const PATH: [&str; 2] = ["linux", "netDevices"];
@@ -13,7 +13,7 @@ pub(super) fn adjust(spec: &mut Object, changes: &ChangeMap<NetDevice>) -> Resul
                 if !name.is_empty() {
                     check_name(host_name, name)?;
                 }
-                let device = made([("name", name.as_str().into())]);
+                let device = new_object([("name", name.as_str().into())]);
                 document::object(spec, &PATH)?.insert(host_name.to_owned(), device);
             }
             Change::Remove => document::unset(spec, &PATH, host_name)?,
@@ -22,12 +22,12 @@ pub(super) fn adjust(spec: &mut Object, changes: &ChangeMap<NetDevice>) -> Resul
     Ok(())
 }
 
-/// As the kernel has it.
+/// Requires a name that the kernel accepts for a network device.
 fn check_name(key: &str, name: &str) -> Result<(), SpecError> {
     let is_name = (1..=15).contains(&name.len())
         && !matches!(name, "." | "..")
         && !name.contains(|c: char| c == '/' || c == ':' || c == '\0' || c.is_ascii_whitespace());
-    check::of(Field::LinuxNetDevices, key).holds(is_name, "this is not the name of a network device")
+    check::field(Field::LinuxNetDevices, key).require(is_name, "this is not the name of a network device")
 }
 
 #[cfg(test)]

@@ -1,28 +1,29 @@
-//! What is one value each: the command, and how its process is run.
+//! Adjusts single values of the process: arguments, cgroup, OOM score, I/O priority and scheduler.
 
 use nri_proto::{Args, Field, IoPriority, IoPriorityClass, Scheduler, SchedulerFlag, SchedulerPolicy};
 use serde_json::Value;
 
-use super::document::{self, Object, made};
+use super::document::{self, Object, new_object};
 use super::{Host, SpecError, check};
 
 const PROCESS: [&str; 1] = ["process"];
 
-/// To remove what other plugins set leaves what the spec has.
+/// Sets the arguments. If a plugin only removed the arguments of another plugin, those of the spec
+/// stay.
 pub(super) fn adjust_args(spec: &mut Object, args: &Args) -> Result<(), SpecError> {
     let Some(args) = args.change().and_then(nri_proto::Change::into_value) else { return Ok(()) };
-    check::of(Field::Args, "").texts(args)?;
+    check::field(Field::Args, "").texts(args)?;
     document::set(spec, &PROCESS, "args", args)
 }
 
-/// Either a path, or `slice:prefix:name` for systemd.
+/// Sets the cgroup: a path, or `slice:prefix:name` with systemd.
 pub(super) fn adjust_cgroup(spec: &mut Object, path: &str, host: &Host) -> Result<(), SpecError> {
     if path.is_empty() {
         return Ok(());
     }
-    let checked = check::of(Field::CgroupsPath, "");
+    let checked = check::field(Field::CgroupsPath, "");
     checked.text(path)?;
-    checked.holds(path.split(['/', ':']).all(|part| part != ".."), "the path has `..` in it")?;
+    checked.require(path.split(['/', ':']).all(|part| part != ".."), "the path contains `..`")?;
     if let Some(may_be_in) = &host.cgroup {
         may_be_in(path).map_err(|source| SpecError::host(Field::CgroupsPath, "", source))?;
     }
@@ -31,14 +32,14 @@ pub(super) fn adjust_cgroup(spec: &mut Object, path: &str, host: &Host) -> Resul
 
 pub(super) fn adjust_oom_score(spec: &mut Object, score: Option<i64>) -> Result<(), SpecError> {
     let Some(score) = score else { return Ok(()) };
-    check::of(Field::OomScoreAdj, "").within(&score, &(-1000..=1000), "it is not between -1000 and 1000")?;
+    check::field(Field::OomScoreAdj, "").within(&score, &(-1000..=1000), "it is not between -1000 and 1000")?;
     document::set(spec, &PROCESS, "oomScoreAdj", score)
 }
 
-/// No class leaves the priority to the runtime.
+/// Sets the I/O priority. The class `None` removes it, so that the runtime decides.
 pub(super) fn adjust_io_priority(spec: &mut Object, priority: &IoPriority) -> Result<(), SpecError> {
     let IoPriority { class, priority, unknown: _ } = priority;
-    let checked = check::of(Field::IoPriority, "");
+    let checked = check::field(Field::IoPriority, "");
     let class = match class {
         IoPriorityClass::None => return document::unset(spec, &PROCESS, "ioPriority"),
         IoPriorityClass::RealTime => "IOPRIO_CLASS_RT",
@@ -47,14 +48,14 @@ pub(super) fn adjust_io_priority(spec: &mut Object, priority: &IoPriority) -> Re
         IoPriorityClass::Unnamed(_) => return Err(checked.refuse("the class is unknown")),
     };
     checked.within(priority, &(0..=7), "the priority is not between 0 and 7")?;
-    let priority = made([("class", class.into()), ("priority", (*priority).into())]);
+    let priority = new_object([("class", class.into()), ("priority", (*priority).into())]);
     document::set(spec, &PROCESS, "ioPriority", priority)
 }
 
-/// No policy leaves it to the runtime.
+/// Sets the scheduler. The policy `None` removes it, so that the runtime decides.
 pub(super) fn adjust_scheduler(spec: &mut Object, scheduler: &Scheduler) -> Result<(), SpecError> {
     let Scheduler { policy, nice, priority, flags, runtime, deadline, period, unknown: _ } = scheduler;
-    let checked = check::of(Field::LinuxSched, "");
+    let checked = check::field(Field::LinuxSched, "");
     let policy = match policy {
         SchedulerPolicy::None => return document::unset(spec, &PROCESS, "scheduler"),
         SchedulerPolicy::Other => "SCHED_OTHER",
@@ -72,7 +73,7 @@ pub(super) fn adjust_scheduler(spec: &mut Object, scheduler: &Scheduler) -> Resu
         flags.iter().map(|flag| flag_name(*flag).map(Value::from).ok_or_else(|| checked.refuse("a flag is unknown")));
     let flags = flags.collect::<Result<Vec<_>, _>>()?;
     let or_none = |number: Value| if number == 0 { Value::Null } else { number };
-    let scheduler = made([
+    let scheduler = new_object([
         ("policy", policy.into()),
         ("nice", or_none((*nice).into())),
         ("priority", or_none((*priority).into())),
@@ -113,7 +114,7 @@ mod tests {
         check(spec.clone(), args(Args::replace(["nice", "sh"])), expected);
         check(spec.clone(), args(Args::replace(Vec::<String>::new())), spec.clone());
         check(spec.clone(), args(Args::default()), spec);
-        check_refused(args(Args::replace(["a\0"])), "Args: there is a NUL in it");
+        check_refused(args(Args::replace(["a\0"])), "Args: the text contains a NUL");
     }
 
     #[test]
@@ -122,7 +123,7 @@ mod tests {
             check_linux(json!({}), |it| it.cgroups_path = path.to_owned(), json!({"linux": {"cgroupsPath": path}}));
         }
         for path in ["/../../..", "/a/..", "..:cri:c"] {
-            check_linux_refused(|it| it.cgroups_path = path.to_owned(), "CgroupsPath: the path has `..` in it");
+            check_linux_refused(|it| it.cgroups_path = path.to_owned(), "CgroupsPath: the path contains `..`");
         }
     }
 

@@ -2,7 +2,7 @@ use nri_proto::{Field, Rdt};
 use serde_json::Value;
 
 use super::document::Object;
-use super::{Adjusted, Host, SpecError, check, document};
+use super::{ApplyReport, Host, SpecError, check, document};
 
 const PATH: [&str; 2] = ["linux", "intelRdt"];
 
@@ -10,7 +10,7 @@ pub(super) fn adjust_class(
     spec: &mut Object,
     class: &str,
     host: &Host,
-    adjusted: &mut Adjusted,
+    adjusted: &mut ApplyReport,
 ) -> Result<(), SpecError> {
     let Some(resolve) = &host.rdt else {
         adjusted.ignored.push(Field::RdtClass);
@@ -25,7 +25,7 @@ pub(super) fn adjust_class(
     document::set(spec, &["linux"], "intelRdt", settings)
 }
 
-/// Each part is set on top of what the class came to.
+/// Sets parts of the RDT settings. They override those of a class.
 pub(super) fn adjust(spec: &mut Object, rdt: &Rdt) -> Result<(), SpecError> {
     let Rdt { clos_id, schemata, enable_monitoring, remove, unknown: _ } = rdt;
     if *remove {
@@ -37,7 +37,7 @@ pub(super) fn adjust(spec: &mut Object, rdt: &Rdt) -> Result<(), SpecError> {
     }
     if let Some(lines) = schemata {
         let are_lines = lines.iter().all(|line| !line.contains(['\0', '\n']));
-        check::of(Field::RdtSchemata, "").holds(are_lines, "an entry is more than one line")?;
+        check::field(Field::RdtSchemata, "").require(are_lines, "an entry is more than one line")?;
         document::set(spec, &PATH, "schemata", lines.as_slice())?;
     }
     if let Some(monitor) = enable_monitoring {
@@ -46,10 +46,10 @@ pub(super) fn adjust(spec: &mut Object, rdt: &Rdt) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// A class is a directory of its own, or `/`, which is the class of everyone.
+/// Requires the name of an RDT class: a directory name, or `/` for the default class.
 fn check_name(field: Field, name: &str) -> Result<(), SpecError> {
     let is_name = name == "/" || !matches!(name, "." | "..") && !name.contains(['/', '\0', '\n']);
-    check::of(field, "").holds(is_name, "this is not the name of a class")
+    check::field(field, "").require(is_name, "this is not the name of a class")
 }
 
 #[cfg(test)]

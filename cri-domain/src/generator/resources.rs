@@ -1,17 +1,51 @@
+//! Applies limits to `linux.resources` of a spec.
+//!
+//! Files:
+//!
+//! - `cpu.rs` sets CPU time, and CPU and memory nodes.
+//! - `hugepages.rs` sets limits of huge pages.
+//! - `memory.rs` sets limits of memory and swap.
+//! - `unified.rs` sets files of cgroups of version 2.
+
+mod cpu;
+mod hugepages;
+mod memory;
+mod unified;
+
 use nri_proto::{Field, Pids, Resources};
 use serde_json::Value;
 
 use super::document::Object;
-use super::{Adjusted, Host, SpecError, check, cpu, devices, document, hugepages, memory, rdt, unified};
+use super::{ApplyReport, Host, SpecError, check, devices, document, rdt};
 
 const PATH: [&str; 2] = ["linux", "resources"];
 
+/// Applies the resources of an adjustment.
 pub(super) fn adjust(
     spec: &mut Object,
     resources: &Resources,
     host: &Host,
-    adjusted: &mut Adjusted,
+    adjusted: &mut ApplyReport,
 ) -> Result<(), SpecError> {
+    unified::remove_shadowing_files(spec, resources, adjusted)?;
+    set(spec, resources, host, adjusted)
+}
+
+/// Applies new limits to a container that exists.
+pub(super) fn update(
+    spec: &mut Object,
+    resources: &Resources,
+    host: &Host,
+    adjusted: &mut ApplyReport,
+) -> Result<(), SpecError> {
+    unified::remove_shadowing_files(spec, resources, adjusted)?;
+    match memory::with_swap(spec, resources)? {
+        Some(resources) => set(spec, &resources, host, adjusted),
+        None => set(spec, resources, host, adjusted),
+    }
+}
+
+fn set(spec: &mut Object, resources: &Resources, host: &Host, adjusted: &mut ApplyReport) -> Result<(), SpecError> {
     let Resources { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified: _, devices, pids, unknown: _ } =
         resources;
     if let Some(cpu) = cpu {
@@ -23,11 +57,11 @@ pub(super) fn adjust(
     hugepages::adjust(spec, hugepage_limits, host, adjusted)?;
     unified::adjust(spec, resources)?;
     if let Some(Pids { limit, unknown: _ }) = pids {
-        check::of(Field::PidsLimit, "").holds(*limit >= -1, "it is less than -1")?;
+        check::field(Field::PidsLimit, "").require(*limit >= -1, "the value is less than -1")?;
         document::set(spec, &[PATH[0], PATH[1], "pids"], "limit", *limit)?;
     }
     devices::add_rules(spec, devices)?;
-    look_at(spec, host)?;
+    check_with_host(spec, host)?;
     if let Some(class) = blockio_class {
         adjust_blockio(spec, class, host, adjusted)?;
     }
@@ -37,14 +71,14 @@ pub(super) fn adjust(
     Ok(())
 }
 
-/// Shows the result to the operator's check, which may change it.
-fn look_at(spec: &mut Object, host: &Host) -> Result<(), SpecError> {
+/// Passes the resulting resources to the host, which may change or refuse them.
+fn check_with_host(spec: &mut Object, host: &Host) -> Result<(), SpecError> {
     let Some(check) = &host.resources else { return Ok(()) };
     let Some(resources) = document::find_object(spec, &PATH)? else { return Ok(()) };
     check(resources).map_err(|source| SpecError::host(Field::None, "", source))
 }
 
-fn adjust_blockio(spec: &mut Object, class: &str, host: &Host, adjusted: &mut Adjusted) -> Result<(), SpecError> {
+fn adjust_blockio(spec: &mut Object, class: &str, host: &Host, adjusted: &mut ApplyReport) -> Result<(), SpecError> {
     let Some(resolve) = &host.blockio else {
         adjusted.ignored.push(Field::BlockioClass);
         return Ok(());
@@ -85,7 +119,7 @@ mod tests {
             check_linux(spec.clone(), with(resources), json!({"linux": {"resources": {"pids": {"limit": limit}}}}));
         }
         let resources = Resources { pids: Some(Pids { limit: -2, ..Pids::default() }), ..Resources::default() };
-        check_linux_refused(with(resources), "PidsLimit: it is less than -1");
+        check_linux_refused(with(resources), "PidsLimit: the value is less than -1");
     }
 
     #[test]

@@ -1,16 +1,16 @@
 use nri_proto::{Field, Rlimit};
 use oci_spec::runtime::PosixRlimitType;
 
-use super::document::{self, Object, made, text};
+use super::document::{self, Object, new_object, text};
 use super::{SpecError, check};
 
-/// There is one limit of each kind in the end, as OCI wants it.
+/// Adjusts rlimits. Afterwards each kind that the adjustment names occurs once, as OCI requires.
 pub(super) fn adjust(spec: &mut Object, rlimits: &[Rlimit]) -> Result<(), SpecError> {
     for Rlimit { kind, hard, soft, unknown: _ } in rlimits {
-        let checked = check::of(Field::Rlimits, kind);
+        let checked = check::field(Field::Rlimits, kind);
         checked.known::<PosixRlimitType>(kind, "the kind of limit is unknown")?;
-        checked.holds(soft <= hard, "the soft limit is above the hard one")?;
-        let rlimit = made([("type", kind.as_str().into()), ("hard", (*hard).into()), ("soft", (*soft).into())]);
+        checked.require(soft <= hard, "the soft limit is above the hard one")?;
+        let rlimit = new_object([("type", kind.as_str().into()), ("hard", (*hard).into()), ("soft", (*soft).into())]);
         let list = document::list(spec, &["process", "rlimits"])?;
         let mut rlimit = Some(rlimit);
         list.retain_mut(|known| {

@@ -2,11 +2,11 @@ use nri_proto::{Field, Seccomp, Syscall, SyscallArg};
 use oci_spec::runtime::{Arch, LinuxSeccompAction, LinuxSeccompFilterFlag, LinuxSeccompOperator};
 use serde_json::Value;
 
-use super::check::Checked;
-use super::document::{self, Object, made};
+use super::check::FieldCheck;
+use super::document::{self, Object, new_object};
 use super::{SpecError, check};
 
-/// The policy is replaced as a whole.
+/// Replaces the seccomp policy as a whole.
 pub(super) fn adjust(spec: &mut Object, policy: &Seccomp) -> Result<(), SpecError> {
     let Seccomp {
         default_action,
@@ -18,7 +18,7 @@ pub(super) fn adjust(spec: &mut Object, policy: &Seccomp) -> Result<(), SpecErro
         syscalls,
         unknown: _,
     } = policy;
-    let checked = check::of(Field::SeccompPolicy, "");
+    let checked = check::field(Field::SeccompPolicy, "");
     check_action(checked, default_action)?;
     for architecture in architectures {
         checked.known::<Arch>(architecture, "an architecture is unknown")?;
@@ -31,7 +31,7 @@ pub(super) fn adjust(spec: &mut Object, policy: &Seccomp) -> Result<(), SpecErro
     }
     checked.text(listener_metadata)?;
     let syscalls = syscalls.iter().map(|rule| syscall(checked, rule)).collect::<Result<Vec<_>, _>>()?;
-    let policy = made([
+    let policy = new_object([
         ("defaultAction", default_action.as_str().into()),
         ("defaultErrnoRet", (*default_errno).into()),
         ("architectures", architectures.as_slice().into()),
@@ -43,14 +43,14 @@ pub(super) fn adjust(spec: &mut Object, policy: &Seccomp) -> Result<(), SpecErro
     document::set(spec, &["linux"], "seccomp", policy)
 }
 
-fn syscall(checked: Checked<'_>, syscall: &Syscall) -> Result<Value, SpecError> {
+fn syscall(checked: FieldCheck<'_>, syscall: &Syscall) -> Result<Value, SpecError> {
     let Syscall { names, action, errno_ret, args, unknown: _ } = syscall;
     check_action(checked, action)?;
-    checked.holds(!names.is_empty(), "a rule names no system call")?;
+    checked.require(!names.is_empty(), "a rule names no system call")?;
     let is_name = |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    checked.holds(names.iter().all(is_name), "this is not the name of a system call")?;
+    checked.require(names.iter().all(is_name), "this is not the name of a system call")?;
     let args = args.iter().map(|one| arg(checked, one)).collect::<Result<Vec<_>, _>>()?;
-    Ok(made([
+    Ok(new_object([
         ("names", names.as_slice().into()),
         ("action", action.as_str().into()),
         ("errnoRet", (*errno_ret).into()),
@@ -58,11 +58,11 @@ fn syscall(checked: Checked<'_>, syscall: &Syscall) -> Result<Value, SpecError> 
     ]))
 }
 
-fn arg(checked: Checked<'_>, arg: &SyscallArg) -> Result<Value, SpecError> {
+fn arg(checked: FieldCheck<'_>, arg: &SyscallArg) -> Result<Value, SpecError> {
     let SyscallArg { index, value, value_two, op, unknown: _ } = arg;
     checked.within(index, &(0..=5), "a system call has no such argument")?;
     checked.known::<LinuxSeccompOperator>(op, "a comparison is unknown")?;
-    Ok(made([
+    Ok(new_object([
         ("index", (*index).into()),
         ("value", (*value).into()),
         ("valueTwo", if *value_two == 0 { Value::Null } else { (*value_two).into() }),
@@ -70,7 +70,7 @@ fn arg(checked: Checked<'_>, arg: &SyscallArg) -> Result<Value, SpecError> {
     ]))
 }
 
-fn check_action(checked: Checked<'_>, action: &str) -> Result<(), SpecError> {
+fn check_action(checked: FieldCheck<'_>, action: &str) -> Result<(), SpecError> {
     checked.known::<LinuxSeccompAction>(action, "an action is unknown")
 }
 

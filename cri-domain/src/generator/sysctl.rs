@@ -1,28 +1,28 @@
 use nri_proto::{Change, ChangeList, ChangeMap, Field, Namespace};
 
 use super::document::Object;
-use super::host::{Filtered, Forbidden, Host, InNamespace, check_sysctl, namespace_of};
+use super::host::{AllowlistError, FilterDecision, Host, NamespaceRef, check_sysctl, namespace_of};
 use super::{SpecError, check, document};
 
 const PATH: [&str; 2] = ["linux", "sysctl"];
 
-/// Namespaces have been adjusted before.
+/// Adjusts kernel parameters. Namespaces must be adjusted before.
 pub(super) fn adjust(spec: &mut Object, changes: &ChangeMap<String>, host: &Host) -> Result<(), SpecError> {
     for (key, change) in changes.iter() {
         check_name(key)?;
-        // Go plugins read values from `/proc/sys`, where each is a line.
+        // Go plugins pass values that they read from `/proc/sys`, which end with a newline.
         let change = change.map(|value| value.trim_ascii());
         if let Some(value) = change.value() {
             let is_line = !value.contains(['\0', '\n', '\r']);
-            check::of(Field::Sysctl, key).holds(is_line, "the value is more than one line")?;
+            check::field(Field::Sysctl, key).require(is_line, "the value is more than one line")?;
         }
         let namespaces = namespaces(spec)?;
         let filtered = match &host.sysctl {
             Some(filter) => filter(key, change, &namespaces),
-            None => Ok(Filtered::Kept),
+            None => Ok(FilterDecision::Kept),
         };
         let refused = |error| SpecError::host(Field::Sysctl, key, error);
-        if filtered.map_err(refused)? == Filtered::Dropped {
+        if filtered.map_err(refused)? == FilterDecision::Dropped {
             continue;
         }
         check_sysctl(key, change, &namespaces, host).map_err(|error| refused(error.into()))?;
@@ -36,8 +36,8 @@ pub(super) fn adjust(spec: &mut Object, changes: &ChangeMap<String>, host: &Host
     Ok(())
 }
 
-/// Refuses to move a container into a namespace of the host where the spec sets kernel parameters of that namespace, whoever
-/// asked for them: they would be set for the host.
+/// Refuses to move a container into a namespace of the host if the spec sets kernel parameters of
+/// that namespace. Otherwise the runtime would set them for the host.
 pub(super) fn check_moved(spec: &mut Object, moved: &ChangeList<Namespace>, host: &Host) -> Result<(), SpecError> {
     if moved.is_empty() {
         return Ok(());
@@ -48,7 +48,7 @@ pub(super) fn check_moved(spec: &mut Object, moved: &ChangeList<Namespace>, host
     for (kind, _) in moved.iter() {
         for sysctl in set.iter().filter(|sysctl| namespace_of(sysctl) == Some(kind)) {
             check_sysctl(sysctl, Change::Set(""), &namespaces, host).map_err(|error| {
-                let error = Forbidden::Moved { sysctl: sysctl.clone(), source: Box::new(error) };
+                let error = AllowlistError::Moved { sysctl: sysctl.clone(), source: Box::new(error) };
                 SpecError::host(Field::Namespace, kind, error.into())
             })?;
         }
@@ -56,19 +56,19 @@ pub(super) fn check_moved(spec: &mut Object, moved: &ChangeList<Namespace>, host
     Ok(())
 }
 
-/// A name becomes a path below `/proc/sys`, and must not lead out of it.
+/// Requires a name that is a path below `/proc/sys`.
 fn check_name(name: &str) -> Result<(), SpecError> {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || "_-./:@".contains(c);
     let is_name = name.chars().all(is_letter) && name.split(['.', '/']).all(|part| !part.is_empty());
-    check::of(Field::Sysctl, name).holds(is_name, "this is not the name of a kernel parameter")
+    check::field(Field::Sysctl, name).require(is_name, "this is not the name of a kernel parameter")
 }
 
-/// The namespaces that the spec names. Those that it does not name are the host's.
-fn namespaces(spec: &mut Object) -> Result<Vec<InNamespace<'_>>, SpecError> {
+/// Returns the namespaces that the spec lists. The container shares all others with the host.
+fn namespaces(spec: &mut Object) -> Result<Vec<NamespaceRef<'_>>, SpecError> {
     let found = document::find_list(spec, &["linux", "namespaces"])?;
     let named = |namespace| {
         let path = document::text(namespace, "path").unwrap_or_default();
-        Some(InNamespace { kind: document::text(namespace, "type")?, path })
+        Some(NamespaceRef { kind: document::text(namespace, "type")?, path })
     };
     Ok(found.map(|found| found.iter().filter_map(named).collect()).unwrap_or_default())
 }
@@ -177,8 +177,8 @@ mod tests {
 
     #[test]
     fn a_filter_knows_the_namespaces_that_the_adjustment_leads_to() {
-        let filter = |_: &str, _: Change<&str>, namespaces: &[InNamespace<'_>]| match namespaces {
-            [InNamespace { kind: "network", path: "" }] => Ok(Filtered::Kept),
+        let filter = |_: &str, _: Change<&str>, namespaces: &[NamespaceRef<'_>]| match namespaces {
+            [NamespaceRef { kind: "network", path: "" }] => Ok(FilterDecision::Kept),
             _ => Err("there is no network".into()),
         };
         let host = Host { sysctl: Some(Box::new(filter)), ..Host::default() };

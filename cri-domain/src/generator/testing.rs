@@ -1,11 +1,11 @@
-//! What the tests of the fields share.
+//! Helpers for the tests of single fields.
 
 use nri_proto::{Adjustment, LinuxAdjustment};
 use serde_json::{Value, json};
 
 use super::{Host, SpecError, adjust};
 
-/// Applies changes to a spec.
+/// Applies an adjustment to a spec, and returns the spec.
 pub(super) fn adjusted(mut spec: Value, change: impl FnOnce(&mut Adjustment)) -> Result<Value, SpecError> {
     let mut adjustment = Adjustment::default();
     change(&mut adjustment);
@@ -13,25 +13,25 @@ pub(super) fn adjusted(mut spec: Value, change: impl FnOnce(&mut Adjustment)) ->
     Ok(spec)
 }
 
-/// Compares what comes of changes to a spec, also the order of its members.
+/// Checks the spec that results from an adjustment, with the order of its members.
 #[track_caller]
 pub(super) fn check(spec: Value, change: impl FnOnce(&mut Adjustment), expected: Value) {
     assert_eq!(adjusted(spec, change).unwrap().to_string(), expected.to_string());
 }
 
-/// As [`check`], for what only Linux has.
+/// Checks the result of an adjustment like [`check`], for fields of Linux.
 #[track_caller]
 pub(super) fn check_linux(spec: Value, change: impl FnOnce(&mut LinuxAdjustment), expected: Value) {
     check(spec, |adjustment| change(adjustment.linux.insert(LinuxAdjustment::default())), expected);
 }
 
-/// Changes are refused, in these words.
+/// Checks that an adjustment is refused with this error.
 #[track_caller]
 pub(super) fn check_refused(change: impl FnOnce(&mut Adjustment), expected: &str) {
     assert_eq!(adjusted(json!({}), change).unwrap_err().to_string(), format!("cannot adjust {expected}"));
 }
 
-/// As [`check_refused`], for what only Linux has.
+/// Checks that an adjustment is refused like [`check_refused`], for fields of Linux.
 #[track_caller]
 pub(super) fn check_linux_refused(change: impl FnOnce(&mut LinuxAdjustment), expected: &str) {
     check_refused(|adjustment| change(adjustment.linux.insert(LinuxAdjustment::default())), expected);

@@ -1,4 +1,4 @@
-//! What holds whatever the field is.
+//! Properties that hold for all fields.
 
 use nri_proto::{
     Adjustment, Args, ChangeMap, Cpu, Device, EnvVar, Hook, Hooks, HugepageLimit, LinuxAdjustment, Mount, Namespace,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::host::Allowlist;
 use super::{Host, SpecError, adjust, adjust_json};
 
-/// A spec as containerd makes it for Kubernetes, in part, and with things in it that nobody knows.
+/// Returns a part of a spec as containerd creates it for Kubernetes, with some unknown members.
 fn spec() -> Value {
     json!({
         "ociVersion": "1.3.0",
@@ -37,12 +37,12 @@ fn spec() -> Value {
     })
 }
 
-/// A host that lets plugins change everything.
+/// Returns a host that allows all changes.
 fn open() -> Host {
     Host { allow: Allowlist::everything(), ..Host::default() }
 }
 
-/// All that can be set, once each.
+/// Returns an adjustment that sets every field once.
 fn everything() -> Adjustment {
     let text = str::to_owned;
     let mut adjustment = Adjustment {
@@ -137,7 +137,7 @@ fn u17_a_spec_without_anything_is_adjusted_and_nothing_panics() {
 #[test]
 fn u17_a_spec_of_the_wrong_shape_is_refused_by_its_place() {
     for (spec, expected) in [
-        (json!([]), "it is not an object"),
+        (json!([]), "the document is not an object"),
         (json!({"process": 1}), "process is not an object"),
         (json!({"process": {"env": {}}}), "process.env is not a list"),
         (json!({"linux": {"resources": "x"}}), "linux.resources is not an object"),
@@ -173,8 +173,8 @@ fn u13_to_remove_and_to_set_a_key_always_sets_it() {
     assert_eq!(texts, [expected.to_string()]);
 }
 
-/// Go's generator applies lists entry by entry, so that these entries would go. Its merge, like ours, looks for removals
-/// first.
+/// Go's generator applies lists entry by entry, and would remove these entries. Its merge, like
+/// ours, applies removals first.
 #[test]
 fn an_entry_that_is_set_and_then_removed_in_one_adjustment_is_set() {
     let variable = |key: &str| api::KeyValue { key: key.to_owned(), ..Default::default() };
@@ -204,7 +204,7 @@ fn an_entry_that_is_set_and_then_removed_in_one_adjustment_is_set() {
 #[test]
 fn an_error_leaves_the_spec_as_it_is() {
     let mut adjustment = everything();
-    // The last thing that is looked at.
+    // Rlimits are adjusted last.
     adjustment.rlimits.push(Rlimit::default());
     let mut adjusted = spec();
     adjust(&mut adjusted, &adjustment, &open()).unwrap_err();

@@ -1,13 +1,15 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use super::Store;
-use crate::records::{ContainerRecord, PodRecord};
+use crate::model::{ContainerRecord, PodRecord};
 
-/// A [`Store`] that is gone with its process.
+/// A [`Store`] in memory. Its contents are lost when the process ends.
 ///
 /// ```
-/// use cri_domain::records::PodRecord;
+/// use cri_domain::model::PodRecord;
 /// use cri_domain::store::{MemoryStore, Store as _};
 ///
 /// let store = MemoryStore::default();
@@ -17,71 +19,63 @@ use crate::records::{ContainerRecord, PodRecord};
 /// ```
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    known: RwLock<Known>,
+    records: RwLock<StoredRecords>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct StoredRecords {
     pods: BTreeMap<String, Arc<PodRecord>>,
     containers: BTreeMap<String, Arc<ContainerRecord>>,
 }
 
 impl MemoryStore {
-    /// Adds a pod, or puts it in place of what had its id.
+    /// Adds a pod, or replaces the pod with the same id.
     pub fn put_pod(&self, pod: PodRecord) {
-        self.write().pods.insert(pod.id.clone(), Arc::new(pod));
+        self.records.write().pods.insert(pod.id.clone(), Arc::new(pod));
     }
 
-    /// Adds a container, or puts it in place of what had its id.
+    /// Adds a container, or replaces the container with the same id.
     pub fn put_container(&self, container: ContainerRecord) {
-        self.write().containers.insert(container.id.clone(), Arc::new(container));
+        self.records.write().containers.insert(container.id.clone(), Arc::new(container));
     }
 
-    /// Changes a pod, if it is there.
+    /// Changes a pod, if the store has it.
     pub fn change_pod(&self, id: &str, change: impl FnOnce(&mut PodRecord)) {
-        if let Some(pod) = self.write().pods.get_mut(id) {
+        if let Some(pod) = self.records.write().pods.get_mut(id) {
             change(Arc::make_mut(pod));
         }
     }
 
-    /// Forgets a pod.
+    /// Removes a pod.
     pub fn remove_pod(&self, id: &str) {
-        self.write().pods.remove(id);
+        self.records.write().pods.remove(id);
     }
 
-    /// Forgets a container.
+    /// Removes a container.
     pub fn remove_container(&self, id: &str) {
-        self.write().containers.remove(id);
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Known> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Known> {
-        self.known.write().unwrap_or_else(PoisonError::into_inner)
+        self.records.write().containers.remove(id);
     }
 }
 
 impl Store for MemoryStore {
     fn pods(&self) -> Vec<Arc<PodRecord>> {
-        self.read().pods.values().cloned().collect()
+        self.records.read().pods.values().cloned().collect()
     }
 
     fn containers(&self) -> Vec<Arc<ContainerRecord>> {
-        self.read().containers.values().cloned().collect()
+        self.records.read().containers.values().cloned().collect()
     }
 
     fn pod(&self, id: &str) -> Option<Arc<PodRecord>> {
-        self.read().pods.get(id).cloned()
+        self.records.read().pods.get(id).cloned()
     }
 
     fn container(&self, id: &str) -> Option<Arc<ContainerRecord>> {
-        self.read().containers.get(id).cloned()
+        self.records.read().containers.get(id).cloned()
     }
 
     fn change_container(&self, id: &str, change: &mut dyn FnMut(&mut ContainerRecord)) {
-        if let Some(container) = self.write().containers.get_mut(id) {
+        if let Some(container) = self.records.write().containers.get_mut(id) {
             change(Arc::make_mut(container));
         }
     }

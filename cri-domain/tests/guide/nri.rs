@@ -6,15 +6,14 @@ use async_trait::async_trait;
 use cri_domain::cri::{self, v1};
 use cri_domain::generator::Host;
 use cri_domain::generator::host::Allowlist;
-use cri_domain::records::{ContainerRecord, ContainerStatus, Exit, PodRecord, PodState, PodStatus};
-use cri_domain::runtime::{Limits, RUNC_UPDATES, RuntimeError};
+use cri_domain::model::{ContainerRecord, ContainerStatus, Exit, PodRecord, PodState, PodStatus, ServerSettings};
+use cri_domain::runtime::{ContainerLimits, RUNC_UPDATES, RuntimeError};
 use cri_domain::store::{MemoryStore, Store};
-use cri_domain::words::Settings;
-use cri_domain::{CriDomain, Hooks, Runtime};
+use cri_domain::{CriDomain, CriHandle, Runtime};
 use nri_api::{Config, ContainerState, Field, Nri};
 use serde_json::{Value, json};
 
-/// Your way to runc, or to a shim. This one has no containers: what it stops has ended at once.
+/// Runs containers with runc or a shim. This one runs nothing: a container that it stops has ended.
 pub struct Shim {
     store: Arc<MemoryStore>,
 }
@@ -25,8 +24,8 @@ impl Runtime for Shim {
         RUNC_UPDATES.contains(&field)
     }
 
-    async fn update(&self, id: &str, limits: &Limits) -> Result<(), RuntimeError> {
-        // `runc update --resources - ID`, with this as its input.
+    async fn update(&self, id: &str, limits: &ContainerLimits) -> Result<(), RuntimeError> {
+        // The input of `runc update --resources - ID`.
         let _input = limits.resources.to_string();
         println!("update {id}");
         Ok(())
@@ -41,7 +40,7 @@ impl Runtime for Shim {
 
 pub struct Server {
     pub nri: Nri,
-    pub hooks: Hooks,
+    pub handle: CriHandle,
     store: Arc<MemoryStore>,
 }
 
@@ -50,10 +49,10 @@ impl Server {
         let store = Arc::new(MemoryStore::default());
         let shim = Arc::new(Shim { store: Arc::clone(&store) });
         let host = Host::of_this_machine();
-        let domain = CriDomain::new(Arc::clone(&store) as Arc<_>, shim, host, Settings::default());
+        let domain = CriDomain::new(Arc::clone(&store) as Arc<_>, shim, host, ServerSettings::default());
         let nri = Nri::new(config);
-        let hooks = Hooks::register(&nri, "k8s.io", Arc::new(domain))?;
-        Ok(Self { nri, hooks, store })
+        let handle = CriHandle::register(&nri, "k8s.io", Arc::new(domain))?;
+        Ok(Self { nri, handle, store })
     }
 }
 
@@ -65,7 +64,7 @@ impl Server {
             status: PodStatus { state: PodState::Ready, ips: vec!["10.0.0.1".to_owned()], ..PodStatus::default() },
             ..PodRecord::default()
         };
-        let run = self.hooks.run_pod(&pod).await?;
+        let run = self.handle.run_pod(&pod).await?;
         self.store.put_pod(pod);
         run.commit();
         Ok(())
@@ -79,64 +78,63 @@ impl Server {
             spec: Some(Arc::new(spec)),
             ..ContainerRecord::default()
         };
-        let adjusted = self.hooks.create_container(&mut container).await?;
+        let adjusted = self.handle.create_container(&mut container).await?;
         for field in &adjusted.ignored {
-            println!("container {id} does without {field}, which nobody here can do");
+            println!("container {id}: {field} is not supported here, ignored");
         }
-        // From here on `container.spec` is what plugins made of it: this is where the runtime creates it.
+        // `container.spec` is adjusted now. Create the container with the runtime here.
         container.status = ContainerStatus { state: ContainerState::Created, ..ContainerStatus::default() };
         self.store.put_container(container);
-        heard(id, adjusted.creation.created(self.hooks.container(id)).await);
+        log_failure(id, adjusted.creation.created(self.handle.container(id)).await);
         Ok(())
     }
 
     pub async fn start_container(&self, id: &str) -> Result<()> {
-        let start = self.hooks.start_container(id).await?;
-        // This is where the runtime starts it.
-        // It may have ended already.
+        let start = self.handle.start_container(id).await?;
+        // Start the container with the runtime here. It may have ended before the next line.
         self.store.change_container(id, &mut |record| {
             if record.status.state == ContainerState::Created {
                 record.status.state = ContainerState::Running;
             }
         });
-        heard(id, start.started(self.hooks.container(id)).await);
+        log_failure(id, start.started(self.handle.container(id)).await);
         Ok(())
     }
 
     pub async fn update_container_resources(&self, request: &v1::UpdateContainerResourcesRequest) -> Result<()> {
         let resources = request.linux.as_ref().context("there is nothing to update")?;
-        self.hooks.update_container(&request.container_id, cri::resources(resources)).await?;
+        self.handle.update_container(&request.container_id, cri::resources(resources)).await?;
         Ok(())
     }
 
-    /// From whatever watches its process.
+    /// Call this from the code that watches processes.
     pub fn container_exited(&self, id: &str, code: i32) {
-        self.hooks.container_exited(id, &Exit { code, ..Exit::default() });
+        self.handle.container_exited(id, &Exit { code, ..Exit::default() });
     }
 
     pub async fn remove_container(&self, id: &str) -> Result<()> {
-        heard(id, self.hooks.remove_container(id).await);
+        log_failure(id, self.handle.remove_container(id).await);
         self.store.remove_container(id);
         Ok(())
     }
 
     pub async fn remove_pod_sandbox(&self, id: &str) -> Result<()> {
         self.store.change_pod(id, |record| record.status.state = PodState::NotReady);
-        heard(id, self.hooks.stop_pod(id).await);
-        heard(id, self.hooks.remove_pod(id).await);
+        log_failure(id, self.handle.stop_pod(id).await);
+        log_failure(id, self.handle.remove_pod(id).await);
         self.store.remove_pod(id);
         Ok(())
     }
 }
 
-/// What a plugin fails to hear has happened all the same.
-fn heard(id: &str, heard: Result<(), nri_api::Error>) {
-    if let Err(error) = heard {
-        println!("a plugin failed to hear of {id}: {error}");
+/// Logs that a plugin failed to handle a notification. The operation itself has succeeded.
+fn log_failure(id: &str, notified: Result<(), nri_api::Error>) {
+    if let Err(error) = notified {
+        println!("a plugin failed to handle a notification about {id}: {error}");
     }
 }
 
-/// What of this is the operator's to say.
+/// Returns the functions of this machine, with the operator's exceptions.
 pub fn host(annotations: Vec<String>, sysctls: Vec<String>) -> Host {
     // For example `io.katacontainers.config.hypervisor.*` and `vm.max_map_count`.
     Host { allow: Allowlist { annotations, sysctls }, ..Host::of_this_machine() }
@@ -156,7 +154,7 @@ mod tests {
     #[async_trait]
     impl Fixture for Server {
         fn domain(&self) -> &dyn Domain {
-            &**self.hooks.domain()
+            &**self.handle.domain()
         }
 
         async fn run(&self, name: &str) -> (String, String) {
@@ -184,7 +182,7 @@ mod tests {
         let spec = server.store.container("web-app").unwrap().spec.clone().unwrap();
         assert_eq!(spec["linux"]["resources"]["cpu"]["shares"], 512);
         server.container_exited("web-app", 1);
-        assert_eq!(server.hooks.container("web-app").status_reason, "Error");
+        assert_eq!(server.handle.container("web-app").status_reason, "Error");
         server.remove("web", "web-app").await;
         server.nri.stop().await;
     }

@@ -1,12 +1,11 @@
-//! What plugins ask of containers that exist.
+//! Updates and evictions of containers that exist.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use cri_domain::generator::{Host, host};
-use cri_domain::records::{ContainerRecord, PodRef, PodState};
+use cri_domain::model::{ContainerRecord, PodRef, PodState, ServerSettings};
 use cri_domain::store::Store as _;
-use cri_domain::words::Settings;
 use nri_api::testing::contract::{self, Fixture};
 use nri_api::{Domain, DomainError, PodState as Known};
 use nri_proto::{Cpu, Eviction, Field, Memory, Pids, Resources, Update};
@@ -26,7 +25,7 @@ fn shares(shares: u64) -> Resources {
     Resources { cpu: Some(Cpu { shares: Some(shares), ..Cpu::default() }), ..Resources::default() }
 }
 
-/// What an error says, with its causes.
+/// Formats an error with its causes.
 fn chain(error: &DomainError) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -37,11 +36,11 @@ fn chain(error: &DomainError) -> String {
     text
 }
 
-/// The server's own acts, without plugins.
+/// Runs and removes pods as the server does without plugins.
 #[async_trait]
 impl Fixture for Server {
     fn domain(&self) -> &dyn Domain {
-        &**self.hooks.domain()
+        &**self.handle.domain()
     }
 
     async fn run(&self, name: &str) -> (String, String) {
@@ -71,7 +70,7 @@ async fn the_inventory_has_everything_with_its_state() {
         server.store.put_pod(record);
     }
     server.store.put_container(container("c", json!({})));
-    let inventory = server.hooks.domain().inventory().await;
+    let inventory = server.handle.domain().inventory().await;
     let states: Vec<_> = inventory.pods.iter().map(|known| known.state).collect();
     assert_eq!(states, [Known::Running, Known::Stopped, Known::Unknown]);
     assert_eq!(inventory.pods[0].pod.ips, ["10.0.0.1"]);
@@ -89,13 +88,13 @@ async fn an_update_leaves_what_it_does_not_say() {
     record.config.rdt_class = Some("gold".to_owned());
     server.store.put_container(record);
 
-    server.hooks.domain().update(Update::new("c", memory(200))).await.unwrap();
+    server.handle.domain().update(Update::new("c", memory(200))).await.unwrap();
     let mut expected = kubelet;
     expected["memory"]["limit"] = 200.into();
     assert_eq!(server.runtime.last(), expected);
     assert_eq!(server.runtime.updates.lock().unwrap()[0].1.rdt, Some(json!({"closID": "gold"})));
     assert_eq!(server.spec("c")["linux"]["resources"], expected);
-    let seen = server.hooks.container("c").linux.unwrap().resources.unwrap();
+    let seen = server.handle.container("c").linux.unwrap().resources.unwrap();
     assert_eq!((seen.memory.unwrap().swap, seen.rdt_class.as_deref()), (Some(300), Some("gold")));
 }
 
@@ -107,9 +106,9 @@ async fn a_container_whose_spec_was_not_kept_gets_new_limits_too() {
     record.config.args = vec!["app".to_owned()];
     record.config.resources = Some(memory(100));
     server.store.put_container(record);
-    server.hooks.domain().update(Update::new("c", shares(7))).await.unwrap();
+    server.handle.domain().update(Update::new("c", shares(7))).await.unwrap();
     assert_eq!(server.runtime.last(), json!({"memory": {"limit": 100, "swap": 100}, "cpu": {"shares": 7}}));
-    let seen = server.hooks.container("c");
+    let seen = server.handle.container("c");
     assert_eq!(seen.args, ["app"]);
     let resources = seen.linux.unwrap().resources.unwrap();
     assert_eq!((resources.memory.unwrap().limit, resources.cpu.unwrap().shares), (Some(100), Some(7)));
@@ -122,8 +121,8 @@ async fn a_container_whose_limits_nobody_knows_gets_no_others() {
     record.spec = None;
     record.config.resources = Some(short_quota());
     server.store.put_container(record);
-    let error = server.hooks.domain().update(Update::new("c", memory(100))).await.unwrap_err();
-    let expected = "cannot update container c, whose limits are not known: cannot adjust CPUQuota: it is shorter than a millisecond";
+    let error = server.handle.domain().update(Update::new("c", memory(100))).await.unwrap_err();
+    let expected = "cannot update container c: its current limits are unknown: cannot adjust CPUQuota: the value is shorter than a millisecond";
     assert!(chain(&error).ends_with(expected), "{}", chain(&error));
     assert_eq!(server.runtime.n_updates(), 0);
 }
@@ -135,9 +134,9 @@ async fn what_the_runtime_cannot_change_is_refused_by_name_and_nothing_is_done()
     let mut asked = memory(200);
     asked.memory_mut().swappiness = Some(1);
     asked.rdt_class = Some("gold".to_owned());
-    let error = server.hooks.domain().update(Update::new("c", asked)).await.unwrap_err();
+    let error = server.handle.domain().update(Update::new("c", asked)).await.unwrap_err();
     let expected =
-        "the runtime could not do it: cannot update container c: MemSwappiness, RdtClass cannot be changed here";
+        "the runtime could not do it: cannot update container c: the runtime cannot change MemSwappiness, RdtClass";
     assert_eq!(chain(&error), expected);
     assert_eq!((server.runtime.n_updates(), server.spec("c")), (0, json!({})));
 }
@@ -145,28 +144,32 @@ async fn what_the_runtime_cannot_change_is_refused_by_name_and_nothing_is_done()
 #[tokio::test]
 async fn a_class_is_applied_where_it_can_be_and_remembered() {
     let host = Host { rdt: Some(Box::new(|class| Ok(host::clos(class)))), ..Host::default() };
-    let server = Server::with(host, Settings::default());
+    let server = Server::with(host, ServerSettings::default());
     server.runtime.can_update.lock().unwrap().extend([Field::RdtClass, Field::BlockioClass]);
     server.store.put_container(container("c", json!({})));
     let rdt = |class: &str| Resources { rdt_class: Some(class.to_owned()), ..Resources::default() };
-    server.hooks.domain().update(Update::new("c", rdt("gold"))).await.unwrap();
+    server.handle.domain().update(Update::new("c", rdt("gold"))).await.unwrap();
     assert_eq!(server.runtime.updates.lock().unwrap()[0].1.rdt, Some(json!({"closID": "gold"})));
-    assert_eq!(server.hooks.container("c").linux.unwrap().resources.unwrap().rdt_class.as_deref(), Some("gold"));
-    server.hooks.domain().update(Update::new("c", rdt(""))).await.unwrap();
+    assert_eq!(server.handle.container("c").linux.unwrap().resources.unwrap().rdt_class.as_deref(), Some("gold"));
+    server.handle.domain().update(Update::new("c", rdt(""))).await.unwrap();
     assert_eq!(server.store.container("c").unwrap().config.rdt_class, None);
 
-    // Nobody here knows classes of block I/O.
+    // This host has no function for classes of block I/O.
     let blockio = Resources { blockio_class: Some("slow".to_owned()), ..Resources::default() };
-    let error = server.hooks.domain().update(Update::new("c", blockio)).await.unwrap_err();
-    assert!(chain(&error).ends_with("BlockioClass cannot be changed here"), "{}", chain(&error));
+    let error = server.handle.domain().update(Update::new("c", blockio)).await.unwrap_err();
+    assert!(chain(&error).ends_with("the runtime cannot change BlockioClass"), "{}", chain(&error));
 }
 
 #[tokio::test]
 async fn limits_that_cannot_be_meant_are_refused() {
     let server = Server::new();
     server.store.put_container(container("c", json!({})));
-    let error = server.hooks.domain().update(Update::new("c", short_quota())).await.unwrap_err();
-    assert!(chain(&error).ends_with("cannot adjust CPUQuota: it is shorter than a millisecond"), "{}", chain(&error));
+    let error = server.handle.domain().update(Update::new("c", short_quota())).await.unwrap_err();
+    assert!(
+        chain(&error).ends_with("cannot adjust CPUQuota: the value is shorter than a millisecond"),
+        "{}",
+        chain(&error)
+    );
     assert_eq!(server.runtime.n_updates(), 0);
 }
 
@@ -178,7 +181,7 @@ async fn a_plugin_kills_no_process_by_an_update() {
     for file in ["cgroup.kill", "cgroup.procs", "cgroup.freeze", "../cgroup.procs", "cpu.max/../cgroup.procs"] {
         let mut asked = shares(7);
         asked.unified.insert(file.to_owned(), "1".to_owned());
-        let error = server.hooks.domain().update(Update::new("c", asked)).await.unwrap_err();
+        let error = server.handle.domain().update(Update::new("c", asked)).await.unwrap_err();
         let expected = format!(
             "cannot update container c: cannot adjust CgroupsUnified {file:?}: this is not a file of the controllers \
              cpu, cpuset, hugetlb, io, memory, misc, pids and rdma, and no setting allows another"
@@ -194,7 +197,7 @@ async fn d15_an_update_that_fails_half_way_is_taken_back() {
     let before = json!({"linux": {"resources": {"cpu": {"shares": 2}}}});
     server.store.put_container(container("c", before.clone()));
     *server.runtime.failures.lock().unwrap() = 1;
-    let error = server.hooks.domain().update(Update::new("c", shares(7))).await.unwrap_err();
+    let error = server.handle.domain().update(Update::new("c", shares(7))).await.unwrap_err();
     assert!(chain(&error).ends_with("could not update container c: device or resource busy"), "{}", chain(&error));
     let told: Vec<_> = server.runtime.updates.lock().unwrap().iter().map(|(_, it)| it.resources.clone()).collect();
     assert_eq!(told, [json!({"cpu": {"shares": 7}}), json!({"cpu": {"shares": 2}})]);
@@ -208,7 +211,7 @@ async fn d15_a_limit_that_there_was_none_of_is_lifted_again() {
     *server.runtime.failures.lock().unwrap() = 1;
     let mut asked = shares(7);
     asked.limit_pids(9);
-    server.hooks.domain().update(Update::new("c", asked)).await.unwrap_err();
+    server.handle.domain().update(Update::new("c", asked)).await.unwrap_err();
     assert_eq!(server.runtime.last(), json!({"cpu": {"shares": 1024}, "pids": {"limit": -1}}));
     assert_eq!(server.spec("c"), json!({}));
 }
@@ -217,7 +220,7 @@ async fn d15_a_limit_that_there_was_none_of_is_lifted_again() {
 async fn what_an_update_set_that_was_given_up_is_lifted_by_the_next() {
     let server = Server::new();
     server.store.put_container(container("c", json!({})));
-    let domain = server.hooks.domain();
+    let domain = server.handle.domain();
     let given_up = tokio::time::timeout(Duration::from_millis(1), domain.update(Update::new("c", shares(7)))).await;
     assert!(given_up.is_err());
     domain.update(Update::new("c", memory(100))).await.unwrap();
@@ -231,7 +234,7 @@ async fn what_an_update_set_that_was_given_up_is_lifted_by_the_next() {
 async fn updates_of_one_container_are_made_one_after_the_other() {
     let server = Server::new();
     server.store.put_container(container("c", json!({})));
-    let domain = server.hooks.domain();
+    let domain = server.handle.domain();
     let pids = Resources { pids: Some(Pids { limit: 9, ..Pids::default() }), ..Resources::default() };
     let (one, two, three) = tokio::join!(
         domain.update(Update::new("c", shares(7))),
@@ -243,11 +246,23 @@ async fn updates_of_one_container_are_made_one_after_the_other() {
     assert_eq!((server.runtime.last(), server.spec("c")["linux"]["resources"].clone()), (all.clone(), all));
 }
 
+#[tokio::test]
+async fn a_turn_is_kept_no_longer_than_someone_has_it() {
+    let queue = nri_api::queue::KeyedQueue::default();
+    let held = queue.enqueue("a").turn().await;
+    assert!(queue.is_busy("a"));
+    assert!(!queue.is_busy("b"));
+    drop(held);
+    let last = queue.enqueue("c").turn().await;
+    assert!(!queue.is_busy("a"), "turns that nobody has are forgotten");
+    drop(last);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_update_that_nobody_waits_for_any_more_holds_up_no_other() {
     let server = Server::new();
     server.store.put_container(container("c", json!({})));
-    let domain = server.hooks.domain();
+    let domain = server.handle.domain();
     let given_up = tokio::time::timeout(Duration::from_millis(1), domain.update(Update::new("c", shares(7)))).await;
     assert!(given_up.is_err());
     domain.update(Update::new("c", memory(100))).await.unwrap();
@@ -260,7 +275,7 @@ async fn what_has_ended_or_is_not_known_has_gone() {
     let mut ended = container("c", json!({}));
     ended.status.state = nri_proto::ContainerState::Stopped;
     server.store.put_container(ended);
-    let domain = server.hooks.domain();
+    let domain = server.handle.domain();
     for id in ["c", "nobody"] {
         let updated = domain.update(Update::new(id, shares(7))).await;
         assert!(matches!(updated, Err(DomainError::Gone)), "{updated:?}");
@@ -274,7 +289,7 @@ async fn what_has_ended_or_is_not_known_has_gone() {
 async fn an_eviction_stops_a_container_without_grace() {
     let server = Server::new();
     server.store.put_container(container("c", json!({})));
-    server.hooks.domain().evict(Eviction::new("c", "room")).await.unwrap();
+    server.handle.domain().evict(Eviction::new("c", "room")).await.unwrap();
     assert_eq!(*server.runtime.stopped.lock().unwrap(), [("c".to_owned(), Duration::ZERO)]);
 }
 

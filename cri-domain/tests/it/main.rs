@@ -1,7 +1,8 @@
-//! The domain and the hooks of a CRI server, with plugins in the same process and a runtime without containers.
+//! Tests of the domain and the handle of a CRI server, with plugins in the same process and a
+//! runtime without containers.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests, and what they share")]
 
 mod domain;
-mod hooks;
+mod handle;
 mod server;

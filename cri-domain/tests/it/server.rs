@@ -1,4 +1,4 @@
-//! A CRI server of which there is only what NRI needs.
+//! A CRI server that has only the parts that NRI needs.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -6,53 +6,53 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cri_domain::generator::Host;
-use cri_domain::records::{
-    ContainerConfig, ContainerRecord, ContainerStatus, PodConfig, PodRecord, PodState, PodStatus,
+use cri_domain::model::{
+    ContainerConfig, ContainerRecord, ContainerStatus, PodConfig, PodRecord, PodState, PodStatus, ServerSettings,
 };
-use cri_domain::runtime::{Limits, RUNC_UPDATES, RuntimeError};
+use cri_domain::runtime::{ContainerLimits, RUNC_UPDATES, RuntimeError};
 use cri_domain::store::MemoryStore;
-use cri_domain::words::Settings;
-use cri_domain::{CriDomain, Hooks, Runtime, Store as _};
+use cri_domain::{CriDomain, CriHandle, Runtime, Store as _};
 use nri_api::plugin::{Introduction, PluginError, Reply, Subscription};
 use nri_api::request::Request;
 use nri_api::{Config, Nri, Plugin};
 use nri_proto::{Adjustment, ContainerState, CreateReply, Event, EventMask, FailurePolicy, Field, UpdateReply};
 use serde_json::{Value, json};
 
-/// The server, and NRI.
+/// The server, with NRI.
 pub(crate) struct Server {
     pub(crate) nri: Nri,
-    pub(crate) hooks: Hooks,
+    pub(crate) handle: CriHandle,
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) runtime: Arc<FakeRuntime>,
 }
 
 impl Server {
-    /// NRI is not started yet.
+    /// Creates a server. NRI is not started yet.
     pub(crate) fn new() -> Self {
-        Self::with(Host::default(), Settings::default())
+        Self::with(Host::default(), ServerSettings::default())
     }
 
-    /// There is no NRI.
+    /// Creates a server with NRI disabled.
     pub(crate) fn disabled() -> Self {
-        Self::of(Config { disable: true, ..Config::default() }, Host::default(), Settings::default())
+        Self::of(Config { disable: true, ..Config::default() }, Host::default(), ServerSettings::default())
     }
 
-    pub(crate) fn with(host: Host, settings: Settings) -> Self {
-        // No socket: plugins are let in by the test.
+    pub(crate) fn with(host: Host, settings: ServerSettings) -> Self {
+        // There is no socket: the test admits plugins itself.
         Self::of(Config { socket: None, plugin_path: None, ..Config::default() }, host, settings)
     }
 
-    fn of(config: Config, host: Host, settings: Settings) -> Self {
+    fn of(config: Config, host: Host, settings: ServerSettings) -> Self {
         let store = Arc::new(MemoryStore::default());
         let runtime = Arc::new(FakeRuntime { store: Arc::clone(&store), ..FakeRuntime::new() });
         let domain = CriDomain::new(Arc::clone(&store) as Arc<_>, Arc::clone(&runtime) as Arc<_>, host, settings);
         let nri = Nri::new(config);
-        let hooks = Hooks::register(&nri, "k8s.io", Arc::new(domain)).unwrap();
-        Self { nri, hooks, store, runtime }
+        let handle = CriHandle::register(&nri, "k8s.io", Arc::new(domain)).unwrap();
+        Self { nri, handle, store, runtime }
     }
 
-    /// NRI is started, the pod runs, and there is a container `c` that was created and started without plugins.
+    /// Creates a server with NRI started, a running pod `p`, and a container `c` that was created
+    /// and started without plugins.
     pub(crate) async fn running() -> Self {
         let server = Self::new();
         server.store.put_pod(pod("p"));
@@ -61,20 +61,20 @@ impl Server {
         server
     }
 
-    /// Lets a plugin in.
+    /// Admits a plugin.
     pub(crate) async fn admit(&self, id: &str, plugin: FakePlugin) -> Arc<FakePlugin> {
         let plugin = Arc::new(plugin);
         self.nri.admit(id.parse().unwrap(), Arc::clone(&plugin) as Arc<_>).await.unwrap();
         plugin
     }
 
-    /// What the store has in the spec of a container.
+    /// Returns the spec of a container in the store.
     pub(crate) fn spec(&self, id: &str) -> Value {
         self.store.container(id).unwrap().spec.as_deref().cloned().unwrap_or_default()
     }
 }
 
-/// A pod that is ready.
+/// Returns the record of a pod that is ready.
 pub(crate) fn pod(id: &str) -> PodRecord {
     PodRecord {
         id: id.to_owned(),
@@ -84,7 +84,7 @@ pub(crate) fn pod(id: &str) -> PodRecord {
     }
 }
 
-/// A container of the pod `p` that runs.
+/// Returns the record of a running container of the pod `p`.
 pub(crate) fn container(id: &str, spec: Value) -> ContainerRecord {
     ContainerRecord {
         id: id.to_owned(),
@@ -96,14 +96,14 @@ pub(crate) fn container(id: &str, spec: Value) -> ContainerRecord {
     }
 }
 
-/// A runtime that writes down what it is told. A container that it stops has ended at once.
+/// A runtime that records its calls. A container that it stops has ended at once.
 pub(crate) struct FakeRuntime {
     pub(crate) store: Arc<MemoryStore>,
-    pub(crate) updates: Mutex<Vec<(String, Limits)>>,
+    pub(crate) updates: Mutex<Vec<(String, ContainerLimits)>>,
     pub(crate) stopped: Mutex<Vec<(String, Duration)>>,
-    /// So many updates fail, the next ones first.
+    /// The number of updates that fail next.
     pub(crate) failures: Mutex<u32>,
-    /// How long an update takes.
+    /// The duration of an update.
     pub(crate) takes: Duration,
     pub(crate) can_update: Mutex<HashSet<Field>>,
 }
@@ -120,7 +120,7 @@ impl FakeRuntime {
         }
     }
 
-    /// The resources that it was told last.
+    /// Returns the resources of the last update.
     pub(crate) fn last(&self) -> Value {
         self.updates.lock().unwrap().last().unwrap().1.resources.clone()
     }
@@ -136,7 +136,7 @@ impl Runtime for FakeRuntime {
         self.can_update.lock().unwrap().contains(&field)
     }
 
-    async fn update(&self, id: &str, limits: &Limits) -> Result<(), RuntimeError> {
+    async fn update(&self, id: &str, limits: &ContainerLimits) -> Result<(), RuntimeError> {
         tokio::time::sleep(self.takes).await;
         self.updates.lock().unwrap().push((id.to_owned(), limits.clone()));
         let mut failures = self.failures.lock().unwrap();
@@ -154,10 +154,10 @@ impl Runtime for FakeRuntime {
     }
 }
 
-/// What a plugin answers with.
+/// Builds the reply of a plugin.
 type Answer<T> = Box<dyn Fn(&Request) -> T + Send + Sync>;
 
-/// A plugin that writes down what it hears of all events, and answers as it is told.
+/// A plugin that records all events, and replies as the test says.
 #[derive(Default)]
 pub(crate) struct FakePlugin {
     pub(crate) create: Option<Answer<Result<CreateReply, PluginError>>>,
@@ -166,7 +166,7 @@ pub(crate) struct FakePlugin {
 }
 
 impl FakePlugin {
-    /// One that changes containers that are created.
+    /// Returns a plugin that adjusts containers that are created.
     pub(crate) fn adjusting(change: impl Fn(&mut Adjustment) + Send + Sync + 'static) -> Self {
         let create = move |_: &Request| {
             let mut adjustment = Adjustment::default();
@@ -176,13 +176,13 @@ impl FakePlugin {
         Self { create: Some(Box::new(create)), ..Self::default() }
     }
 
-    /// What it heard, as `StopContainer c`.
+    /// Returns the events that the plugin got, such as `StopContainer c`.
     pub(crate) fn heard(&self) -> Vec<String> {
         let subject = |request: &Request| request.container().map_or(request.pod().id.clone(), |it| it.id.clone());
         self.heard.lock().unwrap().iter().map(|request| format!("{} {}", request.event(), subject(request))).collect()
     }
 
-    /// The last request of an event.
+    /// Returns the last request of an event.
     pub(crate) fn last(&self, event: Event) -> Arc<Request> {
         let heard = self.heard.lock().unwrap();
         Arc::clone(heard.iter().rev().find(|request| request.event() == event).unwrap())

@@ -15,7 +15,7 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 pub(crate) struct Bundle {
     dir: tempfile::TempDir,
     busybox: PathBuf,
-    /// The container, and its cgroup.
+    /// The id of the container, and of its cgroup.
     pub(crate) id: String,
     pub(crate) spec: Value,
     pub(crate) adjustment: Adjustment,
@@ -23,7 +23,7 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
-    /// Reports why there cannot be one.
+    /// Creates a bundle. If runc cannot run here, reports the reason and returns `None`.
     pub(crate) fn new() -> Option<Self> {
         let reason = match program("busybox") {
             _ if !rustix::process::geteuid().is_root() => "it takes root",
@@ -34,7 +34,7 @@ impl Bundle {
         skip(reason)
     }
 
-    /// As [`Bundle::new`], for what is seen in the first version of cgroups alone.
+    /// Creates a bundle like [`Bundle::new`] if cgroups are of version 1.
     pub(crate) fn on_cgroup_v1() -> Option<Self> {
         if Path::new(CGROUPS).join("cgroup.controllers").exists() {
             return skip("it looks into cgroups of version 1");
@@ -42,7 +42,7 @@ impl Bundle {
         Self::new()
     }
 
-    /// As [`Bundle::new`], for what came with a version of runc.
+    /// Creates a bundle like [`Bundle::new`] if runc has at least this version.
     pub(crate) fn with_runc(major: u32, minor: u32) -> Option<Self> {
         let bundle = Self::new()?;
         let said = bundle.runc(&["--version"]).stdout;
@@ -53,7 +53,7 @@ impl Bundle {
         if found >= (major, minor) {
             return Some(bundle);
         }
-        tell(&format!("it takes runc {major}.{minor}, and this is {version}"));
+        print_skipped(&format!("it takes runc {major}.{minor}, and this is {version}"));
         None
     }
 
@@ -81,19 +81,19 @@ impl Bundle {
         self.dir.path()
     }
 
-    /// The program on the host that hooks are.
+    /// Returns the path of busybox on the host, which tests use as a hook.
     pub(crate) fn busybox(&self) -> &str {
         self.busybox.to_str().unwrap()
     }
 
-    /// Runs a script in a container that is adjusted, and returns what it says.
+    /// Runs a script in an adjusted container, and returns its output.
     pub(crate) fn run(&mut self, script: &str) -> String {
         self.spec["process"]["args"] = json!(["sh", "-c", script]);
         self.write();
         self.said(self.command(&["run", "--bundle", self.path().to_str().unwrap(), &self.id]))
     }
 
-    /// The same, by a runc in a network of its own that is made so.
+    /// Runs a script like [`run`](Self::run), in a new network that the commands `made` set up.
     pub(crate) fn run_in_network(&mut self, made: &str, script: &str) -> String {
         self.spec["process"]["args"] = json!(["sh", "-c", script]);
         self.write();
@@ -110,7 +110,8 @@ impl Bundle {
         said
     }
 
-    /// Makes a container that is adjusted, and returns what each file in its cgroup says; `None` if there is none.
+    /// Creates an adjusted container, and returns the contents of files in its cgroup; `None` for a
+    /// file that does not exist.
     pub(crate) fn cgroup<const N: usize>(&mut self, files: [&str; N]) -> [Option<String>; N] {
         self.create();
         let place = self.place();
@@ -122,7 +123,7 @@ impl Bundle {
         files.map(read)
     }
 
-    /// Makes a container that is adjusted, and returns what runc says about it.
+    /// Creates an adjusted container, and returns its state as runc shows it.
     pub(crate) fn state(&mut self) -> Value {
         self.create();
         let output = self.runc(&["state", &self.id]);
@@ -131,7 +132,7 @@ impl Bundle {
 
     fn create(&mut self) {
         self.write();
-        // What it inherits is its output, and nobody waits for the end of that.
+        // The container inherits the pipes, and nothing waits for their end.
         let bundle = self.path().to_str().unwrap().to_owned();
         let log = self.path().join("log");
         let mut command = self.command(&["--log", log.to_str().unwrap(), "create", "--bundle", &bundle, &self.id]);
@@ -161,7 +162,7 @@ impl Bundle {
     }
 }
 
-/// No container is left, and with it no cgroup and no mount.
+/// Deletes the container with its cgroup and mounts.
 impl Drop for Bundle {
     fn drop(&mut self) {
         let _ = self.runc(&["delete", "--force", &self.id]);
@@ -181,11 +182,11 @@ impl Drop for Bundle {
 
 fn skip<T>(reason: &str) -> Option<T> {
     assert!(env::var_os("NRI_REQUIRE_RUNC").is_none(), "{reason}");
-    tell(reason);
+    print_skipped(reason);
     None
 }
 
-fn tell(reason: &str) {
+fn print_skipped(reason: &str) {
     let _ = writeln!(io::stderr(), "skipped: {}: {reason}", thread::current().name().unwrap_or("a test"));
 }
 
@@ -194,13 +195,14 @@ fn program(name: &str) -> Option<PathBuf> {
     env::split_paths(&path).map(|dir| dir.join(name)).find(|program| program.is_file())
 }
 
-/// A dynamic program names the one that loads it.
+/// Returns whether a program is statically linked. A dynamic program names its loader.
 fn is_static(program: &Path) -> bool {
     let Ok(bytes) = fs::read(program) else { return false };
     !bytes[..bytes.len().min(4096)].windows(8).any(|window| window == b"ld-linux" || window == b"/ld-musl")
 }
 
-/// What containers have everywhere, and an unknown member. Network and IPC are the container's own.
+/// Returns the spec of a common container, with an unknown member. It has its own network and IPC
+/// namespaces.
 fn spec(id: &str) -> Value {
     let capabilities = json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE"]);
     json!({

@@ -1,4 +1,4 @@
-//! What is seen in the container's cgroup.
+//! Fields that are visible in the container's cgroup.
 
 use std::fs;
 
@@ -40,7 +40,7 @@ fn memory_is_limited() {
         "memory/memory.oom_control",
     ]);
     assert_eq!(said(&[limit, reservation]), ["67108864", "33554432"]);
-    // Kernels may be built without these.
+    // Some kernels are built without these files.
     assert!([None, Some("134217728")].contains(&swap.as_deref()), "{swap:?}");
     assert!([None, Some("7")].contains(&swappiness.as_deref()), "{swappiness:?}");
     assert!(oom.as_ref().is_none_or(|oom| oom.contains("oom_kill_disable 1")), "{oom:?}");
@@ -144,7 +144,7 @@ fn a_class_of_block_io_is_what_the_operator_says() {
     assert_eq!(said(&found), [format!("{number} 10000000"), format!("{number} 1000")]);
 }
 
-/// A block device of this machine that is not part of another.
+/// Returns a block device of this machine that is not a partition.
 fn disk() -> Option<(String, String)> {
     let disks = fs::read_dir("/sys/block").ok()?;
     disks.filter_map(Result::ok).find_map(|disk| {

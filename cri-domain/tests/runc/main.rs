@@ -1,7 +1,8 @@
-//! The real runc with adjusted specs: for each field a container is made with it, and looked into.
+//! The real runc with adjusted specs: for each field, a test creates a container and looks into it.
 //!
-//! It takes root, runc and a static busybox (`scripts/setup runc`). Where it cannot be done it says so and passes, unless
-//! `NRI_REQUIRE_RUNC` is set. Which fields nobody can look at here, and why, is in `docs/spec-fields.md`.
+//! The tests need root, runc and a static busybox (`scripts/setup runc`). A test that cannot run
+//! here says so and passes, unless `NRI_REQUIRE_RUNC` is set. `docs/spec-fields.md` lists the
+//! fields that cannot be observed here, with the reasons.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests, and what they share")]
 

@@ -1,4 +1,4 @@
-//! What is seen of mounts and namespaces.
+//! Mounts and namespaces in a container.
 
 use std::fs;
 use std::io::Read as _;
@@ -29,7 +29,7 @@ fn mounts_come_and_go_in_an_order_that_hides_none() {
     fs::write(shared.join("file"), "from the host").unwrap();
     let source = shared.to_str().unwrap().to_owned();
     let mounts = &mut bundle.adjustment.mounts;
-    // The inner one is said first, and would be hidden by the outer one.
+    // The inner mount is listed first, and the outer one would hide it.
     mounts.set(mount("/data/inner", "tmpfs", "tmpfs", &["size=64k"])).unwrap();
     mounts.set(mount("/data", "bind", &source, &["rbind", "ro"])).unwrap();
     mounts.remove("/tmp");
@@ -40,7 +40,7 @@ fn mounts_come_and_go_in_an_order_that_hides_none() {
     assert_eq!(said, "from the host\nread-only\ninner\n0\n");
 }
 
-/// A directory that changes propagate from.
+/// A directory from which mounts propagate.
 struct Shared(PathBuf);
 
 impl Shared {
@@ -97,7 +97,7 @@ fn a_kernel_parameter_is_the_containers_own() {
     assert_eq!(fs::read_to_string(Path::new(file)).unwrap(), before);
 }
 
-/// A process in a network of its own.
+/// A process in its own network namespace.
 struct Elsewhere(Child);
 
 impl Elsewhere {
@@ -140,7 +140,7 @@ fn d09_a_kernel_parameter_is_set_in_a_network_that_a_container_joins_unless_it_i
     assert_eq!(bundle.run(&format!("cat {file}")), "12345\t23456\n");
 
     bundle.host.allow.sysctls.clear();
-    // Also by a path that says nothing of it.
+    // A link to the namespace is recognized, too.
     let link = bundle.path().join("network");
     symlink("/proc/1/ns/net", &link).unwrap();
     for path in ["/proc/1/ns/net", link.to_str().unwrap(), "/proc/1/ns/nothing"] {

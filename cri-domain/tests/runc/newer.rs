@@ -1,4 +1,4 @@
-//! What runc has learned after 1.1, which Debian's is.
+//! Fields that runc supports only after version 1.1, the version of Debian.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ fn the_scheduler_is_the_adjusted_one() {
     let Some(mut bundle) = Bundle::with_runc(1, 2) else { return };
     bundle.linux().scheduler = Some(Scheduler { policy: SchedulerPolicy::Batch, nice: 5, ..Scheduler::default() });
     let said = bundle.run("cat /proc/1/stat");
-    // After the name in parentheses comes the third field; see proc(5).
+    // The third field comes after the name in parentheses; see proc(5).
     let fields: Vec<&str> = said.rsplit_once(") ").unwrap().1.split_whitespace().collect();
     assert_eq!((fields[19 - 3], fields[41 - 3]), ("5", "3"), "nice, and SCHED_BATCH");
 }

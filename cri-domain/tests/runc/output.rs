@@ -1,4 +1,4 @@
-//! What containers of mini-runtime say.
+//! The output of containers of mini-runtime.
 
 use crate::mini_output::lines;
 

@@ -1,4 +1,4 @@
-//! What is seen by the process itself.
+//! Fields that are visible to the process itself.
 
 use nri_proto::{Args, EnvVar, IoPriority, IoPriorityClass, Rlimit, Scheduler, SchedulerPolicy, Seccomp, Syscall};
 use serde_json::json;
@@ -57,7 +57,7 @@ fn a_system_call_fails_as_the_policy_says() {
     assert!(said.contains("Seccomp:\t2"), "{said}");
 }
 
-/// Actions have an order to the kernel; the errno of all that is not listed is seen with a list of what is needed to say so.
+/// The policy allows the calls that the script needs. All other calls fail with the default errno.
 #[test]
 fn what_is_not_listed_fails_with_the_default_errno() {
     let Some(mut bundle) = Bundle::new() else { return };

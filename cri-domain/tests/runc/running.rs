@@ -1,4 +1,4 @@
-//! What runc itself does.
+//! Effects of runc itself: hooks and devices.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ fn every_hook_is_run() {
         prestart: outside("prestart"),
         create_runtime: outside("createRuntime"),
         create_container: outside("createContainer"),
-        // It runs inside, where the container's root is.
+        // This hook runs inside the container's root.
         start_container: vec![hook("/bin/busybox", "startContainer", "/hooks")],
         poststart: outside("poststart"),
         poststop: outside("poststop"),
@@ -65,7 +65,7 @@ fn a_cdi_device_brings_what_it_needs() {
     bundle.host.cdi = Some(Box::new(move |spec, names| devices.inject(spec, names)));
     let name = "vendor.com/null=a".to_owned();
     bundle.adjustment.cdi_devices.push(CdiDevice { name, ..CdiDevice::default() });
-    // What plugins say comes after what devices bring.
+    // The adjustment is applied after the edits of CDI devices.
     bundle.linux().devices.remove("/dev/gone-too");
     let said = bundle.run(
         "echo $VENDOR; echo x > /dev/vendor && echo written; ls -d /data/kernel; [ ! -e /dev/gone-too ] && echo gone",

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use cri_domain::Runtime as _;
-use cri_domain::runtime::{Limits, RuntimeError};
+use cri_domain::runtime::{ContainerLimits, RuntimeError};
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::bundle::Bundle;
 use crate::mini_runc::Runc;
 
-/// A container that has ended, which nobody has noticed yet.
+/// Returns a container that has ended, before its exit is noticed.
 async fn ended(bundle: &mut Bundle) -> Runc {
     bundle.spec["process"]["args"] = json!(["true"]);
     bundle.spec["root"]["path"] = json!(bundle.path().join("rootfs"));
@@ -29,9 +29,9 @@ async fn a_container_that_ends_just_before_it_is_stopped_or_updated_has_gone() {
     let runc = ended(&mut bundle).await;
     let notices = async {
         sleep(Duration::from_millis(300)).await;
-        runc.has_ended(&bundle.id);
+        runc.record_exit(&bundle.id);
     };
-    let limits = Limits { resources: json!({"cpu": {"shares": 7}}), rdt: None };
+    let limits = ContainerLimits { resources: json!({"cpu": {"shares": 7}}), rdt: None };
     let (killed, terminated, updated, ()) = tokio::join!(
         runc.stop(&bundle.id, Duration::ZERO),
         runc.stop(&bundle.id, Duration::from_secs(60)),

@@ -1,20 +1,19 @@
-//! New limits of a container that runs, by way of the domain.
+//! New limits of a running container, set through the domain.
 
 use std::fs;
 use std::sync::Arc;
 
 use cri_domain::CriDomain;
 use cri_domain::generator::Host;
-use cri_domain::records::{ContainerRecord, ContainerStatus};
+use cri_domain::model::{ContainerRecord, ContainerStatus, ServerSettings};
 use cri_domain::store::{MemoryStore, Store as _};
-use cri_domain::words::Settings;
 use nri_proto::{ContainerState, Resources};
 use serde_json::{Value, json};
 
 use crate::bundle::Bundle;
 use crate::mini_runc::Runc;
 
-/// A container that runs, and its domain.
+/// A running container, and its domain.
 struct Running {
     domain: CriDomain,
     store: Arc<MemoryStore>,
@@ -43,11 +42,12 @@ impl Running {
             status: ContainerStatus { state: ContainerState::Running, pid: made.pid, ..ContainerStatus::default() },
             ..ContainerRecord::default()
         });
-        let domain = CriDomain::new(Arc::clone(&store) as Arc<_>, runc, Host::of_this_machine(), Settings::default());
+        let domain =
+            CriDomain::new(Arc::clone(&store) as Arc<_>, runc, Host::of_this_machine(), ServerSettings::default());
         Some(Self { domain, store, bundle })
     }
 
-    /// What a file in its cgroup says; `None` if there is none.
+    /// Returns the content of a file in the container's cgroup; `None` if it does not exist.
     fn cgroup(&self, controller: &str, file: &str) -> Option<String> {
         let path = format!("/sys/fs/cgroup/{controller}/{}/{file}", self.bundle.id);
         fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
@@ -77,7 +77,7 @@ async fn new_limits_are_in_the_cgroup_and_others_stay() {
     assert_eq!(running.cgroup("memory", "memory.limit_in_bytes"), Some((96 << 20).to_string()));
     assert_eq!(running.cgroup("pids", "pids.max").as_deref(), Some("33"));
     assert_eq!(running.shares(), (Some("512".to_owned()), Some(512)));
-    // Kernels may be built without it.
+    // Some kernels are built without this file.
     let swap = running.cgroup("memory", "memory.memsw.limit_in_bytes");
     assert!(swap.as_ref().is_none_or(|swap| *swap == (128 << 20).to_string()), "{swap:?}");
 }
@@ -96,7 +96,7 @@ async fn d15_d16_what_the_kernel_refuses_is_taken_back_and_the_container_lives()
     let error = running.limit(|it| _ = it.unified.insert("memory.high".to_owned(), "1".to_owned())).await.unwrap_err();
     assert!(error.contains("unified"), "{error}");
 
-    // Less than it uses.
+    // The limit is less than the container uses.
     let error = running.limit(|it| it.memory_mut().limit = Some(4096)).await.unwrap_err();
     assert!(error.contains("could not update container"), "{error}");
     assert_eq!(running.cgroup("memory", "memory.limit_in_bytes"), Some((64 << 20).to_string()));
@@ -113,7 +113,7 @@ async fn d15_limits_that_there_were_none_of_are_lifted_when_an_update_fails() {
     let unlimited = |spec: &mut Value| _ = spec["linux"]["resources"].as_object_mut().unwrap().remove("memory");
     let Some(running) = Running::with(unlimited).await else { return };
     let before = running.cgroup("memory", "memory.limit_in_bytes");
-    // Memory comes before CPU time, and so much of that the kernel does not take.
+    // runc sets memory before CPU time, and the kernel refuses this much CPU time.
     let too_long = |it: &mut Resources| {
         it.memory_mut().limit = Some(96 << 20);
         it.cpu_mut().quota = Some(1 << 62);

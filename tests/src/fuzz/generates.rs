@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use cri_domain::generator::host::Allowlist;
 use cri_domain::generator::{Host, adjust, adjust_json, update};
-use cri_domain::records::ContainerRecord;
-use cri_domain::words;
+use cri_domain::model::{ContainerRecord, ServerSettings};
+use cri_domain::to_nri;
 use nri_proto::{Adjustment, Change, LinuxAdjustment, Resources, api};
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ pub fn generates(input: &[u8]) {
     check_update(&spec, &adjustment);
     // What plugins are shown of it can always be read.
     let record = ContainerRecord { spec: Some(Arc::new(spec)), ..ContainerRecord::default() };
-    _ = words::container(&record, &words::Settings::default());
+    _ = to_nri::container(&record, &ServerSettings::default());
 }
 
 /// New limits are applied as a whole or not at all, and nothing but limits changes.

@@ -1,41 +1,48 @@
-//! What the places in a spec are called, and which field of the protocol they are.
+//! The names of places in a spec, and the fields of the protocol that they belong to.
 
 use std::borrow::Cow;
 
 use nri_proto::Field;
 use serde_json::Value;
 
-/// Takes an entry of a list apart into its name and the rest.
-pub(super) type Name = fn(&Value) -> Option<(Cow<'_, str>, Value)>;
+/// Splits an entry of a list into its name and its value.
+pub(super) type SplitEntry = fn(&Value) -> Option<(Cow<'_, str>, Value)>;
 
 /// A place in a spec that plugins can change.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'p> {
+pub(super) struct SpecPlace<'p> {
     pub(super) field: Option<Field>,
-    /// A field that leads to it, too: its owner counts if the first has none.
+    /// Another field that sets this place. Its owner is used if `field` has none.
     pub(super) cause: Option<Field>,
-    /// The entry, if it is one.
+    /// The key of the entry, or an empty text if the place is not an entry.
     pub(super) key: &'p str,
-    /// What people call such an entry.
-    pub(super) word: Option<&'static str>,
-    /// For a list whose entries have names: what the name of one is.
-    pub(super) named: Option<Name>,
-    /// Whether it is told in one, with all that is in it.
+    /// The readable name of the kind of entry.
+    pub(super) label: Option<&'static str>,
+    /// Splits the entries of a list that are identified by name.
+    pub(super) split: Option<SplitEntry>,
+    /// Whether the place is described by one difference, with all its members.
     pub(super) whole: bool,
 }
 
-/// What such an entry is called. It has no owner but that of its device.
+impl SpecPlace<'_> {
+    pub(super) fn of(field: Field) -> Self {
+        Self { field: Some(field), cause: None, key: "", label: None, split: None, whole: false }
+    }
+}
+
+/// The label of a device rule. Its owner is that of the device.
 pub(super) const RULE: &str = "device rule";
 
-/// Returns what is known about a path.
-pub(super) fn place<'p>(path: &'p [String]) -> Option<Place<'p>> {
+/// Returns the description of a path, or `None` if plugins cannot change the path.
+pub(super) fn place<'p>(path: &'p [String]) -> Option<SpecPlace<'p>> {
     let path: Vec<&'p str> = path.iter().map(String::as_str).collect();
     if let Some(field) = simple(&path) {
-        return Some(Place { cause: cause(field), whole: true, ..Place::of(field) });
+        return Some(SpecPlace { cause: cause(field), whole: true, ..SpecPlace::of(field) });
     }
-    let entry = |field, word, key| Some(Place { key, word: Some(word), whole: true, ..Place::of(field) });
-    let list =
-        |named: Name| Some(Place { field: None, cause: None, key: "", word: None, named: Some(named), whole: false });
+    let entry = |field, label, key| Some(SpecPlace { key, label: Some(label), whole: true, ..SpecPlace::of(field) });
+    let list = |split: SplitEntry| {
+        Some(SpecPlace { field: None, cause: None, key: "", label: None, split: Some(split), whole: false })
+    };
     match path[..] {
         ["annotations", key] => entry(Field::Annotations, "annotation", key),
         ["mounts"] => list(|mount| by("destination", mount)),
@@ -59,14 +66,15 @@ pub(super) fn place<'p>(path: &'p [String]) -> Option<Place<'p>> {
     }
 }
 
-/// A class comes to settings, and a limit of memory to one of swap.
+/// Returns the field that sets another field indirectly: a class sets RDT settings, and a limit of
+/// memory sets that of swap.
 fn cause(field: Field) -> Option<Field> {
     const SETTINGS: [Field; 3] = [Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring];
     let is_of_a_class = SETTINGS.contains(&field).then_some(Field::RdtClass);
     is_of_a_class.or((field == Field::MemSwapLimit).then_some(Field::MemLimit))
 }
 
-/// The fields that are one thing.
+/// Returns the field of a path that is a single value.
 fn simple(path: &[&str]) -> Option<Field> {
     Some(match path {
         ["hooks", _] => Field::OciHooks,
@@ -116,7 +124,7 @@ fn variable(entry: &Value) -> Option<(Cow<'_, str>, Value)> {
     Some((name.into(), value.into()))
 }
 
-/// A rule has no name of its own: it is called by what it is about, such as `c 1:3`.
+/// Splits a device rule. Its name is the device that it is about, such as `c 1:3`.
 fn rule(entry: &Value) -> Option<(Cow<'_, str>, Value)> {
     let denies = if entry.get("allow")?.as_bool()? { "" } else { "deny " };
     let kind = entry.get("type").and_then(Value::as_str).unwrap_or("a");

@@ -1,7 +1,24 @@
-/// What plugins may change although runtimes, shims or the host act on it. By default that is nothing.
+//! The changes that plugins may make although runtimes, shims or the host act on them.
+//!
+//! Files, lowest first:
+//!
+//! - `error.rs` has the error for a change that is not allowed.
+//! - `annotations.rs` lists the annotations that runtimes and shims use as settings.
+//! - `sysctl.rs` decides which kernel parameters belong to the host.
+
+mod annotations;
+mod error;
+mod sysctl;
+
+pub(in crate::generator) use self::annotations::check_annotation;
+pub use self::error::AllowlistError;
+pub(in crate::generator) use self::sysctl::{check_sysctl, namespace_of};
+
+/// The annotations and kernel parameters that plugins may change although runtimes, shims or the
+/// host act on them. The default is empty.
 ///
-/// An entry is a name, or a part of a name with `*` before or after it: `io.katacontainers.*`, `*.crio.io`. `*` alone allows
-/// everything. A `*` within a name stands for itself.
+/// An entry is a name, or a part of a name with `*` before or after it: `io.katacontainers.*`,
+/// `*.crio.io`. `*` alone allows everything. Within a name, `*` has no special meaning.
 ///
 /// ```
 /// use cri_domain::generator::Host;
@@ -16,9 +33,10 @@
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowlist {
-    /// Annotations that runtimes and shims take as settings.
+    /// Annotations that runtimes and shims use as settings.
     pub annotations: Vec<String>,
-    /// Kernel parameters that are the host's. They are set whatever namespaces the container is in.
+    /// Kernel parameters of the host. They are allowed in all containers, whatever their
+    /// namespaces.
     pub sysctls: Vec<String>,
 }
 
@@ -39,7 +57,7 @@ impl Allowlist {
     }
 }
 
-/// Says whether a name matches a pattern, which may begin or end with `*`.
+/// Returns whether a name matches a pattern, which may begin or end with `*`.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
         (Some(""), _) => true,

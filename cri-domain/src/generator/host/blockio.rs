@@ -1,4 +1,4 @@
-//! Classes of block I/O, from the file that containerd and CRI-O read, too (`blockio_config_file`).
+//! Classes of block I/O, from the file that containerd and CRI-O name in `blockio_config_file`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,11 @@ use oci_spec::runtime::{
 };
 use rustix::fs::{FileType, major, minor, stat};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 
 use super::yaml::{self, YamlError};
 use crate::generator::HostError;
 
-/// The settings that classes of block I/O stand for.
+/// The settings of each class of block I/O.
 ///
 /// ```
 /// use cri_domain::generator::Host;
@@ -28,63 +27,61 @@ use crate::generator::HostError;
 ///     ThrottleReadBps: 50M
 /// ")?;
 /// assert_eq!(classes.class("slow")?.weight(), Some(20));
-/// let host = Host { blockio: Some(Box::new(move |class| classes.class(class))), ..Host::default() };
+/// let resolve = move |class: &str| classes.class(class);
+/// let host = Host { blockio: Some(Box::new(resolve)), ..Host::default() };
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct BlockIoClasses(BTreeMap<String, LinuxBlockIo>);
 
-/// Why a file of classes cannot be used.
+/// Error from reading a file of block I/O classes.
 #[derive(Debug, thiserror::Error)]
 pub enum BlockIoError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("could not read {}", path.display())]
     Io {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What happened.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It is no YAML.
+    /// The file is not valid YAML, or its members are not those of a file of classes.
     #[error("could not read the classes of block I/O")]
     Yaml(#[source] YamlError),
-    /// It is YAML, and not what it should be.
-    #[error("could not read the classes of block I/O")]
-    Shape(#[source] serde_json::Error),
-    /// A class limits the throughput of no device.
+    /// A class sets a throttle without naming devices.
     #[error("class {class}: throttling needs devices")]
     NoDevices {
-        /// The class.
+        /// The name of the class.
         class: String,
     },
-    /// A weight is not one.
+    /// A weight is out of range.
     #[error("class {class}: a weight is not between 10 and 1000")]
     Weight {
-        /// The class.
+        /// The name of the class.
         class: String,
     },
-    /// A pattern for devices cannot be read.
-    #[error("class {class}: {pattern} is no pattern for devices")]
+    /// A pattern for device paths is invalid.
+    #[error("class {class}: {pattern} is not a pattern for device paths")]
     Pattern {
-        /// The class.
+        /// The name of the class.
         class: String,
-        /// The pattern.
+        /// The invalid pattern.
         pattern: String,
-        /// What is wrong.
+        /// The reason why the pattern is invalid.
         source: glob::PatternError,
     },
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ClassesFile {
     #[serde(rename = "Classes", default)]
-    classes: BTreeMap<String, Vec<Parameters>>,
+    classes: BTreeMap<String, Vec<ClassParameters>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
-struct Parameters {
+struct ClassParameters {
     devices: Option<Vec<String>>,
     #[serde(default, deserialize_with = "quantity")]
     throttle_read_bps: Option<u64>,
@@ -99,36 +96,36 @@ struct Parameters {
 }
 
 impl BlockIoClasses {
-    /// Reads a file, as [`read`](Self::read) does its text.
+    /// Reads the classes from a file. See [`read`](Self::read).
     pub fn of_file(path: &Path) -> Result<Self, BlockIoError> {
         let text = fs::read_to_string(path).map_err(|source| BlockIoError::Io { path: path.to_owned(), source })?;
         Self::read(&text)
     }
 
-    /// Reads the text of a file and looks for the devices that it names. What matches no device is left out, as in Go.
+    /// Reads the classes from text, and resolves the devices that the text names. A pattern that
+    /// matches no device is ignored, as in Go.
     pub fn read(text: &str) -> Result<Self, BlockIoError> {
-        let document = yaml::read(text).map_err(BlockIoError::Yaml)?;
-        let document = if document.is_null() { Value::Object(Default::default()) } else { document };
-        let File { classes } = File::deserialize(document).map_err(BlockIoError::Shape)?;
+        let file: Option<ClassesFile> = yaml::read(text).map_err(BlockIoError::Yaml)?;
+        let classes = file.map(|ClassesFile { classes }| classes).unwrap_or_default();
         let settings = |(class, parameters): (String, Vec<_>)| Ok((class.clone(), settings(&class, parameters)?));
         Ok(Self(classes.into_iter().map(settings).collect::<Result<_, _>>()?))
     }
 
-    /// Returns the settings of a class.
+    /// Returns the settings of a class. Fails if the class does not exist.
     pub fn class(&self, class: &str) -> Result<LinuxBlockIo, HostError> {
         self.0.get(class).cloned().ok_or_else(|| format!("there is no class of block I/O {class:?}").into())
     }
 }
 
-/// A number of a device, and what is set for it. Later parameters win.
+/// A setting for each device number. A later setting replaces an earlier one.
 type PerDevice<T> = BTreeMap<(i64, i64), T>;
 
-fn settings(class: &str, all: Vec<Parameters>) -> Result<LinuxBlockIo, BlockIoError> {
+fn settings(class: &str, all: Vec<ClassParameters>) -> Result<LinuxBlockIo, BlockIoError> {
     let mut settings = LinuxBlockIo::default();
     let mut weights = PerDevice::new();
     let mut rates: [PerDevice<u64>; 4] = Default::default();
     for parameters in all {
-        let Parameters {
+        let ClassParameters {
             devices,
             throttle_read_bps,
             throttle_write_bps,
@@ -167,18 +164,19 @@ fn settings(class: &str, all: Vec<Parameters>) -> Result<LinuxBlockIo, BlockIoEr
 
 fn weighted(((major, minor), weight): ((i64, i64), u16)) -> LinuxWeightDevice {
     let device = LinuxWeightDeviceBuilder::default().major(major).minor(minor).weight(weight).build();
-    device.expect("what is not given has a default")
+    device.expect("all other members have defaults")
 }
 
 fn throttled(rates: PerDevice<u64>) -> Option<Vec<LinuxThrottleDevice>> {
     let device = |((major, minor), rate)| {
         let device = LinuxThrottleDeviceBuilder::default().major(major).minor(minor).rate(rate).build();
-        device.expect("what is not given has a default")
+        device.expect("all other members have defaults")
     };
     (!rates.is_empty()).then(|| rates.into_iter().map(device).collect())
 }
 
-/// The numbers of the block devices that match, links followed, without partitions.
+/// Returns the numbers of block devices that match the patterns. Links are followed, and partitions
+/// are left out.
 fn numbers(class: &str, patterns: &[String]) -> Result<Vec<(i64, i64)>, BlockIoError> {
     let mut numbers = vec![];
     for pattern in patterns {
@@ -199,15 +197,10 @@ fn number(path: PathBuf) -> Option<(i64, i64)> {
     (!is_partition).then_some((major.into(), minor.into()))
 }
 
-/// As Kubernetes writes amounts: `50M`, `1Gi`, `100`.
+/// Reads an amount in the format of Kubernetes: `50M`, `1Gi`, `100`.
 fn quantity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    let text = match Value::deserialize(deserializer)? {
-        Value::Null => return Ok(None),
-        Value::Number(number) => number.to_string(),
-        Value::String(text) if text.is_empty() => return Ok(None),
-        Value::String(text) => text,
-        Value::Bool(_) | Value::Array(_) | Value::Object(_) => return Err(serde::de::Error::custom("not an amount")),
-    };
+    let text = Option::<String>::deserialize(deserializer)?.filter(|text| !text.is_empty());
+    let Some(text) = text else { return Ok(None) };
     amount(&text).map(Some).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not an amount such as 50M")))
 }
 

@@ -1,11 +1,18 @@
-//! CDI devices: files in which vendors say what a container needs to use their devices.
+//! CDI devices: vendors describe in files what a container needs to use their devices.
 //!
-//! The library for it brings a hundred and eighty crates along, an HTTP client and TLS among them, for a check of the
-//! files' schema. What is needed is to read them, and to make edits that the generator can make anyway.
+//! The CDI library has 180 dependencies, among them an HTTP client and TLS, to check the schema of
+//! the files. This room only reads the files and applies their edits, most of which the generator
+//! supports anyway.
+//!
+//! Files, lowest first:
+//!
+//! - `edits.rs` applies the edits of a device to a spec.
+//! - `schema.rs` has the members of a CDI file.
+//! - `reader.rs` reads files within limits.
 
 mod edits;
-mod file;
-mod reading;
+mod reader;
+mod schema;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,100 +22,95 @@ use std::sync::Arc;
 use serde_json::Value;
 use tracing::warn;
 
-use self::edits::Edits;
-use self::file::File;
-use self::reading::Reading;
+use self::edits::ContainerEdits;
+use self::reader::FileReader;
+use self::schema::CdiFile;
 use super::yaml::{self, YamlError};
 use crate::generator::HostError;
 
-/// The CDI devices of a machine, as they were when they were read. Drivers add and remove them at any time, so read them for each
-/// container, as [`inject_from`](Self::inject_from) does, or whenever the directories change.
+/// The CDI devices of a machine at the time of reading. Drivers add and remove devices at any time.
+/// Read them for each container, as [`inject_from`](Self::inject_from) does, or whenever the
+/// directories change.
 #[derive(Debug, Default)]
 pub struct CdiDevices {
-    /// By their qualified names. Two files of one directory that have the same one leave nothing.
-    devices: BTreeMap<String, Option<Device>>,
+    /// The devices by qualified name. The value is `None` if two files of one directory define the
+    /// device.
+    devices: BTreeMap<String, Option<LoadedDevice>>,
 }
 
 #[derive(Debug)]
-struct Device {
-    edits: Edits,
-    /// What the file wants for any of its devices.
-    of_file: Arc<Edits>,
+struct LoadedDevice {
+    edits: ContainerEdits,
+    /// The edits that the file requires for any of its devices.
+    of_file: Arc<ContainerEdits>,
     directory: usize,
 }
 
-/// Why a file has no devices for us.
+/// Error from reading a CDI file or directory.
 #[derive(Debug, thiserror::Error)]
 pub enum CdiError {
     /// A file or directory cannot be read.
     #[error("could not read {}", path.display())]
     Io {
-        /// The file or directory.
+        /// The path of the file or directory.
         path: PathBuf,
-        /// What happened.
+        /// The error of the system.
         source: io::Error,
     },
     /// A file is a pipe, a device, a socket or a directory.
     #[error("{} is not a regular file", path.display())]
     Irregular {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
-    /// A file is too large, or those before it have left nothing of what is read of all.
+    /// A file is too large, or all files together are.
     #[error("{} is more than {largest} bytes, or all files are more than {sum}", path.display())]
     TooLarge {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is read of one file.
+        /// The limit for one file, in bytes.
         largest: u64,
-        /// What is read of all files.
+        /// The limit for all files together, in bytes.
         sum: u64,
     },
-    /// A directory has so many files that none of them is read.
+    /// A directory has too many files. None of them is read.
     #[error("{} has more than {most} files", path.display())]
     TooMany {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
-        /// How many it may have.
+        /// The limit for the number of files.
         most: usize,
     },
-    /// A file is neither YAML nor JSON.
+    /// A file is not valid YAML or JSON, or lacks members that CDI requires.
     #[error("could not read {}", path.display())]
     Yaml {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason why the file is invalid.
         source: YamlError,
     },
-    /// A file is not what CDI wants it to be.
-    #[error("could not read {}", path.display())]
-    Shape {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: serde_json::Error,
-    },
-    /// Two files of one directory have the same device, so nobody has it.
-    #[error("{device} is also in another file than {}", path.display())]
+    /// Two files of one directory define the same device. The device is not available.
+    #[error("device {device} in {} is also defined in another file of the directory", path.display())]
     Twice {
-        /// The file.
+        /// The path of the second file.
         path: PathBuf,
-        /// The device.
+        /// The qualified name of the device.
         device: String,
     },
 }
 
 impl CdiDevices {
-    /// Where the files are, the later ones before the earlier ones.
+    /// The default directories. A file in a later directory takes precedence.
     pub const DIRECTORIES: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
 
-    /// Reads the files of some directories; what is in a later one counts more. A directory need not be there, and a file
-    /// that cannot be read keeps no other from being read. Only regular files are read, or links to them: of each at most 4
-    /// MiB, of all 32 MiB, and of a directory with more than 1024 files none.
+    /// Reads the files of some directories; a later directory takes precedence. A directory may be
+    /// missing, and an error in one file does not affect others. Only regular files and links to
+    /// them are read: at most 4 MiB of each file and 32 MiB of all files. A directory with more
+    /// than 1024 files is skipped.
     pub fn read(directories: &[impl AsRef<Path>]) -> (Self, Vec<CdiError>) {
-        let (mut devices, mut problems, mut reading) = (Self::default(), vec![], Reading::new());
+        let (mut devices, mut problems, mut reading) = (Self::default(), vec![], FileReader::new());
         for (directory, path) in directories.iter().map(AsRef::as_ref).enumerate() {
-            let files = reading::files(path).unwrap_or_else(|error| {
+            let files = reader::files(path).unwrap_or_else(|error| {
                 problems.push(error);
                 vec![]
             });
@@ -122,31 +124,34 @@ impl CdiDevices {
         (devices, problems)
     }
 
-    /// Reads the files of some directories, and makes what devices need in a spec. Files that cannot be used are logged.
+    /// Reads the files of some directories, and applies the edits of devices to a spec. Errors in
+    /// files are logged.
     ///
     /// ```
     /// use cri_domain::generator::Host;
     /// use cri_domain::generator::host::CdiDevices;
     ///
-    /// let inject = |spec: &mut _, names: &[&str]| CdiDevices::inject_from(&["/usr/share/cdi"], spec, names);
+    /// let directories = ["/usr/share/cdi"];
+    /// let inject =
+    ///     move |spec: &mut _, names: &[&str]| CdiDevices::inject_from(&directories, spec, names);
     /// let host = Host { cdi: Some(Box::new(inject)), ..Host::of_this_machine() };
     /// ```
     pub fn inject_from(directories: &[impl AsRef<Path>], spec: &mut Value, names: &[&str]) -> Result<(), HostError> {
         let (devices, problems) = Self::read(directories);
         for problem in problems {
-            warn!(error = &problem as &dyn std::error::Error, "a file has no CDI devices for us");
+            warn!(error = &problem as &dyn std::error::Error, "CDI file or directory skipped");
         }
         devices.inject(spec, names)
     }
 
-    fn add(&mut self, file: File, directory: usize, path: &Path) -> Vec<CdiError> {
+    fn add(&mut self, file: CdiFile, directory: usize, path: &Path) -> Vec<CdiError> {
         let of_file = Arc::new(file.container_edits);
         let mut problems = vec![];
-        for file::Device { name, container_edits: edits } in file.devices {
+        for schema::CdiFileDevice { name, container_edits: edits } in file.devices {
             let name = format!("{}={name}", file.kind);
             let known = self.devices.get(&name);
             let is_twice = known.is_some_and(|known| known.as_ref().is_none_or(|known| known.directory == directory));
-            let device = Device { edits, of_file: Arc::clone(&of_file), directory };
+            let device = LoadedDevice { edits, of_file: Arc::clone(&of_file), directory };
             if is_twice {
                 problems.push(CdiError::Twice { path: path.to_owned(), device: name.clone() });
             }
@@ -155,7 +160,7 @@ impl CdiDevices {
         problems
     }
 
-    /// Makes what devices need in a spec. If one of them is not known, nothing is made.
+    /// Applies the edits of devices to a spec. If a device is unknown, the spec is unchanged.
     pub fn inject(&self, spec: &mut Value, names: &[&str]) -> Result<(), HostError> {
         let find = |name: &&str| self.devices.get(*name).and_then(Option::as_ref);
         let unknown: Vec<&str> = names.iter().filter(|name| find(name).is_none()).copied().collect();
@@ -173,10 +178,9 @@ impl CdiDevices {
     }
 }
 
-fn read(path: &Path, reading: &mut Reading) -> Result<File, CdiError> {
+fn read(path: &Path, reading: &mut FileReader) -> Result<CdiFile, CdiError> {
     let text = reading.text(path)?;
-    let document = yaml::read(&text).map_err(|source| CdiError::Yaml { path: path.to_owned(), source })?;
-    serde_json::from_value(document).map_err(|source| CdiError::Shape { path: path.to_owned(), source })
+    yaml::read(&text).map_err(|source| CdiError::Yaml { path: path.to_owned(), source })
 }
 
 #[cfg(test)]
@@ -247,6 +251,25 @@ containerEdits:
         assert_eq!(spec["hooks"]["createContainer"], hook);
         assert_eq!(spec["linux"]["intelRdt"], json!({"closID": "gpu", "enableMBM": true}));
         assert_eq!(spec["linux"]["netDevices"], json!({"eth1": {"name": "lan"}}));
+    }
+
+    #[test]
+    fn a_file_may_leave_a_section_empty_and_a_name_unquoted_and_write_a_mode_in_octal() {
+        let text = "
+cdiVersion: 0.5.0
+kind: vendor.com/gpu
+containerEdits:
+devices:
+- name: 0
+  containerEdits:
+    env:
+    deviceNodes: [{path: /dev/gpu0, type: c, major: 195, minor: 0, fileMode: 0660}]
+";
+        let (devices, problems, _) = devices(&[("etc/vendor.yaml", text)]);
+        assert!(problems.is_empty(), "{problems:?}");
+        let mut spec = json!({});
+        devices.inject(&mut spec, &["vendor.com/gpu=0"]).unwrap();
+        assert_eq!(spec["linux"]["devices"][0]["fileMode"], json!(0o660));
     }
 
     #[test]

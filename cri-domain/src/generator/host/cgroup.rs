@@ -1,33 +1,36 @@
 use std::path::Path;
 
-/// Says whether the cgroup of a container lies below that of its pod: give it to [`Host::cgroup`](super::Host::cgroup).
+/// Checks that the cgroup of a container lies below that of its pod. Use this function as
+/// [`Host::cgroup`](super::Host::cgroup).
 ///
-/// Both may be paths, or the container's may be systemd's `slice:prefix:name`, whose slice is then the pod's, or one below. Nothing is
-/// below a cgroup that is not known, an empty one; below `/` is everything.
+/// `path` is a path, or `slice:prefix:name` with systemd; the slice must then be that of the pod,
+/// or below it. If `parent` is empty, the pod's cgroup is unknown, and the check fails. Every path
+/// is below `/`.
 ///
 /// ```
 /// use cri_domain::generator::{Host, host};
 ///
 /// let parent = "/kubepods/pod1".to_owned();
-/// let host = Host { cgroup: Some(Box::new(move |path| Ok(host::below(&parent, path)?))), ..Host::of_this_machine() };
+/// let check = move |path: &str| Ok(host::check_cgroup_parent(&parent, path)?);
+/// let host = Host { cgroup: Some(Box::new(check)), ..Host::of_this_machine() };
 /// let is_allowed = host.cgroup.unwrap();
 /// assert!(is_allowed("/kubepods/pod1/app").is_ok());
 /// assert!(is_allowed("/kubepods/pod2/app").is_err());
 /// ```
-pub fn below(parent: &str, path: &str) -> Result<(), NotBelow> {
+pub fn check_cgroup_parent(parent: &str, path: &str) -> Result<(), CgroupOutsideParent> {
     let is_below = match path.split_once(':') {
         _ if parent.is_empty() => false,
         Some((slice, _)) => is_slice_below(parent, slice),
         None => is_path_below(parent, path),
     };
-    if is_below { Ok(()) } else { Err(NotBelow { parent: parent.to_owned() }) }
+    if is_below { Ok(()) } else { Err(CgroupOutsideParent { parent: parent.to_owned() }) }
 }
 
-/// A container would be in a cgroup that is not its pod's.
+/// Error for a cgroup of a container that is not below that of its pod.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the cgroup is not below the pod's, {}", if parent.is_empty() { "which is not known" } else { parent })]
-pub struct NotBelow {
-    /// The pod's; empty if it is not known.
+#[error("the cgroup is not below that of the pod, {}", if parent.is_empty() { "which is unknown" } else { parent })]
+pub struct CgroupOutsideParent {
+    /// The cgroup of the pod; empty if it is unknown.
     pub parent: String,
 }
 
@@ -42,14 +45,15 @@ fn is_path_below(parent: &str, path: &str) -> bool {
         && path.all(|part| part != "..")
 }
 
-/// `a-b.slice` lies below `a.slice`: that is how systemd names them.
+/// Returns whether a slice is the parent slice or below it. systemd names slices by their parents:
+/// `a-b.slice` is below `a.slice`.
 fn is_slice_below(parent: &str, slice: &str) -> bool {
     let Some(parent) = parts(parent).last().and_then(|name| name.strip_suffix(".slice")) else { return false };
     let Some(slice) = slice.strip_suffix(".slice") else { return false };
     slice == parent || slice.strip_prefix(parent).is_some_and(|rest| rest.starts_with('-'))
 }
 
-/// Says whether this machine has cgroups of version 2, and no others.
+/// Returns whether this machine has only cgroups of version 2.
 pub fn is_cgroup_v2() -> bool {
     Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
 }
@@ -67,7 +71,7 @@ mod tests {
             ("/kubepods.slice/kubepods-pod1.slice", "kubepods-pod1.slice:cri:app"),
             ("kubepods-pod1.slice", "kubepods-pod1-extra.slice:cri:app"),
         ] {
-            assert_eq!(below(parent, path), Ok(()), "{path}");
+            assert_eq!(check_cgroup_parent(parent, path), Ok(()), "{path}");
         }
         for path in [
             "/kubepods/pod1",
@@ -80,13 +84,13 @@ mod tests {
             "app",
             "kubepods-pod1.slice:cri:app",
         ] {
-            assert!(below("/kubepods/pod1", path).is_err(), "{path}");
+            assert!(check_cgroup_parent("/kubepods/pod1", path).is_err(), "{path}");
         }
-        assert_eq!(below("/", "/app"), Ok(()));
-        let error = below("", "/app").unwrap_err();
-        assert_eq!(error.to_string(), "the cgroup is not below the pod's, which is not known");
+        assert_eq!(check_cgroup_parent("/", "/app"), Ok(()));
+        let error = check_cgroup_parent("", "/app").unwrap_err();
+        assert_eq!(error.to_string(), "the cgroup is not below that of the pod, which is unknown");
         for path in ["kubepods-pod10.slice:cri:app", "system.slice:cri:app", ":cri:app", "/kubepods-pod1.slice/app"] {
-            assert!(below("/kubepods.slice/kubepods-pod1.slice", path).is_err(), "{path}");
+            assert!(check_cgroup_parent("/kubepods.slice/kubepods-pod1.slice", path).is_err(), "{path}");
         }
     }
 }

@@ -1,7 +1,8 @@
 use std::fs;
 use std::path::Path;
 
-/// Says whether this machine has a cgroup controller of huge pages, in either version of cgroups.
+/// Returns whether this machine has a cgroup controller for huge pages, in either version of
+/// cgroups.
 pub fn has_hugetlb() -> bool {
     has_hugetlb_in(Path::new("/sys/fs/cgroup"))
 }

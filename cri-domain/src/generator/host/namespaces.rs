@@ -3,28 +3,28 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, fstat, fstatfs, open};
 
-/// The file system of the files that name namespaces, as `statfs` calls it.
+/// The type of the file system that holds namespaces, as in the result of `statfs`.
 const NSFS_MAGIC: i64 = 0x6e73_6673;
 
-/// A namespace that a container is in, as its spec names it.
+/// A namespace of a container, as the spec names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InNamespace<'s> {
-    /// What is separate in it, such as `network`.
+pub struct NamespaceRef<'s> {
+    /// The kind of namespace, such as `network`.
     pub kind: &'s str,
-    /// The file of one that exists; empty for a new one.
+    /// The path of an existing namespace; empty for a new one.
     pub path: &'s str,
 }
 
-/// Says whether a container that joins a namespace shares it with this process, or with the first one of the machine.
+/// Returns whether a namespace is that of this process or that of the machine's first process.
 ///
 /// # Errors
 ///
-/// One of the namespaces cannot be examined, or the file names none.
-pub fn is_host_namespace(namespace: InNamespace<'_>) -> io::Result<bool> {
+/// Fails if a namespace cannot be examined, or if the path is not that of a namespace.
+pub fn is_host_namespace(namespace: NamespaceRef<'_>) -> io::Result<bool> {
     is_shared_with(&["self", "1"], namespace)
 }
 
-fn is_shared_with(processes: &[&str], namespace: InNamespace<'_>) -> io::Result<bool> {
+fn is_shared_with(processes: &[&str], namespace: NamespaceRef<'_>) -> io::Result<bool> {
     if namespace.path.is_empty() {
         return Ok(false);
     }
@@ -42,7 +42,7 @@ fn is_shared_with(processes: &[&str], namespace: InNamespace<'_>) -> io::Result<
     Ok(false)
 }
 
-/// What two files of one namespace have in common, and those of others have not.
+/// Returns the device and inode that identify a namespace.
 fn id(path: &Path) -> io::Result<(u64, u64)> {
     let unknown =
         |error: io::Error| io::Error::new(error.kind(), format!("could not examine {}: {error}", path.display()));
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     fn check(kind: &str, path: &Path) -> io::Result<bool> {
-        is_host_namespace(InNamespace { kind, path: path.to_str().unwrap() })
+        is_host_namespace(NamespaceRef { kind, path: path.to_str().unwrap() })
     }
 
     #[test]
@@ -77,15 +77,16 @@ mod tests {
         for path in ["/proc/self/ns/net", "//proc/./thread-self/ns/net", link.to_str().unwrap()] {
             assert!(check("network", Path::new(path)).unwrap(), "{path}");
         }
-        // Not everybody may look into the first process.
+        // Only root may examine the first process.
         assert!(check("network", Path::new("/proc/1/ns/net")).is_ok_and(|is_hosts| is_hosts) || !may_look());
         assert!(!check("network", Path::new("")).unwrap());
     }
 
     #[test]
     fn another_namespace_is_not_the_hosts() {
-        // No kernel would let a network be joined there, but it is a namespace that is not the host's network.
-        let other = InNamespace { kind: "network", path: "/proc/self/ns/ipc" };
+        // The kernel would refuse to join a network there, but the path is a namespace other than
+        // the host's network.
+        let other = NamespaceRef { kind: "network", path: "/proc/self/ns/ipc" };
         assert!(!is_shared_with(&["self"], other).unwrap());
         assert_eq!(is_host_namespace(other).ok(), may_look().then_some(false));
     }

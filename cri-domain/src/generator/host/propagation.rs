@@ -3,19 +3,19 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::{fs, io};
 
-/// How changes below a mount propagate.
+/// The propagation of mounts below a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// In and out.
+    /// Mounts propagate in both directions.
     Shared,
-    /// In only.
+    /// Mounts propagate from the host into the container.
     Slave,
-    /// Not at all.
+    /// Mounts do not propagate.
     Private,
 }
 
 impl Propagation {
-    /// Returns what the options of a mount call it; nothing is what a private one has.
+    /// Returns the mount option for this propagation; empty for a private mount.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Shared => "rshared",
@@ -25,7 +25,7 @@ impl Propagation {
     }
 }
 
-/// Returns how changes propagate from the mount that `path` lies on, in our mount namespace.
+/// Returns the propagation of the mount that has `path`, in the mount namespace of this process.
 pub fn mount_propagation(path: &Path) -> io::Result<Propagation> {
     let mounts = fs::read("/proc/self/mountinfo")?;
     let quoted = nri_proto::quote::quoted;
@@ -33,7 +33,8 @@ pub fn mount_propagation(path: &Path) -> io::Result<Propagation> {
     find(&mounts, &cleaned(path)).ok_or_else(missing)
 }
 
-/// The mount with the longest path; of several at one place the last, which lies on top.
+/// Returns the propagation of the mount with the longest matching path. If several mounts have the
+/// same path, the last one lies on top.
 fn find(mountinfo: &[u8], path: &Path) -> Option<Propagation> {
     let mut found: Option<(PathBuf, Propagation)> = None;
     for line in mountinfo.split(|byte| *byte == b'\n') {
@@ -48,7 +49,7 @@ fn find(mountinfo: &[u8], path: &Path) -> Option<Propagation> {
     found.map(|(_, propagation)| propagation)
 }
 
-/// The optional fields end with a dash.
+/// Reads the propagation from the optional fields of a line, which end with a dash.
 fn propagation<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Propagation {
     for field in fields.take_while(|field| *field != b"-") {
         if field.starts_with(b"shared:") {
@@ -61,7 +62,7 @@ fn propagation<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Propagation {
     Propagation::Private
 }
 
-/// The kernel writes a blank as `\040`.
+/// Decodes a path. The kernel encodes a space as `\040`.
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = vec![];
     let mut rest = field;
@@ -74,7 +75,7 @@ fn unescaped(field: &[u8]) -> PathBuf {
     OsStr::from_bytes(&bytes).into()
 }
 
-/// Without `..`, which is taken off as written.
+/// Removes `..` lexically, without following links.
 fn cleaned(path: &Path) -> PathBuf {
     let mut cleaned = PathBuf::new();
     for component in path.components() {

@@ -4,14 +4,16 @@ use oci_spec::runtime::LinuxIntelRdt;
 
 use crate::generator::HostError;
 
-/// Returns the settings of a class as containerd has them: the class of service of that name.
+/// Returns the settings of an RDT class as containerd does: the class of service (CLOS) of the same
+/// name.
 pub fn clos(class: &str) -> LinuxIntelRdt {
     let mut settings = LinuxIntelRdt::default();
     settings.set_clos_id(Some(class.to_owned()));
     settings
 }
 
-/// As [`clos`], and refuses a class that is not there. `resctrl` is where the kernel shows them, `/sys/fs/resctrl`.
+/// Returns the settings of an RDT class like [`clos`], but fails if the class does not exist.
+/// `resctrl` is the mount point of the kernel's interface, `/sys/fs/resctrl`.
 pub fn existing_clos(resctrl: &Path, class: &str) -> Result<LinuxIntelRdt, HostError> {
     if class.contains('/') || class.starts_with('.') || !resctrl.join(class).join("schemata").exists() {
         return Err(format!("there is no class {class:?} in {}", resctrl.display()).into());

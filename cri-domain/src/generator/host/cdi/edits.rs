@@ -5,13 +5,13 @@ use serde_json::{Map, Value};
 
 use crate::generator::{Host, HostError, SpecError, devices, document, edit};
 
-/// What a device needs in a spec.
+/// The edits that a device requires in a spec.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Edits {
+pub(super) struct ContainerEdits {
     env: Vec<String>,
-    device_nodes: Vec<Node>,
-    net_devices: Vec<NetworkDevice>,
+    device_nodes: Vec<DeviceNode>,
+    net_devices: Vec<HostNetDevice>,
     hooks: Vec<NamedHook>,
     mounts: Vec<HostMount>,
     intel_rdt: Option<Map<String, Value>>,
@@ -20,7 +20,7 @@ pub(super) struct Edits {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Node {
+struct DeviceNode {
     path: String,
     host_path: String,
     #[serde(rename = "type")]
@@ -35,7 +35,7 @@ struct Node {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct NetworkDevice {
+struct HostNetDevice {
     host_interface_name: String,
     name: String,
 }
@@ -60,8 +60,8 @@ struct HostMount {
     kind: String,
 }
 
-impl Edits {
-    /// Makes the edits. Most of them are what plugins can ask for, too.
+impl ContainerEdits {
+    /// Applies the edits to a spec. Most of them are converted to an adjustment.
     pub(super) fn make(&self, spec: &mut Value) -> Result<(), HostError> {
         edit(spec, &self.adjustment()?, &Host::default())?;
         let document = document::root(spec)?;
@@ -89,7 +89,8 @@ impl Edits {
     fn adjustment(&self) -> Result<Adjustment, HostError> {
         let mut adjustment = Adjustment::default();
         for variable in &self.env {
-            let (name, value) = variable.split_once('=').ok_or_else(|| format!("{variable:?} is no variable"))?;
+            let (name, value) =
+                variable.split_once('=').ok_or_else(|| format!("{variable:?} is not an environment variable"))?;
             adjustment.env.replace(EnvVar::new(name, value))?;
         }
         for HostMount { host_path, container_path, options, kind } in &self.mounts {
@@ -117,7 +118,7 @@ impl Edits {
         }
         adjustment.hooks = Some(hooks);
         let mut linux = LinuxAdjustment::default();
-        for NetworkDevice { host_interface_name, name } in &self.net_devices {
+        for HostNetDevice { host_interface_name, name } in &self.net_devices {
             linux.net_devices.replace(host_interface_name, NetDevice { name: name.clone(), ..NetDevice::default() })?;
         }
         adjustment.linux = Some(linux);
@@ -125,7 +126,7 @@ impl Edits {
     }
 }
 
-impl Node {
+impl DeviceNode {
     fn access(&self) -> &str {
         match self.permissions.as_str() {
             "" => "rwm",
@@ -134,7 +135,7 @@ impl Node {
         }
     }
 
-    /// What the file does not say is that of the device on the host.
+    /// Returns the device. Members that the file does not set are those of the device on the host.
     fn device(&self, uid: Option<u32>, gid: Option<u32>) -> Result<Device, HostError> {
         let Self { path, host_path, kind, major, minor, file_mode, permissions: _, uid: own_uid, gid: own_gid } = self;
         let mut device = Device {
@@ -157,7 +158,7 @@ impl Node {
                 }
             }
             Err(_) if is_told => {}
-            Err(error) => return Err(format!("could not look at the device {on_host}: {error}").into()),
+            Err(error) => return Err(format!("could not examine device {on_host}: {error}").into()),
         }
         Ok(device)
     }
@@ -167,13 +168,13 @@ fn complete(device: &mut Device, found: &Stat) -> Result<(), SpecError> {
     let kinds = [(FileType::BlockDevice, "b"), (FileType::CharacterDevice, "c"), (FileType::Fifo, "p")];
     let found_kind = FileType::from_raw_mode(found.st_mode);
     let Some((_, kind)) = kinds.into_iter().find(|(kind, _)| *kind == found_kind) else {
-        return Err(SpecError::refused(Field::Devices, &device.path, "on the host it is no device"));
+        return Err(SpecError::refused(Field::Devices, &device.path, "the path on the host is not a device"));
     };
     if device.kind.is_empty() {
         device.kind = kind.to_owned();
     }
     if device.kind != kind {
-        return Err(SpecError::refused(Field::Devices, &device.path, "on the host it is of another kind"));
+        return Err(SpecError::refused(Field::Devices, &device.path, "the device on the host is of another kind"));
     }
     if kind != "p" && device.major == 0 {
         (device.major, device.minor) = (major(found.st_rdev).into(), minor(found.st_rdev).into());

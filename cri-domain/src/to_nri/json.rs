@@ -1,4 +1,4 @@
-//! Ways to read a document that may have anything in it.
+//! Reads members of a JSON document of any shape. A member of the wrong type counts as missing.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) fn map(value: &Value, key: &str) -> BTreeMap<String, String> {
     entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-/// What can be read of a list.
+/// Returns the entries of a list that `read` accepts.
 pub(super) fn all<T>(value: &Value, key: &str, read: impl Fn(&Value) -> Option<T>) -> Vec<T> {
     value.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(read).collect()
 }
@@ -34,7 +34,7 @@ pub(super) fn unsigned(value: &Value, key: &str) -> Option<u64> {
     value.get(key).and_then(Value::as_u64)
 }
 
-/// A number that does not fit is not there: none is cut off.
+/// Returns a number, or `None` if it does not fit: it is never truncated.
 pub(super) fn small(value: &Value, key: &str) -> Option<u32> {
     unsigned(value, key).and_then(|number| number.try_into().ok())
 }
@@ -47,7 +47,7 @@ pub(super) fn flag(value: &Value, key: &str) -> Option<bool> {
     value.get(key).and_then(Value::as_bool)
 }
 
-/// A section that is there.
+/// Returns a member if it is an object.
 pub(super) fn section<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
     value.get(key).filter(|section| section.is_object())
 }

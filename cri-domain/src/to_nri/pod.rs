@@ -1,10 +1,10 @@
 use nri_proto::{LinuxPod, Namespace, Pod};
 use serde_json::Value;
 
-use super::{layered, read, spec};
-use crate::records::{PodConfig, PodRecord, PodRef, PodStatus};
+use super::{json, merge_maps, spec};
+use crate::model::{PodConfig, PodRecord, PodRef, PodStatus};
 
-/// Returns a pod as NRI sees it. Of one that is not known there is the id.
+/// Converts the record of a pod. If the pod is unknown, only the id is set.
 pub fn pod(pod: &PodRef) -> Pod {
     match pod {
         PodRef::Known(record) => known(record),
@@ -27,14 +27,14 @@ fn known(record: &PodRecord) -> Pod {
     } = config;
     let PodStatus { state: _, pid, ips, network_is_gone } = status;
     let spec = spec.as_deref().unwrap_or(&Value::Null);
-    let section = read::section(spec, "linux").unwrap_or(&Value::Null);
+    let section = json::section(spec, "linux").unwrap_or(&Value::Null);
     let linux = LinuxPod {
         overhead: overhead.clone(),
         pod_resources: resources.clone(),
         cgroup_parent: cgroup_parent.clone(),
-        cgroups_path: read::text(section, "cgroupsPath"),
+        cgroups_path: json::text(section, "cgroupsPath"),
         namespaces: namespaces(section, *network_is_gone),
-        resources: read::section(section, "resources").map(spec::resources),
+        resources: json::section(section, "resources").map(spec::resources),
         ..LinuxPod::default()
     };
     Pod {
@@ -42,8 +42,8 @@ fn known(record: &PodRecord) -> Pod {
         name: name.clone(),
         uid: uid.clone(),
         namespace: namespace.clone(),
-        labels: layered(labels.clone(), asked_labels),
-        annotations: layered(read::map(spec, "annotations"), annotations),
+        labels: merge_maps(labels.clone(), asked_labels),
+        annotations: merge_maps(json::map(spec, "annotations"), annotations),
         runtime_handler: runtime_handler.clone(),
         linux: Some(linux),
         pid: *pid,
@@ -52,7 +52,8 @@ fn known(record: &PodRecord) -> Pod {
     }
 }
 
-/// A network namespace that cannot be joined, or any more, is not one of the pod.
+/// Returns the namespaces of a pod. The network namespace is left out if it has no path, or if the
+/// network was removed.
 fn namespaces(linux: &Value, network_is_gone: bool) -> Vec<Namespace> {
     let mut namespaces = spec::namespaces(linux);
     namespaces.retain(|it| it.kind != "network" || !it.path.is_empty() && !network_is_gone);

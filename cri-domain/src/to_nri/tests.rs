@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::generator::{Host, adjust};
-use crate::records::{
+use crate::model::{
     ContainerConfig, ContainerRecord, ContainerStatus, Exit, PodConfig, PodRecord, PodRef, PodState, PodStatus,
-    SeccompRequest,
+    SeccompRequest, ServerSettings,
 };
 
 fn texts<const N: usize>(entries: [(&str, &str); N]) -> BTreeMap<String, String> {
@@ -18,7 +18,7 @@ fn texts<const N: usize>(entries: [(&str, &str); N]) -> BTreeMap<String, String>
 }
 
 fn seen(record: &ContainerRecord) -> Container {
-    container(record, &Settings::default())
+    container(record, &ServerSettings::default())
 }
 
 fn with_spec(spec: Value) -> Container {
@@ -111,7 +111,7 @@ fn a_container_is_what_the_spec_says_and_without_one_what_was_asked_for() {
     assert_eq!((asked.mounts.len(), linux.oom_score_adj, linux.resources), (1, Some(5), Some(memory(1))));
 
     record.spec = Some(Arc::new(json!({
-        // Whoever can change annotations cannot say whose container it is.
+        // A plugin that changes annotations cannot change the pod of the container.
         "annotations": {"both": "spec", "io.kubernetes.cri.sandbox-id": "other", "io.kubernetes.cri.container-name": "x"},
         "process": {"args": ["made"]},
         "linux": {"resources": {"memory": {"limit": 2}}},
@@ -259,7 +259,8 @@ fn classes_and_the_image_are_those_of_the_config() {
 fn a_seccomp_profile_is_found_wherever_it_is_said() {
     let of =
         |kind, file: &str| Some(SecurityProfile { kind, localhost_ref: file.to_owned(), ..SecurityProfile::default() });
-    let unset = Settings { unset_seccomp_profile: of(ProfileKind::RuntimeDefault, ""), ..Settings::default() };
+    let unset =
+        ServerSettings { unset_seccomp_profile: of(ProfileKind::RuntimeDefault, ""), ..ServerSettings::default() };
     let check = |asked: Option<SecurityProfile>, path: &str, privileged, expected: Option<SecurityProfile>| {
         let asked = SeccompRequest { profile: asked, deprecated_path: path.to_owned(), privileged };
         assert_eq!(profile(&asked, &unset), expected, "{asked:?}");
@@ -271,7 +272,7 @@ fn a_seccomp_profile_is_found_wherever_it_is_said() {
     check(None, "runtime/default", false, of(ProfileKind::RuntimeDefault, ""));
     check(None, "", false, of(ProfileKind::RuntimeDefault, ""));
     check(local, "", true, of(ProfileKind::Unconfined, ""));
-    assert_eq!(profile(&SeccompRequest::default(), &Settings::default()), None);
+    assert_eq!(profile(&SeccompRequest::default(), &ServerSettings::default()), None);
 }
 
 #[test]
@@ -293,7 +294,7 @@ fn what_a_plugin_set_is_what_the_next_one_sees() {
     assert_eq!((linux.resources.unwrap().memory.unwrap().limit, &*linux.sysctl["net.a"]), (Some(9), "1"));
 }
 
-/// A record of which no part is empty.
+/// Returns a record without empty members.
 fn full() -> ContainerRecord {
     let spec = json!({
         "process": {
@@ -337,7 +338,7 @@ fn full() -> ContainerRecord {
     }
 }
 
-/// The names are all that there are: a new one does not build until it has a source.
+/// The destructuring lists all members: a new one does not compile until it has a source.
 #[test]
 fn nothing_that_plugins_can_see_of_a_container_is_left_out() {
     let shown = seen(&full());

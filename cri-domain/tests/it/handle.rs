@@ -1,4 +1,4 @@
-//! A pod's life, as a CRI server tells it.
+//! The calls of a CRI server over the life of a pod.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,10 +7,9 @@ use std::time::Duration;
 use cri_domain::domain::LimitError;
 use cri_domain::generator::Host;
 use cri_domain::generator::host::Allowlist;
-use cri_domain::hooks::{AdjustError, UpdateError};
-use cri_domain::records::{Exit, PodState};
+use cri_domain::handle::{AdjustError, UpdateError};
+use cri_domain::model::{Exit, PodState, ServerSettings};
 use cri_domain::store::Store as _;
-use cri_domain::words::Settings;
 use nri_api::plugin::PluginError;
 use nri_proto::{
     CdiDevice, Container, ContainerState, Cpu, CreateReply, EnvVar, Event, Eviction, Pod, Resources, Update,
@@ -28,7 +27,7 @@ fn shares(shares: u64) -> Resources {
     Resources { cpu: Some(Cpu { shares: Some(shares), ..Cpu::default() }), ..Resources::default() }
 }
 
-/// Until a plugin has heard something.
+/// Waits until a plugin has been notified of an event.
 async fn heard(plugin: &FakePlugin, what: &str) {
     let hears = async {
         while !plugin.heard().iter().any(|heard| heard == what) {
@@ -43,32 +42,32 @@ async fn a_pods_life_is_told_in_order() {
     let server = Server::new();
     server.nri.start().await.unwrap();
     let plugin = server.admit("10-a", env("A", "1")).await;
-    let hooks = &server.hooks;
+    let handle = &server.handle;
 
-    let run = hooks.run_pod(&pod("p")).await.unwrap();
+    let run = handle.run_pod(&pod("p")).await.unwrap();
     server.store.put_pod(pod("p"));
     run.commit();
     assert_eq!(plugin.last(Event::RunPodSandbox).pod().ips, ["10.0.0.1"]);
 
     let mut record = container("c", json!({"process": {"env": ["PATH=/bin"]}}));
     record.status.state = ContainerState::Created;
-    let adjusted = hooks.create_container(&mut record).await.unwrap();
+    let adjusted = handle.create_container(&mut record).await.unwrap();
     assert_eq!(record.spec.as_deref().unwrap()["process"]["env"], json!(["PATH=/bin", "A=1"]));
     server.store.put_container(record);
-    adjusted.creation.created(hooks.container("c")).await.unwrap();
+    adjusted.creation.created(handle.container("c")).await.unwrap();
 
-    let start = hooks.start_container("c").await.unwrap();
+    let start = handle.start_container("c").await.unwrap();
     server.store.change_container("c", &mut |record| record.status.state = ContainerState::Running);
-    start.started(hooks.container("c")).await.unwrap();
+    start.started(handle.container("c")).await.unwrap();
 
     let exit = Exit { code: 137, at: 5, reason: "OOMKilled".to_owned(), message: "no memory".to_owned() };
-    hooks.container_exited("c", &exit);
+    handle.container_exited("c", &exit);
     heard(&plugin, "StopContainer c").await;
-    hooks.stop_container("c").await.unwrap();
-    hooks.remove_container("c").await.unwrap();
+    handle.stop_container("c").await.unwrap();
+    handle.remove_container("c").await.unwrap();
     server.store.remove_container("c");
-    hooks.stop_pod("p").await.unwrap();
-    hooks.remove_pod("p").await.unwrap();
+    handle.stop_pod("p").await.unwrap();
+    handle.remove_pod("p").await.unwrap();
     server.nri.stop().await;
 
     let expected = [
@@ -98,15 +97,15 @@ async fn a_container_in_a_pod_that_is_not_known_is_not_created_and_nobody_is_ask
     server.nri.start().await.unwrap();
     let plugin = server.admit("10-a", env("A", "1")).await;
     let mut record = container("c", json!({}));
-    let Err(error) = server.hooks.create_container(&mut record).await else { panic!("it is created") };
-    assert_eq!(error.to_string(), "cannot create a container in pod p, which is not known");
+    let Err(error) = server.handle.create_container(&mut record).await else { panic!("it is created") };
+    assert_eq!(error.to_string(), "cannot create a container in unknown pod p");
     record.pod_id = "stopped".to_owned();
-    let Err(error) = server.hooks.create_container(&mut record).await else { panic!("it is created") };
-    assert_eq!(error.to_string(), "cannot create a container in pod stopped, which is not ready");
+    let Err(error) = server.handle.create_container(&mut record).await else { panic!("it is created") };
+    assert_eq!(error.to_string(), "cannot create a container in pod stopped: the pod is not ready");
     assert_eq!(plugin.heard(), Vec::<String>::new());
 }
 
-/// In Go each of these ends the daemon.
+/// In Go each of these calls ends the daemon.
 #[tokio::test(start_paused = true)]
 async fn a_container_whose_pod_is_not_known_ends_and_is_removed_like_others() {
     let server = Server::new();
@@ -116,11 +115,12 @@ async fn a_container_whose_pod_is_not_known_ends_and_is_removed_like_others() {
     }
     server.nri.start().await.unwrap();
     let plugin = server.admit("10-a", FakePlugin::default()).await;
-    // The store has lost it. Without it from the beginning, nri-api takes its containers for stopped.
+    // The store loses the pod only now. If it had never had the pod, nri-api would take its
+    // containers for stopped.
     server.store.remove_pod("p");
-    server.hooks.stop_container("a").await.unwrap();
-    server.hooks.container_exited("b", &Exit::default());
-    server.hooks.remove_container("c").await.unwrap();
+    server.handle.stop_container("a").await.unwrap();
+    server.handle.container_exited("b", &Exit::default());
+    server.handle.remove_container("c").await.unwrap();
     heard(&plugin, "StopContainer b").await;
     for what in ["StopContainer a", "StopContainer c", "RemoveContainer c"] {
         heard(&plugin, what).await;
@@ -128,20 +128,20 @@ async fn a_container_whose_pod_is_not_known_ends_and_is_removed_like_others() {
     assert_eq!(plugin.last(Event::RemoveContainer).pod().id, "p");
 }
 
-/// In Go this once was a panic: what the exit was told to was not there yet.
+/// In Go this was once a panic, because the container was not in the store yet.
 #[tokio::test(start_paused = true)]
 async fn an_exit_before_the_start_is_told_after_it() {
     let server = Server::new();
     server.store.put_pod(pod("p"));
     server.store.put_container(container("c", json!({})));
-    assert!(server.hooks.container_exited("c", &Exit { code: 3, ..Exit::default() }));
-    assert_eq!(server.hooks.container("c").state, ContainerState::Stopped);
+    assert!(server.handle.container_exited("c", &Exit { code: 3, ..Exit::default() }));
+    assert_eq!(server.handle.container("c").state, ContainerState::Stopped);
     server.nri.start().await.unwrap();
     server.nri.settled().await;
-    assert_eq!(server.hooks.handle().container_state("c"), Some(nri_api::State::Stopped));
-    // Of what nobody knows there is nothing to tell, and the caller is told so.
-    assert!(!server.hooks.container_exited("nobody", &Exit::default()));
-    assert_eq!(server.hooks.handle().container_state("nobody"), None);
+    assert_eq!(server.handle.handle().container_state("c"), Some(nri_api::State::Stopped));
+    // An unknown container is reported to the caller, and no plugin is notified.
+    assert!(!server.handle.container_exited("nobody", &Exit::default()));
+    assert_eq!(server.handle.handle().container_state("nobody"), None);
     server.nri.stop().await;
 }
 
@@ -157,17 +157,17 @@ async fn what_a_plugin_removed_or_classed_stays_so_for_others() {
     for key in ["debug", "team"] {
         record.config.annotations.insert(key.to_owned(), "1".to_owned());
     }
-    let adjusted = server.hooks.create_container(&mut record).await.unwrap();
+    let adjusted = server.handle.create_container(&mut record).await.unwrap();
     assert_eq!(adjusted.ignored, [nri_proto::Field::RdtClass]);
     assert_eq!(record.config.rdt_class, None, "nobody here knows classes");
     server.store.put_container(record);
-    adjusted.creation.created(server.hooks.container("new")).await.unwrap();
-    let seen = server.hooks.container("new");
+    adjusted.creation.created(server.handle.container("new")).await.unwrap();
+    let seen = server.handle.container("new");
     assert_eq!((seen.annotation("debug"), seen.annotation("team")), (None, Some("1")));
 
     let mut without = container("without", json!({}));
     without.spec = None;
-    let Err(error) = server.hooks.create_container(&mut without).await else { panic!("it is created") };
+    let Err(error) = server.handle.create_container(&mut without).await else { panic!("it is created") };
     assert_eq!(error.to_string(), "cannot create container without without a spec");
 }
 
@@ -180,16 +180,16 @@ async fn a_device_that_a_plugin_gave_to_a_container_is_shown_if_it_got_it() {
     for (host, expected) in
         [(Host { cdi: Some(Box::new(inject)), ..Host::default() }, &["vendor.com/gpu=0"][..]), (Host::default(), &[])]
     {
-        let server = Server::with(host, Settings::default());
+        let server = Server::with(host, ServerSettings::default());
         server.store.put_pod(pod("p"));
         server.nri.start().await.unwrap();
         let gives = FakePlugin::adjusting(|it| it.cdi_devices.push(CdiDevice::new("vendor.com/gpu=0")));
         server.admit("10-a", gives).await;
         let mut record = container("new", json!({}));
-        let adjusted = server.hooks.create_container(&mut record).await.unwrap();
+        let adjusted = server.handle.create_container(&mut record).await.unwrap();
         server.store.put_container(record);
-        adjusted.creation.created(server.hooks.container("new")).await.unwrap();
-        let shown = server.hooks.container("new").cdi_devices;
+        adjusted.creation.created(server.handle.container("new")).await.unwrap();
+        let shown = server.handle.container("new").cdi_devices;
         assert_eq!(shown.iter().map(|device| &*device.name).collect::<Vec<_>>(), expected);
     }
 }
@@ -198,7 +198,7 @@ async fn a_device_that_a_plugin_gave_to_a_container_is_shown_if_it_got_it() {
 async fn d14_a_container_that_cannot_be_created_is_undone_for_plugins() {
     let server = Server::running().await;
     let plugin = server.admit("10-a", env("A", "1")).await;
-    let adjusted = server.hooks.create_container(&mut container("new", json!({}))).await.unwrap();
+    let adjusted = server.handle.create_container(&mut container("new", json!({}))).await.unwrap();
     drop(adjusted);
     heard(&plugin, "RemoveContainer new").await;
     assert_eq!(plugin.heard(), ["CreateContainer new", "StopContainer new", "RemoveContainer new"]);
@@ -211,7 +211,7 @@ async fn d01_what_cannot_be_applied_names_the_plugin_leaves_the_spec_and_is_undo
     let wrong = server.admit("20-b", env("B=C", "1")).await;
     let mut record = container("new", json!({"process": {"env": []}}));
     let before = record.clone();
-    let Err(error) = server.hooks.create_container(&mut record).await else { panic!("it is created") };
+    let Err(error) = server.handle.create_container(&mut record).await else { panic!("it is created") };
     let AdjustError::Spec { plugins, source } = error else { panic!("{error:?}") };
     assert_eq!((&*plugins, &*source.to_string()), ("20-b", r#"cannot adjust Env "B=C": the name has an equals sign"#));
     assert_eq!(record, before);
@@ -230,7 +230,7 @@ async fn d08_a_plugin_that_would_join_another_pods_shim_is_named() {
     server.admit("20-b", FakePlugin::adjusting(joins)).await;
     let mut record = container("new", json!({"annotations": {"io.kubernetes.cri.sandbox-name": "p"}}));
     let before = record.clone();
-    let Err(error) = server.hooks.create_container(&mut record).await else { panic!("it is created") };
+    let Err(error) = server.handle.create_container(&mut record).await else { panic!("it is created") };
     let AdjustError::Spec { plugins, source } = error else { panic!("{error:?}") };
     assert_eq!(plugins, "20-b");
     assert_eq!(source.to_string(), r#"could not adjust Annotations "io.kubernetes.cri.sandbox-id""#);
@@ -240,13 +240,13 @@ async fn d08_a_plugin_that_would_join_another_pods_shim_is_named() {
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_allows_an_annotation_by_its_name_lets_plugins_change_it() {
     let allow = Allowlist { annotations: vec!["io.katacontainers.*".to_owned()], ..Allowlist::default() };
-    let server = Server::with(Host { allow, ..Host::default() }, Settings::default());
+    let server = Server::with(Host { allow, ..Host::default() }, ServerSettings::default());
     server.store.put_pod(pod("p"));
     server.nri.start().await.unwrap();
     let key = "io.katacontainers.config.hypervisor.default_vcpus";
     server.admit("10-a", FakePlugin::adjusting(move |it| it.annotations.set(key, "2").unwrap())).await;
     let mut record = container("new", json!({}));
-    let _adjusted = server.hooks.create_container(&mut record).await.unwrap();
+    let _adjusted = server.handle.create_container(&mut record).await.unwrap();
     assert_eq!(record.spec.as_deref().unwrap()["annotations"][key], "2");
 }
 
@@ -259,7 +259,7 @@ async fn a_plugin_that_says_no_leaves_the_spec_and_those_before_it_hear_of_the_e
     server.admit("20-b", refuses).await;
     let mut record = container("new", json!({}));
     let before = record.clone();
-    let Err(error) = server.hooks.create_container(&mut record).await else { panic!("it is created") };
+    let Err(error) = server.handle.create_container(&mut record).await else { panic!("it is created") };
     assert!(matches!(error, AdjustError::Nri(_)), "{error:?}");
     assert_eq!(record, before);
     heard(&first, "RemoveContainer new").await;
@@ -270,7 +270,7 @@ async fn d10_a_plugin_cannot_put_a_container_into_another_pods_cgroup() {
     let server = Server::running().await;
     let elsewhere = FakePlugin::adjusting(|it| it.linux_mut().cgroups_path = "/kubepods/other/c".to_owned());
     server.admit("10-a", elsewhere).await;
-    let Err(error) = server.hooks.create_container(&mut container("new", json!({}))).await else {
+    let Err(error) = server.handle.create_container(&mut container("new", json!({}))).await else {
         panic!("it is created")
     };
     let AdjustError::Spec { plugins, source } = error else { panic!("{error:?}") };
@@ -280,14 +280,14 @@ async fn d10_a_plugin_cannot_put_a_container_into_another_pods_cgroup() {
 #[tokio::test(start_paused = true)]
 async fn d10_a_plugin_cannot_choose_the_cgroup_where_the_pods_is_not_known() {
     for any_cgroup in [false, true] {
-        let server = Server::with(Host::default(), Settings { any_cgroup, ..Settings::default() });
+        let server = Server::with(Host::default(), ServerSettings { any_cgroup, ..ServerSettings::default() });
         let mut nowhere = pod("p");
         nowhere.config.cgroup_parent.clear();
         server.store.put_pod(nowhere);
         server.nri.start().await.unwrap();
         let elsewhere = FakePlugin::adjusting(|it| it.linux_mut().cgroups_path = "/kubepods/other/c".to_owned());
         server.admit("10-a", elsewhere).await;
-        let created = server.hooks.create_container(&mut container("new", json!({}))).await;
+        let created = server.handle.create_container(&mut container("new", json!({}))).await;
         assert_eq!(created.is_ok(), any_cgroup);
     }
 }
@@ -305,13 +305,13 @@ async fn the_kubelets_update_is_what_plugins_make_of_it() {
     let plugin = server.admit("10-a", plugin).await;
     let mut asked = shares(500);
     asked.limit_pids(9);
-    server.hooks.update_container("c", asked).await.unwrap();
+    server.handle.update_container("c", asked).await.unwrap();
     assert_eq!(server.runtime.last(), json!({"cpu": {"shares": 700}, "pids": {"limit": 9}}));
     let post = plugin.last(Event::PostUpdateContainer);
     let resources = post.container().unwrap().linux.clone().unwrap().resources.unwrap();
     assert_eq!((resources.cpu.unwrap().shares, resources.pids.unwrap().limit), (Some(700), 9));
 
-    let error = server.hooks.update_container("nobody", shares(2)).await.unwrap_err();
+    let error = server.handle.update_container("nobody", shares(2)).await.unwrap_err();
     assert!(matches!(error, UpdateError::Unknown { .. }), "{error:?}");
 }
 
@@ -319,8 +319,8 @@ async fn the_kubelets_update_is_what_plugins_make_of_it() {
 async fn nobody_is_asked_about_new_limits_of_what_has_ended() {
     let server = Server::running().await;
     let plugin = server.admit("10-a", FakePlugin::default()).await;
-    server.hooks.container_exited("c", &Exit::default());
-    let error = server.hooks.update_container("c", shares(2)).await.unwrap_err();
+    server.handle.container_exited("c", &Exit::default());
+    let error = server.handle.update_container("c", shares(2)).await.unwrap_err();
     assert!(matches!(error, UpdateError::Limit(LimitError::Gone)), "{error:?}");
     heard(&plugin, "StopContainer c").await;
     assert!(!plugin.heard().iter().any(|heard| heard.starts_with("UpdateContainer")), "{:?}", plugin.heard());
@@ -340,7 +340,7 @@ async fn a_file_of_the_kubelet_does_not_hide_the_field_that_a_plugin_changed() {
     for (file, value) in [("memory.max", "100"), ("memory.swap.max", "0")] {
         asked.unified.insert(file.to_owned(), value.to_owned());
     }
-    server.hooks.update_container("c", asked).await.unwrap();
+    server.handle.update_container("c", asked).await.unwrap();
     let set = server.runtime.last();
     assert_eq!((&set["memory"]["limit"], &set["unified"]), (&json!(50), &json!({"memory.swap.max": "0"})));
 }
@@ -351,10 +351,10 @@ async fn an_update_of_the_kubelet_is_checked_like_that_of_a_plugin() {
     server.admit("10-a", FakePlugin::default()).await;
     let unified =
         |file: &str| Resources { unified: [(file.to_owned(), "1".to_owned())].into(), ..Resources::default() };
-    let error = server.hooks.update_container("c", unified("cgroup.freeze")).await.unwrap_err();
+    let error = server.handle.update_container("c", unified("cgroup.freeze")).await.unwrap_err();
     assert!(matches!(error, UpdateError::Limit(LimitError::Spec { .. })), "{error:?}");
     assert_eq!(server.runtime.n_updates(), 0);
-    server.hooks.update_container("c", unified("memory.oom.group")).await.unwrap();
+    server.handle.update_container("c", unified("memory.oom.group")).await.unwrap();
     assert_eq!(server.runtime.last()["unified"], json!({"memory.oom.group": "1"}));
 }
 
@@ -366,16 +366,17 @@ async fn two_updates_of_the_kubelet_are_made_in_the_order_in_which_plugins_see_t
         server.store.put_container(container(id, json!({})));
     }
     server.nri.start().await.unwrap();
-    // What it wants of another container keeps the first update from being made, and not the second.
+    // The first update also updates another container, which delays it. The second update is not
+    // delayed.
     let n_asked = AtomicU32::new(0);
     let reply = move |_: &_| {
         let others = (n_asked.fetch_add(1, Ordering::Relaxed) == 0).then(|| Update::new("other", shares(9)));
         UpdateReply { updates: others.into_iter().collect(), ..UpdateReply::default() }
     };
     let plugin = server.admit("10-a", FakePlugin { update: Some(Box::new(reply)), ..FakePlugin::default() }).await;
-    let hooks = &server.hooks;
+    let handle = &server.handle;
     let (first, second) =
-        tokio::join!(hooks.update_container("c", shares(300)), hooks.update_container("c", shares(400)));
+        tokio::join!(handle.update_container("c", shares(300)), handle.update_container("c", shares(400)));
     first.unwrap();
     second.unwrap();
     let told = server.runtime.updates.lock().unwrap().clone();
@@ -390,11 +391,11 @@ async fn two_updates_of_the_kubelet_are_made_in_the_order_in_which_plugins_see_t
 async fn an_update_that_waits_for_another_has_an_end() {
     let server = Server::running().await;
     let deadline = tokio::time::Instant::now() + Duration::from_millis(2);
-    let hurried = server.hooks.until(deadline);
+    let hurried = server.handle.until(deadline);
     let (first, second) =
-        tokio::join!(server.hooks.update_container("c", shares(300)), hurried.update_container("c", shares(400)));
+        tokio::join!(server.handle.update_container("c", shares(300)), hurried.update_container("c", shares(400)));
     first.unwrap();
-    assert_eq!(second.unwrap_err().to_string(), "cannot update container c, which is still being updated");
+    assert_eq!(second.unwrap_err().to_string(), "cannot update container c: another update is still running");
     assert_eq!(server.spec("c")["linux"]["resources"]["cpu"]["shares"], 300);
 }
 
@@ -403,7 +404,7 @@ async fn an_update_that_fails_leaves_the_container_and_plugins_do_not_hear_that_
     let server = Server::running().await;
     let plugin = server.admit("10-a", FakePlugin::default()).await;
     *server.runtime.failures.lock().unwrap() = 1;
-    let error = server.hooks.update_container("c", shares(500)).await.unwrap_err();
+    let error = server.handle.update_container("c", shares(500)).await.unwrap_err();
     assert!(matches!(error, UpdateError::Limit(_)), "{error:?}");
     assert_eq!(server.spec("c")["linux"]["resources"]["cpu"]["shares"], 2);
     assert_eq!(plugin.heard(), ["UpdateContainer c"]);
@@ -421,7 +422,7 @@ async fn others_are_updated_and_evicted_in_the_answer_to_a_create() {
         })
     };
     server.admit("10-a", FakePlugin { create: Some(Box::new(reply)), ..FakePlugin::default() }).await;
-    let adjusted = server.hooks.create_container(&mut container("new", json!({}))).await.unwrap();
+    let adjusted = server.handle.create_container(&mut container("new", json!({}))).await.unwrap();
     assert_eq!(server.spec("c")["linux"]["resources"]["cpu"]["shares"], 300);
     drop(adjusted);
     server.nri.stop().await;
@@ -432,9 +433,9 @@ async fn others_are_updated_and_evicted_in_the_answer_to_a_create() {
 async fn new_limits_of_a_pod_are_shown_when_it_has_them() {
     let server = Server::running().await;
     let plugin = server.admit("10-a", FakePlugin::default()).await;
-    let update = server.hooks.update_pod("p", None, Some(shares(9))).await.unwrap();
+    let update = server.handle.update_pod("p", None, Some(shares(9))).await.unwrap();
     server.store.change_pod("p", |record| record.config.resources = Some(shares(9)));
-    update.updated(server.hooks.domain().pod("p")).await.unwrap();
+    update.updated(server.handle.domain().pod("p")).await.unwrap();
     let post = plugin.last(Event::PostUpdatePodSandbox);
     assert_eq!(post.pod().linux.clone().unwrap().pod_resources, Some(shares(9)));
 }
@@ -443,32 +444,32 @@ async fn new_limits_of_a_pod_are_shown_when_it_has_them() {
 async fn plugins_are_not_asked_about_what_the_store_does_not_have() {
     let server = Server::running().await;
     let plugin = server.admit("10-a", FakePlugin::default()).await;
-    let Err(error) = server.hooks.start_container("nobody").await else { panic!("it starts") };
-    assert_eq!(error.to_string(), "container nobody is not known");
-    let Err(error) = server.hooks.update_pod("nobody", None, Some(shares(9))).await else { panic!("it is updated") };
-    assert_eq!(error.to_string(), "pod nobody is not known");
+    let Err(error) = server.handle.start_container("nobody").await else { panic!("it starts") };
+    assert_eq!(error.to_string(), "unknown container nobody");
+    let Err(error) = server.handle.update_pod("nobody", None, Some(shares(9))).await else { panic!("it is updated") };
+    assert_eq!(error.to_string(), "unknown pod nobody");
     assert_eq!(plugin.heard(), Vec::<String>::new());
-    assert_eq!(server.hooks.handle().container_state("nobody"), None);
+    assert_eq!(server.handle.handle().container_state("nobody"), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_nri_everything_is_done_and_nobody_is_asked() {
     let server = Server::disabled();
-    let hooks = &server.hooks;
+    let handle = &server.handle;
     server.store.put_pod(pod("p"));
     let mut record = container("c", json!({"process": {}}));
     let spec = record.spec.clone().unwrap();
-    let adjusted = hooks.create_container(&mut record).await.unwrap();
+    let adjusted = handle.create_container(&mut record).await.unwrap();
     assert!(Arc::ptr_eq(&spec, record.spec.as_ref().unwrap()), "the spec is copied for nobody");
     server.store.put_container(record);
-    adjusted.creation.created(hooks.container("c")).await.unwrap();
+    adjusted.creation.created(handle.container("c")).await.unwrap();
     assert_eq!(server.spec("c"), json!({"process": {}}));
-    hooks.update_container("c", shares(9)).await.unwrap();
+    handle.update_container("c", shares(9)).await.unwrap();
     assert_eq!(server.spec("c")["linux"]["resources"]["cpu"]["shares"], 9);
-    hooks.container_exited("c", &Exit { code: 3, ..Exit::default() });
+    handle.container_exited("c", &Exit { code: 3, ..Exit::default() });
     assert_eq!(server.store.container("c").unwrap().status.exit_code, 3);
-    // What nobody sees is not made.
-    assert_eq!((hooks.container("c"), hooks.pod("p")), (Container::default(), Pod::default()));
-    assert_eq!(hooks.domain().container("c").unwrap().exit_code, 3);
-    assert!(hooks.start_container("nobody").await.is_err());
+    // With NRI disabled, records are not converted.
+    assert_eq!((handle.container("c"), handle.pod("p")), (Container::default(), Pod::default()));
+    assert_eq!(handle.domain().container("c").unwrap().exit_code, 3);
+    assert!(handle.start_container("nobody").await.is_err());
 }

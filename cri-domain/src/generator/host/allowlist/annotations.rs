@@ -1,10 +1,12 @@
-use super::{Allowlist, Forbidden, allowlist};
+use super::{Allowlist, AllowlistError, matches};
 
-/// Annotations that runtimes and shims take as settings, and who does. A plugin that could change them would join its
-/// container to another pod's shim, lift its limits, give it devices, or have the host's systemd run a program.
+/// The annotations that runtimes and shims use as settings, and the programs that use them. A
+/// plugin that changes them could join its container to another pod's shim, lift its limits, give
+/// it devices, or make systemd run a program on the host.
 const SETTINGS: [(&str, &str); 26] = [
     ("io.containerd.*", "containerd's shims"),
-    // What containerd's shims group containers by, what CRI-O and Kata restore them from, and what the kubelet calls them.
+    // containerd's shims group containers by these annotations, CRI-O and Kata restore containers
+    // from them, and the kubelet uses them as names.
     ("io.kubernetes.*", "containerd, CRI-O and their shims"),
     ("*.crio.io", "CRI-O"),
     ("*.crio.io/*", "CRI-O"),
@@ -29,17 +31,17 @@ const SETTINGS: [(&str, &str); 26] = [
     ("io.microsoft.*", "the shim of Windows"),
     ("com.urunc.*", "urunc"),
     ("nerdctl/*", "nerdctl's OCI hook"),
-    // These runtimes give the container the devices that are named there, after plugins were asked.
+    // These runtimes add the devices that the annotation names, after plugins were asked.
     ("cdi.k8s.io/*", "NVIDIA's runtime and Kata Containers"),
 ];
 
-/// Refuses a change of an annotation that runtimes or shims take as a setting. A removal is a change.
-pub(in crate::generator) fn check_annotation(key: &str, allow: &Allowlist) -> Result<(), Forbidden> {
-    // runc joins key and value with an equals sign, and looks for its settings by what is before the first.
+/// Refuses to set or remove an annotation that runtimes or shims use as a setting.
+pub(in crate::generator) fn check_annotation(key: &str, allow: &Allowlist) -> Result<(), AllowlistError> {
+    // runc joins key and value with `=`, and reads the text before the first `=` as the key.
     let name = key.split('=').next().unwrap_or(key);
-    let setting = SETTINGS.into_iter().find(|(pattern, _)| allowlist::matches(pattern, name));
+    let setting = SETTINGS.into_iter().find(|(pattern, _)| matches(pattern, name));
     match setting {
-        Some((pattern, of)) if !allow.has_annotation(name) => Err(Forbidden::Annotation { pattern, of }),
+        Some((pattern, of)) if !allow.has_annotation(name) => Err(AllowlistError::Annotation { pattern, of }),
         _ => Ok(()),
     }
 }

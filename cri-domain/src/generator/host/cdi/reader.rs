@@ -1,4 +1,5 @@
-//! Reads files that others may put into a directory: regular ones alone, and not more than a limit of each.
+//! Reads files from directories that other programs write to: only regular files, and within
+//! limits.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -8,32 +9,34 @@ use rustix::fs::{Mode, OFlags, open};
 
 use super::CdiError;
 
-/// The files of one directory.
+/// The largest number of files in one directory.
 const MOST_FILES: usize = 1024;
-/// The bytes of one file. A vendor's file with many devices has some hundred thousand.
+/// The largest size of one file, in bytes. A vendor's file with many devices has some 100,000
+/// bytes.
 const LARGEST_FILE: u64 = 4 << 20;
-/// The bytes of all files together.
+/// The largest size of all files together, in bytes.
 const LARGEST_SUM: u64 = 32 << 20;
 
-/// What may still be read.
-pub(super) struct Reading {
+/// Reads files, and counts how many bytes it may still read.
+pub(super) struct FileReader {
     left: u64,
 }
 
-impl Reading {
+impl FileReader {
     pub(super) fn new() -> Self {
         Self { left: LARGEST_SUM }
     }
 
-    /// Returns the text of a file. A link is followed, and a pipe or device that it leads to is not opened.
+    /// Returns the text of a regular file. Links are followed, but a pipe or device is not opened.
     pub(super) fn text(&mut self, path: &Path) -> Result<String, CdiError> {
         let failed = |source| CdiError::Io { path: path.to_owned(), source };
         let irregular = || CdiError::Irregular { path: path.to_owned() };
-        // To open a device may be an act of its own.
+        // Opening a device may have an effect of its own.
         if !fs::metadata(path).map_err(failed)?.is_file() {
             return Err(irregular());
         }
-        // It may have become a pipe, for which an ordinary open would wait.
+        // Another program may replace the file with a pipe in the meantime. Opening it would then
+        // block.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?);
         if !file.metadata().map_err(failed)?.is_file() {
@@ -50,8 +53,8 @@ impl Reading {
     }
 }
 
-/// Returns the files of a directory whose names say that they are CDI's, in their order. Of a directory with too many files
-/// there are none: which ones count would be left to luck.
+/// Returns the CDI files of a directory, sorted by name. Fails if the directory has too many files:
+/// reading a part of them would select devices at random.
 pub(super) fn files(directory: &Path) -> Result<Vec<PathBuf>, CdiError> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -78,7 +81,7 @@ mod tests {
     use super::*;
 
     fn text(path: &Path) -> Result<String, CdiError> {
-        Reading::new().text(path)
+        FileReader::new().text(path)
     }
 
     #[test]
@@ -114,13 +117,13 @@ mod tests {
     #[test]
     fn no_file_is_read_beyond_its_limit_nor_all_of_them_beyond_theirs() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let read = |size: u64, reading: &mut Reading| {
+        let read = |size: u64, reading: &mut FileReader| {
             file.as_file().set_len(size).unwrap();
             reading.text(file.path()).map(|text| text.len() as u64)
         };
-        let mut reading = Reading::new();
+        let mut reading = FileReader::new();
         assert_eq!(read(LARGEST_FILE, &mut reading).unwrap(), LARGEST_FILE);
-        // A file that says it is a terabyte costs what is read of it.
+        // Only the bytes that are read count, even if the file claims to have a terabyte.
         for size in [LARGEST_FILE + 1, 1 << 40] {
             let error = read(size, &mut reading).unwrap_err();
             assert!(matches!(error, CdiError::TooLarge { .. }), "{error:?}");

@@ -1,4 +1,4 @@
-//! Parts of an OCI spec as words.
+//! Converts parts of an OCI spec.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use nri_proto::{
 };
 use serde_json::Value;
 
-use super::read::{all, flag, map, section, signed, small, smaller, some_text, text, texts, unsigned};
+use super::json::{all, flag, map, section, signed, small, smaller, some_text, text, texts, unsigned};
 
 pub(super) fn mounts(spec: &Value) -> Vec<Mount> {
     all(spec, "mounts", |mount| {
@@ -22,7 +22,7 @@ pub(super) fn mounts(spec: &Value) -> Vec<Mount> {
     })
 }
 
-/// Returns the hooks of a spec's `hooks`.
+/// Converts the `hooks` of a spec.
 pub fn hooks(hooks: &Value) -> Hooks {
     let list = |key| {
         all(hooks, key, |hook| {
@@ -52,7 +52,7 @@ pub(super) fn rlimits(process: &Value) -> Vec<Rlimit> {
     })
 }
 
-/// Nobody, if a number is none: least of all the first user.
+/// Converts a user. The result is `None` if an id is invalid, because a default of 0 would be root.
 pub(super) fn user(user: &Value) -> Option<User> {
     let id = |key| if user.get(key).is_none() { Some(0) } else { small(user, key) };
     Some(User {
@@ -142,7 +142,7 @@ fn scheduler_flag(flag: &str) -> Option<SchedulerFlag> {
     })
 }
 
-/// Returns the limits of a spec's `linux.resources`. Classes have no place there.
+/// Converts the `linux.resources` of a spec. Names of classes are not part of a spec.
 pub fn resources(resources: &Value) -> Resources {
     Resources {
         memory: section(resources, "memory").map(memory),

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::generator::HostError;
 
-/// Refuses limits that contradict each other, so that no runtime can set them.
+/// Refuses limits of memory and swap that contradict each other, because no runtime can set them.
 pub fn refuse_contradictions(resources: &mut Map<String, Value>) -> Result<(), HostError> {
     let resources = LinuxResources::deserialize(&*resources)?;
     let Some(memory) = resources.memory() else { return Ok(()) };

@@ -1,8 +1,9 @@
 use nri_proto::Change;
 
-use super::{Forbidden, Host, InNamespace};
+use super::AllowlistError;
+use crate::generator::host::{Host, NamespaceRef};
 
-/// Kernel parameters of System V IPC. Each IPC namespace has its own.
+/// The kernel parameters of System V IPC. Each IPC namespace has its own values.
 const OF_IPC: [&str; 8] = [
     "kernel.msgmax",
     "kernel.msgmnb",
@@ -14,7 +15,8 @@ const OF_IPC: [&str; 8] = [
     "kernel.shm_rmid_forced",
 ];
 
-/// Returns the kind of namespace that has a parameter of its own: what runc knows of them.
+/// Returns the kind of namespace in which a kernel parameter has a value of its own. The list is
+/// that of runc.
 pub(in crate::generator) fn namespace_of(name: &str) -> Option<&'static str> {
     match &*name.replace('/', ".") {
         dotted if dotted.starts_with("net.") => Some("network"),
@@ -24,37 +26,37 @@ pub(in crate::generator) fn namespace_of(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Refuses to set a kernel parameter of the host, or of a namespace that the container shares with the host or may share.
-/// To remove a parameter is no harm.
+/// Refuses to set a kernel parameter of the host, or of a namespace that the container shares with
+/// the host or may share. Removing a parameter is always allowed.
 pub(in crate::generator) fn check_sysctl(
     name: &str,
     change: Change<&str>,
-    namespaces: &[InNamespace<'_>],
+    namespaces: &[NamespaceRef<'_>],
     host: &Host,
-) -> Result<(), Forbidden> {
+) -> Result<(), AllowlistError> {
     if change == Change::Remove || host.allow.has_sysctl(name) {
         return Ok(());
     }
-    let kind = namespace_of(name).ok_or(Forbidden::Sysctl)?;
+    let kind = namespace_of(name).ok_or(AllowlistError::Sysctl)?;
     let mut is_named = false;
     for namespace in namespaces.iter().filter(|namespace| namespace.kind == kind) {
         is_named = true;
         if is_the_hosts(*namespace, kind, host)? {
-            return Err(Forbidden::SharedNamespace { kind });
+            return Err(AllowlistError::SharedNamespace { kind });
         }
     }
-    if is_named { Ok(()) } else { Err(Forbidden::SharedNamespace { kind }) }
+    if is_named { Ok(()) } else { Err(AllowlistError::SharedNamespace { kind }) }
 }
 
-fn is_the_hosts(namespace: InNamespace<'_>, kind: &'static str, host: &Host) -> Result<bool, Forbidden> {
+fn is_the_hosts(namespace: NamespaceRef<'_>, kind: &'static str, host: &Host) -> Result<bool, AllowlistError> {
     if namespace.path.is_empty() {
         return Ok(false);
     }
     let is_the_hosts = match &host.is_host_namespace {
         Some(examine) => examine(namespace),
-        None => Err("nobody here can examine it".into()),
+        None => Err("the host has no function that examines namespaces".into()),
     };
-    is_the_hosts.map_err(|source| Forbidden::UnknownNamespace { kind, path: namespace.path.to_owned(), source })
+    is_the_hosts.map_err(|source| AllowlistError::UnknownNamespace { kind, path: namespace.path.to_owned(), source })
 }
 
 #[cfg(test)]
@@ -62,17 +64,17 @@ mod tests {
     use super::super::Allowlist;
     use super::*;
 
-    fn new(kind: &str) -> InNamespace<'_> {
-        InNamespace { kind, path: "" }
+    fn new(kind: &str) -> NamespaceRef<'_> {
+        NamespaceRef { kind, path: "" }
     }
 
-    fn of_host(kind: &str) -> InNamespace<'_> {
-        InNamespace { kind, path: "/host" }
+    fn of_host(kind: &str) -> NamespaceRef<'_> {
+        NamespaceRef { kind, path: "/host" }
     }
 
-    /// A host that knows which namespaces are its own by a name, and cannot examine others.
+    /// Returns a host that recognizes its namespaces by path, and fails for unknown paths.
     fn host() -> Host {
-        let examine = |namespace: InNamespace<'_>| match namespace.path {
+        let examine = |namespace: NamespaceRef<'_>| match namespace.path {
             "/host" => Ok(true),
             "/pod" => Ok(false),
             _ => Err("permission denied".into()),
@@ -80,7 +82,7 @@ mod tests {
         Host { is_host_namespace: Some(Box::new(examine)), ..Host::default() }
     }
 
-    fn check(name: &str, namespaces: &[InNamespace<'_>]) -> Result<(), String> {
+    fn check(name: &str, namespaces: &[NamespaceRef<'_>]) -> Result<(), String> {
         check_sysctl(name, Change::Set("1"), namespaces, &host()).map_err(|error| error.to_string())
     }
 
@@ -119,7 +121,7 @@ mod tests {
             ("kernel.hostname", "uts"),
         ] {
             assert_eq!(check(name, &[new(kind)]), Ok(()), "{name}");
-            assert_eq!(check(name, &[InNamespace { kind, path: "/pod" }]), Ok(()), "{name}");
+            assert_eq!(check(name, &[NamespaceRef { kind, path: "/pod" }]), Ok(()), "{name}");
             let shared = format!(
                 "the container shares the {kind} namespace of the host: plugins may set those parameters of it that \
                  Host::allow.sysctls names"
@@ -132,12 +134,12 @@ mod tests {
 
     #[test]
     fn d09_a_namespace_that_cannot_be_examined_is_taken_for_the_hosts() {
-        let unknown = InNamespace { kind: "network", path: "/proc/7/ns/net" };
+        let unknown = NamespaceRef { kind: "network", path: "/proc/7/ns/net" };
         let expected = "could not tell the network namespace \"/proc/7/ns/net\" from that of the host: plugins may set \
             those parameters of it that Host::allow.sysctls names";
         assert_eq!(check("net.a", &[unknown]).unwrap_err(), expected);
-        // Nor can it be examined without a function for that.
-        let pod = InNamespace { kind: "network", path: "/pod" };
+        // Without a function that examines namespaces, the result is the same.
+        let pod = NamespaceRef { kind: "network", path: "/pod" };
         assert!(check_sysctl("net.a", Change::Set("1"), &[pod], &Host::default()).is_err());
     }
 

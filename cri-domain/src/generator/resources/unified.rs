@@ -1,22 +1,28 @@
 use nri_proto::{Field, Resources};
 
-use super::document::{self, Object};
-use super::{Adjusted, SpecError, check};
+use crate::generator::document::{self, Object};
+use crate::generator::{ApplyReport, SpecError, check};
 use crate::limits;
 
 const PATH: [&str; 3] = ["linux", "resources", "unified"];
 
-/// The controllers whose files may be set. Files of no controller, `cgroup.procs` and `cgroup.kill` among them, move or kill
-/// processes, also those of other containers.
+/// The controllers whose files may be set. Other files, such as `cgroup.procs` and `cgroup.kill`,
+/// move or kill processes, also those of other containers.
 const CONTROLLERS: [&str; 8] = ["cpu", "cpuset", "hugetlb", "io", "memory", "misc", "pids", "rdma"];
 
-/// The controllers whose files have a line for each device or resource, which runtimes write one by one.
-const OF_LINES: [&str; 3] = ["io", "misc", "rdma"];
+/// The controllers whose files have one line for each device or resource. Runtimes write these
+/// lines one by one.
+const MULTI_LINE_CONTROLLERS: [&str; 3] = ["io", "misc", "rdma"];
 
-/// Files of cgroups of version 2 are written after all else. So those that are in the spec would hide what a field now says of the same
-/// file: they go. If both are said at once the file counts, and the field is told as overridden.
-pub(super) fn give_way(spec: &mut Object, resources: &Resources, adjusted: &mut Adjusted) -> Result<(), SpecError> {
-    for limits::InFile { field, file, .. } in limits::in_files(resources) {
+/// Removes files from the spec that would override a limit of these resources, because runtimes
+/// write files after fields. If the resources set both the field and the file, the file takes
+/// effect and the field is reported as overridden.
+pub(super) fn remove_shadowing_files(
+    spec: &mut Object,
+    resources: &Resources,
+    adjusted: &mut ApplyReport,
+) -> Result<(), SpecError> {
+    for limits::FileLimit { field, file, .. } in limits::file_limits(resources) {
         if resources.unified.contains_key(&file) {
             adjusted.overridden.push(field);
         } else {
@@ -28,7 +34,7 @@ pub(super) fn give_way(spec: &mut Object, resources: &Resources, adjusted: &mut 
 
 pub(super) fn adjust(spec: &mut Object, resources: &Resources) -> Result<(), SpecError> {
     for (file, value) in &resources.unified {
-        // Go plugins read values from the files, where each ends with a newline.
+        // Go plugins pass values that they read from these files, which end with a newline.
         let value = value.trim_ascii();
         check_file(file, value)?;
         document::object(spec, &PATH)?.insert(file.clone(), value.into());
@@ -36,9 +42,10 @@ pub(super) fn adjust(spec: &mut Object, resources: &Resources) -> Result<(), Spe
     Ok(())
 }
 
-/// Takes files of known controllers in the container's own cgroup, whoever asks: plugins, and the kubelet in an update.
+/// Requires a file of a known controller in the container's own cgroup. This holds for plugins, and
+/// for updates from the kubelet.
 fn check_file(file: &str, value: &str) -> Result<(), SpecError> {
-    let checked = check::of(Field::CgroupsUnified, file);
+    let checked = check::field(Field::CgroupsUnified, file);
     let controller = file.split_once('.').and_then(|(controller, parameter)| {
         let is_part =
             |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
@@ -51,8 +58,8 @@ fn check_file(file: &str, value: &str) -> Result<(), SpecError> {
         ));
     };
     checked.text(value)?;
-    let is_line = !value.contains(['\n', '\r']) || OF_LINES.contains(&controller);
-    checked.holds(is_line, "the value is more than one line")
+    let is_line = !value.contains(['\n', '\r']) || MULTI_LINE_CONTROLLERS.contains(&controller);
+    checked.require(is_line, "the value is more than one line")
 }
 
 #[cfg(test)]
@@ -60,9 +67,9 @@ mod tests {
     use nri_proto::{Adjustment, LinuxAdjustment};
     use serde_json::{Value, json};
 
-    use super::super::testing::{check_linux, check_linux_refused};
-    use super::super::{Host, adjust, update};
     use super::*;
+    use crate::generator::testing::{check_linux, check_linux_refused};
+    use crate::generator::{Host, adjust, update};
 
     fn unified(file: &str) -> Resources {
         Resources { unified: [(file.to_owned(), "max".to_owned())].into(), ..Resources::default() }
@@ -150,7 +157,7 @@ mod tests {
             check_linux_refused(with(of("memory.high", value)), expected);
         }
         for file in ["memory.high", "io.max"] {
-            let expected = format!("CgroupsUnified {file:?}: there is a NUL in it");
+            let expected = format!("CgroupsUnified {file:?}: the text contains a NUL");
             check_linux_refused(with(of(file, "1\0")), &expected);
         }
         let expected = json!({"linux": {"resources": {"unified": {"memory.high": "max"}}}});
@@ -159,7 +166,7 @@ mod tests {
         check_linux(json!({}), with(of("io.max", "8:0 rbps=1\n8:16 rbps=2\n")), expected);
     }
 
-    /// By an adjustment, and by an update.
+    /// Checks an adjustment and an update.
     fn check_both(resources: &Resources, expected: Value, overridden: &[Field]) {
         let kubelet =
             json!({"unified": {"memory.max": "100", "memory.swap.max": "0", "memory.min": "7", "pids.max": "9"}});
@@ -177,7 +184,7 @@ mod tests {
     fn a_field_counts_before_a_file_that_the_spec_has() {
         let mut asked = Resources::default();
         asked.memory_mut().limit = Some(50);
-        // What the kubelet says of swap stays: nobody else says anything of it.
+        // The kubelet's limit of swap stays, because no field sets another one.
         check_both(&asked, json!({"memory.swap.max": "0", "memory.min": "7", "pids.max": "9"}), &[]);
         asked.memory_mut().swap = Some(60);
         asked.limit_pids(5);

@@ -2,19 +2,20 @@ use nri_proto::quote::quoted;
 
 use crate::generator::HostError;
 
-/// Why a plugin may not change something unless the runtime allows it in [`Host::allow`](super::Host::allow).
+/// Error for a change that [`Host::allow`](crate::generator::Host::allow) does not allow.
 #[derive(Debug, thiserror::Error)]
-pub enum Forbidden {
-    /// Runtimes or shims act on the annotation.
+pub enum AllowlistError {
+    /// Runtimes or shims use the annotation as a setting.
     #[error("annotations {pattern} are settings of {of}: plugins may change those that Host::allow.annotations names")]
     Annotation {
-        /// Which annotations they act on.
+        /// The pattern of the annotations that they use.
         pattern: &'static str,
-        /// Who acts on them.
+        /// The programs that use the annotations.
         of: &'static str,
     },
 
-    /// The kernel parameter belongs to no namespace, or to one that containers cannot have for themselves.
+    /// The kernel parameter belongs to no namespace, or to one that a container cannot have of its
+    /// own.
     #[error("this is a parameter of the host: plugins may set those that Host::allow.sysctls names")]
     Sysctl,
 
@@ -24,31 +25,32 @@ pub enum Forbidden {
          Host::allow.sysctls names"
     )]
     SharedNamespace {
-        /// The kind of namespace, as OCI calls it.
+        /// The kind of namespace, as in OCI.
         kind: &'static str,
     },
 
-    /// The kernel parameter belongs to a namespace that may be the host's.
+    /// The namespace of the kernel parameter could not be compared with that of the host.
     #[error(
         "could not tell the {kind} namespace {} from that of the host: plugins may set those parameters of it that \
          Host::allow.sysctls names",
         quoted(path)
     )]
     UnknownNamespace {
-        /// The kind of namespace, as OCI calls it.
+        /// The kind of namespace, as in OCI.
         kind: &'static str,
-        /// The file that the spec names.
+        /// The path of the namespace in the spec.
         path: String,
-        /// What happened.
+        /// The error from examining the namespace.
         source: HostError,
     },
 
-    /// The spec sets a kernel parameter in the namespace that the plugin would replace.
-    #[error("kernel parameter {} of the container would be set there", quoted(sysctl))]
+    /// The plugin changes a namespace, and the spec sets a kernel parameter that would then belong
+    /// to the host.
+    #[error("the spec sets kernel parameter {} in this namespace", quoted(sysctl))]
     Moved {
-        /// The kernel parameter.
+        /// The name of the kernel parameter.
         sysctl: String,
-        /// Why it may not be set there.
+        /// The reason why the parameter may not be set there.
         source: Box<Self>,
     },
 }

@@ -2,19 +2,20 @@ use std::collections::HashMap;
 
 use nri_proto::{Field, HugepageLimit};
 
-use super::document::{self, Object, made, text};
-use super::{Adjusted, Host, SpecError, check};
+use crate::generator::document::{self, Object, new_object, text};
+use crate::generator::{ApplyReport, Host, SpecError, check};
 
-/// Where there are no huge pages, no limit of them can be set, also none that was in the spec.
+/// Adjusts limits of huge pages. On a machine without huge pages, all such limits are removed from
+/// the spec, because runtimes could not set them.
 pub(super) fn adjust(
     spec: &mut Object,
     limits: &[HugepageLimit],
     host: &Host,
-    adjusted: &mut Adjusted,
+    adjusted: &mut ApplyReport,
 ) -> Result<(), SpecError> {
     let mut places: Option<HashMap<String, usize>> = None;
     for HugepageLimit { page_size, limit, unknown: _ } in limits {
-        check::of(Field::HugepageLimits, page_size).holds(is_size(page_size), "this is not a size such as 2MB")?;
+        check::field(Field::HugepageLimits, page_size).require(is_size(page_size), "this is not a size such as 2MB")?;
         let list = document::list(spec, &["linux", "resources", "hugepageLimits"])?;
         let places = places.get_or_insert_with(|| {
             let sizes = list.iter().enumerate().rev();
@@ -24,7 +25,7 @@ pub(super) fn adjust(
             Some(&at) => list[at]["limit"] = (*limit).into(),
             None => {
                 places.insert(page_size.clone(), list.len());
-                list.push(made([("pageSize", page_size.as_str().into()), ("limit", (*limit).into())]));
+                list.push(new_object([("pageSize", page_size.as_str().into()), ("limit", (*limit).into())]));
             }
         }
     }
@@ -47,9 +48,9 @@ mod tests {
     use nri_proto::{Adjustment, LinuxAdjustment, Resources};
     use serde_json::json;
 
-    use super::super::adjust;
-    use super::super::testing::{check_linux, check_linux_refused};
     use super::*;
+    use crate::generator::adjust;
+    use crate::generator::testing::{check_linux, check_linux_refused};
 
     fn with(limits: &[(&str, u64)]) -> LinuxAdjustment {
         let limit = |(size, limit): &(&str, u64)| HugepageLimit {

@@ -3,11 +3,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use nri_proto::{CdiDevice, Container, ContainerState, LinuxContainer, Resources};
 use serde_json::Value;
 
-use super::{Settings, layered, profile, read, spec};
-use crate::records::{ContainerConfig, ContainerRecord, ContainerStatus};
+use super::{json, merge_maps, profile, spec};
+use crate::model::{ContainerConfig, ContainerRecord, ContainerStatus, ServerSettings};
 
-/// Returns a container as NRI sees it.
-pub fn container(record: &ContainerRecord, settings: &Settings) -> Container {
+/// Converts the record of a container.
+pub fn container(record: &ContainerRecord, settings: &ServerSettings) -> Container {
     let ContainerRecord { id, pod_id, config, spec, status, labels, removed_annotations } = record;
     let ContainerConfig {
         name,
@@ -27,18 +27,18 @@ pub fn container(record: &ContainerRecord, settings: &Settings) -> Container {
     let ContainerStatus { state, pid, created_at, started_at, finished_at, exit_code, reason, message } = status;
     let spec = spec.as_deref();
     let document = spec.unwrap_or(&Value::Null);
-    let process = read::section(document, "process").unwrap_or(&Value::Null);
+    let process = json::section(document, "process").unwrap_or(&Value::Null);
     Container {
         id: id.clone(),
         pod_id: pod_id.clone(),
         name: name.clone(),
         state: *state,
-        labels: layered(labels.clone(), asked_labels),
-        annotations: layered(read::map(document, "annotations"), &shown(annotations, removed_annotations)),
-        args: spec.map_or_else(|| args.clone(), |_| read::texts(process, "args")),
-        env: spec.map_or_else(|| env.clone(), |_| read::texts(process, "env")),
+        labels: merge_maps(labels.clone(), asked_labels),
+        annotations: merge_maps(json::map(document, "annotations"), &visible(annotations, removed_annotations)),
+        args: spec.map_or_else(|| args.clone(), |_| json::texts(process, "args")),
+        env: spec.map_or_else(|| env.clone(), |_| json::texts(process, "env")),
         mounts: spec.map_or_else(|| mounts.clone(), spec::mounts),
-        hooks: read::section(document, "hooks").map(spec::hooks),
+        hooks: json::section(document, "hooks").map(spec::hooks),
         linux: Some(linux(config, spec, settings)),
         pid: *pid,
         rlimits: spec::rlimits(process),
@@ -49,23 +49,23 @@ pub fn container(record: &ContainerRecord, settings: &Settings) -> Container {
         status_reason: reason_of(*state, *exit_code, reason),
         status_message: message.clone(),
         cdi_devices: cdi(cdi_devices, annotations),
-        user: read::section(process, "user").and_then(spec::user),
+        user: json::section(process, "user").and_then(spec::user),
         image: image.clone(),
         ..Container::default()
     }
 }
 
-fn shown(annotations: &BTreeMap<String, String>, removed: &BTreeSet<String>) -> BTreeMap<String, String> {
+fn visible(annotations: &BTreeMap<String, String>, removed: &BTreeSet<String>) -> BTreeMap<String, String> {
     let shown = annotations.iter().filter(|(key, _)| !removed.contains(*key));
     shown.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-fn linux(config: &ContainerConfig, spec: Option<&Value>, settings: &Settings) -> LinuxContainer {
+fn linux(config: &ContainerConfig, spec: Option<&Value>, settings: &ServerSettings) -> LinuxContainer {
     let document = spec.unwrap_or(&Value::Null);
-    let process = read::section(document, "process").unwrap_or(&Value::Null);
-    let linux = read::section(document, "linux").unwrap_or(&Value::Null);
+    let process = json::section(document, "process").unwrap_or(&Value::Null);
+    let linux = json::section(document, "linux").unwrap_or(&Value::Null);
     let oom_score_adj = match spec {
-        Some(_) => read::signed(process, "oomScoreAdj"),
+        Some(_) => json::signed(process, "oomScoreAdj"),
         None => config.oom_score_adj,
     };
     LinuxContainer {
@@ -73,22 +73,23 @@ fn linux(config: &ContainerConfig, spec: Option<&Value>, settings: &Settings) ->
         devices: spec::devices(linux),
         resources: resources(config, spec, linux),
         oom_score_adj,
-        cgroups_path: read::text(linux, "cgroupsPath"),
-        io_priority: read::section(process, "ioPriority").and_then(spec::io_priority),
+        cgroups_path: json::text(linux, "cgroupsPath"),
+        io_priority: json::section(process, "ioPriority").and_then(spec::io_priority),
         seccomp_profile: profile(&config.seccomp, settings),
-        seccomp_policy: read::section(linux, "seccomp").map(super::seccomp::policy),
-        sysctl: read::map(linux, "sysctl"),
+        seccomp_policy: json::section(linux, "seccomp").map(super::seccomp::policy),
+        sysctl: json::map(linux, "sysctl"),
         net_devices: spec::net_devices(linux),
-        scheduler: read::section(process, "scheduler").and_then(spec::scheduler),
-        rdt: read::section(linux, "intelRdt").map(spec::rdt),
+        scheduler: json::section(process, "scheduler").and_then(spec::scheduler),
+        rdt: json::section(linux, "intelRdt").map(spec::rdt),
         ..LinuxContainer::default()
     }
 }
 
-/// A class has no place in a spec: what it comes to has.
+/// Returns the resources of a container. The names of classes come from the config, because a spec
+/// has only their settings.
 fn resources(config: &ContainerConfig, spec: Option<&Value>, linux: &Value) -> Option<Resources> {
     let found = match spec {
-        Some(_) => read::section(linux, "resources").map(spec::resources),
+        Some(_) => json::section(linux, "resources").map(spec::resources),
         None => config.resources.clone(),
     };
     let has_class = config.blockio_class.is_some() || config.rdt_class.is_some();
@@ -107,7 +108,8 @@ fn reason_of(state: ContainerState, exit_code: i32, reason: &str) -> String {
     }
 }
 
-/// Annotations that ask for CDI devices begin so; their values are names with commas in between.
+/// The prefix of annotations that request CDI devices. Their values are names with commas in
+/// between.
 const CDI: &str = "cdi.k8s.io/";
 
 fn cdi(asked: &[String], annotations: &BTreeMap<String, String>) -> Vec<CdiDevice> {

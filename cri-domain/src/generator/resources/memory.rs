@@ -1,14 +1,15 @@
 use nri_proto::{Field, Memory, Resources};
 use serde_json::Value;
 
-use super::document::{self, Object};
-use super::{SpecError, check};
+use crate::generator::document::{self, Object};
+use crate::generator::{SpecError, check};
 
 const PATH: [&str; 3] = ["linux", "resources", "memory"];
 
-/// A limit of nothing is no limit: CRI servers show it where none is set. That goes for swap, too, where runtimes would take
-/// nothing as no limit at all. Otherwise, a limit without one for swap is that for both, as in Go: a container does not get to
-/// swap because a plugin gave it memory.
+/// Adjusts limits of memory. A limit of 0 is ignored, because CRI servers show it for a limit that
+/// is not set; runtimes would read a swap limit of 0 as no limit. If memory is limited and swap is
+/// not, swap gets the same limit, as in Go. Otherwise a container could swap because a plugin
+/// limits its memory.
 pub(super) fn adjust(spec: &mut Object, memory: &Memory) -> Result<(), SpecError> {
     let Memory {
         limit,
@@ -29,10 +30,10 @@ pub(super) fn adjust(spec: &mut Object, memory: &Memory) -> Result<(), SpecError
         (Field::MemTCPLimit, kernel_tcp),
     ];
     for (field, amount) in amounts {
-        check::of(field, "").holds(amount.is_none_or(|amount| amount >= -1), "it is less than -1")?;
+        check::field(field, "").require(amount.is_none_or(|amount| amount >= -1), "the value is less than -1")?;
     }
     let swappiness_fits = swappiness.is_none_or(|swappiness| swappiness <= 100);
-    check::of(Field::MemSwappiness, "").holds(swappiness_fits, "it is more than 100")?;
+    check::field(Field::MemSwappiness, "").require(swappiness_fits, "the value is more than 100")?;
     let limit = limit.filter(|limit| *limit != 0);
     let members = [
         ("limit", limit.into()),
@@ -44,11 +45,13 @@ pub(super) fn adjust(spec: &mut Object, memory: &Memory) -> Result<(), SpecError
         ("disableOOMKiller", (*disable_oom_killer).into()),
         ("useHierarchy", (*use_hierarchy).into()),
     ];
-    document::set_those(spec, &PATH, members)
+    document::set_present(spec, &PATH, members)
 }
 
-/// Returns the limits of an update with what its limit of memory means for swap, if it means anything: the limit that there is
-/// stays, unless it would be less than memory's. One that was memory's means that nothing is swapped, and goes with it.
+/// Returns the limits of an update with the limit of swap that follows from a new limit of memory,
+/// or `None` if none follows. The current limit of swap is kept if it is not less than the new
+/// limit of memory. If both limits were equal, the container may not swap, and both get the new
+/// value.
 pub(super) fn with_swap(spec: &mut Object, resources: &Resources) -> Result<Option<Resources>, SpecError> {
     let Some(Memory { limit: Some(limit), swap: None | Some(0), .. }) = resources.memory else { return Ok(None) };
     let Some(memory) = document::find_object(spec, &PATH)? else { return Ok(None) };
@@ -66,8 +69,8 @@ mod tests {
     use nri_proto::LinuxAdjustment;
     use serde_json::json;
 
-    use super::super::testing::{check_linux, check_linux_refused};
     use super::*;
+    use crate::generator::testing::{check_linux, check_linux_refused};
 
     fn with(memory: Memory) -> impl FnOnce(&mut LinuxAdjustment) {
         |it| it.resources = Some(Resources { memory: Some(memory), ..Resources::default() })
@@ -129,7 +132,8 @@ mod tests {
         check_update(json!({"limit": 100, "swap": -1}), 50, None, -1);
     }
 
-    /// Otherwise a container that may not swap could, by as much as its memory is lowered.
+    /// Otherwise a container that may not swap could swap as soon as its limit of memory is
+    /// lowered.
     #[test]
     fn where_nothing_is_swapped_nothing_is_when_memory_is_updated() {
         for both in [100, -1] {
@@ -150,14 +154,17 @@ mod tests {
 
     #[test]
     fn values_out_of_range_are_refused() {
-        check_linux_refused(with(Memory { limit: Some(-2), ..Memory::default() }), "MemLimit: it is less than -1");
+        check_linux_refused(
+            with(Memory { limit: Some(-2), ..Memory::default() }),
+            "MemLimit: the value is less than -1",
+        );
         check_linux_refused(
             with(Memory { swap: Some(i64::MIN), ..Memory::default() }),
-            "MemSwapLimit: it is less than -1",
+            "MemSwapLimit: the value is less than -1",
         );
         check_linux_refused(
             with(Memory { swappiness: Some(101), ..Memory::default() }),
-            "MemSwappiness: it is more than 100",
+            "MemSwappiness: the value is more than 100",
         );
     }
 }

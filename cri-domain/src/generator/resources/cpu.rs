@@ -2,11 +2,10 @@ use std::ops::RangeInclusive;
 
 use nri_proto::{Cpu, Field};
 
-use super::SpecError;
-use super::check::{self, Checked};
-use super::document::{self, Object};
+use crate::generator::document::{self, Object};
+use crate::generator::{SpecError, check};
 
-/// What the kernel accepts. Runtimes write 0 where there is no limit, which leaves the value to the kernel.
+/// The ranges that the kernel accepts. 0 is accepted, too: runtimes then do not set the value.
 const PERIODS: RangeInclusive<u64> = 1_000..=1_000_000;
 const SHORTEST_QUOTA: i64 = 1_000;
 const SHARES: RangeInclusive<u64> = 2..=262_144;
@@ -14,21 +13,23 @@ const SHARES: RangeInclusive<u64> = 2..=262_144;
 pub(super) fn adjust(spec: &mut Object, cpu: &Cpu) -> Result<(), SpecError> {
     let Cpu { shares, quota, period, realtime_runtime, realtime_period, cpus, mems, unknown: _ } = cpu;
     for (field, time) in [(Field::CPUQuota, quota), (Field::CPURealtimeRuntime, realtime_runtime)] {
-        check::of(field, "").holds(time.is_none_or(|time| time >= -1), "it is less than -1")?;
+        check::field(field, "").require(time.is_none_or(|time| time >= -1), "the value is less than -1")?;
     }
     let is_long = quota.is_none_or(|quota| !(1..SHORTEST_QUOTA).contains(&quota));
-    check::of(Field::CPUQuota, "").holds(is_long, "it is shorter than a millisecond")?;
+    check::field(Field::CPUQuota, "").require(is_long, "the value is shorter than a millisecond")?;
     for (field, period, shortest) in
         [(Field::CPUPeriod, period, *PERIODS.start()), (Field::CPURealtimePeriod, realtime_period, 1)]
     {
         let period = period.filter(|period| *period != 0);
-        check::of(field, "").holds(period.is_none_or(|it| it <= *PERIODS.end()), "it is longer than a second")?;
-        check::of(field, "").holds(period.is_none_or(|it| it >= shortest), "it is shorter than a millisecond")?;
+        check::field(field, "")
+            .require(period.is_none_or(|it| it <= *PERIODS.end()), "the value is longer than a second")?;
+        check::field(field, "")
+            .require(period.is_none_or(|it| it >= shortest), "the value is shorter than a millisecond")?;
     }
-    // As runc 1.3.2 does.
+    // runc 1.3.2 clamps shares in the same way.
     let shares = shares.map(|shares| if shares == 0 { 0 } else { shares.clamp(*SHARES.start(), *SHARES.end()) });
-    let cpus = trimmed_list(check::of(Field::CPUSetCPUs, ""), cpus)?;
-    let mems = trimmed_list(check::of(Field::CPUSetMems, ""), mems)?;
+    let cpus = check::field(Field::CPUSetCPUs, "").number_list(cpus)?;
+    let mems = check::field(Field::CPUSetMems, "").number_list(mems)?;
     let members = [
         ("shares", shares.into()),
         ("quota", (*quota).into()),
@@ -38,34 +39,7 @@ pub(super) fn adjust(spec: &mut Object, cpu: &Cpu) -> Result<(), SpecError> {
         ("cpus", cpus.into()),
         ("mems", mems.into()),
     ];
-    document::set_those(spec, &["linux", "resources", "cpu"], members)
-}
-
-/// Returns a list of numbers as the kernel reads it, without surrounding white space: `0-3,7`, also `0-31:2/4`, or nothing.
-pub(super) fn trimmed_list<'a>(checked: Checked<'_>, list: &'a str) -> Result<&'a str, SpecError> {
-    let list = list.trim_ascii();
-    let is_list = list.is_empty() || list.split(',').all(is_range);
-    checked.holds(is_list, "this is not a list of numbers such as 0-3,7")?;
-    Ok(list)
-}
-
-fn is_range(range: &str) -> bool {
-    let number =
-        |text: &str| text.bytes().all(|digit| digit.is_ascii_digit()).then(|| text.parse::<u32>().ok()).flatten();
-    let (range, is_grouped) = match range.split_once(':') {
-        Some((range, group)) => (
-            range,
-            group.split_once('/').is_some_and(|(used, of)| {
-                number(used).zip(number(of)).is_some_and(|(used, of)| 0 < used && used <= of)
-            }),
-        ),
-        None => (range, true),
-    };
-    is_grouped
-        && match range.split_once('-') {
-            Some((first, last)) => number(first).zip(number(last)).is_some_and(|(first, last)| first <= last),
-            None => number(range).is_some(),
-        }
+    document::set_present(spec, &["linux", "resources", "cpu"], members)
 }
 
 #[cfg(test)]
@@ -73,8 +47,8 @@ mod tests {
     use nri_proto::{LinuxAdjustment, Resources};
     use serde_json::json;
 
-    use super::super::testing::{check_linux, check_linux_refused};
     use super::*;
+    use crate::generator::testing::{check_linux, check_linux_refused};
 
     fn with(cpu: Cpu) -> impl FnOnce(&mut LinuxAdjustment) {
         |it| it.resources = Some(Resources { cpu: Some(cpu), ..Resources::default() })
@@ -105,14 +79,14 @@ mod tests {
 
     #[test]
     fn values_out_of_range_are_refused() {
-        check_linux_refused(with(Cpu { quota: Some(-2), ..Cpu::default() }), "CPUQuota: it is less than -1");
+        check_linux_refused(with(Cpu { quota: Some(-2), ..Cpu::default() }), "CPUQuota: the value is less than -1");
         let period = Cpu { period: Some(1_000_001), ..Cpu::default() };
-        check_linux_refused(with(period), "CPUPeriod: it is longer than a second");
+        check_linux_refused(with(period), "CPUPeriod: the value is longer than a second");
         let period = Cpu { period: Some(999), ..Cpu::default() };
-        check_linux_refused(with(period), "CPUPeriod: it is shorter than a millisecond");
+        check_linux_refused(with(period), "CPUPeriod: the value is shorter than a millisecond");
         check_linux_refused(
             with(Cpu { quota: Some(999), ..Cpu::default() }),
-            "CPUQuota: it is shorter than a millisecond",
+            "CPUQuota: the value is shorter than a millisecond",
         );
     }
 
@@ -137,16 +111,5 @@ mod tests {
         let nothing = Cpu { shares: Some(0), quota: Some(0), period: Some(0), ..Cpu::default() };
         let expected = json!({"linux": {"resources": {"cpu": {"shares": 0, "quota": 0, "period": 0}}}});
         check_linux(json!({}), with(nothing), expected);
-    }
-
-    #[test]
-    fn a_list_is_what_the_kernel_reads() {
-        for list in ["", "0", "0-3,7", "0,0", "0-31:2/4", "4294967295"] {
-            assert_eq!(trimmed_list(check::of(Field::CPUSetCPUs, ""), list).unwrap(), list);
-        }
-        for list in ["a", "0-", "-1", "3-0", "0,,1", "0;1", "+1", "0-31:0/4", "0-31:5/4", "0\n1", "0, 1", "99999999999"]
-        {
-            assert!(trimmed_list(check::of(Field::CPUSetCPUs, ""), list).is_err(), "{list}");
-        }
     }
 }
