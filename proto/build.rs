@@ -26,7 +26,7 @@ fn main() -> io::Result<()> {
 }
 
 fn generate(out_dir: &Path) -> io::Result<()> {
-    // Without descriptors, which would be in each program; see `src/descriptor.rs`.
+    // Without descriptors, which would be in each program; see `src/schema/descriptor.rs`.
     let messages = ProtobufCustomize::default().lite_runtime(true);
     Codegen::new()
         .out_dir(out_dir)

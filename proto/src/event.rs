@@ -7,7 +7,7 @@ mod tests;
 use std::fmt::{self, Display, Formatter};
 
 pub use self::mask::{EventMask, InvalidEvents, UnknownEvent, WireEvents};
-use crate::api;
+use crate::schema::api;
 
 /// A moment in the life of a pod or container. Each has an RPC of the same name.
 ///

@@ -51,7 +51,7 @@ mod outbox;
 mod pump;
 mod socket;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod trunk;
 
 use std::io;

@@ -13,7 +13,7 @@ use ttrpc::{Code, Request, Response};
 
 use super::{CallError, Client, Method};
 use crate::mux::Mux;
-use crate::raw::{Raw, admitted, connection};
+use crate::mux::tests::raw::{Raw, admitted, connection};
 
 const METHOD: Method = Method { service: "a.Service", name: "Method" };
 const SECOND: Duration = Duration::from_secs(1);

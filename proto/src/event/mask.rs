@@ -5,7 +5,7 @@ use std::ops::BitOr;
 use std::str::FromStr;
 
 use super::Event;
-use crate::quote::quoted;
+use crate::text::quote::quoted;
 
 /// A set of events.
 ///

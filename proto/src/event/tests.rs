@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::api;
+use crate::schema::api;
 
 #[test]
 fn events_are_numbered_from_one_without_a_gap() {

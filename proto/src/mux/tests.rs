@@ -5,5 +5,6 @@ mod closing;
 mod cutting;
 mod decoding;
 mod faults;
+pub(crate) mod raw;
 mod sockets;
 mod streams;

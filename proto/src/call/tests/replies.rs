@@ -8,7 +8,7 @@ use super::{METHOD, SECOND, bytes, client, read_request, refusal, response};
 use crate::call::envelope::reply;
 use crate::call::{CallError, MAX_MESSAGE};
 use crate::mux::Closed;
-use crate::raw::message;
+use crate::mux::tests::raw::message;
 
 proptest! {
     #[test]

@@ -14,8 +14,8 @@ use ttrpc::{Code, Request, Response};
 
 use super::METHOD;
 use crate::call::{MAX_MESSAGE, ServeLimits, Services, serve};
+use crate::mux::tests::raw::{Raw, admitted, connection, message};
 use crate::mux::{Limits, Mux};
-use crate::raw::{Raw, admitted, connection, message};
 
 /// Handlers for all tests: `Echo`, `Panic`, `Wait` (until let go), `Timeout` (what it was given), `Huge`, `Fail`.
 #[derive(Clone, Default)]
@@ -244,7 +244,7 @@ async fn a_peer_that_floods_and_never_reads_is_bounded() {
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let mut stream = 1;
     loop {
-        let wire = crate::raw::frame(1, &message(1, stream, &request("Echo", &[7; 1000])));
+        let wire = crate::mux::tests::raw::frame(1, &message(1, stream, &request("Echo", &[7; 1000])));
         if tokio::io::AsyncWriteExt::write_all(&mut serving.raw.0, &wire).await.is_err() {
             break;
         }

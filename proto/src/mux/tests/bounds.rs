@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+use crate::mux::tests::raw::{admitted, connection, frame, message};
 use crate::mux::{Closed, Limits, MAX_FRAME};
-use crate::raw::{admitted, connection, frame, message};
 
 /// U7: what Go allocated four gigabytes for.
 #[tokio::test]

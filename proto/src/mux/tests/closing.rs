@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
+use crate::mux::tests::raw::{BOTH, admitted, connection, frame, message};
 use crate::mux::{Closed, Limits, Mux};
-use crate::raw::{BOTH, admitted, connection, frame, message};
 
 /// M10.
 #[tokio::test]

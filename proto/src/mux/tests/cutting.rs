@@ -4,8 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tokio::io::AsyncWriteExt;
 
+use crate::mux::tests::raw::{admitted, connection, message};
 use crate::mux::{Cutter, GO_BUFFER};
-use crate::raw::{admitted, connection, message};
 
 /// How Go reads a channel: whole frames, through a buffer of 4096 bytes or, when more than that is
 /// wanted, straight into the message. It fails when a frame does not fit.

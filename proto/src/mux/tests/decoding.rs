@@ -3,8 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::mux::tests::raw::frame;
 use crate::mux::{ChannelId, Closed, Decoder, HEADER_LENGTH, MAX_FRAME, Piece, header};
-use crate::raw::frame;
 
 /// Decodes `wire`, given in pieces of these sizes over and over: each frame with its payload.
 fn decode(wire: &[u8], cuts: &[usize]) -> Result<Vec<(u32, Vec<u8>)>, Closed> {

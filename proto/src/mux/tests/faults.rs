@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::mux::tests::raw::{BOTH, Scripted, admitted, connection, message};
 use crate::mux::{Closed, Mux};
-use crate::raw::{BOTH, Scripted, admitted, connection, message};
 
 /// M07: the stream cannot be picked up again after half a frame.
 #[tokio::test]

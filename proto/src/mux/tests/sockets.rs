@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
+use crate::mux::tests::raw::{BOTH, admitted, message};
 use crate::mux::{Closed, Mux};
-use crate::raw::{BOTH, admitted, message};
 
 /// More than a socket takes at once.
 const LARGE: usize = 3 << 20;

@@ -4,8 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::mux::tests::raw::{BOTH, Scripted, admitted, connection, frame, message, pair};
 use crate::mux::{Channel, Mux};
-use crate::raw::{BOTH, Scripted, admitted, connection, frame, message, pair};
 
 /// Writes `message` as often as asked, in writes of these sizes.
 async fn write(channel: &mut Channel, message: &[u8], count: usize, sizes: &[usize]) {

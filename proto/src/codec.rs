@@ -1,0 +1,6 @@
+//! From model types to bytes and back.
+
+pub mod bounded;
+pub mod decode;
+pub mod encode;
+mod tables;

@@ -1,0 +1,42 @@
+//! Groups: fields that have no length but an end. NRI has none, and the library skips those of others without a word.
+
+use protobuf::rt::read_unknown_or_skip_group;
+use protobuf::{CodedInputStream, CodedOutputStream, Error, UnknownFields, UnknownValueRef};
+
+use super::VALUE;
+use crate::schema::shape::{Inner, Shape};
+
+/// Returns a message of this kind with a field in the place of each group. It has the group's number, and is of a kind
+/// that no field of NRI is of, so nobody knows it.
+pub(super) fn marked(shape: Shape, message: &[u8]) -> Result<Vec<u8>, Error> {
+    marked_by(&|number| shape.inner(number), message)
+}
+
+fn marked_by(inner: &dyn Fn(u32) -> Option<Inner>, message: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut marked = Vec::with_capacity(message.len());
+    let mut out = CodedOutputStream::vec(&mut marked);
+    let mut input = CodedInputStream::from_bytes(message);
+    while let Some(tag) = input.read_raw_tag_or_eof()? {
+        let (number, mut field) = (tag >> 3, UnknownFields::new());
+        read_unknown_or_skip_group(tag, &mut input, &mut field)?;
+        match field.get(number) {
+            // It was a group.
+            None => out.write_fixed32(number, 0)?,
+            Some(UnknownValueRef::LengthDelimited(part)) => {
+                out.write_bytes(number, &marked_part(inner(number), part)?)?;
+            }
+            Some(value) => out.write_unknown(number, value)?,
+        }
+    }
+    out.flush()?;
+    drop(out);
+    Ok(marked)
+}
+
+fn marked_part(inner: Option<Inner>, part: &[u8]) -> Result<Vec<u8>, Error> {
+    match inner {
+        Some(Inner::Message(shape) | Inner::Messages(shape)) => marked(shape, part),
+        Some(Inner::Map(Some(value))) => marked_by(&|number| (number == VALUE).then_some(Inner::Message(value)), part),
+        Some(Inner::Map(None) | Inner::Numbers) | None => Ok(part.to_vec()),
+    }
+}

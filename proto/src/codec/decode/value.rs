@@ -1,0 +1,148 @@
+//! What the fields of words are made of.
+
+use std::collections::BTreeMap;
+
+use super::reader::{Reader, SIZED, VARINT};
+use super::{Decode, Value};
+use crate::convert::marker;
+use crate::model::{Args, ChangeList, ChangeMap, Keyed};
+
+/// Goes on if this is so, and else it is unusual.
+fn only_if(is_so: bool) -> Option<()> {
+    is_so.then_some(())
+}
+
+/// Numbers, and the wire's wrappers of them: that a wrapper is there says that the value is set.
+macro_rules! numbers {
+    ($($kind:ty as $of:expr),+ $(,)?) => {
+        $(impl Value for $kind {
+            fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
+                only_if(kind == VARINT)?;
+                *self = $of(input.varint()?)?;
+                Some(())
+            }
+        }
+
+        wrapper!($kind);)+
+    };
+}
+
+/// A message whose first field is the value.
+macro_rules! wrapper {
+    ($kind:ty) => {
+        impl Value for Option<$kind> {
+            fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
+                only_if(kind == SIZED && self.is_none())?;
+                let (mut wrapper, mut value) = (input.message()?, <$kind>::default());
+                while let Some((number, kind)) = wrapper.next_field() {
+                    only_if(number == 1)?;
+                    value.read(kind, &mut wrapper)?;
+                }
+                *self = Some(value);
+                Some(())
+            }
+        }
+    };
+}
+
+numbers! {
+    bool as |bits| match bits { 0 => Some(false), 1 => Some(true), _ => None },
+    i64 as |bits: u64| Some(bits.cast_signed()),
+    u32 as |bits| u32::try_from(bits).ok(),
+    u64 as Some,
+}
+
+wrapper!(String);
+
+impl Value for String {
+    fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
+        only_if(kind == SIZED)?;
+        *self = input.text()?;
+        Some(())
+    }
+}
+
+impl Value for Vec<String> {
+    fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
+        only_if(kind == SIZED)?;
+        self.push(input.text()?);
+        Some(())
+    }
+}
+
+/// One that is there twice would have to be merged.
+impl<W: Decode> Value for Option<W> {
+    fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
+        only_if(kind == SIZED && self.is_none())?;
+        self.insert(W::default()).decode(input.message()?)
+    }
+}
+
+impl<W: Decode> Value for Vec<W> {
+    fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
+        only_if(kind == SIZED)?;
+        self.push(read(input.message()?)?);
+        Some(())
+    }
+}
+
+/// A map is a list of entries that have a key and a value. Of a key that is there twice the last one counts.
+impl Value for BTreeMap<String, String> {
+    fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
+        only_if(kind == SIZED)?;
+        let (key, value) = entry(input.message()?)?;
+        self.insert(key, value);
+        Some(())
+    }
+}
+
+/// A key with a dash says something about another entry.
+impl Value for ChangeMap<String> {
+    fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
+        only_if(kind == SIZED)?;
+        let (key, value) = entry(input.message()?)?;
+        only_if(marker::check(&key).is_ok())?;
+        self.insert_checked(key, value);
+        Some(())
+    }
+}
+
+/// As above.
+impl<W: Decode + Keyed> Value for ChangeList<W> {
+    fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
+        only_if(kind == SIZED)?;
+        let item: W = read(input.message()?)?;
+        only_if(marker::check(item.key()).is_ok())?;
+        self.push_checked(item);
+        Some(())
+    }
+}
+
+/// An empty first argument says something about the others.
+impl Value for Args {
+    fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
+        only_if(kind == SIZED)?;
+        let argument = input.text()?;
+        only_if(self.change().is_some() || !argument.is_empty())?;
+        self.push_checked(argument);
+        Some(())
+    }
+}
+
+fn read<W: Decode>(input: Reader<'_>) -> Option<W> {
+    let mut word = W::default();
+    word.decode(input)?;
+    Some(word)
+}
+
+fn entry(mut input: Reader<'_>) -> Option<(String, String)> {
+    let (mut key, mut value) = (String::new(), String::new());
+    while let Some((number, kind)) = input.next_field() {
+        match number {
+            1 => key.read(kind, &mut input)?,
+            2 => value.read(kind, &mut input)?,
+            _ => return None,
+        }
+    }
+    Some((key, value))
+}

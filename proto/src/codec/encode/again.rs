@@ -1,0 +1,216 @@
+//! Encodes a container again after plugins changed some of it: what they left alone is copied.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::{Parts, Value, Writer};
+use crate::model::{Container, Unknown};
+
+/// A part of a container that plugins change, with the number of its field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// [`Container::annotations`].
+    Annotations = 6,
+    /// [`Container::args`].
+    Args = 7,
+    /// [`Container::env`].
+    Env = 8,
+    /// [`Container::mounts`].
+    Mounts = 9,
+    /// [`Container::hooks`].
+    Hooks = 10,
+    /// [`Container::linux`].
+    Linux = 11,
+    /// [`Container::rlimits`].
+    Rlimits = 13,
+}
+
+/// What has become of a container since it was first encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Since {
+    /// A bit for each part that is another now.
+    changed: u32,
+    /// A bit for each list that is longer now, and begins as it did.
+    grown: u32,
+}
+
+impl Since {
+    /// A part is another now.
+    pub fn changes(&mut self, part: Part) {
+        self.changed |= bit(part as u32);
+    }
+
+    /// Entries were added to the end of a list.
+    pub fn grows(&mut self, part: Part) {
+        self.grown |= bit(part as u32);
+    }
+
+    /// Says whether nothing has changed.
+    #[must_use]
+    pub fn is_nothing(self) -> bool {
+        self == Self::default()
+    }
+
+    /// What has become of it if this came after.
+    #[must_use]
+    pub fn and(self, later: Self) -> Self {
+        Self { changed: self.changed | later.changed, grown: self.grown | later.grown }
+    }
+}
+
+fn bit(number: u32) -> u32 {
+    1 << number
+}
+
+/// How a container was first encoded.
+///
+/// ```
+/// use nri_proto::Container;
+/// use nri_proto::encode::{Encode, First, Part, Since, Writer};
+///
+/// let mut container = Container { env: vec!["A=1".to_owned()], ..Container::default() };
+/// let first = First::of(&container);
+///
+/// container.env.push("B=2".to_owned());
+/// let mut since = Since::default();
+/// since.grows(Part::Env);
+/// let (mut again, mut anew) = (Writer::default(), Writer::default());
+/// first.again(&container, since, &mut again);
+/// container.encode(&mut anew);
+/// assert_eq!(again.written(), anew.written());
+/// ```
+#[derive(Clone, Debug)]
+pub struct First {
+    bytes: Bytes,
+    marks: Marks,
+}
+
+/// Where each field begins, by its number, and behind the last one what nobody knows.
+type Marks = [Mark; 24];
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    /// In bytes from the end.
+    begins: usize,
+    /// How many entries it has, if it is a list.
+    n_entries: usize,
+}
+
+impl First {
+    /// Encodes a container.
+    #[must_use]
+    pub fn of(container: &Container) -> Self {
+        let mut out = Writer::with_capacity(8 << 10);
+        let marking = Self::write(container, &mut out);
+        marking.within(&out.into_bytes())
+    }
+
+    /// Writes a container, and notes where its fields are.
+    pub fn write(container: &Container, out: &mut Writer) -> Marked {
+        let end = out.length();
+        let mut marking = Marking { out, end, marks: Marks::default() };
+        container.each_part(&mut marking);
+        Marked { end, marks: marking.marks }
+    }
+
+    /// How many bytes it holds.
+    #[must_use]
+    pub fn n_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Writes the container as it is now.
+    pub fn again(&self, container: &Container, since: Since, out: &mut Writer) {
+        let end = self.bytes.len();
+        let mut again = Again { first: self, since, out, copied: end..end };
+        container.each_part(&mut again);
+        again.copy();
+    }
+
+    /// Where a field is.
+    fn range(&self, number: u32) -> Range<usize> {
+        let begins = |number: usize| self.bytes.len() - self.marks[number].begins;
+        begins(number as usize)..begins(number as usize + 1)
+    }
+}
+
+/// Where the fields of a container are in what is being written.
+#[derive(Clone, Debug)]
+pub struct Marked {
+    /// What was written before it, and so stands behind it.
+    end: usize,
+    marks: Marks,
+}
+
+impl Marked {
+    /// The container in all that was written.
+    #[must_use]
+    pub fn within(self, written: &Bytes) -> First {
+        let end = written.len() - self.end;
+        let begin = end - self.marks[1].begins;
+        First { bytes: written.slice(begin..end), marks: self.marks }
+    }
+}
+
+struct Marking<'a> {
+    out: &'a mut Writer,
+    end: usize,
+    marks: Marks,
+}
+
+impl Marking<'_> {
+    fn mark(&mut self, number: u32, n_entries: usize) {
+        self.marks[number as usize] = Mark { begins: self.out.length() - self.end, n_entries };
+    }
+}
+
+/// The number behind that of the last field.
+const UNKNOWN: u32 = 23;
+
+impl Parts for Marking<'_> {
+    fn unknown(&mut self, unknown: &Unknown) {
+        self.out.unknown(unknown);
+        self.mark(UNKNOWN, 0);
+    }
+
+    fn part(&mut self, number: u32, value: &impl Value) {
+        value.write(number, self.out);
+        self.mark(number, value.n_entries());
+    }
+}
+
+struct Again<'a> {
+    first: &'a First,
+    since: Since,
+    out: &'a mut Writer,
+    /// What is to be copied next, unless there is more before it.
+    copied: Range<usize>,
+}
+
+impl Again<'_> {
+    fn copy(&mut self) {
+        self.out.raw(&self.first.bytes[self.copied.clone()]);
+    }
+}
+
+impl Parts for Again<'_> {
+    fn unknown(&mut self, _: &Unknown) {
+        self.copied.start -= self.first.marks[UNKNOWN as usize].begins;
+    }
+
+    fn part(&mut self, number: u32, value: &impl Value) {
+        let before = self.first.range(number);
+        if self.since.changed & bit(number) != 0 {
+            self.copy();
+            value.write(number, self.out);
+            self.copied = before.start..before.start;
+        } else if self.since.grown & bit(number) != 0 {
+            self.copy();
+            value.write_behind(self.first.marks[number as usize].n_entries, number, self.out);
+            self.copied = before;
+        } else {
+            self.copied.start = before.start;
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What the fields of words are made of.
+
+use std::collections::BTreeMap;
+
+use protobuf::{Enum, EnumOrUnknown};
+
+use super::{Encode, Value, Writer};
+use crate::convert::Translate;
+use crate::model::{
+    ContainerState, IoPriorityClass, MemoryPolicyFlag, MemoryPolicyMode, ProfileKind, SchedulerFlag, SchedulerPolicy,
+};
+use crate::schema::api;
+
+/// Numbers, and the wire's wrappers of them: that a wrapper is there says that the value is set.
+macro_rules! numbers {
+    ($($kind:ty),+) => {
+        $(impl Value for $kind {
+            fn write(&self, field: u32, out: &mut Writer) {
+                out.number(field, (*self).bits());
+            }
+        }
+
+        impl Value for Option<$kind> {
+            fn write(&self, field: u32, out: &mut Writer) {
+                if let Some(value) = self {
+                    out.wrapped_number(field, (*value).bits());
+                }
+            }
+        })+
+    };
+}
+
+numbers!(bool, i32, i64, u32, u64);
+
+/// A number as the wire has it: what is below zero is the same as of 64 bits.
+trait Bits {
+    fn bits(self) -> u64;
+}
+
+impl Bits for bool {
+    fn bits(self) -> u64 {
+        self.into()
+    }
+}
+
+impl Bits for i32 {
+    fn bits(self) -> u64 {
+        i64::from(self).bits()
+    }
+}
+
+impl Bits for i64 {
+    fn bits(self) -> u64 {
+        self.cast_unsigned()
+    }
+}
+
+impl Bits for u32 {
+    fn bits(self) -> u64 {
+        self.into()
+    }
+}
+
+impl Bits for u64 {
+    fn bits(self) -> u64 {
+        self
+    }
+}
+
+/// Enums are numbers.
+macro_rules! enums {
+    ($($word:ident as $theirs:ty),+ $(,)?) => {
+        $(impl Bits for &$word {
+            fn bits(self) -> u64 {
+                number_of::<$theirs>(self.clone().translate())
+            }
+        }
+
+        impl Value for $word {
+            fn write(&self, field: u32, out: &mut Writer) {
+                out.number(field, self.bits());
+            }
+        })+
+    };
+}
+
+enums! {
+    ContainerState as api::ContainerState,
+    IoPriorityClass as api::IOPrioClass,
+    ProfileKind as api::security_profile::ProfileType,
+    SchedulerPolicy as api::LinuxSchedulerPolicy,
+    SchedulerFlag as api::LinuxSchedulerFlag,
+    MemoryPolicyMode as api::MpolMode,
+    MemoryPolicyFlag as api::MpolFlag,
+}
+
+fn number_of<E: Enum>(value: EnumOrUnknown<E>) -> u64 {
+    value.value().bits()
+}
+
+/// Not packed, as the schema says.
+macro_rules! flags {
+    ($($flag:ident),+) => {
+        $(impl Value for Vec<$flag> {
+            fn write(&self, field: u32, out: &mut Writer) {
+                self.iter().rev().for_each(|flag| out.each_number(field, flag.bits()));
+            }
+        })+
+    };
+}
+
+flags!(SchedulerFlag, MemoryPolicyFlag);
+
+/// Packed.
+impl Value for Vec<u32> {
+    fn write(&self, field: u32, out: &mut Writer) {
+        if !self.is_empty() {
+            out.message(field, |out| self.iter().rev().for_each(|&number| out.varint(number.into())));
+        }
+    }
+}
+
+impl Value for String {
+    fn write(&self, field: u32, out: &mut Writer) {
+        if !self.is_empty() {
+            out.text(field, self);
+        }
+    }
+}
+
+impl Value for Option<String> {
+    fn write(&self, field: u32, out: &mut Writer) {
+        if let Some(text) = self {
+            out.message(field, |out| text.write(1, out));
+        }
+    }
+}
+
+impl Value for Vec<String> {
+    fn write(&self, field: u32, out: &mut Writer) {
+        self.write_behind(0, field, out);
+    }
+
+    fn n_entries(&self) -> usize {
+        self.len()
+    }
+
+    fn write_behind(&self, n: usize, field: u32, out: &mut Writer) {
+        self.iter().skip(n).rev().for_each(|text| out.text(field, text));
+    }
+}
+
+impl Value for Option<Vec<String>> {
+    fn write(&self, field: u32, out: &mut Writer) {
+        if let Some(texts) = self {
+            out.message(field, |out| texts.write(1, out));
+        }
+    }
+}
+
+impl<W: Encode> Value for Option<W> {
+    fn write(&self, field: u32, out: &mut Writer) {
+        if let Some(word) = self {
+            out.word(field, word);
+        }
+    }
+}
+
+impl<W: Encode> Value for Vec<W> {
+    fn write(&self, field: u32, out: &mut Writer) {
+        self.write_behind(0, field, out);
+    }
+
+    fn n_entries(&self) -> usize {
+        self.len()
+    }
+
+    fn write_behind(&self, n: usize, field: u32, out: &mut Writer) {
+        self.iter().skip(n).rev().for_each(|word| out.word(field, word));
+    }
+}
+
+/// A map is a list of entries that have a key and a value.
+impl Value for BTreeMap<String, String> {
+    fn write(&self, field: u32, out: &mut Writer) {
+        for (key, value) in self.iter().rev() {
+            out.message(field, |out| {
+                out.text(2, value);
+                out.text(1, key);
+            });
+        }
+    }
+}
+
+impl<W: Encode> Value for BTreeMap<String, W> {
+    fn write(&self, field: u32, out: &mut Writer) {
+        for (key, value) in self.iter().rev() {
+            out.message(field, |out| {
+                out.word(2, value);
+                out.text(1, key);
+            });
+        }
+    }
+}

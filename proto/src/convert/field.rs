@@ -1,0 +1,87 @@
+use std::collections::{BTreeMap, HashMap};
+
+use protobuf::{Enum, EnumOrUnknown};
+
+use super::{Translate, names};
+use crate::model::{Field, Unnamed};
+use crate::schema::api;
+
+names! {
+    api::Field as Field {
+        None as None,
+        Annotations as Annotations,
+        Mounts as Mounts,
+        OciHooks as OciHooks,
+        Devices as Devices,
+        CdiDevices as CdiDevices,
+        Env as Env,
+        Args as Args,
+        MemLimit as MemLimit,
+        MemReservation as MemReservation,
+        MemSwapLimit as MemSwapLimit,
+        MemKernelLimit as MemKernelLimit,
+        MemTCPLimit as MemTCPLimit,
+        MemSwappiness as MemSwappiness,
+        MemDisableOomKiller as MemDisableOomKiller,
+        MemUseHierarchy as MemUseHierarchy,
+        CPUShares as CPUShares,
+        CPUQuota as CPUQuota,
+        CPUPeriod as CPUPeriod,
+        CPURealtimeRuntime as CPURealtimeRuntime,
+        CPURealtimePeriod as CPURealtimePeriod,
+        CPUSetCPUs as CPUSetCPUs,
+        CPUSetMems as CPUSetMems,
+        PidsLimit as PidsLimit,
+        HugepageLimits as HugepageLimits,
+        BlockioClass as BlockioClass,
+        RdtClass as RdtClass,
+        CgroupsUnified as CgroupsUnified,
+        CgroupsPath as CgroupsPath,
+        OomScoreAdj as OomScoreAdj,
+        Rlimits as Rlimits,
+        IoPriority as IoPriority,
+        SeccompPolicy as SeccompPolicy,
+        Namespace as Namespace,
+        Sysctl as Sysctl,
+        LinuxNetDevices as LinuxNetDevices,
+        LinuxSched as LinuxSched,
+        RdtClosID as RdtClosID,
+        RdtSchemata as RdtSchemata,
+        RdtEnableMonitoring as RdtEnableMonitoring,
+        MemoryPolicy as MemoryPolicy,
+    }
+}
+
+impl Field {
+    /// Returns all that can be owned, in the order of their numbers.
+    pub fn all() -> impl Iterator<Item = Self> {
+        api::Field::VALUES
+            .iter()
+            .map(|&field| EnumOrUnknown::new(field).translate())
+            .filter(|&field| field != Self::None)
+    }
+
+    /// Returns its number on the wire.
+    pub fn number(self) -> i32 {
+        self.translate().value()
+    }
+
+    /// Returns the one with this number on the wire.
+    pub fn of_number(number: i32) -> Self {
+        EnumOrUnknown::<api::Field>::from_i32(number).translate()
+    }
+}
+
+// The wire has fields as numbers where they are keys: keys cannot be enums.
+
+impl<M: Translate<W>, W> Translate<BTreeMap<Field, W>> for HashMap<i32, M> {
+    fn translate(self) -> BTreeMap<Field, W> {
+        self.into_iter().map(|(number, value)| (Field::of_number(number), value.translate())).collect()
+    }
+}
+
+impl<W: Translate<M>, M> Translate<HashMap<i32, M>> for BTreeMap<Field, W> {
+    fn translate(self) -> HashMap<i32, M> {
+        self.into_iter().map(|(field, value)| (field.number(), value.translate())).collect()
+    }
+}

@@ -1,0 +1,33 @@
+use protobuf::EnumOrUnknown;
+
+use super::{Translate, names, word};
+use crate::model::{IoPriority, IoPriorityClass, LinuxContainer, Namespace, Rdt, Unnamed};
+use crate::schema::api;
+
+word! {
+    LinuxContainer as LinuxContainer {
+        namespaces, devices, resources, oom_score_adj, cgroups_path, io_priority,
+        seccomp_profile, seccomp_policy, sysctl, net_devices, scheduler, rdt
+    }
+}
+
+word! {
+    LinuxNamespace as Namespace { path; type_ as kind }
+}
+
+word! {
+    LinuxIOPriority as IoPriority { class, priority }
+}
+
+names! {
+    api::IOPrioClass as IoPriorityClass {
+        IOPRIO_CLASS_NONE as None,
+        IOPRIO_CLASS_RT as RealTime,
+        IOPRIO_CLASS_BE as BestEffort,
+        IOPRIO_CLASS_IDLE as Idle,
+    }
+}
+
+word! {
+    LinuxRdt as Rdt { clos_id, schemata, enable_monitoring, remove }
+}

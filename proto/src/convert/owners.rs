@@ -1,0 +1,30 @@
+use super::{Translate, marker, word};
+use crate::model::{EntryOwners, FieldOwners, Owner, Owners};
+use crate::schema::api;
+
+word! {
+    OwningPlugins as Owners { ; owners as containers }
+}
+
+word! {
+    FieldOwners as FieldOwners { simple, compound }
+}
+
+word! {
+    CompoundFieldOwners as EntryOwners { ; owners as entries }
+}
+
+impl Translate<Owner> for String {
+    fn translate(self) -> Owner {
+        match marker::removed(&self) {
+            Some(plugins) => Owner::new(plugins, true),
+            None => Owner::new(&self, false),
+        }
+    }
+}
+
+impl Translate<String> for Owner {
+    fn translate(self) -> String {
+        if self.is_removed() { marker::mark(self.as_str()) } else { self.as_str().to_owned() }
+    }
+}

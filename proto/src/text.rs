@@ -1,0 +1,4 @@
+//! Text: how strings are quoted, shortened and spelled.
+
+pub mod quote;
+pub mod spelling;
