@@ -50,15 +50,4 @@ pub use self::client::{Client, Method};
 pub use self::error::CallError;
 pub use self::pending::Pending;
 pub use self::serve::{ServeLimits, Services, serve};
-
-/// The length of a ttrpc message's header.
-pub const HEADER_LENGTH: usize = ttrpc::proto::MESSAGE_HEADER_LENGTH;
-
-/// The most that may follow a ttrpc message's header.
-pub const MAX_MESSAGE: usize = ttrpc::proto::MESSAGE_LENGTH_MAX;
-
-/// How much follows a message's header.
-pub(crate) fn message_length(header: &[u8; HEADER_LENGTH]) -> usize {
-    let [a, b, c, d, ..] = *header;
-    u32::from_be_bytes([a, b, c, d]) as usize
-}
+pub use crate::mux::{MAX_MESSAGE, MESSAGE_HEADER_LENGTH};

@@ -7,13 +7,13 @@
 mod adjustment;
 #[cfg(any(test, feature = "proptest"))]
 pub mod arbitrary;
+mod changes;
 mod container;
 mod device;
 mod failure_policy;
 mod field;
 mod hooks;
 mod linux;
-pub(crate) mod marker;
 mod memory_policy;
 mod mount;
 mod owners;
@@ -26,7 +26,7 @@ mod seccomp;
 #[cfg(test)]
 pub(crate) use tests::fill;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod update;
 mod value;
 

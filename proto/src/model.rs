@@ -29,6 +29,7 @@ mod failure_policy;
 mod field;
 mod hooks;
 mod linux;
+pub(crate) mod marker;
 mod memory_policy;
 mod mount;
 mod owners;

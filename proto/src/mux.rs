@@ -47,6 +47,7 @@ mod closed;
 mod cutter;
 mod frame;
 mod inbox;
+mod message;
 mod outbox;
 mod pump;
 mod socket;
@@ -68,12 +69,13 @@ pub(crate) use self::channel::Sender;
 pub use self::closed::Closed;
 pub use self::cutter::{Cutter, GO_BUFFER};
 pub use self::frame::{Decoder, HEADER_LENGTH, Piece, header};
-pub(crate) use self::inbox::Message;
+pub(crate) use self::message::Message;
+pub use self::message::{MAX_MESSAGE, MESSAGE_HEADER_LENGTH};
 use self::pump::Pump;
 use self::trunk::Trunk;
 
 /// The most payload a frame may carry: the largest ttrpc message with its header.
-pub const MAX_FRAME: usize = crate::call::MAX_MESSAGE + crate::call::HEADER_LENGTH;
+pub const MAX_FRAME: usize = MAX_MESSAGE + MESSAGE_HEADER_LENGTH;
 
 /// The number of a channel. Zero is reserved, and cannot be expressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -11,7 +11,7 @@ use ttrpc::proto::MESSAGE_TYPE_RESPONSE;
 
 use super::envelope::{reply, request_head, request_header};
 use super::owed::Owed;
-use super::{CallError, HEADER_LENGTH, MAX_MESSAGE, Pending};
+use super::{CallError, MAX_MESSAGE, MESSAGE_HEADER_LENGTH, Pending};
 use crate::mux::{Channel, Closed, GO_BUFFER, Held, Message, Sender};
 
 /// What a request is for.
@@ -102,7 +102,7 @@ impl Shared {
         let timeout_nano = i64::try_from(remaining.as_nanos()).unwrap_or(i64::MAX).max(1);
         let head = request_head(method, timeout_nano, payload.len());
         let size = head.len() + payload.len();
-        if size > MAX_MESSAGE || head.len() > GO_BUFFER - HEADER_LENGTH {
+        if size > MAX_MESSAGE || head.len() > GO_BUFFER - MESSAGE_HEADER_LENGTH {
             return Err(CallError::TooLarge { size, limit: MAX_MESSAGE });
         }
         let (id, reply) = self.owed.begin(slot)?;

@@ -6,19 +6,19 @@ use protobuf::{CodedInputStream, CodedOutputStream, Enum};
 use ttrpc::proto::{MESSAGE_TYPE_REQUEST, MESSAGE_TYPE_RESPONSE};
 use ttrpc::{Code, Request, Response};
 
-use super::{CallError, HEADER_LENGTH, Method};
+use super::{CallError, MESSAGE_HEADER_LENGTH, Method};
 
 /// The header of a request.
-pub(super) fn request_header(stream: u32, length: usize) -> [u8; HEADER_LENGTH] {
+pub(super) fn request_header(stream: u32, length: usize) -> [u8; MESSAGE_HEADER_LENGTH] {
     header(stream, length, MESSAGE_TYPE_REQUEST)
 }
 
 /// The header of a response.
-pub(super) fn response_header(stream: u32, length: usize) -> [u8; HEADER_LENGTH] {
+pub(super) fn response_header(stream: u32, length: usize) -> [u8; MESSAGE_HEADER_LENGTH] {
     header(stream, length, MESSAGE_TYPE_RESPONSE)
 }
 
-fn header(stream: u32, length: usize, kind: u8) -> [u8; HEADER_LENGTH] {
+fn header(stream: u32, length: usize, kind: u8) -> [u8; MESSAGE_HEADER_LENGTH] {
     let [a, b, c, d] = u32::try_from(length).expect("lengths are checked against MAX_MESSAGE").to_be_bytes();
     let [e, f, g, h] = stream.to_be_bytes();
     [a, b, c, d, e, f, g, h, kind, 0]

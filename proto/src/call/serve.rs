@@ -17,7 +17,7 @@ use ttrpc::proto::MESSAGE_TYPE_REQUEST;
 use ttrpc::{Code, MessageHeader, Request, Response};
 
 use super::envelope::{refusal, request, response_header};
-use super::{HEADER_LENGTH, MAX_MESSAGE};
+use super::{MAX_MESSAGE, MESSAGE_HEADER_LENGTH};
 use crate::mux::{Channel, Closed, Held, Message, Sender};
 
 /// Services by their full names, as the generated `create_…` functions make them.
@@ -185,5 +185,5 @@ async fn respond(sender: &Sender, stream: u32, response: Response) -> Result<(),
         Bytes::from(refusal(Code::RESOURCE_EXHAUSTED, text).write_to_bytes().unwrap_or_default())
     };
     let header = response_header(stream, body.len());
-    sender.send(HEADER_LENGTH + body.len(), || Ok(((), sender.frames(header, &[], body)))).await
+    sender.send(MESSAGE_HEADER_LENGTH + body.len(), || Ok(((), sender.frames(header, &[], body)))).await
 }

@@ -61,6 +61,11 @@ impl Field {
             .filter(|&field| field != Self::None)
     }
 
+    /// Returns the field that upstream calls `name`.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|field| field.to_string() == name)
+    }
+
     /// Returns its number on the wire.
     pub fn number(self) -> i32 {
         self.translate().value()

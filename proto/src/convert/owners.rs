@@ -1,4 +1,5 @@
-use super::{Translate, marker, word};
+use super::{Translate, word};
+use crate::model::marker;
 use crate::model::{EntryOwners, FieldOwners, Owner, Owners};
 use crate::schema::api;
 

@@ -1,5 +1,4 @@
 use super::Change;
-use crate::convert::Translate;
 
 /// What becomes of the command and its arguments.
 ///
@@ -54,22 +53,31 @@ impl Args {
     /// is read as the wire would: an empty first argument replaces.
     pub fn then(&mut self, later: Self) {
         if later != Self::default() {
-            *self = later.list.translate();
+            *self = Self::from_wire(later.list);
         }
     }
 
-    /// Whoever makes one this way has looked at the first.
-    pub(crate) fn from_checked(list: Vec<String>) -> Self {
-        Self { replaces: false, list }
+    /// Reads a list as the wire has it: an empty first argument says that the rest replaces.
+    pub(crate) fn from_wire(mut list: Vec<String>) -> Self {
+        let replaces = list.first().is_some_and(String::is_empty);
+        if replaces {
+            list.remove(0);
+        }
+        Self { replaces, list }
+    }
+
+    /// Returns the list as the wire has it.
+    pub(crate) fn into_wire(self) -> Vec<String> {
+        let mut list = self.list;
+        if self.replaces {
+            list.insert(0, String::new());
+        }
+        list
     }
 
     /// Whoever adds one this way has looked whether it is an empty first one.
     pub(crate) fn push_checked(&mut self, argument: String) {
         self.list.push(argument);
-    }
-
-    pub(crate) fn into_parts(self) -> (bool, Vec<String>) {
-        (self.replaces, self.list)
     }
 }
 

@@ -3,8 +3,7 @@ mod tests;
 
 use std::collections::HashSet;
 
-use super::{Change, DashedKey};
-use crate::convert::marker;
+use super::{Change, DashedKey, marker};
 
 /// Something in a list that is known by a key of its own, as a mount is by its destination.
 pub trait Keyed: Default {

@@ -1,7 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 
-use super::{Change, DashedKey};
-use crate::convert::marker;
+use super::{Change, DashedKey, marker};
 
 /// Changes to a map, such as annotations: one for each key, in the order of keys.
 ///

@@ -99,11 +99,6 @@ pub enum Field {
 }
 
 impl Field {
-    /// Returns the field that upstream calls `name`.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::all().find(|field| field.to_string() == name)
-    }
-
     /// Says whether each entry of it has an owner of its own.
     pub fn has_entries(self) -> bool {
         matches!(

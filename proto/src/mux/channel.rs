@@ -10,10 +10,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::cutter::Cutter;
 use super::frame::{HEADER_LENGTH, header};
-use super::inbox::Message;
+use super::message::{MESSAGE_HEADER_LENGTH, Message};
 use super::trunk::Trunk;
 use super::{ChannelId, Closed, GO_BUFFER};
-use crate::call;
 
 /// One channel of a connection: a stream of bytes in both directions.
 ///
@@ -149,7 +148,7 @@ impl Sender {
     /// The frames of the message with this header, whose payload is `head` followed by `body`.
     ///
     /// They are cut as Go cuts its own: what fits its buffer, then all the rest.
-    pub(crate) fn frames(&self, message: [u8; call::HEADER_LENGTH], head: &[u8], body: Bytes) -> [Bytes; 4] {
+    pub(crate) fn frames(&self, message: [u8; MESSAGE_HEADER_LENGTH], head: &[u8], body: Bytes) -> [Bytes; 4] {
         let id = self.trunk.id(self.at);
         let front = message.len() + head.len();
         let first = (front + body.len()).min(GO_BUFFER).max(front);

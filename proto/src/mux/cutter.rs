@@ -1,7 +1,7 @@
 //! Where to cut what is written to a channel, so that a Go peer can read it.
 
 use super::MAX_FRAME;
-use crate::call::{HEADER_LENGTH, message_length};
+use super::message::{MESSAGE_HEADER_LENGTH, message_length};
 
 /// The buffer with which a Go peer reads the beginning of a message.
 pub const GO_BUFFER: usize = 4096;
@@ -13,7 +13,7 @@ pub const GO_BUFFER: usize = 4096;
 /// any byte of a header must not exceed the buffer, and no frame may reach into the next message.
 #[derive(Clone, Debug, Default)]
 pub struct Cutter {
-    header: [u8; HEADER_LENGTH],
+    header: [u8; MESSAGE_HEADER_LENGTH],
     filled: usize,
     left: usize,
 }
@@ -26,10 +26,10 @@ impl Cutter {
         if self.left > 0 {
             return self.take(chunk.len().min(MAX_FRAME));
         }
-        let begun = chunk.len().min(HEADER_LENGTH - self.filled);
+        let begun = chunk.len().min(MESSAGE_HEADER_LENGTH - self.filled);
         self.header[self.filled..self.filled + begun].copy_from_slice(&chunk[..begun]);
         self.filled += begun;
-        if self.filled < HEADER_LENGTH {
+        if self.filled < MESSAGE_HEADER_LENGTH {
             return begun;
         }
         self.filled = 0;

@@ -9,7 +9,7 @@ use ttrpc::MessageHeader;
 
 use super::Closed;
 use super::budget::{Budget, Held};
-use crate::call::{HEADER_LENGTH, MAX_MESSAGE, message_length};
+use super::message::{MAX_MESSAGE, MESSAGE_HEADER_LENGTH, Message, message_length};
 
 /// A buffer up to this size is used again. A larger one goes with the message that it was made for.
 const SMALL: usize = 64 << 10;
@@ -26,15 +26,6 @@ pub(super) struct Inbox {
     /// Nobody reads any more: what arrives is dropped.
     abandoned: bool,
     closed: Option<Closed>,
-}
-
-/// A ttrpc message as it was received.
-#[derive(Debug)]
-pub(crate) enum Message {
-    /// A whole one, which counts as received until it is let go.
-    Whole(MessageHeader, Bytes, Held),
-    /// The header of one that is too large; its payload is thrown away as it arrives.
-    Oversized(MessageHeader),
 }
 
 impl Inbox {
@@ -66,7 +57,10 @@ impl Inbox {
         if needed <= SMALL || needed <= self.buffer.capacity() {
             return;
         }
-        let end = self.buffer.first_chunk().map_or(0, |header| HEADER_LENGTH + message_length(header).min(MAX_MESSAGE));
+        let end = self
+            .buffer
+            .first_chunk()
+            .map_or(0, |header| MESSAGE_HEADER_LENGTH + message_length(header).min(MAX_MESSAGE));
         let size = if needed <= end { end.min(2 * needed) } else { needed + self.budget.left().min(needed / 16) };
         let mut larger = BytesMut::with_capacity(size);
         larger.extend_from_slice(&self.buffer);
@@ -100,19 +94,19 @@ impl Inbox {
 
     /// Waits until a whole message is there.
     pub(super) fn poll_message(&mut self, context: &mut Context<'_>) -> Poll<Result<Message, Closed>> {
-        let Some(header) = self.buffer.first_chunk::<HEADER_LENGTH>().map(MessageHeader::from) else {
+        let Some(header) = self.buffer.first_chunk::<MESSAGE_HEADER_LENGTH>().map(MessageHeader::from) else {
             return self.poll_more(context);
         };
         let length = header.length as usize;
         if length > MAX_MESSAGE {
-            self.drop_front(HEADER_LENGTH);
+            self.drop_front(MESSAGE_HEADER_LENGTH);
             self.throw_away(length);
             return Poll::Ready(Ok(Message::Oversized(header)));
         }
-        if self.buffer.len() < HEADER_LENGTH + length {
+        if self.buffer.len() < MESSAGE_HEADER_LENGTH + length {
             return self.poll_more(context);
         }
-        self.drop_front(HEADER_LENGTH);
+        self.drop_front(MESSAGE_HEADER_LENGTH);
         let payload = self.take(length);
         Poll::Ready(Ok(Message::Whole(header, payload, Held::new(&self.budget, length))))
     }

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use super::reader::{Reader, SIZED, VARINT};
 use super::{Decode, Value};
-use crate::convert::marker;
-use crate::model::{Args, ChangeList, ChangeMap, Keyed};
+use crate::model::{Args, ChangeList, ChangeMap, Keyed, marker};
 
 /// Goes on if this is so, and else it is unusual.
 fn only_if(is_so: bool) -> Option<()> {

@@ -3,6 +3,7 @@ use protobuf::Message;
 
 use super::{Encode, First, Part, Since, Writer};
 use crate::convert::arbitrary;
+use crate::convert::tests::memory_with_a_strange_limit;
 use crate::model::{Container, Hooks, Pod, Resources, Unknown};
 use crate::schema::api;
 
@@ -91,5 +92,21 @@ fn a_message_has_room_for_its_length_however_long_it_is() {
         out.word(1, &pod);
         let request = api::RunPodSandboxRequest::parse_from_bytes(&out.into_bytes()).unwrap();
         assert_eq!(request.pod.id.len(), length);
+    }
+}
+
+#[test]
+fn a_second_field_of_a_wrapper_does_not_pass_through() {
+    let memory = Some(memory_with_a_strange_limit()).into();
+    let resources = Some(api::LinuxResources { memory, ..Default::default() }).into();
+    let linux = Some(api::LinuxContainer { resources, ..Default::default() }).into();
+    let container = Container::from(api::Container { linux, ..Default::default() });
+
+    let mut out = Writer::default();
+    container.encode(&mut out);
+    let encoded = api::Container::parse_from_bytes(&out.into_bytes()).unwrap();
+    for message in [encoded, api::Container::from(container)] {
+        let limit = api::OptionalInt64 { value: 5, ..Default::default() };
+        assert_eq!(message.linux.resources.memory.limit.as_ref(), Some(&limit));
     }
 }

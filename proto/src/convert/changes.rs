@@ -3,23 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Translate;
-use crate::model::{Args, Change, ChangeList, ChangeMap, DashedKey, Entry, Keyed};
-
-const MARKER: char = '-';
-
-/// Refuses a key that would be read as the removal of another one.
-pub(crate) fn check(key: &str) -> Result<(), DashedKey> {
-    if key.starts_with(MARKER) { Err(DashedKey(key.to_owned())) } else { Ok(()) }
-}
-
-/// Returns the key that is to be removed, if `key` says so.
-pub(super) fn removed(key: &str) -> Option<&str> {
-    key.strip_prefix(MARKER)
-}
-
-pub(super) fn mark(key: &str) -> String {
-    format!("{MARKER}{key}")
-}
+use crate::model::marker::{mark, removed};
+use crate::model::{Args, Change, ChangeList, ChangeMap, Entry, Keyed};
 
 /// A key with and without a dash is replaced. What stands beside the dashed one means nothing.
 impl<M: Translate<W>, W> Translate<ChangeMap<W>> for HashMap<String, M> {
@@ -93,22 +78,13 @@ impl<W: Keyed + Translate<M>, M> Translate<Vec<M>> for ChangeList<W> {
 }
 
 impl Translate<Args> for Vec<String> {
-    fn translate(mut self) -> Args {
-        if self.first().is_some_and(String::is_empty) {
-            self.remove(0);
-            Args::replace(self)
-        } else {
-            Args::from_checked(self)
-        }
+    fn translate(self) -> Args {
+        Args::from_wire(self)
     }
 }
 
 impl Translate<Vec<String>> for Args {
     fn translate(self) -> Vec<String> {
-        let (replaces, mut list) = self.into_parts();
-        if replaces {
-            list.insert(0, String::new());
-        }
-        list
+        self.into_wire()
     }
 }
