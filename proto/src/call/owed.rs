@@ -1,9 +1,10 @@
 //! The replies that a client is owed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::CallError;
@@ -48,13 +49,13 @@ impl Owed {
     pub(super) async fn slot(&self) -> Result<OwnedSemaphorePermit, Closed> {
         match Arc::clone(&self.slots).acquire_owned().await {
             Ok(slot) => Ok(slot),
-            Err(_closed) => Err(self.lock().closed.clone().unwrap_or(Closed::Local)),
+            Err(_closed) => Err(self.calls.lock().closed.clone().unwrap_or(Closed::Local)),
         }
     }
 
     /// Takes the next stream id. Ids are odd and only ever grow; they are never used again.
     pub(super) fn begin(&self, slot: OwnedSemaphorePermit) -> Result<(u32, oneshot::Receiver<Outcome>), Closed> {
-        let mut calls = self.lock();
+        let mut calls = self.calls.lock();
         if let Some(reason) = &calls.closed {
             return Err(reason.clone());
         }
@@ -67,13 +68,13 @@ impl Owed {
 
     /// Hands an outcome to whoever waits for it. False if nobody does.
     pub(super) fn settle(&self, id: u32, outcome: impl FnOnce() -> Outcome) -> bool {
-        let Some(call) = self.lock().unanswered.remove(&id) else { return false };
+        let Some(call) = self.calls.lock().unanswered.remove(&id) else { return false };
         call.waiting.is_some_and(|waiting| waiting.send(outcome()).is_ok())
     }
 
     /// Nobody waits for this one any more. The peer still has it.
     pub(super) fn forget(&self, id: u32) {
-        if let Some(call) = self.lock().unanswered.get_mut(&id) {
+        if let Some(call) = self.calls.lock().unanswered.get_mut(&id) {
             call.waiting = None;
         }
     }
@@ -81,7 +82,7 @@ impl Owed {
     /// Ends all calls, those that wait and those to come.
     pub(super) fn close(&self, reason: &Closed) {
         let unanswered = {
-            let mut calls = self.lock();
+            let mut calls = self.calls.lock();
             calls.closed.get_or_insert_with(|| reason.clone());
             std::mem::take(&mut calls.unanswered)
         };
@@ -95,17 +96,13 @@ impl Owed {
     /// How many calls are waited for, and how many have no reply yet.
     #[cfg(test)]
     pub(super) fn len(&self) -> (usize, usize) {
-        let calls = self.lock();
+        let calls = self.calls.lock();
         (calls.unanswered.values().filter(|call| call.waiting.is_some()).count(), calls.unanswered.len())
     }
 
     /// Goes on as if so many ids were used up.
     #[cfg(test)]
     pub(super) fn skip_to(&self, id: u32) {
-        self.lock().next = Some(id);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock().next = Some(id);
     }
 }

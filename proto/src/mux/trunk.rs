@@ -1,8 +1,9 @@
 //! What the pump, the channels and the owner of one connection share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::AsyncWrite;
 use tokio_util::task::TaskTracker;
 
@@ -54,12 +55,11 @@ impl Trunk {
     }
 
     pub(super) fn inbox(&self, at: usize) -> MutexGuard<'_, Inbox> {
-        // A panic while a lock is held is a bug of ours; what the lock guards is still whole.
-        self.lines[at].inbox.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines[at].inbox.lock()
     }
 
     pub(super) fn outbox(&self) -> MutexGuard<'_, Outbox> {
-        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outbox.lock()
     }
 
     pub(super) fn admit(&self) {
