@@ -61,7 +61,7 @@ fn shapes(file: &FileDescriptorProto) -> String {
             let holds = if field.type_() == Type::TYPE_MESSAGE {
                 holds(messages, message, field)
             } else if is_number && field.label() == Label::LABEL_REPEATED {
-                "Holds::Numbers".to_owned()
+                "FieldKind::Numbers".to_owned()
             } else {
                 continue;
             };
@@ -84,12 +84,12 @@ fn holds(messages: &[DescriptorProto], message: &DescriptorProto, field: &FieldD
         Some(entry) => {
             let value = entry.field.iter().find(|field| field.number() == 2);
             let value = value.filter(|value| value.type_() == Type::TYPE_MESSAGE).and_then(index);
-            format!("Holds::Map({value:?})")
+            format!("FieldKind::Map({value:?})")
         }
         None => {
             let several = if field.label() == Label::LABEL_REPEATED { "s" } else { "" };
             let index = index(field).expect("messages are not nested, but for entries of maps");
-            format!("Holds::Message{several}({index})")
+            format!("FieldKind::Message{several}({index})")
         }
     }
 }

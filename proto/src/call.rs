@@ -7,7 +7,7 @@
 //! - stream ids leave in order at any concurrency, as a Go server demands;
 //! - the deadline covers the writing of the request, and travels with it;
 //! - giving up leaves the connection usable: a message that was begun is finished, and the reply
-//!   that comes late still reaches whoever waits for it ([`Pending::late`]).
+//!   that comes late still reaches whoever waits for it ([`PendingReply::late`]).
 //!
 //! The server ([`serve`]) answers for its handlers: a panic is an answer, the requests in flight
 //! are bounded, and a handler that was begun runs to its end.
@@ -40,14 +40,14 @@
 mod client;
 mod envelope;
 mod error;
-mod owed;
-mod pending;
+mod pending_calls;
+mod pending_reply;
 mod serve;
 #[cfg(test)]
 mod tests;
 
 pub use self::client::{Client, Method};
 pub use self::error::CallError;
-pub use self::pending::Pending;
+pub use self::pending_reply::PendingReply;
 pub use self::serve::{ServeLimits, Services, serve};
 pub use crate::mux::{MAX_MESSAGE, MESSAGE_HEADER_LENGTH};

@@ -1,6 +1,6 @@
 //! Translates between words and the messages of [`api`](crate::api).
 //!
-//! The files below are tables: [`word!`] says which field is which, [`names!`] which number. Both directions are made
+//! The files below are tables: [`message!`] says which field is which, [`numbers!`] which number. Both directions are made
 //! from the same line, and both take their argument apart completely, so that a field or number that is new in the
 //! protocol does not compile until someone decides about it.
 
@@ -37,20 +37,20 @@ pub(crate) trait Translate<Other> {
 }
 
 /// What may hold fields that nobody knows, and becomes something that has no place for them.
-pub(crate) trait Unplaced {
+pub(crate) trait NoteUnknown {
     /// Notes them in the word that it becomes a part of. What is a word itself has its own.
     fn note(&self, _unknown: &mut crate::model::Unknown) {}
 }
 
 /// Translates a message both ways: first the fields that have the same name on both sides, then `theirs as ours`.
-macro_rules! word {
+macro_rules! message {
     ($message:ident as $word:ident { $($same:ident),* $(; $($theirs:ident as $ours:ident),+)? $(,)? }) => {
         impl From<api::$message> for $word {
             fn from(message: api::$message) -> Self {
                 let api::$message { $($same,)* $($($theirs: $ours,)+)? special_fields } = message;
                 let mut unknown = special_fields.translate();
-                $(super::Unplaced::note(&$same, &mut unknown);)*
-                $($(super::Unplaced::note(&$ours, &mut unknown);)+)?
+                $(crate::convert::NoteUnknown::note(&$same, &mut unknown);)*
+                $($(crate::convert::NoteUnknown::note(&$ours, &mut unknown);)+)?
                 Self {
                     $($same: $same.translate(),)*
                     $($($ours: $ours.translate(),)+)?
@@ -59,7 +59,7 @@ macro_rules! word {
             }
         }
 
-        impl super::Unplaced for api::$message {}
+        impl crate::convert::NoteUnknown for api::$message {}
 
         impl From<$word> for api::$message {
             fn from(word: $word) -> Self {
@@ -96,7 +96,7 @@ macro_rules! word {
 }
 
 /// Translates an enum both ways: `theirs as ours` for each number that has a name.
-macro_rules! names {
+macro_rules! numbers {
     ($theirs:ty as $ours:ident { $($number:ident as $variant:ident),+ $(,)? }) => {
         impl crate::model::TakeUnknown for $ours {
             fn take_unknown_into(&mut self, _found: &mut Vec<crate::model::Unread>) {}
@@ -132,4 +132,4 @@ macro_rules! names {
     };
 }
 
-use {names, word};
+use {message, numbers};

@@ -46,7 +46,7 @@ mod update;
 pub use adjustment::{Adjustment, LinuxAdjustment};
 pub use args::{Args, EmptyCommand};
 pub use change::{Change, DashedKey};
-pub(crate) use change_list::Entry;
+pub(crate) use change_list::ListChange;
 pub use change_list::{ChangeList, Keyed, Keys};
 pub use change_map::ChangeMap;
 pub use container::{Container, ContainerState, Image, Rlimit, User};

@@ -44,6 +44,7 @@
 mod budget;
 mod channel;
 mod closed;
+mod connection;
 mod cutter;
 mod frame;
 mod inbox;
@@ -53,7 +54,6 @@ mod pump;
 mod socket;
 #[cfg(test)]
 pub(crate) mod tests;
-mod trunk;
 
 use std::io;
 use std::num::NonZeroU32;
@@ -63,16 +63,16 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 
-pub(crate) use self::budget::Held;
+pub(crate) use self::budget::Reservation;
 pub use self::channel::Channel;
-pub(crate) use self::channel::Sender;
+pub(crate) use self::channel::MessageSender;
 pub use self::closed::Closed;
+use self::connection::Connection;
 pub use self::cutter::{Cutter, GO_BUFFER};
 pub use self::frame::{Decoder, HEADER_LENGTH, Piece, header};
-pub(crate) use self::message::Message;
+pub(crate) use self::message::ReceivedMessage;
 pub use self::message::{MAX_MESSAGE, MESSAGE_HEADER_LENGTH};
 use self::pump::Pump;
-use self::trunk::Trunk;
 
 /// The most payload a frame may carry: the largest ttrpc message with its header.
 pub const MAX_FRAME: usize = MAX_MESSAGE + MESSAGE_HEADER_LENGTH;
@@ -136,7 +136,7 @@ impl Default for Limits {
 /// One connection and its channels. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Mux {
-    trunk: Arc<Trunk>,
+    connection: Arc<Connection>,
 }
 
 impl Mux {
@@ -153,11 +153,11 @@ impl Mux {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let trunk = Arc::new(Trunk::new(&ids, limits, writer));
-        trunk.tasks.spawn(Pump::new(Arc::clone(&trunk), reader).run());
-        trunk.tasks.close();
-        let channels = std::array::from_fn(|at| Channel::new(Arc::clone(&trunk), at));
-        (Self { trunk }, channels)
+        let connection = Arc::new(Connection::new(&ids, limits, writer));
+        connection.tasks.spawn(Pump::new(Arc::clone(&connection), reader).run());
+        connection.tasks.close();
+        let channels = std::array::from_fn(|at| Channel::new(Arc::clone(&connection), at));
+        (Self { connection }, channels)
     }
 
     /// Multiplexes over a connected unix socket.
@@ -180,27 +180,27 @@ impl Mux {
 
     /// Lifts [`Limits::before_admission`]: the peer has said who it is.
     pub fn admit(&self) {
-        self.trunk.admit();
+        self.connection.admit();
     }
 
     /// Closes the connection at once. What was queued for the peer is dropped.
     pub fn close(&self) {
-        self.trunk.close(Closed::Local);
+        self.connection.close(Closed::Local);
     }
 
     /// Writes what is queued for the peer, for at most `grace`, and closes the connection.
     pub async fn finish(&self, grace: Duration) {
-        self.trunk.finish();
-        if tokio::time::timeout(grace, self.trunk.tasks.wait()).await.is_err() {
+        self.connection.finish();
+        if tokio::time::timeout(grace, self.connection.tasks.wait()).await.is_err() {
             self.close();
-            self.trunk.tasks.wait().await;
+            self.connection.tasks.wait().await;
         }
     }
 
     /// Waits until the connection is closed and its tasks have ended, and says why it was.
     pub async fn closed(&self) -> Closed {
-        self.trunk.tasks.wait().await;
-        self.trunk.reason().unwrap_or(Closed::Local)
+        self.connection.tasks.wait().await;
+        self.connection.reason().unwrap_or(Closed::Local)
     }
 }
 

@@ -10,9 +10,9 @@ use tracing::debug;
 use ttrpc::proto::MESSAGE_TYPE_RESPONSE;
 
 use super::envelope::{reply, request_head, request_header};
-use super::owed::Owed;
-use super::{CallError, MAX_MESSAGE, MESSAGE_HEADER_LENGTH, Pending};
-use crate::mux::{Channel, Closed, GO_BUFFER, Held, Message, Sender};
+use super::pending_calls::PendingCalls;
+use super::{CallError, MAX_MESSAGE, MESSAGE_HEADER_LENGTH, PendingReply};
+use crate::mux::{Channel, Closed, GO_BUFFER, MessageSender, ReceivedMessage, Reservation};
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,21 +28,21 @@ pub struct Method {
 /// It runs one task that reads replies. The task ends with the connection, or when the last clone
 /// is dropped.
 #[derive(Clone, Debug)]
-pub struct Client(Arc<Shared>);
+pub struct Client(Arc<ClientState>);
 
 #[derive(Debug)]
-struct Shared {
-    sender: Sender,
-    owed: Arc<Owed>,
+struct ClientState {
+    sender: MessageSender,
+    pending_calls: Arc<PendingCalls>,
 }
 
 impl Client {
     /// A client on this channel.
     #[must_use]
     pub fn new(channel: Channel) -> Self {
-        let (sender, owed) = (channel.sender(), Arc::new(Owed::new()));
-        sender.spawn(Replies { channel, owed: Arc::clone(&owed) }.run());
-        Self(Arc::new(Shared { sender, owed }))
+        let (sender, pending_calls) = (channel.sender(), Arc::new(PendingCalls::new()));
+        sender.spawn(ReplyReader { channel, pending_calls: Arc::clone(&pending_calls) }.run());
+        Self(Arc::new(ClientState { sender, pending_calls }))
     }
 
     /// Sends an encoded request and waits for the encoded reply, both within `timeout`.
@@ -64,13 +64,13 @@ impl Client {
     ///
     /// [`CallError::TimedOut`] if the peer does not read what was sent before, or has not replied to
     /// a hundred requests yet; [`CallError::TooLarge`] and [`CallError::Closed`].
-    pub async fn send(&self, method: Method, payload: Bytes, timeout: Duration) -> Result<Pending, CallError> {
+    pub async fn send(&self, method: Method, payload: Bytes, timeout: Duration) -> Result<PendingReply, CallError> {
         let now = Instant::now();
         let deadline = now.checked_add(timeout).unwrap_or_else(|| now + Duration::from_secs(u32::MAX.into()));
         // What goes before the payload has a length that depends on the time; this is enough.
         let room = payload.len() + method.service.len() + method.name.len() + 64;
         let sending = async {
-            let slot = self.0.owed.slot().await?;
+            let slot = self.0.pending_calls.slot().await?;
             self.0.sender.send(room, || self.0.frames(method, payload, deadline, slot)).await
         };
         let sent = tokio::time::timeout_at(deadline, sending).await.unwrap_or(Err(CallError::TimedOut));
@@ -78,17 +78,17 @@ impl Client {
             self.0.sender.close(reason.clone());
         }
         let (id, reply) = sent?;
-        Ok(Pending::new(id, deadline, Arc::clone(&self.0.owed), reply))
+        Ok(PendingReply::new(id, deadline, Arc::clone(&self.0.pending_calls), reply))
     }
 
     /// What it waits for.
     #[cfg(test)]
-    pub(super) fn owed(&self) -> &Owed {
-        &self.0.owed
+    pub(super) fn pending_calls(&self) -> &PendingCalls {
+        &self.0.pending_calls
     }
 }
 
-impl Shared {
+impl ClientState {
     /// Begins a call: takes its id and makes its frames.
     fn frames(
         &self,
@@ -96,7 +96,7 @@ impl Shared {
         payload: Bytes,
         deadline: Instant,
         slot: OwnedSemaphorePermit,
-    ) -> Result<(Begun, [Bytes; 4]), CallError> {
+    ) -> Result<(StartedCall, [Bytes; 4]), CallError> {
         let remaining = deadline.saturating_duration_since(Instant::now());
         // Zero on the wire means that there is no deadline.
         let timeout_nano = i64::try_from(remaining.as_nanos()).unwrap_or(i64::MAX).max(1);
@@ -105,26 +105,26 @@ impl Shared {
         if size > MAX_MESSAGE || head.len() > GO_BUFFER - MESSAGE_HEADER_LENGTH {
             return Err(CallError::TooLarge { size, limit: MAX_MESSAGE });
         }
-        let (id, reply) = self.owed.begin(slot)?;
+        let (id, reply) = self.pending_calls.begin(slot)?;
         Ok(((id, reply), self.sender.frames(request_header(id, size), &head, payload)))
     }
 }
 
-type Begun = (u32, tokio::sync::oneshot::Receiver<super::owed::Outcome>);
+type StartedCall = (u32, tokio::sync::oneshot::Receiver<super::pending_calls::CallResult>);
 
-impl Drop for Shared {
+impl Drop for ClientState {
     fn drop(&mut self) {
         self.sender.abandon();
     }
 }
 
 /// Reads replies and hands them to whoever waits for them.
-struct Replies {
+struct ReplyReader {
     channel: Channel,
-    owed: Arc<Owed>,
+    pending_calls: Arc<PendingCalls>,
 }
 
-impl Replies {
+impl ReplyReader {
     async fn run(mut self) {
         let reason = loop {
             match self.channel.message().await {
@@ -132,20 +132,20 @@ impl Replies {
                 Err(reason) => break reason,
             }
         };
-        self.owed.close(&reason);
+        self.pending_calls.close(&reason);
     }
 
-    fn settle(&self, message: Message) {
+    fn settle(&self, message: ReceivedMessage) {
         let (id, settled) = match message {
-            Message::Whole(header, payload, held) if header.type_ == MESSAGE_TYPE_RESPONSE => {
-                let outcome = || Counted::outcome(reply(&payload), held);
-                (header.stream_id, self.owed.settle(header.stream_id, outcome))
+            ReceivedMessage::Whole(header, payload, held) if header.type_ == MESSAGE_TYPE_RESPONSE => {
+                let outcome = || CountedReply::outcome(reply(&payload), held);
+                (header.stream_id, self.pending_calls.settle(header.stream_id, outcome))
             }
-            Message::Oversized(header) if header.type_ == MESSAGE_TYPE_RESPONSE => {
+            ReceivedMessage::Oversized(header) if header.type_ == MESSAGE_TYPE_RESPONSE => {
                 let breach = "it is larger than a message may be";
-                (header.stream_id, self.owed.settle(header.stream_id, || Err(CallError::Malformed { breach })))
+                (header.stream_id, self.pending_calls.settle(header.stream_id, || Err(CallError::Malformed { breach })))
             }
-            Message::Whole(header, ..) | Message::Oversized(header) => (header.stream_id, false),
+            ReceivedMessage::Whole(header, ..) | ReceivedMessage::Oversized(header) => (header.stream_id, false),
         };
         if !settled {
             debug!(id, "dropping a message that nobody waits for");
@@ -154,17 +154,17 @@ impl Replies {
 }
 
 /// A reply that counts as received until whoever waits for it lets it go.
-struct Counted {
+struct CountedReply {
     reply: Bytes,
-    _held: Held,
+    _held: Reservation,
 }
 
-impl Counted {
-    /// Replies that are smaller than this are not worth it: there are at most [`super::owed::MAX_UNANSWERED`].
+impl CountedReply {
+    /// Replies that are smaller than this are not worth it: there are at most [`super::pending_calls::MAX_UNANSWERED`].
     const SMALL: usize = 4096;
 
     /// Counts the payload of a reply, whether the peer accepted the request or refused it.
-    fn outcome(outcome: Result<Bytes, CallError>, held: Held) -> Result<Bytes, CallError> {
+    fn outcome(outcome: Result<Bytes, CallError>, held: Reservation) -> Result<Bytes, CallError> {
         match outcome {
             Ok(reply) => Ok(Self::over(reply, held)),
             Err(CallError::Refused { code, message, payload }) => {
@@ -174,20 +174,20 @@ impl Counted {
         }
     }
 
-    fn over(reply: Bytes, held: Held) -> Bytes {
+    fn over(reply: Bytes, held: Reservation) -> Bytes {
         if reply.len() < Self::SMALL { reply } else { Bytes::from_owner(Self { reply, _held: held }) }
     }
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for CountedReply {
     fn as_ref(&self) -> &[u8] {
         &self.reply
     }
 }
 
-impl Drop for Replies {
+impl Drop for ReplyReader {
     fn drop(&mut self) {
         // Also when the runtime drops the task before it has run to its end.
-        self.owed.close(&Closed::Local);
+        self.pending_calls.close(&Closed::Local);
     }
 }

@@ -18,7 +18,7 @@ use ttrpc::{Code, MessageHeader, Request, Response};
 
 use super::envelope::{refusal, request, response_header};
 use super::{MAX_MESSAGE, MESSAGE_HEADER_LENGTH};
-use crate::mux::{Channel, Closed, Held, Message, Sender};
+use crate::mux::{Channel, Closed, MessageSender, ReceivedMessage, Reservation};
 
 /// Services by their full names, as the generated `create_…` functions make them.
 pub type Services = HashMap<String, Service>;
@@ -53,7 +53,7 @@ pub async fn serve(mut channel: Channel, services: Arc<Services>, limits: ServeL
 }
 
 struct Server {
-    sender: Sender,
+    sender: MessageSender,
     services: Arc<Services>,
     requests: Arc<Semaphore>,
     bytes: Arc<Semaphore>,
@@ -61,10 +61,10 @@ struct Server {
     handlers: TaskTracker,
 }
 
-type Permits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+type RequestPermits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 impl Server {
-    fn new(sender: Sender, services: Arc<Services>, limits: ServeLimits) -> Self {
+    fn new(sender: MessageSender, services: Arc<Services>, limits: ServeLimits) -> Self {
         Self {
             sender,
             services,
@@ -76,10 +76,10 @@ impl Server {
     }
 
     /// Begins to work on a message, or refuses it. Messages that are no requests are passed over.
-    async fn take(&self, message: Message, last: &mut u32) -> Result<(), Closed> {
+    async fn take(&self, message: ReceivedMessage, last: &mut u32) -> Result<(), Closed> {
         let (header, payload, held) = match message {
-            Message::Whole(header, payload, held) => (header, payload, held),
-            Message::Oversized(header) => {
+            ReceivedMessage::Whole(header, payload, held) => (header, payload, held),
+            ReceivedMessage::Oversized(header) => {
                 let length = header.length;
                 let text = format!("message length {length} exceed maximum message size of {MAX_MESSAGE}");
                 return self.refuse(header, Code::RESOURCE_EXHAUSTED, &text).await;
@@ -98,13 +98,13 @@ impl Server {
         Ok(())
     }
 
-    fn permits(&self, length: usize) -> Option<Permits> {
+    fn permits(&self, length: usize) -> Option<RequestPermits> {
         let bytes = u32::try_from(length).unwrap_or(u32::MAX).min(self.limits.bytes);
         let request = Arc::clone(&self.requests).try_acquire_owned().ok()?;
         Some((request, Arc::clone(&self.bytes).try_acquire_many_owned(bytes).ok()?))
     }
 
-    fn begin(&self, header: MessageHeader, payload: &Bytes, permits: (Permits, Held)) {
+    fn begin(&self, header: MessageHeader, payload: &Bytes, permits: (RequestPermits, Reservation)) {
         let (sender, services) = (self.sender.clone(), Arc::clone(&self.services));
         let request = request(payload);
         self.handlers.spawn(async move {
@@ -176,7 +176,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("something that is no text")
 }
 
-async fn respond(sender: &Sender, stream: u32, response: Response) -> Result<(), Closed> {
+async fn respond(sender: &MessageSender, stream: u32, response: Response) -> Result<(), Closed> {
     let encoded = response.write_to_bytes().unwrap_or_default();
     let body = if encoded.len() <= MAX_MESSAGE {
         Bytes::from(encoded)

@@ -20,7 +20,7 @@ use protobuf::rt::{WireType, skip_field_for_tag};
 use protobuf::{CodedInputStream, Message};
 use thiserror::Error;
 
-use crate::schema::shape::{Inner, Shape};
+use crate::schema::shape::{FieldShape, Shape};
 
 /// Why a message was not read.
 #[derive(Debug, Error)]
@@ -55,7 +55,7 @@ const VALUE: u32 = 2;
 /// assert!(bounded::parse::<api::StopContainerResponse>(&flood, 999).is_err());
 /// ```
 pub fn parse<M: Message>(message: &Bytes, limit: usize) -> Result<M, BoundedError> {
-    Checked::new(message, limit).parse()
+    CheckedMessage::new(message, limit).parse()
 }
 
 /// The same for what a plugin wants, of which nothing is dropped without a word.
@@ -73,40 +73,40 @@ pub fn parse<M: Message>(message: &Bytes, limit: usize) -> Result<M, BoundedErro
 /// # Ok::<(), bounded::BoundedError>(())
 /// ```
 pub fn parse_wanted<M: Message>(message: &Bytes, limit: usize) -> Result<M, BoundedError> {
-    Checked::new(message, limit).parse_wanted()
+    CheckedMessage::new(message, limit).parse_wanted()
 }
 
 /// A message of this kind that has no more entries than allowed.
 #[derive(Debug)]
-pub struct Checked<'m, M> {
+pub struct CheckedMessage<'m, M> {
     message: &'m Bytes,
     limit: usize,
     /// None if its length was enough to know.
-    tally: Option<Tally>,
+    budget: Option<EntryBudget>,
     kind: PhantomData<M>,
 }
 
 /// What was found in a message while it was counted.
 #[derive(Clone, Copy, Debug)]
-struct Tally {
+struct EntryBudget {
     /// How many more entries it may have.
     left: usize,
     has_groups: bool,
 }
 
-impl<'m, M: Message> Checked<'m, M> {
+impl<'m, M: Message> CheckedMessage<'m, M> {
     fn new(message: &'m Bytes, limit: usize) -> Self {
-        Self { message, limit, tally: None, kind: PhantomData }
+        Self { message, limit, budget: None, kind: PhantomData }
     }
 
     /// Counts it, unless that was done.
-    fn count(&mut self) -> Result<Tally, BoundedError> {
-        if let Some(tally) = self.tally {
-            return Ok(tally);
+    fn count(&mut self) -> Result<EntryBudget, BoundedError> {
+        if let Some(budget) = self.budget {
+            return Ok(budget);
         }
-        let mut tally = Tally::new(self.limit);
-        let is_within = count(const { Shape::of::<M>() }, self.message, &mut tally)?;
-        is_within.then(|| *self.tally.insert(tally)).ok_or(BoundedError::TooMany(self.limit))
+        let mut budget = EntryBudget::new(self.limit);
+        let is_within = count(const { Shape::of::<M>() }, self.message, &mut budget)?;
+        is_within.then(|| *self.budget.insert(budget)).ok_or(BoundedError::TooMany(self.limit))
     }
 
     /// Reads it.
@@ -133,7 +133,7 @@ impl<'m, M: Message> Checked<'m, M> {
     }
 }
 
-impl Tally {
+impl EntryBudget {
     fn new(left: usize) -> Self {
         Self { left, has_groups: false }
     }
@@ -145,13 +145,13 @@ impl Tally {
 }
 
 /// Counts the entries of a message of this kind, if it is long enough to have too many. Whoever reads it in another way
-/// than by [`Checked::parse`] must look himself whether it is whole.
+/// than by [`CheckedMessage::parse`] must look himself whether it is whole.
 ///
 /// # Errors
 ///
 /// As [`parse`].
-pub fn check<M: Message>(message: &Bytes, limit: usize) -> Result<Checked<'_, M>, BoundedError> {
-    let mut checked = Checked::new(message, limit);
+pub fn check<M: Message>(message: &Bytes, limit: usize) -> Result<CheckedMessage<'_, M>, BoundedError> {
+    let mut checked = CheckedMessage::new(message, limit);
     // Each takes two bytes at least, and packed numbers that are one take more.
     if message.len() / 2 > limit {
         checked.count()?;
@@ -165,9 +165,13 @@ pub fn check<M: Message>(message: &Bytes, limit: usize) -> Result<Checked<'_, M>
 /// # Errors
 ///
 /// It weighs more than `limit`, or is not the message that it should be.
-pub fn weigh<M: Message>(message: &Bytes, own: usize, limit: usize) -> Result<(usize, Checked<'_, M>), BoundedError> {
-    let mut checked = Checked::new(message, limit);
-    let mut tally = checked.count()?;
+pub fn weigh<M: Message>(
+    message: &Bytes,
+    own: usize,
+    limit: usize,
+) -> Result<(usize, CheckedMessage<'_, M>), BoundedError> {
+    let mut checked = CheckedMessage::new(message, limit);
+    let mut budget = checked.count()?;
     let mut input = CodedInputStream::from_tokio_bytes(message);
     let mut n_own = 0;
     while let Some(tag) = input.read_raw_tag_or_eof()? {
@@ -175,33 +179,33 @@ pub fn weigh<M: Message>(message: &Bytes, own: usize, limit: usize) -> Result<(u
         n_own += 1;
     }
     let more = own.saturating_sub(1).saturating_mul(n_own);
-    if tally.take(more) { Ok((limit - tally.left, checked)) } else { Err(BoundedError::TooMany(limit)) }
+    if budget.take(more) { Ok((limit - budget.left, checked)) } else { Err(BoundedError::TooMany(limit)) }
 }
 
 /// False if there are more entries than are left. Messages of NRI do not contain themselves, so this ends.
-fn count(shape: Shape, message: &Bytes, tally: &mut Tally) -> Result<bool, BoundedError> {
+fn count(shape: Shape, message: &Bytes, budget: &mut EntryBudget) -> Result<bool, BoundedError> {
     let mut there = 0_u64;
-    count_fields(message, tally, |number, entry, tally| match shape.inner(number) {
-        Some(Inner::Message(shape)) => {
+    count_fields(message, budget, |number, entry, budget| match shape.field(number) {
+        Some(FieldShape::Message(shape)) => {
             let bit = 1_u64.checked_shl(number).unwrap_or(0);
             if there & bit != 0 {
                 return Err(BoundedError::Twice);
             }
             there |= bit;
-            count(shape, entry, tally)
+            count(shape, entry, budget)
         }
-        Some(Inner::Messages(shape)) => count(shape, entry, tally),
-        Some(Inner::Map(value)) => count_map_entry(value, entry, tally),
-        Some(Inner::Numbers) => Ok(tally.take(entry.len() / NUMBERS)),
+        Some(FieldShape::Messages(shape)) => count(shape, entry, budget),
+        Some(FieldShape::Map(value)) => count_map_entry(value, entry, budget),
+        Some(FieldShape::Numbers) => Ok(budget.take(entry.len() / NUMBERS)),
         None => Ok(true),
     })
 }
 
 /// An entry of a map has counted; what its value holds counts, too. Nothing else in it is kept.
-fn count_map_entry(value: Option<Shape>, entry: &Bytes, tally: &mut Tally) -> Result<bool, BoundedError> {
-    let mut any = Tally::new(usize::MAX);
+fn count_map_entry(value: Option<Shape>, entry: &Bytes, budget: &mut EntryBudget) -> Result<bool, BoundedError> {
+    let mut any = EntryBudget::new(usize::MAX);
     count_fields(entry, &mut any, |number, entry, _| match value {
-        Some(value) if number == VALUE => count(value, entry, tally),
+        Some(value) if number == VALUE => count(value, entry, budget),
         Some(_) | None => Ok(true),
     })
 }
@@ -209,18 +213,18 @@ fn count_map_entry(value: Option<Shape>, entry: &Bytes, tally: &mut Tally) -> Re
 /// Counts the fields of a message, and lets `within` count what is in those that have a length.
 fn count_fields(
     message: &Bytes,
-    tally: &mut Tally,
-    mut within: impl FnMut(u32, &Bytes, &mut Tally) -> Result<bool, BoundedError>,
+    budget: &mut EntryBudget,
+    mut within: impl FnMut(u32, &Bytes, &mut EntryBudget) -> Result<bool, BoundedError>,
 ) -> Result<bool, BoundedError> {
     let mut input = CodedInputStream::from_tokio_bytes(message);
     while let Some(tag) = input.read_raw_tag_or_eof()? {
-        if !tally.take(1) {
+        if !budget.take(1) {
             return Ok(false);
         }
         if tag & 7 != WireType::LengthDelimited as u32 {
-            tally.has_groups |= tag & 7 == WireType::StartGroup as u32;
+            budget.has_groups |= tag & 7 == WireType::StartGroup as u32;
             skip_field_for_tag(tag, &mut input)?;
-        } else if !within(tag >> 3, &input.read_tokio_bytes()?, tally)? {
+        } else if !within(tag >> 3, &input.read_tokio_bytes()?, budget)? {
             return Ok(false);
         }
     }

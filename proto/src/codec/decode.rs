@@ -33,7 +33,7 @@ pub trait Decode: Default {
 }
 
 /// What one field of a word is made of.
-pub(crate) trait Value {
+pub(crate) trait DecodeField {
     /// Reads the field, which is of this kind.
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()>;
 }

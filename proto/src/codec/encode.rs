@@ -51,7 +51,7 @@ impl<W: Encode> Encode for Box<W> {
 }
 
 /// What one field of a word is made of.
-pub(crate) trait Value {
+pub(crate) trait EncodeField {
     /// Writes the field, unless it has the value that it has when nothing is written.
     fn write(&self, field: u32, out: &mut Writer);
 
@@ -68,17 +68,17 @@ pub(crate) trait Value {
 }
 
 /// Where the fields of a word go, the one with the highest number first.
-pub(crate) trait Parts {
+pub(crate) trait FieldSink {
     fn unknown(&mut self, unknown: &Unknown);
-    fn part(&mut self, number: u32, value: &impl Value);
+    fn field(&mut self, number: u32, value: &impl EncodeField);
 }
 
-impl Parts for Writer {
+impl FieldSink for Writer {
     fn unknown(&mut self, unknown: &Unknown) {
         Self::unknown(self, unknown);
     }
 
-    fn part(&mut self, number: u32, value: &impl Value) {
+    fn field(&mut self, number: u32, value: &impl EncodeField) {
         value.write(number, self);
     }
 }
@@ -149,12 +149,12 @@ impl Writer {
     /// Writes a number as a field, unless it is zero.
     pub fn number(&mut self, field: u32, value: u64) {
         if value != 0 {
-            self.each_number(field, value);
+            self.number_or_zero(field, value);
         }
     }
 
     /// Writes a number also if it is zero.
-    fn each_number(&mut self, field: u32, value: u64) {
+    fn number_or_zero(&mut self, field: u32, value: u64) {
         match (tag(field, VARINT), value) {
             (tag @ ..0x80, value @ ..0x80) => self.raw(&[tag as u8, value as u8]),
             (tag @ ..0x80, value @ ..0x4000) => {

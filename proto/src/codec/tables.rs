@@ -1,7 +1,7 @@
 //! The numbers of the fields. A word is taken apart completely, and a test compares each with its message.
 
-use crate::codec::decode::{Decode, Reader, Value as Read};
-use crate::codec::encode::{Encode, Parts, Value, Writer};
+use crate::codec::decode::{Decode, DecodeField, Reader};
+use crate::codec::encode::{Encode, EncodeField, FieldSink, Writer};
 use crate::model::{
     Adjustment, CdiDevice, Container, Cpu, CreateReply, Device, DeviceRule, EnvVar, Hook, Hooks, HugepageLimit, Image,
     IoPriority, LinuxAdjustment, LinuxContainer, LinuxPod, Memory, MemoryPolicy, Mount, Namespace, NetDevice, Pids,
@@ -12,16 +12,16 @@ use crate::model::{
 macro_rules! write_back {
     ($out:ident, $number:literal $field:ident $(, $($rest:tt)+)?) => {
         $(write_back!($out, $($rest)+);)?
-        Value::write($field, $number, $out);
+        EncodeField::write($field, $number, $out);
     };
 }
 
 /// The same, for what is encoded again and again.
-macro_rules! parts {
+macro_rules! fields {
     ($word:ident { $($number:literal $field:ident),+ $(,)? }) => {
         impl $word {
             /// Has each of its fields written, the last one first.
-            pub(crate) fn each_part(&self, parts: &mut impl Parts) {
+            pub(crate) fn each_field(&self, parts: &mut impl FieldSink) {
                 let Self { $($field,)+ unknown } = self;
                 parts.unknown(unknown);
                 each_back!(parts, $($number $field),+);
@@ -30,7 +30,7 @@ macro_rules! parts {
 
         impl Encode for $word {
             fn encode(&self, out: &mut Writer) {
-                self.each_part(out);
+                self.each_field(out);
             }
         }
     };
@@ -39,7 +39,7 @@ macro_rules! parts {
 macro_rules! each_back {
     ($parts:ident, $number:literal $field:ident $(, $($rest:tt)+)?) => {
         $(each_back!($parts, $($rest)+);)?
-        $parts.part($number, $field);
+        $parts.field($number, $field);
     };
 }
 
@@ -61,7 +61,7 @@ macro_rules! decode {
             fn decode(&mut self, mut input: Reader<'_>) -> Option<()> {
                 while let Some((number, kind)) = input.next_field() {
                     match number {
-                        $($number => Read::read(&mut self.$field, kind, &mut input)?,)+
+                        $($number => DecodeField::read(&mut self.$field, kind, &mut input)?,)+
                         _ => return None,
                     }
                 }
@@ -78,7 +78,7 @@ macro_rules! both {
     };
 }
 
-parts! {
+fields! {
     Container {
         1 id, 2 pod_id, 3 name, 4 state, 5 labels, 6 annotations, 7 args, 8 env, 9 mounts, 10 hooks, 11 linux, 12 pid,
         13 rlimits, 14 created_at, 15 started_at, 16 finished_at, 17 exit_code, 18 status_reason, 19 status_message,

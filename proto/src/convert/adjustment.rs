@@ -1,21 +1,21 @@
-use super::{Translate, word};
+use super::{Translate, message};
 use crate::model::{Adjustment, EnvVar, LinuxAdjustment};
 use crate::schema::api;
 
-word! {
+message! {
     ContainerAdjustment as Adjustment {
         annotations, mounts, env, hooks, linux, rlimits, args;
         CDI_devices as cdi_devices
     }
 }
 
-word! {
+message! {
     LinuxContainerAdjustment as LinuxAdjustment {
         devices, resources, cgroups_path, oom_score_adj, io_priority, seccomp_policy,
         namespaces, sysctl, net_devices, scheduler, rdt, memory_policy
     }
 }
 
-word! {
+message! {
     KeyValue as EnvVar { value; key as name }
 }

@@ -15,7 +15,7 @@ use crate::model::*;
 use crate::schema::api;
 
 /// Makes a strategy for a word from one for each of its fields. All must be named, but for `unknown`.
-macro_rules! any_word {
+macro_rules! strategy {
     ($name:ident -> $word:ident { $($field:ident: $strategy:expr),+ $(,)? }) => {
         #[doc = concat!("Makes any [`", stringify!($word), "`].")]
         pub fn $name() -> BoxedStrategy<$word> {
@@ -30,7 +30,7 @@ macro_rules! any_word {
     };
 }
 
-any_word!(pod -> Pod {
+strategy!(pod -> Pod {
     id: text(),
     name: text(),
     uid: text(),
@@ -43,7 +43,7 @@ any_word!(pod -> Pod {
     ips: texts(),
 });
 
-any_word!(linux_pod -> LinuxPod {
+strategy!(linux_pod -> LinuxPod {
     overhead: option::of(resources()),
     pod_resources: option::of(resources()),
     cgroup_parent: text(),
@@ -52,7 +52,7 @@ any_word!(linux_pod -> LinuxPod {
     resources: option::of(resources()),
 });
 
-any_word!(container -> Container {
+strategy!(container -> Container {
     id: text(),
     pod_id: text(),
     name: text(),
@@ -77,15 +77,15 @@ any_word!(container -> Container {
     image: option::of(image()),
 });
 
-any_word!(image -> Image { name: text(), digest: text(), config_digest: text() });
+strategy!(image -> Image { name: text(), digest: text(), config_digest: text() });
 
-any_word!(user -> User { uid: any::<u32>(), gid: any::<u32>(), additional_gids: few(any::<u32>()) });
+strategy!(user -> User { uid: any::<u32>(), gid: any::<u32>(), additional_gids: few(any::<u32>()) });
 
-any_word!(rlimit -> Rlimit { kind: text(), hard: any::<u64>(), soft: any::<u64>() });
+strategy!(rlimit -> Rlimit { kind: text(), hard: any::<u64>(), soft: any::<u64>() });
 
-any_word!(mount -> Mount { destination: text(), kind: text(), source: text(), options: texts() });
+strategy!(mount -> Mount { destination: text(), kind: text(), source: text(), options: texts() });
 
-any_word!(hooks -> Hooks {
+strategy!(hooks -> Hooks {
     prestart: few(hook()),
     create_runtime: few(hook()),
     create_container: few(hook()),
@@ -94,9 +94,9 @@ any_word!(hooks -> Hooks {
     poststop: few(hook()),
 });
 
-any_word!(hook -> Hook { path: text(), args: texts(), env: texts(), timeout: any::<Option<i64>>() });
+strategy!(hook -> Hook { path: text(), args: texts(), env: texts(), timeout: any::<Option<i64>>() });
 
-any_word!(linux_container -> LinuxContainer {
+strategy!(linux_container -> LinuxContainer {
     namespaces: few(namespace()),
     devices: few(device()),
     resources: option::of(resources()),
@@ -111,9 +111,9 @@ any_word!(linux_container -> LinuxContainer {
     rdt: option::of(rdt()),
 });
 
-any_word!(namespace -> Namespace { kind: text(), path: text() });
+strategy!(namespace -> Namespace { kind: text(), path: text() });
 
-any_word!(device -> Device {
+strategy!(device -> Device {
     path: text(),
     kind: text(),
     major: any::<i64>(),
@@ -123,7 +123,7 @@ any_word!(device -> Device {
     gid: any::<Option<u32>>(),
 });
 
-any_word!(device_rule -> DeviceRule {
+strategy!(device_rule -> DeviceRule {
     allow: any::<bool>(),
     kind: text(),
     major: any::<Option<i64>>(),
@@ -131,11 +131,11 @@ any_word!(device_rule -> DeviceRule {
     access: text(),
 });
 
-any_word!(cdi_device -> CdiDevice { name: text() });
+strategy!(cdi_device -> CdiDevice { name: text() });
 
-any_word!(net_device -> NetDevice { name: text() });
+strategy!(net_device -> NetDevice { name: text() });
 
-any_word!(resources -> Resources {
+strategy!(resources -> Resources {
     memory: option::of(memory()),
     cpu: option::of(cpu()),
     hugepage_limits: few(hugepage_limit()),
@@ -146,7 +146,7 @@ any_word!(resources -> Resources {
     pids: option::of(pids()),
 });
 
-any_word!(memory -> Memory {
+strategy!(memory -> Memory {
     limit: any::<Option<i64>>(),
     reservation: any::<Option<i64>>(),
     swap: any::<Option<i64>>(),
@@ -157,7 +157,7 @@ any_word!(memory -> Memory {
     use_hierarchy: any::<Option<bool>>(),
 });
 
-any_word!(cpu -> Cpu {
+strategy!(cpu -> Cpu {
     shares: any::<Option<u64>>(),
     quota: any::<Option<i64>>(),
     period: any::<Option<u64>>(),
@@ -167,13 +167,13 @@ any_word!(cpu -> Cpu {
     mems: text(),
 });
 
-any_word!(hugepage_limit -> HugepageLimit { page_size: text(), limit: any::<u64>() });
+strategy!(hugepage_limit -> HugepageLimit { page_size: text(), limit: any::<u64>() });
 
-any_word!(pids -> Pids { limit: any::<i64>() });
+strategy!(pids -> Pids { limit: any::<i64>() });
 
-any_word!(io_priority -> IoPriority { class: number::<api::IOPrioClass, _>(), priority: any::<i32>() });
+strategy!(io_priority -> IoPriority { class: number::<api::IOPrioClass, _>(), priority: any::<i32>() });
 
-any_word!(scheduler -> Scheduler {
+strategy!(scheduler -> Scheduler {
     policy: number::<api::LinuxSchedulerPolicy, _>(),
     nice: any::<i32>(),
     priority: any::<i32>(),
@@ -183,12 +183,12 @@ any_word!(scheduler -> Scheduler {
     period: any::<u64>(),
 });
 
-any_word!(security_profile -> SecurityProfile {
+strategy!(security_profile -> SecurityProfile {
     kind: number::<api::security_profile::ProfileType, _>(),
     localhost_ref: text(),
 });
 
-any_word!(seccomp -> Seccomp {
+strategy!(seccomp -> Seccomp {
     default_action: text(),
     default_errno: any::<Option<u32>>(),
     architectures: texts(),
@@ -198,34 +198,34 @@ any_word!(seccomp -> Seccomp {
     syscalls: few(syscall()),
 });
 
-any_word!(syscall -> Syscall {
+strategy!(syscall -> Syscall {
     names: texts(),
     action: text(),
     errno_ret: any::<Option<u32>>(),
     args: few(syscall_arg()),
 });
 
-any_word!(syscall_arg -> SyscallArg {
+strategy!(syscall_arg -> SyscallArg {
     index: any::<u32>(),
     value: any::<u64>(),
     value_two: any::<u64>(),
     op: text(),
 });
 
-any_word!(rdt -> Rdt {
+strategy!(rdt -> Rdt {
     clos_id: option::of(text()),
     schemata: option::of(texts()),
     enable_monitoring: any::<Option<bool>>(),
     remove: any::<bool>(),
 });
 
-any_word!(memory_policy -> MemoryPolicy {
+strategy!(memory_policy -> MemoryPolicy {
     mode: number::<api::MpolMode, _>(),
     nodes: text(),
     flags: few(number::<api::MpolFlag, _>()),
 });
 
-any_word!(adjustment -> Adjustment {
+strategy!(adjustment -> Adjustment {
     annotations: changes_by_name(text()),
     mounts: changes(mount()),
     env: changes(env_var()),
@@ -236,7 +236,7 @@ any_word!(adjustment -> Adjustment {
     args: args(),
 });
 
-any_word!(linux_adjustment -> LinuxAdjustment {
+strategy!(linux_adjustment -> LinuxAdjustment {
     devices: changes(device()),
     resources: option::of(resources()),
     cgroups_path: text(),
@@ -251,29 +251,29 @@ any_word!(linux_adjustment -> LinuxAdjustment {
     memory_policy: option::of(memory_policy()),
 });
 
-any_word!(env_var -> EnvVar { name: text(), value: text() });
+strategy!(env_var -> EnvVar { name: text(), value: text() });
 
-any_word!(update -> Update {
+strategy!(update -> Update {
     container_id: text(),
     linux: option::of(linux_update()),
     ignore_failure: any::<bool>(),
 });
 
-any_word!(linux_update -> LinuxUpdate { resources: option::of(resources()) });
+strategy!(linux_update -> LinuxUpdate { resources: option::of(resources()) });
 
-any_word!(eviction -> Eviction { container_id: text(), reason: text() });
+strategy!(eviction -> Eviction { container_id: text(), reason: text() });
 
-any_word!(create_reply -> CreateReply {
+strategy!(create_reply -> CreateReply {
     adjustment: option::of(adjustment()),
     updates: few(update()),
     evictions: few(eviction()),
 });
 
-any_word!(update_reply -> UpdateReply { updates: few(update()), evictions: few(eviction()) });
+strategy!(update_reply -> UpdateReply { updates: few(update()), evictions: few(eviction()) });
 
-any_word!(stop_reply -> StopReply { updates: few(update()) });
+strategy!(stop_reply -> StopReply { updates: few(update()) });
 
-any_word!(proposal -> Proposal {
+strategy!(proposal -> Proposal {
     pod: option::of(pod()),
     container: option::of(container()),
     adjustment: option::of(adjustment()),
@@ -282,20 +282,20 @@ any_word!(proposal -> Proposal {
     plugins: few(plugin_instance()),
 });
 
-any_word!(plugin_instance -> PluginInstance { name: text(), index: text() });
+strategy!(plugin_instance -> PluginInstance { name: text(), index: text() });
 
-any_word!(verdict -> Verdict { reject: any::<bool>(), reason: text() });
+strategy!(verdict -> Verdict { reject: any::<bool>(), reason: text() });
 
-any_word!(owners -> Owners { containers: by_name(field_owners()) });
+strategy!(owners -> Owners { containers: by_name(field_owners()) });
 
-any_word!(field_owners -> FieldOwners {
+strategy!(field_owners -> FieldOwners {
     simple: btree_map(field(), owner(), 0..3),
     compound: btree_map(field(), entry_owners(), 0..3),
 });
 
-any_word!(entry_owners -> EntryOwners { entries: by_name(owner()) });
+strategy!(entry_owners -> EntryOwners { entries: by_name(owner()) });
 
-any_word!(failure_policy -> FailurePolicy { fail_request: any::<bool>(), keep_connected: any::<bool>() });
+strategy!(failure_policy -> FailurePolicy { fail_request: any::<bool>(), keep_connected: any::<bool>() });
 
 /// Makes fields that no message has.
 pub fn unknown() -> impl Strategy<Value = Unknown> {

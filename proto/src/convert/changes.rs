@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Translate;
 use crate::model::marker::{mark, removed};
-use crate::model::{Args, Change, ChangeList, ChangeMap, Entry, Keyed};
+use crate::model::{Args, Change, ChangeList, ChangeMap, Keyed, ListChange};
 
 /// A key with and without a dash is replaced. What stands beside the dashed one means nothing.
 impl<M: Translate<W>, W> Translate<ChangeMap<W>> for HashMap<String, M> {
@@ -50,9 +50,9 @@ impl<M: Translate<W>, W: Keyed> Translate<ChangeList<W>> for Vec<M> {
 
         let entries = items.into_iter().filter_map(|item| match removed(item.key()) {
             Some(key) if replaced.contains(key) => None,
-            Some(key) => Some(Entry::Remove(key.to_owned())),
-            None if replaced.contains(item.key()) => Some(Entry::Replace(item)),
-            None => Some(Entry::Set(item)),
+            Some(key) => Some(ListChange::Remove(key.to_owned())),
+            None if replaced.contains(item.key()) => Some(ListChange::Replace(item)),
+            None => Some(ListChange::Set(item)),
         });
         ChangeList::from_checked(entries.collect())
     }
@@ -68,9 +68,9 @@ impl<W: Keyed + Translate<M>, M> Translate<Vec<M>> for ChangeList<W> {
         let mut entries = Vec::with_capacity(self.len());
         for entry in self.into_entries() {
             match entry {
-                Entry::Set(value) => entries.push(value.translate()),
-                Entry::Replace(value) => entries.extend([marked(value.key()), value.translate()]),
-                Entry::Remove(key) => entries.push(marked(&key)),
+                ListChange::Set(value) => entries.push(value.translate()),
+                ListChange::Replace(value) => entries.extend([marked(value.key()), value.translate()]),
+                ListChange::Remove(key) => entries.push(marked(&key)),
             }
         }
         entries

@@ -1,10 +1,10 @@
 use protobuf::EnumOrUnknown;
 
-use super::{Translate, names, word};
+use super::{Translate, message, numbers};
 use crate::model::{Container, ContainerState, Image, Rlimit, Unnamed, User};
 use crate::schema::api;
 
-word! {
+message! {
     Container as Container {
         id, name, state, labels, annotations, args, env, mounts, hooks, linux, pid, rlimits,
         created_at, started_at, finished_at, exit_code, status_reason, status_message, user, image;
@@ -12,7 +12,7 @@ word! {
     }
 }
 
-names! {
+numbers! {
     api::ContainerState as ContainerState {
         CONTAINER_UNKNOWN as Unknown,
         CONTAINER_CREATED as Created,
@@ -22,14 +22,14 @@ names! {
     }
 }
 
-word! {
+message! {
     Image as Image { name, digest, config_digest }
 }
 
-word! {
+message! {
     User as User { uid, gid, additional_gids }
 }
 
-word! {
+message! {
     POSIXRlimit as Rlimit { hard, soft; type_ as kind }
 }

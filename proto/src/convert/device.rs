@@ -1,19 +1,19 @@
-use super::{Translate, word};
+use super::{Translate, message};
 use crate::model::{CdiDevice, Device, DeviceRule, NetDevice};
 use crate::schema::api;
 
-word! {
+message! {
     LinuxDevice as Device { path, major, minor, file_mode, uid, gid; type_ as kind }
 }
 
-word! {
+message! {
     LinuxDeviceCgroup as DeviceRule { allow, major, minor, access; type_ as kind }
 }
 
-word! {
+message! {
     CDIDevice as CdiDevice { name }
 }
 
-word! {
+message! {
     LinuxNetDevice as NetDevice { name }
 }

@@ -1,7 +1,7 @@
-use super::{Translate, word};
+use super::{Translate, message};
 use crate::model::FailurePolicy;
 use crate::schema::api;
 
-word! {
+message! {
     FailurePolicy as FailurePolicy { fail_request, keep_connected }
 }

@@ -2,11 +2,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use protobuf::{Enum, EnumOrUnknown};
 
-use super::{Translate, names};
+use super::{Translate, numbers};
 use crate::model::{Field, Unnamed};
 use crate::schema::api;
 
-names! {
+numbers! {
     api::Field as Field {
         None as None,
         Annotations as Annotations,

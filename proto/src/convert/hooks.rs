@@ -1,11 +1,11 @@
-use super::{Translate, word};
+use super::{Translate, message};
 use crate::model::{Hook, Hooks};
 use crate::schema::api;
 
-word! {
+message! {
     Hooks as Hooks { prestart, create_runtime, create_container, start_container, poststart, poststop }
 }
 
-word! {
+message! {
     Hook as Hook { path, args, env, timeout }
 }

@@ -1,25 +1,25 @@
 use protobuf::EnumOrUnknown;
 
-use super::{Translate, names, word};
+use super::{Translate, message, numbers};
 use crate::model::{IoPriority, IoPriorityClass, LinuxContainer, Namespace, Rdt, Unnamed};
 use crate::schema::api;
 
-word! {
+message! {
     LinuxContainer as LinuxContainer {
         namespaces, devices, resources, oom_score_adj, cgroups_path, io_priority,
         seccomp_profile, seccomp_policy, sysctl, net_devices, scheduler, rdt
     }
 }
 
-word! {
+message! {
     LinuxNamespace as Namespace { path; type_ as kind }
 }
 
-word! {
+message! {
     LinuxIOPriority as IoPriority { class, priority }
 }
 
-names! {
+numbers! {
     api::IOPrioClass as IoPriorityClass {
         IOPRIO_CLASS_NONE as None,
         IOPRIO_CLASS_RT as RealTime,
@@ -28,6 +28,6 @@ names! {
     }
 }
 
-word! {
+message! {
     LinuxRdt as Rdt { clos_id, schemata, enable_monitoring, remove }
 }

@@ -1,14 +1,14 @@
 use protobuf::EnumOrUnknown;
 
-use super::{Translate, names, word};
+use super::{Translate, message, numbers};
 use crate::model::{MemoryPolicy, MemoryPolicyFlag, MemoryPolicyMode, Unnamed};
 use crate::schema::api;
 
-word! {
+message! {
     LinuxMemoryPolicy as MemoryPolicy { mode, nodes, flags }
 }
 
-names! {
+numbers! {
     api::MpolMode as MemoryPolicyMode {
         MPOL_DEFAULT as Default,
         MPOL_PREFERRED as Preferred,
@@ -20,7 +20,7 @@ names! {
     }
 }
 
-names! {
+numbers! {
     api::MpolFlag as MemoryPolicyFlag {
         MPOL_F_STATIC_NODES as StaticNodes,
         MPOL_F_RELATIVE_NODES as RelativeNodes,

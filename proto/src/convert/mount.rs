@@ -1,7 +1,7 @@
-use super::{Translate, word};
+use super::{Translate, message};
 use crate::model::Mount;
 use crate::schema::api;
 
-word! {
+message! {
     Mount as Mount { destination, source, options; type_ as kind }
 }

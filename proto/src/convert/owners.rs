@@ -1,17 +1,17 @@
-use super::{Translate, word};
+use super::{Translate, message};
 use crate::model::marker;
 use crate::model::{EntryOwners, FieldOwners, Owner, Owners};
 use crate::schema::api;
 
-word! {
+message! {
     OwningPlugins as Owners { ; owners as containers }
 }
 
-word! {
+message! {
     FieldOwners as FieldOwners { simple, compound }
 }
 
-word! {
+message! {
     CompoundFieldOwners as EntryOwners { ; owners as entries }
 }
 

@@ -1,14 +1,14 @@
-use super::{Translate, word};
+use super::{Translate, message};
 use crate::model::{LinuxPod, Pod};
 use crate::schema::api;
 
-word! {
+message! {
     PodSandbox as Pod {
         id, name, uid, namespace, labels, annotations, runtime_handler, linux, pid, ips
     }
 }
 
-word! {
+message! {
     LinuxPodSandbox as LinuxPod {
         pod_resources, cgroup_parent, cgroups_path, namespaces, resources;
         pod_overhead as overhead

@@ -1,18 +1,18 @@
-use super::{Translate, word};
+use super::{Translate, message};
 use crate::model::{PluginInstance, Proposal, Verdict};
 use crate::schema::api;
 
-word! {
+message! {
     ValidateContainerAdjustmentRequest as Proposal {
         pod, container, owners, plugins;
         adjust as adjustment, update as updates
     }
 }
 
-word! {
+message! {
     PluginInstance as PluginInstance { name, index }
 }
 
-word! {
+message! {
     ValidateContainerAdjustmentResponse as Verdict { reject, reason }
 }

@@ -1,15 +1,15 @@
-use super::{Translate, word};
+use super::{Translate, message};
 use crate::model::{CreateReply, StopReply, UpdateReply};
 use crate::schema::api;
 
-word! {
+message! {
     CreateContainerResponse as CreateReply { ; adjust as adjustment, update as updates, evict as evictions }
 }
 
-word! {
+message! {
     UpdateContainerResponse as UpdateReply { ; update as updates, evict as evictions }
 }
 
-word! {
+message! {
     StopContainerResponse as StopReply { ; update as updates }
 }

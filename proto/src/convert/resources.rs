@@ -1,27 +1,27 @@
-use super::{Translate, word};
+use super::{Translate, message};
 use crate::model::{Cpu, HugepageLimit, Memory, Pids, Resources};
 use crate::schema::api;
 
-word! {
+message! {
     LinuxResources as Resources {
         memory, cpu, hugepage_limits, blockio_class, rdt_class, unified, devices, pids
     }
 }
 
-word! {
+message! {
     LinuxMemory as Memory {
         limit, reservation, swap, kernel, kernel_tcp, swappiness, disable_oom_killer, use_hierarchy
     }
 }
 
-word! {
+message! {
     LinuxCPU as Cpu { shares, quota, period, realtime_runtime, realtime_period, cpus, mems }
 }
 
-word! {
+message! {
     HugepageLimit as HugepageLimit { page_size, limit }
 }
 
-word! {
+message! {
     LinuxPids as Pids { limit }
 }

@@ -1,14 +1,14 @@
 use protobuf::EnumOrUnknown;
 
-use super::{Translate, names, word};
+use super::{Translate, message, numbers};
 use crate::model::{Scheduler, SchedulerFlag, SchedulerPolicy, Unnamed};
 use crate::schema::api;
 
-word! {
+message! {
     LinuxScheduler as Scheduler { policy, nice, priority, flags, runtime, deadline, period }
 }
 
-names! {
+numbers! {
     api::LinuxSchedulerPolicy as SchedulerPolicy {
         SCHED_NONE as None,
         SCHED_OTHER as Other,
@@ -21,7 +21,7 @@ names! {
     }
 }
 
-names! {
+numbers! {
     api::LinuxSchedulerFlag as SchedulerFlag {
         SCHED_FLAG_RESET_ON_FORK as ResetOnFork,
         SCHED_FLAG_RECLAIM as Reclaim,

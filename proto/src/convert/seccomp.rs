@@ -1,14 +1,14 @@
 use protobuf::EnumOrUnknown;
 
-use super::{Translate, names, word};
+use super::{Translate, message, numbers};
 use crate::model::{ProfileKind, Seccomp, SecurityProfile, Syscall, SyscallArg, Unnamed};
 use crate::schema::api;
 
-word! {
+message! {
     SecurityProfile as SecurityProfile { localhost_ref; profile_type as kind }
 }
 
-names! {
+numbers! {
     api::security_profile::ProfileType as ProfileKind {
         RUNTIME_DEFAULT as RuntimeDefault,
         UNCONFINED as Unconfined,
@@ -16,16 +16,16 @@ names! {
     }
 }
 
-word! {
+message! {
     LinuxSeccomp as Seccomp {
         default_action, default_errno, architectures, flags, listener_path, listener_metadata, syscalls
     }
 }
 
-word! {
+message! {
     LinuxSyscall as Syscall { names, action, errno_ret, args }
 }
 
-word! {
+message! {
     LinuxSeccompArg as SyscallArg { index, value, value_two, op }
 }

@@ -1,15 +1,15 @@
-use super::{Translate, word};
+use super::{Translate, message};
 use crate::model::{Eviction, LinuxUpdate, Update};
 use crate::schema::api;
 
-word! {
+message! {
     ContainerUpdate as Update { container_id, linux, ignore_failure }
 }
 
-word! {
+message! {
     LinuxContainerUpdate as LinuxUpdate { resources }
 }
 
-word! {
+message! {
     ContainerEviction as Eviction { container_id, reason }
 }

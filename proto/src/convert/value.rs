@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use protobuf::{Enum, EnumOrUnknown, MessageField, SpecialFields};
 
-use super::{Translate, Unplaced};
+use super::{NoteUnknown, Translate};
 use crate::model::{Args, ChangeList, ChangeMap, Owner, TakeUnknown, Unknown, Unread};
 use crate::schema::api;
 
@@ -17,7 +17,7 @@ macro_rules! scalars {
             }
         }
 
-        impl Unplaced for $scalar {}
+        impl NoteUnknown for $scalar {}
 
         impl TakeUnknown for $scalar {
             fn take_unknown_into(&mut self, _found: &mut Vec<Unread>) {}
@@ -37,7 +37,7 @@ macro_rules! wrappers {
             }
         }
 
-        impl Unplaced for api::$wrapper {
+        impl NoteUnknown for api::$wrapper {
             fn note(&self, unknown: &mut Unknown) {
                 let fields = self.special_fields.unknown_fields();
                 if fields.iter().next().is_some() {
@@ -109,21 +109,21 @@ impl Translate<SpecialFields> for Unknown {
     }
 }
 
-impl<E: Enum> Unplaced for EnumOrUnknown<E> {}
+impl<E: Enum> NoteUnknown for EnumOrUnknown<E> {}
 
-impl<M: Unplaced> Unplaced for MessageField<M> {
+impl<M: NoteUnknown> NoteUnknown for MessageField<M> {
     fn note(&self, unknown: &mut Unknown) {
         self.iter().for_each(|message| message.note(unknown));
     }
 }
 
-impl<M: Unplaced> Unplaced for Vec<M> {
+impl<M: NoteUnknown> NoteUnknown for Vec<M> {
     fn note(&self, unknown: &mut Unknown) {
         self.iter().for_each(|value| value.note(unknown));
     }
 }
 
-impl<K, M: Unplaced> Unplaced for HashMap<K, M> {
+impl<K, M: NoteUnknown> NoteUnknown for HashMap<K, M> {
     fn note(&self, unknown: &mut Unknown) {
         self.values().for_each(|value| value.note(unknown));
     }

@@ -32,11 +32,11 @@ pub trait Keyed: Default {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 // For each key, either all are set, or all are replaced, or all are removed. The wire can say no more.
-pub struct ChangeList<T>(Vec<Entry<T>>);
+pub struct ChangeList<T>(Vec<ListChange<T>>);
 
 /// What has a value has its key in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Entry<T> {
+pub(crate) enum ListChange<T> {
     Set(T),
     Replace(T),
     Remove(String),
@@ -59,23 +59,23 @@ impl<T> ChangeList<T> {
     }
 
     /// Whoever makes one this way has looked at the keys.
-    pub(crate) fn from_checked(entries: Vec<Entry<T>>) -> Self {
+    pub(crate) fn from_checked(entries: Vec<ListChange<T>>) -> Self {
         Self(entries)
     }
 
     /// As above: sets one more.
     pub(crate) fn push_checked(&mut self, value: T) {
-        self.0.push(Entry::Set(value));
+        self.0.push(ListChange::Set(value));
     }
 
-    pub(crate) fn into_entries(self) -> Vec<Entry<T>> {
+    pub(crate) fn into_entries(self) -> Vec<ListChange<T>> {
         self.0
     }
 
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.0.iter_mut().filter_map(|entry| match entry {
-            Entry::Set(value) | Entry::Replace(value) => Some(value),
-            Entry::Remove(_) => None,
+            ListChange::Set(value) | ListChange::Replace(value) => Some(value),
+            ListChange::Remove(_) => None,
         })
     }
 }
@@ -85,8 +85,8 @@ impl<T: Keyed> ChangeList<T> {
     pub fn set(&mut self, value: T) -> Result<(), DashedKey> {
         marker::check(value.key())?;
         let goes_first = self.get(value.key()).is_some_and(|change| change.is_removal());
-        self.0.retain(|entry| entry.key() != value.key() || !matches!(entry, Entry::Remove(_)));
-        self.0.push(if goes_first { Entry::Replace(value) } else { Entry::Set(value) });
+        self.0.retain(|entry| entry.key() != value.key() || !matches!(entry, ListChange::Remove(_)));
+        self.0.push(if goes_first { ListChange::Replace(value) } else { ListChange::Set(value) });
         Ok(())
     }
 
@@ -94,7 +94,7 @@ impl<T: Keyed> ChangeList<T> {
     pub fn replace(&mut self, value: T) -> Result<(), DashedKey> {
         marker::check(value.key())?;
         self.0.retain(|entry| entry.key() != value.key());
-        self.0.push(Entry::Replace(value));
+        self.0.push(ListChange::Replace(value));
         Ok(())
     }
 
@@ -102,12 +102,12 @@ impl<T: Keyed> ChangeList<T> {
     pub fn remove(&mut self, key: impl Into<String>) {
         let key = key.into();
         self.0.retain(|entry| entry.key() != key);
-        self.0.push(Entry::Remove(key));
+        self.0.push(ListChange::Remove(key));
     }
 
     /// Returns what becomes of `key`; the last of several.
     pub fn get(&self, key: &str) -> Option<Change<&T>> {
-        self.0.iter().rev().find(|entry| entry.key() == key).map(Entry::change)
+        self.0.iter().rev().find(|entry| entry.key() == key).map(ListChange::change)
     }
 
     /// Returns the changes in order.
@@ -122,9 +122,9 @@ impl<T: Keyed> ChangeList<T> {
         for entry in &mut self.0 {
             let Some(key) = spell(entry.key()) else { continue };
             match entry {
-                Entry::Set(_) | Entry::Replace(_) if marker::check(&key).is_err() => continue,
-                Entry::Set(value) | Entry::Replace(value) => value.set_key(key),
-                Entry::Remove(removed) => *removed = key,
+                ListChange::Set(_) | ListChange::Replace(_) if marker::check(&key).is_err() => continue,
+                ListChange::Set(value) | ListChange::Replace(value) => value.set_key(key),
+                ListChange::Remove(removed) => *removed = key,
             }
             is_respelled = true;
         }
@@ -135,15 +135,15 @@ impl<T: Keyed> ChangeList<T> {
 
     /// Makes of the changes of each key either sets, or replacements, or one removal.
     fn unite(&mut self) {
-        let keys_of = |is_meant: fn(&Entry<T>) -> bool| -> HashSet<String> {
+        let keys_of = |is_meant: fn(&ListChange<T>) -> bool| -> HashSet<String> {
             self.0.iter().filter(|entry| is_meant(entry)).map(|entry| entry.key().to_owned()).collect()
         };
-        let removed = keys_of(|entry| !matches!(entry, Entry::Set(_)));
-        let set = keys_of(|entry| !matches!(entry, Entry::Remove(_)));
+        let removed = keys_of(|entry| !matches!(entry, ListChange::Set(_)));
+        let set = keys_of(|entry| !matches!(entry, ListChange::Remove(_)));
         let united = std::mem::take(&mut self.0).into_iter().filter_map(|entry| match entry {
-            Entry::Remove(key) if set.contains(&key) => None,
-            Entry::Set(value) if removed.contains(value.key()) => Some(Entry::Replace(value)),
-            entry @ (Entry::Set(_) | Entry::Replace(_) | Entry::Remove(_)) => Some(entry),
+            ListChange::Remove(key) if set.contains(&key) => None,
+            ListChange::Set(value) if removed.contains(value.key()) => Some(ListChange::Replace(value)),
+            entry @ (ListChange::Set(_) | ListChange::Replace(_) | ListChange::Remove(_)) => Some(entry),
         });
         self.0 = united.collect();
         self.remove_once();
@@ -164,10 +164,10 @@ impl<T: Keyed> ChangeList<T> {
         }
         later.remove_once();
         let keys = later.keys();
-        if keys.are_in(&self.0, |entry, key| entry.key() == key, Entry::key) {
+        if keys.are_in(&self.0, |entry, key| entry.key() == key, ListChange::key) {
             let gone = self.0.extract_if(.., |entry| keys.contains(entry.key()));
             let removed: HashSet<_> =
-                gone.filter(|entry| !matches!(entry, Entry::Set(_))).map(Entry::into_key).collect();
+                gone.filter(|entry| !matches!(entry, ListChange::Set(_))).map(ListChange::into_key).collect();
             return self.extend(later, |key| removed.contains(key));
         }
         self.extend(later, |_| false);
@@ -175,7 +175,7 @@ impl<T: Keyed> ChangeList<T> {
 
     /// Forgets removals of what is removed already.
     fn remove_once(&mut self) {
-        let is_removal = |entry: &&Entry<T>| matches!(entry, Entry::Remove(_));
+        let is_removal = |entry: &&ListChange<T>| matches!(entry, ListChange::Remove(_));
         if self.0.iter().filter(is_removal).nth(1).is_some() {
             let mut removed = HashSet::new();
             self.0.retain(|entry| !is_removal(&entry) || removed.insert(entry.key().to_owned()));
@@ -185,9 +185,11 @@ impl<T: Keyed> ChangeList<T> {
     /// Adds changes, where it is known which keys were removed before.
     fn extend(&mut self, later: Self, was_removed: impl Fn(&str) -> bool) {
         let added = later.0.into_iter().map(|entry| match entry {
-            Entry::Set(value) | Entry::Replace(value) if was_removed(value.key()) => Entry::Replace(value),
-            Entry::Set(value) | Entry::Replace(value) => Entry::Set(value),
-            Entry::Remove(key) => Entry::Remove(key),
+            ListChange::Set(value) | ListChange::Replace(value) if was_removed(value.key()) => {
+                ListChange::Replace(value)
+            }
+            ListChange::Set(value) | ListChange::Replace(value) => ListChange::Set(value),
+            ListChange::Remove(key) => ListChange::Remove(key),
         });
         if self.0.is_empty() {
             // They stay where they are.
@@ -198,7 +200,7 @@ impl<T: Keyed> ChangeList<T> {
     }
 }
 
-impl<T: Keyed> Entry<T> {
+impl<T: Keyed> ListChange<T> {
     fn key(&self) -> &str {
         match self {
             Self::Set(value) | Self::Replace(value) => value.key(),
@@ -242,7 +244,7 @@ impl<'a, T: Keyed> Keys<'a, T> {
 
     #[inline]
     fn of(list: &'a ChangeList<T>) -> Self {
-        if list.len() <= Self::FEW { Self::Few(list) } else { Self::Many(list.0.iter().map(Entry::key).collect()) }
+        if list.len() <= Self::FEW { Self::Few(list) } else { Self::Many(list.0.iter().map(ListChange::key).collect()) }
     }
 
     /// Says whether `key` is one of them.
@@ -258,7 +260,7 @@ impl<'a, T: Keyed> Keys<'a, T> {
     #[inline]
     pub fn are_in<E>(&self, all: &[E], is: impl Fn(&E, &str) -> bool, key: impl Fn(&E) -> &str) -> bool {
         match self {
-            Self::Few(list) => list.0.iter().map(Entry::key).any(|key| all.iter().any(|one| is(one, key))),
+            Self::Few(list) => list.0.iter().map(ListChange::key).any(|key| all.iter().any(|one| is(one, key))),
             Self::Many(keys) => all.iter().any(|one| keys.contains(key(one))),
         }
     }

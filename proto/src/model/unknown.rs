@@ -7,11 +7,11 @@ use protobuf::{Message, UnknownFields};
 /// They cannot be read, only carried along: what came in with a word goes out with it. Of those that were in the wrapper
 /// of a value, for which a value has no place, only [`take_unknown`](TakeUnknown::take_unknown) still tells.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Unknown(Option<Box<Strange>>);
+pub struct Unknown(Option<Box<UnknownParts>>);
 
 /// There is at least one field, or one that was in a wrapper.
 #[derive(Clone, Default, PartialEq, Eq)]
-struct Strange {
+struct UnknownParts {
     fields: UnknownFields,
     wrapped: Vec<Unread>,
 }
@@ -19,7 +19,7 @@ struct Strange {
 impl Unknown {
     pub(crate) fn new(fields: UnknownFields) -> Self {
         let is_empty = fields.iter().next().is_none();
-        Self((!is_empty).then(|| Box::new(Strange { fields, wrapped: Vec::new() })))
+        Self((!is_empty).then(|| Box::new(UnknownParts { fields, wrapped: Vec::new() })))
     }
 
     /// Says whether there is no such field.
@@ -35,11 +35,11 @@ impl Unknown {
 
     pub(crate) fn fields(&self) -> &UnknownFields {
         static NONE: UnknownFields = UnknownFields::new();
-        self.0.as_ref().map_or(&NONE, |strange| &strange.fields)
+        self.0.as_ref().map_or(&NONE, |parts| &parts.fields)
     }
 
     pub(crate) fn into_fields(self) -> UnknownFields {
-        self.0.map(|strange| strange.fields).unwrap_or_default()
+        self.0.map(|parts| parts.fields).unwrap_or_default()
     }
 
     /// Remembers that the wrapper of a value had fields that nobody knows.
@@ -51,13 +51,13 @@ impl Unknown {
     /// Takes these out of `message`.
     #[inline]
     pub(crate) fn take(&mut self, message: &'static str, found: &mut Vec<Unread>) {
-        if let Some(strange) = self.0.take() {
-            strange.tell(message, found);
+        if let Some(parts) = self.0.take() {
+            parts.tell(message, found);
         }
     }
 }
 
-impl Strange {
+impl UnknownParts {
     #[cold]
     fn tell(self, message: &'static str, found: &mut Vec<Unread>) {
         let Self { fields, wrapped } = self;
@@ -80,7 +80,7 @@ impl fmt::Debug for Unknown {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut map = f.debug_map();
         map.entries(self.fields().iter());
-        let wrapped = self.0.iter().flat_map(|strange| &strange.wrapped);
+        let wrapped = self.0.iter().flat_map(|parts| &parts.wrapped);
         map.entries(wrapped.map(|unread| (unread.message, &unread.numbers))).finish()
     }
 }

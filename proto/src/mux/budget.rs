@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many bytes there may be.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct ReceiveBudget {
     left: AtomicUsize,
 }
 
-impl Budget {
+impl ReceiveBudget {
     pub(super) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { left: AtomicUsize::new(limit) })
     }
@@ -30,19 +30,19 @@ impl Budget {
 
 /// Bytes that were received, and count until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
-    budget: Arc<Budget>,
+pub(crate) struct Reservation {
+    budget: Arc<ReceiveBudget>,
     bytes: usize,
 }
 
-impl Held {
+impl Reservation {
     /// Bytes that were taken from the budget already.
-    pub(super) fn new(budget: &Arc<Budget>, bytes: usize) -> Self {
+    pub(super) fn new(budget: &Arc<ReceiveBudget>, bytes: usize) -> Self {
         Self { budget: Arc::clone(budget), bytes }
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.budget.give_back(self.bytes);
     }

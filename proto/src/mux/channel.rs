@@ -8,10 +8,10 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::connection::Connection;
 use super::cutter::Cutter;
 use super::frame::{HEADER_LENGTH, header};
-use super::message::{MESSAGE_HEADER_LENGTH, Message};
-use super::trunk::Trunk;
+use super::message::{MESSAGE_HEADER_LENGTH, ReceivedMessage};
 use super::{ChannelId, Closed, GO_BUFFER};
 
 /// One channel of a connection: a stream of bytes in both directions.
@@ -25,36 +25,36 @@ use super::{ChannelId, Closed, GO_BUFFER};
 /// dropped, and a frame that was begun is finished.
 #[derive(Debug)]
 pub struct Channel {
-    trunk: Arc<Trunk>,
+    connection: Arc<Connection>,
     at: usize,
     cutter: Cutter,
     ended: bool,
 }
 
 impl Channel {
-    pub(super) fn new(trunk: Arc<Trunk>, at: usize) -> Self {
-        Self { trunk, at, cutter: Cutter::default(), ended: false }
+    pub(super) fn new(connection: Arc<Connection>, at: usize) -> Self {
+        Self { connection, at, cutter: Cutter::default(), ended: false }
     }
 
     /// Its number.
     #[must_use]
     pub fn id(&self) -> ChannelId {
-        self.trunk.id(self.at)
+        self.connection.id(self.at)
     }
 
     /// What sends whole messages on it.
-    pub(crate) fn sender(&self) -> Sender {
-        Sender { trunk: Arc::clone(&self.trunk), at: self.at }
+    pub(crate) fn sender(&self) -> MessageSender {
+        MessageSender { connection: Arc::clone(&self.connection), at: self.at }
     }
 
     /// The next message.
-    pub(crate) async fn message(&mut self) -> Result<Message, Closed> {
-        std::future::poll_fn(|context| self.trunk.inbox(self.at).poll_message(context)).await
+    pub(crate) async fn message(&mut self) -> Result<ReceivedMessage, Closed> {
+        std::future::poll_fn(|context| self.connection.inbox(self.at).poll_message(context)).await
     }
 
     fn poll_send(&mut self, context: &Context<'_>, chunk: &[u8]) -> Poll<Result<usize, Closed>> {
         let id = self.id();
-        let mut outbox = self.trunk.outbox();
+        let mut outbox = self.connection.outbox();
         // The cutter is asked once it is certain that the frame leaves.
         ready!(outbox.poll_room(self.at, HEADER_LENGTH + chunk.len(), context))?;
         let length = self.cutter.next(chunk);
@@ -68,13 +68,13 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        self.trunk.inbox(self.at).abandon();
+        self.connection.inbox(self.at).abandon();
     }
 }
 
 impl AsyncRead for Channel {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match ready!(self.trunk.inbox(self.at).poll_read(context, into)) {
+        match ready!(self.connection.inbox(self.at).poll_read(context, into)) {
             Ok(()) => Poll::Ready(Ok(())),
             Err(reason) => Poll::Ready(reason.as_read()),
         }
@@ -95,7 +95,7 @@ impl AsyncWrite for Channel {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.trunk.outbox().poll_flushed(self.at, context).map_err(|reason| reason.as_write())
+        self.connection.outbox().poll_flushed(self.at, context).map_err(|reason| reason.as_write())
     }
 
     /// There is no message that closes a channel: it is only flushed, and takes no more.
@@ -107,12 +107,12 @@ impl AsyncWrite for Channel {
 
 /// Sends whole ttrpc messages on a channel.
 #[derive(Clone, Debug)]
-pub(crate) struct Sender {
-    trunk: Arc<Trunk>,
+pub(crate) struct MessageSender {
+    connection: Arc<Connection>,
     at: usize,
 }
 
-impl Sender {
+impl MessageSender {
     /// Sends what `make` makes as soon as there is room for `length` bytes.
     ///
     /// `make` is called once, under the lock that orders messages on the wire: what it counts
@@ -126,7 +126,7 @@ impl Sender {
         let mut make = Some(make);
         loop {
             let room = {
-                let mut outbox = self.trunk.outbox();
+                let mut outbox = self.connection.outbox();
                 if outbox.has_room(length)? {
                     let make = make.take().expect("the loop ends here");
                     let (made, frames) = make()?;
@@ -139,7 +139,7 @@ impl Sender {
             tokio::pin!(rung);
             rung.as_mut().enable();
             // It may have rung between the look and the listening.
-            if !self.trunk.outbox().has_room(length)? {
+            if !self.connection.outbox().has_room(length)? {
                 rung.await;
             }
         }
@@ -149,7 +149,7 @@ impl Sender {
     ///
     /// They are cut as Go cuts its own: what fits its buffer, then all the rest.
     pub(crate) fn frames(&self, message: [u8; MESSAGE_HEADER_LENGTH], head: &[u8], body: Bytes) -> [Bytes; 4] {
-        let id = self.trunk.id(self.at);
+        let id = self.connection.id(self.at);
         let front = message.len() + head.len();
         let first = (front + body.len()).min(GO_BUFFER).max(front);
         let (early, late) = (body.slice(..first - front), body.slice(first - front..));
@@ -166,17 +166,17 @@ impl Sender {
 
     /// Reads from its channel no more: whoever does is told that the connection was closed on our side.
     pub(crate) fn abandon(&self) {
-        self.trunk.inbox(self.at).abandon();
+        self.connection.inbox(self.at).abandon();
     }
 
     /// Closes the connection.
     pub(crate) fn close(&self, reason: Closed) {
-        self.trunk.close(reason);
+        self.connection.close(reason);
     }
 
     /// Runs `task` as one that [`super::Mux::closed`] waits for.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.trunk.tasks.spawn(task);
+        self.connection.tasks.spawn(task);
     }
 }
 

@@ -8,8 +8,8 @@ use tokio::io::ReadBuf;
 use ttrpc::MessageHeader;
 
 use super::Closed;
-use super::budget::{Budget, Held};
-use super::message::{MAX_MESSAGE, MESSAGE_HEADER_LENGTH, Message, message_length};
+use super::budget::{ReceiveBudget, Reservation};
+use super::message::{MAX_MESSAGE, MESSAGE_HEADER_LENGTH, ReceivedMessage, message_length};
 
 /// A buffer up to this size is used again. A larger one goes with the message that it was made for.
 const SMALL: usize = 64 << 10;
@@ -19,7 +19,7 @@ const SMALL: usize = 64 << 10;
 pub(super) struct Inbox {
     buffer: BytesMut,
     /// What the buffer counts against, with that of the other channels.
-    budget: Arc<Budget>,
+    budget: Arc<ReceiveBudget>,
     reader: Option<Waker>,
     /// How much of an oversized message is still to be thrown away.
     skip: usize,
@@ -29,7 +29,7 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    pub(super) fn new(budget: Arc<Budget>) -> Self {
+    pub(super) fn new(budget: Arc<ReceiveBudget>) -> Self {
         Self { buffer: BytesMut::new(), budget, reader: None, skip: 0, abandoned: false, closed: None }
     }
 
@@ -93,7 +93,7 @@ impl Inbox {
     }
 
     /// Waits until a whole message is there.
-    pub(super) fn poll_message(&mut self, context: &mut Context<'_>) -> Poll<Result<Message, Closed>> {
+    pub(super) fn poll_message(&mut self, context: &mut Context<'_>) -> Poll<Result<ReceivedMessage, Closed>> {
         let Some(header) = self.buffer.first_chunk::<MESSAGE_HEADER_LENGTH>().map(MessageHeader::from) else {
             return self.poll_more(context);
         };
@@ -101,14 +101,14 @@ impl Inbox {
         if length > MAX_MESSAGE {
             self.drop_front(MESSAGE_HEADER_LENGTH);
             self.throw_away(length);
-            return Poll::Ready(Ok(Message::Oversized(header)));
+            return Poll::Ready(Ok(ReceivedMessage::Oversized(header)));
         }
         if self.buffer.len() < MESSAGE_HEADER_LENGTH + length {
             return self.poll_more(context);
         }
         self.drop_front(MESSAGE_HEADER_LENGTH);
         let payload = self.take(length);
-        Poll::Ready(Ok(Message::Whole(header, payload, Held::new(&self.budget, length))))
+        Poll::Ready(Ok(ReceivedMessage::Whole(header, payload, Reservation::new(&self.budget, length))))
     }
 
     /// Takes what is in front. Large memory goes with it, or stays with more that is behind it; it is not shared by both,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use ttrpc::MessageHeader;
 
-use super::budget::Held;
+use super::budget::Reservation;
 
 /// The length of a ttrpc message's header.
 pub const MESSAGE_HEADER_LENGTH: usize = ttrpc::proto::MESSAGE_HEADER_LENGTH;
@@ -13,9 +13,9 @@ pub const MAX_MESSAGE: usize = ttrpc::proto::MESSAGE_LENGTH_MAX;
 
 /// A ttrpc message as it was received.
 #[derive(Debug)]
-pub(crate) enum Message {
+pub(crate) enum ReceivedMessage {
     /// A whole one, which counts as received until it is let go.
-    Whole(MessageHeader, Bytes, Held),
+    Whole(MessageHeader, Bytes, Reservation),
     /// The header of one that is too large; its payload is thrown away as it arrives.
     Oversized(MessageHeader),
 }

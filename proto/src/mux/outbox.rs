@@ -17,7 +17,7 @@ const SLICES: usize = 16;
 /// What a part of a frame costs beside its bytes: a peer could have many small answers be queued.
 const PART: usize = 128;
 
-type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+type BoxedWriter = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// The sending end of a connection.
 ///
@@ -27,7 +27,7 @@ type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 /// written.
 pub(super) struct Outbox {
     /// Taken when the connection ends, so that the peer learns of it.
-    writer: Option<Writer>,
+    writer: Option<BoxedWriter>,
     queue: VecDeque<Bytes>,
     queued: usize,
     limit: usize,
@@ -42,7 +42,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    pub(super) fn new(writer: Writer, n_channels: usize, limit: usize) -> Self {
+    pub(super) fn new(writer: BoxedWriter, n_channels: usize, limit: usize) -> Self {
         Self {
             writer: Some(writer),
             queue: VecDeque::new(),

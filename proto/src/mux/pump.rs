@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
+use super::connection::Connection;
 use super::frame::{Decoder, HEADER_LENGTH, Piece};
-use super::trunk::Trunk;
 use super::{ChannelId, Closed};
 
 /// How much is read from the connection at a time.
@@ -17,7 +17,7 @@ const READ_BUFFER: usize = 32 << 10;
 const READS_IN_A_ROW: usize = 8;
 
 pub(super) struct Pump<R> {
-    trunk: Arc<Trunk>,
+    connection: Arc<Connection>,
     reader: R,
     buffer: Box<[u8]>,
     decoder: Decoder,
@@ -27,20 +27,20 @@ pub(super) struct Pump<R> {
 }
 
 impl<R: AsyncRead + Unpin> Pump<R> {
-    pub(super) fn new(trunk: Arc<Trunk>, reader: R) -> Self {
-        let decoder = Decoder::new(trunk.limits.frame);
-        Self { trunk, reader, buffer: vec![0; READ_BUFFER].into(), decoder, received: 0, unknown: 0 }
+    pub(super) fn new(connection: Arc<Connection>, reader: R) -> Self {
+        let decoder = Decoder::new(connection.limits.frame);
+        Self { connection, reader, buffer: vec![0; READ_BUFFER].into(), decoder, received: 0, unknown: 0 }
     }
 
     /// Runs until the connection ends, and tells everyone why it did.
     pub(super) async fn run(mut self) {
         let reason = poll_fn(|context| self.poll(context)).await;
-        self.trunk.close(reason);
+        self.connection.close(reason);
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Closed> {
         for _ in 0..READS_IN_A_ROW {
-            if let Poll::Ready(reason) = self.trunk.outbox().poll_drain(context) {
+            if let Poll::Ready(reason) = self.connection.outbox().poll_drain(context) {
                 return Poll::Ready(reason);
             }
             let mut buffer = ReadBuf::new(&mut self.buffer);
@@ -78,16 +78,16 @@ impl<R: AsyncRead + Unpin> Pump<R> {
 
     /// Decides by its header whether a frame may come.
     fn begin(&mut self, channel: ChannelId, length: usize) -> Result<(), Closed> {
-        if !self.trunk.is_admitted() {
-            let limit = self.trunk.limits.before_admission;
+        if !self.connection.is_admitted() {
+            let limit = self.connection.limits.before_admission;
             self.received = self.received.saturating_add(HEADER_LENGTH + length);
             if self.received > limit {
                 return Err(Closed::BeforeAdmission { limit });
             }
         }
-        if self.trunk.position(channel).is_none() {
+        if self.connection.position(channel).is_none() {
             self.unknown += 1;
-            let limit = self.trunk.limits.unknown_frames;
+            let limit = self.connection.limits.unknown_frames;
             if self.unknown > limit {
                 return Err(Closed::UnknownChannel { channel: channel.get(), limit });
             }
@@ -96,16 +96,16 @@ impl<R: AsyncRead + Unpin> Pump<R> {
     }
 
     fn push(&self, channel: ChannelId, bytes: &[u8]) -> Result<(), Closed> {
-        let Some(at) = self.trunk.position(channel) else { return Ok(()) };
-        let limit = self.trunk.limits.received;
-        self.trunk.inbox(at).push(bytes).map_err(|()| Closed::Unread { channel: channel.get(), limit })
+        let Some(at) = self.connection.position(channel) else { return Ok(()) };
+        let limit = self.connection.limits.received;
+        self.connection.inbox(at).push(bytes).map_err(|()| Closed::Unread { channel: channel.get(), limit })
     }
 }
 
 impl<R> Drop for Pump<R> {
     fn drop(&mut self) {
         // Also when the runtime drops the task before it has run to its end.
-        self.trunk.close(Closed::Local);
-        self.trunk.outbox().hang_up();
+        self.connection.close(Closed::Local);
+        self.connection.outbox().hang_up();
     }
 }

@@ -17,11 +17,11 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
 /// Splits a connected socket.
-pub(super) fn split(stream: tokio::net::UnixStream) -> io::Result<(Reader, Writer)> {
+pub(super) fn split(stream: tokio::net::UnixStream) -> io::Result<(SocketReader, SocketWriter)> {
     let stream = Arc::new(stream.into_std()?);
-    let reader = Reader(register(Arc::clone(&stream), Interest::READABLE)?);
+    let reader = SocketReader(register(Arc::clone(&stream), Interest::READABLE)?);
     let spare = Some(stream.try_clone()?);
-    Ok((reader, Writer { stream, spare, full: None }))
+    Ok((reader, SocketWriter { stream, spare, full: None }))
 }
 
 /// Asks to be told about one direction of a socket.
@@ -32,9 +32,9 @@ fn register<S: AsRawFd>(stream: S, interest: Interest) -> io::Result<AsyncFd<S>>
 
 /// The half that is read.
 #[derive(Debug)]
-pub(super) struct Reader(AsyncFd<Arc<UnixStream>>);
+pub(super) struct SocketReader(AsyncFd<Arc<UnixStream>>);
 
-impl AsyncRead for Reader {
+impl AsyncRead for SocketReader {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut ready = ready!(self.0.poll_read_ready(context))?;
@@ -59,7 +59,7 @@ impl AsyncRead for Reader {
 
 /// The half that is written. Dropping it tells the peer that no more will come.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct SocketWriter {
     stream: Arc<UnixStream>,
     /// To register for writing with: that needs a descriptor of its own, and there may be none left when it is needed.
     spare: Option<UnixStream>,
@@ -67,13 +67,13 @@ pub(super) struct Writer {
     full: Option<AsyncFd<UnixStream>>,
 }
 
-impl Writer {
+impl SocketWriter {
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         self.stream.as_ref().write_vectored(slices)
     }
 }
 
-impl AsyncWrite for Writer {
+impl AsyncWrite for SocketWriter {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(context, &[IoSlice::new(from)])
     }
@@ -120,7 +120,7 @@ impl AsyncWrite for Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for SocketWriter {
     fn drop(&mut self) {
         // A peer that has left need not be told.
         let _ = self.stream.shutdown(Shutdown::Write);

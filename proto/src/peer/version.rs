@@ -46,7 +46,7 @@ pub fn is_known(version: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     core: [Number; 3],
-    stage: Stage,
+    stage: ReleaseStage,
 }
 
 /// This is no semantic version.
@@ -55,7 +55,7 @@ pub struct Version {
 pub struct ParseVersionError(pub String);
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Stage {
+enum ReleaseStage {
     Before(Vec<Identifier>),
     Released,
 }
@@ -79,8 +79,10 @@ impl Version {
     #[must_use]
     pub fn without_git_suffix(self) -> Self {
         match self.stage {
-            Stage::Before(identifiers) if is_git_suffix(&identifiers) => Self { stage: Stage::Released, ..self },
-            stage @ (Stage::Before(_) | Stage::Released) => Self { stage, ..self },
+            ReleaseStage::Before(identifiers) if is_git_suffix(&identifiers) => {
+                Self { stage: ReleaseStage::Released, ..self }
+            }
+            stage @ (ReleaseStage::Before(_) | ReleaseStage::Released) => Self { stage, ..self },
         }
     }
 }
@@ -107,11 +109,13 @@ fn parse(text: &str) -> Option<Version> {
         build.split('.').try_for_each(|identifier| is_identifier(identifier).then_some(()))?;
     }
     let stage = match stage {
-        Some(identifiers) => Stage::Before(identifiers.split('.').map(Identifier::parse).collect::<Option<_>>()?),
-        None => Stage::Released,
+        Some(identifiers) => {
+            ReleaseStage::Before(identifiers.split('.').map(Identifier::parse).collect::<Option<_>>()?)
+        }
+        None => ReleaseStage::Released,
     };
     let mut numbers = core.split('.').map(Number::parse).collect::<Option<Vec<_>>>()?;
-    if numbers.len() < 3 && (build.is_some() || stage != Stage::Released) {
+    if numbers.len() < 3 && (build.is_some() || stage != ReleaseStage::Released) {
         return None;
     }
     numbers.resize(numbers.len().max(3), Number::zero());
@@ -155,7 +159,7 @@ impl Display for Version {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let [major, minor, patch] = &self.core;
         write!(f, "v{major}.{minor}.{patch}")?;
-        if let Stage::Before(identifiers) = &self.stage {
+        if let ReleaseStage::Before(identifiers) = &self.stage {
             for (i, identifier) in identifiers.iter().enumerate() {
                 write!(f, "{}{identifier}", if i == 0 { '-' } else { '.' })?;
             }

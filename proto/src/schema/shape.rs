@@ -4,7 +4,7 @@ use protobuf::Message;
 
 /// What a field holds, if not one value or several texts. Messages are said by their place in the table.
 #[derive(Clone, Copy, Debug)]
-enum Holds {
+enum FieldKind {
     Message(usize),
     Messages(usize),
     /// Entries, each a message with a key and a value, which may be a message.
@@ -14,15 +14,15 @@ enum Holds {
 }
 
 /// Each message by name, with those of its fields that are not plain.
-static SHAPES: &[(&str, &[(u32, Holds)])] = include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
+static SHAPES: &[(&str, &[(u32, FieldKind)])] = include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
 
 /// A kind of message.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape(&'static [(u32, Holds)]);
+pub struct Shape(&'static [(u32, FieldKind)]);
 
 /// What a field that is not plain has in it.
 #[derive(Clone, Copy, Debug)]
-pub enum Inner {
+pub enum FieldShape {
     /// A message of this kind.
     Message(Shape),
     /// Several messages of this kind.
@@ -41,7 +41,7 @@ impl Shape {
     pub const fn of<M: Message>() -> Self {
         let mut index = 0;
         while index < SHAPES.len() {
-            if is_same(SHAPES[index].0.as_bytes(), M::NAME.as_bytes()) {
+            if is_equal(SHAPES[index].0.as_bytes(), M::NAME.as_bytes()) {
                 return Self::at(index);
             }
             index += 1;
@@ -51,13 +51,13 @@ impl Shape {
 
     /// What is in the field of this number. None if it is plain, or nobody knows it.
     #[must_use]
-    pub fn inner(self, field: u32) -> Option<Inner> {
+    pub fn field(self, field: u32) -> Option<FieldShape> {
         let (_, holds) = self.0.iter().find(|(number, _)| *number == field)?;
         Some(match *holds {
-            Holds::Message(index) => Inner::Message(Self::at(index)),
-            Holds::Messages(index) => Inner::Messages(Self::at(index)),
-            Holds::Map(value) => Inner::Map(value.map(Self::at)),
-            Holds::Numbers => Inner::Numbers,
+            FieldKind::Message(index) => FieldShape::Message(Self::at(index)),
+            FieldKind::Messages(index) => FieldShape::Messages(Self::at(index)),
+            FieldKind::Map(value) => FieldShape::Map(value.map(Self::at)),
+            FieldKind::Numbers => FieldShape::Numbers,
         })
     }
 
@@ -67,7 +67,7 @@ impl Shape {
 }
 
 /// Whether two texts are the same, as constants can ask.
-const fn is_same(one: &[u8], other: &[u8]) -> bool {
+const fn is_equal(one: &[u8], other: &[u8]) -> bool {
     let mut index = 0;
     while index < one.len() && index < other.len() && one[index] == other[index] {
         index += 1;
@@ -79,7 +79,7 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
 mod tests {
     use protobuf::reflect::{MessageDescriptor, RuntimeFieldType, RuntimeType};
 
-    use super::{Inner, SHAPES, Shape};
+    use super::{FieldShape, SHAPES, Shape};
     use crate::schema::descriptor;
 
     #[test]
@@ -89,13 +89,13 @@ mod tests {
         for (message, (name, fields)) in messages.iter().zip(SHAPES) {
             assert_eq!(message.name(), *name);
             for field in message.fields() {
-                let inner = Shape(fields).inner(u32::try_from(field.number()).unwrap());
-                let is_numbers = matches!(inner, Some(Inner::Numbers));
-                let is_several = matches!(inner, Some(Inner::Messages(_)));
-                let (of_message, of_map) = match inner {
-                    None | Some(Inner::Numbers) => (None, None),
-                    Some(Inner::Message(shape) | Inner::Messages(shape)) => (Some(shape), None),
-                    Some(Inner::Map(value)) => (None, Some(value)),
+                let shape = Shape(fields).field(u32::try_from(field.number()).unwrap());
+                let is_numbers = matches!(shape, Some(FieldShape::Numbers));
+                let is_several = matches!(shape, Some(FieldShape::Messages(_)));
+                let (of_message, of_map) = match shape {
+                    None | Some(FieldShape::Numbers) => (None, None),
+                    Some(FieldShape::Message(shape) | FieldShape::Messages(shape)) => (Some(shape), None),
+                    Some(FieldShape::Map(value)) => (None, Some(value)),
                 };
                 let is_repeated =
                     matches!(field.runtime_field_type(), RuntimeFieldType::Repeated(RuntimeType::Message(_)));
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(shape.map(|shape| shape.0.as_ptr()), message.map(|kind| of(kind.name()).as_ptr()));
     }
 
-    fn of(name: &str) -> &'static [(u32, super::Holds)] {
+    fn of(name: &str) -> &'static [(u32, super::FieldKind)] {
         SHAPES.iter().find(|(other, _)| *other == name).expect("it has a row").1
     }
 }

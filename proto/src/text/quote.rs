@@ -41,7 +41,7 @@ pub fn quoted_char(c: char) -> impl Display {
 /// assert_eq!(line("no\nERROR all is \"well\"").to_string(), r#"no\nERROR all is "well""#);
 /// ```
 pub fn line(text: &str) -> impl Display {
-    fmt::from_fn(move |f| Line::new(f).write_str(text))
+    fmt::from_fn(move |f| LineWriter::new(f).write_str(text))
 }
 
 /// Formats an error and its causes: each text follows a colon, and none is escaped or truncated.
@@ -71,7 +71,7 @@ pub fn error_chain(error: &dyn Error) -> impl Display {
 /// assert_eq!(error_line(&error).to_string(), r"one\ntwo");
 /// ```
 pub fn error_line(error: &dyn Error) -> impl Display {
-    fmt::from_fn(move |f| write_chain(&mut Line::new(f), error))
+    fmt::from_fn(move |f| write_chain(&mut LineWriter::new(f), error))
 }
 
 fn write_chain(out: &mut dyn Write, error: &dyn Error) -> fmt::Result {
@@ -85,12 +85,12 @@ fn write_chain(out: &mut dyn Write, error: &dyn Error) -> fmt::Result {
 }
 
 /// Writes a line without what could make it look like several, up to a length.
-struct Line<'f, 'b> {
+struct LineWriter<'f, 'b> {
     f: &'f mut Formatter<'b>,
     room: usize,
 }
 
-impl<'f, 'b> Line<'f, 'b> {
+impl<'f, 'b> LineWriter<'f, 'b> {
     /// How many characters a line has at most.
     const LONGEST: usize = 1024;
 
@@ -99,7 +99,7 @@ impl<'f, 'b> Line<'f, 'b> {
     }
 }
 
-impl Write for Line<'_, '_> {
+impl Write for LineWriter<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for c in text.chars() {
             match self.room {

@@ -4,15 +4,15 @@ use protobuf::rt::read_unknown_or_skip_group;
 use protobuf::{CodedInputStream, CodedOutputStream, Error, UnknownFields, UnknownValueRef};
 
 use super::VALUE;
-use crate::schema::shape::{Inner, Shape};
+use crate::schema::shape::{FieldShape, Shape};
 
 /// Returns a message of this kind with a field in the place of each group. It has the group's number, and is of a kind
 /// that no field of NRI is of, so nobody knows it.
 pub(super) fn marked(shape: Shape, message: &[u8]) -> Result<Vec<u8>, Error> {
-    marked_by(&|number| shape.inner(number), message)
+    marked_by(&|number| shape.field(number), message)
 }
 
-fn marked_by(inner: &dyn Fn(u32) -> Option<Inner>, message: &[u8]) -> Result<Vec<u8>, Error> {
+fn marked_by(shape_of: &dyn Fn(u32) -> Option<FieldShape>, message: &[u8]) -> Result<Vec<u8>, Error> {
     let mut marked = Vec::with_capacity(message.len());
     let mut out = CodedOutputStream::vec(&mut marked);
     let mut input = CodedInputStream::from_bytes(message);
@@ -23,7 +23,7 @@ fn marked_by(inner: &dyn Fn(u32) -> Option<Inner>, message: &[u8]) -> Result<Vec
             // It was a group.
             None => out.write_fixed32(number, 0)?,
             Some(UnknownValueRef::LengthDelimited(part)) => {
-                out.write_bytes(number, &marked_part(inner(number), part)?)?;
+                out.write_bytes(number, &marked_part(shape_of(number), part)?)?;
             }
             Some(value) => out.write_unknown(number, value)?,
         }
@@ -33,10 +33,12 @@ fn marked_by(inner: &dyn Fn(u32) -> Option<Inner>, message: &[u8]) -> Result<Vec
     Ok(marked)
 }
 
-fn marked_part(inner: Option<Inner>, part: &[u8]) -> Result<Vec<u8>, Error> {
-    match inner {
-        Some(Inner::Message(shape) | Inner::Messages(shape)) => marked(shape, part),
-        Some(Inner::Map(Some(value))) => marked_by(&|number| (number == VALUE).then_some(Inner::Message(value)), part),
-        Some(Inner::Map(None) | Inner::Numbers) | None => Ok(part.to_vec()),
+fn marked_part(shape: Option<FieldShape>, part: &[u8]) -> Result<Vec<u8>, Error> {
+    match shape {
+        Some(FieldShape::Message(shape) | FieldShape::Messages(shape)) => marked(shape, part),
+        Some(FieldShape::Map(Some(value))) => {
+            marked_by(&|number| (number == VALUE).then_some(FieldShape::Message(value)), part)
+        }
+        Some(FieldShape::Map(None) | FieldShape::Numbers) | None => Ok(part.to_vec()),
     }
 }

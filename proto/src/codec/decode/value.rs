@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::reader::{Reader, SIZED, VARINT};
-use super::{Decode, Value};
+use super::{Decode, DecodeField};
 use crate::model::{Args, ChangeList, ChangeMap, Keyed, marker};
 
 /// Goes on if this is so, and else it is unusual.
@@ -14,7 +14,7 @@ fn only_if(is_so: bool) -> Option<()> {
 /// Numbers, and the wire's wrappers of them: that a wrapper is there says that the value is set.
 macro_rules! numbers {
     ($($kind:ty as $of:expr),+ $(,)?) => {
-        $(impl Value for $kind {
+        $(impl DecodeField for $kind {
             fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
                 only_if(kind == VARINT)?;
                 *self = $of(input.varint()?)?;
@@ -29,7 +29,7 @@ macro_rules! numbers {
 /// A message whose first field is the value.
 macro_rules! wrapper {
     ($kind:ty) => {
-        impl Value for Option<$kind> {
+        impl DecodeField for Option<$kind> {
             fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
                 only_if(kind == SIZED && self.is_none())?;
                 let (mut wrapper, mut value) = (input.message()?, <$kind>::default());
@@ -53,7 +53,7 @@ numbers! {
 
 wrapper!(String);
 
-impl Value for String {
+impl DecodeField for String {
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
         only_if(kind == SIZED)?;
         *self = input.text()?;
@@ -61,7 +61,7 @@ impl Value for String {
     }
 }
 
-impl Value for Vec<String> {
+impl DecodeField for Vec<String> {
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
         only_if(kind == SIZED)?;
         self.push(input.text()?);
@@ -70,14 +70,14 @@ impl Value for Vec<String> {
 }
 
 /// One that is there twice would have to be merged.
-impl<W: Decode> Value for Option<W> {
+impl<W: Decode> DecodeField for Option<W> {
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
         only_if(kind == SIZED && self.is_none())?;
         self.insert(W::default()).decode(input.message()?)
     }
 }
 
-impl<W: Decode> Value for Vec<W> {
+impl<W: Decode> DecodeField for Vec<W> {
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
         only_if(kind == SIZED)?;
         self.push(read(input.message()?)?);
@@ -86,7 +86,7 @@ impl<W: Decode> Value for Vec<W> {
 }
 
 /// A map is a list of entries that have a key and a value. Of a key that is there twice the last one counts.
-impl Value for BTreeMap<String, String> {
+impl DecodeField for BTreeMap<String, String> {
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
         only_if(kind == SIZED)?;
         let (key, value) = entry(input.message()?)?;
@@ -96,7 +96,7 @@ impl Value for BTreeMap<String, String> {
 }
 
 /// A key with a dash says something about another entry.
-impl Value for ChangeMap<String> {
+impl DecodeField for ChangeMap<String> {
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
         only_if(kind == SIZED)?;
         let (key, value) = entry(input.message()?)?;
@@ -107,7 +107,7 @@ impl Value for ChangeMap<String> {
 }
 
 /// As above.
-impl<W: Decode + Keyed> Value for ChangeList<W> {
+impl<W: Decode + Keyed> DecodeField for ChangeList<W> {
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
         only_if(kind == SIZED)?;
         let item: W = read(input.message()?)?;
@@ -118,7 +118,7 @@ impl<W: Decode + Keyed> Value for ChangeList<W> {
 }
 
 /// An empty first argument says something about the others.
-impl Value for Args {
+impl DecodeField for Args {
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
         only_if(kind == SIZED)?;
         let argument = input.text()?;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::{Parts, Value, Writer};
+use super::{EncodeField, FieldSink, Writer};
 use crate::model::{Container, Unknown};
 
 /// A part of a container that plugins change, with the number of its field.
@@ -110,7 +110,7 @@ impl First {
     pub fn write(container: &Container, out: &mut Writer) -> Marked {
         let end = out.length();
         let mut marking = Marking { out, end, marks: Marks::default() };
-        container.each_part(&mut marking);
+        container.each_field(&mut marking);
         Marked { end, marks: marking.marks }
     }
 
@@ -124,7 +124,7 @@ impl First {
     pub fn again(&self, container: &Container, since: Since, out: &mut Writer) {
         let end = self.bytes.len();
         let mut again = Again { first: self, since, out, copied: end..end };
-        container.each_part(&mut again);
+        container.each_field(&mut again);
         again.copy();
     }
 
@@ -168,13 +168,13 @@ impl Marking<'_> {
 /// The number behind that of the last field.
 const UNKNOWN: u32 = 23;
 
-impl Parts for Marking<'_> {
+impl FieldSink for Marking<'_> {
     fn unknown(&mut self, unknown: &Unknown) {
         self.out.unknown(unknown);
         self.mark(UNKNOWN, 0);
     }
 
-    fn part(&mut self, number: u32, value: &impl Value) {
+    fn field(&mut self, number: u32, value: &impl EncodeField) {
         value.write(number, self.out);
         self.mark(number, value.n_entries());
     }
@@ -194,12 +194,12 @@ impl Again<'_> {
     }
 }
 
-impl Parts for Again<'_> {
+impl FieldSink for Again<'_> {
     fn unknown(&mut self, _: &Unknown) {
         self.copied.start -= self.first.marks[UNKNOWN as usize].begins;
     }
 
-    fn part(&mut self, number: u32, value: &impl Value) {
+    fn field(&mut self, number: u32, value: &impl EncodeField) {
         let before = self.first.range(number);
         if self.since.changed & bit(number) != 0 {
             self.copy();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use protobuf::{Enum, EnumOrUnknown};
 
-use super::{Encode, Value, Writer};
+use super::{Encode, EncodeField, Writer};
 use crate::convert::Translate;
 use crate::model::{
     ContainerState, IoPriorityClass, MemoryPolicyFlag, MemoryPolicyMode, ProfileKind, SchedulerFlag, SchedulerPolicy,
@@ -14,13 +14,13 @@ use crate::schema::api;
 /// Numbers, and the wire's wrappers of them: that a wrapper is there says that the value is set.
 macro_rules! numbers {
     ($($kind:ty),+) => {
-        $(impl Value for $kind {
+        $(impl EncodeField for $kind {
             fn write(&self, field: u32, out: &mut Writer) {
                 out.number(field, (*self).bits());
             }
         }
 
-        impl Value for Option<$kind> {
+        impl EncodeField for Option<$kind> {
             fn write(&self, field: u32, out: &mut Writer) {
                 if let Some(value) = self {
                     out.wrapped_number(field, (*value).bits());
@@ -33,35 +33,35 @@ macro_rules! numbers {
 numbers!(bool, i32, i64, u32, u64);
 
 /// A number as the wire has it: what is below zero is the same as of 64 bits.
-trait Bits {
+trait VarintBits {
     fn bits(self) -> u64;
 }
 
-impl Bits for bool {
+impl VarintBits for bool {
     fn bits(self) -> u64 {
         self.into()
     }
 }
 
-impl Bits for i32 {
+impl VarintBits for i32 {
     fn bits(self) -> u64 {
         i64::from(self).bits()
     }
 }
 
-impl Bits for i64 {
+impl VarintBits for i64 {
     fn bits(self) -> u64 {
         self.cast_unsigned()
     }
 }
 
-impl Bits for u32 {
+impl VarintBits for u32 {
     fn bits(self) -> u64 {
         self.into()
     }
 }
 
-impl Bits for u64 {
+impl VarintBits for u64 {
     fn bits(self) -> u64 {
         self
     }
@@ -70,13 +70,13 @@ impl Bits for u64 {
 /// Enums are numbers.
 macro_rules! enums {
     ($($word:ident as $theirs:ty),+ $(,)?) => {
-        $(impl Bits for &$word {
+        $(impl VarintBits for &$word {
             fn bits(self) -> u64 {
                 number_of::<$theirs>(self.clone().translate())
             }
         }
 
-        impl Value for $word {
+        impl EncodeField for $word {
             fn write(&self, field: u32, out: &mut Writer) {
                 out.number(field, self.bits());
             }
@@ -101,9 +101,9 @@ fn number_of<E: Enum>(value: EnumOrUnknown<E>) -> u64 {
 /// Not packed, as the schema says.
 macro_rules! flags {
     ($($flag:ident),+) => {
-        $(impl Value for Vec<$flag> {
+        $(impl EncodeField for Vec<$flag> {
             fn write(&self, field: u32, out: &mut Writer) {
-                self.iter().rev().for_each(|flag| out.each_number(field, flag.bits()));
+                self.iter().rev().for_each(|flag| out.number_or_zero(field, flag.bits()));
             }
         })+
     };
@@ -112,7 +112,7 @@ macro_rules! flags {
 flags!(SchedulerFlag, MemoryPolicyFlag);
 
 /// Packed.
-impl Value for Vec<u32> {
+impl EncodeField for Vec<u32> {
     fn write(&self, field: u32, out: &mut Writer) {
         if !self.is_empty() {
             out.message(field, |out| self.iter().rev().for_each(|&number| out.varint(number.into())));
@@ -120,7 +120,7 @@ impl Value for Vec<u32> {
     }
 }
 
-impl Value for String {
+impl EncodeField for String {
     fn write(&self, field: u32, out: &mut Writer) {
         if !self.is_empty() {
             out.text(field, self);
@@ -128,7 +128,7 @@ impl Value for String {
     }
 }
 
-impl Value for Option<String> {
+impl EncodeField for Option<String> {
     fn write(&self, field: u32, out: &mut Writer) {
         if let Some(text) = self {
             out.message(field, |out| text.write(1, out));
@@ -136,7 +136,7 @@ impl Value for Option<String> {
     }
 }
 
-impl Value for Vec<String> {
+impl EncodeField for Vec<String> {
     fn write(&self, field: u32, out: &mut Writer) {
         self.write_behind(0, field, out);
     }
@@ -150,7 +150,7 @@ impl Value for Vec<String> {
     }
 }
 
-impl Value for Option<Vec<String>> {
+impl EncodeField for Option<Vec<String>> {
     fn write(&self, field: u32, out: &mut Writer) {
         if let Some(texts) = self {
             out.message(field, |out| texts.write(1, out));
@@ -158,7 +158,7 @@ impl Value for Option<Vec<String>> {
     }
 }
 
-impl<W: Encode> Value for Option<W> {
+impl<W: Encode> EncodeField for Option<W> {
     fn write(&self, field: u32, out: &mut Writer) {
         if let Some(word) = self {
             out.word(field, word);
@@ -166,7 +166,7 @@ impl<W: Encode> Value for Option<W> {
     }
 }
 
-impl<W: Encode> Value for Vec<W> {
+impl<W: Encode> EncodeField for Vec<W> {
     fn write(&self, field: u32, out: &mut Writer) {
         self.write_behind(0, field, out);
     }
@@ -181,7 +181,7 @@ impl<W: Encode> Value for Vec<W> {
 }
 
 /// A map is a list of entries that have a key and a value.
-impl Value for BTreeMap<String, String> {
+impl EncodeField for BTreeMap<String, String> {
     fn write(&self, field: u32, out: &mut Writer) {
         for (key, value) in self.iter().rev() {
             out.message(field, |out| {
@@ -192,7 +192,7 @@ impl Value for BTreeMap<String, String> {
     }
 }
 
-impl<W: Encode> Value for BTreeMap<String, W> {
+impl<W: Encode> EncodeField for BTreeMap<String, W> {
     fn write(&self, field: u32, out: &mut Writer) {
         for (key, value) in self.iter().rev() {
             out.message(field, |out| {

@@ -6,36 +6,41 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::CallError;
-use super::owed::{Outcome, Owed};
+use super::pending_calls::{CallResult, PendingCalls};
 use crate::mux::Closed;
 
 /// A reply that is owed. Dropping it says that nobody waits for it any more; the peer is not told.
 #[derive(Debug)]
-pub struct Pending {
+pub struct PendingReply {
     id: u32,
     deadline: Instant,
-    owed: Arc<Owed>,
-    state: State,
+    pending_calls: Arc<PendingCalls>,
+    state: ReplyState,
 }
 
 #[derive(Debug)]
-enum State {
-    Waiting(oneshot::Receiver<Outcome>),
-    Done(Outcome),
+enum ReplyState {
+    Waiting(oneshot::Receiver<CallResult>),
+    Done(CallResult),
 }
 
-impl Pending {
-    pub(super) fn new(id: u32, deadline: Instant, owed: Arc<Owed>, reply: oneshot::Receiver<Outcome>) -> Self {
-        Self { id, deadline, owed, state: State::Waiting(reply) }
+impl PendingReply {
+    pub(super) fn new(
+        id: u32,
+        deadline: Instant,
+        pending_calls: Arc<PendingCalls>,
+        reply: oneshot::Receiver<CallResult>,
+    ) -> Self {
+        Self { id, deadline, pending_calls, state: ReplyState::Waiting(reply) }
     }
 
     /// The reply, if it comes by the deadline of the call.
     ///
     /// # Errors
     ///
-    /// [`CallError::TimedOut`] if it does not; it can still be waited for with [`Pending::late`].
+    /// [`CallError::TimedOut`] if it does not; it can still be waited for with [`PendingReply::late`].
     /// Otherwise as [`super::Client::call`].
-    pub async fn reply(&mut self) -> Outcome {
+    pub async fn reply(&mut self) -> CallResult {
         let deadline = self.deadline;
         tokio::time::timeout_at(deadline, self.late()).await.unwrap_or(Err(CallError::TimedOut))
     }
@@ -45,22 +50,22 @@ impl Pending {
     /// # Errors
     ///
     /// As [`super::Client::call`], but it never times out.
-    pub async fn late(&mut self) -> Outcome {
+    pub async fn late(&mut self) -> CallResult {
         match &mut self.state {
-            State::Done(outcome) => outcome.clone(),
-            State::Waiting(reply) => {
+            ReplyState::Done(outcome) => outcome.clone(),
+            ReplyState::Waiting(reply) => {
                 let outcome = reply.await.unwrap_or(Err(CallError::Closed(Closed::Local)));
-                self.state = State::Done(outcome.clone());
+                self.state = ReplyState::Done(outcome.clone());
                 outcome
             }
         }
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingReply {
     fn drop(&mut self) {
-        if matches!(self.state, State::Waiting(_)) {
-            self.owed.forget(self.id);
+        if matches!(self.state, ReplyState::Waiting(_)) {
+            self.pending_calls.forget(self.id);
         }
     }
 }

@@ -11,7 +11,7 @@ use super::CallError;
 use crate::mux::Closed;
 
 /// What a call ends with.
-pub(super) type Outcome = Result<Bytes, CallError>;
+pub(super) type CallResult = Result<Bytes, CallError>;
 
 /// How many requests may be without a reply. A Go peer holds 256 frames that its server has not
 /// read, closes the connection at the next one, and a request is up to two of them.
@@ -19,29 +19,29 @@ pub(super) const MAX_UNANSWERED: usize = 100;
 
 /// The calls of one client that have no reply yet, by stream id.
 #[derive(Debug)]
-pub(super) struct Owed {
+pub(super) struct PendingCalls {
     slots: Arc<Semaphore>,
-    calls: Mutex<Calls>,
+    calls: Mutex<CallTable>,
 }
 
 #[derive(Debug)]
-struct Calls {
+struct CallTable {
     next: Option<u32>,
-    unanswered: HashMap<u32, Unanswered>,
+    unanswered: HashMap<u32, PendingCall>,
     closed: Option<Closed>,
 }
 
 #[derive(Debug)]
-struct Unanswered {
+struct PendingCall {
     /// Whoever waits for the reply, if anyone still does.
-    waiting: Option<oneshot::Sender<Outcome>>,
+    waiting: Option<oneshot::Sender<CallResult>>,
     /// Given back when the peer has replied, whether or not anyone waits.
     _slot: OwnedSemaphorePermit,
 }
 
-impl Owed {
+impl PendingCalls {
     pub(super) fn new() -> Self {
-        let calls = Calls { next: Some(1), unanswered: HashMap::new(), closed: None };
+        let calls = CallTable { next: Some(1), unanswered: HashMap::new(), closed: None };
         Self { slots: Arc::new(Semaphore::new(MAX_UNANSWERED)), calls: Mutex::new(calls) }
     }
 
@@ -54,7 +54,7 @@ impl Owed {
     }
 
     /// Takes the next stream id. Ids are odd and only ever grow; they are never used again.
-    pub(super) fn begin(&self, slot: OwnedSemaphorePermit) -> Result<(u32, oneshot::Receiver<Outcome>), Closed> {
+    pub(super) fn begin(&self, slot: OwnedSemaphorePermit) -> Result<(u32, oneshot::Receiver<CallResult>), Closed> {
         let mut calls = self.calls.lock();
         if let Some(reason) = &calls.closed {
             return Err(reason.clone());
@@ -62,12 +62,12 @@ impl Owed {
         let id = calls.next.ok_or(Closed::IdsUsedUp)?;
         calls.next = id.checked_add(2);
         let (sender, receiver) = oneshot::channel();
-        calls.unanswered.insert(id, Unanswered { waiting: Some(sender), _slot: slot });
+        calls.unanswered.insert(id, PendingCall { waiting: Some(sender), _slot: slot });
         Ok((id, receiver))
     }
 
     /// Hands an outcome to whoever waits for it. False if nobody does.
-    pub(super) fn settle(&self, id: u32, outcome: impl FnOnce() -> Outcome) -> bool {
+    pub(super) fn settle(&self, id: u32, outcome: impl FnOnce() -> CallResult) -> bool {
         let Some(call) = self.calls.lock().unanswered.remove(&id) else { return false };
         call.waiting.is_some_and(|waiting| waiting.send(outcome()).is_ok())
     }

@@ -1,45 +1,45 @@
 //! What the pump, the channels and the owner of one connection share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::io::AsyncWrite;
 use tokio_util::task::TaskTracker;
 
-use super::budget::Budget;
+use super::budget::ReceiveBudget;
 use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::{ChannelId, Closed, Limits};
 
 /// One connection. Its locks are held for a look-up, a copy, or one write that does not wait.
 #[derive(Debug)]
-pub(super) struct Trunk {
+pub(super) struct Connection {
     pub(super) limits: Limits,
     /// The pump, and whoever reads messages from a channel.
     pub(super) tasks: TaskTracker,
-    lines: Vec<Line>,
+    channels: Vec<OpenChannel>,
     outbox: Mutex<Outbox>,
     admitted: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Line {
+struct OpenChannel {
     id: ChannelId,
     inbox: Mutex<Inbox>,
 }
 
-impl Trunk {
+impl Connection {
     pub(super) fn new(ids: &[ChannelId], limits: Limits, writer: impl AsyncWrite + Send + Unpin + 'static) -> Self {
         for (at, id) in ids.iter().enumerate() {
             assert!(!ids[..at].contains(id), "channel {} is named twice", id.get());
         }
-        let budget = Budget::new(limits.received);
-        let line = |&id| Line { id, inbox: Mutex::new(Inbox::new(Arc::clone(&budget))) };
+        let budget = ReceiveBudget::new(limits.received);
+        let channel = |&id| OpenChannel { id, inbox: Mutex::new(Inbox::new(Arc::clone(&budget))) };
         Self {
             limits,
             tasks: TaskTracker::new(),
-            lines: ids.iter().map(line).collect(),
+            channels: ids.iter().map(channel).collect(),
             outbox: Mutex::new(Outbox::new(Box::new(writer), ids.len(), limits.unsent)),
             admitted: AtomicBool::new(false),
         }
@@ -47,15 +47,15 @@ impl Trunk {
 
     /// Where the channel of this number is, if it is open.
     pub(super) fn position(&self, id: ChannelId) -> Option<usize> {
-        self.lines.iter().position(|line| line.id == id)
+        self.channels.iter().position(|channel| channel.id == id)
     }
 
     pub(super) fn id(&self, at: usize) -> ChannelId {
-        self.lines[at].id
+        self.channels[at].id
     }
 
     pub(super) fn inbox(&self, at: usize) -> MutexGuard<'_, Inbox> {
-        self.lines[at].inbox.lock()
+        self.channels[at].inbox.lock()
     }
 
     pub(super) fn outbox(&self) -> MutexGuard<'_, Outbox> {
@@ -87,7 +87,7 @@ impl Trunk {
             outbox.close(&reason);
             outbox.reason().unwrap_or(reason)
         };
-        for at in 0..self.lines.len() {
+        for at in 0..self.channels.len() {
             self.inbox(at).close(&reason);
         }
     }
