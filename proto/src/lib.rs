@@ -1,14 +1,22 @@
-//! The Node Resource Interface protocol, shared by both ends of the wire.
+//! The Node Resource Interface (NRI) protocol, shared by runtimes and plugins.
 //!
-//! - Generated from `nri.proto`: the messages in [`api`], the ttrpc services in [`service`].
-//! - What plugins can subscribe to ([`event`]), what they are called ([`plugin_id`]), where both
-//!   ends meet ([`defaults`]) and which version they speak ([`version`]).
-//! - Pods, containers and what plugins change in them in plain Rust ([`model`]), with conversions to and from the
-//!   messages. Everyone but the wire's edges says these.
-//! - The same from words to bytes and back without a message in between, for what is often on the wire ([`encode`],
-//!   [`decode`]).
-//! - The wire: many channels on one connection ([`mux`]), calls on a channel ([`call`]), and
-//!   messages that may not grow when they are read ([`bounded`]).
+//! Where to start reading:
+//!
+//! - [`model`]: pods, containers, and the changes that plugins make to them, in plain Rust. All code
+//!   but the edges of the wire uses these types. They convert from and into the messages.
+//! - [`api`] and [`service`]: the messages and ttrpc services that the build generates from
+//!   `nri.proto`.
+//! - [`event`]: the events that plugins subscribe to.
+//! - [`plugin_id`], [`version`] and [`defaults`]: plugin names, protocol versions, and well-known
+//!   paths, environment variables and timeouts.
+//! - [`encode`], [`decode`] and [`bounded`]: model types to bytes and back without intermediate
+//!   messages, and a limit on the memory that a received message can take.
+//! - [`mux`] and [`call`]: several channels on one connection, and RPC on a channel.
+//!
+//! Each module directly below this file uses only modules before it in this order: `text`, `peer`,
+//! `schema`, `event`, `model`, `convert`, `codec`, `mux`, `call`. Tasks are started by [`mux`] (one
+//! per connection) and [`call`] (one per client, one per request being served), and by no other
+//! module.
 
 pub mod call;
 mod codec;

@@ -1,4 +1,4 @@
-//! What a plugin is called.
+//! Plugin ids: the index and name of a plugin.
 
 #[cfg(test)]
 mod tests;
@@ -10,16 +10,18 @@ use std::sync::Arc;
 
 use crate::text::quote::{quoted, quoted_char};
 
-/// The longest name, in bytes: with its index it can still be the name of a file, which is how the plugins that a
-/// runtime launches are found. Upstream has no limit; one that is larger than any file name refuses nobody, and a
-/// peer cannot fill our tables and logs with its name.
+/// The longest name of a plugin, in bytes.
+///
+/// An index and a name of this length are together the longest possible file name. A runtime finds
+/// the plugins that it launches by their file names, so the limit refuses none of these. Upstream
+/// has no limit; this one bounds the memory and log space that the name of a plugin can take.
 pub const MAX_NAME_LEN: usize = 255 - INDEX_LEN - "-".len();
 
 const INDEX_LEN: usize = 2;
 
 /// A plugin by index and name, written `10-logger`.
 ///
-/// Plugins are asked in the order of their ids: by index, and by name where that is the same. A clone is cheap.
+/// Plugins are called in the order of their ids: by index, then by name. Cloning is cheap.
 ///
 /// ```
 /// use nri_proto::plugin_id::PluginId;
@@ -30,31 +32,31 @@ const INDEX_LEN: usize = 2;
 /// assert!(id < "20-a".parse()?);
 /// # Ok::<(), nri_proto::plugin_id::PluginIdError>(())
 /// ```
-// The text as a whole sorts as its parts do: an index is always two bytes.
+// An index always has two bytes, so the whole text sorts by index and then by name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginId(Arc<str>);
 
-/// Why something is not the id of a plugin.
+/// The reason why text is not a valid [`PluginId`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PluginIdError {
-    /// There is no dash that would end the index.
+    /// The text has no dash after the index.
     #[error("invalid plugin name {}, idx-pluginname expected", quoted(.0))]
     NoIndex(String),
-    /// The index is too short or too long.
+    /// The index does not have two characters.
     #[error("invalid plugin index {}, must be 2 digits", quoted(.0))]
     IndexLength(String),
-    /// The index has something else than digits.
+    /// The index has a character that is not a digit.
     #[error("invalid plugin index {} (not [0-9][0-9])", quoted(.0))]
     IndexDigits(String),
     /// The name is empty.
     #[error("invalid plugin name: name is empty")]
     NameEmpty,
-    /// The name has a character that is not allowed.
+    /// The name has a character other than letters, digits, `-`, `_`, `.` and `+`.
     #[error("invalid plugin name {}: contains invalid character {}", quoted(name), quoted_char(*character))]
     NameCharacter {
         /// The whole name.
         name: String,
-        /// The first such character.
+        /// The first character that is not allowed.
         character: char,
     },
     /// The name is longer than [`MAX_NAME_LEN`].
@@ -63,9 +65,10 @@ pub enum PluginIdError {
 }
 
 impl PluginId {
-    /// Takes an id from its parts, as a plugin sends them when it registers.
+    /// Creates an id from the index and name that a plugin sends when it registers.
     ///
-    /// The name is looked at first: where both are wrong, upstream complains about the name.
+    /// The name is checked before the index. If both are invalid, the error is about the name, as
+    /// upstream's is.
     pub fn new(index: &str, name: &str) -> Result<Self, PluginIdError> {
         check_name(name)?;
         check_index(index)?;
@@ -82,7 +85,7 @@ impl PluginId {
         &self.0[INDEX_LEN + 1..]
     }
 
-    /// Returns index and name in one.
+    /// Returns index and name, separated by a dash.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -110,7 +113,7 @@ fn check_index(index: &str) -> Result<(), PluginIdError> {
 }
 
 fn check_name(name: &str) -> Result<(), PluginIdError> {
-    // The length comes first: the other error repeats the name.
+    // The length is checked first, because the error about a character contains the name.
     if name.len() > MAX_NAME_LEN {
         return Err(PluginIdError::NameLength(name.len()));
     }
@@ -123,7 +126,7 @@ fn check_name(name: &str) -> Result<(), PluginIdError> {
     }
 }
 
-/// As much of a text as an error repeats: a peer may send megabytes of it.
+/// Returns the beginning of a text, for an error. A peer can send megabytes of text.
 fn excerpt(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_NAME_LEN)].to_owned()
 }

@@ -1,7 +1,8 @@
-//! Which version of NRI a peer speaks.
+//! The versions of NRI that peers implement.
 //!
-//! Both ends tell each other theirs since 0.12, for information only: nothing depends on it. What a runtime speaks
-//! that does not tell can be [inferred](of_runtime) from what it is.
+//! Since NRI 0.12, runtime and plugin exchange their versions. They are for information only:
+//! nothing depends on them. For an older runtime the version can be [inferred](of_runtime) from the
+//! runtime's name and release.
 
 mod runtimes;
 #[cfg(test)]
@@ -13,24 +14,24 @@ use std::str::FromStr;
 pub use self::runtimes::{InferVersionError, of_runtime};
 use crate::text::quote::quoted;
 
-/// The version of the protocol that we speak, and say that we do.
+/// The version of NRI that this crate implements, and sends to its peers.
 pub const NRI: &str = "v0.12.5";
 
-/// What a peer says that could not find out its version.
+/// The version that a peer sends if it could not find out its own.
 pub const UNKNOWN: &str = "0.0.0-unknown";
 
-/// What a peer says that was built inside of the upstream repository.
+/// The version that a peer sends if it was built inside of the upstream repository.
 pub const DEVEL: &str = "(devel)";
 
-/// Says whether a peer's version tells anything.
+/// Returns whether a peer's version is an actual version, and not a placeholder.
 pub fn is_known(version: &str) -> bool {
     !matches!(version, "" | UNKNOWN | DEVEL)
 }
 
-/// A semantic version, as Go modules write them: `v1.2.3-rc.1+build`, and `v1` or `v1.2` for short.
+/// A semantic version as Go modules write it: `v1.2.3-rc.1+build`, or `v1` and `v1.2` for short.
 ///
-/// What is behind the plus is not kept. To order versions that may be invalid, compare `parse().ok()`: those come
-/// before all others, as they do upstream.
+/// Build metadata, after the plus, is not kept. To order versions that may be invalid, compare
+/// `parse().ok()`: invalid versions come before all others, as upstream.
 ///
 /// ```
 /// use nri_proto::version::Version;
@@ -41,22 +42,22 @@ pub fn is_known(version: &str) -> bool {
 /// assert!("1.7.0".parse::<Version>().is_err());
 /// # Ok::<(), nri_proto::version::ParseVersionError>(())
 /// ```
-// Not the semver crate: that knows no short forms, and no numbers beyond 64 bits. The order of fields and variants
-// below is the order of versions.
+// The semver crate accepts neither short forms nor numbers beyond 64 bits. The derived order of
+// versions follows from the order of the fields and variants below.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     core: [Number; 3],
     stage: ReleaseStage,
 }
 
-/// This is no semantic version.
+/// The text is not a semantic version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid version {}", quoted(.0))]
 pub struct ParseVersionError(pub String);
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum ReleaseStage {
-    Before(Vec<Identifier>),
+    PreRelease(Vec<Identifier>),
     Released,
 }
 
@@ -66,7 +67,7 @@ enum Identifier {
     Text(String),
 }
 
-/// A number of any length: without leading zeros, more digits are more.
+/// A number of any length. It has no leading zeros, so the number with more digits is greater.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Number {
     len: usize,
@@ -74,15 +75,16 @@ struct Number {
 }
 
 impl Version {
-    /// Returns the version without the suffix that `git describe` gives to what was built after a release, as in
-    /// `v2.2.0-225-ge9dc15b7a.m`. It looks like something from before that release.
+    /// Returns the version without the suffix that `git describe` appends to builds after a release.
+    ///
+    /// With this suffix, as in `v2.2.0-225-ge9dc15b7a.m`, the version would sort before the release.
     #[must_use]
     pub fn without_git_suffix(self) -> Self {
         match self.stage {
-            ReleaseStage::Before(identifiers) if is_git_suffix(&identifiers) => {
+            ReleaseStage::PreRelease(identifiers) if is_git_suffix(&identifiers) => {
                 Self { stage: ReleaseStage::Released, ..self }
             }
-            stage @ (ReleaseStage::Before(_) | ReleaseStage::Released) => Self { stage, ..self },
+            stage @ (ReleaseStage::PreRelease(_) | ReleaseStage::Released) => Self { stage, ..self },
         }
     }
 }
@@ -110,7 +112,7 @@ fn parse(text: &str) -> Option<Version> {
     }
     let stage = match stage {
         Some(identifiers) => {
-            ReleaseStage::Before(identifiers.split('.').map(Identifier::parse).collect::<Option<_>>()?)
+            ReleaseStage::PreRelease(identifiers.split('.').map(Identifier::parse).collect::<Option<_>>()?)
         }
         None => ReleaseStage::Released,
     };
@@ -159,7 +161,7 @@ impl Display for Version {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let [major, minor, patch] = &self.core;
         write!(f, "v{major}.{minor}.{patch}")?;
-        if let ReleaseStage::Before(identifiers) = &self.stage {
+        if let ReleaseStage::PreRelease(identifiers) = &self.stage {
             for (i, identifier) in identifiers.iter().enumerate() {
                 write!(f, "{}{identifier}", if i == 0 { '-' } else { '.' })?;
             }

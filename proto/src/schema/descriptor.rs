@@ -1,15 +1,18 @@
-//! What `nri.proto` describes, for who wants to walk over messages without knowing them: a logger, a test.
+//! The descriptors of `nri.proto`, for code that handles messages of any type, such as a logger.
 //!
-//! Our messages know nothing of it, so that only a program that asks for it has it.
+//! The generated messages do not refer to their descriptors. Only a program that uses this module
+//! contains them.
 
 use protobuf::descriptor::FileDescriptorProto;
 use protobuf::reflect::{FileDescriptor, MessageDescriptor};
 use protobuf::{Message, MessageDyn};
 
-/// The file, encoded as protobuf does.
+/// The encoded `FileDescriptorProto` of `nri.proto`.
 pub static ENCODED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nri.bin"));
 
-/// The descriptors of all messages and enums. To make them takes milliseconds, so make them once.
+/// Returns the descriptors of all messages and enums.
+///
+/// Building them takes milliseconds, so call this once.
 ///
 /// ```
 /// use nri_proto::{api, descriptor};
@@ -21,24 +24,24 @@ pub static ENCODED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nri.bin"))
 /// ```
 #[must_use]
 pub fn file() -> FileDescriptor {
-    FileDescriptor::new_dynamic(proto(), &[]).expect("it needs no other file, and was checked when it was built")
+    FileDescriptor::new_dynamic(proto(), &[]).expect("nri.proto has no imports, and the build parsed it")
 }
 
-/// The file as protobuf describes files.
+/// Returns `nri.proto` as a `FileDescriptorProto`.
 #[must_use]
 pub fn proto() -> FileDescriptorProto {
-    FileDescriptorProto::parse_from_bytes(ENCODED).expect("the build has encoded it")
+    FileDescriptorProto::parse_from_bytes(ENCODED).expect("the build encoded the descriptor")
 }
 
-/// A message of ours as one that has fields by name.
+/// Converts a generated message into a dynamic one, whose fields are accessible by name.
 #[must_use]
 pub fn described<M: Message>(file: &FileDescriptor, message: &M) -> Box<dyn MessageDyn> {
     let bytes = message.write_to_bytes().expect("encoding to memory does not fail");
-    kind::<M>(file).parse_from_bytes(&bytes).expect("it has just been encoded")
+    kind::<M>(file).parse_from_bytes(&bytes).expect("the message was encoded just before")
 }
 
-/// The descriptor of a message of ours.
+/// Returns the descriptor of the message type `M`.
 #[must_use]
 pub fn kind<M: Message>(file: &FileDescriptor) -> MessageDescriptor {
-    file.message_by_package_relative_name(M::NAME).expect("it is a message of NRI")
+    file.message_by_package_relative_name(M::NAME).expect("M is a message of nri.proto")
 }

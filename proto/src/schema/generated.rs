@@ -1,6 +1,6 @@
-//! What `build.rs` made of `nri.proto`.
+//! The messages and services that `build.rs` generates from `nri.proto`.
 
-// None of this is ours to change: the names are upstream's and the style is the generator's.
+// The names are upstream's and the style is the generator's.
 #![allow(
     clippy::all,
     clippy::pedantic,

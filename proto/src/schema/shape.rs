@@ -1,42 +1,47 @@
-//! Which fields of a message hold messages or many numbers: as much of its descriptor as is needed to walk over its bytes.
+//! Which fields of a message contain messages, maps or lists of numbers.
+//!
+//! This is as much of a descriptor as is needed to walk over an encoded message.
 
 use protobuf::Message;
 
-/// What a field holds, if not one value or several texts. Messages are said by their place in the table.
+/// The content of a field that is neither a single value nor a list of strings.
+///
+/// Messages are given by their index in [`SHAPES`].
 #[derive(Clone, Copy, Debug)]
 enum FieldKind {
     Message(usize),
     Messages(usize),
-    /// Entries, each a message with a key and a value, which may be a message.
+    /// A map. The index is that of the values, if they are messages.
     Map(Option<usize>),
-    /// Any number of them, which take a byte each at least.
+    /// A list of numbers, each of which takes at least one byte.
     Numbers,
 }
 
-/// Each message by name, with those of its fields that are not plain.
+/// The messages of `nri.proto` by name, each with the fields that a [`FieldKind`] describes.
 static SHAPES: &[(&str, &[(u32, FieldKind)])] = include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
 
-/// A kind of message.
+/// A message type, as far as its fields contain messages, maps or lists of numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape(&'static [(u32, FieldKind)]);
 
-/// What a field that is not plain has in it.
+/// The content of a field that is neither a single value nor a list of strings.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldShape {
-    /// A message of this kind.
+    /// One message of this shape.
     Message(Shape),
-    /// Several messages of this kind.
+    /// A list of messages of this shape.
     Messages(Shape),
-    /// A map; if its values are messages, then of this kind.
+    /// A map. The shape is that of the values, if they are messages.
     Map(Option<Shape>),
-    /// Any number of numbers, which may be packed.
+    /// A list of numbers, packed or not.
     Numbers,
 }
 
 impl Shape {
-    /// The shape of a message of this protocol. One of another has nothing in it that we know.
+    /// Returns the shape of the message type `M`.
     ///
-    /// It is looked for by its name, which takes no time in a constant.
+    /// The shape of a message that `nri.proto` does not declare has no fields. The lookup is by name;
+    /// in a `const` block it costs nothing at run time.
     #[must_use]
     pub const fn of<M: Message>() -> Self {
         let mut index = 0;
@@ -49,7 +54,10 @@ impl Shape {
         Self(&[])
     }
 
-    /// What is in the field of this number. None if it is plain, or nobody knows it.
+    /// Returns the content of a field, by its number.
+    ///
+    /// `None` stands for a single value, a list of strings, and a field that the message does not
+    /// have.
     #[must_use]
     pub fn field(self, field: u32) -> Option<FieldShape> {
         let (_, holds) = self.0.iter().find(|(number, _)| *number == field)?;
@@ -66,7 +74,7 @@ impl Shape {
     }
 }
 
-/// Whether two texts are the same, as constants can ask.
+/// Compares two strings. `==` is not available in a `const fn`.
 const fn is_equal(one: &[u8], other: &[u8]) -> bool {
     let mut index = 0;
     while index < one.len() && index < other.len() && one[index] == other[index] {
@@ -106,7 +114,9 @@ mod tests {
                         assert!(of_map.is_none(), "{field}");
                         check(of_message, &kind);
                     }
-                    RuntimeFieldType::Map(_, kind) => check(of_map.expect("it is a map"), &kind),
+                    RuntimeFieldType::Map(_, kind) => {
+                        check(of_map.expect("the table says that the field is a map"), &kind)
+                    }
                 }
             }
         }
@@ -123,6 +133,6 @@ mod tests {
     }
 
     fn of(name: &str) -> &'static [(u32, super::FieldKind)] {
-        SHAPES.iter().find(|(other, _)| *other == name).expect("it has a row").1
+        SHAPES.iter().find(|(other, _)| *other == name).expect("the table has a row for each message").1
     }
 }

@@ -1,9 +1,9 @@
-//! Text in quotes, as Go's `%q` writes it.
+//! Text in quotes, as Go's `%q` writes it, and untrusted text and errors for log lines.
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter, Write};
 
-/// Puts `text` in double quotes for an error that reads as upstream's.
+/// Formats `text` in double quotes, escaped as Go's `%q` does, for errors that read as upstream's.
 ///
 /// ```
 /// use nri_proto::quote::quoted;
@@ -18,7 +18,7 @@ pub fn quoted(text: &str) -> impl Display {
     })
 }
 
-/// Puts one character in single quotes, likewise.
+/// Formats one character in single quotes, escaped as Go's `%q` does.
 ///
 /// ```
 /// use nri_proto::quote::quoted_char;
@@ -33,7 +33,9 @@ pub fn quoted_char(c: char) -> impl Display {
     })
 }
 
-/// Makes one line of a text of somebody else, for a log: what cannot be seen is escaped, and a long text is cut.
+/// Formats untrusted text as one line for a log.
+///
+/// Characters that are not printable are escaped, and a long text is truncated.
 ///
 /// ```
 /// use nri_proto::quote::line;
@@ -84,14 +86,14 @@ fn write_chain(out: &mut dyn Write, error: &dyn Error) -> fmt::Result {
     Ok(())
 }
 
-/// Writes a line without what could make it look like several, up to a length.
+/// A writer that escapes line breaks and control characters, and truncates after a fixed length.
 struct LineWriter<'f, 'b> {
     f: &'f mut Formatter<'b>,
     room: usize,
 }
 
 impl<'f, 'b> LineWriter<'f, 'b> {
-    /// How many characters a line has at most.
+    /// The length of the longest line, in characters.
     const LONGEST: usize = 1024;
 
     fn new(f: &'f mut Formatter<'b>) -> Self {
@@ -136,8 +138,8 @@ fn is_printable(c: char) -> bool {
     if c.is_ascii() {
         return matches!(c, ' '..='~');
     }
-    // The standard library knows, and tells only by escaping. The letter is there for marks to stand on: one
-    // without is escaped however printable.
+    // The standard library tells which characters are printable only by escaping the others. The
+    // letter in front is for combining marks: a mark at the beginning is escaped although printable.
     ['a', c].iter().collect::<String>().escape_debug().nth(1) == Some(c)
 }
 

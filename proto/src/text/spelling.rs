@@ -1,11 +1,13 @@
-//! The plain spelling of what can be spelled in several ways: paths, and names of kernel parameters.
+//! Normal forms of file system paths and sysctl names, which can be spelled in several ways.
 //!
-//! Nothing is allocated for what is spelled plainly already.
+//! Text that is in its normal form already is borrowed, without an allocation.
 
 use std::borrow::Cow;
 
-/// Spells an absolute path plainly, as Go's `filepath.Clean` does: without `//`, `.`, `..` and a slash at the end. It knows no
-/// symbolic links. What is no absolute path stays as it is.
+/// Returns the normal form of an absolute path, as Go's `filepath.Clean` does.
+///
+/// The normal form has no `//`, `.`, `..` or trailing slash. Symbolic links are not resolved. A
+/// path that is not absolute is returned unchanged.
 ///
 /// ```
 /// use nri_proto::spelling::path;
@@ -29,11 +31,12 @@ pub fn path(path: &str) -> Cow<'_, str> {
     ["/", &parts.join("/")].concat().into()
 }
 
-/// Spells the name of a kernel parameter plainly: with dots between its parts, as sysctl(8) does it. If the first separator is a
-/// slash, slashes and dots change places.
+/// Returns the normal form of a kernel parameter's name: parts separated by dots, as in sysctl(8).
 ///
-/// A slash that is left then stands for a dot in the name of a network interface, and nowhere else: there is no other parameter
-/// with a dot in a part of its name, and runtimes take it for a separator. Empty parts are left out.
+/// If the first separator in `name` is a slash, slashes and dots are swapped first. A slash that
+/// remains after that stands for a dot in the name of a network interface. In other places a slash
+/// separates parts, as runtimes read it: no other kernel parameter has a dot within a part. Empty
+/// parts are left out.
 ///
 /// ```
 /// use nri_proto::spelling::sysctl;
@@ -53,7 +56,7 @@ pub fn sysctl(name: &str) -> Cow<'_, str> {
         letter => letter,
     };
     let dotted: String = if has_slashes { name.chars().map(swapped).collect() } else { name.to_owned() };
-    // A part of slashes alone is a `.` or `..` in a path.
+    // A part that consists of slashes is a `.` or `..` of a path.
     let parts: Vec<&str> = dotted.split('.').filter(|part| !part.trim_matches('/').is_empty()).collect();
     let interface = match parts[..] {
         ["net", family, "conf" | "neigh", _, ..] if !family.contains('/') => Some(3),

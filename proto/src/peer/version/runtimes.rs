@@ -1,20 +1,20 @@
-//! Which runtime speaks which version.
+//! The versions of NRI in the releases of containerd and CRI-O.
 
 use super::Version;
 use crate::text::quote::quoted;
 
-/// Why we cannot tell which version a runtime speaks.
+/// The reason why a runtime's version of NRI cannot be inferred.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InferVersionError {
-    /// We know nothing about a runtime of this name.
+    /// The name is not that of a known runtime.
     #[error("can't infer version for unknown runtime {}", quoted(.0))]
     UnknownRuntime(String),
-    /// The runtime's version is none, or older than NRI.
+    /// The runtime's version is invalid, or older than NRI.
     #[error("failed to find latest version for {}", quoted(.0))]
     NoMatch(String),
 }
 
-/// Returns the version of NRI in the runtime of that name and version.
+/// Returns the version of NRI in a release of a runtime, by the name and version of the runtime.
 ///
 /// ```
 /// use nri_proto::version;
@@ -34,8 +34,10 @@ pub fn of_runtime(runtime: &str, version: &str) -> Result<&'static str, InferVer
     latest.map(|(_, nri)| *nri).ok_or_else(|| InferVersionError::NoMatch(version.to_owned()))
 }
 
-/// As upstream has it, behind a git suffix nothing may follow: with build metadata it is a version from before the
-/// release.
+/// Parses a runtime's version and removes a git suffix.
+///
+/// As upstream, a git suffix with build metadata after it is not recognized: such a version sorts
+/// before the release.
 fn described(text: &str) -> Option<Version> {
     let version = text.parse::<Version>().ok()?;
     Some(if text.contains('+') { version } else { version.without_git_suffix() })
@@ -43,7 +45,7 @@ fn described(text: &str) -> Option<Version> {
 
 type Releases = &'static [(&'static str, &'static str)];
 
-/// The releases from which on containerd has another NRI.
+/// The releases with which the version of NRI in containerd changed, and the new version.
 const CONTAINERD: Releases = &[
     ("v1.7.0", "v0.3.0"),
     ("v1.7.7", "v0.4.0"),
@@ -54,7 +56,9 @@ const CONTAINERD: Releases = &[
     ("v2.2.1", "v0.11.0"),
 ];
 
-/// The same of CRI-O, whose branches overlap: 1.26.4 is newer than 1.27.0.
+/// The releases with which the version of NRI in CRI-O changed, and the new version.
+///
+/// Release branches overlap: 1.26.4 is newer than 1.27.0.
 const CRI_O: Releases = &[
     ("v1.26.0", "v0.2.0"),
     ("v1.26.2", "v0.3.0"),
