@@ -2,8 +2,8 @@
 //!
 //! Where to start reading:
 //!
-//! - [`model`]: pods, containers, and the changes that plugins make to them, in plain Rust. All code
-//!   but the edges of the wire uses these types. They convert from and into the messages.
+//! - [`model`]: pods, containers, and the changes that plugins make to them, in plain Rust. All
+//!   code but the edges of the wire uses these types. They convert from and into the messages.
 //! - [`api`] and [`service`]: the messages and ttrpc services that the build generates from
 //!   `nri.proto`.
 //! - [`event`]: the events that plugins subscribe to.

@@ -1,4 +1,4 @@
-//! The replies that a client is owed.
+//! The calls of a client that have no reply yet.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,14 +10,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::CallError;
 use crate::mux::Closed;
 
-/// What a call ends with.
+/// The result of a call.
 pub(super) type CallResult = Result<Bytes, CallError>;
 
-/// How many requests may be without a reply. A Go peer holds 256 frames that its server has not
-/// read, closes the connection at the next one, and a request is up to two of them.
+/// The maximum number of requests without a reply.
+///
+/// A Go peer queues 256 frames that its server has not read, and closes the connection at the next
+/// one. A request is at most two frames.
 pub(super) const MAX_UNANSWERED: usize = 100;
 
-/// The calls of one client that have no reply yet, by stream id.
+/// The calls of a client that have no reply yet, by stream id.
 #[derive(Debug)]
 pub(super) struct PendingCalls {
     slots: Arc<Semaphore>,
@@ -33,9 +35,9 @@ struct CallTable {
 
 #[derive(Debug)]
 struct PendingCall {
-    /// Whoever waits for the reply, if anyone still does.
+    /// The caller, or `None` if it no longer waits for the reply.
     waiting: Option<oneshot::Sender<CallResult>>,
-    /// Given back when the peer has replied, whether or not anyone waits.
+    /// Released when the peer has replied, even if the caller no longer waits.
     _slot: OwnedSemaphorePermit,
 }
 
@@ -45,7 +47,7 @@ impl PendingCalls {
         Self { slots: Arc::new(Semaphore::new(MAX_UNANSWERED)), calls: Mutex::new(calls) }
     }
 
-    /// Waits until the peer has replied to enough of what was sent before.
+    /// Waits until fewer than [`MAX_UNANSWERED`] calls have no reply.
     pub(super) async fn slot(&self) -> Result<OwnedSemaphorePermit, Closed> {
         match Arc::clone(&self.slots).acquire_owned().await {
             Ok(slot) => Ok(slot),
@@ -53,7 +55,7 @@ impl PendingCalls {
         }
     }
 
-    /// Takes the next stream id. Ids are odd and only ever grow; they are never used again.
+    /// Starts a call with the next stream id. Ids are odd, ascending, and never reused.
     pub(super) fn begin(&self, slot: OwnedSemaphorePermit) -> Result<(u32, oneshot::Receiver<CallResult>), Closed> {
         let mut calls = self.calls.lock();
         if let Some(reason) = &calls.closed {
@@ -66,20 +68,20 @@ impl PendingCalls {
         Ok((id, receiver))
     }
 
-    /// Hands an outcome to whoever waits for it. False if nobody does.
+    /// Passes the result of a call to its caller. Returns false if no caller waits.
     pub(super) fn settle(&self, id: u32, outcome: impl FnOnce() -> CallResult) -> bool {
         let Some(call) = self.calls.lock().unanswered.remove(&id) else { return false };
         call.waiting.is_some_and(|waiting| waiting.send(outcome()).is_ok())
     }
 
-    /// Nobody waits for this one any more. The peer still has it.
+    /// Records that the caller no longer waits. The call stays until the peer replies.
     pub(super) fn forget(&self, id: u32) {
         if let Some(call) = self.calls.lock().unanswered.get_mut(&id) {
             call.waiting = None;
         }
     }
 
-    /// Ends all calls, those that wait and those to come.
+    /// Fails all calls, including later ones, with this reason.
     pub(super) fn close(&self, reason: &Closed) {
         let unanswered = {
             let mut calls = self.calls.lock();
@@ -88,19 +90,19 @@ impl PendingCalls {
         };
         self.slots.close();
         for waiting in unanswered.into_values().filter_map(|call| call.waiting) {
-            // Whoever does not wait any more need not know.
+            // Sending fails if the caller no longer waits, which makes no difference.
             let _ = waiting.send(Err(CallError::Closed(reason.clone())));
         }
     }
 
-    /// How many calls are waited for, and how many have no reply yet.
+    /// Returns the number of calls whose callers wait, and the number of calls without a reply.
     #[cfg(test)]
     pub(super) fn len(&self) -> (usize, usize) {
         let calls = self.calls.lock();
         (calls.unanswered.values().filter(|call| call.waiting.is_some()).count(), calls.unanswered.len())
     }
 
-    /// Goes on as if so many ids were used up.
+    /// Continues with this stream id.
     #[cfg(test)]
     pub(super) fn skip_to(&self, id: u32) {
         self.calls.lock().next = Some(id);

@@ -1,4 +1,4 @@
-//! A reply that is owed.
+//! The handle of a call whose reply has not been received yet.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use super::CallError;
 use super::pending_calls::{CallResult, PendingCalls};
 use crate::mux::Closed;
 
-/// A reply that is owed. Dropping it says that nobody waits for it any more; the peer is not told.
+/// The handle of a call, to wait for its reply. If it is dropped, the reply is discarded; the peer
+/// is not notified.
 #[derive(Debug)]
 pub struct PendingReply {
     id: u32,
@@ -34,22 +35,22 @@ impl PendingReply {
         Self { id, deadline, pending_calls, state: ReplyState::Waiting(reply) }
     }
 
-    /// The reply, if it comes by the deadline of the call.
+    /// Waits for the reply until the deadline of the call.
     ///
     /// # Errors
     ///
-    /// [`CallError::TimedOut`] if it does not; it can still be waited for with [`PendingReply::late`].
-    /// Otherwise as [`super::Client::call`].
+    /// Fails with [`CallError::TimedOut`] at the deadline. A late reply can still be received with
+    /// [`PendingReply::late`]. Otherwise fails as [`Client::call`](super::Client::call) does.
     pub async fn reply(&mut self) -> CallResult {
         let deadline = self.deadline;
         tokio::time::timeout_at(deadline, self.late()).await.unwrap_or(Err(CallError::TimedOut))
     }
 
-    /// The reply, however late. It waits until the reply comes or the connection ends.
+    /// Waits for the reply without a deadline, until the connection ends.
     ///
     /// # Errors
     ///
-    /// As [`super::Client::call`], but it never times out.
+    /// Fails as [`Client::call`](super::Client::call) does, but never times out.
     pub async fn late(&mut self) -> CallResult {
         match &mut self.state {
             ReplyState::Done(outcome) => outcome.clone(),

@@ -1,4 +1,4 @@
-//! What the pump, the channels and the owner of one connection share.
+//! The state of a connection, shared by the pump, the channels and the [`Mux`](super::Mux).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,11 +12,13 @@ use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::{ChannelId, Closed, Limits};
 
-/// One connection. Its locks are held for a look-up, a copy, or one write that does not wait.
+/// The state of a connection.
+///
+/// Its locks are held for a lookup, a copy, or one write that does not block.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) limits: Limits,
-    /// The pump, and whoever reads messages from a channel.
+    /// The pump, and the tasks that read messages from channels.
     pub(super) tasks: TaskTracker,
     channels: Vec<OpenChannel>,
     outbox: Mutex<Outbox>,
@@ -45,7 +47,7 @@ impl Connection {
         }
     }
 
-    /// Where the channel of this number is, if it is open.
+    /// Returns the index of a channel, or `None` if it is not open.
     pub(super) fn position(&self, id: ChannelId) -> Option<usize> {
         self.channels.iter().position(|channel| channel.id == id)
     }
@@ -70,17 +72,17 @@ impl Connection {
         self.admitted.load(Ordering::Acquire)
     }
 
-    /// Why the connection ended, once it has.
+    /// Returns the reason why the connection ended, or `None` while it is open.
     pub(super) fn reason(&self) -> Option<Closed> {
         self.outbox().reason()
     }
 
-    /// Lets the pump write what is queued, and close.
+    /// Makes the pump write the queued data and then close the connection.
     pub(super) fn finish(&self) {
         self.outbox().finish();
     }
 
-    /// Ends the connection for everyone. The first reason counts.
+    /// Closes the connection and all its channels. The first reason is kept.
     pub(super) fn close(&self, reason: Closed) {
         let reason = {
             let mut outbox = self.outbox();

@@ -1,4 +1,4 @@
-//! The ttrpc messages that channels carry: how long they are, and how they are handed over.
+//! ttrpc messages on a channel: the layout of the header, and a received message.
 
 use bytes::Bytes;
 use ttrpc::MessageHeader;
@@ -8,19 +8,19 @@ use super::budget::Reservation;
 /// The length of a ttrpc message's header.
 pub const MESSAGE_HEADER_LENGTH: usize = ttrpc::proto::MESSAGE_HEADER_LENGTH;
 
-/// The most that may follow a ttrpc message's header.
+/// The longest payload of a ttrpc message, without its header.
 pub const MAX_MESSAGE: usize = ttrpc::proto::MESSAGE_LENGTH_MAX;
 
-/// A ttrpc message as it was received.
+/// A received ttrpc message.
 #[derive(Debug)]
 pub(crate) enum ReceivedMessage {
-    /// A whole one, which counts as received until it is let go.
+    /// A complete message. It counts against the receive budget until the reservation is dropped.
     Whole(MessageHeader, Bytes, Reservation),
-    /// The header of one that is too large; its payload is thrown away as it arrives.
+    /// The header of a message that is too large. Its payload is discarded as it arrives.
     Oversized(MessageHeader),
 }
 
-/// How much follows a message's header.
+/// Returns the length of the payload that follows a ttrpc message's header.
 pub(super) fn message_length(header: &[u8; MESSAGE_HEADER_LENGTH]) -> usize {
     let [a, b, c, d, ..] = *header;
     u32::from_be_bytes([a, b, c, d]) as usize

@@ -1,4 +1,4 @@
-//! The task of a connection: it reads, and writes what could not be written at once.
+//! The task of a connection. It reads, and writes what could not be written immediately.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,9 +11,10 @@ use super::connection::Connection;
 use super::frame::{Decoder, HEADER_LENGTH, Piece};
 use super::{ChannelId, Closed};
 
-/// How much is read from the connection at a time.
+/// The size of the buffer for one read from the connection.
 const READ_BUFFER: usize = 32 << 10;
-/// How often is read until whoever reads the channels has a turn, too: what they had no time to read is not the peer's fault.
+/// The number of reads before the pump yields to the readers of the channels. Data that they had no
+/// time to read must not count as a fault of the peer.
 const READS_IN_A_ROW: usize = 8;
 
 pub(super) struct Pump<R> {
@@ -21,8 +22,9 @@ pub(super) struct Pump<R> {
     reader: R,
     buffer: Box<[u8]>,
     decoder: Decoder,
-    /// What arrived so far, counted until the peer is admitted.
+    /// The number of bytes received before the peer was admitted.
     received: usize,
+    /// The number of frames for channels that are not open.
     unknown: usize,
 }
 
@@ -32,7 +34,7 @@ impl<R: AsyncRead + Unpin> Pump<R> {
         Self { connection, reader, buffer: vec![0; READ_BUFFER].into(), decoder, received: 0, unknown: 0 }
     }
 
-    /// Runs until the connection ends, and tells everyone why it did.
+    /// Runs until the connection ends, and closes the channels with the reason.
     pub(super) async fn run(mut self) {
         let reason = poll_fn(|context| self.poll(context)).await;
         self.connection.close(reason);
@@ -60,7 +62,7 @@ impl<R: AsyncRead + Unpin> Pump<R> {
         Poll::Pending
     }
 
-    /// Hands the first `length` bytes of the buffer to the channels they are for.
+    /// Delivers the first `length` bytes of the buffer to their channels.
     fn deliver(&mut self, length: usize) -> Result<(), Closed> {
         let buffer = std::mem::take(&mut self.buffer);
         let mut input = &buffer[..length];
@@ -76,7 +78,7 @@ impl<R: AsyncRead + Unpin> Pump<R> {
         outcome
     }
 
-    /// Decides by its header whether a frame may come.
+    /// Checks the header of a frame against the limits.
     fn begin(&mut self, channel: ChannelId, length: usize) -> Result<(), Closed> {
         if !self.connection.is_admitted() {
             let limit = self.connection.limits.before_admission;
@@ -104,7 +106,7 @@ impl<R: AsyncRead + Unpin> Pump<R> {
 
 impl<R> Drop for Pump<R> {
     fn drop(&mut self) {
-        // Also when the runtime drops the task before it has run to its end.
+        // This also covers a task that the Tokio runtime drops before it has completed.
         self.connection.close(Closed::Local);
         self.connection.outbox().hang_up();
     }

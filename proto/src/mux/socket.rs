@@ -1,9 +1,8 @@
-//! A unix socket as two halves that do not disturb each other.
+//! A unix socket as two halves with separate registrations for readiness.
 //!
-//! Tokio registers a socket for both directions at once. Each time the peer takes what we sent,
-//! the kernel then says that there is room to write, and a worker wakes up for nothing: twice as
-//! often per call as needed. Here reading is registered for reading alone, and writing for as long
-//! as the socket is full.
+//! Tokio registers a socket for both directions. Whenever the peer reads, the kernel then reports
+//! room for writing and wakes a worker in vain, which doubles the wakeups per call. Here the
+//! reading half is registered for reading only, and the writing half only while the socket is full.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -16,7 +15,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-/// Splits a connected socket.
+/// Splits a connected socket into halves.
 pub(super) fn split(stream: tokio::net::UnixStream) -> io::Result<(SocketReader, SocketWriter)> {
     let stream = Arc::new(stream.into_std()?);
     let reader = SocketReader(register(Arc::clone(&stream), Interest::READABLE)?);
@@ -24,13 +23,13 @@ pub(super) fn split(stream: tokio::net::UnixStream) -> io::Result<(SocketReader,
     Ok((reader, SocketWriter { stream, spare, full: None }))
 }
 
-/// Asks to be told about one direction of a socket.
-#[expect(deprecated, reason = "its successor is unsafe because a type could change its descriptor; these do not")]
+/// Registers a socket for readiness in one direction.
+#[expect(deprecated, reason = "its successor is unsafe because a type could change its descriptor; std sockets do not")]
 fn register<S: AsRawFd>(stream: S, interest: Interest) -> io::Result<AsyncFd<S>> {
     AsyncFd::with_interest(stream, interest)
 }
 
-/// The half that is read.
+/// The reading half of a socket.
 #[derive(Debug)]
 pub(super) struct SocketReader(AsyncFd<Arc<UnixStream>>);
 
@@ -44,7 +43,7 @@ impl AsyncRead for SocketReader {
                 Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(Err(error)) => return Poll::Ready(Err(error)),
                 Ok(Ok(read)) => {
-                    // There was no more: the next look would be in vain.
+                    // The socket is empty now, so another read would fail with `WouldBlock`.
                     if 0 < read && read < length {
                         ready.clear_ready();
                     }
@@ -57,11 +56,12 @@ impl AsyncRead for SocketReader {
     }
 }
 
-/// The half that is written. Dropping it tells the peer that no more will come.
+/// The writing half of a socket. Dropping it shuts down the socket for writing.
 #[derive(Debug)]
 pub(super) struct SocketWriter {
     stream: Arc<UnixStream>,
-    /// To register for writing with: that needs a descriptor of its own, and there may be none left when it is needed.
+    /// A duplicate to register for writing, which needs a descriptor of its own. It is made in
+    /// advance, because no descriptor may be available later.
     spare: Option<UnixStream>,
     /// The registration for writing, while the socket is full.
     full: Option<AsyncFd<UnixStream>>,
@@ -122,7 +122,7 @@ impl AsyncWrite for SocketWriter {
 
 impl Drop for SocketWriter {
     fn drop(&mut self) {
-        // A peer that has left need not be told.
+        // Shutting down fails if the peer has left, which makes no difference.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 }

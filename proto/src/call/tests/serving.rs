@@ -17,7 +17,8 @@ use crate::call::{MAX_MESSAGE, ServeLimits, Services, serve};
 use crate::mux::tests::raw::{Raw, admitted, connection, message};
 use crate::mux::{Limits, Mux};
 
-/// Handlers for all tests: `Echo`, `Panic`, `Wait` (until let go), `Timeout` (what it was given), `Huge`, `Fail`.
+/// Handlers for all tests: `Echo`, `Panic`, `Wait` (until let go), `Timeout` (what it was given),
+/// `Huge`, `Fail`.
 #[derive(Clone, Default)]
 struct Handlers {
     gate: Arc<Gate>,

@@ -61,7 +61,8 @@ impl Raw {
         (channel, payload)
     }
 
-    /// Reads one ttrpc message of a channel that is the only one in use: its kind, stream and payload.
+    /// Reads one ttrpc message of a channel that is the only one in use: its kind, stream and
+    /// payload.
     pub(crate) async fn read_message(&mut self) -> (u8, u32, Vec<u8>) {
         let mut bytes = self.read_frame().await.1;
         let length = 10 + u32::from_be_bytes(bytes[..4].try_into().unwrap()) as usize;
