@@ -1,4 +1,5 @@
-//! A runtime and a plugin in one process, over a real socket: how a plugin gets in, and how it is asked.
+//! A runtime and a plugin in one process, over a real socket: how a plugin gets in, and how it is
+//! asked.
 //!
 //! `cargo run -p nri-proto --example handshake`
 

@@ -102,9 +102,11 @@ impl Event {
         }
     }
 
-    /// Returns whether plugins can veto this event: if a plugin refuses the request, the runtime does not go ahead.
+    /// Returns whether plugins can veto this event: if a plugin refuses the request, the runtime
+    /// does not go ahead.
     ///
-    /// All other events have already happened when plugins are notified, or happen regardless of the replies.
+    /// All other events have already happened when plugins are notified, or happen regardless of
+    /// the replies.
     ///
     /// ```
     /// use nri_proto::event::Event;
@@ -132,9 +134,11 @@ impl Event {
         }
     }
 
-    /// Returns whether peers older than NRI 0.12 exchange this event through the shared `StateChange` RPC.
+    /// Returns whether peers older than NRI 0.12 exchange this event through the shared
+    /// `StateChange` RPC.
     ///
-    /// Since NRI 0.12, each of these events has an RPC of its own, too. The other events always had one.
+    /// Since NRI 0.12, each of these events has an RPC of its own, too. The other events always had
+    /// one.
     ///
     /// ```
     /// use nri_proto::event::Event;

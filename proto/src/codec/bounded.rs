@@ -1,13 +1,18 @@
-//! Reading a peer's message without letting it grow in memory.
+//! Decoding of a peer's messages with a bound on the memory that they take.
 //!
-//! An entry of a list that takes two bytes on the wire can take five hundred in memory. So the entries
-//! of a message are counted before it is read: its fields, at any depth, each as often as it is there. That a field is a number makes no
-//! difference: one that nobody knows is kept, too. Of numbers that are packed some count as one.
+//! An entry of a list that takes two bytes on the wire can take five hundred in memory. The entries
+//! of a message are therefore counted before it is decoded. Each occurrence of a field counts, at
+//! any depth. Numbers count, too, because an unknown field is kept whatever its type. Several
+//! packed numbers count as one entry.
 //!
-//! A group in a message, a field without a length, is skipped: NRI has none. In what a plugin wants it becomes a field that
-//! nobody knows, so that it is told of as others are.
+//! Groups, which are fields without a length, are skipped: NRI has none. In the reply or request of
+//! a plugin ([`parse_wanted`]) a group becomes an unknown field, so that it is reported like
+//! others.
 //!
-//! A message that ends within a part of it is refused. The library would take it for one that ends there.
+//! A message that ends in the middle of a field is refused. The protobuf library would accept it as
+//! complete.
+//!
+//! `groups.rs` replaces groups by unknown fields.
 
 mod groups;
 #[cfg(test)]
@@ -22,30 +27,31 @@ use thiserror::Error;
 
 use crate::schema::shape::{FieldShape, Shape};
 
-/// Why a message was not read.
+/// The reason why a message was not decoded.
 #[derive(Debug, Error)]
 pub enum BoundedError {
-    /// It has more entries than allowed.
+    /// The message has more entries than allowed.
     #[error("the message has more than {0} entries")]
     TooMany(usize),
-    /// It is not the message that it should be.
+    /// The message is not valid protobuf.
     #[error("the message cannot be read")]
     Malformed(#[from] protobuf::Error),
-    /// A message in it of which there can be one is there twice. What is said first would be lost, and no encoder does that.
+    /// A field that can occur once, and contains a message, occurs twice. Decoding would merge or
+    /// lose the first one, and no encoder writes this.
     #[error("the message has a part twice of which there can be one")]
     Twice,
 }
 
-/// Packed numbers that take about as much as an entry.
+/// The number of packed numbers that take about as much memory as an entry.
 const NUMBERS: usize = 16;
-/// The number of the value in an entry of a map.
+/// The field number of the value in an entry of a map.
 const VALUE: u32 = 2;
 
-/// Reads a message that has at most `limit` entries.
+/// Decodes a message that has at most `limit` entries.
 ///
 /// # Errors
 ///
-/// It has more, or is not the message that it should be.
+/// Fails if the message has more entries, or is invalid.
 ///
 /// ```
 /// use nri_proto::{api, bounded};
@@ -58,11 +64,14 @@ pub fn parse<M: Message>(message: &Bytes, limit: usize) -> Result<M, BoundedErro
     CheckedMessage::new(message, limit).parse()
 }
 
-/// The same for what a plugin wants, of which nothing is dropped without a word.
+/// Like [`parse`], but turns groups into unknown fields, which [`parse`] drops.
+///
+/// Use this for the replies and requests of plugins: a part of them that is ignored must be
+/// reported.
 ///
 /// # Errors
 ///
-/// As [`parse`].
+/// Fails if the message has more than `limit` entries, or is invalid.
 ///
 /// ```
 /// use nri_proto::{StopReply, TakeUnknown, api, bounded};
@@ -76,20 +85,20 @@ pub fn parse_wanted<M: Message>(message: &Bytes, limit: usize) -> Result<M, Boun
     CheckedMessage::new(message, limit).parse_wanted()
 }
 
-/// A message of this kind that has no more entries than allowed.
+/// An encoded message of the type `M` that has no more entries than allowed.
 #[derive(Debug)]
 pub struct CheckedMessage<'m, M> {
     message: &'m Bytes,
     limit: usize,
-    /// None if its length was enough to know.
+    /// The result of counting, or `None` if the message is too short to have too many entries.
     budget: Option<EntryBudget>,
     kind: PhantomData<M>,
 }
 
-/// What was found in a message while it was counted.
+/// The result of counting the entries of a message.
 #[derive(Clone, Copy, Debug)]
 struct EntryBudget {
-    /// How many more entries it may have.
+    /// The number of entries that are still allowed.
     left: usize,
     has_groups: bool,
 }
@@ -99,7 +108,7 @@ impl<'m, M: Message> CheckedMessage<'m, M> {
         Self { message, limit, budget: None, kind: PhantomData }
     }
 
-    /// Counts it, unless that was done.
+    /// Counts the entries, unless they have been counted.
     fn count(&mut self) -> Result<EntryBudget, BoundedError> {
         if let Some(budget) = self.budget {
             return Ok(budget);
@@ -109,22 +118,22 @@ impl<'m, M: Message> CheckedMessage<'m, M> {
         is_within.then(|| *self.budget.insert(budget)).ok_or(BoundedError::TooMany(self.limit))
     }
 
-    /// Reads it.
+    /// Decodes the message.
     ///
     /// # Errors
     ///
-    /// It is not the message that it should be.
+    /// Fails if the message is invalid.
     pub fn parse(mut self) -> Result<M, BoundedError> {
-        // Counting is also how one finds out whether it is whole.
+        // Counting also detects a message that is cut off.
         self.count()?;
         Ok(M::parse_from_tokio_bytes(self.message)?)
     }
 
-    /// Reads it as [`parse_wanted`] does.
+    /// Decodes the message as [`parse_wanted`] does.
     ///
     /// # Errors
     ///
-    /// It is not the message that it should be.
+    /// Fails if the message is invalid.
     pub fn parse_wanted(mut self) -> Result<M, BoundedError> {
         if !self.count()?.has_groups {
             return self.parse();
@@ -138,33 +147,37 @@ impl EntryBudget {
         Self { left, has_groups: false }
     }
 
-    /// False if so many are not left.
+    /// Takes `count` entries. Returns false if fewer are left.
     fn take(&mut self, count: usize) -> bool {
         self.left.checked_sub(count).map(|fewer| self.left = fewer).is_some()
     }
 }
 
-/// Counts the entries of a message of this kind, if it is long enough to have too many. Whoever reads it in another way
-/// than by [`CheckedMessage::parse`] must look himself whether it is whole.
+/// Counts the entries of a message of the type `M`, if it is long enough to have too many.
+///
+/// A short message is not counted. Code that decodes it by other means than
+/// [`CheckedMessage::parse`] must detect a message that is cut off.
 ///
 /// # Errors
 ///
-/// As [`parse`].
+/// Fails if the message has more than `limit` entries, or is invalid.
 pub fn check<M: Message>(message: &Bytes, limit: usize) -> Result<CheckedMessage<'_, M>, BoundedError> {
     let mut checked = CheckedMessage::new(message, limit);
-    // Each takes two bytes at least, and packed numbers that are one take more.
+    // An entry takes at least two bytes, and packed numbers that count as one entry take more.
     if message.len() / 2 > limit {
         checked.count()?;
     }
     Ok(checked)
 }
 
-/// Weighs the entries of a message of this kind: `own` for each of its own, one for each that lies deeper. Of a list of
-/// large things the entries weigh more than what they contain. Returns the weight, and the message.
+/// Counts the entries of a message of the type `M`, with a weight for those at the top level.
+///
+/// Each entry of the message itself counts `own` times, and each deeper entry once. This is for
+/// lists whose entries take more memory than their content. Returns the total and the message.
 ///
 /// # Errors
 ///
-/// It weighs more than `limit`, or is not the message that it should be.
+/// Fails if the total exceeds `limit`, or if the message is invalid.
 pub fn weigh<M: Message>(
     message: &Bytes,
     own: usize,
@@ -182,7 +195,9 @@ pub fn weigh<M: Message>(
     if budget.take(more) { Ok((limit - budget.left, checked)) } else { Err(BoundedError::TooMany(limit)) }
 }
 
-/// False if there are more entries than are left. Messages of NRI do not contain themselves, so this ends.
+/// Counts the entries of a message. Returns false if there are more than are left.
+///
+/// The recursion ends, because no message of NRI contains itself.
 fn count(shape: Shape, message: &Bytes, budget: &mut EntryBudget) -> Result<bool, BoundedError> {
     let mut there = 0_u64;
     count_fields(message, budget, |number, entry, budget| match shape.field(number) {
@@ -201,7 +216,9 @@ fn count(shape: Shape, message: &Bytes, budget: &mut EntryBudget) -> Result<bool
     })
 }
 
-/// An entry of a map has counted; what its value holds counts, too. Nothing else in it is kept.
+/// Counts the content of the value in an entry of a map.
+///
+/// The entry itself has already been counted, and decoding keeps nothing else of it.
 fn count_map_entry(value: Option<Shape>, entry: &Bytes, budget: &mut EntryBudget) -> Result<bool, BoundedError> {
     let mut any = EntryBudget::new(usize::MAX);
     count_fields(entry, &mut any, |number, entry, _| match value {
@@ -210,7 +227,7 @@ fn count_map_entry(value: Option<Shape>, entry: &Bytes, budget: &mut EntryBudget
     })
 }
 
-/// Counts the fields of a message, and lets `within` count what is in those that have a length.
+/// Counts the fields of a message. `within` counts the content of length-delimited fields.
 fn count_fields(
     message: &Bytes,
     budget: &mut EntryBudget,

@@ -1,8 +1,8 @@
-//! Reads the replies of plugins as the wire has them, without making messages of them first.
+//! Decodes the replies of plugins directly into model types, without messages in between.
 //!
-//! It reads what is usual, and is as strict as can be about that: fields that we know, each in the form that writers
-//! give it. Of all else it says so, and whoever asked goes the way of [`api`](crate::api), which knows what everything
-//! means, and what is wrong with the rest. So there is one opinion about each byte: theirs.
+//! Only the usual encoding is decoded: known fields, each in the form that encoders write. For all
+//! other input, valid or not, decoding returns `None`, and the caller decodes through
+//! [`api`](crate::api) instead. How unusual input is interpreted is therefore decided in one place.
 //!
 //! ```
 //! use nri_proto::{Adjustment, CreateReply, EnvVar, api, decode};
@@ -26,21 +26,21 @@ mod value;
 
 pub use self::reader::{Reader, SIZED};
 
-/// A word that can be read. It is read where it stays: some are large.
+/// A model type that can be decoded. Decoding fills a value in place, because some types are large.
 pub trait Decode: Default {
-    /// Reads all that is left, if there is nothing unusual about it.
+    /// Decodes the rest of `input`. Returns `None` if the encoding is unusual.
     fn decode(&mut self, input: Reader<'_>) -> Option<()>;
 }
 
-/// What one field of a word is made of.
+/// The type of a field of a model type.
 pub(crate) trait DecodeField {
-    /// Reads the field, which is of this kind.
+    /// Decodes the field, which has this wire type.
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()>;
 }
 
-/// Returns the word that is encoded in `bytes`, if there is nothing unusual about it.
+/// Decodes a model type. Returns `None` if the encoding is unusual, or invalid.
 pub fn usual<W: Decode>(bytes: &[u8]) -> Option<Box<W>> {
-    let mut word = Box::<W>::default();
-    word.decode(Reader::new(bytes))?;
-    Some(word)
+    let mut value = Box::<W>::default();
+    value.decode(Reader::new(bytes))?;
+    Some(value)
 }

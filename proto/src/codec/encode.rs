@@ -1,11 +1,12 @@
-//! Encodes words as the wire has them, without making messages of them first.
+//! Encodes model types directly, without converting them to messages first.
 //!
-//! A request to plugins is made of a pod and a container that others still look at. To encode it through
-//! [`api`](crate::api) both would have to be copied, each of their strings with them: that was half of what a request
-//! cost. What is here writes the same bytes from the words themselves, for those words that requests are made of.
+//! A request to plugins consists of a pod and a container that are shared with other tasks.
+//! Encoding it through [`api`](crate::api) copies both with all their strings, which was half of
+//! the cost of a request. This module writes the same bytes from the model types of which requests
+//! consist.
 //!
-//! It is written from the back to the front: the length of a message stands before it, and is known only when all that is
-//! in it has been written.
+//! Encoding proceeds from the end to the beginning: the length of a message precedes its content,
+//! and is only known after the content has been written.
 //!
 //! ```
 //! use nri_proto::encode::Writer;
@@ -31,16 +32,16 @@ use protobuf::CodedOutputStream;
 pub use self::again::{First, Marked, Part, Since};
 use crate::model::Unknown;
 
-/// The kind of a field that is one number.
+/// The wire type of numbers.
 const VARINT: u32 = 0;
-/// The kind of a field that says how long it is: texts, messages, packed numbers.
+/// The wire type of length-delimited fields: strings, messages and packed numbers.
 const SIZED: u32 = 2;
-/// How the first field of a message begins if it is a number.
+/// The tag of field 1 if it is a number.
 const NUMBER: u8 = (1 << 3 | VARINT) as u8;
 
-/// A word that can be encoded.
+/// A model type that can be encoded.
 pub trait Encode {
-    /// Writes its fields, the one with the highest number first.
+    /// Writes the fields, from the highest field number to the lowest.
     fn encode(&self, out: &mut Writer);
 }
 
@@ -50,24 +51,24 @@ impl<W: Encode> Encode for Box<W> {
     }
 }
 
-/// What one field of a word is made of.
+/// The type of a field of a model type.
 pub(crate) trait EncodeField {
-    /// Writes the field, unless it has the value that it has when nothing is written.
+    /// Writes the field, unless it has its default value.
     fn write(&self, field: u32, out: &mut Writer);
 
-    /// How many entries there are, of a list.
+    /// Returns the number of entries, if the field is a list.
     fn n_entries(&self) -> usize {
         0
     }
 
-    /// Writes those behind the first `n`, of a list.
+    /// Writes the entries after the first `n`, if the field is a list.
     fn write_behind(&self, n: usize, field: u32, out: &mut Writer) {
-        debug_assert_eq!(n, 0, "it is no list");
+        debug_assert_eq!(n, 0, "the field is not a list");
         self.write(field, out);
     }
 }
 
-/// Where the fields of a word go, the one with the highest number first.
+/// A receiver for the fields of a model type, from the highest field number to the lowest.
 pub(crate) trait FieldSink {
     fn unknown(&mut self, unknown: &Unknown);
     fn field(&mut self, number: u32, value: &impl EncodeField);
@@ -83,31 +84,32 @@ impl FieldSink for Writer {
     }
 }
 
-/// Where words are written to, each before those that were written earlier.
+/// A buffer to which fields are prepended.
 #[derive(Clone, Debug, Default)]
 pub struct Writer {
-    /// Room, and behind it what was written.
+    /// Free space, followed by the written bytes.
     bytes: Vec<u8>,
-    /// Where that begins.
+    /// The index of the first written byte.
     start: usize,
-    /// Whether fields that nobody knows are left out.
+    /// Whether unknown fields are left out.
     only_known: bool,
 }
 
 impl Writer {
-    /// Begins with room for so many bytes. There may be more.
+    /// Creates a writer with space for this many bytes. It grows if necessary.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
         Self { bytes: vec![0; bytes], start: bytes, only_known: false }
     }
 
-    /// The same, for who reads it with what we know today: fields that nobody knows are left out.
+    /// Creates a writer that leaves out unknown fields, with space for this many bytes.
     #[must_use]
     pub fn of_known(bytes: usize) -> Self {
         Self { only_known: true, ..Self::with_capacity(bytes) }
     }
 
-    /// Returns what was written. Room that was not needed is given back, if it is much.
+    /// Returns the written bytes. If less than half of the buffer was used, they are copied, and
+    /// the buffer is freed.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         if self.length() < self.bytes.len() / 2 {
@@ -118,31 +120,32 @@ impl Writer {
         bytes
     }
 
-    /// What was written so far.
+    /// Returns the bytes written so far.
     #[must_use]
     pub fn written(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
-    /// Writes a word as a field of the message that is being written.
-    pub fn word(&mut self, field: u32, word: &impl Encode) {
-        self.message(field, |out| word.encode(out));
+    /// Writes a model type as a field of the current message.
+    pub fn word(&mut self, field: u32, value: &impl Encode) {
+        self.message(field, |out| value.encode(out));
     }
 
-    /// Writes what is encoded already as a field.
-    pub fn encoded(&mut self, field: u32, word: &[u8]) {
-        let length = word.len();
-        // Most are short, and of a field with a low number: then it is looked once how much room there is.
+    /// Writes an encoded message or string as a field.
+    pub fn encoded(&mut self, field: u32, content: &[u8]) {
+        let length = content.len();
+        // Most content is short and most field numbers are low. Then the free space is checked
+        // once.
         if let (tag @ ..0x80, ..0x80) = (tag(field, SIZED), length)
             && let Some(start) = self.start.checked_sub(length + 2)
             && let Some((head, rest)) = self.bytes[start..self.start].split_first_chunk_mut()
         {
             *head = [tag as u8, length as u8];
-            rest.copy_from_slice(word);
+            rest.copy_from_slice(content);
             self.start = start;
             return;
         }
-        self.raw(word);
+        self.raw(content);
         self.head(field, length);
     }
 
@@ -153,7 +156,7 @@ impl Writer {
         }
     }
 
-    /// Writes a number also if it is zero.
+    /// Writes a number as a field, even if it is zero.
     fn number_or_zero(&mut self, field: u32, value: u64) {
         match (tag(field, VARINT), value) {
             (tag @ ..0x80, value @ ..0x80) => self.raw(&[tag as u8, value as u8]),
@@ -168,7 +171,7 @@ impl Writer {
         }
     }
 
-    /// Writes a number as a message with nothing else in it; with nothing at all if it is zero.
+    /// Writes a number in a wrapper message. The wrapper of zero is empty.
     fn wrapped_number(&mut self, field: u32, value: u64) {
         match (tag(field, SIZED), value) {
             (tag @ ..0x80, 0) => self.raw(&[tag as u8, 0]),
@@ -185,7 +188,7 @@ impl Writer {
         self.encoded(field, text.as_bytes());
     }
 
-    /// Writes as a field what `write` writes.
+    /// Writes a message as a field. `write` writes the content of the message.
     pub fn message<T>(&mut self, field: u32, write: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.length();
         let written = write(self);
@@ -193,11 +196,11 @@ impl Writer {
         written
     }
 
-    /// Writes what stands before a field that has been written.
+    /// Writes the tag and the length of a field whose content has been written.
     #[inline]
     fn head(&mut self, field: u32, length: usize) {
         match (tag(field, SIZED), length as u64) {
-            // Most are short, and of a field with a low number.
+            // Most content is short, and most field numbers are low.
             (tag @ ..0x80, length @ ..0x80) => self.raw(&[tag as u8, length as u8]),
             (tag @ ..0x80, length @ ..0x4000) => {
                 let [low, high] = two_bytes(length);
@@ -213,29 +216,29 @@ impl Writer {
     #[inline]
     pub(crate) fn unknown(&mut self, unknown: &Unknown) {
         if !unknown.is_empty() && !self.only_known {
-            self.some_unknown(unknown);
+            self.write_unknown(unknown);
         }
     }
 
     #[cold]
-    fn some_unknown(&mut self, unknown: &Unknown) {
+    fn write_unknown(&mut self, unknown: &Unknown) {
         let mut bytes = Vec::new();
         let mut out = CodedOutputStream::vec(&mut bytes);
-        out.write_unknown_fields(unknown.fields()).and_then(|()| out.flush()).expect("memory takes what is written");
+        out.write_unknown_fields(unknown.fields()).and_then(|()| out.flush()).expect("writing to memory does not fail");
         drop(out);
         self.raw(&bytes);
     }
 
-    /// Writes bytes behind their length.
+    /// Writes bytes and, before them, their length.
     pub fn sized(&mut self, bytes: &[u8]) {
         self.raw(bytes);
         self.varint(bytes.len() as u64);
     }
 
-    /// Writes a number that is no field.
+    /// Writes a number without a tag.
     #[inline]
     pub fn varint(&mut self, value: u64) {
-        // Most are one byte.
+        // Most numbers fit into one byte.
         if value < 0x80 {
             self.raw(&[value as u8]);
         } else {
@@ -248,7 +251,7 @@ impl Writer {
         self.raw(Varint::new(value).as_bytes());
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         if bytes.len() > self.start {
@@ -266,7 +269,7 @@ impl Writer {
         self.start += more;
     }
 
-    /// How many bytes were written so far.
+    /// Returns the number of bytes written so far.
     #[must_use]
     pub fn length(&self) -> usize {
         self.bytes.len() - self.start
@@ -277,12 +280,13 @@ fn tag(field: u32, kind: u32) -> u64 {
     (field << 3 | kind).into()
 }
 
-/// A number below 0x4000 as the wire has it, unless one byte is enough.
+/// Encodes a number from 0x80 to 0x3fff as a varint.
 fn two_bytes(value: u64) -> [u8; 2] {
     [(value & 0x7f) as u8 | 0x80, (value >> 7) as u8]
 }
 
-/// A number as the wire has it: seven bits in each byte, the lowest first; the eighth says that there are more.
+/// An encoded varint: seven bits per byte, the lowest first. The eighth bit marks all but the last
+/// byte.
 struct Varint {
     bytes: [u8; Self::MAX],
     length: usize,

@@ -1,4 +1,7 @@
-//! The numbers of the fields. A word is taken apart completely, and a test compares each with its message.
+//! The field numbers of the model types, and the implementations of `Encode` and `Decode`.
+//!
+//! Each implementation for encoding destructures its type completely, so that a new field does not
+//! compile without a number. Tests compare the encoding of each type with that of its message.
 
 use crate::codec::decode::{Decode, DecodeField, Reader};
 use crate::codec::encode::{Encode, EncodeField, FieldSink, Writer};
@@ -8,7 +11,7 @@ use crate::model::{
     Pod, Rdt, Resources, Rlimit, Scheduler, Seccomp, SecurityProfile, Syscall, SyscallArg, User,
 };
 
-/// Writes fields, the last one first.
+/// Encodes fields from the last to the first.
 macro_rules! write_back {
     ($out:ident, $number:literal $field:ident $(, $($rest:tt)+)?) => {
         $(write_back!($out, $($rest)+);)?
@@ -16,19 +19,19 @@ macro_rules! write_back {
     };
 }
 
-/// The same, for what is encoded again and again.
+/// Implements `Encode` for a type whose fields can also be passed to another [`FieldSink`].
 macro_rules! fields {
-    ($word:ident { $($number:literal $field:ident),+ $(,)? }) => {
-        impl $word {
-            /// Has each of its fields written, the last one first.
-            pub(crate) fn each_field(&self, parts: &mut impl FieldSink) {
+    ($model:ident { $($number:literal $field:ident),+ $(,)? }) => {
+        impl $model {
+            /// Passes each field to `sink`, from the last to the first.
+            pub(crate) fn each_field(&self, sink: &mut impl FieldSink) {
                 let Self { $($field,)+ unknown } = self;
-                parts.unknown(unknown);
-                each_back!(parts, $($number $field),+);
+                sink.unknown(unknown);
+                each_back!(sink, $($number $field),+);
             }
         }
 
-        impl Encode for $word {
+        impl Encode for $model {
             fn encode(&self, out: &mut Writer) {
                 self.each_field(out);
             }
@@ -36,16 +39,18 @@ macro_rules! fields {
     };
 }
 
+/// Passes fields to a [`FieldSink`] from the last to the first.
 macro_rules! each_back {
-    ($parts:ident, $number:literal $field:ident $(, $($rest:tt)+)?) => {
-        $(each_back!($parts, $($rest)+);)?
-        $parts.field($number, $field);
+    ($sink:ident, $number:literal $field:ident $(, $($rest:tt)+)?) => {
+        $(each_back!($sink, $($rest)+);)?
+        $sink.field($number, $field);
     };
 }
 
+/// Implements `Encode` for types, from the numbers of their fields.
 macro_rules! encode {
-    ($($word:ident { $($number:literal $field:ident),+ $(,)? })+) => {
-        $(impl Encode for $word {
+    ($($model:ident { $($number:literal $field:ident),+ $(,)? })+) => {
+        $(impl Encode for $model {
             fn encode(&self, out: &mut Writer) {
                 let Self { $($field,)+ unknown } = self;
                 out.unknown(unknown);
@@ -55,9 +60,10 @@ macro_rules! encode {
     };
 }
 
+/// Implements `Decode` for types, from the numbers of their fields.
 macro_rules! decode {
-    ($($word:ident { $($number:literal $field:ident),+ $(,)? })+) => {
-        $(impl Decode for $word {
+    ($($model:ident { $($number:literal $field:ident),+ $(,)? })+) => {
+        $(impl Decode for $model {
             fn decode(&mut self, mut input: Reader<'_>) -> Option<()> {
                 while let Some((number, kind)) = input.next_field() {
                     match number {
@@ -71,6 +77,7 @@ macro_rules! decode {
     };
 }
 
+/// Implements `Encode` and `Decode` for types, from the numbers of their fields.
 macro_rules! both {
     ($($table:tt)+) => {
         encode! { $($table)+ }
@@ -130,7 +137,7 @@ both! {
     Pids { 1 limit }
 }
 
-// What plugins seldom change is read by way of its message.
+// Adjustments with fields that plugins rarely change are decoded through their messages.
 decode! {
     CreateReply { 1 adjustment }
     Adjustment {

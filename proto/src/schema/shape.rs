@@ -40,8 +40,8 @@ pub enum FieldShape {
 impl Shape {
     /// Returns the shape of the message type `M`.
     ///
-    /// The shape of a message that `nri.proto` does not declare has no fields. The lookup is by name;
-    /// in a `const` block it costs nothing at run time.
+    /// The shape of a message that `nri.proto` does not declare has no fields. The lookup is by
+    /// name; in a `const` block it costs nothing at run time.
     #[must_use]
     pub const fn of<M: Message>() -> Self {
         let mut index = 0;

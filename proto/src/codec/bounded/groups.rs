@@ -1,4 +1,6 @@
-//! Groups: fields that have no length but an end. NRI has none, and the library skips those of others without a word.
+//! Groups: fields that have an end tag instead of a length.
+//!
+//! NRI has none, and the protobuf library skips them silently.
 
 use protobuf::rt::read_unknown_or_skip_group;
 use protobuf::{CodedInputStream, CodedOutputStream, Error, UnknownFields, UnknownValueRef};
@@ -6,8 +8,9 @@ use protobuf::{CodedInputStream, CodedOutputStream, Error, UnknownFields, Unknow
 use super::VALUE;
 use crate::schema::shape::{FieldShape, Shape};
 
-/// Returns a message of this kind with a field in the place of each group. It has the group's number, and is of a kind
-/// that no field of NRI is of, so nobody knows it.
+/// Returns a copy of a message with each group replaced by an unknown field.
+///
+/// The field has the number of the group, and a wire type that no field of NRI has.
 pub(super) fn marked(shape: Shape, message: &[u8]) -> Result<Vec<u8>, Error> {
     marked_by(&|number| shape.field(number), message)
 }
@@ -20,7 +23,7 @@ fn marked_by(shape_of: &dyn Fn(u32) -> Option<FieldShape>, message: &[u8]) -> Re
         let (number, mut field) = (tag >> 3, UnknownFields::new());
         read_unknown_or_skip_group(tag, &mut input, &mut field)?;
         match field.get(number) {
-            // It was a group.
+            // The field was a group.
             None => out.write_fixed32(number, 0)?,
             Some(UnknownValueRef::LengthDelimited(part)) => {
                 out.write_bytes(number, &marked_part(shape_of(number), part)?)?;

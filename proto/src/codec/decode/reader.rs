@@ -1,28 +1,30 @@
-//! Where words are read from.
+//! The input of decoding.
 
-/// The kind of a field that is one number.
+/// The wire type of numbers.
 pub(super) const VARINT: u8 = 0;
-/// The kind of a field that says how long it is.
+/// The wire type of length-delimited fields.
 pub const SIZED: u8 = 2;
 
-/// What is left to read of a message.
+/// The rest of an encoded message.
 #[derive(Debug)]
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Begins to read a message.
+    /// Creates a reader for an encoded message.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes left.
     #[must_use]
     pub fn length(&self) -> usize {
         self.0.len()
     }
 
-    /// The number and the kind of the next field. Those that we know are all below sixteen, and then it is one byte.
+    /// Reads the number and the wire type of the next field.
+    ///
+    /// The tag is read as one byte, since all known field numbers are below sixteen.
     #[inline]
     pub fn next_field(&mut self) -> Option<(u8, u8)> {
         let (&tag, rest) = self.0.split_first()?;
@@ -30,11 +32,11 @@ impl<'a> Reader<'a> {
         Some((tag >> 3, tag & 7))
     }
 
-    /// A number that follows.
+    /// Reads a number.
     #[inline]
     pub fn varint(&mut self) -> Option<u64> {
         let (&first, rest) = self.0.split_first()?;
-        // Most are one byte.
+        // Most numbers fit into one byte.
         if first < 0x80 {
             self.0 = rest;
             return Some(first.into());
@@ -59,7 +61,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// What follows, as long as it says it is.
+    /// Reads a length, and that many bytes.
     #[inline]
     pub fn sized(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.varint()?).ok()?;
@@ -68,12 +70,12 @@ impl<'a> Reader<'a> {
         Some(sized)
     }
 
-    /// A text that follows.
+    /// Reads a length, and a string of that many bytes.
     pub fn text(&mut self) -> Option<String> {
         std::str::from_utf8(self.sized()?).ok().map(str::to_owned)
     }
 
-    /// A message that follows.
+    /// Reads a length, and returns a reader for a message of that many bytes.
     pub fn message(&mut self) -> Option<Reader<'a>> {
         self.sized().map(Reader)
     }

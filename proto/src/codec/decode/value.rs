@@ -1,4 +1,4 @@
-//! What the fields of words are made of.
+//! Decoding of the types of fields.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use super::reader::{Reader, SIZED, VARINT};
 use super::{Decode, DecodeField};
 use crate::model::{Args, ChangeList, ChangeMap, Keyed, marker};
 
-/// Goes on if this is so, and else it is unusual.
+/// Returns `None`, for an unusual encoding, unless the condition holds.
 fn only_if(is_so: bool) -> Option<()> {
     is_so.then_some(())
 }
 
-/// Numbers, and the wire's wrappers of them: that a wrapper is there says that the value is set.
+/// Implements decoding of numbers, and of optional numbers, which are wrapper messages on the wire.
 macro_rules! numbers {
     ($($kind:ty as $of:expr),+ $(,)?) => {
         $(impl DecodeField for $kind {
@@ -26,7 +26,7 @@ macro_rules! numbers {
     };
 }
 
-/// A message whose first field is the value.
+/// Implements decoding of an optional value, which is a message with the value as field 1.
 macro_rules! wrapper {
     ($kind:ty) => {
         impl DecodeField for Option<$kind> {
@@ -69,7 +69,7 @@ impl DecodeField for Vec<String> {
     }
 }
 
-/// One that is there twice would have to be merged.
+/// A repeated message would have to be merged with the first one, so it is unusual.
 impl<W: Decode> DecodeField for Option<W> {
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
         only_if(kind == SIZED && self.is_none())?;
@@ -85,7 +85,7 @@ impl<W: Decode> DecodeField for Vec<W> {
     }
 }
 
-/// A map is a list of entries that have a key and a value. Of a key that is there twice the last one counts.
+/// A map is a list of entries, each a message with a key and a value. The last entry of a key wins.
 impl DecodeField for BTreeMap<String, String> {
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
         only_if(kind == SIZED)?;
@@ -95,7 +95,7 @@ impl DecodeField for BTreeMap<String, String> {
     }
 }
 
-/// A key with a dash says something about another entry.
+/// A key with a leading dash changes another entry, so it is unusual.
 impl DecodeField for ChangeMap<String> {
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
         only_if(kind == SIZED)?;
@@ -106,7 +106,7 @@ impl DecodeField for ChangeMap<String> {
     }
 }
 
-/// As above.
+/// A key with a leading dash changes another entry, so it is unusual.
 impl<W: Decode + Keyed> DecodeField for ChangeList<W> {
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
         only_if(kind == SIZED)?;
@@ -117,7 +117,7 @@ impl<W: Decode + Keyed> DecodeField for ChangeList<W> {
     }
 }
 
-/// An empty first argument says something about the others.
+/// An empty first argument changes the meaning of the others, so it is unusual.
 impl DecodeField for Args {
     fn read(&mut self, kind: u8, input: &mut Reader<'_>) -> Option<()> {
         only_if(kind == SIZED)?;

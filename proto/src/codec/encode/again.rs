@@ -1,4 +1,4 @@
-//! Encodes a container again after plugins changed some of it: what they left alone is copied.
+//! Encodes a container again after plugins changed parts of it. Unchanged parts are copied.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{EncodeField, FieldSink, Writer};
 use crate::model::{Container, Unknown};
 
-/// A part of a container that plugins change, with the number of its field.
+/// A field of a container that plugins can change. The discriminant is the field number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// [`Container::annotations`].
@@ -26,33 +26,33 @@ pub enum Part {
     Rlimits = 13,
 }
 
-/// What has become of a container since it was first encoded.
+/// The fields of a container that have changed since it was first encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Since {
-    /// A bit for each part that is another now.
+    /// A bit for each field that has changed in any way.
     changed: u32,
-    /// A bit for each list that is longer now, and begins as it did.
+    /// A bit for each list to which entries were appended.
     grown: u32,
 }
 
 impl Since {
-    /// A part is another now.
+    /// Records that a field has changed.
     pub fn changes(&mut self, part: Part) {
         self.changed |= bit(part as u32);
     }
 
-    /// Entries were added to the end of a list.
+    /// Records that entries were appended to a list.
     pub fn grows(&mut self, part: Part) {
         self.grown |= bit(part as u32);
     }
 
-    /// Says whether nothing has changed.
+    /// Returns whether nothing has changed.
     #[must_use]
     pub fn is_nothing(self) -> bool {
         self == Self::default()
     }
 
-    /// What has become of it if this came after.
+    /// Returns the changes of `self` and `later` together.
     #[must_use]
     pub fn and(self, later: Self) -> Self {
         Self { changed: self.changed | later.changed, grown: self.grown | later.grown }
@@ -63,7 +63,7 @@ fn bit(number: u32) -> u32 {
     1 << number
 }
 
-/// How a container was first encoded.
+/// The first encoding of a container, with the positions of its fields.
 ///
 /// ```
 /// use nri_proto::Container;
@@ -86,14 +86,14 @@ pub struct First {
     marks: Marks,
 }
 
-/// Where each field begins, by its number, and behind the last one what nobody knows.
+/// The position of each field, by its number. The unknown fields follow the last one.
 type Marks = [Mark; 24];
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
-    /// In bytes from the end.
+    /// The distance from the beginning of the field to the end of the container, in bytes.
     begins: usize,
-    /// How many entries it has, if it is a list.
+    /// The number of entries, if the field is a list.
     n_entries: usize,
 }
 
@@ -106,7 +106,7 @@ impl First {
         marking.within(&out.into_bytes())
     }
 
-    /// Writes a container, and notes where its fields are.
+    /// Writes a container, and records the positions of its fields.
     pub fn write(container: &Container, out: &mut Writer) -> Marked {
         let end = out.length();
         let mut marking = Marking { out, end, marks: Marks::default() };
@@ -114,13 +114,13 @@ impl First {
         Marked { end, marks: marking.marks }
     }
 
-    /// How many bytes it holds.
+    /// Returns the length of the encoded container.
     #[must_use]
     pub fn n_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Writes the container as it is now.
+    /// Writes the current state of the container. Fields that have not changed are copied.
     pub fn again(&self, container: &Container, since: Since, out: &mut Writer) {
         let end = self.bytes.len();
         let mut again = Again { first: self, since, out, copied: end..end };
@@ -128,23 +128,23 @@ impl First {
         again.copy();
     }
 
-    /// Where a field is.
+    /// Returns the range of a field in the encoded container.
     fn range(&self, number: u32) -> Range<usize> {
         let begins = |number: usize| self.bytes.len() - self.marks[number].begins;
         begins(number as usize)..begins(number as usize + 1)
     }
 }
 
-/// Where the fields of a container are in what is being written.
+/// The positions of the fields of a container in a message that is being written.
 #[derive(Clone, Debug)]
 pub struct Marked {
-    /// What was written before it, and so stands behind it.
+    /// The number of bytes that were written before the container, and follow it.
     end: usize,
     marks: Marks,
 }
 
 impl Marked {
-    /// The container in all that was written.
+    /// Returns the container as a part of the complete message.
     #[must_use]
     pub fn within(self, written: &Bytes) -> First {
         let end = written.len() - self.end;
@@ -153,6 +153,7 @@ impl Marked {
     }
 }
 
+/// Writes fields and records their positions.
 struct Marking<'a> {
     out: &'a mut Writer,
     end: usize,
@@ -165,7 +166,7 @@ impl Marking<'_> {
     }
 }
 
-/// The number behind that of the last field.
+/// The index of the unknown fields: one more than the last field number.
 const UNKNOWN: u32 = 23;
 
 impl FieldSink for Marking<'_> {
@@ -180,11 +181,12 @@ impl FieldSink for Marking<'_> {
     }
 }
 
+/// Writes changed fields and copies the others.
 struct Again<'a> {
     first: &'a First,
     since: Since,
     out: &'a mut Writer,
-    /// What is to be copied next, unless there is more before it.
+    /// The range that is copied next. It grows downwards while fields are unchanged.
     copied: Range<usize>,
 }
 

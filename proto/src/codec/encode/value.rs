@@ -1,4 +1,4 @@
-//! What the fields of words are made of.
+//! Encoding of the types of fields.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use crate::model::{
 };
 use crate::schema::api;
 
-/// Numbers, and the wire's wrappers of them: that a wrapper is there says that the value is set.
+/// Implements encoding of numbers, and of optional numbers, which are wrapper messages on the wire.
+/// An empty wrapper stands for zero, and a missing one for `None`.
 macro_rules! numbers {
     ($($kind:ty),+) => {
         $(impl EncodeField for $kind {
@@ -32,7 +33,7 @@ macro_rules! numbers {
 
 numbers!(bool, i32, i64, u32, u64);
 
-/// A number as the wire has it: what is below zero is the same as of 64 bits.
+/// A number as a varint. Negative numbers are extended to 64 bits.
 trait VarintBits {
     fn bits(self) -> u64;
 }
@@ -67,7 +68,7 @@ impl VarintBits for u64 {
     }
 }
 
-/// Enums are numbers.
+/// Implements encoding of enums, which are numbers on the wire.
 macro_rules! enums {
     ($($word:ident as $theirs:ty),+ $(,)?) => {
         $(impl VarintBits for &$word {
@@ -98,7 +99,7 @@ fn number_of<E: Enum>(value: EnumOrUnknown<E>) -> u64 {
     value.value().bits()
 }
 
-/// Not packed, as the schema says.
+/// Implements encoding of lists of enums, which `nri.proto` declares as not packed.
 macro_rules! flags {
     ($($flag:ident),+) => {
         $(impl EncodeField for Vec<$flag> {
@@ -111,7 +112,7 @@ macro_rules! flags {
 
 flags!(SchedulerFlag, MemoryPolicyFlag);
 
-/// Packed.
+/// A list of numbers is packed.
 impl EncodeField for Vec<u32> {
     fn write(&self, field: u32, out: &mut Writer) {
         if !self.is_empty() {
@@ -180,7 +181,7 @@ impl<W: Encode> EncodeField for Vec<W> {
     }
 }
 
-/// A map is a list of entries that have a key and a value.
+/// A map is a list of entries, each a message with a key and a value.
 impl EncodeField for BTreeMap<String, String> {
     fn write(&self, field: u32, out: &mut Writer) {
         for (key, value) in self.iter().rev() {
