@@ -30,7 +30,7 @@ pub(crate) mod tests;
 mod update;
 mod value;
 
-/// Becomes the same thing on the other side: a word from the wire, or a message from a word.
+/// Becomes the same thing on the other side: a word from the wire, or a message from a value.
 pub(crate) trait Translate<Other> {
     /// Translates without loss, and cannot fail.
     fn translate(self) -> Other;
@@ -44,8 +44,8 @@ pub(crate) trait NoteUnknown {
 
 /// Translates a message both ways: first the fields that have the same name on both sides, then `theirs as ours`.
 macro_rules! message {
-    ($message:ident as $word:ident { $($same:ident),* $(; $($theirs:ident as $ours:ident),+)? $(,)? }) => {
-        impl From<api::$message> for $word {
+    ($message:ident as $model:ident { $($same:ident),* $(; $($theirs:ident as $ours:ident),+)? $(,)? }) => {
+        impl From<api::$message> for $model {
             fn from(message: api::$message) -> Self {
                 let api::$message { $($same,)* $($($theirs: $ours,)+)? special_fields } = message;
                 let mut unknown = special_fields.translate();
@@ -61,9 +61,9 @@ macro_rules! message {
 
         impl crate::convert::NoteUnknown for api::$message {}
 
-        impl From<$word> for api::$message {
-            fn from(word: $word) -> Self {
-                let $word { $($same,)* $($($ours,)+)? unknown } = word;
+        impl From<$model> for api::$message {
+            fn from(value: $model) -> Self {
+                let $model { $($same,)* $($($ours,)+)? unknown } = value;
                 Self {
                     $($same: $same.translate(),)*
                     $($($theirs: $ours.translate(),)+)?
@@ -72,22 +72,22 @@ macro_rules! message {
             }
         }
 
-        impl crate::model::TakeUnknown for $word {
+        impl crate::model::TakeUnknown for $model {
             fn take_unknown_into(&mut self, found: &mut Vec<crate::model::Unread>) {
-                let $word { $($same,)* $($($ours,)+)? unknown } = self;
+                let $model { $($same,)* $($($ours,)+)? unknown } = self;
                 $(crate::model::TakeUnknown::take_unknown_into($same, found);)*
                 $($(crate::model::TakeUnknown::take_unknown_into($ours, found);)+)?
                 unknown.take(stringify!($message), found);
             }
         }
 
-        impl Translate<$word> for api::$message {
-            fn translate(self) -> $word {
+        impl Translate<$model> for api::$message {
+            fn translate(self) -> $model {
                 self.into()
             }
         }
 
-        impl Translate<api::$message> for $word {
+        impl Translate<api::$message> for $model {
             fn translate(self) -> api::$message {
                 self.into()
             }

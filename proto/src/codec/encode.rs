@@ -15,7 +15,7 @@
 //!
 //! let pod = Pod { id: "4f1c".to_owned(), name: "web".to_owned(), ..Pod::default() };
 //! let mut out = Writer::default();
-//! out.word(1, &pod);
+//! out.model(1, &pod);
 //! let request = api::RunPodSandboxRequest::parse_from_bytes(&out.into_bytes())?;
 //! assert_eq!(Pod::from(request.pod.unwrap()), pod);
 //! # Ok::<(), protobuf::Error>(())
@@ -127,7 +127,7 @@ impl Writer {
     }
 
     /// Writes a model type as a field of the current message.
-    pub fn word(&mut self, field: u32, value: &impl Encode) {
+    pub fn model(&mut self, field: u32, value: &impl Encode) {
         self.message(field, |out| value.encode(out));
     }
 

@@ -16,16 +16,16 @@ use crate::schema::api;
 
 /// Makes a strategy for a word from one for each of its fields. All must be named, but for `unknown`.
 macro_rules! strategy {
-    ($name:ident -> $word:ident { $($field:ident: $strategy:expr),+ $(,)? }) => {
-        #[doc = concat!("Makes any [`", stringify!($word), "`].")]
-        pub fn $name() -> BoxedStrategy<$word> {
-            let _all_are_named = |$word { $($field: _,)+ unknown: _ }: $word| ();
-            let word = unknown().prop_map(|unknown| $word { unknown, ..$word::default() }).boxed();
-            $(let word = (word, $strategy).prop_map(|(mut word, $field)| {
-                word.$field = $field;
-                word
+    ($name:ident -> $model:ident { $($field:ident: $strategy:expr),+ $(,)? }) => {
+        #[doc = concat!("Makes any [`", stringify!($model), "`].")]
+        pub fn $name() -> BoxedStrategy<$model> {
+            let _all_are_named = |$model { $($field: _,)+ unknown: _ }: $model| ();
+            let value = unknown().prop_map(|unknown| $model { unknown, ..$model::default() }).boxed();
+            $(let value = (value, $strategy).prop_map(|(mut value, $field)| {
+                value.$field = $field;
+                value
             }).boxed();)+
-            word
+            value
         }
     };
 }

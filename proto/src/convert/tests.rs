@@ -10,22 +10,22 @@ use crate::schema::{api, descriptor};
 mod changes;
 pub(crate) mod fill;
 
-/// Four sentences about each word.
+/// Four sentences about each value.
 macro_rules! each_word {
-    ($($name:ident: $word:ident is $message:ident),+ $(,)?) => {
+    ($($name:ident: $model:ident is $message:ident),+ $(,)?) => {
         $(mod $name {
             use super::*;
 
             #[test]
             fn keeps_every_field_of_a_full_message() {
-                check_message::<api::$message, $word>(fill::full());
+                check_message::<api::$message, $model>(fill::full());
             }
 
             #[test]
             fn gives_away_what_is_unknown_and_nothing_else() {
-                let mut word = $word::from(fill::full::<api::$message>());
-                let taken = word.take_unknown();
-                assert_eq!(api::$message::from(word), fill::full_of_known());
+                let mut value = $model::from(fill::full::<api::$message>());
+                let taken = value.take_unknown();
+                assert_eq!(api::$message::from(value), fill::full_of_known());
                 assert!(taken.contains(&Unread {
                     message: stringify!($message),
                     numbers: vec![1001, 1002, 1003, 1004],
@@ -35,12 +35,12 @@ macro_rules! each_word {
             proptest! {
                 #[test]
                 fn keeps_any_message_that_comes_from_the_wire(bytes in prop::collection::vec(any::<u8>(), 0..1024)) {
-                    check_message::<api::$message, $word>(fill::random(bytes));
+                    check_message::<api::$message, $model>(fill::random(bytes));
                 }
 
                 #[test]
-                fn is_the_same_after_it_was_a_message(word in arbitrary::$name()) {
-                    assert_eq!($word::from(api::$message::from(word.clone())), word);
+                fn is_the_same_after_it_was_a_message(value in arbitrary::$name()) {
+                    assert_eq!($model::from(api::$message::from(value.clone())), value);
                 }
             }
         })+

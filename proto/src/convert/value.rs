@@ -131,31 +131,31 @@ impl<K, M: NoteUnknown> NoteUnknown for HashMap<K, M> {
 
 impl<T: TakeUnknown> TakeUnknown for Option<T> {
     fn take_unknown_into(&mut self, found: &mut Vec<Unread>) {
-        self.iter_mut().for_each(|word| word.take_unknown_into(found));
+        self.iter_mut().for_each(|value| value.take_unknown_into(found));
     }
 }
 
 impl<T: TakeUnknown> TakeUnknown for Vec<T> {
     fn take_unknown_into(&mut self, found: &mut Vec<Unread>) {
-        self.iter_mut().for_each(|word| word.take_unknown_into(found));
+        self.iter_mut().for_each(|value| value.take_unknown_into(found));
     }
 }
 
 impl<K, T: TakeUnknown> TakeUnknown for BTreeMap<K, T> {
     fn take_unknown_into(&mut self, found: &mut Vec<Unread>) {
-        self.values_mut().for_each(|word| word.take_unknown_into(found));
+        self.values_mut().for_each(|value| value.take_unknown_into(found));
     }
 }
 
 impl<T: TakeUnknown> TakeUnknown for ChangeList<T> {
     fn take_unknown_into(&mut self, found: &mut Vec<Unread>) {
-        self.values_mut().for_each(|word| word.take_unknown_into(found));
+        self.values_mut().for_each(|value| value.take_unknown_into(found));
     }
 }
 
 impl<T: TakeUnknown> TakeUnknown for ChangeMap<T> {
     fn take_unknown_into(&mut self, found: &mut Vec<Unread>) {
-        self.values_mut().for_each(|word| word.take_unknown_into(found));
+        self.values_mut().for_each(|value| value.take_unknown_into(found));
     }
 }
 

@@ -9,11 +9,11 @@ use crate::schema::api;
 
 /// What is read must be what the way of messages gives.
 fn check(bytes: &[u8]) -> bool {
-    let word = usual::<CreateReply>(bytes);
-    let is_usual = word.is_some();
-    if let Some(word) = word {
+    let value = usual::<CreateReply>(bytes);
+    let is_usual = value.is_some();
+    if let Some(value) = value {
         let message = api::CreateContainerResponse::parse_from_bytes(bytes).expect("only what can be read is usual");
-        assert_eq!(*word, CreateReply::from(message));
+        assert_eq!(*value, CreateReply::from(message));
     }
     is_usual
 }

@@ -129,9 +129,9 @@ impl DecodeField for Args {
 }
 
 fn read<W: Decode>(input: Reader<'_>) -> Option<W> {
-    let mut word = W::default();
-    word.decode(input)?;
-    Some(word)
+    let mut value = W::default();
+    value.decode(input)?;
+    Some(value)
 }
 
 fn entry(mut input: Reader<'_>) -> Option<(String, String)> {

@@ -7,9 +7,9 @@ use crate::convert::tests::memory_with_a_strange_limit;
 use crate::model::{Container, Hooks, Pod, Resources, Unknown};
 use crate::schema::api;
 
-fn encoded(word: &impl Encode) -> Vec<u8> {
+fn encoded(value: &impl Encode) -> Vec<u8> {
     let mut out = Writer::default();
-    word.encode(&mut out);
+    value.encode(&mut out);
     out.into_bytes().into()
 }
 
@@ -89,7 +89,7 @@ fn a_message_has_room_for_its_length_however_long_it_is() {
     for length in [0, 1, 123, 124, 125, 126, 127, 128, 16_380, 16_381, 16_382, 16_383, 16_384, 2_097_152] {
         let pod = Pod { id: "x".repeat(length), ..Pod::default() };
         let mut out = Writer::default();
-        out.word(1, &pod);
+        out.model(1, &pod);
         let request = api::RunPodSandboxRequest::parse_from_bytes(&out.into_bytes()).unwrap();
         assert_eq!(request.pod.id.len(), length);
     }

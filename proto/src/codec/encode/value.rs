@@ -70,14 +70,14 @@ impl VarintBits for u64 {
 
 /// Implements encoding of enums, which are numbers on the wire.
 macro_rules! enums {
-    ($($word:ident as $theirs:ty),+ $(,)?) => {
-        $(impl VarintBits for &$word {
+    ($($model:ident as $theirs:ty),+ $(,)?) => {
+        $(impl VarintBits for &$model {
             fn bits(self) -> u64 {
                 number_of::<$theirs>(self.clone().translate())
             }
         }
 
-        impl EncodeField for $word {
+        impl EncodeField for $model {
             fn write(&self, field: u32, out: &mut Writer) {
                 out.number(field, self.bits());
             }
@@ -161,8 +161,8 @@ impl EncodeField for Option<Vec<String>> {
 
 impl<W: Encode> EncodeField for Option<W> {
     fn write(&self, field: u32, out: &mut Writer) {
-        if let Some(word) = self {
-            out.word(field, word);
+        if let Some(value) = self {
+            out.model(field, value);
         }
     }
 }
@@ -177,7 +177,7 @@ impl<W: Encode> EncodeField for Vec<W> {
     }
 
     fn write_behind(&self, n: usize, field: u32, out: &mut Writer) {
-        self.iter().skip(n).rev().for_each(|word| out.word(field, word));
+        self.iter().skip(n).rev().for_each(|value| out.model(field, value));
     }
 }
 
@@ -197,7 +197,7 @@ impl<W: Encode> EncodeField for BTreeMap<String, W> {
     fn write(&self, field: u32, out: &mut Writer) {
         for (key, value) in self.iter().rev() {
             out.message(field, |out| {
-                out.word(2, value);
+                out.model(2, value);
                 out.text(1, key);
             });
         }
