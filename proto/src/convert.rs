@@ -1,8 +1,15 @@
-//! Translates between words and the messages of [`api`](crate::api).
+//! Conversions between model types and the messages of [`api`](crate::api), in both directions.
 //!
-//! The files below are tables: [`message!`] says which field is which, [`numbers!`] which number. Both directions are made
-//! from the same line, and both take their argument apart completely, so that a field or number that is new in the
-//! protocol does not compile until someone decides about it.
+//! Most files are tables. [`message!`] maps the fields of a message to those of a model type, and
+//! [`numbers!`] the values of an enum. Each line serves both directions, and both destructure their
+//! argument completely. A field or value that is new in the protocol does not compile until it has
+//! been mapped.
+//!
+//! - One file per file of `model`, with its tables: `adjustment.rs`, `container.rs` and so on.
+//! - `changes.rs`: changes, which the wire expresses by dashes in front of keys.
+//! - `value.rs`: the types of fields, such as wrappers, lists and maps.
+//! - `arbitrary.rs`: proptest strategies for model types. They are here and not in `model`, because
+//!   they start from numbers and text of the wire.
 
 mod adjustment;
 #[cfg(any(test, feature = "proptest"))]
@@ -30,19 +37,24 @@ pub(crate) mod tests;
 mod update;
 mod value;
 
-/// Becomes the same thing on the other side: a word from the wire, or a message from a value.
+/// A conversion between a model type and its form on the wire, in either direction.
 pub(crate) trait Translate<Other> {
-    /// Translates without loss, and cannot fail.
+    /// Converts the value without loss.
     fn translate(self) -> Other;
 }
 
-/// What may hold fields that nobody knows, and becomes something that has no place for them.
+/// A part of a message that can contain unknown fields but becomes a value without a place for
+/// them.
 pub(crate) trait NoteUnknown {
-    /// Notes them in the word that it becomes a part of. What is a word itself has its own.
+    /// Records the unknown fields in the `Unknown` of the enclosing model type.
+    ///
+    /// The default does nothing. It is for parts that become model types, which have their own
+    /// `Unknown`.
     fn note(&self, _unknown: &mut crate::model::Unknown) {}
 }
 
-/// Translates a message both ways: first the fields that have the same name on both sides, then `theirs as ours`.
+/// Implements the conversions of a message. The fields with equal names come first, then those with
+/// different ones, as `theirs as ours`.
 macro_rules! message {
     ($message:ident as $model:ident { $($same:ident),* $(; $($theirs:ident as $ours:ident),+)? $(,)? }) => {
         impl From<api::$message> for $model {
@@ -95,14 +107,14 @@ macro_rules! message {
     };
 }
 
-/// Translates an enum both ways: `theirs as ours` for each number that has a name.
+/// Implements the conversions of an enum, with `theirs as ours` for each value that has a name.
 macro_rules! numbers {
     ($theirs:ty as $ours:ident { $($number:ident as $variant:ident),+ $(,)? }) => {
         impl crate::model::TakeUnknown for $ours {
             fn take_unknown_into(&mut self, _found: &mut Vec<crate::model::Unread>) {}
         }
 
-        /// By upstream's name, or its number where it has none.
+        /// Formats the value as its name in `nri.proto`, or as its number if it has no name.
         impl std::fmt::Display for $ours {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 match self {

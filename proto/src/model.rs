@@ -1,21 +1,34 @@
-//! Pods, containers, resources and what plugins change in them, in plain Rust.
+//! The model: pods, containers, resources, and the changes that plugins make to them, in plain
+//! Rust.
 //!
-//! Each word stands for one message of [`api`](crate::api), and `From` translates both ways. Translating never
-//! fails, and a message that becomes a word and a message again is the same message. So that this holds,
+//! Each model type stands for one message of [`api`](crate::api), and `From` converts in both
+//! directions. Conversions never fail, and a message that is converted and converted back is
+//! unchanged:
 //!
-//! * `None` is a message that is absent, and `Some` of a default one that is there and empty;
-//! * a number without a name in an enum stays that number ([`Unnamed`]);
-//! * each word carries the fields that we do not know yet ([`Unknown`]).
+//! - An absent message is `None`; a present but empty message is `Some` of a default value.
+//! - A value of an enum without a name keeps its number ([`Unnamed`]).
+//! - Each model type keeps the fields that this version of the protocol does not know
+//!   ([`Unknown`]).
 //!
-//! An [`Adjustment`] says which entries it sets, replaces and removes ([`Change`]), where the wire has a key with a dash
-//! in front. It may stand anywhere in a list and carry a value that means nothing, so what holds here is the reverse: a
-//! word that becomes a message and a word again is the same word.
+//! An [`Adjustment`] distinguishes entries that are set, replaced and removed ([`Change`]). On the
+//! wire, a removal is a key with a dash in front, at any place in a list and with any value. For
+//! changes only the reverse holds: a model type that is converted and converted back is unchanged.
 //!
-//! Values that the wire wraps to say whether they are set, such as `OptionalInt64`, are an `Option` here. They are
-//! values, not messages: should they ever get a second field, it is dropped until we know it, and [`TakeUnknown`] tells
-//! that it was there.
+//! A value that the wire wraps in a message to express whether it is set, such as `OptionalInt64`,
+//! is an `Option` here. If such a wrapper has an unknown field, the field is dropped, and
+//! [`TakeUnknown`] reports it.
 //!
-//! A field that the wire calls `type` is called `kind`.
+//! A field that is called `type` on the wire is called `kind` here.
+//!
+//! - What there is: `pod.rs`, `container.rs`, and their parts in `linux.rs`, `resources.rs`,
+//!   `mount.rs`, `device.rs`, `hooks.rs`, `seccomp.rs`, `scheduler.rs`, `memory_policy.rs` and
+//!   `env_var.rs`.
+//! - What plugins reply: `reply.rs`, `adjustment.rs`, `update.rs` (also evictions), `proposal.rs`
+//!   (for validators) and `failure_policy.rs`.
+//! - How a change is expressed: `change.rs`, `change_list.rs`, `change_map.rs`, `args.rs`, and
+//!   `marker.rs`, the dash of the wire.
+//! - Who changed what: `field.rs` and `owners.rs`.
+//! - What this version does not know: `unknown.rs` (fields) and `unnamed.rs` (values of enums).
 
 mod adjustment;
 mod args;

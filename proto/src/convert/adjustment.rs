@@ -1,3 +1,5 @@
+//! Conversions of adjustments and environment variables.
+
 use super::{Translate, message};
 use crate::model::{Adjustment, EnvVar, LinuxAdjustment};
 use crate::schema::api;

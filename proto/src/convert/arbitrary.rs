@@ -1,6 +1,7 @@
-//! Strategies that make any word, for property tests.
+//! Proptest strategies for all model types.
 //!
-//! Lists and texts are short, numbers in enums may have no name, and there may be fields that nobody knows.
+//! Lists and strings are short. Enums can have numbers without a name, and all types can have
+//! unknown fields.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +15,11 @@ use super::Translate;
 use crate::model::*;
 use crate::schema::api;
 
-/// Makes a strategy for a word from one for each of its fields. All must be named, but for `unknown`.
+/// Defines a strategy for a model type from strategies for its fields. All fields but `unknown`
+/// must be listed.
 macro_rules! strategy {
     ($name:ident -> $model:ident { $($field:ident: $strategy:expr),+ $(,)? }) => {
-        #[doc = concat!("Makes any [`", stringify!($model), "`].")]
+        #[doc = concat!("Generates any [`", stringify!($model), "`].")]
         pub fn $name() -> BoxedStrategy<$model> {
             let _all_are_named = |$model { $($field: _,)+ unknown: _ }: $model| ();
             let value = unknown().prop_map(|unknown| $model { unknown, ..$model::default() }).boxed();
@@ -297,7 +299,7 @@ strategy!(entry_owners -> EntryOwners { entries: by_name(owner()) });
 
 strategy!(failure_policy -> FailurePolicy { fail_request: any::<bool>(), keep_connected: any::<bool>() });
 
-/// Makes fields that no message has.
+/// Generates unknown fields, in most cases none.
 pub fn unknown() -> impl Strategy<Value = Unknown> {
     option::weighted(0.2, (1000..1004u32, any::<u64>(), text())).prop_map(|field| {
         let mut fields = UnknownFields::new();
@@ -309,7 +311,7 @@ pub fn unknown() -> impl Strategy<Value = Unknown> {
     })
 }
 
-/// Makes any changes that can be made to a list, of few keys so that some change twice.
+/// Generates any changes to a list. There are few keys, so that some keys change twice.
 pub fn changes<S>(values: S) -> BoxedStrategy<ChangeList<S::Value>>
 where
     S: Strategy + 'static,
@@ -319,7 +321,7 @@ where
         .prop_map(|edits| {
             let mut changes = ChangeList::new();
             for (how, value) in edits {
-                // What cannot be set changes nothing.
+                // A key with a leading dash cannot be set and changes nothing.
                 match how {
                     0 => _ = changes.set(value),
                     1 => _ = changes.replace(value),
@@ -331,7 +333,7 @@ where
         .boxed()
 }
 
-/// Makes any changes that can be made to a map.
+/// Generates any changes to a map.
 pub fn changes_by_name<S>(values: S) -> BoxedStrategy<ChangeMap<S::Value>>
 where
     S: Strategy + 'static,
@@ -351,23 +353,23 @@ where
         .boxed()
 }
 
-/// Makes any owner, also one that is no plugin.
+/// Generates any owner, including text that is not a plugin id.
 pub fn owner() -> impl Strategy<Value = Owner> {
     "[-,0-9a-z]{0,6}".prop_map(|text: String| text.translate())
 }
 
-/// Makes any field, most of which have a name.
+/// Generates any field. Most have a name.
 pub fn field() -> impl Strategy<Value = Field> {
     number::<api::Field, _>()
 }
 
-/// Makes any change of the arguments.
+/// Generates any change of the arguments.
 pub fn args() -> impl Strategy<Value = Args> {
     (any::<bool>(), texts())
         .prop_map(|(set, list)| if set { Args::set(list).unwrap_or_default() } else { Args::replace(list) })
 }
 
-/// Makes any number of an enum, most of which have a name.
+/// Generates any value of an enum. Most have a name.
 fn number<E: Enum, W: std::fmt::Debug>() -> impl Strategy<Value = W>
 where
     EnumOrUnknown<E>: Translate<W>,
@@ -383,7 +385,7 @@ fn by_name<S: Strategy>(items: S) -> impl Strategy<Value = BTreeMap<String, S::V
     btree_map(text(), items, 0..3)
 }
 
-/// A pattern would be read again for each text.
+/// Generates a short string. A regex pattern would be parsed again for each string.
 fn text() -> impl Strategy<Value = String> {
     const LETTERS: [char; 12] = ['-', '=', '/', 'a', 'b', 'c', 'm', 'n', 'x', 'y', 'z', '\u{e4}'];
     vec(select(&LETTERS[..]), 0..5).prop_map(String::from_iter)

@@ -1,4 +1,4 @@
-//! What the wire has for changes: a dash in front of a key that is removed, and an empty first argument.
+//! Changes on the wire: a dash in front of a removed key, and an empty first argument.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use super::Translate;
 use crate::model::marker::{mark, removed};
 use crate::model::{Args, Change, ChangeList, ChangeMap, Keyed, ListChange};
 
-/// A key with and without a dash is replaced. What stands beside the dashed one means nothing.
+/// A key that occurs with and without a dash is replaced. The value of a dashed key is ignored.
 impl<M: Translate<W>, W> Translate<ChangeMap<W>> for HashMap<String, M> {
     fn translate(self) -> ChangeMap<W> {
         let mut changes = BTreeMap::new();
@@ -40,7 +40,8 @@ impl<W: Translate<M>, M: Default> Translate<HashMap<String, M>> for ChangeMap<W>
     }
 }
 
-/// A key with and without a dash is replaced, wherever the dashed one stands. What else that holds means nothing.
+/// A key that occurs with and without a dash, in any order, is replaced. The other fields of an
+/// item with a dashed key are ignored.
 impl<M: Translate<W>, W: Keyed> Translate<ChangeList<W>> for Vec<M> {
     fn translate(self) -> ChangeList<W> {
         let items: Vec<W> = self.into_iter().map(M::translate).collect();

@@ -1,3 +1,5 @@
+//! Conversions of containers.
+
 use protobuf::EnumOrUnknown;
 
 use super::{Translate, message, numbers};

@@ -1,3 +1,5 @@
+//! Conversions of devices.
+
 use super::{Translate, message};
 use crate::model::{CdiDevice, Device, DeviceRule, NetDevice};
 use crate::schema::api;

@@ -1,3 +1,5 @@
+//! Conversions of a plugin's failure policy.
+
 use super::{Translate, message};
 use crate::model::FailurePolicy;
 use crate::schema::api;

@@ -1,3 +1,5 @@
+//! Conversions of fields as values and as keys, and their numbers and names.
+
 use std::collections::{BTreeMap, HashMap};
 
 use protobuf::{Enum, EnumOrUnknown};
@@ -53,7 +55,7 @@ numbers! {
 }
 
 impl Field {
-    /// Returns all that can be owned, in the order of their numbers.
+    /// Returns all fields except [`Field::None`], ordered by number.
     pub fn all() -> impl Iterator<Item = Self> {
         api::Field::VALUES
             .iter()
@@ -66,18 +68,18 @@ impl Field {
         Self::all().find(|field| field.to_string() == name)
     }
 
-    /// Returns its number on the wire.
+    /// Returns the number of the field on the wire.
     pub fn number(self) -> i32 {
         self.translate().value()
     }
 
-    /// Returns the one with this number on the wire.
+    /// Returns the field with this number on the wire.
     pub fn of_number(number: i32) -> Self {
         EnumOrUnknown::<api::Field>::from_i32(number).translate()
     }
 }
 
-// The wire has fields as numbers where they are keys: keys cannot be enums.
+// Maps by field have numbers as keys on the wire, because protobuf allows no enums there.
 
 impl<M: Translate<W>, W> Translate<BTreeMap<Field, W>> for HashMap<i32, M> {
     fn translate(self) -> BTreeMap<Field, W> {

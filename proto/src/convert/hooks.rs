@@ -1,3 +1,5 @@
+//! Conversions of OCI hooks.
+
 use super::{Translate, message};
 use crate::model::{Hook, Hooks};
 use crate::schema::api;

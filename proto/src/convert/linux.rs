@@ -1,3 +1,5 @@
+//! Conversions of the Linux part of a container.
+
 use protobuf::EnumOrUnknown;
 
 use super::{Translate, message, numbers};

@@ -1,3 +1,5 @@
+//! Conversions of mounts.
+
 use super::{Translate, message};
 use crate::model::Mount;
 use crate::schema::api;

@@ -1,3 +1,5 @@
+//! Conversions of owners. On the wire, a dash marks the owner of a removal.
+
 use super::{Translate, message};
 use crate::model::marker;
 use crate::model::{EntryOwners, FieldOwners, Owner, Owners};

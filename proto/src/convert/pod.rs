@@ -1,3 +1,5 @@
+//! Conversions of pods.
+
 use super::{Translate, message};
 use crate::model::{LinuxPod, Pod};
 use crate::schema::api;

@@ -1,3 +1,5 @@
+//! Conversions of proposals and verdicts.
+
 use super::{Translate, message};
 use crate::model::{PluginInstance, Proposal, Verdict};
 use crate::schema::api;

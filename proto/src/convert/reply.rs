@@ -1,3 +1,5 @@
+//! Conversions of plugins' replies.
+
 use super::{Translate, message};
 use crate::model::{CreateReply, StopReply, UpdateReply};
 use crate::schema::api;

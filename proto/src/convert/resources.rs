@@ -1,3 +1,5 @@
+//! Conversions of resources.
+
 use super::{Translate, message};
 use crate::model::{Cpu, HugepageLimit, Memory, Pids, Resources};
 use crate::schema::api;

@@ -1,3 +1,5 @@
+//! Conversions of scheduler settings.
+
 use protobuf::EnumOrUnknown;
 
 use super::{Translate, message, numbers};

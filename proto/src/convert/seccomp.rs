@@ -1,3 +1,5 @@
+//! Conversions of seccomp policies.
+
 use protobuf::EnumOrUnknown;
 
 use super::{Translate, message, numbers};

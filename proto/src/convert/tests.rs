@@ -10,7 +10,7 @@ use crate::schema::{api, descriptor};
 mod changes;
 pub(crate) mod fill;
 
-/// Four sentences about each value.
+/// Four tests for each model type.
 macro_rules! each_word {
     ($($name:ident: $model:ident is $message:ident),+ $(,)?) => {
         $(mod $name {
@@ -94,12 +94,12 @@ each_word! {
     entry_owners: EntryOwners is CompoundFieldOwners,
 }
 
-/// Sends `message` over the wire, makes a word of it and a message again.
+/// Encodes and decodes `message`, and converts it into a model type and back.
 fn check_message<M: Message + Debug + From<W>, W: From<M>>(message: M) {
     let bytes = message.write_to_bytes().unwrap();
     let received = M::parse_from_bytes(&bytes).unwrap();
     assert_eq!(received, message, "the wire changed it");
-    assert_eq!(M::from(W::from(received)), message, "the word changed it");
+    assert_eq!(M::from(W::from(received)), message, "the conversion changed it");
 }
 
 #[test]

@@ -1,3 +1,5 @@
+//! Conversions of updates and evictions.
+
 use super::{Translate, message};
 use crate::model::{Eviction, LinuxUpdate, Update};
 use crate::schema::api;

@@ -1,4 +1,4 @@
-//! What the fields of messages are made of.
+//! Conversions of the types of fields: scalars, wrappers, lists, maps and unknown fields.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,7 +8,7 @@ use super::{NoteUnknown, Translate};
 use crate::model::{Args, ChangeList, ChangeMap, Owner, TakeUnknown, Unknown, Unread};
 use crate::schema::api;
 
-/// Scalars are the same on both sides.
+/// Implements the conversions of scalars, which are equal on both sides.
 macro_rules! scalars {
     ($($scalar:ty),+) => {
         $(impl Translate<$scalar> for $scalar {
@@ -27,7 +27,8 @@ macro_rules! scalars {
 
 scalars!(bool, i32, i64, u32, u64, String);
 
-/// The wire's wrappers are their values: that they are there says that the value is set.
+/// Implements the conversions of wrapper messages. A wrapper becomes its value; a missing one
+/// becomes `None`.
 macro_rules! wrappers {
     ($($wrapper:ident of $value:ty),+ $(,)?) => {
         $(impl Translate<$value> for api::$wrapper {

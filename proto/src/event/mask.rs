@@ -9,8 +9,8 @@ use crate::text::quote::quoted;
 
 /// A set of events.
 ///
-/// A mask is formatted as the names of its events, separated by commas. Parsing ignores the case and
-/// also accepts `all`, `pod` (or `podsandbox`) and `container`.
+/// A mask is formatted as the names of its events, separated by commas. Parsing ignores the case
+/// and also accepts `all`, `pod` (or `podsandbox`) and `container`.
 ///
 /// ```
 /// use nri_proto::event::{Event, EventMask};

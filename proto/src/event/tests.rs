@@ -1,4 +1,4 @@
-//! Events and masks, beside what upstream does.
+//! Events and masks, compared with upstream.
 
 use proptest::prelude::*;
 

@@ -1,9 +1,12 @@
+//! Adjustments: the changes to a container that is being created.
+
 use super::{
     Args, CdiDevice, ChangeList, ChangeMap, Device, EnvVar, Hooks, IoPriority, MemoryPolicy, Mount, Namespace,
     NetDevice, Rdt, Resources, Rlimit, Scheduler, Seccomp, Unknown,
 };
 
-/// What a plugin changes in a container that is being created (`ContainerAdjustment` on the wire).
+/// The changes of a plugin to a container that is being created (`ContainerAdjustment` on the
+/// wire).
 ///
 /// ```
 /// use nri_proto::{Adjustment, EnvVar, LinuxAdjustment, Memory, Resources, api};
@@ -25,28 +28,28 @@ use super::{
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Adjustment {
-    /// Annotations.
+    /// Changes to annotations.
     pub annotations: ChangeMap<String>,
-    /// Mounts, by their destinations.
+    /// Changes to mounts, by destination.
     pub mounts: ChangeList<Mount>,
-    /// Environment variables, by their names.
+    /// Changes to environment variables, by name.
     pub env: ChangeList<EnvVar>,
-    /// OCI hooks to add.
+    /// OCI hooks that are added.
     pub hooks: Option<Hooks>,
-    /// What only Linux has.
+    /// The Linux-specific part.
     pub linux: Option<LinuxAdjustment>,
-    /// Resource limits to add.
+    /// Resource limits of the process that are added.
     pub rlimits: Vec<Rlimit>,
-    /// CDI devices to add.
+    /// CDI devices that are added.
     pub cdi_devices: Vec<CdiDevice>,
-    /// The command and its arguments.
+    /// The change to the command and its arguments.
     pub args: Args,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl Adjustment {
-    /// The part that only Linux has, made if there is none.
+    /// Returns the Linux-specific part, which is created if missing.
     ///
     /// ```
     /// use nri_proto::{Adjustment, Device, NetDevice};
@@ -62,7 +65,7 @@ impl Adjustment {
         self.linux.get_or_insert_default()
     }
 
-    /// What the container may use, made if there is nothing said of it.
+    /// Returns the resources of the container, which are created if missing.
     ///
     /// ```
     /// use nri_proto::Adjustment;
@@ -76,7 +79,7 @@ impl Adjustment {
         self.linux_mut().resources.get_or_insert_default()
     }
 
-    /// The OCI hooks, made if there are none.
+    /// Returns the OCI hooks, which are created if missing.
     ///
     /// ```
     /// use nri_proto::{Adjustment, Hook};
@@ -89,33 +92,33 @@ impl Adjustment {
     }
 }
 
-/// The part of an [`Adjustment`] that only Linux has.
+/// The Linux-specific part of an [`Adjustment`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinuxAdjustment {
-    /// Device nodes, by their paths.
+    /// Changes to device nodes, by path.
     pub devices: ChangeList<Device>,
-    /// What the container may use. Only what is set changes; rules for devices are added.
+    /// New resources. Only fields that are set change. Device rules are added.
     pub resources: Option<Resources>,
-    /// The cgroup of the container; empty if it stays.
+    /// The cgroup of the container. Empty for no change.
     pub cgroups_path: String,
-    /// How readily it is killed when memory runs out, from -1000 to 1000.
+    /// The adjustment of the score for the OOM killer, from -1000 to 1000.
     pub oom_score_adj: Option<i64>,
     /// The I/O priority of the process.
     pub io_priority: Option<IoPriority>,
     /// The seccomp policy.
     pub seccomp_policy: Option<Seccomp>,
-    /// Namespaces, by their kinds.
+    /// Changes to namespaces, by kind.
     pub namespaces: ChangeList<Namespace>,
-    /// Kernel parameters.
+    /// Changes to kernel parameters.
     pub sysctl: ChangeMap<String>,
-    /// Network devices that are moved into the container, by their names on the host.
+    /// Changes to the network devices that are moved into the container, by name on the host.
     pub net_devices: ChangeMap<NetDevice>,
-    /// How the process is scheduled.
+    /// The scheduling of the process.
     pub scheduler: Option<Scheduler>,
-    /// The share of caches and memory bandwidth.
+    /// The share of caches and memory bandwidth (Intel RDT).
     pub rdt: Option<Rdt>,
-    /// Where memory comes from.
+    /// The NUMA memory policy of the process.
     pub memory_policy: Option<MemoryPolicy>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }

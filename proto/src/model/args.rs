@@ -1,9 +1,11 @@
+//! Changes to the command and its arguments.
+
 use super::Change;
 
-/// What becomes of the command and its arguments.
+/// A change to the command and its arguments.
 ///
-/// The whole list is one entry. By default it stays as it is. The wire says "also if another plugin set it" by an empty
-/// first argument, so a list that begins with one cannot be set, only replaced.
+/// The list changes as a whole. By default it does not change. On the wire an empty first argument
+/// marks a replacement, so a list that begins with an empty argument cannot be set, only replaced.
 ///
 /// ```
 /// use nri_proto::{Args, Change};
@@ -16,14 +18,15 @@ use super::Change;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Args {
-    /// Whether what another plugin set goes first.
+    /// Whether the change replaces that of another plugin.
     replaces: bool,
-    /// Begins with an empty one only if `replaces`.
+    /// The new list. It begins with an empty argument only if `replaces` is true.
     list: Vec<String>,
 }
 
 impl Args {
-    /// Sets the list, which is a conflict if another plugin set it. An empty one leaves it as it is.
+    /// Sets the list. This is a conflict if another plugin has set it. An empty list changes
+    /// nothing.
     pub fn set(list: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, EmptyCommand> {
         let list: Vec<String> = list.into_iter().map(Into::into).collect();
         match list.first() {
@@ -32,12 +35,13 @@ impl Args {
         }
     }
 
-    /// Sets the list, also if another plugin set it. An empty one undoes what it set.
+    /// Sets the list, even if another plugin has set it. An empty list removes the change of the
+    /// other plugin.
     pub fn replace(list: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { replaces: true, list: list.into_iter().map(Into::into).collect() }
     }
 
-    /// Returns what becomes of the list, if anything does.
+    /// Returns the change, or `None` if the list does not change.
     pub fn change(&self) -> Option<Change<&[String]>> {
         match (self.replaces, self.list.as_slice()) {
             (false, []) => None,
@@ -47,17 +51,18 @@ impl Args {
         }
     }
 
-    /// Adds a change that is made after this one.
+    /// Combines this change with a later one.
     ///
-    /// A replacement is then no more than a list, since nobody else's is left, and a removal leaves nothing. That list
-    /// is read as the wire would: an empty first argument replaces.
+    /// A replacement becomes a plain list, and a removal becomes no change, because the earlier
+    /// change is gone. If the plain list begins with an empty argument, it is read as on the wire:
+    /// as a replacement.
     pub fn then(&mut self, later: Self) {
         if later != Self::default() {
             *self = Self::from_wire(later.list);
         }
     }
 
-    /// Reads a list as the wire has it: an empty first argument says that the rest replaces.
+    /// Converts from the wire, where an empty first argument marks a replacement.
     pub(crate) fn from_wire(mut list: Vec<String>) -> Self {
         let replaces = list.first().is_some_and(String::is_empty);
         if replaces {
@@ -66,7 +71,7 @@ impl Args {
         Self { replaces, list }
     }
 
-    /// Returns the list as the wire has it.
+    /// Converts to the wire, where an empty first argument marks a replacement.
     pub(crate) fn into_wire(self) -> Vec<String> {
         let mut list = self.list;
         if self.replaces {
@@ -75,13 +80,15 @@ impl Args {
         list
     }
 
-    /// Whoever adds one this way has looked whether it is an empty first one.
+    /// Appends an argument. The caller has checked that it is not an empty first one.
     pub(crate) fn push_checked(&mut self, argument: String) {
         self.list.push(argument);
     }
 }
 
-/// A list of arguments that begins with an empty one cannot be set: the protocol would read it as a replacement.
+/// The error of setting arguments of which the first is empty.
+///
+/// In the protocol, such a list is a replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot set arguments of which the first is empty: to the protocol that is a replacement")]
+#[error("cannot set arguments of which the first is empty: in the protocol this is a replacement")]
 pub struct EmptyCommand;

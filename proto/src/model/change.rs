@@ -1,6 +1,8 @@
+//! A change to one key.
+
 use crate::text::quote::quoted;
 
-/// One entry of an [`Adjustment`](super::Adjustment): what becomes of a key.
+/// A change to one key in an [`Adjustment`](super::Adjustment).
 ///
 /// ```
 /// use nri_proto::Change;
@@ -10,16 +12,16 @@ use crate::text::quote::quoted;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change<T> {
-    /// It gets this value. That is a conflict if another plugin gave it one.
+    /// The key gets this value. This is a conflict if another plugin has set the key.
     Set(T),
-    /// What it was goes, also if another plugin set it, and it gets this value.
+    /// The key gets this value, even if another plugin has set it.
     Replace(T),
-    /// What it was goes, also if another plugin set it.
+    /// The key is removed, even if another plugin has set it.
     Remove,
 }
 
 impl<T> Change<T> {
-    /// Borrows the value.
+    /// Returns the same change with a borrowed value.
     pub fn as_ref(&self) -> Change<&T> {
         match self {
             Self::Set(value) => Change::Set(value),
@@ -28,7 +30,7 @@ impl<T> Change<T> {
         }
     }
 
-    /// Returns the value that the key gets.
+    /// Returns the new value, or `None` for a removal.
     pub fn value(&self) -> Option<&T> {
         self.as_ref().into_value()
     }
@@ -40,7 +42,7 @@ impl<T> Change<T> {
         }
     }
 
-    /// Returns the value that the key gets.
+    /// Converts into the new value, or `None` for a removal.
     pub fn into_value(self) -> Option<T> {
         match self {
             Self::Set(value) | Self::Replace(value) => Some(value),
@@ -48,12 +50,12 @@ impl<T> Change<T> {
         }
     }
 
-    /// Says whether what was there goes first.
+    /// Returns whether the change removes the previous value: a replacement or a removal.
     pub fn is_removal(&self) -> bool {
         matches!(self, Self::Replace(_) | Self::Remove)
     }
 
-    /// Makes the same change with another value.
+    /// Converts the value with `f`.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Change<U> {
         match self {
             Self::Set(value) => Change::Set(f(value)),
@@ -63,9 +65,9 @@ impl<T> Change<T> {
     }
 }
 
-/// A key that no plugin can set: the protocol would read it as the removal of another one.
+/// The error of setting a key that begins with a dash.
 ///
-/// This is so for each key that begins with a dash. Such a key can be removed.
+/// In the protocol, such a key is the removal of another key. It can be removed, but not set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot set {}: to the protocol a leading dash is a removal", quoted(.0))]
+#[error("cannot set {}: in the protocol a leading dash is a removal", quoted(.0))]
 pub struct DashedKey(pub String);

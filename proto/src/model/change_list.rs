@@ -1,3 +1,5 @@
+//! Changes to a list whose items have keys.
+
 #[cfg(test)]
 mod tests;
 
@@ -5,19 +7,20 @@ use std::collections::HashSet;
 
 use super::{Change, DashedKey, marker};
 
-/// Something in a list that is known by a key of its own, as a mount is by its destination.
+/// An item of a list with a key, such as a mount with its destination.
 pub trait Keyed: Default {
-    /// Returns the key.
+    /// Returns the key of the item.
     fn key(&self) -> &str;
 
-    /// Gives it another key.
+    /// Changes the key of the item.
     fn set_key(&mut self, key: String);
 }
 
-/// Changes to a list whose entries have keys, such as mounts: in the order in which they were made.
+/// Changes to a list whose items have keys, such as mounts, in the order in which they were made.
 ///
-/// A key may be set twice, by mistake: the merge calls that a conflict of the plugin with itself. Otherwise a key has
-/// one change, as in a [`ChangeMap`](super::ChangeMap), and here too one that begins with a dash can only be removed.
+/// A key has one change, except that it can be set several times by mistake. Merging reports that
+/// as a conflict of the plugin with itself. A key that begins with a dash cannot be set, only
+/// removed.
 ///
 /// ```
 /// use nri_proto::{Change, ChangeList, EnvVar};
@@ -26,15 +29,17 @@ pub trait Keyed: Default {
 /// env.set(EnvVar::new("GOMAXPROCS", "4"))?;
 /// env.remove("HTTP_PROXY");
 ///
-/// let changes: Vec<_> = env.iter().map(|(name, change)| (name, change.into_value().map(|var| &*var.value))).collect();
-/// assert_eq!(changes, [("GOMAXPROCS", Some("4")), ("HTTP_PROXY", None)]);
+/// let value = |change: Change<&EnvVar>| change.into_value().map(|var| var.value.clone());
+/// let changes: Vec<_> = env.iter().map(|(name, change)| (name, value(change))).collect();
+/// assert_eq!(changes, [("GOMAXPROCS", Some("4".to_owned())), ("HTTP_PROXY", None)]);
 /// # Ok::<(), nri_proto::DashedKey>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-// For each key, either all are set, or all are replaced, or all are removed. The wire can say no more.
+// The entries of a key are either all `Set`, all `Replace`, or all `Remove`. The wire can express
+// no other combination.
 pub struct ChangeList<T>(Vec<ListChange<T>>);
 
-/// What has a value has its key in it.
+/// A change to one key. A new value contains its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListChange<T> {
     Set(T),
@@ -43,27 +48,27 @@ pub(crate) enum ListChange<T> {
 }
 
 impl<T> ChangeList<T> {
-    /// Changes nothing.
+    /// Creates a list without changes.
     pub fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// Says whether nothing changes.
+    /// Returns whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns how many changes there are.
+    /// Returns the number of changes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whoever makes one this way has looked at the keys.
+    /// Creates a list from changes whose keys the caller has checked.
     pub(crate) fn from_checked(entries: Vec<ListChange<T>>) -> Self {
         Self(entries)
     }
 
-    /// As above: sets one more.
+    /// Appends a value whose key the caller has checked.
     pub(crate) fn push_checked(&mut self, value: T) {
         self.0.push(ListChange::Set(value));
     }
@@ -81,7 +86,7 @@ impl<T> ChangeList<T> {
 }
 
 impl<T: Keyed> ChangeList<T> {
-    /// Gives a key a value. If it was removed before, it is replaced.
+    /// Sets a value. If its key was removed before, the result is a replacement.
     pub fn set(&mut self, value: T) -> Result<(), DashedKey> {
         marker::check(value.key())?;
         let goes_first = self.get(value.key()).is_some_and(|change| change.is_removal());
@@ -90,7 +95,7 @@ impl<T: Keyed> ChangeList<T> {
         Ok(())
     }
 
-    /// Gives a key a value, also if another plugin gave it one.
+    /// Sets a value, even if another plugin has set its key.
     pub fn replace(&mut self, value: T) -> Result<(), DashedKey> {
         marker::check(value.key())?;
         self.0.retain(|entry| entry.key() != value.key());
@@ -98,25 +103,28 @@ impl<T: Keyed> ChangeList<T> {
         Ok(())
     }
 
-    /// Removes `key`, also if another plugin gave it a value.
+    /// Removes `key`, even if another plugin has set it.
     pub fn remove(&mut self, key: impl Into<String>) {
         let key = key.into();
         self.0.retain(|entry| entry.key() != key);
         self.0.push(ListChange::Remove(key));
     }
 
-    /// Returns what becomes of `key`; the last of several.
+    /// Returns the change to `key`. If it is set several times, the last one.
     pub fn get(&self, key: &str) -> Option<Change<&T>> {
         self.0.iter().rev().find(|entry| entry.key() == key).map(ListChange::change)
     }
 
-    /// Returns the changes in order.
+    /// Returns the changes in the order in which they were made.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, Change<&T>)> {
         self.0.iter().map(|entry| (entry.key(), entry.change()))
     }
 
-    /// Spells keys as `spell` says, which returns nothing for one that is spelled so already. What changes under two spellings of a key
-    /// then changes one key: what is removed under one of them goes first. A key that could not be set stays as it is.
+    /// Replaces each key by its normal form. `spell` returns `None` for a key in its normal form.
+    ///
+    /// Changes to several spellings of a key become changes to one key; if one of them is a removal
+    /// or a replacement, all values become replacements. If the normal form of a set key begins
+    /// with a dash, the key is kept, since such a key could not be set.
     pub fn respell(&mut self, spell: impl Fn(&str) -> Option<String>) {
         let mut is_respelled = false;
         for entry in &mut self.0 {
@@ -133,7 +141,8 @@ impl<T: Keyed> ChangeList<T> {
         }
     }
 
-    /// Makes of the changes of each key either sets, or replacements, or one removal.
+    /// Unifies the changes of each key, so that they are all sets, all replacements, or one
+    /// removal.
     fn unite(&mut self) {
         let keys_of = |is_meant: fn(&ListChange<T>) -> bool| -> HashSet<String> {
             self.0.iter().filter(|entry| is_meant(entry)).map(|entry| entry.key().to_owned()).collect()
@@ -149,15 +158,16 @@ impl<T: Keyed> ChangeList<T> {
         self.remove_once();
     }
 
-    /// Returns the keys that change.
+    /// Returns the keys that change, for lookups.
     pub fn keys(&self) -> Keys<'_, T> {
         Keys::of(self)
     }
 
-    /// Adds changes that are made after these.
+    /// Combines these changes with later ones.
     ///
-    /// What the later ones change goes from the earlier ones; a removal among the latter stays in front of the new
-    /// value. A replacement is then no more than a value, since nobody else's is left. One removal of a key is enough.
+    /// A later change replaces the earlier changes to the same key. If one of these was a removal
+    /// or a replacement, a later value becomes a replacement. Otherwise a later replacement becomes
+    /// a set, because no earlier value of the key is left. Repeated removals of a key become one.
     pub fn then(&mut self, mut later: Self) {
         if later.is_empty() {
             return;
@@ -173,7 +183,7 @@ impl<T: Keyed> ChangeList<T> {
         self.extend(later, |_| false);
     }
 
-    /// Forgets removals of what is removed already.
+    /// Drops repeated removals of a key.
     fn remove_once(&mut self) {
         let is_removal = |entry: &&ListChange<T>| matches!(entry, ListChange::Remove(_));
         if self.0.iter().filter(is_removal).nth(1).is_some() {
@@ -182,7 +192,7 @@ impl<T: Keyed> ChangeList<T> {
         }
     }
 
-    /// Adds changes, where it is known which keys were removed before.
+    /// Appends later changes. `was_removed` tells which keys an earlier change removed.
     fn extend(&mut self, later: Self, was_removed: impl Fn(&str) -> bool) {
         let added = later.0.into_iter().map(|entry| match entry {
             ListChange::Set(value) | ListChange::Replace(value) if was_removed(value.key()) => {
@@ -192,7 +202,7 @@ impl<T: Keyed> ChangeList<T> {
             ListChange::Remove(key) => ListChange::Remove(key),
         });
         if self.0.is_empty() {
-            // They stay where they are.
+            // Reuses the allocation of `later`.
             self.0 = added.collect();
         } else {
             self.0.extend(added);
@@ -230,12 +240,12 @@ impl<T> Default for ChangeList<T> {
     }
 }
 
-/// The keys of a [`ChangeList`], to look whether one is among them.
+/// The keys of a [`ChangeList`], for lookups.
 #[derive(Debug)]
 pub enum Keys<'a, T> {
-    /// They are so few that looking at each is quicker than hashing one.
+    /// Few keys, for which comparing with each is faster than hashing.
     Few(&'a ChangeList<T>),
-    /// There may be as many as a peer likes.
+    /// Many keys, in a hash set. A peer determines their number.
     Many(HashSet<&'a str>),
 }
 
@@ -247,7 +257,7 @@ impl<'a, T: Keyed> Keys<'a, T> {
         if list.len() <= Self::FEW { Self::Few(list) } else { Self::Many(list.0.iter().map(ListChange::key).collect()) }
     }
 
-    /// Says whether `key` is one of them.
+    /// Returns whether `key` is one of the keys.
     pub fn contains(&self, key: &str) -> bool {
         match self {
             Self::Few(list) => list.0.iter().any(|entry| entry.key() == key),
@@ -255,8 +265,10 @@ impl<'a, T: Keyed> Keys<'a, T> {
         }
     }
 
-    /// Says whether one of `all` has one of these keys. `is` compares one with a key, and `key` tells the key that one has:
-    /// if there are few keys, the former is quicker.
+    /// Returns whether one of `all` has one of these keys.
+    ///
+    /// `is` compares an element with a key, and `key` returns the key of an element. If there are
+    /// few keys, `is` is used, which can be faster.
     #[inline]
     pub fn are_in<E>(&self, all: &[E], is: impl Fn(&E, &str) -> bool, key: impl Fn(&E) -> &str) -> bool {
         match self {

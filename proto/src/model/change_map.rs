@@ -1,10 +1,12 @@
+//! Changes to a map.
+
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 
 use super::{Change, DashedKey, marker};
 
-/// Changes to a map, such as annotations: one for each key, in the order of keys.
+/// Changes to a map, such as annotations: at most one for each key, ordered by key.
 ///
-/// Every one that can be made can be said on the wire. So a key that begins with a dash cannot be set, only removed.
+/// A key that begins with a dash cannot be set, only removed, because the wire cannot express it.
 ///
 /// ```
 /// use nri_proto::{Change, ChangeMap};
@@ -22,12 +24,12 @@ use super::{Change, DashedKey, marker};
 pub struct ChangeMap<T>(BTreeMap<String, Change<T>>);
 
 impl<T> ChangeMap<T> {
-    /// Changes nothing.
+    /// Creates a map without changes.
     pub fn new() -> Self {
         Self(BTreeMap::new())
     }
 
-    /// Gives `key` a value. If it was removed before, it is replaced.
+    /// Sets `key`. If the key was removed before, the result is a replacement.
     pub fn set(&mut self, key: impl Into<String>, value: impl Into<T>) -> Result<(), DashedKey> {
         let key = key.into();
         marker::check(&key)?;
@@ -39,7 +41,7 @@ impl<T> ChangeMap<T> {
         Ok(())
     }
 
-    /// Gives `key` a value, also if another plugin gave it one.
+    /// Sets `key`, even if another plugin has set it.
     pub fn replace(&mut self, key: impl Into<String>, value: impl Into<T>) -> Result<(), DashedKey> {
         let key = key.into();
         marker::check(&key)?;
@@ -47,37 +49,40 @@ impl<T> ChangeMap<T> {
         Ok(())
     }
 
-    /// Removes `key`, also if another plugin gave it a value.
+    /// Removes `key`, even if another plugin has set it.
     pub fn remove(&mut self, key: impl Into<String>) {
         self.0.insert(key.into(), Change::Remove);
     }
 
-    /// Returns what becomes of `key`.
+    /// Returns the change to `key`.
     pub fn get(&self, key: &str) -> Option<Change<&T>> {
         self.0.get(key).map(Change::as_ref)
     }
 
-    /// Says whether nothing changes.
+    /// Returns whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns how many keys change.
+    /// Returns the number of keys that change.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns the changes, in the order of keys.
+    /// Returns the changes, ordered by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, Change<&T>)> {
         self.0.iter().map(|(key, change)| (key.as_str(), change.as_ref()))
     }
 
-    /// Spells keys as `spell` says, which returns nothing for one that is spelled so already. What changes under two spellings of a key
-    /// then changes one key: what is removed under one of them goes first. A key that could not be set stays as it is.
+    /// Replaces each key by its normal form. `spell` returns `None` for a key in its normal form.
+    ///
+    /// A removal of one spelling of a key and a value for another become a replacement. If the
+    /// normal form of a set key begins with a dash, the key is kept, since such a key could not be
+    /// set.
     ///
     /// # Errors
     ///
-    /// The first key that is set under two spellings. Nothing is changed then.
+    /// Fails with the first key that is set under two spellings. The changes are not modified then.
     pub fn respell(&mut self, spell: impl Fn(&str) -> Option<String>) -> Result<(), String> {
         let respelled = |(key, change): (&String, &Change<T>)| {
             spell(key).filter(|new| change.value().is_none() || marker::check(new).is_ok())
@@ -106,7 +111,7 @@ impl<T> ChangeMap<T> {
         Ok(())
     }
 
-    /// Adds changes that are made after these: where both change a key, the later one counts.
+    /// Combines these changes with later ones. If both change a key, the later change wins.
     pub fn then(&mut self, later: Self) {
         if self.0.is_empty() {
             *self = later;
@@ -115,12 +120,12 @@ impl<T> ChangeMap<T> {
         }
     }
 
-    /// Whoever makes one this way has looked at the keys.
+    /// Creates a map from changes whose keys the caller has checked.
     pub(crate) fn from_checked(changes: BTreeMap<String, Change<T>>) -> Self {
         Self(changes)
     }
 
-    /// As above: sets one more.
+    /// Sets a key that the caller has checked.
     pub(crate) fn insert_checked(&mut self, key: String, value: T) {
         self.0.insert(key, Change::Set(value));
     }

@@ -1,8 +1,10 @@
+//! Containers, with their state, image, user and process limits.
+
 use std::collections::BTreeMap;
 
 use super::{CdiDevice, Hooks, LinuxContainer, Mount, Resources, Unknown, Unnamed};
 
-/// A container, as plugins see it.
+/// A container as plugins see it (`Container` on the wire).
 ///
 /// ```
 /// use nri_proto::{Container, ContainerState, api};
@@ -27,62 +29,62 @@ pub struct Container {
     pub id: String,
     /// The id of its pod (`pod_sandbox_id` on the wire).
     pub pod_id: String,
-    /// Its name in the pod.
+    /// The name of the container, unique in its pod.
     pub name: String,
-    /// Where it is in its life.
+    /// The state of the container.
     pub state: ContainerState,
-    /// Its labels.
+    /// The labels of the container.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
+    /// The annotations of the container.
     pub annotations: BTreeMap<String, String>,
     /// The command and its arguments.
     pub args: Vec<String>,
-    /// The environment, as `NAME=value`.
+    /// The environment variables, as `NAME=value`.
     pub env: Vec<String>,
-    /// What is mounted, in this order.
+    /// The mounts, in the order in which they are mounted.
     pub mounts: Vec<Mount>,
     /// The OCI hooks.
     pub hooks: Option<Hooks>,
-    /// What only Linux has.
+    /// The Linux-specific part.
     pub linux: Option<LinuxContainer>,
-    /// The first process of the container; 0 if it does not run.
+    /// The process id of the first process. 0 if the container does not run.
     pub pid: u32,
     /// The resource limits of the process.
     pub rlimits: Vec<Rlimit>,
-    /// When it was created, in nanoseconds since 1970; 0 if it was not.
+    /// The time of creation, in nanoseconds since 1970. 0 if not created yet.
     pub created_at: i64,
-    /// When it was started, in nanoseconds since 1970; 0 if it was not.
+    /// The time of the start, in nanoseconds since 1970. 0 if not started yet.
     pub started_at: i64,
-    /// When it ended, in nanoseconds since 1970; 0 if it did not.
+    /// The time of the exit, in nanoseconds since 1970. 0 if not exited yet.
     pub finished_at: i64,
-    /// How it ended, once it has.
+    /// The exit code of the first process, after the exit.
     pub exit_code: i32,
-    /// Why it is in its state, in one word.
+    /// The reason for the state of the container, as one word.
     pub status_reason: String,
-    /// Why it is in its state, for people.
+    /// The reason for the state of the container, as a message for people.
     pub status_message: String,
-    /// The CDI devices that were asked for.
+    /// The CDI devices that were requested for the container.
     pub cdi_devices: Vec<CdiDevice>,
-    /// Who it runs as.
+    /// The user and groups of the process.
     pub user: Option<User>,
-    /// The image it was made from.
+    /// The image of the container.
     pub image: Option<Image>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl Container {
-    /// Returns the value of an annotation.
+    /// Returns the value of an annotation, by its key.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.get(key).map(String::as_str)
     }
 
-    /// Returns the value of a label.
+    /// Returns the value of a label, by its key.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.get(key).map(String::as_str)
     }
 
-    /// Returns the value of an environment variable, the last one if it is set several times.
+    /// Returns the value of an environment variable. If it is set several times, the last value.
     pub fn env(&self, name: &str) -> Option<&str> {
         self.env.iter().rev().find_map(|variable| {
             let (key, value) = variable.split_once('=')?;
@@ -90,71 +92,71 @@ impl Container {
         })
     }
 
-    /// What it may use, made if there is nothing said of it.
+    /// Returns the resources of the container, which are created if missing.
     pub fn resources_mut(&mut self) -> &mut Resources {
         self.linux.get_or_insert_default().resources.get_or_insert_default()
     }
 }
 
-/// Where a [`Container`] is in its life.
+/// The state of a [`Container`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ContainerState {
-    /// The runtime does not say.
+    /// The runtime does not report the state.
     #[default]
     Unknown,
-    /// It exists and was not started.
+    /// The container was created, and not started.
     Created,
-    /// It was started, and is frozen.
+    /// The container was started, and its processes are frozen.
     Paused,
-    /// It was started.
+    /// The container was started, and runs.
     Running,
-    /// It has ended.
+    /// The container has exited.
     Stopped,
-    /// A state that we do not know yet.
+    /// A state that this version of the protocol does not know.
     Unnamed(Unnamed<Self>),
 }
 
-/// The image that a [`Container`] was made from.
+/// The image of a [`Container`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
-    /// The reference by which it was asked for.
+    /// The reference by which the image was requested.
     pub name: String,
-    /// The digest of its index or manifest.
+    /// The digest of the index or manifest of the image.
     pub digest: String,
-    /// The digest of its configuration.
+    /// The digest of the configuration of the image.
     pub config_digest: String,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
-/// Who a [`Container`] runs as.
+/// The user and groups of the process of a [`Container`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
-    /// The user.
+    /// The user id.
     pub uid: u32,
-    /// The first group.
+    /// The primary group id.
     pub gid: u32,
-    /// The other groups.
+    /// The supplementary group ids.
     pub additional_gids: Vec<u32>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 /// A resource limit of a container's process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rlimit {
-    /// What is limited, such as `RLIMIT_NOFILE`.
+    /// The limited resource, such as `RLIMIT_NOFILE`.
     pub kind: String,
-    /// The limit that the process may raise its soft limit to.
+    /// The hard limit, up to which the process can raise the soft limit.
     pub hard: u64,
-    /// The limit that holds.
+    /// The soft limit, which is enforced.
     pub soft: u64,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl Rlimit {
-    /// A limit that holds (`soft`), and up to where the process may raise it (`hard`), in this order.
+    /// Creates a limit. The parameters are the soft limit and the hard limit, in this order.
     pub fn new(kind: impl Into<String>, soft: u64, hard: u64) -> Self {
         Self { kind: kind.into(), hard, soft, unknown: Unknown::default() }
     }

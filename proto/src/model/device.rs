@@ -1,9 +1,11 @@
+//! Devices: nodes, rules, CDI devices and network devices.
+
 use super::{Keyed, Unknown};
 
-/// A device node in a container.
+/// A device node in a container (`LinuxDevice` on the wire).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Device {
-    /// Where it is in the container.
+    /// The path in the container.
     pub path: String,
     /// The kind of device: `c`, `b`, `u` or `p`.
     pub kind: String,
@@ -11,18 +13,18 @@ pub struct Device {
     pub major: i64,
     /// The minor number.
     pub minor: i64,
-    /// The permissions.
+    /// The permissions. `None` for the default of the runtime.
     pub file_mode: Option<u32>,
-    /// The user who owns it.
+    /// The user id of the owner. `None` for the default of the runtime.
     pub uid: Option<u32>,
-    /// The group that owns it.
+    /// The group id of the owner. `None` for the default of the runtime.
     pub gid: Option<u32>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl Device {
-    /// Makes a device node of this kind and number, with the runtime's own choice of permissions.
+    /// Creates a device node, with the runtime's defaults for permissions and owner.
     pub fn new(path: impl Into<String>, kind: impl Into<String>, major: i64, minor: i64) -> Self {
         Self { path: path.into(), kind: kind.into(), major, minor, ..Self::default() }
     }
@@ -38,50 +40,50 @@ impl Keyed for Device {
     }
 }
 
-/// A rule that says which devices a container may use (`LinuxDeviceCgroup` on the wire).
+/// A rule that allows or denies devices to a container (`LinuxDeviceCgroup` on the wire).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceRule {
-    /// Whether it allows or denies.
+    /// Whether the rule allows or denies the devices.
     pub allow: bool,
-    /// The kind of device: `a` for all, `c` or `b`.
+    /// The kind of devices: `a` for all, `c` or `b`.
     pub kind: String,
-    /// The major number; all of them if not set.
+    /// The major number. `None` for all.
     pub major: Option<i64>,
-    /// The minor number; all of them if not set.
+    /// The minor number. `None` for all.
     pub minor: Option<i64>,
-    /// Some of `r` for reading, `w` for writing and `m` for making the node.
+    /// The kinds of access: any of `r` (read), `w` (write) and `m` (create the node).
     pub access: String,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
-/// A device by its CDI name.
+/// A CDI device, by its name (`CDIDevice` on the wire).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CdiDevice {
-    /// The qualified name, such as `vendor.com/class=name`.
+    /// The fully qualified name, such as `vendor.com/class=name`.
     pub name: String,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl CdiDevice {
-    /// The device of this qualified name.
+    /// Creates a reference to the device with this fully qualified name.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), unknown: Unknown::default() }
     }
 }
 
-/// A network device that is moved into a container.
+/// A network device that is moved into a container (`LinuxNetDevice` on the wire).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetDevice {
-    /// Its name in the container; empty to keep that of the host.
+    /// The name in the container. Empty to keep the name on the host.
     pub name: String,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl NetDevice {
-    /// A device with this name in the container.
+    /// Creates a device with this name in the container.
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), unknown: Unknown::default() }
     }

@@ -1,18 +1,20 @@
+//! Environment variables.
+
 use super::{Keyed, Unknown};
 
 /// An environment variable (`KeyValue` on the wire).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvVar {
-    /// Its name (`key` on the wire).
+    /// The name of the variable (`key` on the wire).
     pub name: String,
-    /// Its value.
+    /// The value of the variable.
     pub value: String,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl EnvVar {
-    /// Makes a variable.
+    /// Creates a variable.
     pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
         Self { name: name.into(), value: value.into(), unknown: Unknown::default() }
     }

@@ -1,14 +1,17 @@
+//! What a plugin declares about its failures.
+
 use super::Unknown;
 
-/// What a plugin declares about its own failures when it is configured.
+/// The consequences of a failure of a plugin, as the plugin declares them when it is configured.
 ///
-/// The wire cannot tell "no" from "not said", so a flag only ever adds to what the operator says.
+/// The wire cannot distinguish "false" from "not set". A flag therefore only adds to the policy of
+/// the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailurePolicy {
-    /// A request that it does not answer fails.
+    /// Whether a request fails if the plugin does not reply.
     pub fail_request: bool,
-    /// It stays connected although it did not answer in time.
+    /// Whether the plugin stays connected after it did not reply in time.
     pub keep_connected: bool,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }

@@ -1,6 +1,9 @@
+//! The fields of a container that a plugin can own.
+
 use super::Unnamed;
 
-/// What a plugin can own in a container, by the names that upstream has in its errors.
+/// A field of a container that a plugin can own. The names are those of upstream, which are also in
+/// its errors.
 ///
 /// ```
 /// use nri_proto::Field;
@@ -11,20 +14,20 @@ use super::Unnamed;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Field {
-    /// None: the number means nothing.
+    /// No field.
     #[default]
     None,
-    /// An annotation.
+    /// An annotation, by its key.
     Annotations,
     /// A mount, by its destination.
     Mounts,
-    /// The OCI hooks. Several plugins may own them.
+    /// The OCI hooks. Several plugins can own them together.
     OciHooks,
     /// A device node, by its path.
     Devices,
     /// A CDI device, by its name.
     CdiDevices,
-    /// An environment variable.
+    /// An environment variable, by its name.
     Env,
     /// The command and its arguments.
     Args,
@@ -58,19 +61,19 @@ pub enum Field {
     CPUSetCPUs,
     /// [`Cpu::mems`](super::Cpu::mems).
     CPUSetMems,
-    /// The limit of processes and threads.
+    /// The limit on processes and threads.
     PidsLimit,
-    /// The limit for huge pages, by their size.
+    /// The limit on huge pages, by page size.
     HugepageLimits,
-    /// The class of block I/O.
+    /// The block I/O class.
     BlockioClass,
-    /// The class of caches and memory bandwidth.
+    /// The RDT class, for caches and memory bandwidth.
     RdtClass,
-    /// A file of cgroup v2.
+    /// A cgroup v2 setting, by the name of its file.
     CgroupsUnified,
-    /// The cgroup.
+    /// The cgroup path.
     CgroupsPath,
-    /// How readily it is killed when memory runs out.
+    /// The adjustment of the score for the OOM killer.
     OomScoreAdj,
     /// A resource limit of the process, by its kind.
     Rlimits,
@@ -80,11 +83,11 @@ pub enum Field {
     SeccompPolicy,
     /// A namespace, by its kind.
     Namespace,
-    /// A kernel parameter.
+    /// A kernel parameter, by its name.
     Sysctl,
     /// A network device, by its name on the host.
     LinuxNetDevices,
-    /// How the process is scheduled.
+    /// The scheduling of the process.
     LinuxSched,
     /// [`Rdt::clos_id`](super::Rdt::clos_id).
     RdtClosID,
@@ -92,14 +95,14 @@ pub enum Field {
     RdtSchemata,
     /// [`Rdt::enable_monitoring`](super::Rdt::enable_monitoring).
     RdtEnableMonitoring,
-    /// Where memory comes from.
+    /// The NUMA memory policy of the process.
     MemoryPolicy,
-    /// A field that we do not know yet.
+    /// A field that this version of the protocol does not know.
     Unnamed(Unnamed<Self>),
 }
 
 impl Field {
-    /// Says whether each entry of it has an owner of its own.
+    /// Returns whether the field has entries, each with an owner of its own.
     pub fn has_entries(self) -> bool {
         matches!(
             self,

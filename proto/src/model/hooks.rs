@@ -1,41 +1,43 @@
+//! OCI hooks.
+
 use super::Unknown;
 
-/// OCI hooks, by the moment at which they run.
+/// The OCI hooks of a container, by the time at which they run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hooks {
-    /// Before the process starts; deprecated by OCI for the next three.
+    /// Run before the process starts. OCI deprecates these for the next three kinds.
     pub prestart: Vec<Hook>,
-    /// While the container is created, in the runtime's namespaces.
+    /// Run while the container is created, in the namespaces of the runtime.
     pub create_runtime: Vec<Hook>,
-    /// While the container is created, in its namespaces.
+    /// Run while the container is created, in the namespaces of the container.
     pub create_container: Vec<Hook>,
-    /// Before the process starts, in the container's namespaces.
+    /// Run before the process starts, in the namespaces of the container.
     pub start_container: Vec<Hook>,
-    /// After the process has started.
+    /// Run after the process has started.
     pub poststart: Vec<Hook>,
-    /// After the container is deleted.
+    /// Run after the container is deleted.
     pub poststop: Vec<Hook>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
-/// One OCI hook.
+/// An OCI hook: a program that the runtime runs at a certain time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hook {
-    /// The program.
+    /// The path of the program.
     pub path: String,
-    /// Its arguments, the first of which is its name.
+    /// The arguments of the program. The first is its name.
     pub args: Vec<String>,
-    /// Its environment, as `NAME=value`.
+    /// The environment variables of the program, as `NAME=value`.
     pub env: Vec<String>,
-    /// How long it may take, in seconds.
+    /// The time after which the program is killed, in seconds.
     pub timeout: Option<i64>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl Hook {
-    /// A hook that runs this program. The first argument is its name.
+    /// Creates a hook that runs this program. The first argument is the name of the program.
     pub fn new(path: impl Into<String>, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { path: path.into(), args: args.into_iter().map(Into::into).collect(), ..Self::default() }
     }

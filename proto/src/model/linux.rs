@@ -1,51 +1,54 @@
+//! The Linux-specific part of a container.
+
 use std::collections::BTreeMap;
 
 use super::{Device, Keyed, NetDevice, Resources, Scheduler, Seccomp, SecurityProfile, Unknown, Unnamed};
 
-/// The part of a [`Container`](super::Container) that only Linux has.
+/// The Linux-specific part of a [`Container`](super::Container).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinuxContainer {
     /// The namespaces of the container.
     pub namespaces: Vec<Namespace>,
-    /// The device nodes in it.
+    /// The device nodes in the container.
     pub devices: Vec<Device>,
-    /// What it may use.
+    /// The resources of the container.
     pub resources: Option<Resources>,
-    /// How readily it is killed when memory runs out, from -1000 to 1000.
+    /// The adjustment of the score for the OOM killer, from -1000 to 1000.
     pub oom_score_adj: Option<i64>,
     /// The cgroup of the container.
     pub cgroups_path: String,
     /// The I/O priority of the process.
     pub io_priority: Option<IoPriority>,
-    /// Where its seccomp policy comes from.
+    /// The source of the seccomp policy.
     pub seccomp_profile: Option<SecurityProfile>,
-    /// The seccomp policy itself.
+    /// The seccomp policy.
     pub seccomp_policy: Option<Seccomp>,
-    /// Kernel parameters of its namespaces.
+    /// Kernel parameters in the namespaces of the container, by name.
     pub sysctl: BTreeMap<String, String>,
-    /// Network devices that are moved into it, by their names on the host.
+    /// Network devices that are moved into the container, by name on the host.
     pub net_devices: BTreeMap<String, NetDevice>,
-    /// How the process is scheduled.
+    /// The scheduling of the process.
     pub scheduler: Option<Scheduler>,
-    /// Its share of caches and memory bandwidth.
+    /// The share of caches and memory bandwidth (Intel RDT).
     pub rdt: Option<Rdt>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
-/// A namespace of a pod or container.
+/// A Linux namespace of a pod or container (`LinuxNamespace` on the wire).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespace {
-    /// What is separate in it, such as `network`.
+    /// The kind of namespace, such as `network`.
     pub kind: String,
-    /// The file of an existing one to join; empty for a new one.
+    /// The file of an existing namespace to join. Empty for a new namespace.
     pub path: String,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl Namespace {
-    /// The existing namespace of that file; a new one if `path` is empty.
+    /// Creates a reference to an existing namespace by its file, or to a new one if `path` is
+    /// empty.
     pub fn new(kind: impl Into<String>, path: impl Into<String>) -> Self {
         Self { kind: kind.into(), path: path.into(), unknown: Unknown::default() }
     }
@@ -61,19 +64,19 @@ impl Keyed for Namespace {
     }
 }
 
-/// The I/O priority of a container's process.
+/// The I/O priority of a container's process, as in ioprio_set(2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IoPriority {
-    /// Which come first.
+    /// The scheduling class.
     pub class: IoPriorityClass,
-    /// Who comes first within a class; lower numbers do.
+    /// The priority within the class. Lower numbers come first.
     pub priority: i32,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl IoPriority {
-    /// A priority within a class.
+    /// Creates a priority within a class.
     pub fn new(class: IoPriorityClass, priority: i32) -> Self {
         Self { class, priority, unknown: Unknown::default() }
     }
@@ -82,36 +85,36 @@ impl IoPriority {
 /// The class of an [`IoPriority`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum IoPriorityClass {
-    /// None is set.
+    /// No class is set.
     #[default]
     None,
-    /// Before all others.
+    /// Real time: before all other classes.
     RealTime,
-    /// In turn.
+    /// Best effort: the class of ordinary processes.
     BestEffort,
-    /// Only if nobody else wants the disk.
+    /// Idle: only while no other process uses the disk.
     Idle,
-    /// A class that we do not know yet.
+    /// A class that this version of the protocol does not know.
     Unnamed(Unnamed<Self>),
 }
 
 /// The share of caches and memory bandwidth of a container (Intel RDT).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rdt {
-    /// The class of service.
+    /// The id of the class of service.
     pub clos_id: Option<String>,
-    /// The lines of the class's schemata file.
+    /// The lines of the schemata file of the class.
     pub schemata: Option<Vec<String>>,
-    /// Whether the container's use is measured.
+    /// Whether the usage of the container is monitored.
     pub enable_monitoring: Option<bool>,
-    /// Asks to drop what was set before; only means something in an adjustment.
+    /// Whether earlier settings are removed. Only used in adjustments.
     pub remove: bool,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl Rdt {
-    /// Drops what was set before.
+    /// Creates settings that remove earlier ones.
     pub fn removal() -> Self {
         Self { remove: true, ..Self::default() }
     }

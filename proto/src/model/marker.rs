@@ -1,20 +1,20 @@
-//! How the wire says that a key is removed: a dash in front of the key.
+//! The marker of removals on the wire: a dash in front of a key.
 
 use super::DashedKey;
 
 const MARKER: char = '-';
 
-/// Refuses a key that would be read as the removal of another one.
+/// Fails if `key` would be read as the removal of another key.
 pub(crate) fn check(key: &str) -> Result<(), DashedKey> {
     if key.starts_with(MARKER) { Err(DashedKey(key.to_owned())) } else { Ok(()) }
 }
 
-/// Returns the key that is to be removed, if `key` says so.
+/// Returns the key that is removed, if `key` has the marker in front.
 pub(crate) fn removed(key: &str) -> Option<&str> {
     key.strip_prefix(MARKER)
 }
 
-/// Returns `key` with the marker in front, which stands for its removal.
+/// Returns `key` with the marker in front.
 pub(crate) fn mark(key: &str) -> String {
     format!("{MARKER}{key}")
 }

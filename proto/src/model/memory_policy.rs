@@ -1,50 +1,52 @@
+//! NUMA memory policies.
+
 use super::{Unknown, Unnamed};
 
-/// Which memory nodes a container's process gets its memory from, as set_mempolicy(2) describes it.
+/// The NUMA memory policy of a container's process, as in set_mempolicy(2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPolicy {
-    /// How nodes are chosen.
+    /// The mode, which determines how nodes are chosen.
     pub mode: MemoryPolicyMode,
-    /// The nodes, such as `0-1`.
+    /// The memory nodes, such as `0-1`.
     pub nodes: String,
-    /// What else is asked for.
+    /// The flags.
     pub flags: Vec<MemoryPolicyFlag>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
-/// How a [`MemoryPolicy`] chooses nodes.
+/// The mode of a [`MemoryPolicy`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MemoryPolicyMode {
-    /// `MPOL_DEFAULT`: as the system does without a policy.
+    /// `MPOL_DEFAULT`: the default of the system.
     #[default]
     Default,
-    /// `MPOL_PREFERRED`: from one node, and from others if it is full.
+    /// `MPOL_PREFERRED`: memory from one node, and from others if the node is full.
     Preferred,
-    /// `MPOL_BIND`: from these nodes only.
+    /// `MPOL_BIND`: memory from these nodes only.
     Bind,
-    /// `MPOL_INTERLEAVE`: from these nodes in turn.
+    /// `MPOL_INTERLEAVE`: memory from these nodes in turn.
     Interleave,
-    /// `MPOL_LOCAL`: from the node of the CPU that asks.
+    /// `MPOL_LOCAL`: memory from the node of the allocating CPU.
     Local,
-    /// `MPOL_PREFERRED_MANY`: from these nodes, and from others if they are full.
+    /// `MPOL_PREFERRED_MANY`: memory from these nodes, and from others if these are full.
     PreferredMany,
-    /// `MPOL_WEIGHTED_INTERLEAVE`: from these nodes in turn, by their weights.
+    /// `MPOL_WEIGHTED_INTERLEAVE`: memory from these nodes in turn, by their weights.
     WeightedInterleave,
-    /// A mode that we do not know yet.
+    /// A mode that this version of the protocol does not know.
     Unnamed(Unnamed<Self>),
 }
 
 /// A flag of a [`MemoryPolicy`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MemoryPolicyFlag {
-    /// `MPOL_F_STATIC_NODES`: the nodes are those, whatever the process may use.
+    /// `MPOL_F_STATIC_NODES`: node numbers are absolute.
     #[default]
     StaticNodes,
-    /// `MPOL_F_RELATIVE_NODES`: the nodes are counted among those that the process may use.
+    /// `MPOL_F_RELATIVE_NODES`: node numbers are relative to the nodes allowed for the process.
     RelativeNodes,
-    /// `MPOL_F_NUMA_BALANCING`: the kernel may move pages nearer.
+    /// `MPOL_F_NUMA_BALANCING`: the kernel may migrate pages to closer nodes.
     NumaBalancing,
-    /// A flag that we do not know yet.
+    /// A flag that this version of the protocol does not know.
     Unnamed(Unnamed<Self>),
 }

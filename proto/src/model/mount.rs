@@ -1,22 +1,25 @@
+//! Mounts.
+
 use super::{Keyed, Unknown};
 
-/// Something mounted in a container.
+/// A mount in a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is in the container.
+    /// The path in the container.
     pub destination: String,
     /// The kind of file system, such as `bind` or `tmpfs`.
     pub kind: String,
-    /// What is mounted.
+    /// The source, such as a path of the host or a device.
     pub source: String,
-    /// The options, as mount(8) has them.
+    /// The options, as in mount(8).
     pub options: Vec<String>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl Mount {
-    /// Makes a part of the node visible in the container. `options` are those beside `bind`, such as `ro`.
+    /// Creates a bind mount of a path of the host. `options` are those besides `bind`, such as
+    /// `ro`.
     pub fn bind(
         source: impl Into<String>,
         destination: impl Into<String>,

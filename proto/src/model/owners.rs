@@ -1,10 +1,12 @@
+//! The plugins that own fields of containers.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Field, Unknown};
 use crate::peer::plugin_id::PluginId;
 
-/// Which plugin owns what, by container (`OwningPlugins` on the wire).
+/// The plugins that own fields of containers (`OwningPlugins` on the wire).
 ///
 /// ```
 /// use nri_proto::{Field, Owner, Owners, PluginId, api};
@@ -13,7 +15,8 @@ use crate::peer::plugin_id::PluginId;
 /// let mut owners = Owners::default();
 /// let fields = owners.containers.entry("9a27".to_owned()).or_default();
 /// fields.simple.insert(Field::Args, Owner::of(&plugin));
-/// fields.compound.entry(Field::Env).or_default().entries.insert("DEBUG".to_owned(), Owner::of_removed(&plugin));
+/// let env = fields.compound.entry(Field::Env).or_default();
+/// env.entries.insert("DEBUG".to_owned(), Owner::of_removed(&plugin));
 ///
 /// assert!(owners.owner("9a27", Field::Args, "").unwrap().plugins().eq(["10-a"]));
 /// assert!(owners.owner("9a27", Field::Env, "DEBUG").unwrap().is_removed());
@@ -25,78 +28,80 @@ use crate::peer::plugin_id::PluginId;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owners {
-    /// By the runtime's id of the container (`owners` on the wire).
+    /// The owners of the fields of each container, by the id of the container (`owners` on the
+    /// wire).
     pub containers: BTreeMap<String, FieldOwners>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl Owners {
-    /// Returns who owns a field of a container. The key is that of the entry, and ignored for a field without entries.
+    /// Returns the owner of a field of a container, or of the entry `key` if the field has entries.
     pub fn owner(&self, container: &str, field: Field, key: &str) -> Option<&Owner> {
         self.containers.get(container)?.owner(field, key)
     }
 }
 
-/// Which plugin owns what in one container.
+/// The plugins that own fields of one container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldOwners {
-    /// Fields that are one thing.
+    /// The owners of fields without entries.
     pub simple: BTreeMap<Field, Owner>,
-    /// Fields that have entries.
+    /// The owners of the entries of fields.
     pub compound: BTreeMap<Field, EntryOwners>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl FieldOwners {
-    /// Returns who owns a field. The key is that of the entry, and ignored for a field without entries.
+    /// Returns the owner of a field, or of the entry `key` if the field has entries.
     pub fn owner(&self, field: Field, key: &str) -> Option<&Owner> {
         if field.has_entries() { self.compound.get(&field)?.entries.get(key) } else { self.simple.get(&field) }
     }
 }
 
-/// Which plugin owns which entry of one field (`CompoundFieldOwners` on the wire).
+/// The plugins that own entries of one field (`CompoundFieldOwners` on the wire).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryOwners {
-    /// By the key of the entry (`owners` on the wire).
+    /// The owner of each entry, by the key of the entry (`owners` on the wire).
     pub entries: BTreeMap<String, Owner>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
-/// Who owns a field: the plugin that set it, all plugins that added to it, or the one that removed it.
+/// The owner of a field or entry.
 ///
-/// A clone is cheap.
+/// The owner is the plugin that set the field, all plugins that added to it, or the plugin that
+/// removed it. Cloning is cheap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Separated by commas, which no [`PluginId`] has.
+    /// The ids of the plugins, separated by commas. A [`PluginId`] contains no comma.
     plugins: Arc<str>,
     removed: bool,
 }
 
 impl Owner {
-    /// The plugin that set it.
+    /// Creates the owner for a plugin that set the field.
     pub fn of(plugin: &PluginId) -> Self {
         Self { plugins: plugin.clone().into(), removed: false }
     }
 
-    /// The plugin that removed it, and may set it.
+    /// Creates the owner for a plugin that removed the field.
     pub fn of_removed(plugin: &PluginId) -> Self {
         Self { plugins: plugin.clone().into(), removed: true }
     }
 
-    /// Adds another plugin, for what several may add to.
+    /// Returns this owner and another plugin, for a field that several plugins can add to.
     pub fn and(&self, plugin: &PluginId) -> Self {
         Self { plugins: format!("{},{plugin}", self.plugins).into(), removed: self.removed }
     }
 
-    /// Returns the plugins, as `10-logger`, in the order in which they were asked.
+    /// Returns the ids of the plugins, such as `10-logger`, in the order in which they were called.
     pub fn plugins(&self) -> impl Iterator<Item = &str> {
         self.plugins.split(',')
     }
 
-    /// Says whether it was removed and not set again.
+    /// Returns whether the field was removed and not set again.
     pub fn is_removed(&self) -> bool {
         self.removed
     }

@@ -1,8 +1,10 @@
+//! Pods.
+
 use std::collections::BTreeMap;
 
 use super::{Namespace, Resources, Unknown};
 
-/// A pod, as plugins see it.
+/// A pod as plugins see it (`PodSandbox` on the wire).
 ///
 /// ```
 /// use nri_proto::{Pod, api};
@@ -23,55 +25,56 @@ use super::{Namespace, Resources, Unknown};
 pub struct Pod {
     /// The runtime's id of the pod.
     pub id: String,
-    /// Its name in Kubernetes.
+    /// The name of the pod in Kubernetes.
     pub name: String,
-    /// Its unique id in Kubernetes.
+    /// The unique id of the pod in Kubernetes.
     pub uid: String,
-    /// Its namespace in Kubernetes.
+    /// The Kubernetes namespace of the pod.
     pub namespace: String,
-    /// Its labels.
+    /// The labels of the pod.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
+    /// The annotations of the pod.
     pub annotations: BTreeMap<String, String>,
-    /// The runtime handler that was asked for; empty for the default one.
+    /// The requested runtime handler. Empty for the default.
     pub runtime_handler: String,
-    /// What only Linux has.
+    /// The Linux-specific part.
     pub linux: Option<LinuxPod>,
-    /// The process that holds the pod's namespaces; 0 if there is none.
+    /// The id of the process that holds the namespaces of the pod. 0 if there is none.
     pub pid: u32,
-    /// The addresses of the pod.
+    /// The IP addresses of the pod.
     pub ips: Vec<String>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl Pod {
-    /// Returns the value of an annotation.
+    /// Returns the value of an annotation, by its key.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.get(key).map(String::as_str)
     }
 
-    /// Returns the value of a label.
+    /// Returns the value of a label, by its key.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.get(key).map(String::as_str)
     }
 }
 
-/// The part of a [`Pod`] that only Linux has.
+/// The Linux-specific part of a [`Pod`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinuxPod {
-    /// What the pod needs in addition to its containers (`pod_overhead` on the wire).
+    /// The resources of the pod in addition to those of its containers (`pod_overhead` on the
+    /// wire).
     pub overhead: Option<Resources>,
-    /// What all containers of the pod need together.
+    /// The resources of all containers of the pod together.
     pub pod_resources: Option<Resources>,
-    /// The cgroup under which those of the pod are made.
+    /// The parent of the cgroups of the pod.
     pub cgroup_parent: String,
-    /// The cgroup of the pod's own process.
+    /// The cgroup of the pod's own (pause) process.
     pub cgroups_path: String,
     /// The namespaces of the pod.
     pub namespaces: Vec<Namespace>,
-    /// The resources of the pod's own process.
+    /// The resources of the pod's own (pause) process.
     pub resources: Option<Resources>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }

@@ -1,33 +1,37 @@
+//! The request to validators, and their verdict.
+
 use super::{Adjustment, Container, Owners, Pod, Unknown, Update};
 use crate::peer::plugin_id::PluginId;
 
-/// What all plugins together want of a new container, for validators (`ValidateContainerAdjustmentRequest` on the wire).
+/// The combined changes of all plugins to a new container, for validators
+/// (`ValidateContainerAdjustmentRequest` on the wire).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proposal {
-    /// The pod.
+    /// The pod of the container.
     pub pod: Option<Pod>,
-    /// The container as it was before any plugin changed it.
+    /// The container before any change.
     pub container: Option<Container>,
-    /// What changes in it (`adjust` on the wire).
+    /// The changes to the container (`adjust` on the wire).
     pub adjustment: Option<Adjustment>,
-    /// What changes in others (`update` on the wire).
+    /// The updates of other containers (`update` on the wire).
     pub updates: Vec<Update>,
-    /// Who wants what.
+    /// The plugins that requested the changes.
     pub owners: Option<Owners>,
-    /// Who was consulted.
+    /// The plugins that were called.
     pub plugins: Vec<PluginInstance>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
-/// A plugin by index and name, as the wire has it: anything may stand there, so it is not a [`PluginId`].
+/// The index and name of a plugin, as received from a peer. Unlike a [`PluginId`], they can be any
+/// text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginInstance {
     /// The name, without the index.
     pub name: String,
     /// The index.
     pub index: String,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
@@ -37,7 +41,7 @@ impl From<&PluginId> for PluginInstance {
     }
 }
 
-/// A validator's answer to a [`Proposal`] (`ValidateContainerAdjustmentResponse` on the wire).
+/// The reply of a validator to a [`Proposal`] (`ValidateContainerAdjustmentResponse` on the wire).
 ///
 /// ```
 /// use nri_proto::{Verdict, api};
@@ -51,26 +55,27 @@ impl From<&PluginId> for PluginInstance {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether the container must not be created.
+    /// Whether the validator rejects the container.
     pub reject: bool,
-    /// Why, for people.
+    /// The reason for a rejection, as a message for people.
     pub reason: String,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl Verdict {
-    /// Lets the container be created.
+    /// Creates a verdict that accepts the container.
     pub fn accept() -> Self {
         Self::default()
     }
 
-    /// Forbids it.
+    /// Creates a verdict that rejects the container, with a reason.
     pub fn reject(reason: impl Into<String>) -> Self {
         Self { reject: true, reason: reason.into(), unknown: Unknown::default() }
     }
 
-    /// Returns why it is forbidden, if it is; empty if the validator does not say.
+    /// Returns the reason for a rejection, or `None` if the container is accepted. The reason can
+    /// be empty.
     pub fn rejection(&self) -> Option<&str> {
         self.reject.then_some(&*self.reason)
     }

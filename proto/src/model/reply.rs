@@ -1,6 +1,8 @@
+//! Plugins' replies to requests.
+
 use super::{Adjustment, Eviction, Unknown, Update};
 
-/// What a plugin answers when a container is created (`CreateContainerResponse` on the wire).
+/// The reply of a plugin to the creation of a container (`CreateContainerResponse` on the wire).
 ///
 /// ```
 /// use nri_proto::{CreateReply, Eviction, api};
@@ -13,13 +15,13 @@ use super::{Adjustment, Eviction, Unknown, Update};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateReply {
-    /// What changes in the container (`adjust` on the wire).
+    /// The changes to the container (`adjust` on the wire).
     pub adjustment: Option<Adjustment>,
-    /// What changes in others (`update` on the wire).
+    /// The updates of other containers (`update` on the wire).
     pub updates: Vec<Update>,
-    /// What is to be stopped (`evict` on the wire).
+    /// The containers to stop (`evict` on the wire).
     pub evictions: Vec<Eviction>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
@@ -29,14 +31,14 @@ impl From<Adjustment> for CreateReply {
     }
 }
 
-/// What a plugin answers when a container is updated (`UpdateContainerResponse` on the wire).
+/// The reply of a plugin to the update of a container (`UpdateContainerResponse` on the wire).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpdateReply {
-    /// What changes in the container and in others (`update` on the wire).
+    /// The updates of this and other containers (`update` on the wire).
     pub updates: Vec<Update>,
-    /// What is to be stopped (`evict` on the wire).
+    /// The containers to stop (`evict` on the wire).
     pub evictions: Vec<Eviction>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
@@ -46,12 +48,12 @@ impl From<Vec<Update>> for UpdateReply {
     }
 }
 
-/// What a plugin answers when a container is stopped (`StopContainerResponse` on the wire).
+/// The reply of a plugin to the stop of a container (`StopContainerResponse` on the wire).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StopReply {
-    /// What changes in others (`update` on the wire).
+    /// The updates of other containers (`update` on the wire).
     pub updates: Vec<Update>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 

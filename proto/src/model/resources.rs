@@ -1,10 +1,12 @@
+//! Resources, and how an update changes them.
+
 use std::collections::BTreeMap;
 
 use super::{DeviceRule, Unknown};
 
-/// What a container or pod may use.
+/// The resources of a container or pod (`LinuxResources` on the wire).
 ///
-/// What is `None` is not set, which is something else than zero:
+/// A value of `None` is not set, which is different from zero:
 ///
 /// ```
 /// use nri_proto::{Cpu, Memory, Resources, api};
@@ -21,50 +23,53 @@ use super::{DeviceRule, Unknown};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// Memory.
+    /// The limits on memory.
     pub memory: Option<Memory>,
-    /// CPU time, and which CPUs.
+    /// The limits on CPU time, and the set of CPUs.
     pub cpu: Option<Cpu>,
-    /// Huge pages, by their size.
+    /// The limits on huge pages, one per page size.
     pub hugepage_limits: Vec<HugepageLimit>,
-    /// The class of block I/O that the runtime has settings for.
+    /// The block I/O class, which is defined in the configuration of the runtime.
     pub blockio_class: Option<String>,
-    /// The class of caches and memory bandwidth that the runtime has settings for.
+    /// The RDT class, for caches and memory bandwidth, which is defined in the configuration of the
+    /// runtime.
     pub rdt_class: Option<String>,
-    /// Files of cgroup v2 and what to write there.
+    /// Settings of cgroup v2: names of files, and what to write into them.
     pub unified: BTreeMap<String, String>,
-    /// Which devices may be used; later rules win.
+    /// The rules that allow or deny devices. Later rules win.
     pub devices: Vec<DeviceRule>,
-    /// Processes and threads.
+    /// The limit on processes and threads.
     pub pids: Option<Pids>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl Resources {
-    /// Memory, made if there is nothing said of it.
+    /// Returns the limits on memory, which are created if missing.
     pub fn memory_mut(&mut self) -> &mut Memory {
         self.memory.get_or_insert_default()
     }
 
-    /// CPU time and which CPUs, made if there is nothing said of it.
+    /// Returns the limits on CPU time and the set of CPUs, which are created if missing.
     pub fn cpu_mut(&mut self) -> &mut Cpu {
         self.cpu.get_or_insert_default()
     }
 
-    /// Limits processes and threads; -1 for no limit.
+    /// Sets the limit on processes and threads. -1 stands for no limit.
     pub fn limit_pids(&mut self, limit: i64) {
         self.pids.get_or_insert_default().limit = limit;
     }
 
-    /// Limits huge pages of one size, such as `2MB`, to so many bytes.
+    /// Sets the limit on huge pages of one size, such as `2MB`, in bytes.
     pub fn limit_hugepages(&mut self, page_size: impl Into<String>, limit: u64) {
         let page_size = page_size.into();
         self.hugepage_limits.retain(|other| other.page_size != page_size);
         self.hugepage_limits.push(HugepageLimit { page_size, limit, unknown: Unknown::default() });
     }
 
-    /// Sets what is set in `new`, as an [`Update`](super::Update) of a container that has these. What is not set there stays, and fields that we do not know are left out.
+    /// Applies `new` to these resources, as an [`Update`](super::Update) does.
+    ///
+    /// Values that are not set in `new` do not change. Unknown fields of `new` are ignored.
     ///
     /// ```
     /// use nri_proto::Resources;
@@ -73,7 +78,8 @@ impl Resources {
     /// resources.cpu_mut().shares = Some(512);
     /// new.cpu_mut().quota = Some(50_000);
     /// resources.update(new);
-    /// assert_eq!((resources.cpu_mut().shares, resources.cpu_mut().quota), (Some(512), Some(50_000)));
+    /// let cpu = resources.cpu_mut();
+    /// assert_eq!((cpu.shares, cpu.quota), (Some(512), Some(50_000)));
     /// ```
     pub fn update(&mut self, new: Self) {
         let Self { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified, devices, pids, unknown: _ } = new;
@@ -95,40 +101,40 @@ impl Resources {
     }
 }
 
-/// Sets what there is a new value for.
+/// Replaces `target` if `new` is set.
 fn set<T>(target: &mut Option<T>, new: Option<T>) {
     if new.is_some() {
         *target = new;
     }
 }
 
-/// The same for what is empty if it is not set.
+/// Replaces `target` if `new` is not empty.
 fn set_text(target: &mut String, new: String) {
     if !new.is_empty() {
         *target = new;
     }
 }
 
-/// Limits of memory. Amounts are in bytes, -1 for no limit.
+/// The limits on memory of a container. Amounts are in bytes; -1 stands for no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// How much may be used.
+    /// The limit on memory.
     pub limit: Option<i64>,
-    /// How much is aimed at when memory is short.
+    /// The amount to which usage is reduced when memory is short (soft limit).
     pub reservation: Option<i64>,
-    /// How much of memory and swap together may be used.
+    /// The limit on memory and swap together.
     pub swap: Option<i64>,
-    /// How much the kernel may use for it.
+    /// The limit on kernel memory.
     pub kernel: Option<i64>,
-    /// How much the kernel may use for its TCP buffers.
+    /// The limit on kernel memory for TCP buffers.
     pub kernel_tcp: Option<i64>,
-    /// How readily memory is swapped, from 0 to 100.
+    /// The tendency to swap memory, from 0 to 100.
     pub swappiness: Option<u64>,
-    /// Whether processes wait, and are not killed, when the limit is reached.
+    /// Whether processes wait instead of being killed when the limit is reached.
     pub disable_oom_killer: Option<bool>,
-    /// Whether the limit covers cgroups below this one.
+    /// Whether the limit includes child cgroups.
     pub use_hierarchy: Option<bool>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
@@ -156,12 +162,12 @@ impl Memory {
     }
 }
 
-/// Limits of CPU time, and which CPUs. Times are in microseconds.
+/// The limits on CPU time, and the set of CPUs, of a container. Times are in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpu {
-    /// The weight against others when CPU time is short.
+    /// The weight relative to other containers when CPU time is short.
     pub shares: Option<u64>,
-    /// The CPU time per period; -1 for no limit.
+    /// The CPU time per period. -1 stands for no limit.
     pub quota: Option<i64>,
     /// The length of a period.
     pub period: Option<u64>,
@@ -169,11 +175,11 @@ pub struct Cpu {
     pub realtime_runtime: Option<i64>,
     /// The length of a real-time period.
     pub realtime_period: Option<u64>,
-    /// The CPUs to run on, such as `0-3,7`; empty if not set.
+    /// The CPUs to run on, such as `0-3,7`. Empty if not set.
     pub cpus: String,
-    /// The memory nodes to use, such as `0,1`; empty if not set.
+    /// The memory nodes to use, such as `0,1`. Empty if not set.
     pub mems: String,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
@@ -190,23 +196,23 @@ impl Cpu {
     }
 }
 
-/// The limit for huge pages of one size.
+/// The limit on huge pages of one size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HugepageLimit {
-    /// The size, such as `2MB`.
+    /// The page size, such as `2MB`.
     pub page_size: String,
-    /// How much of them may be used, in bytes.
+    /// The limit, in bytes.
     pub limit: u64,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
-/// The limit for processes and threads.
+/// The limit on processes and threads of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pids {
-    /// How many there may be; -1 for no limit.
+    /// The maximum number. -1 stands for no limit.
     pub limit: i64,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 

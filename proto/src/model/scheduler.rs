@@ -1,68 +1,70 @@
+//! The scheduling of processes.
+
 use super::{Unknown, Unnamed};
 
-/// How a container's process is scheduled. Times are in nanoseconds.
+/// The scheduling of a container's process, as in sched_setattr(2). Times are in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scheduler {
-    /// The policy.
+    /// The scheduling policy.
     pub policy: SchedulerPolicy,
-    /// How nice it is to others, from -20 to 19.
+    /// The nice value, from -20 to 19.
     pub nice: i32,
     /// The static priority, for real-time policies.
     pub priority: i32,
-    /// What else is asked for.
+    /// The flags.
     pub flags: Vec<SchedulerFlag>,
-    /// The CPU time it needs per period, for [`SchedulerPolicy::Deadline`].
+    /// The CPU time per period, for [`SchedulerPolicy::Deadline`].
     pub runtime: u64,
-    /// The time from the start of a period by which it needs it.
+    /// The time from the start of a period until its deadline, for [`SchedulerPolicy::Deadline`].
     pub deadline: u64,
-    /// The length of a period.
+    /// The length of a period, for [`SchedulerPolicy::Deadline`].
     pub period: u64,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
-/// The policy of a [`Scheduler`], as sched(7) describes it.
+/// The policy of a [`Scheduler`], as in sched(7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SchedulerPolicy {
-    /// None is set.
+    /// No policy is set.
     #[default]
     None,
     /// `SCHED_OTHER`: the policy of ordinary processes.
     Other,
-    /// `SCHED_FIFO`: real time, until it yields.
+    /// `SCHED_FIFO`: real time, first in, first out.
     Fifo,
-    /// `SCHED_RR`: real time, in turn.
+    /// `SCHED_RR`: real time, round robin.
     RoundRobin,
-    /// `SCHED_BATCH`: ordinary, and known to compute.
+    /// `SCHED_BATCH`: for CPU-intensive batch processes.
     Batch,
     /// `SCHED_ISO`: reserved by the kernel.
     Iso,
-    /// `SCHED_IDLE`: if nobody else wants to run.
+    /// `SCHED_IDLE`: only while no other process wants to run.
     Idle,
-    /// `SCHED_DEADLINE`: a runtime in each period, by a deadline.
+    /// `SCHED_DEADLINE`: a CPU time in each period, before a deadline.
     Deadline,
-    /// A policy that we do not know yet.
+    /// A policy that this version of the protocol does not know.
     Unnamed(Unnamed<Self>),
 }
 
-/// A flag of a [`Scheduler`], as sched_setattr(2) describes it.
+/// A flag of a [`Scheduler`], as in sched_setattr(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SchedulerFlag {
-    /// Children get the default policy.
+    /// Child processes get the default policy.
     #[default]
     ResetOnFork,
-    /// It may use time that other deadline processes leave.
+    /// The process may use time that other deadline processes do not use.
     Reclaim,
-    /// It is told when it exceeds its runtime.
+    /// The process gets a signal when it exceeds its CPU time.
     DeadlineOverrun,
-    /// The policy stays as it is.
+    /// The policy is not changed.
     KeepPolicy,
-    /// The parameters stay as they are.
+    /// The parameters are not changed.
     KeepParams,
-    /// The lower bound of its utilisation is set.
+    /// The lower bound of the utilization is set.
     UtilClampMin,
-    /// The upper bound of its utilisation is set.
+    /// The upper bound of the utilization is set.
     UtilClampMax,
-    /// A flag that we do not know yet.
+    /// A flag that this version of the protocol does not know.
     Unnamed(Unnamed<Self>),
 }

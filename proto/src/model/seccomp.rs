@@ -1,77 +1,79 @@
+//! Seccomp policies.
+
 use super::{Unknown, Unnamed};
 
-/// Where the seccomp policy of a container comes from.
+/// The source of the seccomp policy of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecurityProfile {
-    /// Whose it is (`profile_type` on the wire).
+    /// The kind of source (`profile_type` on the wire).
     pub kind: ProfileKind,
-    /// The file, for [`ProfileKind::Localhost`].
+    /// The file with the policy, for [`ProfileKind::Localhost`].
     pub localhost_ref: String,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
-/// Whose a [`SecurityProfile`] is.
+/// The kind of source of a seccomp policy, in a [`SecurityProfile`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ProfileKind {
-    /// The runtime's own.
+    /// The default policy of the runtime.
     #[default]
     RuntimeDefault,
-    /// Nobody's: everything is allowed.
+    /// No policy: all system calls are allowed.
     Unconfined,
-    /// That of a file on the node.
+    /// A policy in a file on the node.
     Localhost,
-    /// A kind that we do not know yet.
+    /// A kind that this version of the protocol does not know.
     Unnamed(Unnamed<Self>),
 }
 
-/// A seccomp policy, as OCI has it.
+/// A seccomp policy, as in the OCI runtime specification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seccomp {
-    /// What happens to system calls that are not listed, such as `SCMP_ACT_ERRNO`.
+    /// The action for system calls that are not listed, such as `SCMP_ACT_ERRNO`.
     pub default_action: String,
-    /// The error that they return.
+    /// The error number that the default action returns.
     pub default_errno: Option<u32>,
-    /// The architectures that it applies to, such as `SCMP_ARCH_X86_64`.
+    /// The architectures to which the policy applies, such as `SCMP_ARCH_X86_64`.
     pub architectures: Vec<String>,
-    /// How the filter is loaded, such as `SECCOMP_FILTER_FLAG_LOG`.
+    /// The flags for loading the filter, such as `SECCOMP_FILTER_FLAG_LOG`.
     pub flags: Vec<String>,
-    /// The socket of the process that decides for `SCMP_ACT_NOTIFY`.
+    /// The socket of the agent that handles `SCMP_ACT_NOTIFY`.
     pub listener_path: String,
-    /// What that process is told about the container.
+    /// Opaque data for the agent that handles `SCMP_ACT_NOTIFY`.
     pub listener_metadata: String,
-    /// What happens to the system calls that are listed.
+    /// The rules for system calls.
     pub syscalls: Vec<Syscall>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
-/// What happens to some system calls.
+/// A rule of a [`Seccomp`] policy for some system calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Syscall {
     /// The names of the system calls.
     pub names: Vec<String>,
-    /// What happens, such as `SCMP_ACT_ALLOW`.
+    /// The action, such as `SCMP_ACT_ALLOW`.
     pub action: String,
-    /// The error that they return.
+    /// The error number that the action returns.
     pub errno_ret: Option<u32>,
-    /// What their arguments must be for this to apply.
+    /// The conditions on the arguments under which the rule applies.
     pub args: Vec<SyscallArg>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
-/// What an argument of a system call must be.
+/// A condition on an argument of a system call, in a [`Syscall`] rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyscallArg {
-    /// Which argument it is, from 0.
+    /// The index of the argument, from 0.
     pub index: u32,
-    /// What it is compared with, or the mask for `SCMP_CMP_MASKED_EQ`.
+    /// The value with which the argument is compared, or the mask for `SCMP_CMP_MASKED_EQ`.
     pub value: u64,
-    /// What it is compared with once the mask is applied.
+    /// The value with which the masked argument is compared, for `SCMP_CMP_MASKED_EQ`.
     pub value_two: u64,
-    /// How it is compared, such as `SCMP_CMP_EQ`.
+    /// The comparison operator, such as `SCMP_CMP_EQ`.
     pub op: String,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }

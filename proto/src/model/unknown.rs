@@ -1,15 +1,18 @@
+//! Fields that this version of the protocol does not know.
+
 use std::fmt::{self, Display, Formatter};
 
 use protobuf::{Message, UnknownFields};
 
 /// The fields of a message that this version of the protocol does not know.
 ///
-/// They cannot be read, only carried along: what came in with a word goes out with it. Of those that were in the wrapper
-/// of a value, for which a value has no place, only [`take_unknown`](TakeUnknown::take_unknown) still tells.
+/// They cannot be read, but are kept: a model type that is converted back into a message has them
+/// again. Unknown fields in the wrapper of a value are not kept, since the value has no place for
+/// them. [`take_unknown`](TakeUnknown::take_unknown) reports both.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Unknown(Option<Box<UnknownParts>>);
 
-/// There is at least one field, or one that was in a wrapper.
+/// The content of an [`Unknown`] that is not empty.
 #[derive(Clone, Default, PartialEq, Eq)]
 struct UnknownParts {
     fields: UnknownFields,
@@ -22,13 +25,13 @@ impl Unknown {
         Self((!is_empty).then(|| Box::new(UnknownParts { fields, wrapped: Vec::new() })))
     }
 
-    /// Says whether there is no such field.
+    /// Returns whether there are no unknown fields.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Returns the numbers of the fields, in order.
+    /// Returns the numbers of the unknown fields, in ascending order.
     pub fn numbers(&self) -> Vec<u32> {
         numbers_of(self.fields())
     }
@@ -42,13 +45,13 @@ impl Unknown {
         self.0.map(|parts| parts.fields).unwrap_or_default()
     }
 
-    /// Remembers that the wrapper of a value had fields that nobody knows.
+    /// Records unknown fields in the wrapper of a value.
     #[cold]
     pub(crate) fn add_wrapped(&mut self, message: &'static str, fields: &UnknownFields) {
         self.0.get_or_insert_default().wrapped.push(Unread { message, numbers: numbers_of(fields) });
     }
 
-    /// Takes these out of `message`.
+    /// Removes the unknown fields, and appends them to `found` as those of `message`.
     #[inline]
     pub(crate) fn take(&mut self, message: &'static str, found: &mut Vec<Unread>) {
         if let Some(parts) = self.0.take() {
@@ -85,17 +88,19 @@ impl fmt::Debug for Unknown {
     }
 }
 
-/// Fields of one message that were taken out, since nobody knows them.
+/// Unknown fields of one message that were removed from it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Unread {
-    /// What the protocol calls the message.
+    /// The name of the message in the protocol.
     pub message: &'static str,
     /// The numbers of the fields.
     pub numbers: Vec<u32>,
 }
 
 impl Unread {
-    /// Those of a message itself, which becomes no word. Of its parts nothing is said.
+    /// Returns the unknown fields of a message, without those of nested messages.
+    ///
+    /// This is for messages that have no model type.
     ///
     /// ```
     /// use nri_proto::{Unread, api};
@@ -118,7 +123,7 @@ impl Display for Unread {
     }
 }
 
-/// What can carry fields that nobody knows, in itself or in its parts.
+/// A model type that can contain unknown fields, itself or in its parts.
 ///
 /// ```
 /// use nri_proto::{CreateReply, TakeUnknown, api};
@@ -131,10 +136,10 @@ impl Display for Unread {
 /// assert_eq!(reply, CreateReply::default());
 /// ```
 pub trait TakeUnknown {
-    /// Takes all of them out, and adds to `found` what they were.
+    /// Removes all unknown fields, and appends them to `found`.
     fn take_unknown_into(&mut self, found: &mut Vec<Unread>);
 
-    /// Takes all of them out, and returns what they were.
+    /// Removes all unknown fields, and returns them.
     fn take_unknown(&mut self) -> Vec<Unread> {
         let mut found = Vec::new();
         self.take_unknown_into(&mut found);

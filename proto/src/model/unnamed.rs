@@ -1,9 +1,12 @@
+//! Values of enums that this version of the protocol does not know.
+
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A number of the enum `E` that this version of the protocol has no name for.
+/// A value of the enum `E` that has no name in this version of the protocol.
 ///
-/// Only the wire makes them, so none of them is the number of a variant that has a name.
+/// Only conversions from messages create values of this type, so none has the number of a named
+/// variant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Unnamed<E> {
     number: i32,
@@ -15,7 +18,7 @@ impl<E> Unnamed<E> {
         Self { number, of: PhantomData }
     }
 
-    /// Returns the number.
+    /// Returns the number of the value on the wire.
     pub fn number(&self) -> i32 {
         self.number
     }

@@ -1,42 +1,44 @@
+//! Updates of existing containers, and evictions.
+
 use super::{Resources, Unknown};
 
-/// New limits for a container that exists (`ContainerUpdate` on the wire).
+/// A change to the resources of an existing container (`ContainerUpdate` on the wire).
 ///
 /// ```
 /// use nri_proto::{Pids, Resources, Update, api};
 ///
 /// let pids = Some(Pids { limit: 100, ..Pids::default() });
 /// let update = Update::new("9a27", Resources { pids, ..Resources::default() });
-/// assert_eq!(update.resources().and_then(|resources| resources.pids.as_ref()).map(|pids| pids.limit), Some(100));
+/// assert_eq!(update.resources().unwrap().pids.as_ref().unwrap().limit, 100);
 ///
 /// let message = api::ContainerUpdate::from(update.clone());
 /// assert_eq!(Update::from(message), update);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Update {
-    /// The runtime's id of the container.
+    /// The id of the container.
     pub container_id: String,
-    /// What only Linux has.
+    /// The Linux-specific part.
     pub linux: Option<LinuxUpdate>,
-    /// Whether the request goes on if this cannot be done.
+    /// Whether the request continues if the update fails.
     pub ignore_failure: bool,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl Update {
-    /// Makes an update that must not fail.
+    /// Creates an update with new resources. If the update fails, so does the request.
     pub fn new(container_id: impl Into<String>, resources: Resources) -> Self {
         let linux = LinuxUpdate { resources: Some(resources), ..LinuxUpdate::default() };
         Self { container_id: container_id.into(), linux: Some(linux), ..Self::default() }
     }
 
-    /// Makes an update that must not fail, and that says nothing yet.
+    /// Creates an update without changes. If the update fails, so does the request.
     pub fn of(container_id: impl Into<String>) -> Self {
         Self { container_id: container_id.into(), ..Self::default() }
     }
 
-    /// The new limits, made if there are none.
+    /// Returns the new resources, which are created if missing.
     ///
     /// ```
     /// use nri_proto::Update;
@@ -48,34 +50,34 @@ impl Update {
         self.linux.get_or_insert_default().resources.get_or_insert_default()
     }
 
-    /// Returns the new limits.
+    /// Returns the new resources.
     pub fn resources(&self) -> Option<&Resources> {
         self.linux.as_ref()?.resources.as_ref()
     }
 }
 
-/// The part of an [`Update`] that only Linux has.
+/// The Linux-specific part of an [`Update`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinuxUpdate {
-    /// The new limits. What is not set stays as it is.
+    /// The new resources. Values that are not set do not change.
     pub resources: Option<Resources>,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
-/// Asks to stop a container, to make room (`ContainerEviction` on the wire).
+/// A request to stop a container, to free resources (`ContainerEviction` on the wire).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Eviction {
-    /// The runtime's id of the container.
+    /// The id of the container.
     pub container_id: String,
-    /// Why, for people.
+    /// The reason, as a message for people.
     pub reason: String,
-    /// Fields that we do not know yet.
+    /// Fields that this version of the protocol does not know.
     pub unknown: Unknown,
 }
 
 impl Eviction {
-    /// Asks to stop this container.
+    /// Creates a request to stop this container.
     pub fn new(container_id: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { container_id: container_id.into(), reason: reason.into(), unknown: Unknown::default() }
     }

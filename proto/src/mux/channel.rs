@@ -150,8 +150,8 @@ impl MessageSender {
     /// `body`.
     ///
     /// The message is cut as a Go peer cuts its own: the first frame fills Go's buffer, and the
-    /// second has the rest. The result is the header of a frame, its payload, and both again for
-    /// the second.
+    /// second has the rest. The result is the first frame in two parts, and then the second frame
+    /// in two parts.
     pub(crate) fn frames(&self, message: [u8; MESSAGE_HEADER_LENGTH], head: &[u8], body: Bytes) -> [Bytes; 4] {
         let id = self.connection.id(self.at);
         let front = message.len() + head.len();

@@ -1,4 +1,4 @@
-//! The multiplexer, from its pure parts up to whole connections.
+//! The multiplexer: its pure parts, and whole connections.
 
 mod bounds;
 mod closing;

@@ -75,9 +75,11 @@ struct Number {
 }
 
 impl Version {
-    /// Returns the version without the suffix that `git describe` appends to builds after a release.
+    /// Returns the version without the suffix that `git describe` appends to builds after a
+    /// release.
     ///
-    /// With this suffix, as in `v2.2.0-225-ge9dc15b7a.m`, the version would sort before the release.
+    /// With this suffix, as in `v2.2.0-225-ge9dc15b7a.m`, the version would sort before the
+    /// release.
     #[must_use]
     pub fn without_git_suffix(self) -> Self {
         match self.stage {

@@ -139,7 +139,8 @@ fn is_printable(c: char) -> bool {
         return matches!(c, ' '..='~');
     }
     // The standard library tells which characters are printable only by escaping the others. The
-    // letter in front is for combining marks: a mark at the beginning is escaped although printable.
+    // letter in front is for combining marks: a mark at the beginning is escaped although
+    // printable.
     ['a', c].iter().collect::<String>().escape_debug().nth(1) == Some(c)
 }
 

@@ -77,7 +77,8 @@ async fn u27_a_peer_that_does_not_read_costs_the_timeout_and_no_more() {
     }
     assert_eq!(sent, 1, "what fits the limit of what is unsent");
     assert_eq!(client.pending_calls().len(), (0, 1), "nobody waits for what was sent");
-    // The peer comes back: what was begun is whole, what was given up before it began never leaves.
+    // The peer reads again: the message that was begun is complete, and the request that timed out
+    // before it was begun is never sent.
     let (stream, request) = read_request(&mut raw).await;
     assert_eq!((stream, request.payload.len()), (1, large.len()));
     let mut usable = client.send(METHOD, Bytes::new(), SECOND).await.unwrap();
@@ -110,7 +111,7 @@ async fn a_caller_that_leaves_at_any_moment_harms_no_other() {
     assert_eq!(client.pending_calls().len().0, 0);
 }
 
-/// A future that is polled by hand, with a turn for the other tasks after each poll.
+/// A future that the test polls itself. The other tasks run after each poll.
 struct Polled<F>(std::pin::Pin<Box<F>>);
 
 fn polled<F: Future>(future: F) -> Polled<F> {

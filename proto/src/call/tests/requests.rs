@@ -1,4 +1,4 @@
-//! What leaves.
+//! Requests as the client sends them.
 
 use std::time::Duration;
 

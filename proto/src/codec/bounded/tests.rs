@@ -42,7 +42,7 @@ fn own_entries_weigh_what_they_are_said_to() {
     assert!(matches!(weigh::<api::UpdateContainersRequest>(&bytes, 8, 29), Err(BoundedError::TooMany(29))));
 }
 
-/// More entries than this in a message of this kind?
+/// Returns whether an encoded reply has more than `limit` entries.
 fn is_too_much(bytes: Vec<u8>, limit: usize) -> bool {
     matches!(parse::<api::CreateContainerResponse>(&bytes.into(), limit), Err(BoundedError::TooMany(_)))
 }
@@ -63,14 +63,14 @@ fn what_is_in_the_values_of_a_map_is_counted() {
     let linux = api::LinuxContainerAdjustment { net_devices, ..Default::default() };
     let adjust = api::ContainerAdjustment { linux: Some(linux).into(), ..Default::default() };
     let reply = api::CreateContainerResponse { adjust: Some(adjust).into(), ..Default::default() };
-    // The adjustment, its part for Linux, the entry, and what is in its value.
+    // The adjustment, its Linux-specific part, the entry, and the content of its value.
     let bytes = reply.write_to_bytes().unwrap();
     assert!(is_too_much(bytes.clone(), 102) && !is_too_much(bytes, 103));
 }
 
 #[test]
 fn many_packed_numbers_are_some_entries() {
-    // adjust.linux.scheduler.flags, packed: a number takes a byte.
+    // adjust.linux.scheduler.flags, packed: one byte per number.
     let fields = [1_u8, 6, 10, 4];
     let packed = fields.iter().rev().fold(vec![0; 1600], |inner, number| {
         let length = u16::try_from(inner.len()).unwrap();
@@ -85,7 +85,7 @@ fn many_packed_numbers_are_some_entries() {
     assert!(is_too_much(packed.clone(), 103) && !is_too_much(packed, 104));
 }
 
-/// The library takes what ends within a part of it for what ends there.
+/// The protobuf library accepts a message that ends in the middle of a field.
 #[test]
 fn a_message_that_is_cut_off_anywhere_but_behind_a_part_is_refused() {
     let mut annotations = api::ContainerAdjustment::new();
@@ -95,12 +95,12 @@ fn a_message_that_is_cut_off_anywhere_but_behind_a_part_is_refused() {
     let whole = api::CreateContainerResponse { adjust: Some(annotations).into(), ..reply };
     let bytes = whole.write_to_bytes().unwrap();
     let is_read = |end: &usize| parse::<api::CreateContainerResponse>(&bytes[..*end].to_vec().into(), 100).is_ok();
-    // Nothing, the adjustment alone, and all of it.
+    // An empty message, the adjustment alone, and the complete message.
     let adjustment = 2 + usize::from(bytes[1]);
     assert_eq!((0..=bytes.len()).filter(is_read).collect::<Vec<_>>(), [0, adjustment, bytes.len()]);
 }
 
-/// Go cuts it.
+/// Go truncates the number.
 #[test]
 fn a_number_that_its_field_has_no_room_for_is_refused() {
     // adjust.linux.io_priority.priority, of 32 bits.
@@ -109,7 +109,7 @@ fn a_number_that_its_field_has_no_room_for_is_refused() {
     assert!(matches!(read, Err(BoundedError::Malformed(_))), "{read:?}");
 }
 
-/// The library would forget the first.
+/// The protobuf library would lose the first occurrence.
 #[test]
 fn a_part_of_which_there_can_be_one_is_not_read_twice() {
     let adjusting = |key: &str| {
@@ -122,7 +122,7 @@ fn a_part_of_which_there_can_be_one_is_not_read_twice() {
     assert!(matches!(parse::<api::CreateContainerResponse>(&twice, 100), Err(BoundedError::Twice)));
 }
 
-/// A field that has a length.
+/// Returns a length-delimited field.
 fn sized(number: u32, parts: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut out = CodedOutputStream::vec(&mut bytes);
@@ -132,7 +132,7 @@ fn sized(number: u32, parts: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// A group that holds a number, and another group.
+/// Returns a group with a number and another group in it.
 fn group(number: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut out = CodedOutputStream::vec(&mut bytes);
@@ -186,7 +186,7 @@ fn a_group_without_an_end_or_a_beginning_or_in_too_many_others_is_refused() {
     }
 }
 
-/// Go passes it on.
+/// Go keeps the group as an unknown field.
 #[test]
 fn a_group_in_a_container_does_not_pass_through() {
     let bytes = Bytes::from([sized(1, &[b"id".to_vec()]), group(99)].concat());

@@ -7,7 +7,7 @@ use crate::convert::fill;
 use crate::model::{Adjustment, CreateReply, EnvVar, Mount, Unknown};
 use crate::schema::api;
 
-/// What is read must be what the way of messages gives.
+/// Checks that a decoded value equals the value that is decoded through the message.
 fn check(bytes: &[u8]) -> bool {
     let value = usual::<CreateReply>(bytes);
     let is_usual = value.is_some();

@@ -69,7 +69,7 @@ proptest! {
         prop_assert_eq!(again.written(), encoded(&container));
     }
 
-    /// Maps have no order in a message, so only the lengths can be compared.
+    /// Maps are not ordered in a message, so only the lengths can be compared.
     #[test]
     fn no_byte_more_is_written_than_by_the_library(container in arbitrary::container()) {
         let bytes = encoded(&container);

@@ -1,4 +1,4 @@
-//! Fills messages by looking at their descriptors, so that no field can be forgotten.
+//! Fills messages according to their descriptors, so that no field is forgotten.
 
 use std::sync::LazyLock;
 
@@ -9,36 +9,36 @@ use protobuf::{Message, MessageDyn, UnknownFields};
 
 use crate::schema::descriptor;
 
-/// Returns a message in which every field is set, and no two to the same value where values can differ.
+/// Returns a message in which each field is set, to different values where possible.
 pub(crate) fn full<M: Message>() -> M {
     make(&mut Full { last: 0, unknown: true })
 }
 
-/// Returns the same without fields that nobody knows.
+/// Like [`full`], but without unknown fields.
 pub(crate) fn full_of_known<M: Message>() -> M {
     make(&mut Full { last: 0, unknown: false })
 }
 
-/// Returns the message that `bytes` stand for. Fewer and smaller ones make a simpler message.
+/// Returns a message that is determined by `bytes`. Fewer and smaller bytes make a simpler message.
 pub(crate) fn random<M: Message>(bytes: Vec<u8>) -> M {
     make(&mut Random(bytes.into_iter()))
 }
 
-/// As [`random`], but texts are few and often begin with the marker of a removal.
+/// Like [`random`], but with few different strings, which often begin with the marker of a removal.
 pub(super) fn dashed<M: Message>(bytes: Vec<u8>) -> M {
     make(&mut Dashed(Random(bytes.into_iter())))
 }
 
-/// Decides what goes into a message.
+/// Chooses the content of a message.
 trait Choices {
-    /// Whether something that may be absent is there.
+    /// Chooses whether an optional part is present.
     fn present(&mut self) -> bool;
-    /// How many there are of something.
+    /// Chooses the number of entries.
     fn count(&mut self) -> usize;
     fn number(&mut self) -> u64;
     fn variant(&mut self, of: &EnumDescriptor) -> i32;
 
-    /// Whether there are fields that nobody knows.
+    /// Chooses whether there are unknown fields.
     fn unknown(&mut self) -> bool {
         self.present()
     }
@@ -51,7 +51,7 @@ trait Choices {
     }
 }
 
-/// Chooses everything, and counts so that numbers differ.
+/// Chooses everything, and numbers that differ.
 struct Full {
     last: u64,
     unknown: bool,
@@ -80,7 +80,7 @@ impl Choices for Full {
     }
 }
 
-/// Chooses as the bytes say, and nothing once they are used up.
+/// Chooses according to bytes. When they are used up, chooses nothing.
 struct Random(std::vec::IntoIter<u8>);
 
 impl Random {
@@ -100,7 +100,7 @@ impl Choices for Random {
 
     fn number(&mut self) -> u64 {
         let byte = u64::from(self.byte());
-        // Small ones, and both ends of what 32 and 64 bits hold.
+        // Small numbers, and the extremes of 32 and 64 bits.
         match byte % 5 {
             0 | 1 => byte,
             2 => byte << 56,
@@ -162,7 +162,7 @@ fn message(descriptor: &MessageDescriptor, choices: &mut dyn Choices) -> Box<dyn
             }
         }
     }
-    // A wrapper is a value, see `words`.
+    // A wrapper is a value, see `model`.
     if !descriptor.name().starts_with("Optional") && choices.unknown() {
         add_unknown(message.mut_special_fields_dyn().mut_unknown_fields());
     }
@@ -191,7 +191,7 @@ fn add_unknown(fields: &mut UnknownFields) {
     fields.add_length_delimited(1004, b"4".to_vec());
 }
 
-/// Makes a message that has descriptors, and of its bytes the one that has none.
+/// Builds a dynamic message, and decodes the generated message from its bytes.
 fn make<M: Message>(choices: &mut dyn Choices) -> M {
     let bytes = message(&kind::<M>(), choices).write_to_bytes_dyn().expect("encoding to memory does not fail");
     M::parse_from_bytes(&bytes).expect("it has just been encoded")

@@ -1,4 +1,4 @@
-//! How a connection ends.
+//! The end of a connection.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ async fn everyone_who_waits_learns_of_the_end() {
     }
 }
 
-/// A channel of a connection that is gone.
+/// Returns a channel of a connection that has ended.
 fn spare() -> crate::mux::Channel {
     let (reader, writer) = tokio::io::split(tokio::io::duplex(1).0);
     let (_, [channel, _]) = Mux::over(reader, writer, BOTH, admitted());

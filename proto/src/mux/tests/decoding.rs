@@ -1,4 +1,4 @@
-//! Frames from bytes.
+//! Decoding of frames.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::mux::tests::raw::frame;
 use crate::mux::{ChannelId, Closed, Decoder, HEADER_LENGTH, MAX_FRAME, Piece, header};
 
-/// Decodes `wire`, given in pieces of these sizes over and over: each frame with its payload.
+/// Decodes `wire` in pieces of these repeating sizes. Returns each frame with its payload.
 fn decode(wire: &[u8], cuts: &[usize]) -> Result<Vec<(u32, Vec<u8>)>, Closed> {
     let mut decoder = Decoder::new(MAX_FRAME);
     let mut frames = Vec::new();

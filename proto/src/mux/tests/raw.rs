@@ -1,4 +1,4 @@
-//! A peer that speaks the wire by hand, for tests of this crate.
+//! A peer that the test controls byte by byte, for the tests of `mux` and `call`.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,10 +7,11 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 
 use crate::mux::{Channel, ChannelId, Limits, Mux};
 
-/// Both channels of an NRI connection.
+/// The channels of an NRI connection.
 pub(crate) const BOTH: [ChannelId; 2] = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
 
-/// A connection whose other end is in the test's hands. `capacity` is the socket buffer.
+/// Returns a connection whose other end the test controls. `capacity` is the size of the buffer in
+/// each direction.
 pub(crate) fn connection(capacity: usize, limits: Limits) -> (Mux, [Channel; 2], Raw) {
     let (here, there) = tokio::io::duplex(capacity);
     let (reader, writer) = tokio::io::split(here);
@@ -18,7 +19,7 @@ pub(crate) fn connection(capacity: usize, limits: Limits) -> (Mux, [Channel; 2],
     (mux, channels, Raw(there))
 }
 
-/// Two ends of one connection.
+/// Returns both ends of a connection.
 pub(crate) fn pair(capacity: usize, limits: Limits) -> ((Mux, [Channel; 2]), (Mux, [Channel; 2])) {
     let (here, there) = tokio::io::duplex(capacity);
     let over = |stream| {
@@ -28,16 +29,16 @@ pub(crate) fn pair(capacity: usize, limits: Limits) -> ((Mux, [Channel; 2]), (Mu
     (over(here), over(there))
 }
 
-/// Limits that let everything in, for tests of something else.
+/// Returns limits as after admission, for tests of other limits.
 pub(crate) fn admitted() -> Limits {
     Limits { before_admission: usize::MAX, ..Limits::default() }
 }
 
-/// The other end of a connection.
+/// The end of a connection that the test controls.
 pub(crate) struct Raw(pub(crate) DuplexStream);
 
 impl Raw {
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     pub(crate) async fn write(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).await.unwrap();
     }
@@ -61,8 +62,7 @@ impl Raw {
         (channel, payload)
     }
 
-    /// Reads one ttrpc message of a channel that is the only one in use: its kind, stream and
-    /// payload.
+    /// Reads one ttrpc message: its type, stream id and payload. No other channel may be in use.
     pub(crate) async fn read_message(&mut self) -> (u8, u32, Vec<u8>) {
         let mut bytes = self.read_frame().await.1;
         let length = 10 + u32::from_be_bytes(bytes[..4].try_into().unwrap()) as usize;
@@ -73,7 +73,7 @@ impl Raw {
         (bytes[8], u32::from_be_bytes(bytes[4..8].try_into().unwrap()), bytes.split_off(10))
     }
 
-    /// Whether the connection ended.
+    /// Reads the rest until the connection ends.
     pub(crate) async fn read_to_end(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         self.0.read_to_end(&mut rest).await.unwrap();
@@ -81,20 +81,22 @@ impl Raw {
     }
 }
 
-/// A frame.
+/// Returns an encoded frame.
 pub(crate) fn frame(channel: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap();
     [&channel.to_be_bytes()[..], &length.to_be_bytes(), payload].concat()
 }
 
-/// A ttrpc message.
+/// Returns an encoded ttrpc message.
 pub(crate) fn message(kind: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap();
     [&length.to_be_bytes()[..], &stream.to_be_bytes(), &[kind, 0], payload].concat()
 }
 
-/// A writer that takes as much as its script says at each turn: 0 waits, a number that is
-/// larger than what is there takes all. When the script has run out it fails.
+/// A writer that accepts a scripted number of bytes per write.
+///
+/// With 0 the write is pending, and with `usize::MAX` it is interrupted. After the end of the
+/// script, writes fail.
 pub(crate) struct Scripted<W> {
     pub(crate) writer: W,
     pub(crate) script: std::vec::IntoIter<usize>,

@@ -1,4 +1,4 @@
-//! Unix sockets as connections.
+//! Connections over unix sockets.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::net::UnixStream;
 use crate::mux::tests::raw::{BOTH, admitted, message};
 use crate::mux::{Closed, Mux};
 
-/// More than a socket takes at once.
+/// A length that exceeds the buffer of a socket.
 const LARGE: usize = 3 << 20;
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Plugin ids, beside what upstream does.
+//! Plugin ids, compared with upstream.
 
 use proptest::prelude::*;
 
