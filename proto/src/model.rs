@@ -60,7 +60,7 @@ pub use adjustment::{Adjustment, LinuxAdjustment};
 pub use args::{Args, EmptyCommand};
 pub use change::{Change, DashedKey};
 pub(crate) use change_list::ListChange;
-pub use change_list::{ChangeList, Keyed, Keys};
+pub use change_list::{ChangeList, ChangedKeys, Keyed};
 pub use change_map::ChangeMap;
 pub use container::{Container, ContainerState, Image, Rlimit, User};
 pub use device::{CdiDevice, Device, DeviceRule, NetDevice};

@@ -75,7 +75,7 @@ pub(crate) use self::channel::MessageSender;
 pub use self::closed::Closed;
 use self::connection::Connection;
 pub use self::cutter::{Cutter, GO_BUFFER};
-pub use self::frame::{Decoder, HEADER_LENGTH, Piece, header};
+pub use self::frame::{Decoder, FramePiece, HEADER_LENGTH, header};
 pub(crate) use self::message::ReceivedMessage;
 pub use self::message::{MAX_MESSAGE, MESSAGE_HEADER_LENGTH};
 use self::pump::Pump;

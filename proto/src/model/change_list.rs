@@ -159,8 +159,8 @@ impl<T: Keyed> ChangeList<T> {
     }
 
     /// Returns the keys that change, for lookups.
-    pub fn keys(&self) -> Keys<'_, T> {
-        Keys::of(self)
+    pub fn keys(&self) -> ChangedKeys<'_, T> {
+        ChangedKeys::of(self)
     }
 
     /// Combines these changes with later ones.
@@ -242,14 +242,14 @@ impl<T> Default for ChangeList<T> {
 
 /// The keys of a [`ChangeList`], for lookups.
 #[derive(Debug)]
-pub enum Keys<'a, T> {
+pub enum ChangedKeys<'a, T> {
     /// Few keys, for which comparing with each is faster than hashing.
     Few(&'a ChangeList<T>),
     /// Many keys, in a hash set. A peer determines their number.
     Many(HashSet<&'a str>),
 }
 
-impl<'a, T: Keyed> Keys<'a, T> {
+impl<'a, T: Keyed> ChangedKeys<'a, T> {
     const FEW: usize = 8;
 
     #[inline]

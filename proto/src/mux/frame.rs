@@ -17,7 +17,7 @@ pub fn header(channel: ChannelId, length: u32) -> [u8; HEADER_LENGTH] {
 
 /// A part of a frame that a [`Decoder`] found in its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum FramePiece<'a> {
     /// The header of a frame.
     Frame {
         /// The channel of the frame.
@@ -58,7 +58,7 @@ impl Decoder {
     /// # Errors
     ///
     /// Fails if a frame is too long, or is for the reserved channel.
-    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Piece<'a>>, Closed> {
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<FramePiece<'a>>, Closed> {
         if let Some((channel, left)) = self.frame {
             return Ok(self.payload(channel, left, input));
         }
@@ -80,7 +80,7 @@ impl Decoder {
         self.filled == 0 && self.frame.is_none()
     }
 
-    fn begin<'a>(&mut self) -> Result<Piece<'a>, Closed> {
+    fn begin<'a>(&mut self) -> Result<FramePiece<'a>, Closed> {
         let [a, b, c, d, e, f, g, h] = self.header;
         let number = u32::from_be_bytes([a, b, c, d]);
         let length = u32::from_be_bytes([e, f, g, h]) as usize;
@@ -89,13 +89,13 @@ impl Decoder {
             return Err(Closed::FrameTooLarge { channel: number, length, limit: self.limit });
         }
         self.frame = (length > 0).then_some((channel, length));
-        Ok(Piece::Frame { channel, length })
+        Ok(FramePiece::Frame { channel, length })
     }
 
-    fn payload<'a>(&mut self, channel: ChannelId, left: usize, input: &mut &'a [u8]) -> Option<Piece<'a>> {
+    fn payload<'a>(&mut self, channel: ChannelId, left: usize, input: &mut &'a [u8]) -> Option<FramePiece<'a>> {
         let (bytes, rest) = input.split_at(left.min(input.len()));
         *input = rest;
         self.frame = (left > bytes.len()).then_some((channel, left - bytes.len()));
-        (!bytes.is_empty()).then_some(Piece::Payload { channel, bytes })
+        (!bytes.is_empty()).then_some(FramePiece::Payload { channel, bytes })
     }
 }

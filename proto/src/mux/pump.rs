@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::connection::Connection;
-use super::frame::{Decoder, HEADER_LENGTH, Piece};
+use super::frame::{Decoder, FramePiece, HEADER_LENGTH};
 use super::{ChannelId, Closed};
 
 /// The size of the buffer for one read from the connection.
@@ -69,8 +69,8 @@ impl<R: AsyncRead + Unpin> Pump<R> {
         let mut outcome = Ok(());
         while outcome.is_ok() && !input.is_empty() {
             outcome = self.decoder.next(&mut input).and_then(|piece| match piece {
-                Some(Piece::Frame { channel, length }) => self.begin(channel, length),
-                Some(Piece::Payload { channel, bytes }) => self.push(channel, bytes),
+                Some(FramePiece::Frame { channel, length }) => self.begin(channel, length),
+                Some(FramePiece::Payload { channel, bytes }) => self.push(channel, bytes),
                 None => Ok(()),
             });
         }

@@ -103,8 +103,8 @@ fn an_earlier_removal_stays_in_front_of_a_later_value() {
 fn many_keys_are_found_as_few_are() {
     let many: ChangeList<EnvVar> = changes("A=1 B=1 C=1 D=1 E=1 F=1 G=1 H=1 I=1");
     assert!(many.keys().contains("I") && !many.keys().contains("J"));
-    assert!(matches!(many.keys(), Keys::Many(_)));
+    assert!(matches!(many.keys(), ChangedKeys::Many(_)));
     let few: ChangeList<EnvVar> = changes("A=1");
     assert!(few.keys().contains("A") && !few.keys().contains("J"));
-    assert!(matches!(few.keys(), Keys::Few(_)));
+    assert!(matches!(few.keys(), ChangedKeys::Few(_)));
 }
