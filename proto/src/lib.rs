@@ -13,11 +13,12 @@
 //!   messages, and a limit on the memory that a received message can take.
 //! - [`mux`] and [`call`]: several channels on one connection, and RPC on a channel.
 //!
-//! Each module directly below this file uses only modules before it in this order: `text`, `peer`,
-//! `schema`, `event`, `model`, `convert`, `codec`, `mux`, `call`. Tasks are started by [`mux`] (one
-//! per connection) and [`call`] (one per client, one per request being served), and by no other
-//! module.
+//! # Tasks
+//!
+//! [`mux`] runs one task per connection, and [`call`] one per client and one per request that is
+//! being served. No other module spawns tasks.
 
+// The order of these rooms is in docs/architecture.md: a room imports only from lower ones.
 pub mod call;
 mod codec;
 mod convert;
