@@ -1,4 +1,5 @@
-//! Generates the messages and services of `nri.proto`, and a table of what its fields hold. No protoc is involved.
+//! Generates code and tables from `nri.proto`, without `protoc`: the messages and services, the
+//! descriptors, and the table of fields that contain messages.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,8 @@ use protobuf::descriptor::field_descriptor_proto::{Label, Type};
 use protobuf::descriptor::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto};
 use ttrpc_codegen::{Codegen, Customize, ProtobufCustomize};
 
-/// The generator's own list of modules cannot be included: it has inner attributes, and no messages.
+/// The list of generated modules. The generator's own list cannot be included, because it has inner
+/// attributes and lacks the messages.
 const MODULES: &str = "pub mod nri;\npub mod nri_ttrpc;\n";
 
 fn main() -> io::Result<()> {
@@ -26,7 +28,8 @@ fn main() -> io::Result<()> {
 }
 
 fn generate(out_dir: &Path) -> io::Result<()> {
-    // Without descriptors, which would be in each program; see `src/descriptor.rs`.
+    // The lite runtime leaves out the descriptors, which would be in each program. See
+    // `src/schema/descriptor.rs`.
     let messages = ProtobufCustomize::default().lite_runtime(true);
     Codegen::new()
         .out_dir(out_dir)
@@ -38,8 +41,9 @@ fn generate(out_dir: &Path) -> io::Result<()> {
         .run()
 }
 
-/// Takes back the leave to be unsafe that the generator gives its code, which does not use it: a
-/// workspace that forbids `unsafe` would not compile it.
+/// Removes the attribute with which the generator allows `unsafe` in its code.
+///
+/// The code uses none, and a workspace that forbids `unsafe` does not compile the attribute.
 fn stay_safe(file: &Path) -> io::Result<()> {
     fs::write(file, fs::read_to_string(file)?.replace("#![allow(unsafe_code)]\n", ""))
 }
@@ -47,25 +51,26 @@ fn stay_safe(file: &Path) -> io::Result<()> {
 fn parse() -> io::Result<FileDescriptorProto> {
     let parsed = protobuf_parse::Parser::new().pure().include(".").input("nri.proto").file_descriptor_set();
     let set = parsed.map_err(|error| io::Error::other(format!("{error:#}")))?;
-    set.file.into_iter().next().ok_or_else(|| io::Error::other("nri.proto was not parsed"))
+    set.file.into_iter().next().ok_or_else(|| io::Error::other("the parser returned no file for nri.proto"))
 }
 
-/// Writes a row for each message: its name, and each of its fields that holds messages or numbers or is a map.
+/// Returns the source of the table of shapes: a row for each message, with the fields that contain
+/// messages, maps or lists of numbers.
 fn shapes(file: &FileDescriptorProto) -> String {
     let messages = &file.message_type;
     let mut table = "&[\n".to_owned();
     for message in messages {
-        write!(table, "    (\"{}\", &[", message.name()).expect("a string takes it");
+        write!(table, "    (\"{}\", &[", message.name()).expect("writing to a string does not fail");
         for field in &message.field {
             let is_number = !matches!(field.type_(), Type::TYPE_MESSAGE | Type::TYPE_STRING | Type::TYPE_BYTES);
-            let holds = if field.type_() == Type::TYPE_MESSAGE {
-                holds(messages, message, field)
+            let kind = if field.type_() == Type::TYPE_MESSAGE {
+                message_kind(messages, message, field)
             } else if is_number && field.label() == Label::LABEL_REPEATED {
-                "Holds::Numbers".to_owned()
+                "FieldKind::Numbers".to_owned()
             } else {
                 continue;
             };
-            write!(table, "({}, {holds}), ", field.number()).expect("a string takes it");
+            write!(table, "({}, {kind}), ", field.number()).expect("writing to a string does not fail");
         }
         table.push_str("]),\n");
     }
@@ -73,7 +78,8 @@ fn shapes(file: &FileDescriptorProto) -> String {
     table
 }
 
-fn holds(messages: &[DescriptorProto], message: &DescriptorProto, field: &FieldDescriptorProto) -> String {
+/// Returns the kind of a field that contains messages, as source code.
+fn message_kind(messages: &[DescriptorProto], message: &DescriptorProto, field: &FieldDescriptorProto) -> String {
     let index = |field: &FieldDescriptorProto| {
         let name = field.type_name().rsplit('.').next().unwrap_or_default();
         messages.iter().position(|message| message.name() == name)
@@ -84,12 +90,12 @@ fn holds(messages: &[DescriptorProto], message: &DescriptorProto, field: &FieldD
         Some(entry) => {
             let value = entry.field.iter().find(|field| field.number() == 2);
             let value = value.filter(|value| value.type_() == Type::TYPE_MESSAGE).and_then(index);
-            format!("Holds::Map({value:?})")
+            format!("FieldKind::Map({value:?})")
         }
         None => {
             let several = if field.label() == Label::LABEL_REPEATED { "s" } else { "" };
-            let index = index(field).expect("messages are not nested, but for entries of maps");
-            format!("Holds::Message{several}({index})")
+            let index = index(field).expect("nri.proto nests no messages but the entries of maps");
+            format!("FieldKind::Message{several}({index})")
         }
     }
 }

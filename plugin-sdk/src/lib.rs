@@ -111,7 +111,7 @@ pub mod testing;
 
 pub use async_trait::async_trait;
 pub use nri_proto as proto;
-pub use nri_proto::words::*;
+pub use nri_proto::model::*;
 pub use nri_proto::{Event, EventMask, PluginId};
 
 pub use connection::{ConnectError, Connection, DialFuture, Dialer, InheritedError, Stream};

@@ -1,8 +1,8 @@
-//! A runtime and a plugin in one process, over a real socket: how a plugin gets in, and how it is asked.
+//! A runtime and a plugin in one process, connected by a real socket: registration, and a request.
 //!
 //! `cargo run -p nri-proto --example handshake`
 
-#![allow(clippy::print_stdout)] // The example's purpose is to show something.
+#![allow(clippy::print_stdout)] // The example prints what happens.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The runtime's side: let the plugin in, then relay a container's start to it.
+/// The runtime: admits the plugin, then notifies it of the start of a container.
 async fn runtime(stream: UnixStream, clock: Clock) -> anyhow::Result<()> {
     let ids = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
     let (mux, [requests, served]) = Mux::on_unix(stream, ids, Limits::default())?;
@@ -72,7 +72,7 @@ async fn runtime(stream: UnixStream, clock: Clock) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The plugin's side: register, then answer until the runtime closes the connection.
+/// The plugin: registers, then serves requests until the runtime closes the connection.
 async fn plugin(stream: UnixStream, clock: Clock) -> anyhow::Result<()> {
     let ids = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
     let (mux, [served, requests]) = Mux::on_unix(stream, ids, Limits::default())?;
@@ -137,7 +137,7 @@ impl service::Plugin for Logger {
     }
 }
 
-/// Prints what happens, with the time since the beginning.
+/// Prints an event, with the time since the start of the example.
 #[derive(Clone, Copy)]
 struct Clock(Instant);
 

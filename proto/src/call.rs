@@ -1,16 +1,24 @@
-//! Calls over a channel: a ttrpc client and server of our own, on the message types and the
-//! generated services of the `ttrpc` crate.
+//! RPC on a channel: a ttrpc client and a ttrpc server, on the message types and the generated
+//! services of the `ttrpc` crate.
 //!
-//! The client takes encoded messages and returns encoded messages, so that one request is encoded
-//! once for all plugins. It promises what a runtime needs when a plugin is slow or gone:
+//! The [`Client`] takes and returns encoded messages, so that a request to several plugins is
+//! encoded once. It guarantees what a runtime needs when a plugin is slow or gone:
 //!
-//! - stream ids leave in order at any concurrency, as a Go server demands;
-//! - the deadline covers the writing of the request, and travels with it;
-//! - giving up leaves the connection usable: a message that was begun is finished, and the reply
-//!   that comes late still reaches whoever waits for it ([`Pending::late`]).
+//! - Stream ids are sent in ascending order at any concurrency, as a Go server requires.
+//! - The deadline of a call includes sending the request, and is sent with it.
+//! - The connection stays usable after a timeout. A message that was begun is completed, and a late
+//!   reply can still be received ([`PendingReply::late`]).
 //!
-//! The server ([`serve`]) answers for its handlers: a panic is an answer, the requests in flight
-//! are bounded, and a handler that was begun runs to its end.
+//! The server ([`serve`]) protects the connection from its handlers. A panic becomes an error
+//! reply, the number and size of concurrent requests are bounded, and a handler that was started
+//! runs to completion.
+//!
+//! - `client.rs`: [`Client`], and the task that receives replies.
+//! - `pending_calls.rs`: the calls of a client without a reply, by stream id.
+//! - `pending_reply.rs`: [`PendingReply`], the handle of one call.
+//! - `serve.rs`: the server.
+//! - `envelope.rs`: the ttrpc messages around the payload of a call.
+//! - `error.rs`: [`CallError`].
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};
@@ -27,7 +35,8 @@
 //!
 //! // A server without services refuses every request, by name.
 //! let services = Arc::default();
-//! tokio::spawn(call::serve(served, services, call::ServeLimits::default(), CancellationToken::new()));
+//! let limits = call::ServeLimits::default();
+//! tokio::spawn(call::serve(served, services, limits, CancellationToken::new()));
 //!
 //! let client = Client::new(requests);
 //! let shutdown = Method { service: "nri.pkg.api.v1alpha1.Plugin", name: "Shutdown" };
@@ -40,25 +49,14 @@
 mod client;
 mod envelope;
 mod error;
-mod owed;
-mod pending;
+mod pending_calls;
+mod pending_reply;
 mod serve;
 #[cfg(test)]
 mod tests;
 
 pub use self::client::{Client, Method};
 pub use self::error::CallError;
-pub use self::pending::Pending;
+pub use self::pending_reply::PendingReply;
 pub use self::serve::{ServeLimits, Services, serve};
-
-/// The length of a ttrpc message's header.
-pub const HEADER_LENGTH: usize = ttrpc::proto::MESSAGE_HEADER_LENGTH;
-
-/// The most that may follow a ttrpc message's header.
-pub const MAX_MESSAGE: usize = ttrpc::proto::MESSAGE_LENGTH_MAX;
-
-/// How much follows a message's header.
-pub(crate) fn message_length(header: &[u8; HEADER_LENGTH]) -> usize {
-    let [a, b, c, d, ..] = *header;
-    u32::from_be_bytes([a, b, c, d]) as usize
-}
+pub use crate::mux::{MAX_MESSAGE, MESSAGE_HEADER_LENGTH};

@@ -1,4 +1,7 @@
-//! What a plugin can subscribe to.
+//! The events that plugins subscribe to.
+//!
+//! - `event.rs`: [`Event`], with its number, its RPC and its classification.
+//! - `mask.rs`: [`EventMask`], a set of events, as text and as on the wire.
 
 mod mask;
 #[cfg(test)]
@@ -7,9 +10,9 @@ mod tests;
 use std::fmt::{self, Display, Formatter};
 
 pub use self::mask::{EventMask, InvalidEvents, UnknownEvent, WireEvents};
-use crate::api;
+use crate::schema::api;
 
-/// A moment in the life of a pod or container. Each has an RPC of the same name.
+/// An event in the lifecycle of a pod or container. Each has an RPC of the same name.
 ///
 /// ```
 /// use nri_proto::event::Event;
@@ -46,12 +49,12 @@ pub enum Event {
     UpdatePodSandbox = 12,
     /// The resources of a pod were changed.
     PostUpdatePodSandbox = 13,
-    /// All plugins have adjusted a container; validators judge the outcome.
+    /// All plugins have adjusted a container, and validators judge the result.
     ValidateContainerAdjustment = 14,
 }
 
 impl Event {
-    /// Every event, by number.
+    /// All events, ordered by number.
     pub const ALL: [Self; 14] = [
         Self::RunPodSandbox,
         Self::StopPodSandbox,
@@ -69,17 +72,17 @@ impl Event {
         Self::ValidateContainerAdjustment,
     ];
 
-    /// Returns the event of that number on the wire, if we know it.
+    /// Returns the event with this number on the wire. `None` stands for an unknown event.
     pub fn from_number(number: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|event| event.number() == number)
     }
 
-    /// Returns its number on the wire.
+    /// Returns the number of the event on the wire.
     pub const fn number(self) -> i32 {
         self as i32
     }
 
-    /// Returns the name of its RPC.
+    /// Returns the name of the RPC for this event.
     pub const fn rpc(self) -> &'static str {
         match self {
             Self::RunPodSandbox => "RunPodSandbox",
@@ -99,9 +102,11 @@ impl Event {
         }
     }
 
-    /// Returns whether plugins can veto this event: if a plugin refuses the request, the runtime does not go ahead.
+    /// Returns whether plugins can veto this event: if a plugin refuses the request, the runtime
+    /// does not go ahead.
     ///
-    /// All other events have already happened when plugins are notified, or happen regardless of the replies.
+    /// All other events have already happened when plugins are notified, or happen regardless of
+    /// the replies.
     ///
     /// ```
     /// use nri_proto::event::Event;
@@ -129,9 +134,11 @@ impl Event {
         }
     }
 
-    /// Returns whether peers older than NRI 0.12 exchange this event through the shared `StateChange` RPC.
+    /// Returns whether peers older than NRI 0.12 exchange this event through the shared
+    /// `StateChange` RPC.
     ///
-    /// Since NRI 0.12, each of these events has an RPC of its own, too. The other events always had one.
+    /// Since NRI 0.12, each of these events has an RPC of its own, too. The other events always had
+    /// one.
     ///
     /// ```
     /// use nri_proto::event::Event;

@@ -1,37 +1,40 @@
-//! The Node Resource Interface protocol, shared by both ends of the wire.
+//! The Node Resource Interface (NRI) protocol, shared by runtimes and plugins.
 //!
-//! - Generated from `nri.proto`: the messages in [`api`], the ttrpc services in [`service`].
-//! - What plugins can subscribe to ([`event`]), what they are called ([`plugin_id`]), where both
-//!   ends meet ([`defaults`]) and which version they speak ([`version`]).
-//! - Pods, containers and what plugins change in them in plain Rust ([`words`]), with conversions to and from the
-//!   messages. Everyone but the wire's edges says these.
-//! - The same from words to bytes and back without a message in between, for what is often on the wire ([`encode`],
-//!   [`decode`]).
-//! - The wire: many channels on one connection ([`mux`]), calls on a channel ([`call`]), and
-//!   messages that may not grow when they are read ([`bounded`]).
+//! Where to start reading:
+//!
+//! - [`model`]: pods, containers, and the changes that plugins make to them, in plain Rust. All
+//!   code but the edges of the wire uses these types. They convert from and into the messages.
+//! - [`api`] and [`service`]: the messages and ttrpc services that the build generates from
+//!   `nri.proto`.
+//! - [`event`]: the events that plugins subscribe to.
+//! - [`plugin_id`], [`version`] and [`defaults`]: plugin names, protocol versions, and well-known
+//!   paths, environment variables and timeouts.
+//! - [`encode`], [`decode`] and [`bounded`]: model types to bytes and back without intermediate
+//!   messages, and a limit on the memory that a received message can take.
+//! - [`mux`] and [`call`]: several channels on one connection, and RPC on a channel.
+//!
+//! # Tasks
+//!
+//! [`mux`] runs one task per connection, and [`call`] one per client and one per request that is
+//! being served. No other module spawns tasks.
 
-pub mod bounded;
+// The order of these rooms is in docs/architecture.md: a room imports only from lower ones.
 pub mod call;
-pub mod decode;
-pub mod defaults;
-pub mod descriptor;
-pub mod encode;
+mod codec;
+mod convert;
 pub mod event;
-mod generated;
+pub mod model;
 pub mod mux;
-pub mod plugin_id;
-pub mod quote;
-#[cfg(test)]
-mod raw;
-pub mod shape;
-pub mod spelling;
-mod tables;
-pub mod version;
-mod wire;
-pub mod words;
+mod peer;
+mod schema;
+mod text;
 
+pub use codec::{bounded, decode, encode};
+#[cfg(any(test, feature = "proptest"))]
+pub use convert::arbitrary;
 pub use event::{Event, EventMask};
-pub use generated::nri as api;
-pub use generated::nri_ttrpc as service;
-pub use plugin_id::PluginId;
-pub use words::*;
+pub use model::*;
+pub use peer::plugin_id::PluginId;
+pub use peer::{defaults, plugin_id, version};
+pub use schema::{api, descriptor, service, shape};
+pub use text::{quote, spelling};

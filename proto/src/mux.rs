@@ -1,23 +1,29 @@
-//! One connection, many channels: NRI's multiplexer.
+//! NRI's multiplexer: several channels on one connection.
 //!
-//! Runtime and plugin share one stream socket and need two ttrpc connections on it, one in each
-//! direction. The multiplexer carries them as *channels*: what is written to a channel leaves in
-//! frames, each with the channel's number and a length in front of it (two big endian `u32`).
-//! There is no message that opens or closes a channel, and no flow control.
+//! A runtime and a plugin share one stream socket and need two ttrpc connections on it, one in each
+//! direction. The multiplexer carries them as *channels*. The bytes of a channel travel in frames;
+//! each frame begins with the number of the channel and the length of the payload, as two big
+//! endian `u32`. No message opens or closes a channel, and there is no flow control.
 //!
-//! Three things follow, and this module takes care of them:
+//! This has three consequences:
 //!
-//! - A Go peer reads one whole frame at a time into a buffer that may be as small as 4096 bytes,
-//!   and its connection dies of a larger one. What leaves here is cut so that Go can read it;
-//!   what arrives may be cut in any way.
-//! - A peer that sends faster than we read cannot be asked to wait: that would hold up its other
-//!   channel too. So there are [`Limits`], in bytes, and a peer that exceeds one is closed, with
-//!   the reason ([`Closed`]).
-//! - Channels must be open before the first frame is read, or it is lost. They are named when the
-//!   connection is made and there is no way to open one later.
+//! - A Go peer reads one whole frame at a time, into a buffer that can be as small as 4096 bytes,
+//!   and closes the connection if a frame is larger. Outgoing frames are cut so that Go can read
+//!   them. Incoming frames can be cut in any way.
+//! - A peer that sends faster than its data is read cannot be made to wait, because its other
+//!   channel would wait, too. The amount of data is bounded by [`Limits`], in bytes. If a peer
+//!   exceeds a limit, its connection is closed with the reason ([`Closed`]).
+//! - A frame is lost if its channel is not open when the frame is read. All channels are therefore
+//!   opened with the connection, and none can be opened later.
 //!
-//! Each [`Mux`] runs one task, the *pump*: it reads the connection, and it writes what could not
-//! be written at once. It ends when the connection does, and [`Mux::closed`] waits for that.
+//! Each [`Mux`] runs one task, the *pump*. It reads from the connection, and writes what could not
+//! be written immediately. The pump ends with the connection; [`Mux::closed`] waits for it.
+//!
+//! Outgoing data takes this way: `channel.rs` (a stream of bytes, or whole messages), `cutter.rs`
+//! (where frames end), `outbox.rs` (the queue), `socket.rs`. Incoming data takes this one:
+//! `pump.rs`, `frame.rs` (the decoder), `inbox.rs` (one queue per channel, bounded by `budget.rs`),
+//! `message.rs`. `connection.rs` is the state that all of them share, and `closed.rs` the reason
+//! why a connection ended.
 //!
 //! ```
 //! use nri_proto::mux::{ChannelId, Limits, Mux};
@@ -44,15 +50,16 @@
 mod budget;
 mod channel;
 mod closed;
+mod connection;
 mod cutter;
 mod frame;
 mod inbox;
+mod message;
 mod outbox;
 mod pump;
 mod socket;
 #[cfg(test)]
-mod tests;
-mod trunk;
+pub(crate) mod tests;
 
 use std::io;
 use std::num::NonZeroU32;
@@ -62,30 +69,31 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 
-pub(crate) use self::budget::Held;
+pub(crate) use self::budget::Reservation;
 pub use self::channel::Channel;
-pub(crate) use self::channel::Sender;
+pub(crate) use self::channel::MessageSender;
 pub use self::closed::Closed;
+use self::connection::Connection;
 pub use self::cutter::{Cutter, GO_BUFFER};
-pub use self::frame::{Decoder, HEADER_LENGTH, Piece, header};
-pub(crate) use self::inbox::Message;
+pub use self::frame::{Decoder, FramePiece, HEADER_LENGTH, header};
+pub(crate) use self::message::ReceivedMessage;
+pub use self::message::{MAX_MESSAGE, MESSAGE_HEADER_LENGTH};
 use self::pump::Pump;
-use self::trunk::Trunk;
 
-/// The most payload a frame may carry: the largest ttrpc message with its header.
-pub const MAX_FRAME: usize = crate::call::MAX_MESSAGE + crate::call::HEADER_LENGTH;
+/// The longest payload of a frame: the largest ttrpc message with its header.
+pub const MAX_FRAME: usize = MAX_MESSAGE + MESSAGE_HEADER_LENGTH;
 
-/// The number of a channel. Zero is reserved, and cannot be expressed.
+/// The number of a channel. The reserved number zero is not a `ChannelId`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(NonZeroU32);
 
 impl ChannelId {
-    /// The channel on which a plugin serves and the runtime calls.
+    /// The channel on which the runtime calls the plugin.
     pub const PLUGIN_SERVICE: Self = Self(NonZeroU32::MIN);
-    /// The channel on which the runtime serves and a plugin calls.
+    /// The channel on which the plugin calls the runtime.
     pub const RUNTIME_SERVICE: Self = Self(NonZeroU32::MIN.saturating_add(1));
 
-    /// The channel of this number, unless it is the reserved one.
+    /// Returns the id of a channel, or `None` for the reserved number zero.
     #[must_use]
     pub const fn new(number: u32) -> Option<Self> {
         match NonZeroU32::new(number) {
@@ -94,27 +102,30 @@ impl ChannelId {
         }
     }
 
-    /// Its number on the wire.
+    /// Returns the number of the channel on the wire.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0.get()
     }
 }
 
-/// What a peer may make us hold, in bytes. Exceeding one of these closes the connection.
+/// Limits on the memory that a peer can occupy, in bytes.
+///
+/// The connection is closed if the peer exceeds a limit other than `unsent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The payload of one frame. A longer one is refused by its header, before anything is allocated.
+    /// The payload of one frame. A longer frame is refused when its header is read, before memory
+    /// is allocated for it.
     pub frame: usize,
-    /// What was received on all channels together and is still held: what nobody has read, requests that are worked on, and
-    /// replies that whoever waits for them has not looked at.
+    /// The received data of all channels that is still in memory: bytes that were not read yet,
+    /// requests whose handlers run, and replies that their callers have not dropped.
     pub received: usize,
-    /// What is queued for a peer that does not read. Writers wait for room; the peer is not closed. A larger message
-    /// is taken when nothing else is queued.
+    /// The queue of outgoing data. Writers wait while it is full; the connection is not closed. A
+    /// message that is larger than the limit is accepted when the queue is empty.
     pub unsent: usize,
-    /// All that may arrive before [`Mux::admit`], headers included.
+    /// All data received before [`Mux::admit`], including the headers of frames.
     pub before_admission: usize,
-    /// How many *frames* may be dropped because nobody opened their channel.
+    /// The number of *frames* that are dropped because their channel is not open.
     pub unknown_frames: usize,
 }
 
@@ -122,7 +133,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             frame: MAX_FRAME,
-            // The largest message on each of two channels, and what one read may bring behind them.
+            // The largest message on each of two channels, and the rest of one read from the
+            // socket.
             received: 2 * MAX_FRAME + (32 << 10),
             unsent: 4 << 20,
             before_admission: 64 << 10,
@@ -134,39 +146,39 @@ impl Default for Limits {
 /// One connection and its channels. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Mux {
-    trunk: Arc<Trunk>,
+    connection: Arc<Connection>,
 }
 
 impl Mux {
-    /// Multiplexes over a connection that is given as its two halves.
+    /// Starts multiplexing over a connection, which is given as its two halves.
     ///
     /// All channels are open when this returns, before the first byte is read.
     ///
     /// # Panics
     ///
-    /// Outside a Tokio runtime, and when a channel is named twice.
+    /// Panics outside of a Tokio runtime, and if `ids` contains a channel twice.
     #[must_use]
     pub fn over<R, W, const N: usize>(reader: R, writer: W, ids: [ChannelId; N], limits: Limits) -> (Self, [Channel; N])
     where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let trunk = Arc::new(Trunk::new(&ids, limits, writer));
-        trunk.tasks.spawn(Pump::new(Arc::clone(&trunk), reader).run());
-        trunk.tasks.close();
-        let channels = std::array::from_fn(|at| Channel::new(Arc::clone(&trunk), at));
-        (Self { trunk }, channels)
+        let connection = Arc::new(Connection::new(&ids, limits, writer));
+        connection.tasks.spawn(Pump::new(Arc::clone(&connection), reader).run());
+        connection.tasks.close();
+        let channels = std::array::from_fn(|at| Channel::new(Arc::clone(&connection), at));
+        (Self { connection }, channels)
     }
 
-    /// Multiplexes over a connected unix socket.
+    /// Starts multiplexing over a connected unix socket.
     ///
     /// # Errors
     ///
-    /// The socket cannot be registered with the runtime.
+    /// Fails if the socket cannot be registered with the Tokio runtime.
     ///
     /// # Panics
     ///
-    /// As [`Mux::over`].
+    /// Panics where [`Mux::over`] does.
     pub fn on_unix<const N: usize>(
         stream: UnixStream,
         ids: [ChannelId; N],
@@ -176,29 +188,29 @@ impl Mux {
         Ok(Self::over(reader, writer, ids, limits))
     }
 
-    /// Lifts [`Limits::before_admission`]: the peer has said who it is.
+    /// Lifts [`Limits::before_admission`], after the peer has identified itself.
     pub fn admit(&self) {
-        self.trunk.admit();
+        self.connection.admit();
     }
 
-    /// Closes the connection at once. What was queued for the peer is dropped.
+    /// Closes the connection immediately. Queued outgoing data is dropped.
     pub fn close(&self) {
-        self.trunk.close(Closed::Local);
+        self.connection.close(Closed::Local);
     }
 
-    /// Writes what is queued for the peer, for at most `grace`, and closes the connection.
+    /// Writes the queued data, for at most `grace`, and closes the connection.
     pub async fn finish(&self, grace: Duration) {
-        self.trunk.finish();
-        if tokio::time::timeout(grace, self.trunk.tasks.wait()).await.is_err() {
+        self.connection.finish();
+        if tokio::time::timeout(grace, self.connection.tasks.wait()).await.is_err() {
             self.close();
-            self.trunk.tasks.wait().await;
+            self.connection.tasks.wait().await;
         }
     }
 
-    /// Waits until the connection is closed and its tasks have ended, and says why it was.
+    /// Waits until the connection is closed and its tasks have ended, and returns the reason.
     pub async fn closed(&self) -> Closed {
-        self.trunk.tasks.wait().await;
-        self.trunk.reason().unwrap_or(Closed::Local)
+        self.connection.tasks.wait().await;
+        self.connection.reason().unwrap_or(Closed::Local)
     }
 }
 

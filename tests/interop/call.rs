@@ -315,7 +315,7 @@ async fn a_go_server_that_answers_too_much_answers_nothing_any_more(go: Go) {
 const BRIEF: Duration = Duration::from_millis(200);
 
 /// Sends until a request does not leave any more. Returns those that left, and how many they are.
-async fn fill(client: &Client) -> (Vec<nri_proto::call::Pending>, usize) {
+async fn fill(client: &Client) -> (Vec<nri_proto::call::PendingReply>, usize) {
     let mut begun = Vec::new();
     loop {
         match client.send(method("Echo"), encode(pattern(1 << 20)), BRIEF).await {

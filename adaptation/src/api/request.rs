@@ -169,13 +169,13 @@ impl Request {
         match &self.subject {
             Subject::Pod => out.encoded(1, self.pod_bytes()),
             Subject::PodResources { overhead, resources } => {
-                resources.iter().for_each(|resources| out.word(3, &**resources));
-                overhead.iter().for_each(|overhead| out.word(2, &**overhead));
+                resources.iter().for_each(|resources| out.model(3, &**resources));
+                overhead.iter().for_each(|overhead| out.model(2, &**overhead));
                 out.encoded(1, self.pod_bytes());
             }
             Subject::Container(container) => return self.encode_container(container, out),
             Subject::ContainerResources { container, resources } => {
-                resources.iter().for_each(|resources| out.word(3, &**resources));
+                resources.iter().for_each(|resources| out.model(3, &**resources));
                 return self.encode_container(container, out);
             }
             Subject::Proposal(proposal) => {
@@ -188,7 +188,7 @@ impl Request {
     /// Writes the container and the pod. What plugins left alone of a container that was encoded before is copied.
     fn encode_container(&self, container: &Container, mut out: Writer) -> Bytes {
         let Some(first) = &self.first else {
-            out.word(2, container);
+            out.model(2, container);
             return self.behind_pod(out);
         };
         if let Some(first) = first.get() {
@@ -213,7 +213,7 @@ impl Request {
     pub(crate) fn state_change(&self) -> Bytes {
         let mut out = Writer::with_capacity(ROOM);
         if let Some(container) = self.container() {
-            out.word(3, container);
+            out.model(3, container);
         }
         out.encoded(2, self.pod_bytes());
         out.number(1, self.event.number().unsigned_abs().into());

@@ -5,7 +5,7 @@
 
 use nri_proto::decode::{Reader, SIZED};
 use nri_proto::encode::{Encode, Writer};
-use nri_proto::shape::{Inner, Shape};
+use nri_proto::shape::{FieldShape, Shape};
 use nri_proto::{
     Device, DeviceRule, Field, Hook, Hooks, IoPriority, MemoryPolicy, Mount, Namespace, NetDevice, Rlimit, Scheduler,
     Seccomp, Syscall, SyscallArg, api,
@@ -143,12 +143,12 @@ fn growth_of_value(kind: u64, input: &mut Reader<'_>) -> usize {
 fn growth_of_fields(shape: Shape, mut word: Reader<'_>) -> usize {
     let mut growth = 0;
     while let Some((number, kind)) = word.next_field() {
-        growth += match shape.inner(number.into()) {
+        growth += match shape.field(number.into()) {
             _ if kind != SIZED => word.varint().map_or(0, |_| TEXT),
-            Some(Inner::Message(shape) | Inner::Messages(shape)) => {
+            Some(FieldShape::Message(shape) | FieldShape::Messages(shape)) => {
                 WORD + word.message().map_or(0, |inner| growth_of_fields(shape, inner))
             }
-            Some(Inner::Map(_) | Inner::Numbers) | None => word.sized().map_or(0, |_| TEXT),
+            Some(FieldShape::Map(_) | FieldShape::Numbers) | None => word.sized().map_or(0, |_| TEXT),
         };
     }
     growth

@@ -1,4 +1,4 @@
-//! The calling end.
+//! The ttrpc client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,67 +10,67 @@ use tracing::debug;
 use ttrpc::proto::MESSAGE_TYPE_RESPONSE;
 
 use super::envelope::{reply, request_head, request_header};
-use super::owed::Owed;
-use super::{CallError, HEADER_LENGTH, MAX_MESSAGE, Pending};
-use crate::mux::{Channel, Closed, GO_BUFFER, Held, Message, Sender};
+use super::pending_calls::PendingCalls;
+use super::{CallError, MAX_MESSAGE, MESSAGE_HEADER_LENGTH, PendingReply};
+use crate::mux::{Channel, Closed, GO_BUFFER, MessageSender, ReceivedMessage, Reservation};
 
-/// What a request is for.
+/// The RPC that a request calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Method {
     /// The full name of the service.
     pub service: &'static str,
-    /// The name of the method in it.
+    /// The name of the method in the service.
     pub name: &'static str,
 }
 
-/// Calls the services that a peer serves on a channel. Clones share the channel.
+/// A client for the services that a peer serves on a channel. Clones share the channel.
 ///
-/// It runs one task that reads replies. The task ends with the connection, or when the last clone
-/// is dropped.
+/// Each client runs one task that receives replies. The task ends with the connection, or when the
+/// last clone is dropped.
 #[derive(Clone, Debug)]
-pub struct Client(Arc<Shared>);
+pub struct Client(Arc<ClientState>);
 
 #[derive(Debug)]
-struct Shared {
-    sender: Sender,
-    owed: Arc<Owed>,
+struct ClientState {
+    sender: MessageSender,
+    pending_calls: Arc<PendingCalls>,
 }
 
 impl Client {
-    /// A client on this channel.
+    /// Creates a client on this channel, and spawns the task that receives replies.
     #[must_use]
     pub fn new(channel: Channel) -> Self {
-        let (sender, owed) = (channel.sender(), Arc::new(Owed::new()));
-        sender.spawn(Replies { channel, owed: Arc::clone(&owed) }.run());
-        Self(Arc::new(Shared { sender, owed }))
+        let (sender, pending_calls) = (channel.sender(), Arc::new(PendingCalls::new()));
+        sender.spawn(ReplyReader { channel, pending_calls: Arc::clone(&pending_calls) }.run());
+        Self(Arc::new(ClientState { sender, pending_calls }))
     }
 
     /// Sends an encoded request and waits for the encoded reply, both within `timeout`.
     ///
     /// # Errors
     ///
-    /// See [`CallError`]. After [`CallError::TimedOut`] nobody waits for the reply any more; use
-    /// [`Client::send`] where someone should.
+    /// Fails with a [`CallError`]. After [`CallError::TimedOut`] the reply is discarded. Use
+    /// [`Client::send`] to receive a late reply.
     pub async fn call(&self, method: Method, payload: Bytes, timeout: Duration) -> Result<Bytes, CallError> {
         self.send(method, payload, timeout).await?.reply().await
     }
 
-    /// Sends an encoded request within `timeout`. The reply is waited for with what is returned,
-    /// until the same deadline or longer.
+    /// Sends an encoded request within `timeout`, and returns a handle to wait for the reply.
     ///
-    /// When this fails, or is dropped, nothing was sent and nothing will be.
+    /// If this fails or the future is dropped, nothing is sent.
     ///
     /// # Errors
     ///
-    /// [`CallError::TimedOut`] if the peer does not read what was sent before, or has not replied to
-    /// a hundred requests yet; [`CallError::TooLarge`] and [`CallError::Closed`].
-    pub async fn send(&self, method: Method, payload: Bytes, timeout: Duration) -> Result<Pending, CallError> {
+    /// Fails with [`CallError::TimedOut`] if the peer does not read earlier data in time, or if a
+    /// hundred earlier requests still have no reply. Also fails with [`CallError::TooLarge`] and
+    /// [`CallError::Closed`].
+    pub async fn send(&self, method: Method, payload: Bytes, timeout: Duration) -> Result<PendingReply, CallError> {
         let now = Instant::now();
         let deadline = now.checked_add(timeout).unwrap_or_else(|| now + Duration::from_secs(u32::MAX.into()));
-        // What goes before the payload has a length that depends on the time; this is enough.
+        // The length of the head depends on the remaining time; 64 bytes are enough.
         let room = payload.len() + method.service.len() + method.name.len() + 64;
         let sending = async {
-            let slot = self.0.owed.slot().await?;
+            let slot = self.0.pending_calls.slot().await?;
             self.0.sender.send(room, || self.0.frames(method, payload, deadline, slot)).await
         };
         let sent = tokio::time::timeout_at(deadline, sending).await.unwrap_or(Err(CallError::TimedOut));
@@ -78,53 +78,54 @@ impl Client {
             self.0.sender.close(reason.clone());
         }
         let (id, reply) = sent?;
-        Ok(Pending::new(id, deadline, Arc::clone(&self.0.owed), reply))
+        Ok(PendingReply::new(id, deadline, Arc::clone(&self.0.pending_calls), reply))
     }
 
-    /// What it waits for.
+    /// Returns the calls without a reply.
     #[cfg(test)]
-    pub(super) fn owed(&self) -> &Owed {
-        &self.0.owed
+    pub(super) fn pending_calls(&self) -> &PendingCalls {
+        &self.0.pending_calls
     }
 }
 
-impl Shared {
-    /// Begins a call: takes its id and makes its frames.
+impl ClientState {
+    /// Starts a call: takes a stream id and builds the frames of the request.
     fn frames(
         &self,
         method: Method,
         payload: Bytes,
         deadline: Instant,
         slot: OwnedSemaphorePermit,
-    ) -> Result<(Begun, [Bytes; 4]), CallError> {
+    ) -> Result<(StartedCall, [Bytes; 4]), CallError> {
         let remaining = deadline.saturating_duration_since(Instant::now());
-        // Zero on the wire means that there is no deadline.
+        // Zero on the wire stands for no deadline.
         let timeout_nano = i64::try_from(remaining.as_nanos()).unwrap_or(i64::MAX).max(1);
         let head = request_head(method, timeout_nano, payload.len());
         let size = head.len() + payload.len();
-        if size > MAX_MESSAGE || head.len() > GO_BUFFER - HEADER_LENGTH {
+        if size > MAX_MESSAGE || head.len() > GO_BUFFER - MESSAGE_HEADER_LENGTH {
             return Err(CallError::TooLarge { size, limit: MAX_MESSAGE });
         }
-        let (id, reply) = self.owed.begin(slot)?;
+        let (id, reply) = self.pending_calls.begin(slot)?;
         Ok(((id, reply), self.sender.frames(request_header(id, size), &head, payload)))
     }
 }
 
-type Begun = (u32, tokio::sync::oneshot::Receiver<super::owed::Outcome>);
+/// The stream id of a call, and the receiver of its reply.
+type StartedCall = (u32, tokio::sync::oneshot::Receiver<super::pending_calls::CallResult>);
 
-impl Drop for Shared {
+impl Drop for ClientState {
     fn drop(&mut self) {
         self.sender.abandon();
     }
 }
 
-/// Reads replies and hands them to whoever waits for them.
-struct Replies {
+/// The task that receives replies and passes them to their callers.
+struct ReplyReader {
     channel: Channel,
-    owed: Arc<Owed>,
+    pending_calls: Arc<PendingCalls>,
 }
 
-impl Replies {
+impl ReplyReader {
     async fn run(mut self) {
         let reason = loop {
             match self.channel.message().await {
@@ -132,62 +133,63 @@ impl Replies {
                 Err(reason) => break reason,
             }
         };
-        self.owed.close(&reason);
+        self.pending_calls.close(&reason);
     }
 
-    fn settle(&self, message: Message) {
+    fn settle(&self, message: ReceivedMessage) {
         let (id, settled) = match message {
-            Message::Whole(header, payload, held) if header.type_ == MESSAGE_TYPE_RESPONSE => {
-                let outcome = || Counted::outcome(reply(&payload), held);
-                (header.stream_id, self.owed.settle(header.stream_id, outcome))
+            ReceivedMessage::Whole(header, payload, reservation) if header.type_ == MESSAGE_TYPE_RESPONSE => {
+                let outcome = || CountedReply::outcome(reply(&payload), reservation);
+                (header.stream_id, self.pending_calls.settle(header.stream_id, outcome))
             }
-            Message::Oversized(header) if header.type_ == MESSAGE_TYPE_RESPONSE => {
+            ReceivedMessage::Oversized(header) if header.type_ == MESSAGE_TYPE_RESPONSE => {
                 let breach = "it is larger than a message may be";
-                (header.stream_id, self.owed.settle(header.stream_id, || Err(CallError::Malformed { breach })))
+                (header.stream_id, self.pending_calls.settle(header.stream_id, || Err(CallError::Malformed { breach })))
             }
-            Message::Whole(header, ..) | Message::Oversized(header) => (header.stream_id, false),
+            ReceivedMessage::Whole(header, ..) | ReceivedMessage::Oversized(header) => (header.stream_id, false),
         };
         if !settled {
-            debug!(id, "dropping a message that nobody waits for");
+            debug!(id, "message without a waiting caller dropped");
         }
     }
 }
 
-/// A reply that counts as received until whoever waits for it lets it go.
-struct Counted {
+/// The payload of a reply. It counts against the receive budget until the caller drops it.
+struct CountedReply {
     reply: Bytes,
-    _held: Held,
+    _reservation: Reservation,
 }
 
-impl Counted {
-    /// Replies that are smaller than this are not worth it: there are at most [`super::owed::MAX_UNANSWERED`].
+impl CountedReply {
+    /// Smaller replies are not counted. Their number is bounded by
+    /// [`MAX_UNANSWERED`](super::pending_calls::MAX_UNANSWERED).
     const SMALL: usize = 4096;
 
-    /// Counts the payload of a reply, whether the peer accepted the request or refused it.
-    fn outcome(outcome: Result<Bytes, CallError>, held: Held) -> Result<Bytes, CallError> {
+    /// Makes the payload of a reply count, whether the peer accepted or refused the request.
+    fn outcome(outcome: Result<Bytes, CallError>, reservation: Reservation) -> Result<Bytes, CallError> {
         match outcome {
-            Ok(reply) => Ok(Self::over(reply, held)),
+            Ok(reply) => Ok(Self::over(reply, reservation)),
             Err(CallError::Refused { code, message, payload }) => {
-                Err(CallError::Refused { code, message, payload: Self::over(payload, held) })
+                Err(CallError::Refused { code, message, payload: Self::over(payload, reservation) })
             }
             Err(error) => Err(error),
         }
     }
 
-    fn over(reply: Bytes, held: Held) -> Bytes {
-        if reply.len() < Self::SMALL { reply } else { Bytes::from_owner(Self { reply, _held: held }) }
+    fn over(reply: Bytes, reservation: Reservation) -> Bytes {
+        if reply.len() < Self::SMALL { reply } else { Bytes::from_owner(Self { reply, _reservation: reservation }) }
     }
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for CountedReply {
     fn as_ref(&self) -> &[u8] {
         &self.reply
     }
 }
 
-impl Drop for Replies {
+impl Drop for ReplyReader {
     fn drop(&mut self) {
-        // Also when the runtime drops the task before it has run to its end.
-        self.owed.close(&Closed::Local);
+        // This also covers a task that the Tokio runtime drops before it has completed.
+        self.pending_calls.close(&Closed::Local);
     }
 }

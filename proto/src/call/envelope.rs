@@ -1,4 +1,4 @@
-//! The messages around a call's payload, as bytes.
+//! The ttrpc messages around the payload of a call: building requests, and parsing both kinds.
 
 use bytes::Bytes;
 use protobuf::rt::{WireType, skip_field_for_tag};
@@ -6,25 +6,27 @@ use protobuf::{CodedInputStream, CodedOutputStream, Enum};
 use ttrpc::proto::{MESSAGE_TYPE_REQUEST, MESSAGE_TYPE_RESPONSE};
 use ttrpc::{Code, Request, Response};
 
-use super::{CallError, HEADER_LENGTH, Method};
+use super::{CallError, MESSAGE_HEADER_LENGTH, Method};
 
-/// The header of a request.
-pub(super) fn request_header(stream: u32, length: usize) -> [u8; HEADER_LENGTH] {
+/// Returns the header of a request.
+pub(super) fn request_header(stream: u32, length: usize) -> [u8; MESSAGE_HEADER_LENGTH] {
     header(stream, length, MESSAGE_TYPE_REQUEST)
 }
 
-/// The header of a response.
-pub(super) fn response_header(stream: u32, length: usize) -> [u8; HEADER_LENGTH] {
+/// Returns the header of a response.
+pub(super) fn response_header(stream: u32, length: usize) -> [u8; MESSAGE_HEADER_LENGTH] {
     header(stream, length, MESSAGE_TYPE_RESPONSE)
 }
 
-fn header(stream: u32, length: usize, kind: u8) -> [u8; HEADER_LENGTH] {
+fn header(stream: u32, length: usize, kind: u8) -> [u8; MESSAGE_HEADER_LENGTH] {
     let [a, b, c, d] = u32::try_from(length).expect("lengths are checked against MAX_MESSAGE").to_be_bytes();
     let [e, f, g, h] = stream.to_be_bytes();
     [a, b, c, d, e, f, g, h, kind, 0]
 }
 
-/// A request up to and including the length of its payload, which follows as it is.
+/// Returns the beginning of an encoded request, up to and including the length of the payload.
+///
+/// The payload itself is appended unchanged.
 pub(super) fn request_head(method: Method, timeout_nano: i64, payload: usize) -> Vec<u8> {
     let mut head = Vec::with_capacity(method.service.len() + method.name.len() + 32);
     let mut out = CodedOutputStream::vec(&mut head);
@@ -43,7 +45,7 @@ pub(super) fn request_head(method: Method, timeout_nano: i64, payload: usize) ->
     head
 }
 
-/// Takes a response apart: its payload is a view of `message`, not a copy. A refusal may have one, too.
+/// Parses a response. The payload is a view of `message`, not a copy. A refusal can have a payload.
 pub(super) fn reply(message: &Bytes) -> Result<Bytes, CallError> {
     let (status, payload) =
         parse_response(message).map_err(|_| CallError::Malformed { breach: "it is not a ttrpc response" })?;
@@ -55,13 +57,13 @@ pub(super) fn reply(message: &Bytes) -> Result<Bytes, CallError> {
     }
 }
 
-/// The tag of a field that has a length.
+/// Returns the tag of a length-delimited field.
 const fn field(number: u32) -> u32 {
     (number << 3) | WireType::LengthDelimited as u32
 }
 
-// Envelopes are read field by field: what a peer may repeat without end, empty entries of metadata and of a
-// status' details, costs many times its size once it is in memory.
+// Envelopes are parsed field by field, because decoding can take many times the size of the
+// message. A peer can repeat empty entries of the metadata and of a status' details.
 
 fn parse_response(message: &Bytes) -> protobuf::Result<(Option<(i32, String)>, Bytes)> {
     const STATUS: u32 = field(1);
@@ -93,10 +95,10 @@ fn parse_status(message: &Bytes) -> protobuf::Result<(i32, String)> {
     Ok((code, text))
 }
 
-/// How many entries of a request's metadata are kept. NRI has no use for any.
+/// The number of metadata entries of a request that are kept. NRI uses none.
 const MAX_METADATA: usize = 256;
 
-/// Reads a request.
+/// Parses a request.
 pub(super) fn request(message: &Bytes) -> protobuf::Result<Request> {
     const SERVICE: u32 = field(1);
     const METHOD: u32 = field(2);
@@ -118,7 +120,7 @@ pub(super) fn request(message: &Bytes) -> protobuf::Result<Request> {
     Ok(request)
 }
 
-/// A response that says no.
+/// Returns a response that refuses the request.
 pub(super) fn refusal(code: Code, message: impl ToString) -> Response {
     let mut response = Response::new();
     response.set_status(ttrpc::get_status(code, message));

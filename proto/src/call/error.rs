@@ -1,4 +1,4 @@
-//! What can become of a call.
+//! The errors of a call.
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -6,37 +6,37 @@ use ttrpc::Code;
 
 use crate::mux::Closed;
 
-/// Why a call has no reply.
+/// The reason why a call has no reply.
 #[derive(Clone, Debug, Error)]
 pub enum CallError {
-    /// The peer answered no.
+    /// The peer refused the request.
     #[error("refused with {code:?}: {message}")]
     Refused {
-        /// The status code of its answer.
+        /// The status code of the refusal.
         code: Code,
-        /// The text of its answer.
+        /// The text of the refusal.
         message: String,
-        /// The encoded reply that came with the refusal; empty if there was none. A Go client drops it.
+        /// The encoded reply in the refusal, or empty if there is none. A Go client drops it.
         payload: Bytes,
     },
     /// The connection ended before the reply came.
     #[error("the connection ended before the reply")]
     Closed(#[from] Closed),
-    /// The request does not fit into a message. Nothing was sent.
+    /// The request does not fit into a ttrpc message. Nothing was sent.
     #[error("a request of {size} bytes is larger than the {limit} bytes that a message may have")]
     TooLarge {
-        /// The size of the message that would have been sent.
+        /// The size of the message.
         size: usize,
-        /// The largest that may be.
+        /// The maximum size of a message.
         limit: usize,
     },
-    /// The reply did not come in time.
+    /// The deadline of the call has expired.
     #[error("no reply in time")]
     TimedOut,
-    /// The peer's reply cannot be read, or is larger than a message may be.
+    /// The peer's reply is invalid, or larger than a ttrpc message can be.
     #[error("the reply cannot be read: {breach}")]
     Malformed {
-        /// What is wrong with it.
+        /// The violated rule.
         breach: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! The serving end.
+//! The ttrpc server.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -17,18 +17,19 @@ use ttrpc::proto::MESSAGE_TYPE_REQUEST;
 use ttrpc::{Code, MessageHeader, Request, Response};
 
 use super::envelope::{refusal, request, response_header};
-use super::{HEADER_LENGTH, MAX_MESSAGE};
-use crate::mux::{Channel, Closed, Held, Message, Sender};
+use super::{MAX_MESSAGE, MESSAGE_HEADER_LENGTH};
+use crate::mux::{Channel, Closed, MessageSender, ReceivedMessage, Reservation};
 
-/// Services by their full names, as the generated `create_…` functions make them.
+/// Services by their full names, as the generated `create_…` functions return them.
 pub type Services = HashMap<String, Service>;
 
-/// What one peer may have us work on at a time. What exceeds it is refused with `RESOURCE_EXHAUSTED`.
+/// Limits on the concurrent requests of a peer. Further requests are refused with
+/// `RESOURCE_EXHAUSTED`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServeLimits {
-    /// How many requests. A request counts until its reply is on its way.
+    /// The number of requests. A request counts until its reply has been queued.
     pub requests: usize,
-    /// How many bytes of requests. A larger request is taken when no other is being worked on.
+    /// The total size of the requests, in bytes. A larger request is accepted if there is no other.
     pub bytes: u32,
 }
 
@@ -38,10 +39,12 @@ impl Default for ServeLimits {
     }
 }
 
-/// Serves `services` on a channel until the peer leaves or `shutdown`, and waits for the handlers.
+/// Serves `services` on a channel until the connection ends or `shutdown` is cancelled, and then
+/// waits for the handlers.
 ///
-/// Each handler runs as a task of its own, to its end: not the peer's deadline, nor its leaving,
-/// nor the end of this future stops it half-way. One that panics is answered for with `INTERNAL`.
+/// Each handler runs to completion in a task of its own. Neither the deadline of the peer, nor the
+/// end of the connection, nor dropping this future stops a handler. If a handler panics, the reply
+/// is `INTERNAL`.
 pub async fn serve(mut channel: Channel, services: Arc<Services>, limits: ServeLimits, shutdown: CancellationToken) {
     let server = Server::new(channel.sender(), services, limits);
     let mut last = 0;
@@ -53,7 +56,7 @@ pub async fn serve(mut channel: Channel, services: Arc<Services>, limits: ServeL
 }
 
 struct Server {
-    sender: Sender,
+    sender: MessageSender,
     services: Arc<Services>,
     requests: Arc<Semaphore>,
     bytes: Arc<Semaphore>,
@@ -61,10 +64,10 @@ struct Server {
     handlers: TaskTracker,
 }
 
-type Permits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+type RequestPermits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 impl Server {
-    fn new(sender: Sender, services: Arc<Services>, limits: ServeLimits) -> Self {
+    fn new(sender: MessageSender, services: Arc<Services>, limits: ServeLimits) -> Self {
         Self {
             sender,
             services,
@@ -75,11 +78,11 @@ impl Server {
         }
     }
 
-    /// Begins to work on a message, or refuses it. Messages that are no requests are passed over.
-    async fn take(&self, message: Message, last: &mut u32) -> Result<(), Closed> {
-        let (header, payload, held) = match message {
-            Message::Whole(header, payload, held) => (header, payload, held),
-            Message::Oversized(header) => {
+    /// Starts the handler of a request, or refuses the request. Other messages are ignored.
+    async fn take(&self, message: ReceivedMessage, last: &mut u32) -> Result<(), Closed> {
+        let (header, payload, reservation) = match message {
+            ReceivedMessage::Whole(header, payload, reservation) => (header, payload, reservation),
+            ReceivedMessage::Oversized(header) => {
                 let length = header.length;
                 let text = format!("message length {length} exceed maximum message size of {MAX_MESSAGE}");
                 return self.refuse(header, Code::RESOURCE_EXHAUSTED, &text).await;
@@ -94,17 +97,17 @@ impl Server {
         let Some(permits) = self.permits(payload.len()) else {
             return self.refuse(header, Code::RESOURCE_EXHAUSTED, "too many requests at a time").await;
         };
-        self.begin(header, &payload, (permits, held));
+        self.begin(header, &payload, (permits, reservation));
         Ok(())
     }
 
-    fn permits(&self, length: usize) -> Option<Permits> {
+    fn permits(&self, length: usize) -> Option<RequestPermits> {
         let bytes = u32::try_from(length).unwrap_or(u32::MAX).min(self.limits.bytes);
         let request = Arc::clone(&self.requests).try_acquire_owned().ok()?;
         Some((request, Arc::clone(&self.bytes).try_acquire_many_owned(bytes).ok()?))
     }
 
-    fn begin(&self, header: MessageHeader, payload: &Bytes, permits: (Permits, Held)) {
+    fn begin(&self, header: MessageHeader, payload: &Bytes, permits: (RequestPermits, Reservation)) {
         let (sender, services) = (self.sender.clone(), Arc::clone(&self.services));
         let request = request(payload);
         self.handlers.spawn(async move {
@@ -112,7 +115,7 @@ impl Server {
                 Ok(request) => answer(&services, header, request).await,
                 Err(error) => refusal(Code::INVALID_ARGUMENT, format_args!("unmarshal request error: {error}")),
             };
-            // A peer that has left gets no reply, and need not.
+            // Replying fails if the peer has left, which makes no difference.
             let _ = respond(&sender, header.stream_id, response).await;
             drop(permits);
         });
@@ -123,7 +126,7 @@ impl Server {
     }
 }
 
-/// Ids of requests are odd and grow, as Go has it.
+/// Checks that the stream id of a request is odd and ascending. The errors are those of Go.
 fn check_id(id: u32, last: &mut u32) -> Result<(), &'static str> {
     if id.is_multiple_of(2) {
         return Err("StreamID must be odd for client initiated streams");
@@ -154,13 +157,13 @@ async fn answer(services: &Services, header: MessageHeader, request: Request) ->
         Ok(Err(ttrpc::Error::RpcStatus(status))) => refusal_with(status),
         Ok(Err(error)) => refusal(Code::UNKNOWN, error),
         Err(panic) => {
-            error!(method = name, panic = panic_text(panic.as_ref()), "a handler panicked");
+            error!(method = name, panic = panic_text(panic.as_ref()), "request handler panicked");
             refusal(Code::INTERNAL, format_args!("the handler of {name} panicked"))
         }
     }
 }
 
-/// A peer's own words in an answer: no more of them than anyone needs.
+/// Truncates text of a peer that is repeated in a reply.
 fn shortened(text: &str) -> &str {
     &text[..text.floor_char_boundary(256)]
 }
@@ -173,10 +176,10 @@ fn refusal_with(status: ttrpc::Status) -> Response {
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("something that is no text")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("panic payload is not a string")
 }
 
-async fn respond(sender: &Sender, stream: u32, response: Response) -> Result<(), Closed> {
+async fn respond(sender: &MessageSender, stream: u32, response: Response) -> Result<(), Closed> {
     let encoded = response.write_to_bytes().unwrap_or_default();
     let body = if encoded.len() <= MAX_MESSAGE {
         Bytes::from(encoded)
@@ -185,5 +188,5 @@ async fn respond(sender: &Sender, stream: u32, response: Response) -> Result<(),
         Bytes::from(refusal(Code::RESOURCE_EXHAUSTED, text).write_to_bytes().unwrap_or_default())
     };
     let header = response_header(stream, body.len());
-    sender.send(HEADER_LENGTH + body.len(), || Ok(((), sender.frames(header, &[], body)))).await
+    sender.send(MESSAGE_HEADER_LENGTH + body.len(), || Ok(((), sender.frames(header, &[], body)))).await
 }

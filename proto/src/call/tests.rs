@@ -1,4 +1,4 @@
-//! Calls, from both ends, against a peer that speaks the wire by hand.
+//! The client and the server, against a peer that the test controls byte by byte.
 
 mod giving_up;
 mod replies;
@@ -13,32 +13,32 @@ use ttrpc::{Code, Request, Response};
 
 use super::{CallError, Client, Method};
 use crate::mux::Mux;
-use crate::raw::{Raw, admitted, connection};
+use crate::mux::tests::raw::{Raw, admitted, connection};
 
 const METHOD: Method = Method { service: "a.Service", name: "Method" };
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A client whose peer is in the test's hands.
+/// Returns a client whose peer the test controls.
 fn client(capacity: usize) -> (Mux, Client, Raw) {
     let (mux, [channel, _], raw) = connection(capacity, admitted());
     (mux, Client::new(channel), raw)
 }
 
-/// The encoded response with this payload.
+/// Returns an encoded response with this payload.
 fn response(payload: &[u8]) -> Vec<u8> {
     let mut response = Response::new();
     response.payload = payload.to_vec();
     response.write_to_bytes().unwrap()
 }
 
-/// The encoded response that says no.
+/// Returns an encoded response that refuses the request.
 fn refusal(code: Code, message: &str) -> Vec<u8> {
     let mut response = Response::new();
     response.set_status(ttrpc::get_status(code, message));
     response.write_to_bytes().unwrap()
 }
 
-/// Reads one request: its stream id and what it says.
+/// Reads one request: its stream id and its content.
 async fn read_request(raw: &mut Raw) -> (u32, Request) {
     let (kind, stream, payload) = raw.read_message().await;
     assert_eq!(kind, 1, "a request");

@@ -5,12 +5,12 @@ use std::ops::BitOr;
 use std::str::FromStr;
 
 use super::Event;
-use crate::quote::quoted;
+use crate::text::quote::quoted;
 
 /// A set of events.
 ///
-/// It is written as the names of its events, and read from those in any case, `all`, `pod` (or `podsandbox`) and
-/// `container`.
+/// A mask is formatted as the names of its events, separated by commas. Parsing ignores the case
+/// and also accepts `all`, `pod` (or `podsandbox`) and `container`.
 ///
 /// ```
 /// use nri_proto::event::{Event, EventMask};
@@ -23,33 +23,33 @@ use crate::quote::quoted;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct EventMask(u32);
 
-/// What the wire says about events: those we know, and what is left of it.
+/// A set of events as received from a peer: the known events, and the bits of unknown ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WireEvents {
-    /// The events that we know.
+    /// The known events.
     pub known: EventMask,
-    /// The bits of events that are newer than we are; zero if there are none.
+    /// The bits of events that this version does not know. Zero if there are none.
     pub unknown: u32,
 }
 
-/// There is no event of this name.
+/// The text is not the name of an event, or of a group of events.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown event {}", quoted(.0))]
 pub struct UnknownEvent(pub String);
 
-/// These bits stand for no event.
+/// A mask has bits that do not stand for a known event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("invalid plugin events: {0:#x}")]
 pub struct InvalidEvents(pub u32);
 
 impl EventMask {
-    /// No event.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
 
-    /// Every event, validation included.
+    /// The set of all events, including validation.
     pub const ALL: Self = Self((1 << Event::ALL.len()) - 1);
 
-    /// Reads the mask of a ConfigureResponse. There, zero stands for [`EventMask::ALL`].
+    /// Reads the mask of a `ConfigureResponse`, in which zero stands for [`EventMask::ALL`].
     ///
     /// ```
     /// use nri_proto::event::{Event, EventMask};
@@ -65,45 +65,49 @@ impl EventMask {
         WireEvents { known, unknown: bits & !Self::ALL.0 }
     }
 
-    /// Returns the mask for a ConfigureResponse; none if it is empty, for which the wire has no word.
+    /// Returns the mask for a `ConfigureResponse`.
+    ///
+    /// `None` stands for the empty set, which cannot be expressed there.
     pub fn to_wire(self) -> Option<i32> {
         (!self.is_empty()).then_some(self.0.cast_signed())
     }
 
-    /// Says whether `event` is one of them.
+    /// Returns whether the set contains `event`.
     pub const fn contains(self, event: Event) -> bool {
         self.0 & bit(event) != 0
     }
 
-    /// Says whether there is none.
+    /// Returns whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Adds `event`.
+    /// Adds `event` to the set.
     pub const fn insert(&mut self, event: Event) {
         self.0 |= bit(event);
     }
 
-    /// Takes `event` away.
+    /// Removes `event` from the set.
     pub const fn remove(&mut self, event: Event) {
         self.0 &= !bit(event);
     }
 
-    /// Returns the events of both; `a | b` is the same.
+    /// Returns the union of two sets. `a | b` is short for it.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Returns the events, by number.
+    /// Returns the events in the set, ordered by number.
     pub fn iter(self) -> impl Iterator<Item = Event> {
         Event::ALL.into_iter().filter(move |event| self.contains(*event))
     }
 }
 
 impl WireEvents {
-    /// Returns the events, or the error that upstream has for a plugin that is newer than the runtime.
+    /// Returns the known events, or an error if there are unknown ones.
+    ///
+    /// Upstream's runtime refuses a plugin that subscribes to unknown events with this error.
     pub const fn strict(self) -> Result<EventMask, InvalidEvents> {
         match self.unknown {
             0 => Ok(self.known),
@@ -161,21 +165,23 @@ impl FromStr for EventMask {
     type Err = UnknownEvent;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.to_lowercase().split(',').map(word).try_fold(Self::EMPTY, |mask, events| Ok(mask | events?))
+        text.to_lowercase().split(',').map(events_named).try_fold(Self::EMPTY, |mask, events| Ok(mask | events?))
     }
 }
 
-/// As upstream has it, blanks are allowed around the name of an event and not around the other words.
-fn word(word: &str) -> Result<EventMask, UnknownEvent> {
-    let events = match word {
+/// Parses the name of an event or of a group of events.
+///
+/// As upstream, blanks are allowed around the name of an event, but not around that of a group.
+fn events_named(name: &str) -> Result<EventMask, UnknownEvent> {
+    let events = match name {
         "all" => EventMask::ALL,
-        "pod" | "podsandbox" => named(|name| name.contains("pod")),
-        "container" => named(|name| name.contains("container")),
-        _ => named(|name| name == word.trim()),
+        "pod" | "podsandbox" => matching(|rpc| rpc.contains("pod")),
+        "container" => matching(|rpc| rpc.contains("container")),
+        _ => matching(|rpc| rpc == name.trim()),
     };
-    if events.is_empty() { Err(UnknownEvent(word.to_owned())) } else { Ok(events) }
+    if events.is_empty() { Err(UnknownEvent(name.to_owned())) } else { Ok(events) }
 }
 
-fn named(matches: impl Fn(&str) -> bool) -> EventMask {
+fn matching(matches: impl Fn(&str) -> bool) -> EventMask {
     Event::ALL.into_iter().filter(|event| matches(&event.rpc().to_lowercase())).collect()
 }

@@ -1,9 +1,9 @@
-//! Events and masks, beside what upstream does.
+//! Events and masks, compared with upstream.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::api;
+use crate::schema::api;
 
 #[test]
 fn events_are_numbered_from_one_without_a_gap() {

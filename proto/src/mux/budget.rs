@@ -1,20 +1,20 @@
-//! What was received and is still held, on all channels of a connection together.
+//! The budget for received data that is still in memory, shared by the channels of a connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many bytes there may be.
+/// The number of bytes that may still be received.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct ReceiveBudget {
     left: AtomicUsize,
 }
 
-impl Budget {
+impl ReceiveBudget {
     pub(super) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { left: AtomicUsize::new(limit) })
     }
 
-    /// Takes so many bytes, or none and returns false if fewer are left.
+    /// Takes `bytes` from the budget. Returns false, and takes none, if fewer are left.
     pub(super) fn take(&self, bytes: usize) -> bool {
         self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(bytes)).is_ok()
     }
@@ -28,21 +28,21 @@ impl Budget {
     }
 }
 
-/// Bytes that were received, and count until this is dropped.
+/// Received bytes that count against the [`ReceiveBudget`] until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
-    budget: Arc<Budget>,
+pub(crate) struct Reservation {
+    budget: Arc<ReceiveBudget>,
     bytes: usize,
 }
 
-impl Held {
-    /// Bytes that were taken from the budget already.
-    pub(super) fn new(budget: &Arc<Budget>, bytes: usize) -> Self {
+impl Reservation {
+    /// Wraps bytes that have already been taken from the budget.
+    pub(super) fn new(budget: &Arc<ReceiveBudget>, bytes: usize) -> Self {
         Self { budget: Arc::clone(budget), bytes }
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.budget.give_back(self.bytes);
     }

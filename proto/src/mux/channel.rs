@@ -1,4 +1,4 @@
-//! One channel of a connection.
+//! A channel of a connection, as a stream of bytes and as a sender of whole messages.
 
 use std::io;
 use std::pin::Pin;
@@ -8,55 +8,54 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::connection::Connection;
 use super::cutter::Cutter;
 use super::frame::{HEADER_LENGTH, header};
-use super::inbox::Message;
-use super::trunk::Trunk;
+use super::message::{MESSAGE_HEADER_LENGTH, ReceivedMessage};
 use super::{ChannelId, Closed, GO_BUFFER};
-use crate::call;
 
 /// One channel of a connection: a stream of bytes in both directions.
 ///
-/// What is written must be ttrpc messages, in pieces of any size: the channel looks at their
-/// headers to cut frames that a Go peer can read. Reading yields what was received before the
+/// The written data must consist of ttrpc messages, in pieces of any size. The channel reads their
+/// headers to cut frames that a Go peer can read. Reading returns all data received before the
 /// connection ended, then the end of the stream or an error whose source is the [`Closed`].
 ///
-/// Dropping a channel frees what it holds and drops what still arrives on it; the connection and
-/// its other channels go on. Both halves are cancel-safe: nothing is lost with a future that is
-/// dropped, and a frame that was begun is finished.
+/// Dropping a channel frees its received data and discards what still arrives on it. The connection
+/// and its other channels stay open. Reading and writing are cancel safe: a dropped future loses no
+/// data, and a frame that was begun is completed.
 #[derive(Debug)]
 pub struct Channel {
-    trunk: Arc<Trunk>,
+    connection: Arc<Connection>,
     at: usize,
     cutter: Cutter,
     ended: bool,
 }
 
 impl Channel {
-    pub(super) fn new(trunk: Arc<Trunk>, at: usize) -> Self {
-        Self { trunk, at, cutter: Cutter::default(), ended: false }
+    pub(super) fn new(connection: Arc<Connection>, at: usize) -> Self {
+        Self { connection, at, cutter: Cutter::default(), ended: false }
     }
 
-    /// Its number.
+    /// Returns the number of the channel.
     #[must_use]
     pub fn id(&self) -> ChannelId {
-        self.trunk.id(self.at)
+        self.connection.id(self.at)
     }
 
-    /// What sends whole messages on it.
-    pub(crate) fn sender(&self) -> Sender {
-        Sender { trunk: Arc::clone(&self.trunk), at: self.at }
+    /// Returns a sender of whole messages on this channel.
+    pub(crate) fn sender(&self) -> MessageSender {
+        MessageSender { connection: Arc::clone(&self.connection), at: self.at }
     }
 
-    /// The next message.
-    pub(crate) async fn message(&mut self) -> Result<Message, Closed> {
-        std::future::poll_fn(|context| self.trunk.inbox(self.at).poll_message(context)).await
+    /// Receives the next message.
+    pub(crate) async fn message(&mut self) -> Result<ReceivedMessage, Closed> {
+        std::future::poll_fn(|context| self.connection.inbox(self.at).poll_message(context)).await
     }
 
     fn poll_send(&mut self, context: &Context<'_>, chunk: &[u8]) -> Poll<Result<usize, Closed>> {
         let id = self.id();
-        let mut outbox = self.trunk.outbox();
-        // The cutter is asked once it is certain that the frame leaves.
+        let mut outbox = self.connection.outbox();
+        // The cutter advances, so it may only be called once the frame is certain to be sent.
         ready!(outbox.poll_room(self.at, HEADER_LENGTH + chunk.len(), context))?;
         let length = self.cutter.next(chunk);
         let mut frame = BytesMut::with_capacity(HEADER_LENGTH + length);
@@ -69,13 +68,13 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        self.trunk.inbox(self.at).abandon();
+        self.connection.inbox(self.at).abandon();
     }
 }
 
 impl AsyncRead for Channel {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match ready!(self.trunk.inbox(self.at).poll_read(context, into)) {
+        match ready!(self.connection.inbox(self.at).poll_read(context, into)) {
             Ok(()) => Poll::Ready(Ok(())),
             Err(reason) => Poll::Ready(reason.as_read()),
         }
@@ -90,35 +89,36 @@ impl AsyncWrite for Channel {
         if from.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        // More than this is never sent as one frame, and need not be waited for at once.
+        // A frame is never longer, so waiting for more room at once would be in vain.
         let chunk = &from[..from.len().min(super::MAX_FRAME)];
         self.poll_send(context, chunk).map_err(|reason| reason.as_write())
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.trunk.outbox().poll_flushed(self.at, context).map_err(|reason| reason.as_write())
+        self.connection.outbox().poll_flushed(self.at, context).map_err(|reason| reason.as_write())
     }
 
-    /// There is no message that closes a channel: it is only flushed, and takes no more.
+    /// Flushes the channel and refuses further writes. The peer is not notified, because no message
+    /// closes a channel.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.ended = true;
         self.poll_flush(context)
     }
 }
 
-/// Sends whole ttrpc messages on a channel.
+/// A sender of whole ttrpc messages on a channel. Clones send on the same channel.
 #[derive(Clone, Debug)]
-pub(crate) struct Sender {
-    trunk: Arc<Trunk>,
+pub(crate) struct MessageSender {
+    connection: Arc<Connection>,
     at: usize,
 }
 
-impl Sender {
-    /// Sends what `make` makes as soon as there is room for `length` bytes.
+impl MessageSender {
+    /// Waits for room for `length` bytes and sends the frames that `make` returns.
     ///
-    /// `make` is called once, under the lock that orders messages on the wire: what it counts
-    /// leaves in that order. It may call nothing that sends. Dropping the future before that sends
-    /// nothing.
+    /// `make` is called at most once, under the lock that orders messages on the wire. Stream ids
+    /// that it takes are therefore sent in order. `make` must not send messages itself. If the
+    /// future is dropped before `make` is called, nothing is sent.
     pub(crate) async fn send<T, E: From<Closed>>(
         &self,
         length: usize,
@@ -127,30 +127,33 @@ impl Sender {
         let mut make = Some(make);
         loop {
             let room = {
-                let mut outbox = self.trunk.outbox();
+                let mut outbox = self.connection.outbox();
                 if outbox.has_room(length)? {
-                    let make = make.take().expect("the loop ends here");
+                    let make = make.take().expect("the loop returns after the first call");
                     let (made, frames) = make()?;
                     outbox.send(frames);
                     return Ok(made);
                 }
                 outbox.room()
             };
-            let rung = room.notified();
-            tokio::pin!(rung);
-            rung.as_mut().enable();
-            // It may have rung between the look and the listening.
-            if !self.trunk.outbox().has_room(length)? {
-                rung.await;
+            let notified = room.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            // Room may have become free between the first check and `enable`.
+            if !self.connection.outbox().has_room(length)? {
+                notified.await;
             }
         }
     }
 
-    /// The frames of the message with this header, whose payload is `head` followed by `body`.
+    /// Returns the frames of the message with this header, whose payload is `head` followed by
+    /// `body`.
     ///
-    /// They are cut as Go cuts its own: what fits its buffer, then all the rest.
-    pub(crate) fn frames(&self, message: [u8; call::HEADER_LENGTH], head: &[u8], body: Bytes) -> [Bytes; 4] {
-        let id = self.trunk.id(self.at);
+    /// The message is cut as a Go peer cuts its own: the first frame fills Go's buffer, and the
+    /// second has the rest. The result is the first frame in two parts, and then the second frame
+    /// in two parts.
+    pub(crate) fn frames(&self, message: [u8; MESSAGE_HEADER_LENGTH], head: &[u8], body: Bytes) -> [Bytes; 4] {
+        let id = self.connection.id(self.at);
         let front = message.len() + head.len();
         let first = (front + body.len()).min(GO_BUFFER).max(front);
         let (early, late) = (body.slice(..first - front), body.slice(first - front..));
@@ -165,23 +168,23 @@ impl Sender {
         [start.freeze(), early, second, late]
     }
 
-    /// Reads from its channel no more: whoever does is told that the connection was closed on our side.
+    /// Stops receiving on the channel. A reader fails with [`Closed::Local`].
     pub(crate) fn abandon(&self) {
-        self.trunk.inbox(self.at).abandon();
+        self.connection.inbox(self.at).abandon();
     }
 
     /// Closes the connection.
     pub(crate) fn close(&self, reason: Closed) {
-        self.trunk.close(reason);
+        self.connection.close(reason);
     }
 
-    /// Runs `task` as one that [`super::Mux::closed`] waits for.
+    /// Spawns a task that [`super::Mux::closed`] waits for.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.trunk.tasks.spawn(task);
+        self.connection.tasks.spawn(task);
     }
 }
 
-/// A frame's length as the wire has it.
+/// Converts the length of a frame to the type that it has on the wire.
 fn frame_length(length: usize) -> u32 {
     u32::try_from(length).expect("frames are cut to at most MAX_FRAME")
 }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// Why a connection ended. Everyone who uses one of its channels learns the same reason.
+/// The reason why a connection ended. All users of its channels get the same reason.
 #[derive(Clone, Debug, Error)]
 pub enum Closed {
-    /// We closed it.
+    /// This end closed the connection.
     #[error("the connection was closed on our side")]
     Local,
-    /// The peer closed it, between two frames.
+    /// The peer closed the connection between two frames.
     #[error("the peer closed the connection")]
     Eof,
-    /// The peer closed it in the middle of a frame.
+    /// The peer closed the connection in the middle of a frame.
     #[error("the peer closed the connection in the middle of a frame")]
     Truncated,
     /// The peer announced a frame that is longer than allowed.
@@ -22,49 +22,50 @@ pub enum Closed {
     FrameTooLarge {
         /// The channel that the frame was for.
         channel: u32,
-        /// The length that was announced.
+        /// The announced length.
         length: usize,
-        /// What is allowed.
+        /// The maximum length.
         limit: usize,
     },
     /// The peer sent a frame for channel 0.
     #[error("the peer sent a frame for the reserved channel 0")]
     ReservedChannel,
-    /// The peer kept sending frames for channels that nobody opened.
+    /// The peer sent too many frames for channels that are not open.
     #[error("the peer sent more than {limit} frames for channels that are not open, the last for channel {channel}")]
     UnknownChannel {
-        /// The last such channel.
+        /// The channel of the last such frame.
         channel: u32,
-        /// How many such frames are allowed.
+        /// The maximum number of such frames.
         limit: usize,
     },
-    /// The peer sent more on a channel than was read from it.
+    /// The peer sent more data than was read, on all channels together.
     #[error("the peer sent more than {limit} bytes on channel {channel} that nobody has read")]
     Unread {
-        /// The channel.
+        /// The channel of the frame that exceeded the limit.
         channel: u32,
-        /// How many bytes are allowed.
+        /// The maximum number of bytes.
         limit: usize,
     },
-    /// The peer sent more than it may before it is let in.
+    /// The peer sent too much data before it was admitted.
     #[error("the peer sent more than {limit} bytes before it was admitted")]
     BeforeAdmission {
-        /// How many bytes are allowed.
+        /// The maximum number of bytes.
         limit: usize,
     },
-    /// Every stream id that a client has was used. A new connection begins anew.
+    /// All stream ids of a client have been used. A new connection starts again from the first id.
     #[error("the connection has used up its stream ids")]
     IdsUsedUp,
-    /// Reading failed.
+    /// Reading from the connection failed.
     #[error("could not read from the connection")]
     Read(#[source] Arc<io::Error>),
-    /// Writing failed.
+    /// Writing to the connection failed.
     #[error("could not write to the connection")]
     Write(#[source] Arc<io::Error>),
 }
 
 impl Closed {
-    /// What reading from a channel of the connection yields once everything received was read.
+    /// Returns the result of reading from a channel after all received data was read: the end of
+    /// the stream, or an error.
     pub(super) fn as_read(&self) -> io::Result<()> {
         match self {
             Self::Local | Self::Eof | Self::IdsUsedUp => Ok(()),
@@ -78,7 +79,7 @@ impl Closed {
         }
     }
 
-    /// What writing to a channel of the connection fails with.
+    /// Returns the error of writing to a channel of the closed connection.
     pub(super) fn as_write(&self) -> io::Error {
         io::Error::new(io::ErrorKind::BrokenPipe, self.clone())
     }

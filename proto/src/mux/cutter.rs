@@ -1,35 +1,36 @@
-//! Where to cut what is written to a channel, so that a Go peer can read it.
+//! Where to cut the bytes of a channel into frames, so that a Go peer can read them.
 
 use super::MAX_FRAME;
-use crate::call::{HEADER_LENGTH, message_length};
+use super::message::{MESSAGE_HEADER_LENGTH, message_length};
 
-/// The buffer with which a Go peer reads the beginning of a message.
+/// The size of the buffer into which a Go peer reads the beginning of a message.
 pub const GO_BUFFER: usize = 4096;
 
-/// Follows the ttrpc messages in a channel's stream and says where its frames end.
+/// Follows the ttrpc messages in the stream of a channel and decides where frames end.
 ///
-/// Go reads a frame whole. It does so into a buffer of [`GO_BUFFER`] bytes while it waits for a
-/// message's header, and into what is left of the message once that is more. So a frame with
-/// any byte of a header must not exceed the buffer, and no frame may reach into the next message.
+/// A Go peer reads whole frames. While it expects the header of a message, it reads into a buffer
+/// of [`GO_BUFFER`] bytes. Afterwards it reads into a buffer for the rest of the message, if the
+/// rest is longer than that. A frame that contains a byte of a header must therefore fit into
+/// [`GO_BUFFER`], and no frame may extend into the next message.
 #[derive(Clone, Debug, Default)]
 pub struct Cutter {
-    header: [u8; HEADER_LENGTH],
+    header: [u8; MESSAGE_HEADER_LENGTH],
     filled: usize,
     left: usize,
 }
 
 impl Cutter {
-    /// Takes the next frame's payload from the front of `chunk` and returns its length.
+    /// Returns how many bytes at the front of `chunk` are the payload of the next frame.
     ///
-    /// It is zero only for an empty chunk.
+    /// The result is zero only if `chunk` is empty.
     pub fn next(&mut self, chunk: &[u8]) -> usize {
         if self.left > 0 {
             return self.take(chunk.len().min(MAX_FRAME));
         }
-        let begun = chunk.len().min(HEADER_LENGTH - self.filled);
+        let begun = chunk.len().min(MESSAGE_HEADER_LENGTH - self.filled);
         self.header[self.filled..self.filled + begun].copy_from_slice(&chunk[..begun]);
         self.filled += begun;
-        if self.filled < HEADER_LENGTH {
+        if self.filled < MESSAGE_HEADER_LENGTH {
             return begun;
         }
         self.filled = 0;

@@ -1,11 +1,11 @@
-//! Frames on the wire: the header, and a decoder that does no I/O.
+//! Frames on the wire: the layout of the header, and a decoder without I/O.
 
 use super::{ChannelId, Closed};
 
-/// The length of a frame's header: the channel's number and the payload's length.
+/// The length of a frame's header: the number of the channel and the length of the payload.
 pub const HEADER_LENGTH: usize = 8;
 
-/// The header of a frame with `length` bytes of payload.
+/// Returns the header of a frame with `length` bytes of payload.
 #[must_use]
 pub fn header(channel: ChannelId, length: u32) -> [u8; HEADER_LENGTH] {
     let mut header = [0; HEADER_LENGTH];
@@ -15,29 +15,29 @@ pub fn header(channel: ChannelId, length: u32) -> [u8; HEADER_LENGTH] {
     header
 }
 
-/// What a [`Decoder`] found in the bytes it was given.
+/// A part of a frame that a [`Decoder`] found in its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece<'a> {
-    /// A frame begins.
+pub enum FramePiece<'a> {
+    /// The header of a frame.
     Frame {
-        /// The channel it is for.
+        /// The channel of the frame.
         channel: ChannelId,
-        /// The length of its payload.
+        /// The length of the payload.
         length: usize,
     },
-    /// A part of the payload of the frame that began last. Never empty.
+    /// A part of the payload of the current frame. It is never empty.
     Payload {
-        /// The channel it is for.
+        /// The channel of the frame.
         channel: ChannelId,
-        /// The bytes.
+        /// The bytes of this part.
         bytes: &'a [u8],
     },
 }
 
-/// Takes a stream of frames apart, however it was cut on its way.
+/// A decoder for a stream of frames, which can arrive in pieces of any size.
 ///
-/// It holds a header at most: payload is handed on as it comes, and a frame that is too long is
-/// refused by its header. After an error the stream cannot be picked up again.
+/// The decoder buffers at most one header. Payload is passed on as it arrives, and a frame that is
+/// too long is refused when its header is complete. Decoding cannot continue after an error.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     limit: usize,
@@ -47,18 +47,18 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that refuses frames with more than `limit` bytes of payload.
+    /// Creates a decoder that refuses frames with more than `limit` bytes of payload.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { limit, header: [0; HEADER_LENGTH], filled: 0, frame: None }
     }
 
-    /// Takes the next piece from the front of `input`, which is left empty when there is none.
+    /// Takes the next piece from the front of `input`. Returns `None` when `input` is used up.
     ///
     /// # Errors
     ///
-    /// A frame that is too long, or that is for the reserved channel.
-    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Piece<'a>>, Closed> {
+    /// Fails if a frame is too long, or is for the reserved channel.
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<FramePiece<'a>>, Closed> {
         if let Some((channel, left)) = self.frame {
             return Ok(self.payload(channel, left, input));
         }
@@ -74,13 +74,13 @@ impl Decoder {
         self.begin().map(Some)
     }
 
-    /// Whether the stream may end here: no frame is half received.
+    /// Returns whether the input so far ends between two frames.
     #[must_use]
     pub fn is_between_frames(&self) -> bool {
         self.filled == 0 && self.frame.is_none()
     }
 
-    fn begin<'a>(&mut self) -> Result<Piece<'a>, Closed> {
+    fn begin<'a>(&mut self) -> Result<FramePiece<'a>, Closed> {
         let [a, b, c, d, e, f, g, h] = self.header;
         let number = u32::from_be_bytes([a, b, c, d]);
         let length = u32::from_be_bytes([e, f, g, h]) as usize;
@@ -89,13 +89,13 @@ impl Decoder {
             return Err(Closed::FrameTooLarge { channel: number, length, limit: self.limit });
         }
         self.frame = (length > 0).then_some((channel, length));
-        Ok(Piece::Frame { channel, length })
+        Ok(FramePiece::Frame { channel, length })
     }
 
-    fn payload<'a>(&mut self, channel: ChannelId, left: usize, input: &mut &'a [u8]) -> Option<Piece<'a>> {
+    fn payload<'a>(&mut self, channel: ChannelId, left: usize, input: &mut &'a [u8]) -> Option<FramePiece<'a>> {
         let (bytes, rest) = input.split_at(left.min(input.len()));
         *input = rest;
         self.frame = (left > bytes.len()).then_some((channel, left - bytes.len()));
-        (!bytes.is_empty()).then_some(Piece::Payload { channel, bytes })
+        (!bytes.is_empty()).then_some(FramePiece::Payload { channel, bytes })
     }
 }

@@ -1,4 +1,4 @@
-//! What was received on one channel and not read yet.
+//! The received data of one channel that has not been read yet.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -8,41 +8,32 @@ use tokio::io::ReadBuf;
 use ttrpc::MessageHeader;
 
 use super::Closed;
-use super::budget::{Budget, Held};
-use crate::call::{HEADER_LENGTH, MAX_MESSAGE, message_length};
+use super::budget::{ReceiveBudget, Reservation};
+use super::message::{MAX_MESSAGE, MESSAGE_HEADER_LENGTH, ReceivedMessage, message_length};
 
-/// A buffer up to this size is used again. A larger one goes with the message that it was made for.
+/// The largest buffer that is kept for reuse. A larger one is freed with the message in it.
 const SMALL: usize = 64 << 10;
 
-/// The receiving end of a channel. It is filled by the pump and emptied by the channel's reader.
+/// The receive queue of a channel, filled by the pump and emptied by the reader of the channel.
 #[derive(Debug)]
 pub(super) struct Inbox {
     buffer: BytesMut,
-    /// What the buffer counts against, with that of the other channels.
-    budget: Arc<Budget>,
+    /// The budget for the buffers of all channels.
+    budget: Arc<ReceiveBudget>,
     reader: Option<Waker>,
-    /// How much of an oversized message is still to be thrown away.
+    /// The number of bytes of an oversized message that are still to be discarded.
     skip: usize,
-    /// Nobody reads any more: what arrives is dropped.
+    /// Whether the reader is gone. Arriving data is discarded.
     abandoned: bool,
     closed: Option<Closed>,
 }
 
-/// A ttrpc message as it was received.
-#[derive(Debug)]
-pub(crate) enum Message {
-    /// A whole one, which counts as received until it is let go.
-    Whole(MessageHeader, Bytes, Held),
-    /// The header of one that is too large; its payload is thrown away as it arrives.
-    Oversized(MessageHeader),
-}
-
 impl Inbox {
-    pub(super) fn new(budget: Arc<Budget>) -> Self {
+    pub(super) fn new(budget: Arc<ReceiveBudget>) -> Self {
         Self { buffer: BytesMut::new(), budget, reader: None, skip: 0, abandoned: false, closed: None }
     }
 
-    /// Adds what arrived, or fails because too much is held already.
+    /// Adds received bytes. Fails if the budget is exhausted.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), ()> {
         if self.abandoned {
             return Ok(());
@@ -59,27 +50,32 @@ impl Inbox {
         Ok(())
     }
 
-    /// Large buffers grow by what has arrived, and not beyond the message that they hold: doubled by itself, a buffer
-    /// could be twice as large as what counts.
+    /// Makes room for `more` bytes.
+    ///
+    /// A large buffer grows to the end of the message in it, at most doubling. The growth strategy
+    /// of `BytesMut` could allocate twice as much as counts against the budget.
     fn make_room(&mut self, more: usize) {
         let needed = self.buffer.len() + more;
         if needed <= SMALL || needed <= self.buffer.capacity() {
             return;
         }
-        let end = self.buffer.first_chunk().map_or(0, |header| HEADER_LENGTH + message_length(header).min(MAX_MESSAGE));
+        let end = self
+            .buffer
+            .first_chunk()
+            .map_or(0, |header| MESSAGE_HEADER_LENGTH + message_length(header).min(MAX_MESSAGE));
         let size = if needed <= end { end.min(2 * needed) } else { needed + self.budget.left().min(needed / 16) };
         let mut larger = BytesMut::with_capacity(size);
         larger.extend_from_slice(&self.buffer);
         self.buffer = larger;
     }
 
-    /// Ends it: the reader gets what is there, then the reason.
+    /// Closes the queue. The reader still receives the data in it, and then the reason.
     pub(super) fn close(&mut self, reason: &Closed) {
         self.closed.get_or_insert_with(|| reason.clone());
         self.wake();
     }
 
-    /// Frees it: nobody will read any more.
+    /// Frees the buffer, because the reader is gone.
     pub(super) fn abandon(&mut self) {
         self.abandoned = true;
         self.budget.give_back(self.buffer.len());
@@ -87,7 +83,7 @@ impl Inbox {
         self.close(&Closed::Local);
     }
 
-    /// Waits until something is there and reads it, or for the reason why nothing will come any more.
+    /// Waits for data and reads it. After the last data the result is the reason of the close.
     pub(super) fn poll_read(&mut self, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<Result<(), Closed>> {
         if self.buffer.is_empty() {
             return self.poll_more(context);
@@ -98,27 +94,29 @@ impl Inbox {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits until a whole message is there.
-    pub(super) fn poll_message(&mut self, context: &mut Context<'_>) -> Poll<Result<Message, Closed>> {
-        let Some(header) = self.buffer.first_chunk::<HEADER_LENGTH>().map(MessageHeader::from) else {
+    /// Waits for a complete message.
+    pub(super) fn poll_message(&mut self, context: &mut Context<'_>) -> Poll<Result<ReceivedMessage, Closed>> {
+        let Some(header) = self.buffer.first_chunk::<MESSAGE_HEADER_LENGTH>().map(MessageHeader::from) else {
             return self.poll_more(context);
         };
         let length = header.length as usize;
         if length > MAX_MESSAGE {
-            self.drop_front(HEADER_LENGTH);
-            self.throw_away(length);
-            return Poll::Ready(Ok(Message::Oversized(header)));
+            self.drop_front(MESSAGE_HEADER_LENGTH);
+            self.discard(length);
+            return Poll::Ready(Ok(ReceivedMessage::Oversized(header)));
         }
-        if self.buffer.len() < HEADER_LENGTH + length {
+        if self.buffer.len() < MESSAGE_HEADER_LENGTH + length {
             return self.poll_more(context);
         }
-        self.drop_front(HEADER_LENGTH);
+        self.drop_front(MESSAGE_HEADER_LENGTH);
         let payload = self.take(length);
-        Poll::Ready(Ok(Message::Whole(header, payload, Held::new(&self.budget, length))))
+        Poll::Ready(Ok(ReceivedMessage::Whole(header, payload, Reservation::new(&self.budget, length))))
     }
 
-    /// Takes what is in front. Large memory goes with it, or stays with more that is behind it; it is not shared by both,
-    /// or each would keep it for the other.
+    /// Takes `length` bytes from the front of the buffer.
+    ///
+    /// A large buffer goes to the longer of the taken part and the rest, and the other is copied.
+    /// If both shared the buffer, each would keep all of it in memory.
     fn take(&mut self, length: usize) -> Bytes {
         if self.buffer.capacity() <= 2 * SMALL {
             return self.buffer.split_to(length).freeze();
@@ -151,7 +149,7 @@ impl Inbox {
         Poll::Pending
     }
 
-    fn throw_away(&mut self, length: usize) {
+    fn discard(&mut self, length: usize) {
         let here = length.min(self.buffer.len());
         self.drop_front(here);
         self.skip = length - here;

@@ -1,4 +1,4 @@
-//! What is on its way to the peer.
+//! The outgoing data of a connection.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -12,37 +12,38 @@ use tokio::sync::Notify;
 
 use super::Closed;
 
-/// How many slices one write takes.
+/// The maximum number of slices in one vectored write.
 const SLICES: usize = 16;
-/// What a part of a frame costs beside its bytes: a peer could have many small answers be queued.
+/// The memory that each part of a frame takes in addition to its bytes. It counts against the
+/// limit, because a peer can cause many small replies.
 const PART: usize = 128;
 
-type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+type BoxedWriter = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// The sending end of a connection.
+/// The send queue of a connection.
 ///
-/// Whoever sends writes to the connection by itself as long as nothing is queued, which saves a
-/// change of tasks. What the socket does not take is queued, and then it is the pump's alone: it
-/// finishes what was begun, whether or not the sender still waits, so a frame is never left half
-/// written.
+/// While the queue is empty, the sending task writes to the socket itself, which avoids a switch of
+/// tasks. Data that the socket does not accept is queued, and from then on only the pump writes. It
+/// completes what was begun even if the sender no longer waits, so that no frame is left
+/// incomplete.
 pub(super) struct Outbox {
-    /// Taken when the connection ends, so that the peer learns of it.
-    writer: Option<Writer>,
+    /// `None` once the connection has ended: dropping the writer notifies the peer.
+    writer: Option<BoxedWriter>,
     queue: VecDeque<Bytes>,
     queued: usize,
     limit: usize,
     closed: Option<Closed>,
-    /// Close as soon as the queue is empty.
+    /// Whether the connection is to be closed when the queue is empty.
     finishing: bool,
     pump: Option<Waker>,
-    /// The writer of each channel, while it waits for room.
+    /// The wakers of the writers that wait for room, by the index of their channel.
     writers: Vec<Option<Waker>>,
-    /// Rung when there is room again, for senders of whole messages.
+    /// Notifies senders of whole messages that there is room.
     room: Arc<Notify>,
 }
 
 impl Outbox {
-    pub(super) fn new(writer: Writer, n_channels: usize, limit: usize) -> Self {
+    pub(super) fn new(writer: BoxedWriter, n_channels: usize, limit: usize) -> Self {
         Self {
             writer: Some(writer),
             queue: VecDeque::new(),
@@ -56,7 +57,8 @@ impl Outbox {
         }
     }
 
-    /// Whether `length` more bytes may be sent now. If not, [`Outbox::room`] says when to ask again.
+    /// Returns whether `length` more bytes may be sent now. If not, [`Outbox::room`] notifies when
+    /// to try again.
     pub(super) fn has_room(&self, length: usize) -> Result<bool, Closed> {
         match &self.closed {
             Some(reason) => Err(reason.clone()),
@@ -64,12 +66,12 @@ impl Outbox {
         }
     }
 
-    /// Rings when there may be room again.
+    /// Returns the notification that there may be room again.
     pub(super) fn room(&self) -> Arc<Notify> {
         Arc::clone(&self.room)
     }
 
-    /// Waits, as the writer of the channel at `at`, until `length` more bytes may be sent.
+    /// Waits until `length` more bytes may be sent. `at` is the index of the waiting channel.
     pub(super) fn poll_room(&mut self, at: usize, length: usize, context: &Context<'_>) -> Poll<Result<(), Closed>> {
         match self.has_room(length) {
             Ok(false) => self.wait(at, context),
@@ -78,7 +80,7 @@ impl Outbox {
         }
     }
 
-    /// Waits, as the writer of the channel at `at`, until nothing is queued any more.
+    /// Waits until the queue is empty. `at` is the index of the waiting channel.
     pub(super) fn poll_flushed(&mut self, at: usize, context: &Context<'_>) -> Poll<Result<(), Closed>> {
         match &self.closed {
             Some(reason) => Poll::Ready(Err(reason.clone())),
@@ -87,15 +89,15 @@ impl Outbox {
         }
     }
 
-    /// Sends frames. What the socket does not take now is queued for the pump.
+    /// Sends frames. Data that the socket does not accept now is queued for the pump.
     pub(super) fn send(&mut self, frames: impl IntoIterator<Item = Bytes>) {
         let begun = self.queued > 0;
         for part in frames.into_iter().filter(|part| !part.is_empty()) {
             self.queued += part.len();
             self.queue.push_back(part);
         }
-        // The pump waits for the socket with its own waker. While something is queued nobody
-        // else may ask the socket, or that waker would be replaced.
+        // While data is queued, the pump waits for the socket with its own waker. Polling the
+        // socket here would replace that waker.
         if begun {
             return;
         }
@@ -106,7 +108,8 @@ impl Outbox {
         }
     }
 
-    /// Writes what is queued, as the pump. Ready means that the connection is to be closed.
+    /// Writes queued data. Called by the pump only. `Ready` means that the connection is to be
+    /// closed.
     pub(super) fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<Closed> {
         if let Some(reason) = &self.closed {
             return Poll::Ready(reason.clone());
@@ -121,13 +124,13 @@ impl Outbox {
         }
     }
 
-    /// Lets the pump end the connection once everything was written.
+    /// Makes the pump close the connection after all queued data was written.
     pub(super) fn finish(&mut self) {
         self.finishing = true;
         self.wake_pump();
     }
 
-    /// Ends it, and tells the pump and everyone who waits. The first reason counts.
+    /// Closes the queue, and wakes the pump and all waiting writers. The first reason is kept.
     pub(super) fn close(&mut self, reason: &Closed) {
         self.closed.get_or_insert_with(|| reason.clone());
         self.queue.clear();
@@ -136,12 +139,12 @@ impl Outbox {
         self.wake_waiting();
     }
 
-    /// Why it ended, once it has.
+    /// Returns the reason why the connection ended, or `None` while it is open.
     pub(super) fn reason(&self) -> Option<Closed> {
         self.closed.clone()
     }
 
-    /// Closes our end of the socket.
+    /// Drops the writing half of the socket.
     pub(super) fn hang_up(&mut self) {
         self.writer = None;
     }
@@ -182,7 +185,7 @@ impl Outbox {
         }
     }
 
-    /// What is held.
+    /// Returns the memory that counts against the limit.
     fn cost(&self) -> usize {
         self.queued + PART * self.queue.len()
     }

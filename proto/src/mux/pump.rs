@@ -1,4 +1,4 @@
-//! The task of a connection: it reads, and writes what could not be written at once.
+//! The task of a connection. It reads, and writes what could not be written immediately.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -7,40 +7,42 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::frame::{Decoder, HEADER_LENGTH, Piece};
-use super::trunk::Trunk;
+use super::connection::Connection;
+use super::frame::{Decoder, FramePiece, HEADER_LENGTH};
 use super::{ChannelId, Closed};
 
-/// How much is read from the connection at a time.
+/// The size of the buffer for one read from the connection.
 const READ_BUFFER: usize = 32 << 10;
-/// How often is read until whoever reads the channels has a turn, too: what they had no time to read is not the peer's fault.
+/// The number of reads before the pump yields to the readers of the channels. Data that they had no
+/// time to read must not count as a fault of the peer.
 const READS_IN_A_ROW: usize = 8;
 
 pub(super) struct Pump<R> {
-    trunk: Arc<Trunk>,
+    connection: Arc<Connection>,
     reader: R,
     buffer: Box<[u8]>,
     decoder: Decoder,
-    /// What arrived so far, counted until the peer is admitted.
+    /// The number of bytes received before the peer was admitted.
     received: usize,
+    /// The number of frames for channels that are not open.
     unknown: usize,
 }
 
 impl<R: AsyncRead + Unpin> Pump<R> {
-    pub(super) fn new(trunk: Arc<Trunk>, reader: R) -> Self {
-        let decoder = Decoder::new(trunk.limits.frame);
-        Self { trunk, reader, buffer: vec![0; READ_BUFFER].into(), decoder, received: 0, unknown: 0 }
+    pub(super) fn new(connection: Arc<Connection>, reader: R) -> Self {
+        let decoder = Decoder::new(connection.limits.frame);
+        Self { connection, reader, buffer: vec![0; READ_BUFFER].into(), decoder, received: 0, unknown: 0 }
     }
 
-    /// Runs until the connection ends, and tells everyone why it did.
+    /// Runs until the connection ends, and closes the channels with the reason.
     pub(super) async fn run(mut self) {
         let reason = poll_fn(|context| self.poll(context)).await;
-        self.trunk.close(reason);
+        self.connection.close(reason);
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Closed> {
         for _ in 0..READS_IN_A_ROW {
-            if let Poll::Ready(reason) = self.trunk.outbox().poll_drain(context) {
+            if let Poll::Ready(reason) = self.connection.outbox().poll_drain(context) {
                 return Poll::Ready(reason);
             }
             let mut buffer = ReadBuf::new(&mut self.buffer);
@@ -60,15 +62,15 @@ impl<R: AsyncRead + Unpin> Pump<R> {
         Poll::Pending
     }
 
-    /// Hands the first `length` bytes of the buffer to the channels they are for.
+    /// Delivers the first `length` bytes of the buffer to their channels.
     fn deliver(&mut self, length: usize) -> Result<(), Closed> {
         let buffer = std::mem::take(&mut self.buffer);
         let mut input = &buffer[..length];
         let mut outcome = Ok(());
         while outcome.is_ok() && !input.is_empty() {
             outcome = self.decoder.next(&mut input).and_then(|piece| match piece {
-                Some(Piece::Frame { channel, length }) => self.begin(channel, length),
-                Some(Piece::Payload { channel, bytes }) => self.push(channel, bytes),
+                Some(FramePiece::Frame { channel, length }) => self.begin(channel, length),
+                Some(FramePiece::Payload { channel, bytes }) => self.push(channel, bytes),
                 None => Ok(()),
             });
         }
@@ -76,18 +78,18 @@ impl<R: AsyncRead + Unpin> Pump<R> {
         outcome
     }
 
-    /// Decides by its header whether a frame may come.
+    /// Checks the header of a frame against the limits.
     fn begin(&mut self, channel: ChannelId, length: usize) -> Result<(), Closed> {
-        if !self.trunk.is_admitted() {
-            let limit = self.trunk.limits.before_admission;
+        if !self.connection.is_admitted() {
+            let limit = self.connection.limits.before_admission;
             self.received = self.received.saturating_add(HEADER_LENGTH + length);
             if self.received > limit {
                 return Err(Closed::BeforeAdmission { limit });
             }
         }
-        if self.trunk.position(channel).is_none() {
+        if self.connection.position(channel).is_none() {
             self.unknown += 1;
-            let limit = self.trunk.limits.unknown_frames;
+            let limit = self.connection.limits.unknown_frames;
             if self.unknown > limit {
                 return Err(Closed::UnknownChannel { channel: channel.get(), limit });
             }
@@ -96,16 +98,16 @@ impl<R: AsyncRead + Unpin> Pump<R> {
     }
 
     fn push(&self, channel: ChannelId, bytes: &[u8]) -> Result<(), Closed> {
-        let Some(at) = self.trunk.position(channel) else { return Ok(()) };
-        let limit = self.trunk.limits.received;
-        self.trunk.inbox(at).push(bytes).map_err(|()| Closed::Unread { channel: channel.get(), limit })
+        let Some(at) = self.connection.position(channel) else { return Ok(()) };
+        let limit = self.connection.limits.received;
+        self.connection.inbox(at).push(bytes).map_err(|()| Closed::Unread { channel: channel.get(), limit })
     }
 }
 
 impl<R> Drop for Pump<R> {
     fn drop(&mut self) {
-        // Also when the runtime drops the task before it has run to its end.
-        self.trunk.close(Closed::Local);
-        self.trunk.outbox().hang_up();
+        // This also covers a task that the Tokio runtime drops before it has completed.
+        self.connection.close(Closed::Local);
+        self.connection.outbox().hang_up();
     }
 }

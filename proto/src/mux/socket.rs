@@ -1,9 +1,8 @@
-//! A unix socket as two halves that do not disturb each other.
+//! A unix socket as two halves with separate registrations for readiness.
 //!
-//! Tokio registers a socket for both directions at once. Each time the peer takes what we sent,
-//! the kernel then says that there is room to write, and a worker wakes up for nothing: twice as
-//! often per call as needed. Here reading is registered for reading alone, and writing for as long
-//! as the socket is full.
+//! Tokio registers a socket for both directions. Whenever the peer reads, the kernel then reports
+//! room for writing and wakes a worker in vain, which doubles the wakeups per call. Here the
+//! reading half is registered for reading only, and the writing half only while the socket is full.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -16,25 +15,25 @@ use std::task::{Context, Poll, ready};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-/// Splits a connected socket.
-pub(super) fn split(stream: tokio::net::UnixStream) -> io::Result<(Reader, Writer)> {
+/// Splits a connected socket into halves.
+pub(super) fn split(stream: tokio::net::UnixStream) -> io::Result<(SocketReader, SocketWriter)> {
     let stream = Arc::new(stream.into_std()?);
-    let reader = Reader(register(Arc::clone(&stream), Interest::READABLE)?);
+    let reader = SocketReader(register(Arc::clone(&stream), Interest::READABLE)?);
     let spare = Some(stream.try_clone()?);
-    Ok((reader, Writer { stream, spare, full: None }))
+    Ok((reader, SocketWriter { stream, spare, full: None }))
 }
 
-/// Asks to be told about one direction of a socket.
-#[expect(deprecated, reason = "its successor is unsafe because a type could change its descriptor; these do not")]
+/// Registers a socket for readiness in one direction.
+#[expect(deprecated, reason = "its successor is unsafe because a type could change its descriptor; std sockets do not")]
 fn register<S: AsRawFd>(stream: S, interest: Interest) -> io::Result<AsyncFd<S>> {
     AsyncFd::with_interest(stream, interest)
 }
 
-/// The half that is read.
+/// The reading half of a socket.
 #[derive(Debug)]
-pub(super) struct Reader(AsyncFd<Arc<UnixStream>>);
+pub(super) struct SocketReader(AsyncFd<Arc<UnixStream>>);
 
-impl AsyncRead for Reader {
+impl AsyncRead for SocketReader {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut ready = ready!(self.0.poll_read_ready(context))?;
@@ -44,7 +43,7 @@ impl AsyncRead for Reader {
                 Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(Err(error)) => return Poll::Ready(Err(error)),
                 Ok(Ok(read)) => {
-                    // There was no more: the next look would be in vain.
+                    // The socket is empty now, so another read would fail with `WouldBlock`.
                     if 0 < read && read < length {
                         ready.clear_ready();
                     }
@@ -57,23 +56,24 @@ impl AsyncRead for Reader {
     }
 }
 
-/// The half that is written. Dropping it tells the peer that no more will come.
+/// The writing half of a socket. Dropping it shuts down the socket for writing.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct SocketWriter {
     stream: Arc<UnixStream>,
-    /// To register for writing with: that needs a descriptor of its own, and there may be none left when it is needed.
+    /// A duplicate to register for writing, which needs a descriptor of its own. It is made in
+    /// advance, because no descriptor may be available later.
     spare: Option<UnixStream>,
     /// The registration for writing, while the socket is full.
     full: Option<AsyncFd<UnixStream>>,
 }
 
-impl Writer {
+impl SocketWriter {
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         self.stream.as_ref().write_vectored(slices)
     }
 }
 
-impl AsyncWrite for Writer {
+impl AsyncWrite for SocketWriter {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(context, &[IoSlice::new(from)])
     }
@@ -120,9 +120,9 @@ impl AsyncWrite for Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for SocketWriter {
     fn drop(&mut self) {
-        // A peer that has left need not be told.
+        // Shutting down fails if the peer has left, which makes no difference.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 }

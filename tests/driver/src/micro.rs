@@ -54,8 +54,8 @@ pub(crate) fn micro(request: &Request, payload: &Payload) -> Result<Run> {
 
 fn encode(pod: &Pod, container: &Container) -> impl Deref<Target = [u8]> + Into<Vec<u8>> {
     let mut out = Writer::with_capacity(ROOM);
-    out.word(2, container);
-    out.word(1, pod);
+    out.model(2, container);
+    out.model(1, pod);
     out.into_bytes()
 }
 

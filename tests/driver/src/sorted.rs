@@ -4,7 +4,7 @@
 #[allow(clippy::unwrap_used, reason = "these are tests")]
 mod tests;
 
-use nri_proto::shape::{Inner, Shape};
+use nri_proto::shape::{FieldShape, Shape};
 
 /// Sorts the entries of maps in an encoded message, at any depth. The entries of one map follow each other.
 ///
@@ -18,15 +18,17 @@ pub(crate) fn sort(bytes: &mut [u8], shape: Shape) -> Option<()> {
         if let Some((_, start)) = map.take_if(|(open, _)| *open != number) {
             put(&mut entries, &mut bytes[start..at]);
         }
-        match (shape.inner(number), body) {
-            (Some(Inner::Map(value)), Some(body)) => {
+        match (shape.field(number), body) {
+            (Some(FieldShape::Map(value)), Some(body)) => {
                 sort_value(&mut bytes[body..end], value)?;
                 map.get_or_insert((number, at));
                 entries.push(Entry { key: key(&bytes[body..end])?.to_vec(), whole: bytes[at..end].to_vec() });
             }
-            (Some(Inner::Message(shape) | Inner::Messages(shape)), Some(body)) => sort(&mut bytes[body..end], shape)?,
+            (Some(FieldShape::Message(shape) | FieldShape::Messages(shape)), Some(body)) => {
+                sort(&mut bytes[body..end], shape)?
+            }
             // One that is not what it should be is carried along as it is.
-            (None | Some(Inner::Numbers), _) | (Some(_), None) => {}
+            (None | Some(FieldShape::Numbers), _) | (Some(_), None) => {}
         }
         at = end;
     }

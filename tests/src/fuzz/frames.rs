@@ -1,6 +1,6 @@
 //! The frame decoder: what it finds does not depend on how the bytes were cut.
 
-use nri_proto::mux::{Decoder, HEADER_LENGTH, Piece, header};
+use nri_proto::mux::{Decoder, FramePiece, HEADER_LENGTH, header};
 
 use super::script::Script;
 
@@ -34,12 +34,12 @@ fn decode(wire: &[u8], cuts: &[usize]) -> Decoded {
         rest = after;
         while !input.is_empty() {
             match decoder.next(&mut input) {
-                Ok(Some(Piece::Frame { channel, length })) => {
+                Ok(Some(FramePiece::Frame { channel, length })) => {
                     assert!(length <= LIMIT);
                     let length = u32::try_from(length).expect("the limit is small");
                     encoded.extend_from_slice(&header(channel, length));
                 }
-                Ok(Some(Piece::Payload { bytes, .. })) => {
+                Ok(Some(FramePiece::Payload { bytes, .. })) => {
                     assert!(!bytes.is_empty());
                     encoded.extend_from_slice(bytes);
                 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{METHOD, SECOND, client, is_timed_out, read_request, response};
-use crate::call::owed::MAX_UNANSWERED;
+use crate::call::pending_calls::MAX_UNANSWERED;
 use crate::call::{CallError, MAX_MESSAGE};
 
 #[tokio::test(start_paused = true)]
@@ -38,7 +38,7 @@ async fn calls_that_timed_out_leave_nothing_behind() {
         raw.message(1, 2, stream, &response(b"too late")).await;
     }
     tokio::task::yield_now().await;
-    assert_eq!(client.owed().len(), (0, 0));
+    assert_eq!(client.pending_calls().len(), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,7 +47,7 @@ async fn a_peer_that_never_replies_gets_no_more_than_a_hundred_requests() {
     for _ in 0..150 {
         assert!(is_timed_out(&client.call(METHOD, Bytes::new(), SECOND).await));
     }
-    assert_eq!(client.owed().len(), (0, MAX_UNANSWERED));
+    assert_eq!(client.pending_calls().len(), (0, MAX_UNANSWERED));
     for stream in (1..=199).step_by(2) {
         assert_eq!(read_request(&mut raw).await.0, stream);
         raw.message(1, 2, stream, &response(b"at last")).await;
@@ -76,8 +76,9 @@ async fn u27_a_peer_that_does_not_read_costs_the_timeout_and_no_more() {
         assert_eq!(before.elapsed(), SECOND * 2);
     }
     assert_eq!(sent, 1, "what fits the limit of what is unsent");
-    assert_eq!(client.owed().len(), (0, 1), "nobody waits for what was sent");
-    // The peer comes back: what was begun is whole, what was given up before it began never leaves.
+    assert_eq!(client.pending_calls().len(), (0, 1), "nobody waits for what was sent");
+    // The peer reads again: the message that was begun is complete, and the request that timed out
+    // before it was begun is never sent.
     let (stream, request) = read_request(&mut raw).await;
     assert_eq!((stream, request.payload.len()), (1, large.len()));
     let mut usable = client.send(METHOD, Bytes::new(), SECOND).await.unwrap();
@@ -107,10 +108,10 @@ async fn a_caller_that_leaves_at_any_moment_harms_no_other() {
         raw.message(1, 2, stream, &response(b"y")).await;
         assert_eq!(staying.reply().await.unwrap(), "y");
     }
-    assert_eq!(client.owed().len().0, 0);
+    assert_eq!(client.pending_calls().len().0, 0);
 }
 
-/// A future that is polled by hand, with a turn for the other tasks after each poll.
+/// A future that the test polls itself. The other tasks run after each poll.
 struct Polled<F>(std::pin::Pin<Box<F>>);
 
 fn polled<F: Future>(future: F) -> Polled<F> {

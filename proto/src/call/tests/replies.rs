@@ -1,4 +1,4 @@
-//! What comes back.
+//! Replies as the client receives them.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use super::{METHOD, SECOND, bytes, client, read_request, refusal, response};
 use crate::call::envelope::reply;
 use crate::call::{CallError, MAX_MESSAGE};
 use crate::mux::Closed;
-use crate::raw::message;
+use crate::mux::tests::raw::message;
 
 proptest! {
     #[test]
@@ -39,7 +39,7 @@ async fn a_refusal_has_its_code_and_its_text() {
     let (_mux, client, mut raw) = client(1 << 16);
     raw.message(1, 2, 1, &refusal(Code::NOT_FOUND, "no such thing")).await;
     let mut pending = client.send(METHOD, Bytes::new(), SECOND).await.unwrap();
-    // The reply came before the request: nobody waited for it.
+    // The reply arrived before the request was sent, when no caller waited for it.
     raw.message(1, 2, 1, &refusal(Code::NOT_FOUND, "no such thing")).await;
     let refused = pending.reply().await.unwrap_err();
     let CallError::Refused { code, message, payload } = &refused else { panic!("{refused}") };

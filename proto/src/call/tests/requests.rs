@@ -1,4 +1,4 @@
-//! What leaves.
+//! Requests as the client sends them.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ async fn a_name_that_does_not_fit_into_gos_buffer_is_refused() {
 #[tokio::test]
 async fn a_connection_whose_ids_are_used_up_is_closed() {
     let (mux, client, mut raw) = client(1 << 16);
-    client.owed().skip_to(u32::MAX);
+    client.pending_calls().skip_to(u32::MAX);
     let _last = client.send(METHOD, Bytes::new(), SECOND).await.unwrap();
     assert_eq!(read_request(&mut raw).await.0, u32::MAX);
     let refused = client.call(METHOD, Bytes::new(), SECOND).await;

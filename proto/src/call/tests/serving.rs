@@ -1,4 +1,4 @@
-//! Handlers.
+//! The server and its handlers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,10 +14,11 @@ use ttrpc::{Code, Request, Response};
 
 use super::METHOD;
 use crate::call::{MAX_MESSAGE, ServeLimits, Services, serve};
+use crate::mux::tests::raw::{Raw, admitted, connection, message};
 use crate::mux::{Limits, Mux};
-use crate::raw::{Raw, admitted, connection, message};
 
-/// Handlers for all tests: `Echo`, `Panic`, `Wait` (until let go), `Timeout` (what it was given), `Huge`, `Fail`.
+/// Handlers for all tests: `Echo`, `Panic`, `Wait` (until the test releases it), `Timeout` (returns
+/// its own timeout), `Huge`, `Fail`.
 #[derive(Clone, Default)]
 struct Handlers {
     gate: Arc<Gate>,
@@ -90,7 +91,7 @@ impl Serving {
         self.raw.message(1, 1, stream, &request(method, payload)).await;
     }
 
-    /// The next response: the stream it is for, its code and its text or payload.
+    /// Receives the next response: its stream id, its code, and its text or payload.
     async fn answer(&mut self) -> (u32, Code, String) {
         let (kind, stream, payload) = self.raw.read_message().await;
         assert_eq!(kind, 2, "a response");
@@ -111,7 +112,7 @@ impl Serving {
     }
 }
 
-/// U28, T10: what kills a Go process, and what ttrpc-rust never answers.
+/// U28, T10: a panic ends a Go process, and ttrpc-rust never replies to the request.
 #[tokio::test]
 async fn u28_a_handler_that_panics_is_answered_for() {
     let mut serving = serving(ServeLimits::default(), admitted());
@@ -167,7 +168,7 @@ async fn what_is_no_request_is_refused_or_passed_over() {
     }
     serving.raw.message(1, 1, 1, &[0xff; 30]).await;
     assert_eq!(serving.answer().await.1, Code::INVALID_ARGUMENT);
-    // Groups in groups: what made older protobuf overflow the stack.
+    // Nested groups, which overflowed the stack of older versions of protobuf.
     serving.raw.message(1, 1, 3, &vec![0x4b; 60_000]).await;
     assert_eq!(serving.answer().await.1, Code::INVALID_ARGUMENT);
 }
@@ -236,7 +237,7 @@ async fn the_bytes_of_requests_in_flight_are_bounded() {
     assert_eq!(serving.answer().await.1, Code::OK, "alone, a larger one is taken");
 }
 
-/// Where ttrpc-rust's own server piles up one task per request.
+/// The server of ttrpc-rust spawns an unlimited number of tasks, one per request.
 #[tokio::test]
 async fn a_peer_that_floods_and_never_reads_is_bounded() {
     let bounds = Limits { unsent: 10_000, received: 100_000, ..admitted() };
@@ -244,7 +245,7 @@ async fn a_peer_that_floods_and_never_reads_is_bounded() {
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let mut stream = 1;
     loop {
-        let wire = crate::raw::frame(1, &message(1, stream, &request("Echo", &[7; 1000])));
+        let wire = crate::mux::tests::raw::frame(1, &message(1, stream, &request("Echo", &[7; 1000])));
         if tokio::io::AsyncWriteExt::write_all(&mut serving.raw.0, &wire).await.is_err() {
             break;
         }

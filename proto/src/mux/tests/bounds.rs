@@ -1,14 +1,14 @@
-//! What a peer can make us hold.
+//! The memory that a peer can occupy.
 
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+use crate::mux::tests::raw::{admitted, connection, frame, message};
 use crate::mux::{Closed, Limits, MAX_FRAME};
-use crate::raw::{admitted, connection, frame, message};
 
-/// U7: what Go allocated four gigabytes for.
+/// U7: Go allocated four gigabytes for this.
 #[tokio::test]
 async fn u7_eight_bytes_that_announce_four_gigabytes_end_the_connection() {
     let (mux, _channels, mut raw) = connection(1 << 16, Limits::default());
@@ -19,7 +19,7 @@ async fn u7_eight_bytes_that_announce_four_gigabytes_end_the_connection() {
     assert!(raw.read_to_end().await.is_empty());
 }
 
-/// The rest of U7 in Go: a header of just the largest length, before anyone knows who sent it.
+/// The rest of U7 in Go: a header with the maximum length, before the peer has identified itself.
 #[tokio::test]
 async fn u7_the_largest_frame_is_refused_by_its_header_before_admission() {
     let (mux, _channels, mut raw) = connection(1 << 16, Limits::default());
@@ -52,14 +52,14 @@ async fn after_admission_more_may_come() {
     read.unwrap();
 }
 
-/// U8: Go bounds what is unread in frames, up to a gigabyte.
+/// U8: Go bounds unread data by the number of frames, which is up to a gigabyte.
 #[tokio::test]
 async fn u8_what_nobody_reads_is_bounded_in_bytes() {
     let (mux, [_unread, _], mut raw) = connection(1 << 16, admitted());
     let large = frame(1, &vec![0; MAX_FRAME]);
     let _ = timeout(Duration::from_secs(5), async {
         for _ in 0..100 {
-            // Fails once the connection is closed.
+            // Writing fails once the connection is closed.
             if raw.0.write_all(&large).await.is_err() {
                 break;
             }
@@ -106,7 +106,7 @@ async fn a_writer_waits_for_a_peer_that_does_not_read() {
         assert!(sent < 20_000, "more is queued than allowed");
     }
     assert!(sent >= 9000, "less is queued than allowed: {sent}");
-    // As soon as the peer reads, the writer goes on.
+    // As soon as the peer reads, the writer continues.
     let reading = async { while raw.read_frame().await.1.len() > 1 {} };
     tokio::select! {
         () = reading => {}

@@ -1,12 +1,12 @@
-//! How a connection ends.
+//! The end of a connection.
 
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
+use crate::mux::tests::raw::{BOTH, admitted, connection, frame, message};
 use crate::mux::{Closed, Limits, Mux};
-use crate::raw::{BOTH, admitted, connection, frame, message};
 
 /// M10.
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn everyone_who_waits_learns_of_the_end() {
     }
 }
 
-/// A channel of a connection that is gone.
+/// Returns a channel of a connection that has ended.
 fn spare() -> crate::mux::Channel {
     let (reader, writer) = tokio::io::split(tokio::io::duplex(1).0);
     let (_, [channel, _]) = Mux::over(reader, writer, BOTH, admitted());

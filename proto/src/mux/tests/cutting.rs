@@ -1,14 +1,16 @@
-//! What leaves can be read by Go.
+//! Go can read the frames that the cutter cuts.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tokio::io::AsyncWriteExt;
 
+use crate::mux::tests::raw::{admitted, connection, message};
 use crate::mux::{Cutter, GO_BUFFER};
-use crate::raw::{admitted, connection, message};
 
-/// How Go reads a channel: whole frames, through a buffer of 4096 bytes or, when more than that is
-/// wanted, straight into the message. It fails when a frame does not fit.
+/// A model of how Go reads a channel.
+///
+/// Go reads whole frames, through a buffer of 4096 bytes or, if more is expected, directly into the
+/// message. Reading fails if a frame does not fit.
 struct GoReader<'a> {
     frames: std::slice::Iter<'a, Vec<u8>>,
     buffered: Vec<u8>,
@@ -51,7 +53,8 @@ impl GoReader<'_> {
     }
 }
 
-/// The payload of the frames of a stream that is written in pieces of these sizes over and over.
+/// Returns the payloads of the frames of a stream that is written in pieces of these repeating
+/// sizes.
 fn cut(stream: &[u8], writes: &[usize]) -> Vec<Vec<u8>> {
     let mut cutter = Cutter::default();
     let mut frames = Vec::new();
@@ -72,7 +75,7 @@ fn cut(stream: &[u8], writes: &[usize]) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Lengths around those at which Go's reading changes.
+/// Lengths around those at which the behavior of Go changes.
 fn length() -> impl Strategy<Value = usize> {
     prop_oneof![0usize..20, 4070usize..4120, 8170usize..8210, 0usize..20_000]
 }
@@ -90,7 +93,7 @@ proptest! {
     }
 }
 
-/// U9, and its counter-proof: the model of Go's reading does die of the wrong cut.
+/// U9. The model of Go is also tested: it fails if a frame is cut wrongly.
 #[test]
 fn u9_a_message_is_never_one_frame_that_exceeds_gos_buffer() {
     let large = message(1, 1, &[7; 10_000]);

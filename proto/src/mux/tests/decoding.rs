@@ -1,12 +1,12 @@
-//! Frames from bytes.
+//! Decoding of frames.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::mux::{ChannelId, Closed, Decoder, HEADER_LENGTH, MAX_FRAME, Piece, header};
-use crate::raw::frame;
+use crate::mux::tests::raw::frame;
+use crate::mux::{ChannelId, Closed, Decoder, FramePiece, HEADER_LENGTH, MAX_FRAME, header};
 
-/// Decodes `wire`, given in pieces of these sizes over and over: each frame with its payload.
+/// Decodes `wire` in pieces of these repeating sizes. Returns each frame with its payload.
 fn decode(wire: &[u8], cuts: &[usize]) -> Result<Vec<(u32, Vec<u8>)>, Closed> {
     let mut decoder = Decoder::new(MAX_FRAME);
     let mut frames = Vec::new();
@@ -16,8 +16,8 @@ fn decode(wire: &[u8], cuts: &[usize]) -> Result<Vec<(u32, Vec<u8>)>, Closed> {
         rest = after;
         while !input.is_empty() {
             match decoder.next(&mut input)? {
-                Some(Piece::Frame { channel, .. }) => frames.push((channel.get(), Vec::new())),
-                Some(Piece::Payload { channel, bytes }) => {
+                Some(FramePiece::Frame { channel, .. }) => frames.push((channel.get(), Vec::new())),
+                Some(FramePiece::Payload { channel, bytes }) => {
                     let (number, payload) = frames.last_mut().expect("a frame begins before its payload");
                     assert_eq!(*number, channel.get());
                     payload.extend_from_slice(bytes);
@@ -48,7 +48,7 @@ proptest! {
     fn a_header_is_read_as_it_was_written(number in 1u32.., length in 0..=u32::try_from(MAX_FRAME).unwrap()) {
         let wire = header(ChannelId::new(number).unwrap(), length);
         let piece = Decoder::new(MAX_FRAME).next(&mut &wire[..]).unwrap();
-        prop_assert_eq!(piece, Some(Piece::Frame { channel: ChannelId::new(number).unwrap(), length: length as usize }));
+        prop_assert_eq!(piece, Some(FramePiece::Frame { channel: ChannelId::new(number).unwrap(), length: length as usize }));
     }
 }
 

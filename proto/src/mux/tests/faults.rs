@@ -1,14 +1,14 @@
-//! Writing fails, and futures are dropped half-way.
+//! Failing writes, and futures that are dropped before they complete.
 
 use std::error::Error;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::mux::tests::raw::{BOTH, Scripted, admitted, connection, message};
 use crate::mux::{Closed, Mux};
-use crate::raw::{BOTH, Scripted, admitted, connection, message};
 
-/// M07: the stream cannot be picked up again after half a frame.
+/// M07: the stream cannot continue after an incomplete frame.
 #[tokio::test]
 async fn a_write_that_fails_after_any_byte_ends_the_connection_for_everyone() {
     for taken in 0..30 {

@@ -1,14 +1,14 @@
-//! Unix sockets as connections.
+//! Connections over unix sockets.
 
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
+use crate::mux::tests::raw::{BOTH, admitted, message};
 use crate::mux::{Closed, Mux};
-use crate::raw::{BOTH, admitted, message};
 
-/// More than a socket takes at once.
+/// A length that exceeds the buffer of a socket.
 const LARGE: usize = 3 << 20;
 
 #[tokio::test]

@@ -1,13 +1,13 @@
-//! What is written to a channel comes out of the same channel at the other end.
+//! Data that is written to a channel arrives on the same channel at the other end.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::mux::tests::raw::{BOTH, Scripted, admitted, connection, frame, message, pair};
 use crate::mux::{Channel, Mux};
-use crate::raw::{BOTH, Scripted, admitted, connection, frame, message, pair};
 
-/// Writes `message` as often as asked, in writes of these sizes.
+/// Writes `message` several times, in writes of these sizes.
 async fn write(channel: &mut Channel, message: &[u8], count: usize, sizes: &[usize]) {
     let mut sizes = sizes.iter().cycle();
     for _ in 0..count {
@@ -101,7 +101,7 @@ async fn dropping_a_channel_frees_it_and_lets_the_others_go_on() {
     let (mux, [gone, mut stays], mut raw) = connection(1 << 16, admitted());
     raw.frame(1, b"queued").await;
     drop(gone);
-    // Far more than may be unread: nothing of it is kept.
+    // Much more than the limit on unread data: none of it is kept.
     for _ in 0..10 {
         raw.write(&frame(1, &vec![0; 1 << 20])).await;
     }

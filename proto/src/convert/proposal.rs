@@ -1,0 +1,20 @@
+//! Conversions of proposals and verdicts.
+
+use super::{Translate, message};
+use crate::model::{PluginInstance, Proposal, Verdict};
+use crate::schema::api;
+
+message! {
+    ValidateContainerAdjustmentRequest as Proposal {
+        pod, container, owners, plugins;
+        adjust as adjustment, update as updates
+    }
+}
+
+message! {
+    PluginInstance as PluginInstance { name, index }
+}
+
+message! {
+    ValidateContainerAdjustmentResponse as Verdict { reject, reason }
+}

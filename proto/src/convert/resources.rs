@@ -1,0 +1,29 @@
+//! Conversions of resources.
+
+use super::{Translate, message};
+use crate::model::{Cpu, HugepageLimit, Memory, Pids, Resources};
+use crate::schema::api;
+
+message! {
+    LinuxResources as Resources {
+        memory, cpu, hugepage_limits, blockio_class, rdt_class, unified, devices, pids
+    }
+}
+
+message! {
+    LinuxMemory as Memory {
+        limit, reservation, swap, kernel, kernel_tcp, swappiness, disable_oom_killer, use_hierarchy
+    }
+}
+
+message! {
+    LinuxCPU as Cpu { shares, quota, period, realtime_runtime, realtime_period, cpus, mems }
+}
+
+message! {
+    HugepageLimit as HugepageLimit { page_size, limit }
+}
+
+message! {
+    LinuxPids as Pids { limit }
+}
