@@ -1,5 +1,7 @@
 //! The runtime, as this crate needs it.
 
+pub(crate) mod timeout;
+
 use std::error::Error;
 
 use async_trait::async_trait;

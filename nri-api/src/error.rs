@@ -4,7 +4,7 @@ use nri_adaptation::{LaunchError, RelayError, socket::BindError};
 use nri_proto::PluginId;
 use thiserror::Error;
 
-use crate::life::Refusal;
+use crate::lifecycle::state::Refusal;
 
 /// What something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,8 @@
 //! What a runtime calls.
 
+mod notify_done;
+pub(crate) mod podless;
+
 use std::sync::{Arc, Weak};
 
 use nri_adaptation::merge::MergedCreate;
@@ -7,15 +10,15 @@ use nri_adaptation::{Notice, RelayError};
 use nri_proto::{Adjustment, Container, Event, Owners, Pod, Resources};
 use tokio::time::{Instant, timeout_at};
 
-use crate::begun::{Begun, ContainerUpdate, Creation, PodRun, PodUpdate};
+use crate::client::guards::{Begun, ContainerUpdate, Creation, PodRun, PodUpdate};
+use crate::client::start::Start;
+use crate::client::{Finish, Way};
 use crate::error::{Error, Kind};
-use crate::held::{Held, Reins};
-use crate::life::{Goal, Run, State};
-use crate::node::Asked;
-use crate::space::{ContainerRest, PodRest};
-use crate::stage::EarlyExit;
-use crate::starting::Start;
-use crate::way::{Finish, Way};
+use crate::instance::Asked;
+use crate::instance::startup::EarlyExit;
+use crate::lifecycle::namespace::{ContainerRest, PodRest};
+use crate::lifecycle::revocable::{Held, Reins};
+use crate::lifecycle::state::{Goal, Run, State};
 
 /// The way in of one namespace. A clone is the same one.
 ///

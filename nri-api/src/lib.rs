@@ -123,7 +123,7 @@
 //! # How it works
 //!
 //! For each pod and container an entry in a concurrent map says where it is in its life. What may be told next is decided by a small machine that
-//! knows nothing else (`life.rs`), under the lock of that entry; the request is made right after, and from then on the queue of its pod in
+//! knows nothing else (`lifecycle/state.rs`), under the lock of that entry; the request is made right after, and from then on the queue of its pod in
 //! `nri-adaptation` keeps the order. No lock is held while anyone waits.
 //!
 //! # Tasks
@@ -131,43 +131,29 @@
 //! One per exit; one per start that failed; one per request in which plugins want something stopped; one per end whose caller has left. All of them are waited for by
 //! [`Nri::stop`], until its deadline. Those of the adaptation are in its own documentation.
 
-mod begun;
-mod bounded;
+mod client;
 mod domain;
-mod domains;
-mod ending;
 mod error;
 mod handle;
-mod held;
-mod life;
+mod instance;
+mod lifecycle;
 mod mistake;
-mod node;
 mod nri;
-mod operator;
-mod podless;
-mod post;
-mod space;
-mod stage;
-mod starting;
-mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod updating;
-mod warnings;
-mod way;
 
-pub use begun::{ContainerUpdate, Creation, PodRun, PodUpdate};
+pub use client::guards::{ContainerUpdate, Creation, PodRun, PodUpdate};
+pub use client::start::Start;
 pub use domain::{Domain, DomainError, Inventory, KnownPod, PodState};
 pub use error::{AdmitError, Error, Kind, RegisterError, StartError};
 pub use handle::Handle;
-pub use life::State;
+pub use handle::podless::PodlessHandle;
+pub use instance::startup::LostExits;
+pub use lifecycle::state::State;
 #[cfg(feature = "mistakes")]
 #[doc(hidden)]
 pub use mistake::Mistake;
 pub use nri::Nri;
-pub use podless::PodlessHandle;
-pub use stage::LostExits;
-pub use starting::Start;
 
 pub use async_trait::async_trait;
 pub use nri_adaptation::config;

@@ -1,5 +1,7 @@
 //! The layer itself: its beginning and its end.
 
+mod admin;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -10,14 +12,14 @@ use tokio::sync::broadcast;
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
+use crate::client::Way;
 use crate::domain::Domain;
 use crate::error::{AdmitError, Error, RegisterError, StartError};
 use crate::handle::Handle;
-use crate::node::Node;
-use crate::podless::PodlessHandle;
-use crate::space::Space;
-use crate::stage::{EarlyExit, LostExits};
-use crate::way::Way;
+use crate::handle::podless::PodlessHandle;
+use crate::instance::Node;
+use crate::instance::startup::{EarlyExit, LostExits};
+use crate::lifecycle::namespace::Space;
 
 /// NRI, as a runtime has it. A clone is the same one.
 ///

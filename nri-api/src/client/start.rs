@@ -9,14 +9,14 @@ use std::sync::{Arc, Weak};
 use nri_adaptation::{Known, Notice, Operation, Prior};
 use nri_proto::{Container, ContainerState, Pod};
 
-use crate::begun::Underway;
+use crate::client::Way;
+use crate::client::guards::Underway;
 use crate::error::{Error, Kind};
-use crate::held::{Held, Reins};
-use crate::life::{Deed, GateKind, Goal, Life, Run, State};
+use crate::lifecycle::namespace::{ContainerRest, Entered, PodRest, Presence};
+use crate::lifecycle::revocable::{Held, Reins};
+use crate::lifecycle::state::{Deed, GateKind, Goal, Life, Run, State};
+use crate::lifecycle::table::Gate;
 use crate::mistake::Mistake;
-use crate::space::{ContainerRest, Entered, PodRest, Presence};
-use crate::table::Gate;
-use crate::way::Way;
 
 /// A container that plugins let start. To drop it is to say that it did not: plugins for which it has not stopped are told that it has.
 #[must_use = "a container that is not said to be started has failed"]

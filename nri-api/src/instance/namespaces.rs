@@ -16,11 +16,11 @@ use thiserror::Error;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
-use crate::bounded::{Trouble, bounded, chain, done};
 use crate::domain::Inventory;
-use crate::node::Node;
-use crate::space::{Presence, Space};
-use crate::warnings::{Warnings, excerpt};
+use crate::domain::timeout::{Trouble, bounded, chain, done};
+use crate::instance::Node;
+use crate::instance::log_limit::{Warnings, excerpt};
+use crate::lifecycle::namespace::{Presence, Space};
 
 /// The namespaces of a runtime.
 pub(crate) struct Domains {

@@ -12,9 +12,9 @@ use nri_proto::{Container, ContainerState, Pod};
 use tracing::warn;
 
 use crate::domain::{Domain, Inventory, PodState};
-use crate::life::{Life, Run, State};
-use crate::podless::made_pod;
-use crate::table::{Table, Ticket};
+use crate::handle::podless::made_pod;
+use crate::lifecycle::state::{Life, Run, State};
+use crate::lifecycle::table::{Table, Ticket};
 
 /// How many containers that were removed are remembered, to tell them from those that never were.
 const REMEMBERED: usize = 1024;

@@ -8,7 +8,7 @@ use nri_proto::{Container, Pod};
 use tracing::warn;
 
 use crate::error::{Error, StartError};
-use crate::space::Space;
+use crate::lifecycle::namespace::Space;
 
 /// How many exits are kept until NRI was started.
 pub(crate) const MAX_EARLY_EXITS: usize = 4096;

@@ -1,5 +1,10 @@
 //! The way from one namespace to plugins.
 
+pub(crate) mod guards;
+pub(crate) mod start;
+pub(crate) mod stop_remove;
+pub(crate) mod update;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,8 +15,8 @@ use nri_proto::Pod;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::node::Node;
-use crate::space::Space;
+use crate::instance::Node;
+use crate::lifecycle::namespace::Space;
 
 /// One namespace's way to plugins.
 #[derive(Clone)]

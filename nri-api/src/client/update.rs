@@ -6,15 +6,15 @@ use nri_adaptation::merge::MergedUpdate;
 use nri_adaptation::{Known, Notice, Prior};
 use nri_proto::{Container, Event, Pod, Resources};
 
-use crate::begun::{ContainerUpdate, PodUpdate, Underway};
+use crate::client::Way;
+use crate::client::guards::{ContainerUpdate, PodUpdate, Underway};
+use crate::client::start::{Asking, prior};
 use crate::error::{Error, Kind};
-use crate::held::{Held, Reins};
-use crate::life::{GateKind, Run, State};
+use crate::instance::{Asked, plugins_of};
+use crate::lifecycle::namespace::{conform, state_of};
+use crate::lifecycle::revocable::{Held, Reins};
+use crate::lifecycle::state::{GateKind, Run, State};
 use crate::mistake::Mistake;
-use crate::node::{Asked, plugins_of};
-use crate::space::{conform, state_of};
-use crate::starting::{Asking, prior};
-use crate::way::Way;
 
 impl Way {
     /// Begins to update a container.

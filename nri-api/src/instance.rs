@@ -1,5 +1,9 @@
 //! What all clones of an [`Nri`](crate::Nri) and of its handles share.
 
+pub(crate) mod log_limit;
+pub(crate) mod namespaces;
+pub(crate) mod startup;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,12 +21,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-use crate::bounded::chain;
-use crate::domains::{By, Domains, Failed, Sorted, Unmade};
+use crate::domain::timeout::chain;
+use crate::instance::log_limit::{Warnings, excerpt};
+use crate::instance::namespaces::{By, Domains, Failed, Sorted, Unmade};
+use crate::instance::startup::Stages;
+use crate::lifecycle::namespace::Space;
 use crate::mistake::Mistake;
-use crate::space::Space;
-use crate::stage::Stages;
-use crate::warnings::{Warnings, excerpt};
 
 /// What the adaptation takes to close plugins that have heard that they are to go.
 const MARGIN: Duration = Duration::from_secs(1);

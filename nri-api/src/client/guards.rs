@@ -5,13 +5,13 @@ use std::sync::Arc;
 use nri_adaptation::{Notice, Operation};
 use nri_proto::{Adjustment, Container, Event, Owners, Pod, Resources};
 
+use crate::client::Way;
 use crate::error::Error;
-use crate::life::{Deed, State};
+use crate::instance::Asked;
+use crate::lifecycle::namespace::conform;
+use crate::lifecycle::state::{Deed, State};
+use crate::lifecycle::table::Parked;
 use crate::mistake::Mistake;
-use crate::node::Asked;
-use crate::space::conform;
-use crate::table::Parked;
-use crate::way::Way;
 
 /// A pod or container that is to be.
 pub(crate) struct Begun {

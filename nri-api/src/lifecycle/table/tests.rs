@@ -6,8 +6,8 @@ use nri_adaptation::{Config, NoMetrics};
 use nri_proto::Pod;
 
 use super::Table;
-use crate::life::{Deed, Goal, Run, State, Step};
-use crate::node::Node;
+use crate::instance::Node;
+use crate::lifecycle::state::{Deed, Goal, Run, State, Step};
 
 #[tokio::test]
 async fn whoever_claims_waits_until_the_request_of_the_claim_before_was_made() {

@@ -14,8 +14,8 @@ use futures_util::poll;
 use nri_adaptation::Operation;
 use tokio::sync::Notify;
 
-use crate::held::Reins;
-use crate::life::{Deed, GateKind, GateStep, Goal, Life, PostStep, Refusal, Run, State, Step};
+use crate::lifecycle::revocable::Reins;
+use crate::lifecycle::state::{Deed, GateKind, GateStep, Goal, Life, PostStep, Refusal, Run, State, Step};
 
 /// An object, and what else is known of it.
 pub(crate) struct Entry<T> {

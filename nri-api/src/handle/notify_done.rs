@@ -5,11 +5,11 @@ use std::sync::Arc;
 use nri_adaptation::Notice;
 use nri_proto::{Container, Pod};
 
-use crate::begun::{ContainerUpdate, Creation, PodUpdate};
+use crate::client::guards::{ContainerUpdate, Creation, PodUpdate};
 use crate::domain::Inventory;
 use crate::error::Error;
 use crate::handle::Handle;
-use crate::life::Deed;
+use crate::lifecycle::state::Deed;
 
 impl Handle {
     /// Enters pods and containers that have come into being without being asked for, such as some that were found late. Those that are known stay as they are. Plugins that are there are

@@ -9,13 +9,13 @@ use nri_proto::quote::error_line;
 use nri_proto::{Container, ContainerState, Event, Pod};
 use tracing::warn;
 
-use crate::life::{Goal, Life, Run, Step};
+use crate::client::Way;
+use crate::client::start::prior;
+use crate::instance::Asked;
+use crate::lifecycle::namespace::ContainerRest;
+use crate::lifecycle::state::{Goal, Life, Run, Step};
+use crate::lifecycle::table::{Entry, Pending};
 use crate::mistake::Mistake;
-use crate::node::Asked;
-use crate::space::ContainerRest;
-use crate::starting::prior;
-use crate::table::{Entry, Pending};
-use crate::way::Way;
 
 impl Way {
     /// Tells plugins of a container's end, as far as nobody else has. Its Stop is told before its Remove; of a Stop that is not the

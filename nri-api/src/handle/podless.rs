@@ -5,11 +5,11 @@ use std::sync::Arc;
 use nri_proto::{Container, LinuxPod, Pod, Resources};
 use tokio::time::Instant;
 
-use crate::begun::{ContainerUpdate, Creation};
+use crate::client::guards::{ContainerUpdate, Creation};
+use crate::client::start::Start;
 use crate::error::Error;
 use crate::handle::Handle;
-use crate::life::{Goal, State};
-use crate::starting::Start;
+use crate::lifecycle::state::{Goal, State};
 
 /// The way in of a namespace that has no pods. A clone is the same one.
 ///
