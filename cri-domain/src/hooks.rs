@@ -9,7 +9,7 @@ mod error;
 
 use std::sync::Arc;
 
-use nri_api::{Creation, Error, Handle, Kind, Nri, PodRun, PodUpdate, RegisterError, Start};
+use nri_api::{Creation, Error, Handle, Nri, ObjectKind, PodRun, PodUpdate, RegisterError, Start};
 use nri_proto::{Adjustment, Change, Container, Field, Pod, Resources};
 use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
@@ -87,7 +87,7 @@ impl Hooks {
     ) -> Result<PodUpdate, AskError> {
         let pod = self.domain.pod_ref(id);
         if let PodRef::Unknown { id } = &pod {
-            return Err(AskError::unknown(Kind::Pod, id));
+            return Err(AskError::unknown(ObjectKind::Pod, id));
         }
         Ok(self.handle.update_pod(self.shown(|| words::pod(&pod)), overhead, resources).await?)
     }
@@ -128,7 +128,7 @@ impl Hooks {
     /// The store does not have it, or a plugin does not let it.
     pub async fn start_container(&self, id: &str) -> Result<Start, AskError> {
         let Some(record) = self.domain.store().container(id) else {
-            return Err(AskError::unknown(Kind::Container, id));
+            return Err(AskError::unknown(ObjectKind::Container, id));
         };
         let (pod, container) = (self.pod(&record.pod_id), self.shown(|| self.domain.words(&record)));
         Ok(self.handle.start_container(pod, container).await?)

@@ -15,22 +15,22 @@ use nri_proto::Pod;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::instance::Node;
-use crate::lifecycle::namespace::Space;
+use crate::instance::Instance;
+use crate::lifecycle::namespace::Namespace;
 
 /// One namespace's way to plugins.
 #[derive(Clone)]
-pub(crate) struct Way {
-    pub(crate) node: Arc<Node>,
-    pub(crate) space: Arc<Space>,
+pub(crate) struct NamespaceClient {
+    pub(crate) instance: Arc<Instance>,
+    pub(crate) namespace: Arc<Namespace>,
     /// The caller's own.
     pub(crate) deadline: Option<Instant>,
 }
 
-impl Way {
+impl NamespaceClient {
     /// Begins an act of the runtime.
     pub(crate) fn begin(&self, pod: &Arc<Pod>) -> Operation {
-        let operation = self.node.adaptation.begin(Arc::clone(pod));
+        let operation = self.instance.adaptation.begin(Arc::clone(pod));
         match self.deadline {
             Some(deadline) => operation.until(deadline),
             None => operation,
@@ -38,15 +38,19 @@ impl Way {
     }
 
     /// Does something that is done to its end, also if nobody waits for it any more.
-    pub(crate) fn finish<T: Send + 'static>(&self, act: impl Future<Output = T> + Send + 'static) -> Finish<T> {
-        Finish { act: Some(Box::pin(act)), node: Arc::clone(&self.node), _token: self.node.tasks.token() }
+    pub(crate) fn finish<T: Send + 'static>(&self, act: impl Future<Output = T> + Send + 'static) -> DetachOnDrop<T> {
+        DetachOnDrop {
+            act: Some(Box::pin(act)),
+            instance: Arc::clone(&self.instance),
+            _token: self.instance.tasks.token(),
+        }
     }
 }
 
 /// How long an end waits for a caller that could go on, and does not.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-impl Way {
+impl NamespaceClient {
     /// Does what ends something in a pod. What it may wait for, and a caller does not go on with, is taken from that caller.
     pub(crate) fn insist<T>(&self, pod: &str, end: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
         // Not an async function: the end would lie in its future twice.
@@ -55,7 +59,7 @@ impl Way {
             loop {
                 match timeout(PATIENCE, end.as_mut()).await {
                     Ok(outcome) => return outcome,
-                    Err(_elapsed) => self.space.pull_reins(pod, PATIENCE),
+                    Err(_elapsed) => self.namespace.pull_reins(pod, PATIENCE),
                 }
             }
         }
@@ -63,13 +67,13 @@ impl Way {
 }
 
 /// A future that is handed to a task if it is dropped before its end. [`Nri::stop`](crate::Nri::stop) waits for it.
-pub(crate) struct Finish<T: Send + 'static> {
+pub(crate) struct DetachOnDrop<T: Send + 'static> {
     act: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
-    node: Arc<Node>,
+    instance: Arc<Instance>,
     _token: TaskTrackerToken,
 }
 
-impl<T: Send + 'static> Future for Finish<T> {
+impl<T: Send + 'static> Future for DetachOnDrop<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
@@ -83,11 +87,11 @@ impl<T: Send + 'static> Future for Finish<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Finish<T> {
+impl<T: Send + 'static> Drop for DetachOnDrop<T> {
     fn drop(&mut self) {
         if let Some(act) = self.act.take() {
             // If nothing is told any more it was counted, as all that was begun and not done then.
-            self.node.tell(async move { drop(act.await) });
+            self.instance.tell(async move { drop(act.await) });
         }
     }
 }

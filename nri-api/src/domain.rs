@@ -26,7 +26,7 @@ pub trait Domain: Send + Sync + 'static {
 
     /// Those of these containers that there are, as in the [inventory](Self::inventory), which is asked by default.
     ///
-    /// Asked for when a pod ends and the runtime has not said of its containers that they have, and when the first start of a container
+    /// RequestContext for when a pod ends and the runtime has not said of its containers that they have, and when the first start of a container
     /// failed: a runtime with many of them had better look these up.
     async fn containers(&self, ids: &[String]) -> Vec<Container> {
         let Inventory { pods: _, mut containers } = self.inventory().await;

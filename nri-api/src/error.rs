@@ -8,14 +8,14 @@ use crate::lifecycle::state::Refusal;
 
 /// What something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ObjectKind {
     /// A pod.
     Pod,
     /// A container.
     Container,
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for ObjectKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Pod => "pod",
@@ -37,7 +37,7 @@ pub enum Error {
     #[error("{kind} {id} exists already")]
     Exists {
         /// What.
-        kind: Kind,
+        kind: ObjectKind,
         /// Its id.
         id: String,
     },
@@ -45,7 +45,7 @@ pub enum Error {
     #[error("{kind} {id} is still being created")]
     BeingCreated {
         /// What.
-        kind: Kind,
+        kind: ObjectKind,
         /// Its id.
         id: String,
     },
@@ -53,7 +53,7 @@ pub enum Error {
     #[error("{kind} {id} is being removed")]
     BeingRemoved {
         /// What.
-        kind: Kind,
+        kind: ObjectKind,
         /// Its id.
         id: String,
     },
@@ -61,7 +61,7 @@ pub enum Error {
     #[error("a {kind} without an id cannot be created")]
     NoId {
         /// What.
-        kind: Kind,
+        kind: ObjectKind,
     },
     /// Plugins would look for it in another pod than the one that it is created in.
     #[error("container {id} cannot be created in pod {pod}: it says that it is in pod {said}")]
@@ -85,7 +85,7 @@ pub enum Error {
     #[error("{kind} {id} was removed")]
     Removed {
         /// What.
-        kind: Kind,
+        kind: ObjectKind,
         /// Its id.
         id: String,
     },
@@ -122,7 +122,7 @@ impl Error {
         matches!(self, Self::Relay(error) if error.is_deadline())
     }
 
-    pub(crate) fn refused(refusal: Refusal, kind: Kind, id: &str) -> Self {
+    pub(crate) fn refused(refusal: Refusal, kind: ObjectKind, id: &str) -> Self {
         let id = id.to_owned();
         match refusal {
             Refusal::Exists => Self::Exists { kind, id },

@@ -22,10 +22,10 @@ use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use crate::domain::timeout::chain;
-use crate::instance::log_limit::{Warnings, excerpt};
-use crate::instance::namespaces::{By, Domains, Failed, Sorted, Unmade};
-use crate::instance::startup::Stages;
-use crate::lifecycle::namespace::Space;
+use crate::instance::log_limit::{LogLimit, excerpt};
+use crate::instance::namespaces::{ChangeError, FailedUpdate, Namespaces, Requester, RoutedChanges};
+use crate::instance::startup::Startup;
+use crate::lifecycle::namespace::Namespace;
 use crate::mistake::Mistake;
 
 /// What the adaptation takes to close plugins that have heard that they are to go.
@@ -35,10 +35,10 @@ const MARGIN: Duration = Duration::from_secs(1);
 const NOBODY: &str = "(nobody)";
 
 /// What one runtime has of NRI.
-pub(crate) struct Node {
+pub(crate) struct Instance {
     pub(crate) adaptation: Adaptation,
-    pub(crate) domains: Arc<Domains>,
-    pub(crate) stages: Stages,
+    pub(crate) domains: Arc<Namespaces>,
+    pub(crate) stages: Startup,
     pub(crate) tasks: TaskTracker,
     /// Rung when nothing is waited for any more.
     pub(crate) over: CancellationToken,
@@ -54,24 +54,24 @@ pub(crate) struct Node {
 
 /// In what plugins asked for something.
 #[derive(Clone)]
-pub(crate) struct Asked {
+pub(crate) struct RequestContext {
     pub(crate) event: Event,
     pub(crate) pod: Arc<Pod>,
 }
 
-impl Node {
+impl Instance {
     /// # Panics
     ///
     /// Outside a Tokio runtime.
     pub(crate) fn new(config: Config, metrics: Arc<dyn Metrics>) -> Arc<Self> {
-        Arc::new_cyclic(|node| {
-            let domains = Arc::new(Domains::new(config.source_timeout, node.clone()));
+        Arc::new_cyclic(|instance| {
+            let domains = Arc::new(Namespaces::new(config.source_timeout, instance.clone()));
             let source = Arc::clone(&domains);
             let farewell = config.shutdown_grace + MARGIN;
             Self {
                 adaptation: Adaptation::with_metrics(config, source, metrics),
                 domains,
-                stages: Stages::default(),
+                stages: Startup::default(),
                 tasks: TaskTracker::new(),
                 over: CancellationToken::new(),
                 n_left: AtomicU64::new(0),
@@ -119,12 +119,18 @@ impl Node {
     }
 
     /// Makes updates that plugins asked for in a request. What fails is in the ledger.
-    pub(crate) async fn update(&self, own: &Arc<Space>, asked: Asked, updates: Vec<Update>, owners: &Owners) {
+    pub(crate) async fn update(
+        &self,
+        own: &Arc<Namespace>,
+        asked: RequestContext,
+        updates: Vec<Update>,
+        owners: &Owners,
+    ) {
         if updates.is_empty() {
             return;
         }
-        for Failed { update, reason } in
-            self.domains.update(Some(own), updates, By::Owners(owners), self.domains.deadline()).await
+        for FailedUpdate { update, reason } in
+            self.domains.update(Some(own), updates, Requester::Owners(owners), self.domains.deadline()).await
         {
             let id = &update.container_id;
             let mut plugins = plugins_of(owners, id);
@@ -138,58 +144,66 @@ impl Node {
     }
 
     /// Whether plugins that want something of a container in a namespace may see the container's pod.
-    pub(crate) fn lets(&self, by: By<'_>, space: &Space, container: &str) -> bool {
+    pub(crate) fn lets(&self, by: Requester<'_>, namespace: &Namespace, container: &str) -> bool {
         if !self.adaptation.hides_pods() {
             return true;
         }
-        let namespace = space.pods_namespace(container).flatten();
+        let namespace = namespace.pods_namespace(container).flatten();
         let sees = |plugin: &PluginId| self.adaptation.sees(plugin, namespace.as_deref());
         match by {
-            By::Plugin(plugin) => sees(plugin),
-            By::Owners(owners) => plugins_of(owners, container).iter().all(|id| id.parse().is_ok_and(|id| sees(&id))),
+            Requester::Plugin(plugin) => sees(plugin),
+            Requester::Owners(owners) => {
+                plugins_of(owners, container).iter().all(|id| id.parse().is_ok_and(|id| sees(&id)))
+            }
         }
     }
 
     /// Writes down that an update was not made.
-    pub(crate) fn update_failed(&self, plugin: &str, asked: Option<&Asked>, container: &str, reason: String) {
+    pub(crate) fn update_failed(&self, plugin: &str, asked: Option<&RequestContext>, container: &str, reason: String) {
         self.adaptation.record(&occasion(plugin, asked, container), What::UpdateFailed { reason });
     }
 
     /// Stops containers that plugins want stopped, in a task: nobody waits for that but [`Nri::stop`](crate::Nri::stop). All of them have one deadline. What
     /// fails is in the ledger.
-    pub(crate) fn evict(self: &Arc<Self>, own: Option<Arc<Space>>, wanted: Vec<AskedEviction>, asked: Option<Asked>) {
+    pub(crate) fn evict(
+        self: &Arc<Self>,
+        own: Option<Arc<Namespace>>,
+        wanted: Vec<AskedEviction>,
+        asked: Option<RequestContext>,
+    ) {
         if wanted.is_empty() {
             return;
         }
-        let (node, until) = (Arc::clone(self), self.domains.deadline());
+        let (instance, until) = (Arc::clone(self), self.domains.deadline());
         let evicting = async move {
-            let may =
-                |it: &AskedEviction, space: &Space| node.lets(By::Plugin(&it.plugin), space, &it.eviction.container_id);
-            let Sorted { of_spaces, nowhere } =
-                node.domains.sort(own.as_ref(), wanted, |it| &it.eviction.container_id, may);
-            let (warnings, asked) = (Warnings::default(), asked.as_ref());
+            let may = |it: &AskedEviction, namespace: &Namespace| {
+                instance.lets(Requester::Plugin(&it.plugin), namespace, &it.eviction.container_id)
+            };
+            let RoutedChanges { of_namespaces, nowhere } =
+                instance.domains.sort(own.as_ref(), wanted, |it| &it.eviction.container_id, may);
+            let (warnings, asked) = (LogLimit::default(), asked.as_ref());
             for (AskedEviction { plugin, eviction }, unmade) in nowhere {
-                node.eviction_failed(&plugin, asked, &eviction.container_id, &unmade, &warnings);
+                instance.eviction_failed(&plugin, asked, &eviction.container_id, &unmade, &warnings);
             }
             // One that hangs takes the time of its own evictions alone.
-            let of_space = |(space, wanted)| node.evict_from(space, wanted, asked, until, &warnings);
-            join_all(of_spaces.into_iter().map(of_space)).await;
+            let of_namespace = |(namespace, wanted)| instance.evict_from(namespace, wanted, asked, until, &warnings);
+            join_all(of_namespaces.into_iter().map(of_namespace)).await;
         };
         self.tasks.spawn_on(evicting, &self.runtime);
     }
 
     async fn evict_from(
         &self,
-        space: Arc<Space>,
+        namespace: Arc<Namespace>,
         wanted: Vec<AskedEviction>,
-        asked: Option<&Asked>,
+        asked: Option<&RequestContext>,
         until: Instant,
-        warnings: &Warnings,
+        warnings: &LogLimit,
     ) {
         for AskedEviction { plugin, eviction } in wanted {
             let id = eviction.container_id.clone();
-            let evicted = self.over.run_until_cancelled(space.evict(eviction, until)).await;
-            if let Err(unmade) = evicted.unwrap_or(Err(Unmade::Stopped)) {
+            let evicted = self.over.run_until_cancelled(namespace.evict(eviction, until)).await;
+            if let Err(unmade) = evicted.unwrap_or(Err(ChangeError::Stopped)) {
                 self.eviction_failed(&plugin, asked, &id, &unmade, warnings);
             }
         }
@@ -198,10 +212,10 @@ impl Node {
     fn eviction_failed(
         &self,
         plugin: &PluginId,
-        asked: Option<&Asked>,
+        asked: Option<&RequestContext>,
         container: &str,
-        unmade: &Unmade,
-        warnings: &Warnings,
+        unmade: &ChangeError,
+        warnings: &LogLimit,
     ) {
         let reason = chain(unmade);
         if warnings.has_room() {
@@ -219,7 +233,7 @@ pub(crate) fn plugins_of<'o>(owners: &'o Owners, container: &str) -> BTreeSet<&'
     owners.simple.values().chain(compound).flat_map(|owner| owner.plugins()).collect()
 }
 
-fn occasion(plugin: &str, asked: Option<&Asked>, container: &str) -> Occasion {
+fn occasion(plugin: &str, asked: Option<&RequestContext>, container: &str) -> Occasion {
     Occasion {
         when: SystemTime::now(),
         plugin: plugin.into(),

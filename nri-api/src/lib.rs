@@ -145,7 +145,7 @@ pub mod testing;
 pub use client::guards::{ContainerUpdate, Creation, PodRun, PodUpdate};
 pub use client::start::Start;
 pub use domain::{Domain, DomainError, Inventory, KnownPod, PodState};
-pub use error::{AdmitError, Error, Kind, RegisterError, StartError};
+pub use error::{AdmitError, Error, ObjectKind, RegisterError, StartError};
 pub use handle::Handle;
 pub use handle::podless::PodlessHandle;
 pub use instance::startup::LostExits;

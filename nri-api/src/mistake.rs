@@ -19,7 +19,7 @@ pub enum Mistake {
     UpdateShows,
     /// What had run before it stopped is what the words of the Stop say.
     StopTellsTheState,
-    /// Words are told with the state that the runtime says.
+    /// ContainerDetails are told with the state that the runtime says.
     WordsAsTheyAre,
     /// A restart counts as one that plugins know to run before they were asked.
     RestartIsShown,

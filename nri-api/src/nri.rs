@@ -12,14 +12,14 @@ use tokio::sync::broadcast;
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
-use crate::client::Way;
+use crate::client::NamespaceClient;
 use crate::domain::Domain;
 use crate::error::{AdmitError, Error, RegisterError, StartError};
 use crate::handle::Handle;
 use crate::handle::podless::PodlessHandle;
-use crate::instance::Node;
+use crate::instance::Instance;
 use crate::instance::startup::{EarlyExit, LostExits};
-use crate::lifecycle::namespace::Space;
+use crate::lifecycle::namespace::Namespace;
 
 /// NRI, as a runtime has it. A clone is the same one.
 ///
@@ -27,7 +27,7 @@ use crate::lifecycle::namespace::Space;
 #[derive(Clone)]
 pub struct Nri {
     /// There unless NRI is disabled.
-    pub(crate) node: Option<Arc<Node>>,
+    pub(crate) instance: Option<Arc<Instance>>,
 }
 
 impl Nri {
@@ -50,7 +50,7 @@ impl Nri {
     /// Outside a Tokio runtime, unless it is disabled.
     #[must_use]
     pub fn with_metrics(config: Config, metrics: Arc<dyn Metrics>) -> Self {
-        Self { node: (!config.disable).then(|| Node::new(config, metrics)) }
+        Self { instance: (!config.disable).then(|| Instance::new(config, metrics)) }
     }
 
     /// From now on this is done wrong. For tests of this crate alone.
@@ -58,13 +58,13 @@ impl Nri {
     #[doc(hidden)]
     pub fn make(&self, mistake: crate::Mistake) {
         // The first one counts.
-        self.node.iter().for_each(|node| _ = node.mistake.set(mistake));
+        self.instance.iter().for_each(|instance| _ = instance.mistake.set(mistake));
     }
 
     /// Whether it is enabled.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
-        self.node.is_some()
+        self.instance.is_some()
     }
 
     /// Registers the pods and containers of a namespace. The handle is the way in for them.
@@ -85,16 +85,16 @@ impl Nri {
         Ok(PodlessHandle::new(self.add(namespace, domain, true)?, namespace))
     }
 
-    fn add(&self, namespace: &str, domain: Arc<dyn Domain>, is_podless: bool) -> Result<Handle, RegisterError> {
-        let Some(node) = &self.node else { return Ok(Handle::new(None)) };
-        if !node.stages.is_new() {
-            return Err(RegisterError::Started(namespace.to_owned()));
+    fn add(&self, name: &str, domain: Arc<dyn Domain>, is_podless: bool) -> Result<Handle, RegisterError> {
+        let Some(instance) = &self.instance else { return Ok(Handle::new(None)) };
+        if !instance.stages.is_new() {
+            return Err(RegisterError::Started(name.to_owned()));
         }
-        let space = Arc::new(Space::new(namespace, domain, is_podless));
-        if !node.domains.add(&space) {
-            return Err(RegisterError::Taken(namespace.to_owned()));
+        let namespace = Arc::new(Namespace::new(name, domain, is_podless));
+        if !instance.domains.add(&namespace) {
+            return Err(RegisterError::Taken(name.to_owned()));
         }
-        Ok(Handle::new(Some(Way { node: Arc::clone(node), space, deadline: None })))
+        Ok(Handle::new(Some(NamespaceClient { instance: Arc::clone(instance), namespace, deadline: None })))
     }
 
     /// Starts: learns from the domains what there is, launches plugins, lets others connect, and tells of exits that came too early. Until it has returned, requests are errors.
@@ -104,25 +104,25 @@ impl Nri {
     /// A domain does not say what there is, or the directory of plugins or the socket cannot be used: then it may be tried again. Or it was started
     /// already, or stopped, after which it is not started any more.
     pub async fn start(&self) -> Result<(), StartError> {
-        let Some(node) = &self.node else { return Ok(()) };
-        let starting = node.stages.start()?;
-        node.domains.fill().await.map_err(StartError::Domain)?;
-        match Box::pin(node.adaptation.launch()).await {
+        let Some(instance) = &self.instance else { return Ok(()) };
+        let starting = instance.stages.start()?;
+        instance.domains.fill().await.map_err(StartError::Domain)?;
+        match Box::pin(instance.adaptation.launch()).await {
             // A start that came to nothing has done it.
             Ok(()) | Err(LaunchError::Twice) => {}
             Err(error) => return Err(error.into()),
         }
-        if node.stages.is_stopped() {
+        if instance.stages.is_stopped() {
             return Err(StartError::Stopped);
         }
-        node.adaptation.listen()?;
+        instance.adaptation.listen()?;
         loop {
             let exits = starting.next_exits().ok_or(StartError::Stopped)?;
             if exits.is_empty() {
                 return Ok(());
             }
-            for EarlyExit { space, pod, container } in exits {
-                Way { node: Arc::clone(node), space, deadline: None }.exited(pod, container);
+            for EarlyExit { namespace, pod, container } in exits {
+                NamespaceClient { instance: Arc::clone(instance), namespace, deadline: None }.exited(pod, container);
             }
         }
     }
@@ -133,12 +133,12 @@ impl Nri {
     /// All of that has one deadline, [`source_timeout`](Config::source_timeout) from now; only to tell plugins to go takes its own
     /// [`shutdown_grace`](Config::shutdown_grace). What is not done by then is given up, logged and [counted](Nri::unfinished).
     pub async fn stop(&self) {
-        let Some(node) = &self.node else { return };
-        node.stages.stop();
-        let until = node.domains.deadline();
-        node.finish(until).await;
-        let until = until.max(Instant::now() + node.farewell);
-        if timeout_at(until, node.adaptation.stop()).await.is_err() {
+        let Some(instance) = &self.instance else { return };
+        instance.stages.stop();
+        let until = instance.domains.deadline();
+        instance.finish(until).await;
+        let until = until.max(Instant::now() + instance.farewell);
+        if timeout_at(until, instance.adaptation.stop()).await.is_err() {
             warn!("NRI stops, although not all that plugins asked for has come to its end");
         }
     }
@@ -147,7 +147,7 @@ impl Nri {
     /// evictions, which are in the [ledger](Nri::ledger), too.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
-        self.node.as_ref().map(|node| node.n_left.load(Ordering::Relaxed)).unwrap_or_default()
+        self.instance.as_ref().map(|instance| instance.n_left.load(Ordering::Relaxed)).unwrap_or_default()
     }
 
     /// Lets a plugin in that is built into the runtime. It is told what there is, so NRI must have been started. It takes the place of one of the
@@ -157,31 +157,31 @@ impl Nri {
     ///
     /// It is too early, the plugin fails to be configured or synchronized, or one of its id was launched or has connected.
     pub async fn admit(&self, id: PluginId, plugin: Arc<dyn Plugin>) -> Result<(), AdmitError> {
-        let Some(node) = &self.node else { return Ok(()) };
-        if let Err(Error::NotStarted) = node.stages.check() {
+        let Some(instance) = &self.instance else { return Ok(()) };
+        if let Err(Error::NotStarted) = instance.stages.check() {
             return Err(AdmitError::NotStarted(id));
         }
-        Ok(node.adaptation.admit(id, plugin).await?)
+        Ok(instance.adaptation.admit(id, plugin).await?)
     }
 
     /// Waits until no plugin is being synchronized: each that was is asked from now on, or closed.
     pub async fn settled(&self) {
-        if let Some(node) = &self.node {
-            node.adaptation.settled().await;
+        if let Some(instance) = &self.instance {
+            instance.adaptation.settled().await;
         }
     }
 
     /// The plugins that there are, in the order in which they are asked.
     #[must_use]
     pub fn plugins(&self) -> Vec<PluginStatus> {
-        self.node.as_ref().map(|node| node.adaptation.plugins()).unwrap_or_default()
+        self.instance.as_ref().map(|instance| instance.adaptation.plugins()).unwrap_or_default()
     }
 
     /// What happens from now on; nothing ever if NRI is disabled. A watcher that is too far behind is told how much was dropped.
     #[must_use]
     pub fn watch(&self) -> broadcast::Receiver<Happening> {
-        match &self.node {
-            Some(node) => node.adaptation.watch(),
+        match &self.instance {
+            Some(instance) => instance.adaptation.watch(),
             None => broadcast::channel(1).1,
         }
     }
@@ -189,16 +189,16 @@ impl Nri {
     /// The same without [`Happening::Asked`], for who only looks on how plugins are doing: unless someone [watches](Nri::watch) everything, requests then cost nothing more.
     #[must_use]
     pub fn watch_plugins(&self) -> broadcast::Receiver<Happening> {
-        match &self.node {
-            Some(node) => node.adaptation.watch_plugins(),
+        match &self.instance {
+            Some(instance) => instance.adaptation.watch_plugins(),
             None => broadcast::channel(1).1,
         }
     }
 
     /// Looks at who changed what. Nothing is recorded meanwhile, so look shortly: entries may be kept.
     pub fn ledger<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
-        match &self.node {
-            Some(node) => node.adaptation.ledger(look),
+        match &self.instance {
+            Some(instance) => instance.adaptation.ledger(look),
             None => look(&Ledger::new(0)),
         }
     }
@@ -207,12 +207,12 @@ impl Nri {
     /// shown them, and are told when they are removed.
     #[must_use]
     pub fn stray_containers(&self) -> u64 {
-        self.node.as_ref().map(|node| node.domains.n_stray()).unwrap_or_default()
+        self.instance.as_ref().map(|instance| instance.domains.n_stray()).unwrap_or_default()
     }
 
     /// How many exits plugins were not told of, because they came too early or too late, or of what they do not know.
     #[must_use]
     pub fn lost_exits(&self) -> LostExits {
-        self.node.as_ref().map(|node| node.stages.lost()).unwrap_or_default()
+        self.instance.as_ref().map(|instance| instance.stages.lost()).unwrap_or_default()
     }
 }

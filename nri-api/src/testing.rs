@@ -14,4 +14,4 @@
 pub mod contract;
 mod fake_domain;
 
-pub use fake_domain::{FakeDomain, Manner};
+pub use fake_domain::{FakeBehavior, FakeDomain};

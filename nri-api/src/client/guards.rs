@@ -5,21 +5,21 @@ use std::sync::Arc;
 use nri_adaptation::{Notice, Operation};
 use nri_proto::{Adjustment, Container, Event, Owners, Pod, Resources};
 
-use crate::client::Way;
+use crate::client::NamespaceClient;
 use crate::error::Error;
-use crate::instance::Asked;
+use crate::instance::RequestContext;
 use crate::lifecycle::namespace::conform;
-use crate::lifecycle::state::{Deed, State};
-use crate::lifecycle::table::Parked;
+use crate::lifecycle::state::{Completion, State};
+use crate::lifecycle::table::OperationKey;
 use crate::mistake::Mistake;
 
 /// A pod or container that is to be.
-pub(crate) struct Begun {
-    way: Way,
+pub(crate) struct PendingCreate {
+    client: NamespaceClient,
     /// There while plugins are asked.
     operation: Option<Operation>,
     /// Where it is while the runtime is at it, if it is about a container.
-    parked: Option<Parked>,
+    parked: Option<OperationKey>,
     pod: Arc<Pod>,
     /// Whether the pod is to be, too.
     with_pod: bool,
@@ -27,15 +27,15 @@ pub(crate) struct Begun {
     container: Option<String>,
 }
 
-impl Begun {
+impl PendingCreate {
     pub(crate) fn new(
-        way: &Way,
+        client: &NamespaceClient,
         operation: Operation,
         pod: Arc<Pod>,
         with_pod: bool,
         container: Option<String>,
     ) -> Self {
-        Self { way: way.clone(), operation: Some(operation), parked: None, pod, with_pod, container }
+        Self { client: client.clone(), operation: Some(operation), parked: None, pod, with_pod, container }
     }
 
     pub(crate) fn asks(&self) -> &Operation {
@@ -45,7 +45,7 @@ impl Begun {
     /// Plugins let it be: from now on the runtime is at it, unless its pod has ended meanwhile.
     pub(crate) fn is_let(&mut self) -> Result<(), Error> {
         if let (Some(id), Some(operation)) = (&self.container, self.operation.take()) {
-            let parked = self.way.space.containers.park_creation(id, operation);
+            let parked = self.client.namespace.containers.park_creation(id, operation);
             self.parked = Some(parked.map_err(|_operation| self.pod_ended(id))?);
         }
         Ok(())
@@ -60,21 +60,21 @@ impl Begun {
         let Some(operation) = self.operation() else {
             return self.container.as_ref().map_or(Ok(()), |id| Err(self.pod_ended(id)));
         };
-        let space = &self.way.space;
+        let namespace = &self.client.namespace;
         if self.with_pod {
-            space.pods.created(&self.pod.id, State::Running);
+            namespace.pods.created(&self.pod.id, State::Running);
         }
         if let Some(id) = &self.container {
-            space.containers.created(id, State::Created);
+            namespace.containers.created(id, State::Created);
         }
         operation.commit();
         if self.with_pod {
-            space.pods.ended(&self.pod.id);
+            namespace.pods.ended(&self.pod.id);
         }
         if let Some(id) = &self.container {
-            space.containers.ended(id);
+            namespace.containers.ended(id);
             // It may have exited already.
-            self.way.tell_exit(Arc::clone(&self.pod), id);
+            self.client.tell_exit(Arc::clone(&self.pod), id);
         }
         Ok(())
     }
@@ -83,28 +83,28 @@ impl Begun {
     fn operation(&mut self) -> Option<Operation> {
         let (container, parked) = (&self.container, self.parked.take());
         let parked =
-            || container.as_ref().zip(parked).and_then(|(id, at)| self.way.space.containers.take_parked(id, at));
+            || container.as_ref().zip(parked).and_then(|(id, at)| self.client.namespace.containers.take_parked(id, at));
         self.operation.take().or_else(parked)
     }
 }
 
-impl Drop for Begun {
+impl Drop for PendingCreate {
     fn drop(&mut self) {
         let Some(operation) = self.operation() else { return };
         // What is undone has its place in the queue before another one of the same id can be begun.
         drop(operation);
         if let Some(id) = &self.container {
-            self.way.space.abandon_container(id, &self.pod.id);
+            self.client.namespace.abandon_container(id, &self.pod.id);
         }
         if self.with_pod {
-            self.way.space.pods.abandon(&self.pod.id);
+            self.client.namespace.pods.abandon(&self.pod.id);
         }
     }
 }
 
 /// A pod that plugins let run. To drop it is to say that it does not: plugins that have heard of it are told that it is stopped and removed.
 #[must_use = "a pod that is not committed has failed"]
-pub struct PodRun(pub(crate) Option<Begun>);
+pub struct PodRun(pub(crate) Option<PendingCreate>);
 
 impl PodRun {
     /// The pod runs, and the domain's [inventory](crate::Domain::inventory) has it.
@@ -117,32 +117,32 @@ impl PodRun {
 }
 
 /// Something that plugins let be done with a pod or container, and that the runtime is at. If that ends meanwhile, it counts as done.
-pub(crate) struct Underway {
-    pub(crate) way: Way,
+pub(crate) struct PendingChange {
+    pub(crate) client: NamespaceClient,
     pub(crate) pod: Arc<Pod>,
     /// The container, unless it is about the pod.
     pub(crate) container: Option<String>,
     /// Where its operation is, once plugins let it be done.
-    pub(crate) parked: Option<Parked>,
+    pub(crate) parked: Option<OperationKey>,
 }
 
-impl Underway {
-    pub(crate) fn new(way: &Way, pod: Arc<Pod>, container: Option<String>) -> Self {
-        Self { way: way.clone(), pod, container, parked: None }
+impl PendingChange {
+    pub(crate) fn new(client: &NamespaceClient, pod: Arc<Pod>, container: Option<String>) -> Self {
+        Self { client: client.clone(), pod, container, parked: None }
     }
 
     pub(crate) fn end(&mut self, end: impl FnOnce(Operation)) {
-        let (space, Some(parked)) = (&self.way.space, self.parked.take()) else { return };
+        let (namespace, Some(parked)) = (&self.client.namespace, self.parked.take()) else { return };
         match &self.container {
-            Some(id) => space.containers.end_parked(id, parked, |_| (), end),
-            None => space.pods.end_parked(&self.pod.id, parked, |_| (), end),
+            Some(id) => namespace.containers.end_parked(id, parked, |_| (), end),
+            None => namespace.pods.end_parked(&self.pod.id, parked, |_| (), end),
         }
     }
 
     /// It was done. Returns who is to be told, and about which pod.
-    fn done(mut self) -> (Way, Arc<Pod>) {
+    fn done(mut self) -> (NamespaceClient, Arc<Pod>) {
         self.succeeds();
-        (self.way.clone(), Arc::clone(&self.pod))
+        (self.client.clone(), Arc::clone(&self.pod))
     }
 
     /// It was done.
@@ -151,7 +151,7 @@ impl Underway {
     }
 }
 
-impl Drop for Underway {
+impl Drop for PendingChange {
     fn drop(&mut self) {
         self.end(drop);
     }
@@ -159,7 +159,7 @@ impl Drop for Underway {
 
 /// New limits of a pod that plugins have heard of.
 #[must_use = "plugins are to hear that the pod was updated"]
-pub struct PodUpdate(pub(crate) Option<Underway>);
+pub struct PodUpdate(pub(crate) Option<PendingChange>);
 
 impl PodUpdate {
     /// The pod has its new limits. It has them when this is called, whether or not what is returned is awaited, which tells plugins so.
@@ -168,10 +168,10 @@ impl PodUpdate {
     ///
     /// A plugin failed to hear that. The pod has its new limits all the same.
     pub fn updated(self, pod: Pod) -> impl Future<Output = Result<(), Error>> + Send {
-        let done = self.0.map(Underway::done);
+        let done = self.0.map(PendingChange::done);
         async move {
-            let Some((way, _)) = done else { return Ok(()) };
-            Box::pin(way.post_pod(pod)).await
+            let Some((client, _)) = done else { return Ok(()) };
+            Box::pin(client.post_pod(pod)).await
         }
     }
 }
@@ -180,7 +180,7 @@ impl PodUpdate {
 /// told that it is stopped and removed.
 #[must_use = "a container that is not said to be created has failed"]
 pub struct Creation {
-    pub(crate) begun: Option<Begun>,
+    pub(crate) begun: Option<PendingCreate>,
     pub(crate) adjustment: Adjustment,
     pub(crate) owners: Owners,
     pub(crate) container: Arc<Container>,
@@ -221,11 +221,11 @@ impl Creation {
     pub fn created(self, container: Container) -> impl Future<Output = Result<(), Error>> + Send {
         let done = self.begun.map(|mut begun| {
             let pod = Arc::clone(&begun.pod);
-            begun.succeeds().map(|()| (begun.way.clone(), pod))
+            begun.succeeds().map(|()| (begun.client.clone(), pod))
         });
         async move {
-            let Some((way, pod)) = done.transpose()? else { return Ok(()) };
-            Box::pin(way.post(&pod, container, Deed::Create, Notice::PostCreate)).await
+            let Some((client, pod)) = done.transpose()? else { return Ok(()) };
+            Box::pin(client.post(&pod, container, Completion::Create, Notice::PostCreate)).await
         }
     }
 }
@@ -233,7 +233,7 @@ impl Creation {
 /// New limits of a container, as plugins want them. To drop it is to say that it did not get them.
 #[must_use = "plugins are to hear that the container was updated"]
 pub struct ContainerUpdate {
-    pub(crate) underway: Option<Underway>,
+    pub(crate) underway: Option<PendingChange>,
     pub(crate) resources: Option<Resources>,
     /// Those who changed something of what it was to get.
     pub(crate) plugins: Vec<String>,
@@ -241,10 +241,10 @@ pub struct ContainerUpdate {
 
 impl Drop for ContainerUpdate {
     fn drop(&mut self) {
-        let Some(Underway { way, pod, container: Some(id), .. }) = &self.underway else { return };
-        let asked = Asked { event: Event::UpdateContainer, pod: Arc::clone(pod) };
+        let Some(PendingChange { client, pod, container: Some(id), .. }) = &self.underway else { return };
+        let asked = RequestContext { event: Event::UpdateContainer, pod: Arc::clone(pod) };
         for plugin in &self.plugins {
-            way.node.update_failed(plugin, Some(&asked), id, "the runtime did not make it".to_owned());
+            client.instance.update_failed(plugin, Some(&asked), id, "the runtime did not make it".to_owned());
         }
     }
 }
@@ -263,29 +263,29 @@ impl ContainerUpdate {
     ///
     /// A plugin failed to hear that. The container has its new limits all the same.
     pub fn updated(mut self, container: Container) -> impl Future<Output = Result<(), Error>> + Send {
-        let done = self.underway.take().map(Underway::done);
+        let done = self.underway.take().map(PendingChange::done);
         async move {
-            let Some((way, pod)) = done else { return Ok(()) };
-            Box::pin(way.post(&pod, container, Deed::Update, Notice::PostUpdate)).await
+            let Some((client, pod)) = done else { return Ok(()) };
+            Box::pin(client.post(&pod, container, Completion::Update, Notice::PostUpdate)).await
         }
     }
 }
 
-impl Way {
+impl NamespaceClient {
     /// Tells plugins that something was done, unless it is too late for that. An operation of its own: what was done is done.
     pub(crate) async fn post(
         &self,
         pod: &Arc<Pod>,
         mut container: Container,
-        deed: Deed,
+        deed: Completion,
         notice: impl FnOnce(Container) -> Notice,
     ) -> Result<(), Error> {
-        if self.space.is_podless {
+        if self.namespace.is_podless {
             container.pod_id.clone_from(&pod.id);
         }
         let id = container.id.clone();
-        let Some(pending) = self.space.containers.claim_post(&id, deed).await else { return Ok(()) };
-        if let Some(state) = pending.prior.filter(|_| !self.node.makes(Mistake::WordsAsTheyAre)) {
+        let Some(pending) = self.namespace.containers.claim_post(&id, deed).await else { return Ok(()) };
+        if let Some(state) = pending.prior.filter(|_| !self.instance.makes(Mistake::WordsAsTheyAre)) {
             conform(&mut container, state);
         }
         let operation = Arc::new(self.begin(pod));
@@ -297,7 +297,7 @@ impl Way {
     /// The same of a pod that has new limits.
     pub(crate) async fn post_pod(&self, pod: Pod) -> Result<(), Error> {
         let pod = Arc::new(pod);
-        let Some(pending) = self.space.pods.claim_post(&pod.id, Deed::Update).await else { return Ok(()) };
+        let Some(pending) = self.namespace.pods.claim_post(&pod.id, Completion::Update).await else { return Ok(()) };
         let operation = Arc::new(self.begin(&pod));
         let (told, telling) = pending.make(&operation, operation.notify(Notice::PostUpdatePod)).await;
         telling.end();

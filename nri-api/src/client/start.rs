@@ -9,23 +9,23 @@ use std::sync::{Arc, Weak};
 use nri_adaptation::{Known, Notice, Operation, Prior};
 use nri_proto::{Container, ContainerState, Pod};
 
-use crate::client::Way;
-use crate::client::guards::Underway;
-use crate::error::{Error, Kind};
-use crate::lifecycle::namespace::{ContainerRest, Entered, PodRest, Presence};
-use crate::lifecycle::revocable::{Held, Reins};
-use crate::lifecycle::state::{Deed, GateKind, Goal, Life, Run, State};
-use crate::lifecycle::table::Gate;
+use crate::client::NamespaceClient;
+use crate::client::guards::PendingChange;
+use crate::error::{Error, ObjectKind};
+use crate::lifecycle::namespace::{ContainerInfo, NewlyKnown, PodContainers, Presence};
+use crate::lifecycle::revocable::{Revocable, Revoke};
+use crate::lifecycle::state::{ApprovalKind, Completion, EndGoal, Lifecycle, RunId, State};
+use crate::lifecycle::table::Approval;
 use crate::mistake::Mistake;
 
 /// A container that plugins let start. To drop it is to say that it did not: plugins for which it has not stopped are told that it has.
 #[must_use = "a container that is not said to be started has failed"]
-pub struct Start(pub(crate) Option<Starting>);
+pub struct Start(pub(crate) Option<PendingStart>);
 
 /// A start that is under way. Unless it succeeds, the container has stopped.
-pub(crate) struct Starting {
-    underway: Underway,
-    run: Run,
+pub(crate) struct PendingStart {
+    underway: PendingChange,
+    run: RunId,
     /// Where plugins knew the container to be when they were asked. `None`: they were not yet.
     prior: Option<State>,
     is_done: bool,
@@ -41,11 +41,11 @@ impl Start {
     pub fn started(self, container: Container) -> impl Future<Output = Result<(), Error>> + Send {
         let done = self.0.map(|mut starting| {
             starting.succeeds();
-            (starting.underway.way.clone(), Arc::clone(&starting.underway.pod), starting.run)
+            (starting.underway.client.clone(), Arc::clone(&starting.underway.pod), starting.run)
         });
         async move {
-            let Some((way, pod, run)) = done else { return Ok(()) };
-            Box::pin(way.post(&pod, container, Deed::Start(run), Notice::PostStart)).await
+            let Some((client, pod, run)) = done else { return Ok(()) };
+            Box::pin(client.post(&pod, container, Completion::Start(run), Notice::PostStart)).await
         }
     }
 
@@ -57,43 +57,43 @@ impl Start {
     }
 }
 
-impl Starting {
+impl PendingStart {
     fn succeeds(&mut self) {
         self.is_done = true;
         self.underway.succeeds();
     }
 }
 
-impl Drop for Starting {
+impl Drop for PendingStart {
     fn drop(&mut self) {
-        let (run, way, pod) = (self.run, self.underway.way.clone(), Arc::clone(&self.underway.pod));
+        let (run, client, pod) = (self.run, self.underway.client.clone(), Arc::clone(&self.underway.pod));
         let Some(id) = self.underway.container.clone().filter(|_| !self.is_done) else { return };
-        let stops_running = way.node.makes(Mistake::StartOfRunningStops);
+        let stops_running = client.instance.makes(Mistake::StartOfRunningStops);
         match self.prior {
             #[cfg(feature = "mistakes")]
-            Some(State::Stopped) if way.node.makes(Mistake::RestartUndoneForAll) => {
+            Some(State::Stopped) if client.instance.makes(Mistake::RestartUndoneForAll) => {
                 self.underway.end(drop);
-                way.space.containers.look(&id, |entry| entry.life.forget_stop(run));
-                way.first_start_failed(pod, &id, run);
+                client.namespace.containers.look(&id, |entry| entry.life.forget_stop(run));
+                client.first_start_failed(pod, &id, run);
             }
             Some(State::Stopped) => self.underway.end_with(
                 |life| life.start_undone(run),
                 |operation| {
-                    if way.space.is_podless {
-                        way.space.pods.change(&pod.id, |life| life.start_undone(run));
+                    if client.namespace.is_podless {
+                        client.namespace.pods.change(&pod.id, |life| life.start_undone(run));
                     }
                     // Those who saw the start are told by this. Whatever is asked about the pod from now on comes behind that.
                     drop(operation);
                 },
             ),
             Some(State::Running) if stops_running => {
-                way.space.containers.look(&id, |entry| entry.rest.note_exit(run, None));
-                way.tell_exit(pod, &id);
+                client.namespace.containers.look(&id, |entry| entry.rest.note_exit(run, None));
+                client.tell_exit(pod, &id);
             }
             Some(State::Running) => self.underway.end(drop),
             Some(State::Created) | None => {
                 self.underway.end(drop);
-                way.first_start_failed(pod, &id, run);
+                client.first_start_failed(pod, &id, run);
             }
         }
     }
@@ -109,39 +109,39 @@ pub(crate) fn prior(state: State) -> Prior {
 }
 
 /// What is known of a container that plugins are asked about.
-pub(crate) struct Asking<'a> {
-    pub(crate) gate: Gate<'a, ContainerRest>,
+pub(crate) struct ApprovalRequest<'a> {
+    pub(crate) gate: Approval<'a, ContainerInfo>,
     /// Where plugins know it to be.
     pub(crate) state: State,
     /// What this request made known.
-    pub(crate) entered: Entered,
+    pub(crate) entered: NewlyKnown,
 }
 
-impl Way {
+impl NamespaceClient {
     /// Begins to start a container.
-    pub(crate) fn start(self, pod: Arc<Pod>, container: Container) -> Held<Start> {
-        Held::new(self.deadline, |reins| self.ask_to_start(pod, container, reins))
+    pub(crate) fn start(self, pod: Arc<Pod>, container: Container) -> Revocable<Start> {
+        Revocable::new(self.deadline, |revoke| self.ask_to_start(pod, container, revoke))
     }
 
     async fn ask_to_start(
         self,
         pod: Arc<Pod>,
         mut container: Container,
-        reins: Weak<dyn Reins>,
+        revoke: Weak<dyn Revoke>,
     ) -> Result<Start, Error> {
         let id = container.id.clone();
-        let run = self.space.containers.next_run();
-        self.space.containers.look(&id, |entry| entry.life.start_called(run));
-        let underway = Underway::new(&self, Arc::clone(&pod), Some(id.clone()));
-        let mut starting = Starting { underway, run, prior: None, is_done: false };
+        let run = self.namespace.containers.next_run();
+        self.namespace.containers.look(&id, |entry| entry.life.start_called(run));
+        let underway = PendingChange::new(&self, Arc::clone(&pod), Some(id.clone()));
+        let mut starting = PendingStart { underway, run, prior: None, is_done: false };
         self.catch_up(&id, &pod, run).await;
         // The pod's before the container's: whoever ends both waits for them in this order, too.
-        let of_pod = self.pod_gate(&id, &pod.id, &reins).await?;
-        let asking = self.gate(&id, &pod, State::Created, run, GateKind::Start, &reins).await?;
-        let Asking { gate, state, entered } = asking;
+        let of_pod = self.pod_gate(&id, &pod.id, &revoke).await?;
+        let asking = self.gate(&id, &pod, State::Created, run, ApprovalKind::Start, &revoke).await?;
+        let ApprovalRequest { gate, state, entered } = asking;
         let stops_pod = state == State::Stopped && of_pod.as_ref().is_some_and(|(state, _)| *state == State::Stopped);
         starting.prior = Some(state);
-        self.space.containers.look(&id, |entry| entry.rest.is_restarted |= state == State::Stopped);
+        self.namespace.containers.look(&id, |entry| entry.rest.is_restarted |= state == State::Stopped);
         let operation = self.start_operation(&pod, state, stops_pod, entered.pod);
         // Its process is there and does not run, whatever the runtime's store has of a run before.
         container.state = ContainerState::Created;
@@ -159,30 +159,32 @@ impl Way {
     /// The operation of a start of a container that plugins know in this state.
     fn start_operation(&self, pod: &Arc<Pod>, state: State, stops_pod: bool, new_pod: Option<State>) -> Operation {
         let of_pod = if stops_pod { Prior::Stopped } else { new_pod.map_or(Prior::AsSaid, prior) };
-        let was_shown = self.node.makes(Mistake::RestartIsShown);
+        let was_shown = self.instance.makes(Mistake::RestartIsShown);
         let container = if was_shown { Prior::Created } else { prior(state) };
         let operation = self.begin(pod).knowing(Known { pod: of_pod, container });
-        if state != State::Stopped || self.node.makes(Mistake::RestartUndoneForAll) {
+        if state != State::Stopped || self.instance.makes(Mistake::RestartUndoneForAll) {
             return operation;
         }
-        operation.undoing_start(stops_pod && !self.node.makes(Mistake::RestartLeavesPod))
+        operation.undoing_start(stops_pod && !self.instance.makes(Mistake::RestartLeavesPod))
     }
 
     /// Tells plugins of what ended before a start of a container, also if nobody waits for that any more.
-    async fn catch_up(&self, id: &str, pod: &Arc<Pod>, run: Run) {
+    async fn catch_up(&self, id: &str, pod: &Arc<Pod>, run: RunId) {
         let (ending, pod, id) = (Self { deadline: None, ..self.clone() }, Arc::clone(pod), id.to_owned());
         if let Some(run) = self.untold_exit(&id) {
             self.finish(async move { ending.end_exited(&pod, &id, run).await }).await;
-        } else if self.space.is_podless && self.is_left(&id, &pod.id) {
+        } else if self.namespace.is_podless && self.is_left(&id, &pod.id) {
             // Someone is about to tell that its pod has stopped, too. That is not to end the pod when it runs again.
-            self.finish(async move { ending.end_pod(&pod, None, Goal::Stopped, run).await }).await.unwrap_or_default();
+            self.finish(async move { ending.end_pod(&pod, None, EndGoal::Stopped, run).await })
+                .await
+                .unwrap_or_default();
         }
     }
 
     /// Whether a pod that was made for a container runs, and the container does not.
     fn is_left(&self, id: &str, pod: &str) -> bool {
-        let is_over = self.space.containers.read(id, |entry| entry.life.is_over()) == Some(true);
-        is_over && self.space.pods.read(pod, |entry| entry.life.needs_stop()) == Some(true)
+        let is_over = self.namespace.containers.read(id, |entry| entry.life.is_over()) == Some(true);
+        is_over && self.namespace.pods.read(pod, |entry| entry.life.needs_stop()) == Some(true)
     }
 
     /// A pod that was made for a container starts with it: its end waits. Another pod must not have ended.
@@ -190,13 +192,13 @@ impl Way {
         &'a self,
         id: &str,
         pod: &'a str,
-        reins: &Weak<dyn Reins>,
-    ) -> Result<Option<(State, Gate<'a, PodRest>)>, Error> {
-        if self.space.is_podless {
-            let asked = self.space.pods.gate(pod, reins, GateKind::Start).await.transpose();
-            return asked.map_err(|refusal| Error::refused(refusal, Kind::Container, id));
+        revoke: &Weak<dyn Revoke>,
+    ) -> Result<Option<(State, Approval<'a, PodContainers>)>, Error> {
+        if self.namespace.is_podless {
+            let asked = self.namespace.pods.gate(pod, revoke, ApprovalKind::Start).await.transpose();
+            return asked.map_err(|refusal| Error::refused(refusal, ObjectKind::Container, id));
         }
-        match self.space.pods.read(pod, |entry| entry.life.is_over()) {
+        match self.namespace.pods.read(pod, |entry| entry.life.is_over()) {
             Some(true) => Err(Error::PodEnded { id: id.to_owned(), pod: pod.to_owned() }),
             Some(false) | None => Ok(None),
         }
@@ -208,31 +210,31 @@ impl Way {
         id: &'a str,
         pod: &Pod,
         state: State,
-        run: Run,
-        kind: GateKind,
-        reins: &Weak<dyn Reins>,
-    ) -> Result<Asking<'a>, Error> {
-        let mut entered = Entered::default();
+        run: RunId,
+        kind: ApprovalKind,
+        revoke: &Weak<dyn Revoke>,
+    ) -> Result<ApprovalRequest<'a>, Error> {
+        let mut entered = NewlyKnown::default();
         loop {
-            match self.space.containers.gate(id, reins, kind).await {
+            match self.namespace.containers.gate(id, revoke, kind).await {
                 Some(begun) => {
-                    let (state, gate) = begun.map_err(|refusal| Error::refused(refusal, Kind::Container, id))?;
-                    return Ok(Asking { gate, state, entered });
+                    let (state, gate) = begun.map_err(|refusal| Error::refused(refusal, ObjectKind::Container, id))?;
+                    return Ok(ApprovalRequest { gate, state, entered });
                 }
-                None if self.space.presence(id) == Presence::Over => {
-                    return Err(Error::Removed { kind: Kind::Container, id: id.to_owned() });
+                None if self.namespace.presence(id) == Presence::Over => {
+                    return Err(Error::Removed { kind: ObjectKind::Container, id: id.to_owned() });
                 }
-                None => entered = self.space.enter_container(id, pod, state, run),
+                None => entered = self.namespace.enter_container(id, pod, state, run),
             }
         }
     }
 }
 
-impl Underway {
+impl PendingChange {
     /// Ends its operation. What that changes is so before.
-    fn end_with(&mut self, change: impl FnOnce(&mut Life), end: impl FnOnce(Operation)) {
+    fn end_with(&mut self, change: impl FnOnce(&mut Lifecycle), end: impl FnOnce(Operation)) {
         if let (Some(id), Some(parked)) = (&self.container, self.parked.take()) {
-            self.way.space.containers.end_parked(id, parked, change, end);
+            self.client.namespace.containers.end_parked(id, parked, change, end);
         }
     }
 }

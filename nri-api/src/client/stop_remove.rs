@@ -9,15 +9,15 @@ use nri_proto::quote::error_line;
 use nri_proto::{Container, ContainerState, Event, Pod};
 use tracing::warn;
 
-use crate::client::Way;
+use crate::client::NamespaceClient;
 use crate::client::start::prior;
-use crate::instance::Asked;
-use crate::lifecycle::namespace::ContainerRest;
-use crate::lifecycle::state::{Goal, Life, Run, Step};
-use crate::lifecycle::table::{Entry, Pending};
+use crate::instance::RequestContext;
+use crate::lifecycle::namespace::ContainerInfo;
+use crate::lifecycle::state::{EndGoal, EndStep, Lifecycle, RunId};
+use crate::lifecycle::table::{ClaimedRequest, TableEntry};
 use crate::mistake::Mistake;
 
-impl Way {
+impl NamespaceClient {
     /// Tells plugins of a container's end, as far as nobody else has. Its Stop is told before its Remove; of a Stop that is not the
     /// goal an error is only logged. Without words, those of its exit are used. Its Stop is that of the run that it was said of, or nothing.
     pub(crate) async fn end_container(
@@ -25,15 +25,15 @@ impl Way {
         pod: &Arc<Pod>,
         id: &str,
         words: Option<Container>,
-        goal: Goal,
-        said: Run,
+        goal: EndGoal,
+        said: RunId,
     ) -> Result<(), RelayError> {
         loop {
-            let Some((step, pending)) = self.space.containers.claim(id, goal, said).await else { return Ok(()) };
-            if step == Step::Remove {
+            let Some((step, pending)) = self.namespace.containers.claim(id, goal, said).await else { return Ok(()) };
+            if step == EndStep::Remove {
                 return self.remove_container(pending, pod, id, words).await;
             }
-            if goal == Goal::Stopped {
+            if goal == EndGoal::Stopped {
                 return self.stop_container(pending, pod, id, words).await;
             }
             if let Err(error) = self.stop_container(pending, pod, id, words.clone()).await {
@@ -44,18 +44,18 @@ impl Way {
 
     async fn stop_container(
         &self,
-        pending: Pending<'_, ContainerRest>,
+        pending: ClaimedRequest<'_, ContainerInfo>,
         pod: &Arc<Pod>,
         id: &str,
         words: Option<Container>,
     ) -> Result<(), RelayError> {
-        let take = |entry: &mut Entry<ContainerRest>| {
+        let take = |entry: &mut TableEntry<ContainerInfo>| {
             entry.rest.is_restarted = false;
             entry.rest.take_exit(entry.life.run())
         };
-        let exit = self.space.containers.look(id, take).flatten();
+        let exit = self.namespace.containers.look(id, take).flatten();
         let container = Container { state: ContainerState::Stopped, ..stopped(words, exit, id, pod) };
-        let was = pending.prior.filter(|_| !self.node.makes(Mistake::StopTellsTheState));
+        let was = pending.prior.filter(|_| !self.instance.makes(Mistake::StopTellsTheState));
         let known = Known { container: was.map_or(Prior::AsSaid, prior), ..Known::default() };
         let operation = Arc::new(self.begin(pod).knowing(known));
         let (stopped, told) = pending.make(&operation, operation.stop_container(container)).await;
@@ -64,14 +64,14 @@ impl Way {
             Ok(merged) => (merged, None),
             Err(StopError { merged, cause }) => (merged, Some(cause)),
         };
-        let asked = Asked { event: Event::StopContainer, pod: Arc::clone(pod) };
-        self.node.update(&self.space, asked, updates, &owners).await;
+        let asked = RequestContext { event: Event::StopContainer, pod: Arc::clone(pod) };
+        self.instance.update(&self.namespace, asked, updates, &owners).await;
         failed.map_or(Ok(()), Err)
     }
 
     async fn remove_container(
         &self,
-        pending: Pending<'_, ContainerRest>,
+        pending: ClaimedRequest<'_, ContainerInfo>,
         pod: &Arc<Pod>,
         id: &str,
         words: Option<Container>,
@@ -80,7 +80,7 @@ impl Way {
         let known = Known { container: Prior::Stopped, ..Known::default() };
         let operation = Arc::new(self.begin(pod).knowing(known));
         let (removed, _told) = pending.make(&operation, operation.notify(Notice::Remove(container))).await;
-        self.space.container_removed(id);
+        self.namespace.container_removed(id);
         removed
     }
 
@@ -90,32 +90,32 @@ impl Way {
         &self,
         pod: &Arc<Pod>,
         known: Option<Container>,
-        goal: Goal,
-        said: Run,
+        goal: EndGoal,
+        said: RunId,
     ) -> Result<(), RelayError> {
-        let mut words = Words::of_pod(self, pod, known);
-        let mut of_containers = self.end_containers(&mut words, Goal::Stopped, said).await;
+        let mut words = ContainerDetails::of_pod(self, pod, known);
+        let mut of_containers = self.end_containers(&mut words, EndGoal::Stopped, said).await;
         let told = loop {
-            let Some((step, pending)) = self.space.pods.claim(&pod.id, goal, said).await else { break Ok(()) };
+            let Some((step, pending)) = self.namespace.pods.claim(&pod.id, goal, said).await else { break Ok(()) };
             // From now on no container is created in it; those that are being, are not.
             self.undo_creations(&pod.id).await;
-            let before = if step == Step::Remove { Goal::Removed } else { Goal::Stopped };
+            let before = if step == EndStep::Remove { EndGoal::Removed } else { EndGoal::Stopped };
             let ended = self.end_containers(&mut words, before, said).await;
-            of_containers = if goal == Goal::Stopped { of_containers.and(ended) } else { ended };
+            of_containers = if goal == EndGoal::Stopped { of_containers.and(ended) } else { ended };
             let known =
-                Known { pod: if step == Step::Stop { Prior::Running } else { Prior::Stopped }, ..Known::default() };
+                Known { pod: if step == EndStep::Stop { Prior::Running } else { Prior::Stopped }, ..Known::default() };
             let operation = Arc::new(self.begin(pod).knowing(known));
-            let of_containers_before = self.space.containers.next_ticket();
-            if step == Step::Remove {
+            let of_containers_before = self.namespace.containers.next_ticket();
+            if step == EndStep::Remove {
                 let (removed, _told) = pending.make(&operation, operation.notify(Notice::RemovePod)).await;
-                self.space.told_of_containers(&pod.id, of_containers_before);
-                self.space.pods.removed(&pod.id, |_, _| ());
+                self.namespace.told_of_containers(&pod.id, of_containers_before);
+                self.namespace.pods.removed(&pod.id, |_, _| ());
                 break removed;
             }
             let (stopped, told) = pending.make(&operation, operation.notify(Notice::StopPod)).await;
-            self.space.told_of_containers(&pod.id, of_containers_before);
+            self.namespace.told_of_containers(&pod.id, of_containers_before);
             told.end();
-            if goal == Goal::Stopped {
+            if goal == EndGoal::Stopped {
                 break stopped;
             }
             if let Err(error) = stopped {
@@ -123,28 +123,34 @@ impl Way {
             }
         };
         // Where there are no pods, the runtime asked for the container's end.
-        if self.space.is_podless { of_containers.and(told) } else { told }
+        if self.namespace.is_podless { of_containers.and(told) } else { told }
     }
 
     /// What is being created in a pod comes to nothing. Plugins that have seen it are told so before they are told of the pod's end.
     async fn undo_creations(&self, pod: &str) {
-        for id in self.space.containers_of(pod) {
-            if let Some(operation) = self.space.containers.take_creation(&id).await {
+        for id in self.namespace.containers_of(pod) {
+            if let Some(operation) = self.namespace.containers.take_creation(&id).await {
                 drop(operation);
-                self.space.abandon_container(&id, pod);
+                self.namespace.abandon_container(&id, pod);
             }
         }
     }
 
     /// Tells plugins of the ends of a pod's containers. What fails is logged, and the last failure returned.
-    async fn end_containers(&self, words: &mut Words<'_>, goal: Goal, said: Run) -> Result<(), RelayError> {
+    async fn end_containers(
+        &self,
+        words: &mut ContainerDetails<'_>,
+        goal: EndGoal,
+        said: RunId,
+    ) -> Result<(), RelayError> {
         let mut ended = Ok(());
-        for id in self.space.containers_of(&words.pod.id) {
+        for id in self.namespace.containers_of(&words.pod.id) {
             // Also those whose Stop someone else makes: the pod's comes behind it.
-            let is_due = |life: &Life| goal == Goal::Removed || life.shown().is_some();
-            let needs_no_words =
-                |entry: &Entry<ContainerRest>| has_words(entry) || (goal == Goal::Stopped && !entry.life.needs_stop());
-            let looked = self.space.containers.read(&id, |entry| (is_due(&entry.life), needs_no_words(entry)));
+            let is_due = |life: &Lifecycle| goal == EndGoal::Removed || life.shown().is_some();
+            let needs_no_words = |entry: &TableEntry<ContainerInfo>| {
+                has_words(entry) || (goal == EndGoal::Stopped && !entry.life.needs_stop())
+            };
+            let looked = self.namespace.containers.read(&id, |entry| (is_due(&entry.life), needs_no_words(entry)));
             let Some((true, has_exited)) = looked else { continue };
             let words_of_it = words.of(&id, has_exited).await;
             if let Err(error) = self.end_container(words.pod, &id, words_of_it, goal, said).await {
@@ -157,26 +163,26 @@ impl Way {
 
     /// Waits until plugins were told of the end of a container.
     pub(crate) async fn container_ended(&self, id: &str) {
-        let containers = &self.space.containers;
+        let containers = &self.namespace.containers;
         containers.until_ended(id).await;
         let restarted = containers.read(id, |entry| entry.rest.is_restarted.then(|| entry.rest.pod.clone())).flatten();
         if let Some(pod) = restarted {
             // If the restart failed, its undo has a place in the queue of the pod already.
-            self.node.adaptation.settled_pod(&pod).await;
+            self.instance.adaptation.settled_pod(&pod).await;
         }
     }
 
     /// Waits until plugins were told of the end of a pod and of its containers.
     pub(crate) async fn pod_ended(&self, id: &str) {
-        self.space.pods.until_ended(id).await;
-        for container in self.space.containers_of(id) {
+        self.namespace.pods.until_ended(id).await;
+        for container in self.namespace.containers_of(id) {
             self.container_ended(&container).await;
         }
     }
 
     /// A first start came to nothing: plugins are told that the container has stopped, in a task.
-    pub(crate) fn first_start_failed(&self, pod: Arc<Pod>, id: &str, run: Run) {
-        let is_noted = self.space.containers.look(id, |entry| {
+    pub(crate) fn first_start_failed(&self, pod: Arc<Pod>, id: &str, run: RunId) {
+        let is_noted = self.namespace.containers.look(id, |entry| {
             let has_failed = entry.life.first_start_failed(run);
             has_failed && entry.rest.note_exit(run, None)
         });
@@ -189,7 +195,7 @@ impl Way {
     /// what is noted.
     pub(crate) fn exited(&self, pod: Arc<Pod>, container: Container) {
         let id = container.id.clone();
-        let is_noted = self.space.containers.look(&id, |entry| {
+        let is_noted = self.namespace.containers.look(&id, |entry| {
             let said = entry.life.said();
             entry.life.may_exit() && entry.rest.note_exit(said, Some(Box::new(container)))
         });
@@ -197,41 +203,41 @@ impl Way {
             Some(true) => self.tell_exit(pod, &id),
             // Of that plugins were told, or are being told.
             Some(false) => {}
-            None => self.node.stages.lost_unknown(),
+            None => self.instance.stages.lost_unknown(),
         }
     }
 
     /// Tells plugins of an exit that was noted, unless the container is still being created or started: then that is done afterwards.
     pub(crate) fn tell_exit(&self, pod: Arc<Pod>, id: &str) {
         if let Some(run) = self.untold_exit(id) {
-            let (way, id) = (Self { deadline: None, ..self.clone() }, id.to_owned());
-            if !self.node.tell(async move { way.end_exited(&pod, &id, run).await }) {
-                self.node.stages.lost_after_stop();
+            let (client, id) = (Self { deadline: None, ..self.clone() }, id.to_owned());
+            if !self.instance.tell(async move { client.end_exited(&pod, &id, run).await }) {
+                self.instance.stages.lost_after_stop();
             }
         }
     }
 
     /// The run whose end was noted and that plugins are yet to be told of.
-    pub(crate) fn untold_exit(&self, id: &str) -> Option<Run> {
-        let untold = |entry: &Entry<ContainerRest>| {
+    pub(crate) fn untold_exit(&self, id: &str) -> Option<RunId> {
+        let untold = |entry: &TableEntry<ContainerInfo>| {
             entry.rest.exits.iter().map(|exit| exit.run).find(|run| entry.life.is_to_end(*run))
         };
-        self.space.containers.read(id, untold)?
+        self.namespace.containers.read(id, untold)?
     }
 
     /// Tells plugins of the end of a run that was noted, as far as nobody else has. Whatever is waited for meanwhile, no other run ends by it.
-    pub(crate) async fn end_exited(&self, pod: &Arc<Pod>, id: &str, run: Run) {
+    pub(crate) async fn end_exited(&self, pod: &Arc<Pod>, id: &str, run: RunId) {
         if self.untold_exit(id) != Some(run) {
             return;
         }
-        let run = if self.node.makes(Mistake::ExitEndsAnyRun) { Run::LAST } else { run };
+        let run = if self.instance.makes(Mistake::ExitEndsAnyRun) { RunId::LAST } else { run };
         let telling = async {
-            if self.space.is_podless {
-                return self.end_pod(pod, None, Goal::Stopped, run).await;
+            if self.namespace.is_podless {
+                return self.end_pod(pod, None, EndGoal::Stopped, run).await;
             }
-            let has_words = self.space.containers.read(id, has_words) == Some(true);
-            let words = Words::of_pod(self, pod, None).of(id, has_words).await;
-            self.end_container(pod, id, words, Goal::Stopped, run).await
+            let has_words = self.namespace.containers.read(id, has_words) == Some(true);
+            let words = ContainerDetails::of_pod(self, pod, None).of(id, has_words).await;
+            self.end_container(pod, id, words, EndGoal::Stopped, run).await
         };
         if let Err(error) = self.insist(&pod.id, telling).await {
             report(&error, id);
@@ -240,7 +246,7 @@ impl Way {
 }
 
 /// Whether the exit of the run that a container is in says what plugins are told of its end.
-fn has_words(entry: &Entry<ContainerRest>) -> bool {
+fn has_words(entry: &TableEntry<ContainerInfo>) -> bool {
     let of_this_run = entry.rest.exits.iter().find(|exit| exit.run >= entry.life.run());
     of_this_run.is_some_and(|exit| exit.words.is_some())
 }
@@ -251,24 +257,24 @@ fn report(error: &RelayError, id: &str) {
 }
 
 /// What is known of containers whose end the runtime has not said itself.
-struct Words<'a> {
-    way: &'a Way,
+struct ContainerDetails<'a> {
+    client: &'a NamespaceClient,
     pod: &'a Arc<Pod>,
     known: HashMap<String, Container>,
     has_asked: bool,
 }
 
-impl<'a> Words<'a> {
-    fn of_pod(way: &'a Way, pod: &'a Arc<Pod>, known: Option<Container>) -> Self {
+impl<'a> ContainerDetails<'a> {
+    fn of_pod(client: &'a NamespaceClient, pod: &'a Arc<Pod>, known: Option<Container>) -> Self {
         let known = known.into_iter().map(|known| (known.id.clone(), known)).collect();
-        Self { way, pod, known, has_asked: false }
+        Self { client, pod, known, has_asked: false }
     }
 
     /// A container as the runtime knows it. The domain is asked once, and not for one whose exit says all.
     async fn of(&mut self, id: &str, has_exited: bool) -> Option<Container> {
         if !has_exited && !self.known.contains_key(id) && !std::mem::replace(&mut self.has_asked, true) {
-            let ids = self.way.space.containers_of(&self.pod.id);
-            let known = self.way.space.known(&ids, self.way.node.domains.deadline()).await;
+            let ids = self.client.namespace.containers_of(&self.pod.id);
+            let known = self.client.namespace.known(&ids, self.client.instance.domains.deadline()).await;
             self.known.extend(known.into_iter().map(|container| (container.id.clone(), container)));
         }
         self.known.get(id).cloned()

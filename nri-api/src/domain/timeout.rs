@@ -10,7 +10,7 @@ use crate::domain::DomainError;
 
 /// Why a domain has not done something.
 #[derive(Debug, Error)]
-pub(crate) enum Trouble {
+pub(crate) enum DomainCallError {
     #[error("it took too long")]
     TooLong,
     #[error("it panicked")]
@@ -20,19 +20,22 @@ pub(crate) enum Trouble {
 }
 
 /// What a domain's future yields, in time.
-pub(crate) async fn bounded<T>(until: Instant, future: impl Future<Output = T>) -> Result<T, Trouble> {
+pub(crate) async fn bounded<T>(until: Instant, future: impl Future<Output = T>) -> Result<T, DomainCallError> {
     match timeout_at(until, AssertUnwindSafe(future).catch_unwind()).await {
         Ok(Ok(outcome)) => Ok(outcome),
-        Ok(Err(_panic)) => Err(Trouble::Panicked),
-        Err(_elapsed) => Err(Trouble::TooLong),
+        Ok(Err(_panic)) => Err(DomainCallError::Panicked),
+        Err(_elapsed) => Err(DomainCallError::TooLong),
     }
 }
 
 /// The same for what may have gone, which is no trouble.
-pub(crate) async fn done(until: Instant, future: impl Future<Output = Result<(), DomainError>>) -> Result<(), Trouble> {
+pub(crate) async fn done(
+    until: Instant,
+    future: impl Future<Output = Result<(), DomainError>>,
+) -> Result<(), DomainCallError> {
     match bounded(until, future).await? {
         Ok(()) | Err(DomainError::Gone) => Ok(()),
-        Err(error @ DomainError::Failed(_)) => Err(Trouble::Domain(error)),
+        Err(error @ DomainError::Failed(_)) => Err(DomainCallError::Domain(error)),
     }
 }
 

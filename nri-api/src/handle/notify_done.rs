@@ -9,15 +9,15 @@ use crate::client::guards::{ContainerUpdate, Creation, PodUpdate};
 use crate::domain::Inventory;
 use crate::error::Error;
 use crate::handle::Handle;
-use crate::lifecycle::state::Deed;
+use crate::lifecycle::state::Completion;
 
 impl Handle {
     /// Enters pods and containers that have come into being without being asked for, such as some that were found late. Those that are known stay as they are. Plugins that are there are
     /// not told; those that join are shown them, and all hear of their end. Also before [`Nri::start`](crate::Nri::start), which then leaves them as they are; after
     /// [`Nri::stop`](crate::Nri::stop) there is nobody who would hear of them.
     pub fn adopt(&self, found: Inventory) {
-        if let Some(way) = self.enabled() {
-            way.space.fill(found);
+        if let Some(client) = self.enabled() {
+            client.namespace.fill(found);
         }
     }
 
@@ -27,8 +27,8 @@ impl Handle {
     ///
     /// A plugin failed to hear it.
     pub async fn post_create_container(&self, pod: Pod, container: Container) -> Result<(), Error> {
-        let Some(way) = self.way()? else { return Ok(()) };
-        Box::pin(way.post(&Arc::new(pod), container, Deed::Create, Notice::PostCreate)).await
+        let Some(client) = self.client()? else { return Ok(()) };
+        Box::pin(client.post(&Arc::new(pod), container, Completion::Create, Notice::PostCreate)).await
     }
 
     /// A container was started: what [`Start::started`](crate::Start::started) says after [`Start::commit`](crate::Start::commit). Of one that has stopped meanwhile nobody is told.
@@ -37,10 +37,10 @@ impl Handle {
     ///
     /// A plugin failed to hear it.
     pub async fn post_start_container(&self, pod: Pod, container: Container) -> Result<(), Error> {
-        let Some(way) = self.way()? else { return Ok(()) };
-        let run = way.space.containers.read(&container.id, |entry| entry.life.last_start());
+        let Some(client) = self.client()? else { return Ok(()) };
+        let run = client.namespace.containers.read(&container.id, |entry| entry.life.last_start());
         let Some(run) = run else { return Ok(()) };
-        Box::pin(way.post(&Arc::new(pod), container, Deed::Start(run), Notice::PostStart)).await
+        Box::pin(client.post(&Arc::new(pod), container, Completion::Start(run), Notice::PostStart)).await
     }
 
     /// A container was updated: what [`ContainerUpdate::updated`] says after [`ContainerUpdate::commit`].
@@ -49,8 +49,8 @@ impl Handle {
     ///
     /// A plugin failed to hear it.
     pub async fn post_update_container(&self, pod: Pod, container: Container) -> Result<(), Error> {
-        let Some(way) = self.way()? else { return Ok(()) };
-        Box::pin(way.post(&Arc::new(pod), container, Deed::Update, Notice::PostUpdate)).await
+        let Some(client) = self.client()? else { return Ok(()) };
+        Box::pin(client.post(&Arc::new(pod), container, Completion::Update, Notice::PostUpdate)).await
     }
 
     /// A pod was updated: what [`PodUpdate::updated`] says after [`PodUpdate::commit`].
@@ -59,8 +59,8 @@ impl Handle {
     ///
     /// A plugin failed to hear it.
     pub async fn post_update_pod(&self, pod: Pod) -> Result<(), Error> {
-        let Some(way) = self.way()? else { return Ok(()) };
-        Box::pin(way.post_pod(pod)).await
+        let Some(client) = self.client()? else { return Ok(()) };
+        Box::pin(client.post_pod(pod)).await
     }
 }
 

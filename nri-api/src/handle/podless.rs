@@ -9,7 +9,7 @@ use crate::client::guards::{ContainerUpdate, Creation};
 use crate::client::start::Start;
 use crate::error::Error;
 use crate::handle::Handle;
-use crate::lifecycle::state::{Goal, State};
+use crate::lifecycle::state::{EndGoal, State};
 
 /// The way in of a namespace that has no pods. A clone is the same one.
 ///
@@ -49,9 +49,9 @@ impl PodlessHandle {
     ///
     /// As there.
     pub async fn create_container(&self, container: Container) -> Result<Creation, Error> {
-        let Some(way) = self.handle.way()? else { return Ok(Creation::of_nobody(container)) };
+        let Some(client) = self.handle.client()? else { return Ok(Creation::of_nobody(container)) };
         let (pod, container) = self.with_pod(container);
-        way.clone().create(Arc::new(pod), container, true).await
+        client.clone().create(Arc::new(pod), container, true).await
     }
 
     /// As [`Handle::start_container`].
@@ -60,9 +60,9 @@ impl PodlessHandle {
     ///
     /// As there.
     pub async fn start_container(&self, container: Container) -> Result<Start, Error> {
-        let Some(way) = self.handle.way()? else { return Ok(Start(None)) };
+        let Some(client) = self.handle.client()? else { return Ok(Start(None)) };
         let (pod, container) = self.with_pod(container);
-        way.clone().start(Arc::new(pod), container).await
+        client.clone().start(Arc::new(pod), container).await
     }
 
     /// As [`Handle::update_container`].
@@ -75,9 +75,9 @@ impl PodlessHandle {
         container: Container,
         resources: Option<Resources>,
     ) -> Result<ContainerUpdate, Error> {
-        let Some(way) = self.handle.way()? else { return Ok(ContainerUpdate::of_nobody(resources)) };
+        let Some(client) = self.handle.client()? else { return Ok(ContainerUpdate::of_nobody(resources)) };
         let (pod, container) = self.with_pod(container);
-        way.clone().update(Arc::new(pod), container, resources).await
+        client.clone().update(Arc::new(pod), container, resources).await
     }
 
     /// As [`Handle::stop_container`], and then of its pod.
@@ -86,7 +86,7 @@ impl PodlessHandle {
     ///
     /// As there.
     pub async fn stop_container(&self, container: Container) -> Result<(), Error> {
-        self.end(container, Goal::Stopped).await
+        self.end(container, EndGoal::Stopped).await
     }
 
     /// As [`Handle::remove_container`], and then of its pod.
@@ -95,17 +95,17 @@ impl PodlessHandle {
     ///
     /// As there.
     pub async fn remove_container(&self, container: Container) -> Result<(), Error> {
-        self.end(container, Goal::Removed).await
+        self.end(container, EndGoal::Removed).await
     }
 
-    async fn end(&self, container: Container, goal: Goal) -> Result<(), Error> {
-        let Some(way) = self.handle.way()? else { return Ok(()) };
-        if way.space.pods.state(&container.id).is_none() {
+    async fn end(&self, container: Container, goal: EndGoal) -> Result<(), Error> {
+        let Some(client) = self.handle.client()? else { return Ok(()) };
+        if client.namespace.pods.state(&container.id).is_none() {
             return Ok(());
         }
         let (pod, container) = self.with_pod(container);
-        let said = way.said(&container.id, goal);
-        way.finish_pod(pod, Some(container), goal, said).await
+        let said = client.said(&container.id, goal);
+        client.finish_pod(pod, Some(container), goal, said).await
     }
 
     /// As [`Handle::container_exited`].

@@ -7,19 +7,19 @@ use tracing::warn;
 /// How many are logged one by one.
 const MOST: usize = 10;
 
-/// Warnings about what plugins want in one request, of which there may be as many as a plugin likes: the first ones are
+/// LogLimit about what plugins want in one request, of which there may be as many as a plugin likes: the first ones are
 /// logged, and at the end how many more there were. All are in the ledger.
 #[derive(Debug, Default)]
-pub(crate) struct Warnings(AtomicUsize);
+pub(crate) struct LogLimit(AtomicUsize);
 
-impl Warnings {
+impl LogLimit {
     /// Whether one more is logged.
     pub(crate) fn has_room(&self) -> bool {
         self.0.fetch_add(1, Ordering::Relaxed) < MOST
     }
 }
 
-impl Drop for Warnings {
+impl Drop for LogLimit {
     fn drop(&mut self) {
         let count = self.0.get_mut().saturating_sub(MOST);
         if count > 0 {

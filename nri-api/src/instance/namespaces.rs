@@ -17,23 +17,23 @@ use tokio::time::Instant;
 use tracing::{error, warn};
 
 use crate::domain::Inventory;
-use crate::domain::timeout::{Trouble, bounded, chain, done};
-use crate::instance::Node;
-use crate::instance::log_limit::{Warnings, excerpt};
-use crate::lifecycle::namespace::{Presence, Space};
+use crate::domain::timeout::{DomainCallError, bounded, chain, done};
+use crate::instance::Instance;
+use crate::instance::log_limit::{LogLimit, excerpt};
+use crate::lifecycle::namespace::{Namespace, Presence};
 
 /// The namespaces of a runtime.
-pub(crate) struct Domains {
-    spaces: RwLock<Vec<Arc<Space>>>,
+pub(crate) struct Namespaces {
+    namespaces: RwLock<Vec<Arc<Namespace>>>,
     /// How long a domain may take.
     limit: Duration,
     /// Whoever has this.
-    node: Weak<Node>,
+    instance: Weak<Instance>,
 }
 
 /// Why an update or eviction was not made.
 #[derive(Debug, Error)]
-pub(crate) enum Unmade {
+pub(crate) enum ChangeError {
     #[error("there is no such container")]
     Unknown,
     #[error("the container is still being created")]
@@ -45,19 +45,19 @@ pub(crate) enum Unmade {
     #[error("NRI was stopped")]
     Stopped,
     #[error("namespace {namespace} has not done it")]
-    Domain { namespace: String, source: Trouble },
+    Domain { namespace: String, source: DomainCallError },
 }
 
 /// What plugins want of containers, by the namespaces that have them.
-pub(crate) struct Sorted<W> {
-    pub(crate) of_spaces: Vec<(Arc<Space>, Vec<W>)>,
+pub(crate) struct RoutedChanges<W> {
+    pub(crate) of_namespaces: Vec<(Arc<Namespace>, Vec<W>)>,
     /// What no namespace can do, and why.
-    pub(crate) nowhere: Vec<(W, Unmade)>,
+    pub(crate) nowhere: Vec<(W, ChangeError)>,
 }
 
 /// Who wants something of containers.
 #[derive(Clone, Copy)]
-pub(crate) enum By<'a> {
+pub(crate) enum Requester<'a> {
     /// A plugin, by itself.
     Plugin(&'a PluginId),
     /// Those who own what is changed, in a request.
@@ -65,19 +65,19 @@ pub(crate) enum By<'a> {
 }
 
 /// An update that was not made, and why.
-pub(crate) struct Failed {
+pub(crate) struct FailedUpdate {
     pub(crate) update: Update,
     pub(crate) reason: String,
 }
 
-impl Failed {
-    fn new(update: Update, unmade: &Unmade) -> Self {
+impl FailedUpdate {
+    fn new(update: Update, unmade: &ChangeError) -> Self {
         Self { update, reason: chain(unmade) }
     }
 
     /// Logs the first of them, and how many more there are.
     fn warn_of(failed: &[Self]) {
-        let warnings = Warnings::default();
+        let warnings = LogLimit::default();
         for Self { update, reason } in failed {
             if warnings.has_room() {
                 let (container, reason) = (quoted(excerpt(&update.container_id)), line(reason));
@@ -87,28 +87,28 @@ impl Failed {
     }
 }
 
-impl Domains {
-    pub(crate) fn new(limit: Duration, node: Weak<Node>) -> Self {
-        Self { spaces: RwLock::default(), limit, node }
+impl Namespaces {
+    pub(crate) fn new(limit: Duration, instance: Weak<Instance>) -> Self {
+        Self { namespaces: RwLock::default(), limit, instance }
     }
 
     /// Adds a namespace. False if there is one of this name.
-    pub(crate) fn add(&self, space: &Arc<Space>) -> bool {
-        let mut spaces = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
-        let is_new = spaces.iter().all(|other| other.namespace != space.namespace);
+    pub(crate) fn add(&self, namespace: &Arc<Namespace>) -> bool {
+        let mut namespaces = self.namespaces.write().unwrap_or_else(PoisonError::into_inner);
+        let is_new = namespaces.iter().all(|other| other.name != namespace.name);
         if is_new {
-            spaces.push(Arc::clone(space));
+            namespaces.push(Arc::clone(namespace));
         }
         is_new
     }
 
-    fn spaces(&self) -> Vec<Arc<Space>> {
-        self.spaces.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn namespaces(&self) -> Vec<Arc<Namespace>> {
+        self.namespaces.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How many containers were found alive in pods that are not there, or have stopped.
     pub(crate) fn n_stray(&self) -> u64 {
-        self.spaces().iter().map(|space| space.n_stray.load(Ordering::Relaxed)).sum()
+        self.namespaces().iter().map(|namespace| namespace.n_stray.load(Ordering::Relaxed)).sum()
     }
 
     /// When a domain that is called now is to be done.
@@ -124,43 +124,44 @@ impl Domains {
     /// Enters all that there is, before any plugin is told.
     /// The first namespace that does not say what it has is the error.
     pub(crate) async fn fill(&self) -> Result<(), String> {
-        for (space, inventory) in self.inventories(self.deadline()).await {
-            space.fill(inventory.ok_or_else(|| space.namespace.clone())?);
+        for (namespace, inventory) in self.inventories(self.deadline()).await {
+            namespace.fill(inventory.ok_or_else(|| namespace.name.clone())?);
         }
         Ok(())
     }
 
     /// What each namespace has. One that does not say is reported.
-    async fn inventories(&self, until: Instant) -> Vec<(Arc<Space>, Option<Inventory>)> {
-        let spaces = self.spaces();
-        let asking = spaces.into_iter().map(|space| async move {
-            let inventory = space.inventory(until).await;
-            (space, inventory)
+    async fn inventories(&self, until: Instant) -> Vec<(Arc<Namespace>, Option<Inventory>)> {
+        let namespaces = self.namespaces();
+        let asking = namespaces.into_iter().map(|namespace| async move {
+            let inventory = namespace.inventory(until).await;
+            (namespace, inventory)
         });
         join_all(asking).await
     }
 
     /// Which namespace an update or eviction is for; `None` if the container has just gone. What is asked for in a request about one namespace is looked for
     /// there first.
-    fn place(&self, own: Option<&Arc<Space>>, id: &str) -> Result<Option<Arc<Space>>, Unmade> {
+    fn place(&self, own: Option<&Arc<Namespace>>, id: &str) -> Result<Option<Arc<Namespace>>, ChangeError> {
         match own.map(|own| (own, own.presence(id))) {
             Some((own, Presence::Here)) => return Ok(Some(Arc::clone(own))),
-            Some((_, Presence::Coming)) => return Err(Unmade::BeingCreated),
+            Some((_, Presence::Coming)) => return Err(ChangeError::BeingCreated),
             // Plugins were told that it is over: another one is meant if there is one.
             Some((_, Presence::Over | Presence::Unknown)) | None => {}
         }
-        let places: Vec<_> = self.spaces().into_iter().map(|space| (space.presence(id), space)).collect();
+        let places: Vec<_> =
+            self.namespaces().into_iter().map(|namespace| (namespace.presence(id), namespace)).collect();
         let mut here = places.iter().filter(|(presence, _)| *presence == Presence::Here);
         match (here.next(), here.next()) {
-            (Some((_, space)), None) => return Ok(Some(Arc::clone(space))),
-            (Some(_), Some(_)) => return Err(Unmade::Ambiguous),
+            (Some((_, namespace)), None) => return Ok(Some(Arc::clone(namespace))),
+            (Some(_), Some(_)) => return Err(ChangeError::Ambiguous),
             (None, _) => {}
         }
         let is_any = |wanted: Presence| places.iter().any(|(presence, _)| *presence == wanted);
         match (is_any(Presence::Coming), is_any(Presence::Over)) {
-            (true, _) => Err(Unmade::BeingCreated),
+            (true, _) => Err(ChangeError::BeingCreated),
             (false, true) => Ok(None),
-            (false, false) => Err(Unmade::Unknown),
+            (false, false) => Err(ChangeError::Unknown),
         }
     }
 
@@ -170,19 +171,21 @@ impl Domains {
     /// says for the one that is meant now whether those who want it may.
     pub(crate) fn sort<W>(
         &self,
-        own: Option<&Arc<Space>>,
+        own: Option<&Arc<Namespace>>,
         wanted: Vec<W>,
         id: impl Fn(&W) -> &str,
-        may: impl Fn(&W, &Space) -> bool,
-    ) -> Sorted<W> {
-        let mut sorted = Sorted { of_spaces: Vec::<(Arc<Space>, Vec<W>)>::new(), nowhere: Vec::new() };
+        may: impl Fn(&W, &Namespace) -> bool,
+    ) -> RoutedChanges<W> {
+        let mut sorted = RoutedChanges { of_namespaces: Vec::<(Arc<Namespace>, Vec<W>)>::new(), nowhere: Vec::new() };
         for wanted in wanted {
             match self.place(own, id(&wanted)) {
-                Ok(Some(space)) if !may(&wanted, &space) => sorted.nowhere.push((wanted, Unmade::Hidden)),
-                Ok(Some(space)) => match sorted.of_spaces.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &space)) {
-                    Some((_, of_space)) => of_space.push(wanted),
-                    None => sorted.of_spaces.push((space, vec![wanted])),
-                },
+                Ok(Some(namespace)) if !may(&wanted, &namespace) => sorted.nowhere.push((wanted, ChangeError::Hidden)),
+                Ok(Some(namespace)) => {
+                    match sorted.of_namespaces.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &namespace)) {
+                        Some((_, of_namespace)) => of_namespace.push(wanted),
+                        None => sorted.of_namespaces.push((namespace, vec![wanted])),
+                    }
+                }
                 Ok(None) => {}
                 Err(unmade) => sorted.nowhere.push((wanted, unmade)),
             }
@@ -193,27 +196,29 @@ impl Domains {
     /// Makes updates, those of one namespace in order. Returns those that failed, also where that may be ignored.
     pub(crate) async fn update(
         &self,
-        own: Option<&Arc<Space>>,
+        own: Option<&Arc<Namespace>>,
         updates: Vec<Update>,
-        by: By<'_>,
+        by: Requester<'_>,
         until: Instant,
-    ) -> Vec<Failed> {
-        let node = self.node.upgrade();
-        let may = |update: &Update, space: &Space| {
-            node.as_ref().is_none_or(|node| node.lets(by, space, &update.container_id))
+    ) -> Vec<FailedUpdate> {
+        let instance = self.instance.upgrade();
+        let may = |update: &Update, namespace: &Namespace| {
+            instance.as_ref().is_none_or(|instance| instance.lets(by, namespace, &update.container_id))
         };
-        let Sorted { of_spaces, nowhere } = self.sort(own, updates, |update| &update.container_id, may);
-        let mut failed: Vec<_> = nowhere.into_iter().map(|(update, unmade)| Failed::new(update, &unmade)).collect();
+        let RoutedChanges { of_namespaces, nowhere } = self.sort(own, updates, |update| &update.container_id, may);
+        let mut failed: Vec<_> =
+            nowhere.into_iter().map(|(update, unmade)| FailedUpdate::new(update, &unmade)).collect();
         // One that hangs takes the time of its own updates alone.
-        let making =
-            of_spaces.into_iter().map(|(space, updates)| async move { space.update_all(updates, until).await });
+        let making = of_namespaces
+            .into_iter()
+            .map(|(namespace, updates)| async move { namespace.update_all(updates, until).await });
         failed.extend(join_all(making).await.into_iter().flatten());
-        Failed::warn_of(&failed);
+        FailedUpdate::warn_of(&failed);
         failed
     }
 }
 
-impl Space {
+impl Namespace {
     /// What there is. A domain that does not say is reported.
     pub(crate) async fn inventory(&self, until: Instant) -> Option<Inventory> {
         self.said(until, async { self.domain.inventory().await }).await
@@ -228,7 +233,7 @@ impl Space {
         match bounded(until, asking).await {
             Ok(said) => Some(said),
             Err(trouble) => {
-                let namespace = &self.namespace;
+                let namespace = &self.name;
                 error!(namespace, error = &trouble as &dyn std::error::Error, "a domain does not say what there is");
                 None
             }
@@ -236,27 +241,27 @@ impl Space {
     }
 
     /// Makes updates in order. Returns those that failed.
-    async fn update_all(&self, updates: Vec<Update>, until: Instant) -> Vec<Failed> {
+    async fn update_all(&self, updates: Vec<Update>, until: Instant) -> Vec<FailedUpdate> {
         let mut failed = Vec::new();
         for update in updates {
             if let Err(unmade) = self.update(update.clone(), until).await {
-                failed.push(Failed::new(update, &unmade));
+                failed.push(FailedUpdate::new(update, &unmade));
             }
         }
         failed
     }
 
-    async fn update(&self, update: Update, until: Instant) -> Result<(), Unmade> {
+    async fn update(&self, update: Update, until: Instant) -> Result<(), ChangeError> {
         done(until, async { self.domain.update(update).await }).await.map_err(|source| self.unmade(source))
     }
 
     /// Stops a container for a plugin.
-    pub(crate) async fn evict(&self, eviction: Eviction, until: Instant) -> Result<(), Unmade> {
+    pub(crate) async fn evict(&self, eviction: Eviction, until: Instant) -> Result<(), ChangeError> {
         done(until, async { self.domain.evict(eviction).await }).await.map_err(|source| self.unmade(source))
     }
 
-    fn unmade(&self, source: Trouble) -> Unmade {
-        Unmade::Domain { namespace: self.namespace.clone(), source }
+    fn unmade(&self, source: DomainCallError) -> ChangeError {
+        ChangeError::Domain { namespace: self.name.clone(), source }
     }
 }
 
@@ -266,8 +271,8 @@ const MAX_REASONS: usize = 10;
 const MAX_REASON: usize = 240;
 
 /// Says which updates failed, and why. The text names at most [`MAX_REASONS`] of them and counts the rest.
-fn summary(failed: &[Failed]) -> String {
-    let named = failed.iter().take(MAX_REASONS).map(|Failed { update, reason }| {
+fn summary(failed: &[FailedUpdate]) -> String {
+    let named = failed.iter().take(MAX_REASONS).map(|FailedUpdate { update, reason }| {
         let id = excerpt(&update.container_id);
         format!("{id}: {}", &reason[..reason.floor_char_boundary(MAX_REASON)])
     });
@@ -279,13 +284,13 @@ fn summary(failed: &[Failed]) -> String {
 }
 
 #[async_trait]
-impl Source for Domains {
+impl Source for Namespaces {
     /// Whoever was shown a part of what there is would never hear of the rest: without all of it nobody is let in.
     async fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::default();
-        for (space, inventory) in self.inventories(self.deadline()).await {
+        for (namespace, inventory) in self.inventories(self.deadline()).await {
             let Some(inventory) = inventory else { return std::future::pending().await };
-            let (pods, containers) = space.show(inventory);
+            let (pods, containers) = namespace.show(inventory);
             snapshot.pods.extend(pods);
             snapshot.containers.extend(containers);
         }
@@ -294,9 +299,10 @@ impl Source for Domains {
 
     /// A container that is being created counts, and one that was removed a short while ago: an update of that is no failure.
     async fn namespaces_of(&self, containers: &[String]) -> HashMap<String, Vec<String>> {
-        let spaces = self.spaces();
+        let namespaces = self.namespaces();
         let namespaces_of = |id: &String| {
-            let found: Option<Vec<_>> = spaces.iter().filter_map(|space| space.pods_namespace(id)).collect();
+            let found: Option<Vec<_>> =
+                namespaces.iter().filter_map(|namespace| namespace.pods_namespace(id)).collect();
             let namespaces = found?.iter().map(ToString::to_string).collect();
             Some((id.clone(), namespaces))
         };
@@ -310,15 +316,15 @@ impl Source for Domains {
         updates: Vec<Update>,
         evictions: Vec<Eviction>,
     ) -> Result<Vec<Update>, UpdatesFailed> {
-        let node = self.node.upgrade();
-        if let Some(node) = &node {
+        let instance = self.instance.upgrade();
+        if let Some(instance) = &instance {
             let asked = |eviction| AskedEviction { plugin: plugin.clone(), eviction };
-            node.evict(None, evictions.into_iter().map(asked).collect(), None);
+            instance.evict(None, evictions.into_iter().map(asked).collect(), None);
         }
-        let failed = self.update(None, updates, By::Plugin(plugin), self.shared_deadline()).await;
-        if let Some(node) = &node {
-            for Failed { update, reason } in &failed {
-                node.update_failed(plugin.as_ref(), None, &update.container_id, reason.clone());
+        let failed = self.update(None, updates, Requester::Plugin(plugin), self.shared_deadline()).await;
+        if let Some(instance) = &instance {
+            for FailedUpdate { update, reason } in &failed {
+                instance.update_failed(plugin.as_ref(), None, &update.container_id, reason.clone());
             }
         }
         let told: Vec<_> = failed.into_iter().filter(|failed| !failed.update.ignore_failure).collect();
@@ -338,8 +344,8 @@ impl Source for Domains {
 mod tests {
     use super::*;
 
-    fn failed(id: &str, reason: &str) -> Failed {
-        Failed { update: Update::of(id), reason: reason.to_owned() }
+    fn failed(id: &str, reason: &str) -> FailedUpdate {
+        FailedUpdate { update: Update::of(id), reason: reason.to_owned() }
     }
 
     #[test]

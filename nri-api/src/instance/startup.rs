@@ -8,7 +8,7 @@ use nri_proto::{Container, Pod};
 use tracing::warn;
 
 use crate::error::{Error, StartError};
-use crate::lifecycle::namespace::Space;
+use crate::lifecycle::namespace::Namespace;
 
 /// How many exits are kept until NRI was started.
 pub(crate) const MAX_EARLY_EXITS: usize = 4096;
@@ -20,7 +20,7 @@ const STOPPED: u8 = 3;
 
 /// An exit that was said too early.
 pub(crate) struct EarlyExit {
-    pub(crate) space: Arc<Space>,
+    pub(crate) namespace: Arc<Namespace>,
     pub(crate) pod: Arc<Pod>,
     pub(crate) container: Container,
 }
@@ -39,7 +39,7 @@ pub struct LostExits {
 
 /// Where in its own life an [`Nri`](crate::Nri) is.
 #[derive(Default)]
-pub(crate) struct Stages {
+pub(crate) struct Startup {
     /// Changed under the lock of the queue.
     stage: AtomicU8,
     early: Mutex<VecDeque<EarlyExit>>,
@@ -49,9 +49,9 @@ pub(crate) struct Stages {
 }
 
 /// A start that is under way. Unless it succeeds, another one may be tried.
-pub(crate) struct Starting<'a>(&'a Stages);
+pub(crate) struct StartAttempt<'a>(&'a Startup);
 
-impl Stages {
+impl Startup {
     /// Whether requests may be made.
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self.stage.load(Ordering::Acquire) {
@@ -69,12 +69,12 @@ impl Stages {
         self.stage.load(Ordering::Acquire) == STOPPED
     }
 
-    pub(crate) fn start(&self) -> Result<Starting<'_>, StartError> {
+    pub(crate) fn start(&self) -> Result<StartAttempt<'_>, StartError> {
         let _early = self.early();
         match self.stage.load(Ordering::Acquire) {
             NEW => {
                 self.stage.store(STARTING, Ordering::Release);
-                Ok(Starting(self))
+                Ok(StartAttempt(self))
             }
             STOPPED => Err(StartError::Stopped),
             _ => Err(StartError::Twice),
@@ -131,7 +131,7 @@ impl Stages {
     }
 }
 
-impl Starting<'_> {
+impl StartAttempt<'_> {
     /// Takes the exits that were said so far. If there are none, the start has succeeded, and later exits are told at once.
     /// `None` if NRI was stopped meanwhile.
     ///
@@ -149,7 +149,7 @@ impl Starting<'_> {
     }
 }
 
-impl Drop for Starting<'_> {
+impl Drop for StartAttempt<'_> {
     fn drop(&mut self) {
         let _early = self.0.early();
         // Others may have stopped it; or it has succeeded.

@@ -13,38 +13,38 @@ use tracing::warn;
 
 use crate::domain::{Domain, Inventory, PodState};
 use crate::handle::podless::made_pod;
-use crate::lifecycle::state::{Life, Run, State};
+use crate::lifecycle::state::{Lifecycle, RunId, State};
 use crate::lifecycle::table::{Table, Ticket};
 
 /// How many containers that were removed are remembered, to tell them from those that never were.
 const REMEMBERED: usize = 1024;
 
 /// What is known of a pod beside its life: the ids of its containers.
-pub(crate) type PodRest = Vec<String>;
+pub(crate) type PodContainers = Vec<String>;
 
 /// What is known of a container beside its life.
 #[derive(Default)]
-pub(crate) struct ContainerRest {
+pub(crate) struct ContainerInfo {
     /// The id of its pod.
     pub(crate) pod: String,
     /// The namespace of Kubernetes that the pod is in, if that is known.
-    pub(crate) pods_namespace: PodsNamespace,
+    pub(crate) pods_namespace: KubernetesNamespace,
     /// Ends that were said and that plugins are yet to be told of, by run, the oldest first. There is rarely more than one.
-    pub(crate) exits: Vec<Exit>,
+    pub(crate) exits: Vec<ExitRecord>,
     /// Whether plugins were asked about a restart since the last Stop. If the restart failed, the plugins that saw it may not have
     /// been told of its end yet.
     pub(crate) is_restarted: bool,
 }
 
 /// An end of a run that was said: an exit, or a first start that came to nothing.
-pub(crate) struct Exit {
+pub(crate) struct ExitRecord {
     /// The run that it ends.
-    pub(crate) run: Run,
+    pub(crate) run: RunId,
     /// What the exit says. Whoever makes the Stop uses that.
     pub(crate) words: Option<Box<Container>>,
 }
 
-impl ContainerRest {
+impl ContainerInfo {
     pub(crate) fn of_pod(pod: &Pod) -> Self {
         Self { pods_namespace: Some(pod.namespace.as_str().into()), ..Self::of_unknown_pod(&pod.id) }
     }
@@ -55,37 +55,37 @@ impl ContainerRest {
     }
 
     /// An end of a run was said. False if that is known.
-    pub(crate) fn note_exit(&mut self, run: Run, words: Option<Box<Container>>) -> bool {
+    pub(crate) fn note_exit(&mut self, run: RunId, words: Option<Box<Container>>) -> bool {
         match self.exits.iter_mut().find(|exit| exit.run == run) {
-            Some(Exit { words: Some(_), .. }) => false,
+            Some(ExitRecord { words: Some(_), .. }) => false,
             Some(exit) => {
                 exit.words = words;
                 true
             }
             None => {
-                self.exits.push(Exit { run, words });
+                self.exits.push(ExitRecord { run, words });
                 true
             }
         }
     }
 
     /// Takes what was said of the end of the run that it is in. What was said of runs before is forgotten.
-    pub(crate) fn take_exit(&mut self, run: Run) -> Option<Box<Container>> {
+    pub(crate) fn take_exit(&mut self, run: RunId) -> Option<Box<Container>> {
         self.exits.retain(|exit| exit.run >= run);
         if self.exits.is_empty() { None } else { self.exits.remove(0).words }
     }
 }
 
 /// A namespace.
-pub(crate) struct Space {
-    pub(crate) namespace: String,
+pub(crate) struct Namespace {
+    pub(crate) name: String,
     pub(crate) domain: Arc<dyn Domain>,
     /// Whether a pod is made for each container.
     pub(crate) is_podless: bool,
-    pub(crate) pods: Table<PodRest>,
-    pub(crate) containers: Table<ContainerRest>,
+    pub(crate) pods: Table<PodContainers>,
+    pub(crate) containers: Table<ContainerInfo>,
     /// The last ones that were removed, the oldest first.
-    gone: Mutex<VecDeque<Gone>>,
+    gone: Mutex<VecDeque<RemovedContainer>>,
     /// Whether it was reported that the domain does not know all states.
     has_unknown: AtomicBool,
     /// How many containers were found alive in pods that are not there, or have stopped.
@@ -93,12 +93,12 @@ pub(crate) struct Space {
 }
 
 /// The namespace of Kubernetes that a container's pod is in, if that is known.
-pub(crate) type PodsNamespace = Option<Arc<str>>;
+pub(crate) type KubernetesNamespace = Option<Arc<str>>;
 
 /// A container that was removed.
-struct Gone {
+struct RemovedContainer {
     id: String,
-    pods_namespace: PodsNamespace,
+    pods_namespace: KubernetesNamespace,
 }
 
 /// Whether a namespace has a container.
@@ -116,17 +116,17 @@ pub(crate) enum Presence {
 
 /// What became known when a container was entered.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Entered {
+pub(crate) struct NewlyKnown {
     /// Whether the container was unknown before.
     pub(crate) is_new: bool,
     /// The state of its pod, if the pod was unknown before.
     pub(crate) pod: Option<State>,
 }
 
-impl Space {
-    pub(crate) fn new(namespace: &str, domain: Arc<dyn Domain>, is_podless: bool) -> Self {
+impl Namespace {
+    pub(crate) fn new(name: &str, domain: Arc<dyn Domain>, is_podless: bool) -> Self {
         Self {
-            namespace: namespace.to_owned(),
+            name: name.to_owned(),
             domain,
             is_podless,
             pods: Table::default(),
@@ -138,13 +138,13 @@ impl Space {
     }
 
     /// Enters a pod that there is, unless it is known. True if it was not.
-    pub(crate) fn enter_pod(&self, id: &str, state: State, run: Run) -> bool {
-        self.pods.enter(id, state, run, PodRest::new)
+    pub(crate) fn enter_pod(&self, id: &str, state: State, run: RunId) -> bool {
+        self.pods.enter(id, state, run, PodContainers::new)
     }
 
     /// Enters a container that there is, unless it is known, and likewise its pod.
-    pub(crate) fn enter_container(&self, id: &str, pod: &Pod, state: State, run: Run) -> Entered {
-        self.enter_container_of(id, &pod.id, state, run, || ContainerRest::of_pod(pod))
+    pub(crate) fn enter_container(&self, id: &str, pod: &Pod, state: State, run: RunId) -> NewlyKnown {
+        self.enter_container_of(id, &pod.id, state, run, || ContainerInfo::of_pod(pod))
     }
 
     fn enter_container_of(
@@ -152,16 +152,16 @@ impl Space {
         id: &str,
         pod: &str,
         state: State,
-        run: Run,
-        rest: impl FnOnce() -> ContainerRest,
-    ) -> Entered {
+        run: RunId,
+        rest: impl FnOnce() -> ContainerInfo,
+    ) -> NewlyKnown {
         let of_pod = if state == State::Stopped { State::Stopped } else { State::Running };
         let is_new_pod = self.enter_pod(pod, of_pod, run);
         let is_new = self.containers.enter(id, state, run, rest);
         if is_new {
             self.belongs(id, pod);
         }
-        Entered { is_new, pod: is_new_pod.then_some(of_pod) }
+        NewlyKnown { is_new, pod: is_new_pod.then_some(of_pod) }
     }
 
     /// A container is one of a pod.
@@ -171,7 +171,7 @@ impl Space {
 
     /// A container is to be created in a pod, which is entered unless it is known. False if the pod has ended, or ends.
     pub(crate) fn may_belong(&self, id: &str, pod: &str) -> bool {
-        self.enter_pod(pod, State::Running, Run::default());
+        self.enter_pod(pod, State::Running, RunId::default());
         let belongs = self.pods.look(pod, |entry| {
             let goes_on = entry.life.is_creating() || entry.life.needs_stop();
             if goes_on {
@@ -191,13 +191,13 @@ impl Space {
 
     /// A container was removed, and plugins were told so.
     pub(crate) fn container_removed(&self, id: &str) {
-        self.containers.removed(id, |id, ContainerRest { pod, pods_namespace, exits: _, is_restarted: _ }| {
+        self.containers.removed(id, |id, ContainerInfo { pod, pods_namespace, exits: _, is_restarted: _ }| {
             self.pods.look(&pod, |entry| entry.rest.retain(|other| other != id));
             let mut gone = self.gone();
             if gone.len() == REMEMBERED {
                 gone.pop_front();
             }
-            gone.push_back(Gone { id: id.to_owned(), pods_namespace });
+            gone.push_back(RemovedContainer { id: id.to_owned(), pods_namespace });
         });
     }
 
@@ -223,9 +223,9 @@ impl Space {
 
     /// Takes from callers what is asked about a pod or its containers, if they do not go on with it.
     pub(crate) fn pull_reins(&self, pod: &str, patience: Duration) {
-        self.pods.held(pod).iter().for_each(|reins| reins.pull(patience));
+        self.pods.held(pod).iter().for_each(|revoke| revoke.pull(patience));
         for id in self.containers_of(pod) {
-            self.containers.held(&id).iter().for_each(|reins| reins.pull(patience));
+            self.containers.held(&id).iter().for_each(|revoke| revoke.pull(patience));
         }
     }
 
@@ -236,7 +236,7 @@ impl Space {
 
     /// Whether it has a container.
     pub(crate) fn presence(&self, id: &str) -> Presence {
-        let presence = |life: &Life| match life.shown() {
+        let presence = |life: &Lifecycle| match life.shown() {
             Some(_) => Presence::Here,
             None if life.is_creating() => Presence::Coming,
             None => Presence::Over,
@@ -250,7 +250,7 @@ impl Space {
 
     /// In which namespace of Kubernetes a container is, or was when it was removed; `None` if it never was here, as far as anyone
     /// remembers.
-    pub(crate) fn pods_namespace(&self, id: &str) -> Option<PodsNamespace> {
+    pub(crate) fn pods_namespace(&self, id: &str) -> Option<KubernetesNamespace> {
         let of_gone = || self.gone().iter().rev().find(|gone| gone.id == id).map(|gone| gone.pods_namespace.clone());
         self.containers.read(id, |entry| entry.rest.pods_namespace.clone()).or_else(of_gone)
     }
@@ -267,21 +267,21 @@ impl Space {
                 PodState::Running => State::Running,
                 PodState::Stopped | PodState::Unknown => State::Stopped,
             };
-            self.enter_pod(&known.pod.id, state, Run::default());
+            self.enter_pod(&known.pod.id, state, RunId::default());
         }
         for container in &containers {
             let (pod, mut state) = (self.pod_of(container), state_of(container.state));
             if state != State::Stopped && self.containers.state(&container.id).is_none() && self.is_stray(pod) {
-                let (namespace, id) = (&self.namespace, &container.id);
+                let (namespace, id) = (&self.name, &container.id);
                 warn!(namespace, id, pod, "a container is alive in a pod that is not there, or has stopped");
                 self.n_stray.fetch_add(1, Ordering::Relaxed);
                 state = State::Stopped;
             }
             self.enter_container_of(&container.id, pod, state, self.containers.next_run(), || {
                 match known_pods.get(pod) {
-                    _ if self.is_podless => ContainerRest::of_pod(&made_pod(&self.namespace, container)),
-                    Some(pod) => ContainerRest::of_pod(pod),
-                    None => ContainerRest::of_unknown_pod(pod),
+                    _ if self.is_podless => ContainerInfo::of_pod(&made_pod(&self.name, container)),
+                    Some(pod) => ContainerInfo::of_pod(pod),
+                    None => ContainerInfo::of_unknown_pod(pod),
                 }
             });
         }
@@ -298,7 +298,7 @@ impl Space {
         let n_pods = inventory.pods.iter().filter(|known| known.state == PodState::Unknown).count();
         let n_containers = inventory.containers.iter().filter(|container| is_unknown(container.state)).count();
         if n_pods + n_containers > 0 && !self.has_unknown.swap(true, Ordering::Relaxed) {
-            let namespace = &self.namespace;
+            let namespace = &self.name;
             warn!(
                 namespace,
                 n_pods,
@@ -314,7 +314,7 @@ impl Space {
         let Inventory { pods, mut containers } = inventory;
         let is_shown = |pod: &Pod| self.pods.read(&pod.id, |entry| entry.life.shown().is_some()) == Some(true);
         let of_container = |container: &mut Container| {
-            let pod = made_pod(&self.namespace, container);
+            let pod = made_pod(&self.name, container);
             container.pod_id.clone_from(&pod.id);
             pod
         };
@@ -330,7 +330,7 @@ impl Space {
         (pods, containers)
     }
 
-    fn gone(&self) -> MutexGuard<'_, VecDeque<Gone>> {
+    fn gone(&self) -> MutexGuard<'_, VecDeque<RemovedContainer>> {
         self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

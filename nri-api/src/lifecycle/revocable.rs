@@ -16,27 +16,27 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::error::Error;
 
 /// A future that can be taken from whoever has it.
-pub(crate) struct Held<T>(Arc<Slot<T>>);
+pub(crate) struct Revocable<T>(Arc<Slot<T>>);
 
-type Act<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+type BoxedRequest<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
 struct Slot<T> {
-    act: Mutex<Idling<T>>,
+    act: Mutex<SlotState<T>>,
     caller: AtomicWaker,
     /// It could go on, and its caller has not looked at it since.
     is_woken: AtomicBool,
 }
 
-struct Idling<T> {
+struct SlotState<T> {
     /// There until it is done, or was taken.
-    act: Option<Act<T>>,
+    act: Option<BoxedRequest<T>>,
     /// The deadline of the caller. The future is dropped when it is over.
     deadline: Option<Pin<Box<Sleep>>>,
     /// Since when its caller is known not to look at it.
     since: Option<Instant>,
 }
 
-impl<T> Idling<T> {
+impl<T> SlotState<T> {
     /// Whether the deadline of the caller is over.
     fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
         self.deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready())
@@ -44,34 +44,34 @@ impl<T> Idling<T> {
 }
 
 /// What takes a future from a caller that does not go on with it.
-pub(crate) trait Reins: Send + Sync {
+pub(crate) trait Revoke: Send + Sync {
     /// Drops it if its caller has not looked at it for so long since it was first asked so, although it could have gone on.
     fn pull(&self, patience: Duration);
 }
 
-impl<T: 'static> Held<T> {
+impl<T: 'static> Revocable<T> {
     /// What is made is told how to take it. The caller may have a deadline for all that the future waits for.
-    pub(crate) fn new<F>(deadline: Option<Instant>, make: impl FnOnce(Weak<dyn Reins>) -> F) -> Self
+    pub(crate) fn new<F>(deadline: Option<Instant>, make: impl FnOnce(Weak<dyn Revoke>) -> F) -> Self
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         Self(Arc::new_cyclic(|slot: &Weak<Slot<T>>| {
-            let act: Act<T> = Box::pin(make(Weak::clone(slot) as Weak<dyn Reins>));
+            let act: BoxedRequest<T> = Box::pin(make(Weak::clone(slot) as Weak<dyn Revoke>));
             let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
-            let act = Mutex::new(Idling { act: Some(act), deadline, since: None });
+            let act = Mutex::new(SlotState { act: Some(act), deadline, since: None });
             Slot { act, caller: AtomicWaker::new(), is_woken: AtomicBool::new(false) }
         }))
     }
 }
 
-impl<T: 'static> Future for Held<T> {
+impl<T: 'static> Future for Revocable<T> {
     type Output = Result<T, Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let slot = &self.0;
         slot.caller.register(cx.waker());
         let waker = Waker::from(Arc::clone(slot));
-        // Whoever pulls the reins only tries this lock.
+        // Whoever pulls the revoke only tries this lock.
         let mut held = slot.act.lock().unwrap_or_else(PoisonError::into_inner);
         slot.is_woken.store(false, Ordering::Release);
         held.since = None;
@@ -102,7 +102,7 @@ impl<T: 'static> Wake for Slot<T> {
     }
 }
 
-impl<T: 'static> Reins for Slot<T> {
+impl<T: 'static> Revoke for Slot<T> {
     fn pull(&self, patience: Duration) {
         // Its caller is looking at it right now if the lock is held.
         let Ok(mut held) = self.act.try_lock() else { return };
@@ -118,7 +118,7 @@ impl<T: 'static> Reins for Slot<T> {
     }
 }
 
-impl<T> Drop for Held<T> {
+impl<T> Drop for Revocable<T> {
     fn drop(&mut self) {
         // Not when the last waker goes, which others may keep for long.
         let given_up = self.0.act.lock().unwrap_or_else(PoisonError::into_inner).act.take();

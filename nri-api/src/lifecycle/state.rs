@@ -11,7 +11,7 @@
 //!       └─────── Removing ◄──────────── Stopped ───► Running (started again, and plugins let it)
 //! ```
 //!
-//! What is said of it is about one [`Run`]: the last one that a start was called for when it is said. It never ends another one.
+//! What is said of it is about one [`RunId`]: the last one that a start was called for when it is said. It never ends another one.
 
 #[cfg(test)]
 mod tests;
@@ -55,14 +55,14 @@ impl Phase {
 
 /// One life. Absent ones are not here.
 #[derive(Clone, Debug)]
-pub(crate) struct Life {
+pub(crate) struct Lifecycle {
     phase: Phase,
     /// The run that it is in, or was in last. Its beginning counts as one.
-    run: Run,
+    run: RunId,
     /// The last run that a start was called for: what is said of it now is about that.
-    called: Run,
+    called: RunId,
     /// The last start that plugins let be. It has begun a run unless it already ran.
-    started: Run,
+    started: RunId,
     /// How many claims were made whose request was not made yet. Until then nothing else may be claimed, or it could overtake that.
     pending: u32,
     /// How many times plugins are being asked whether it may be started or updated. Such a request may wait for a plugin before it has its place, so no end
@@ -75,19 +75,19 @@ pub(crate) struct Life {
     /// Whether plugins were told that it was created.
     create_posted: bool,
     /// Of which start plugins were told that it was done.
-    start_posted: Option<Run>,
+    start_posted: Option<RunId>,
 }
 
 /// What is to come of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Goal {
+pub(crate) enum EndGoal {
     Stopped,
     Removed,
 }
 
 /// What is to be done next for a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum EndStep {
     /// The Stop is the caller's to make.
     Stop,
     /// The Remove is the caller's to make.
@@ -108,23 +108,23 @@ pub(crate) enum Refusal {
 
 /// One of the times that it runs: which start was called for it, among all in the namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Run(pub(crate) u64);
+pub(crate) struct RunId(pub(crate) u64);
 
-impl Run {
+impl RunId {
     /// Whichever is the last one.
     pub(crate) const LAST: Self = Self(u64::MAX);
 }
 
 /// What plugins are asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GateKind {
+pub(crate) enum ApprovalKind {
     Start,
     Update,
 }
 
-/// What a start or an update is to do now. Plugins are to be asked at once, and that they [were](Life::gate_passed) is to be said.
+/// What a start or an update is to do now. Plugins are to be asked at once, and that they [were](Lifecycle::gate_passed) is to be said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GateStep<T> {
+pub(crate) enum ApprovalStep<T> {
     Ask(T),
     Wait,
     Refused(Refusal),
@@ -132,9 +132,9 @@ pub(crate) enum GateStep<T> {
 
 /// What plugins are told was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum Completion {
     Create,
-    Start(Run),
+    Start(RunId),
     Update,
 }
 
@@ -147,18 +147,18 @@ pub(crate) enum PostStep {
     Drop,
 }
 
-impl Life {
+impl Lifecycle {
     /// One that is being created.
-    pub(crate) fn creating(run: Run) -> Self {
+    pub(crate) fn creating(run: RunId) -> Self {
         Self::in_phase(Phase::Creating, run)
     }
 
     /// One that there is.
-    pub(crate) fn known(state: State, run: Run) -> Self {
+    pub(crate) fn known(state: State, run: RunId) -> Self {
         Self::in_phase(Phase::of(state), run)
     }
 
-    fn in_phase(phase: Phase, run: Run) -> Self {
+    fn in_phase(phase: Phase, run: RunId) -> Self {
         Self {
             phase,
             run,
@@ -219,7 +219,7 @@ impl Life {
         }
     }
 
-    /// It was created. False if that is not being done. Its operation is to be ended, and that to be [said](Life::asked).
+    /// It was created. False if that is not being done. Its operation is to be ended, and that to be [said](Lifecycle::asked).
     pub(crate) fn created(&mut self, state: State) -> bool {
         let was = self.is_creating();
         if was {
@@ -229,23 +229,23 @@ impl Life {
         was
     }
 
-    /// An operation about it is being ended. Until that was [said](Life::asked), nothing is claimed: a plugin that joins after its end would hear of the operation.
+    /// An operation about it is being ended. Until that was [said](Lifecycle::asked), nothing is claimed: a plugin that joins after its end would hear of the operation.
     pub(crate) fn ends_operation(&mut self) {
         self.pending += 1;
     }
 
-    /// Claims the next step to a goal, as was said of this run. A step is to be [made](Life::asked) at once.
-    pub(crate) fn claim(&mut self, goal: Goal, said: Run) -> Step {
+    /// Claims the next step to a goal, as was said of this run. A step is to be [made](Lifecycle::asked) at once.
+    pub(crate) fn claim(&mut self, goal: EndGoal, said: RunId) -> EndStep {
         let (phase, step) = match (self.phase, goal) {
             // Also if there is nothing left to do: whoever comes after that must come behind it.
-            _ if self.pending > 0 || self.gates > 0 => return Step::Wait,
-            (Phase::Creating | Phase::Removing, _) => return Step::Nothing,
-            (Phase::Stopping { .. } | Phase::Stopped, Goal::Stopped) => return Step::Nothing,
+            _ if self.pending > 0 || self.gates > 0 => return EndStep::Wait,
+            (Phase::Creating | Phase::Removing, _) => return EndStep::Nothing,
+            (Phase::Stopping { .. } | Phase::Stopped, EndGoal::Stopped) => return EndStep::Nothing,
             // Another run has begun since that was said.
-            (Phase::Created | Phase::Running, Goal::Stopped) if self.run > said => return Step::Nothing,
-            (Phase::Created, _) => (Phase::Stopping { was_running: false }, Step::Stop),
-            (Phase::Running, _) => (Phase::Stopping { was_running: true }, Step::Stop),
-            (Phase::Stopping { .. } | Phase::Stopped, Goal::Removed) => (Phase::Removing, Step::Remove),
+            (Phase::Created | Phase::Running, EndGoal::Stopped) if self.run > said => return EndStep::Nothing,
+            (Phase::Created, _) => (Phase::Stopping { was_running: false }, EndStep::Stop),
+            (Phase::Running, _) => (Phase::Stopping { was_running: true }, EndStep::Stop),
+            (Phase::Stopping { .. } | Phase::Stopped, EndGoal::Removed) => (Phase::Removing, EndStep::Remove),
         };
         self.phase = phase;
         self.pending += 1;
@@ -281,22 +281,22 @@ impl Life {
     }
 
     /// A start is called, which may begin this run.
-    pub(crate) fn start_called(&mut self, run: Run) {
+    pub(crate) fn start_called(&mut self, run: RunId) {
         self.called = self.called.max(run);
     }
 
     /// The run that what is said now is about.
-    pub(crate) fn said(&self) -> Run {
+    pub(crate) fn said(&self) -> RunId {
         self.called
     }
 
     /// The run that it is in, or was in last.
-    pub(crate) fn run(&self) -> Run {
+    pub(crate) fn run(&self) -> RunId {
         self.run
     }
 
     /// Whether an end that was said of this run is still to be told.
-    pub(crate) fn is_to_end(&self, run: Run) -> bool {
+    pub(crate) fn is_to_end(&self, run: RunId) -> bool {
         self.needs_stop() && run >= self.run
     }
 
@@ -307,49 +307,49 @@ impl Life {
 
     /// It is to be started, perhaps again. Plugins know it in this state, and do so until they were asked: what they are being asked
     /// about it already comes before.
-    pub(crate) fn start(&mut self) -> GateStep<State> {
+    pub(crate) fn start(&mut self) -> ApprovalStep<State> {
         if self.gates > 0 {
-            return GateStep::Wait;
+            return ApprovalStep::Wait;
         }
-        self.gate(GateKind::Start)
+        self.gate(ApprovalKind::Start)
     }
 
     /// It is to get new limits. Plugins know it in this state.
-    pub(crate) fn update(&mut self) -> GateStep<State> {
+    pub(crate) fn update(&mut self) -> ApprovalStep<State> {
         if self.starts > 0 {
-            return GateStep::Wait;
+            return ApprovalStep::Wait;
         }
-        self.gate(GateKind::Update)
+        self.gate(ApprovalKind::Update)
     }
 
-    fn gate(&mut self, kind: GateKind) -> GateStep<State> {
+    fn gate(&mut self, kind: ApprovalKind) -> ApprovalStep<State> {
         if let Some(step) = self.closed_gate() {
             return step;
         }
-        let Some(state) = self.told_state() else { return GateStep::Refused(Refusal::BeingCreated) };
+        let Some(state) = self.told_state() else { return ApprovalStep::Refused(Refusal::BeingCreated) };
         self.gates += 1;
-        self.starts += u32::from(kind == GateKind::Start);
-        GateStep::Ask(state)
+        self.starts += u32::from(kind == ApprovalKind::Start);
+        ApprovalStep::Ask(state)
     }
 
     /// Why nothing may be done with it now.
-    fn closed_gate<T>(&self) -> Option<GateStep<T>> {
+    fn closed_gate<T>(&self) -> Option<ApprovalStep<T>> {
         match self.phase {
-            Phase::Creating => Some(GateStep::Refused(Refusal::BeingCreated)),
-            Phase::Removing => Some(GateStep::Refused(Refusal::BeingRemoved)),
-            _ if self.pending > 0 => Some(GateStep::Wait),
+            Phase::Creating => Some(ApprovalStep::Refused(Refusal::BeingCreated)),
+            Phase::Removing => Some(ApprovalStep::Refused(Refusal::BeingRemoved)),
+            _ if self.pending > 0 => Some(ApprovalStep::Wait),
             Phase::Created | Phase::Running | Phase::Stopping { .. } | Phase::Stopped => None,
         }
     }
 
     /// Plugins were asked, or are not any more.
-    pub(crate) fn gate_passed(&mut self, kind: GateKind) {
+    pub(crate) fn gate_passed(&mut self, kind: ApprovalKind) {
         self.gates = self.gates.saturating_sub(1);
-        self.starts = self.starts.saturating_sub(u32::from(kind == GateKind::Start));
+        self.starts = self.starts.saturating_sub(u32::from(kind == ApprovalKind::Start));
     }
 
     /// Plugins let it be started. That begins a run, unless it runs: true if it does.
-    pub(crate) fn start_asked(&mut self, run: Run) -> bool {
+    pub(crate) fn start_asked(&mut self, run: RunId) -> bool {
         self.started = run;
         let begins = self.phase != Phase::Running;
         if begins {
@@ -359,19 +359,19 @@ impl Life {
     }
 
     /// It is in this run from now on.
-    pub(crate) fn runs_again(&mut self, run: Run) {
+    pub(crate) fn runs_again(&mut self, run: RunId) {
         (self.phase, self.run) = (Phase::Running, run);
     }
 
     /// A start of what had stopped came to nothing: it has stopped, as before. Those who saw the start are told so by whoever says this.
-    pub(crate) fn start_undone(&mut self, run: Run) {
+    pub(crate) fn start_undone(&mut self, run: RunId) {
         if self.phase == Phase::Running && self.run == run {
             self.phase = Phase::Stopped;
         }
     }
 
     /// A first start came to nothing. True if all plugins are to be told that it has stopped.
-    pub(crate) fn first_start_failed(&self, run: Run) -> bool {
+    pub(crate) fn first_start_failed(&self, run: RunId) -> bool {
         // While plugins are asked about another start, its outcome decides.
         let is_not_started = self.phase == Phase::Created && self.starts == 0;
         is_not_started || (self.phase == Phase::Running && self.run == run)
@@ -379,26 +379,26 @@ impl Life {
 
     /// Makes it one that was created, as was once done wrong.
     #[cfg(feature = "mistakes")]
-    pub(crate) fn forget_stop(&mut self, run: Run) {
+    pub(crate) fn forget_stop(&mut self, run: RunId) {
         (self.phase, self.run) = (Phase::Created, run);
     }
 
     /// Whether this start is the last one, and it has not stopped since.
-    pub(crate) fn runs(&self, start: Run) -> bool {
+    pub(crate) fn runs(&self, start: RunId) -> bool {
         self.started == start && self.needs_stop()
     }
 
     /// The last start; or its beginning, for one that nobody saw start.
-    pub(crate) fn last_start(&self) -> Run {
+    pub(crate) fn last_start(&self) -> RunId {
         self.started
     }
 
-    /// Claims that plugins are told what was done. To be [made](Life::asked) at once.
-    pub(crate) fn post(&mut self, deed: Deed) -> PostStep {
+    /// Claims that plugins are told what was done. To be [made](Lifecycle::asked) at once.
+    pub(crate) fn post(&mut self, deed: Completion) -> PostStep {
         let is_late = match deed {
-            Deed::Create => !self.needs_stop() || self.create_posted,
-            Deed::Start(run) => !self.runs(run) || self.start_posted == Some(run),
-            Deed::Update => matches!(self.phase, Phase::Creating | Phase::Removing),
+            Completion::Create => !self.needs_stop() || self.create_posted,
+            Completion::Start(run) => !self.runs(run) || self.start_posted == Some(run),
+            Completion::Update => matches!(self.phase, Phase::Creating | Phase::Removing),
         };
         if is_late {
             return PostStep::Drop;
@@ -407,9 +407,9 @@ impl Life {
             return PostStep::Wait;
         }
         match deed {
-            Deed::Create => self.create_posted = true,
-            Deed::Start(run) => self.start_posted = Some(run),
-            Deed::Update => {}
+            Completion::Create => self.create_posted = true,
+            Completion::Start(run) => self.start_posted = Some(run),
+            Completion::Update => {}
         }
         self.pending += 1;
         PostStep::Tell

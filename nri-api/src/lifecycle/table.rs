@@ -14,23 +14,25 @@ use futures_util::poll;
 use nri_adaptation::Operation;
 use tokio::sync::Notify;
 
-use crate::lifecycle::revocable::Reins;
-use crate::lifecycle::state::{Deed, GateKind, GateStep, Goal, Life, PostStep, Refusal, Run, State, Step};
+use crate::lifecycle::revocable::Revoke;
+use crate::lifecycle::state::{
+    ApprovalKind, ApprovalStep, Completion, EndGoal, EndStep, Lifecycle, PostStep, Refusal, RunId, State,
+};
 
 /// An object, and what else is known of it.
-pub(crate) struct Entry<T> {
-    pub(crate) life: Life,
+pub(crate) struct TableEntry<T> {
+    pub(crate) life: Lifecycle,
     pub(crate) rest: T,
     /// What plugins let be done with it, and the runtime is at.
-    open: Vec<(Parked, Operation)>,
+    open: Vec<(OperationKey, Operation)>,
     /// What plugins are being told of it, in the order in which it was claimed.
-    telling: Vec<Telling>,
+    telling: Vec<ClaimRecord>,
     /// What they are being asked about it, and some of what they were.
-    held: Vec<Weak<dyn Reins>>,
+    held: Vec<Weak<dyn Revoke>>,
 }
 
 /// Something that was claimed, and whose operation has not ended.
-struct Telling {
+struct ClaimRecord {
     ticket: Ticket,
     is_stop: bool,
     /// There once the request was made.
@@ -43,11 +45,11 @@ pub(crate) struct Ticket(u64);
 
 /// An operation that is kept in the entry of what it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parked(u64);
+pub(crate) struct OperationKey(u64);
 
 /// All objects of a kind.
 pub(crate) struct Table<T> {
-    entries: DashMap<String, Entry<T>>,
+    entries: DashMap<String, TableEntry<T>>,
     /// Rung when a request was made that had been claimed, and when plugins were asked about a start, an update or a create.
     asked: Notify,
     n_parked: AtomicU64,
@@ -56,7 +58,7 @@ pub(crate) struct Table<T> {
 }
 
 /// A claim whose request is about to be made. Whoever wants to claim something of the same object waits until that was, or this is dropped.
-pub(crate) struct Pending<'a, T> {
+pub(crate) struct ClaimedRequest<'a, T> {
     table: &'a Table<T>,
     id: &'a str,
     ticket: Ticket,
@@ -66,19 +68,19 @@ pub(crate) struct Pending<'a, T> {
 }
 
 /// A start or an update that plugins are being asked about. Until this is dropped, no end of the same object is claimed.
-pub(crate) struct Gate<'a, T> {
+pub(crate) struct Approval<'a, T> {
     table: &'a Table<T>,
     id: &'a str,
     /// What was claimed before it was told before it.
     ticket: Ticket,
-    kind: GateKind,
+    kind: ApprovalKind,
     is_passed: bool,
 }
 
-impl<T> Gate<'_, T> {
+impl<T> Approval<'_, T> {
     /// Plugins let it be, and the runtime is at it. Its operation is kept: if the object ends meanwhile, it is as if it had been done, and plugins
     /// hear of it before they hear of the end.
-    pub(crate) fn pass(mut self, operation: Operation, change: impl FnOnce(&mut Life)) -> Parked {
+    pub(crate) fn pass(mut self, operation: Operation, change: impl FnOnce(&mut Lifecycle)) -> OperationKey {
         let (parked, mut operation) = (self.table.next_parked(), Some(operation));
         let told = self.table.look(self.id, |entry| {
             let told = entry.told(self.ticket);
@@ -100,7 +102,7 @@ impl<T> Gate<'_, T> {
     }
 
     /// The same for an object that something else is kept for.
-    pub(crate) fn leave(self, change: impl FnOnce(&mut Life)) {
+    pub(crate) fn leave(self, change: impl FnOnce(&mut Lifecycle)) {
         let told = self.table.look(self.id, |entry| {
             let told = entry.told(self.ticket);
             change(&mut entry.life);
@@ -110,7 +112,7 @@ impl<T> Gate<'_, T> {
     }
 }
 
-impl<T> Drop for Gate<'_, T> {
+impl<T> Drop for Approval<'_, T> {
     fn drop(&mut self) {
         if !self.is_passed {
             self.table.look(self.id, |entry| entry.life.gate_passed(self.kind));
@@ -119,7 +121,7 @@ impl<T> Drop for Gate<'_, T> {
     }
 }
 
-impl<T> Drop for Pending<'_, T> {
+impl<T> Drop for ClaimedRequest<'_, T> {
     fn drop(&mut self) {
         let given_up = self.table.look(self.id, |entry| {
             if !self.is_made {
@@ -136,10 +138,10 @@ impl<T> Drop for Pending<'_, T> {
     }
 }
 
-impl<T: Send + Sync> Pending<'_, T> {
+impl<T: Send + Sync> ClaimedRequest<'_, T> {
     /// Makes the request that was claimed: it has its place in the queue of its pod when the future has been looked at once.
     ///
-    /// What is returned is to be [ended](Pending::end), or its object removed. To drop it, or this future, is to give the operation up.
+    /// What is returned is to be [ended](ClaimedRequest::end), or its object removed. To drop it, or this future, is to give the operation up.
     pub(crate) async fn make<R>(mut self, operation: &Arc<Operation>, request: impl Future<Output = R>) -> (R, Self) {
         let mut request = pin!(request);
         let first = poll!(request.as_mut());
@@ -164,24 +166,24 @@ impl<T: Send + Sync> Pending<'_, T> {
     }
 }
 
-impl<T> Entry<T> {
-    fn new(life: Life, rest: T) -> Self {
+impl<T> TableEntry<T> {
+    fn new(life: Lifecycle, rest: T) -> Self {
         Self { life, rest, open: Vec::new(), telling: Vec::new(), held: Vec::new() }
     }
 
-    fn take_parked(&mut self, parked: Parked) -> Option<Operation> {
+    fn take_parked(&mut self, parked: OperationKey) -> Option<Operation> {
         let place = self.open.iter().position(|(other, _)| *other == parked)?;
         Some(self.open.swap_remove(place).1)
     }
 
-    fn hold(&mut self, reins: &Weak<dyn Reins>) {
+    fn hold(&mut self, revoke: &Weak<dyn Revoke>) {
         self.held.retain(|other| other.strong_count() > 0);
-        self.held.push(Weak::clone(reins));
+        self.held.push(Weak::clone(revoke));
     }
 
     /// What was claimed up to this was told. Its operations are to be [ended](Table::end_told).
-    fn told(&mut self, last: Ticket) -> Told {
-        let is_told = |telling: &&Telling| telling.ticket <= last && telling.operation.is_some();
+    fn told(&mut self, last: Ticket) -> DeliveredClaims {
+        let is_told = |telling: &&ClaimRecord| telling.ticket <= last && telling.operation.is_some();
         let told = || self.telling.iter().filter(is_told);
         // What is shown says so before the operation ends.
         let has_stopped = told().any(|telling| telling.is_stop);
@@ -190,7 +192,7 @@ impl<T> Entry<T> {
         if has_stopped {
             self.life.stop_told();
             // It ends one run. Whoever finds it again may be about the next one.
-            let is_told = |telling: &&mut Telling| telling.ticket <= last && telling.operation.is_some();
+            let is_told = |telling: &&mut ClaimRecord| telling.ticket <= last && telling.operation.is_some();
             self.telling.iter_mut().filter(is_told).for_each(|telling| telling.is_stop = false);
         }
         told
@@ -198,7 +200,7 @@ impl<T> Entry<T> {
 }
 
 /// What was told, and whose operations are to be ended.
-type Told = Vec<(Ticket, Arc<Operation>)>;
+type DeliveredClaims = Vec<(Ticket, Arc<Operation>)>;
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
@@ -214,18 +216,18 @@ impl<T> Default for Table<T> {
 
 impl<T> Table<T> {
     /// Looks at one, shortly.
-    pub(crate) fn look<R>(&self, id: &str, look: impl FnOnce(&mut Entry<T>) -> R) -> Option<R> {
+    pub(crate) fn look<R>(&self, id: &str, look: impl FnOnce(&mut TableEntry<T>) -> R) -> Option<R> {
         self.entries.get_mut(id).map(|mut entry| look(&mut entry))
     }
 
     /// Changes the life of one. Whoever waits for that looks again.
-    pub(crate) fn change(&self, id: &str, change: impl FnOnce(&mut Life)) {
+    pub(crate) fn change(&self, id: &str, change: impl FnOnce(&mut Lifecycle)) {
         self.look(id, |entry| change(&mut entry.life));
         self.asked.notify_waiters();
     }
 
     /// The same, to read.
-    pub(crate) fn read<R>(&self, id: &str, read: impl FnOnce(&Entry<T>) -> R) -> Option<R> {
+    pub(crate) fn read<R>(&self, id: &str, read: impl FnOnce(&TableEntry<T>) -> R) -> Option<R> {
         self.entries.get(id).map(|entry| read(&entry))
     }
 
@@ -234,38 +236,44 @@ impl<T> Table<T> {
     }
 
     /// The number of the next run. What it is about has not begun yet.
-    pub(crate) fn next_run(&self) -> Run {
-        Run(self.n_runs.fetch_add(1, Ordering::Relaxed) + 1)
+    pub(crate) fn next_run(&self) -> RunId {
+        RunId(self.n_runs.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     /// Enters one that there is, unless it is known. True if it was not.
-    pub(crate) fn enter(&self, id: &str, state: State, run: Run, rest: impl FnOnce() -> T) -> bool {
+    pub(crate) fn enter(&self, id: &str, state: State, run: RunId, rest: impl FnOnce() -> T) -> bool {
         if self.entries.contains_key(id) {
             return false;
         }
         match self.entries.entry(id.to_owned()) {
             Place::Occupied(_) => false,
             Place::Vacant(place) => {
-                place.insert(Entry::new(Life::known(state, run), rest()));
+                place.insert(TableEntry::new(Lifecycle::known(state, run), rest()));
                 true
             }
         }
     }
 
     /// Begins to create one.
-    pub(crate) fn begin(&self, id: &str, run: Run, rest: T, reins: Option<&Weak<dyn Reins>>) -> Result<(), Refusal> {
+    pub(crate) fn begin(
+        &self,
+        id: &str,
+        run: RunId,
+        rest: T,
+        revoke: Option<&Weak<dyn Revoke>>,
+    ) -> Result<(), Refusal> {
         match self.entries.entry(id.to_owned()) {
             Place::Occupied(other) => Err(other.get().life.in_the_way()),
             Place::Vacant(place) => {
-                let mut entry = place.insert(Entry::new(Life::creating(run), rest));
-                reins.into_iter().for_each(|reins| entry.hold(reins));
+                let mut entry = place.insert(TableEntry::new(Lifecycle::creating(run), rest));
+                revoke.into_iter().for_each(|revoke| entry.hold(revoke));
                 Ok(())
             }
         }
     }
 
     /// What plugins are being asked about one.
-    pub(crate) fn held(&self, id: &str) -> Vec<Arc<dyn Reins>> {
+    pub(crate) fn held(&self, id: &str) -> Vec<Arc<dyn Revoke>> {
         self.read(id, |entry| entry.held.iter().filter_map(Weak::upgrade).collect()).unwrap_or_default()
     }
 
@@ -285,11 +293,11 @@ impl<T> Table<T> {
     pub(crate) fn end_parked(
         &self,
         id: &str,
-        parked: Parked,
-        change: impl FnOnce(&mut Life),
+        parked: OperationKey,
+        change: impl FnOnce(&mut Lifecycle),
         end: impl FnOnce(Operation),
     ) {
-        let take = |entry: &mut Entry<T>| {
+        let take = |entry: &mut TableEntry<T>| {
             let operation = entry.take_parked(parked)?;
             change(&mut entry.life);
             entry.life.ends_operation();
@@ -309,7 +317,7 @@ impl<T> Table<T> {
     }
 
     /// Plugins let it be created, and the runtime is at it. Gives the operation back if that has come to nothing already.
-    pub(crate) fn park_creation(&self, id: &str, operation: Operation) -> Result<Parked, Operation> {
+    pub(crate) fn park_creation(&self, id: &str, operation: Operation) -> Result<OperationKey, Operation> {
         let (parked, mut operation) = (self.next_parked(), Some(operation));
         self.look(id, |entry| {
             if entry.life.is_creating() {
@@ -322,7 +330,7 @@ impl<T> Table<T> {
 
     /// Takes what is being created from the runtime that is at it. While plugins are being asked about it, that is waited for: they have their limits.
     pub(crate) async fn take_creation(&self, id: &str) -> Option<Operation> {
-        let take = |entry: &mut Entry<T>| match (entry.life.is_creating(), entry.open.pop()) {
+        let take = |entry: &mut TableEntry<T>| match (entry.life.is_creating(), entry.open.pop()) {
             (true, None) => None,
             (true, Some((_, operation))) => Some(Some(operation)),
             (false, open) => {
@@ -333,8 +341,8 @@ impl<T> Table<T> {
         self.settle(id, take).await.flatten()
     }
 
-    fn next_parked(&self) -> Parked {
-        Parked(self.n_parked.fetch_add(1, Ordering::Relaxed))
+    fn next_parked(&self) -> OperationKey {
+        OperationKey(self.n_parked.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Its Remove was told, and all before. It is not there any more.
@@ -356,30 +364,35 @@ impl<T> Table<T> {
     }
 
     /// Others find the operations until they have ended, and end them, too: whoever is told of the object's end after that finds none open.
-    fn end_told(&self, id: &str, told: Told) {
+    fn end_told(&self, id: &str, told: DeliveredClaims) {
         if told.is_empty() {
             return;
         }
         told.iter().for_each(|(_, operation)| operation.committed());
-        let has_ended = |telling: &Telling| told.iter().any(|(ticket, _)| *ticket == telling.ticket);
+        let has_ended = |telling: &ClaimRecord| told.iter().any(|(ticket, _)| *ticket == telling.ticket);
         self.look(id, |entry| entry.telling.retain(|telling| !has_ended(telling)));
         self.asked.notify_waiters();
     }
 
     /// Gives an operation back, unless it has ended.
-    pub(crate) fn take_parked(&self, id: &str, parked: Parked) -> Option<Operation> {
+    pub(crate) fn take_parked(&self, id: &str, parked: OperationKey) -> Option<Operation> {
         self.look(id, |entry| entry.take_parked(parked)).flatten()
     }
 
     /// Claims the next step to a goal, as was said of this run. `None`: there is nothing to do.
-    pub(crate) async fn claim<'a>(&'a self, id: &'a str, goal: Goal, said: Run) -> Option<(Step, Pending<'a, T>)> {
-        let claim = |entry: &mut Entry<T>| {
+    pub(crate) async fn claim<'a>(
+        &'a self,
+        id: &'a str,
+        goal: EndGoal,
+        said: RunId,
+    ) -> Option<(EndStep, ClaimedRequest<'a, T>)> {
+        let claim = |entry: &mut TableEntry<T>| {
             let prior = entry.life.state();
             match entry.life.claim(goal, said) {
-                Step::Wait => None,
-                Step::Nothing => Some((Step::Nothing, Vec::new(), None)),
-                step @ (Step::Stop | Step::Remove) => {
-                    let ticket = self.ticket(entry, step == Step::Stop);
+                EndStep::Wait => None,
+                EndStep::Nothing => Some((EndStep::Nothing, Vec::new(), None)),
+                step @ (EndStep::Stop | EndStep::Remove) => {
+                    let ticket = self.ticket(entry, step == EndStep::Stop);
                     Some((step, std::mem::take(&mut entry.open), Some((ticket, prior))))
                 }
             }
@@ -391,8 +404,8 @@ impl<T> Table<T> {
     }
 
     /// Claims a notice of what was done. `None`: it is too late for it.
-    pub(crate) async fn claim_post<'a>(&'a self, id: &'a str, deed: Deed) -> Option<Pending<'a, T>> {
-        let post = |entry: &mut Entry<T>| match entry.life.post(deed) {
+    pub(crate) async fn claim_post<'a>(&'a self, id: &'a str, deed: Completion) -> Option<ClaimedRequest<'a, T>> {
+        let post = |entry: &mut TableEntry<T>| match entry.life.post(deed) {
             PostStep::Wait => None,
             PostStep::Drop => Some(None),
             PostStep::Tell => Some(Some((self.ticket(entry, false), entry.life.told_state()))),
@@ -400,9 +413,9 @@ impl<T> Table<T> {
         self.settle(id, post).await?.map(|(ticket, prior)| self.pending(id, ticket, prior))
     }
 
-    fn ticket(&self, entry: &mut Entry<T>, is_stop: bool) -> Ticket {
+    fn ticket(&self, entry: &mut TableEntry<T>, is_stop: bool) -> Ticket {
         let ticket = self.next_ticket();
-        entry.telling.push(Telling { ticket, is_stop, operation: None });
+        entry.telling.push(ClaimRecord { ticket, is_stop, operation: None });
         ticket
     }
 
@@ -411,37 +424,40 @@ impl<T> Table<T> {
         Ticket(self.n_tickets.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn pending<'a>(&'a self, id: &'a str, ticket: Ticket, prior: Option<State>) -> Pending<'a, T> {
-        Pending { table: self, id, ticket, is_made: false, prior }
+    fn pending<'a>(&'a self, id: &'a str, ticket: Ticket, prior: Option<State>) -> ClaimedRequest<'a, T> {
+        ClaimedRequest { table: self, id, ticket, is_made: false, prior }
     }
 
     /// Begins to ask plugins whether something may be done with one. `None`: there is none.
     pub(crate) async fn gate<'a>(
         &'a self,
         id: &'a str,
-        reins: &Weak<dyn Reins>,
-        kind: GateKind,
-    ) -> Option<Result<(State, Gate<'a, T>), Refusal>> {
-        let ask = |entry: &mut Entry<T>| {
+        revoke: &Weak<dyn Revoke>,
+        kind: ApprovalKind,
+    ) -> Option<Result<(State, Approval<'a, T>), Refusal>> {
+        let ask = |entry: &mut TableEntry<T>| {
             let step = match kind {
-                GateKind::Start => entry.life.start(),
-                GateKind::Update => entry.life.update(),
+                ApprovalKind::Start => entry.life.start(),
+                ApprovalKind::Update => entry.life.update(),
             };
             match step {
-                GateStep::Ask(state) => {
-                    entry.hold(reins);
+                ApprovalStep::Ask(state) => {
+                    entry.hold(revoke);
                     Some(Ok(state))
                 }
-                GateStep::Refused(refusal) => Some(Err(refusal)),
-                GateStep::Wait => None,
+                ApprovalStep::Refused(refusal) => Some(Err(refusal)),
+                ApprovalStep::Wait => None,
             }
         };
         let asked = self.settle(id, ask).await?;
-        Some(asked.map(|state| (state, Gate { table: self, id, ticket: self.next_ticket(), kind, is_passed: false })))
+        Some(
+            asked
+                .map(|state| (state, Approval { table: self, id, ticket: self.next_ticket(), kind, is_passed: false })),
+        )
     }
 
     /// Looks at one until it says something, each time that a request was made.
-    async fn settle<R>(&self, id: &str, mut look: impl FnMut(&mut Entry<T>) -> Option<R>) -> Option<R> {
+    async fn settle<R>(&self, id: &str, mut look: impl FnMut(&mut TableEntry<T>) -> Option<R>) -> Option<R> {
         if let Some(said) = self.look(id, &mut look)? {
             return Some(said);
         }

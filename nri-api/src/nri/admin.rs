@@ -20,8 +20,8 @@ impl Nri {
     /// }
     /// ```
     pub fn reload(&self, config: &Config) -> Vec<&'static str> {
-        match &self.node {
-            Some(node) => node.adaptation.reload(config),
+        match &self.instance {
+            Some(instance) => instance.adaptation.reload(config),
             None if config.disable => Vec::new(),
             None => vec!["disable"],
         }
@@ -30,7 +30,7 @@ impl Nri {
     /// The plugins that must be there and are not, or do not answer. While there are some, containers may not be created, but for pods that may do without.
     #[must_use]
     pub fn missing(&self) -> Vec<Missing> {
-        self.node.as_ref().map(|node| node.adaptation.missing()).unwrap_or_default()
+        self.instance.as_ref().map(|instance| instance.adaptation.missing()).unwrap_or_default()
     }
 
     /// Waits until no plugin is [missing](Nri::missing), for so long at most.
@@ -39,8 +39,8 @@ impl Nri {
     ///
     /// Those that are missing when the time is over, or when NRI is stopped.
     pub async fn ready(&self, limit: Duration) -> Result<(), NotReady> {
-        match &self.node {
-            Some(node) => node.adaptation.ready(limit).await,
+        match &self.instance {
+            Some(instance) => instance.adaptation.ready(limit).await,
             None => Ok(()),
         }
     }

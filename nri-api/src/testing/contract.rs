@@ -52,12 +52,12 @@ impl Display for Breach {
     }
 }
 
-type Kept = Result<(), String>;
+type RuleOutcome = Result<(), String>;
 
 /// Puts a domain through the contract. Returns what it does not keep of it.
 pub async fn check(fixture: &dyn Fixture) -> Vec<Breach> {
     let mut breaches = Vec::new();
-    let mut note = |rule: &'static str, kept: Result<Kept, tokio::time::error::Elapsed>| match kept {
+    let mut note = |rule: &'static str, kept: Result<RuleOutcome, tokio::time::error::Elapsed>| match kept {
         Ok(Ok(())) => {}
         Ok(Err(seen)) => breaches.push(Breach { rule, seen }),
         Err(_) => breaches.push(Breach { rule, seen: format!("nothing within {LIMIT:?}") }),
@@ -73,7 +73,7 @@ pub async fn check(fixture: &dyn Fixture) -> Vec<Breach> {
     breaches
 }
 
-async fn shows(fixture: &dyn Fixture) -> Kept {
+async fn shows(fixture: &dyn Fixture) -> RuleOutcome {
     let (pod, container) = fixture.run("shown").await;
     let inventory = fixture.domain().inventory().await;
     let mut ids = HashSet::new();
@@ -93,7 +93,7 @@ async fn shows(fixture: &dyn Fixture) -> Kept {
     Ok(())
 }
 
-async fn finds(fixture: &dyn Fixture) -> Kept {
+async fn finds(fixture: &dyn Fixture) -> RuleOutcome {
     let (pod, container) = fixture.run("found").await;
     let (other_pod, other) = fixture.run("another").await;
     let found = fixture.domain().containers(&[container.clone(), "there-is-none".to_owned()]).await;
@@ -107,7 +107,7 @@ async fn finds(fixture: &dyn Fixture) -> Kept {
     Ok(())
 }
 
-async fn forgets(fixture: &dyn Fixture) -> Kept {
+async fn forgets(fixture: &dyn Fixture) -> RuleOutcome {
     let (pod, container) = fixture.run("removed").await;
     fixture.remove(&pod, &container).await;
     let inventory = fixture.domain().inventory().await;
@@ -115,7 +115,7 @@ async fn forgets(fixture: &dyn Fixture) -> Kept {
     expect(inventory.pods.iter().all(|known| known.pod.id != pod), || "the pod is still there".to_owned())
 }
 
-async fn updates(fixture: &dyn Fixture) -> Kept {
+async fn updates(fixture: &dyn Fixture) -> RuleOutcome {
     let (pod, container) = fixture.run("updated").await;
     let domain = fixture.domain();
     let limits = |set: &dyn Fn(&mut Resources)| {
@@ -137,7 +137,7 @@ async fn updates(fixture: &dyn Fixture) -> Kept {
     Ok(())
 }
 
-async fn has_gone(fixture: &dyn Fixture) -> Kept {
+async fn has_gone(fixture: &dyn Fixture) -> RuleOutcome {
     let (pod, container) = fixture.run("gone").await;
     fixture.remove(&pod, &container).await;
     let domain = fixture.domain();
@@ -150,7 +150,7 @@ async fn has_gone(fixture: &dyn Fixture) -> Kept {
     Ok(())
 }
 
-async fn evicts(fixture: &dyn Fixture) -> Kept {
+async fn evicts(fixture: &dyn Fixture) -> RuleOutcome {
     let (pod, container) = fixture.run("evicted").await;
     let domain = fixture.domain();
     domain.evict(Eviction::new(&container, "a test")).await.map_err(|error| error.to_string())?;
@@ -167,7 +167,7 @@ async fn evicts(fixture: &dyn Fixture) -> Kept {
     Ok(())
 }
 
-async fn bears_many(fixture: &dyn Fixture) -> Kept {
+async fn bears_many(fixture: &dyn Fixture) -> RuleOutcome {
     let (pod, container) = fixture.run("busy").await;
     let (other_pod, other) = fixture.run("busy-too").await;
     let domain = fixture.domain();
@@ -184,7 +184,7 @@ async fn bears_many(fixture: &dyn Fixture) -> Kept {
     Ok(())
 }
 
-async fn bears_loss(fixture: &dyn Fixture) -> Kept {
+async fn bears_loss(fixture: &dyn Fixture) -> RuleOutcome {
     let (pod, container) = fixture.run("given-up").await;
     let domain = fixture.domain();
     let mut update = domain.update(Update::new(&container, Resources::default()));
@@ -203,6 +203,6 @@ fn find<'i>(inventory: &'i Inventory, id: &str) -> Option<&'i Container> {
     inventory.containers.iter().find(|container| container.id == id)
 }
 
-fn expect(holds: bool, seen: impl FnOnce() -> String) -> Kept {
+fn expect(holds: bool, seen: impl FnOnce() -> String) -> RuleOutcome {
     if holds { Ok(()) } else { Err(seen()) }
 }

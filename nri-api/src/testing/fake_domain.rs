@@ -27,22 +27,22 @@ use crate::domain::{Domain, DomainError, Inventory, KnownPod, PodState};
 /// ```
 #[derive(Debug, Default)]
 pub struct FakeDomain {
-    memory: Mutex<Memory>,
+    memory: Mutex<FakeState>,
 }
 
 #[derive(Debug, Default)]
-struct Memory {
+struct FakeState {
     pods: BTreeMap<String, KnownPod>,
     containers: BTreeMap<String, Container>,
     updates: Vec<Update>,
     evictions: Vec<Eviction>,
-    manner: Manner,
+    behavior: FakeBehavior,
     n_inventories: usize,
 }
 
 /// How a [`FakeDomain`] does what it is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Manner {
+pub enum FakeBehavior {
     /// As it should.
     #[default]
     Well,
@@ -62,8 +62,8 @@ impl FakeDomain {
     }
 
     /// From now on it does what it is asked like this.
-    pub fn behave(&self, manner: Manner) {
-        self.memory().manner = manner;
+    pub fn behave(&self, behavior: FakeBehavior) {
+        self.memory().behavior = behavior;
     }
 
     /// Has a pod that runs from now on.
@@ -117,16 +117,16 @@ impl FakeDomain {
 
     #[expect(clippy::panic, reason = "a test wants to see what becomes of that")]
     async fn act(&self) -> Result<(), DomainError> {
-        let manner = self.memory().manner;
-        match manner {
-            Manner::Well => Ok(()),
-            Manner::Fails => Err(DomainError::failed("it fails on purpose")),
-            Manner::Hangs => std::future::pending().await,
-            Manner::Panics => panic!("it panics on purpose"),
+        let behavior = self.memory().behavior;
+        match behavior {
+            FakeBehavior::Well => Ok(()),
+            FakeBehavior::Fails => Err(DomainError::failed("it fails on purpose")),
+            FakeBehavior::Hangs => std::future::pending().await,
+            FakeBehavior::Panics => panic!("it panics on purpose"),
         }
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, FakeState> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nri_api::plugin::Reply;
 use nri_api::proto::{StopReply, UpdateReply};
-use nri_api::testing::{FakeDomain, Manner};
+use nri_api::testing::{FakeBehavior, FakeDomain};
 use nri_api::{Config, Domain, DomainError, Event, Eviction, Field, Handle, Inventory, Nri, Resources, State, Update};
 use nri_plugin::{Connection, Options, Runner, UpdateError};
 use tokio::time::{Instant, sleep, timeout};
@@ -71,7 +71,7 @@ async fn updates_of_others_are_made_before_the_call_returns() {
 async fn an_update_that_fails_is_in_the_ledger_and_fails_nothing_else() {
     let rig = Rig::new().await;
     rig.running("p", "a").await;
-    rig.domain.behave(Manner::Fails);
+    rig.domain.behave(FakeBehavior::Fails);
     let tolerant = Update { ignore_failure: true, ..shares("nobody", 1) };
     rig.plugin.reply(Event::CreateContainer, create_reply(vec![shares("a", 1), tolerant], Vec::new()));
     rig.create("p", "c").await;
@@ -86,7 +86,7 @@ async fn an_update_that_fails_is_in_the_ledger_and_fails_nothing_else() {
 async fn why_an_update_failed_is_in_the_ledger_whoever_asked_for_it() {
     let rig = Rig::new().await;
     rig.running("p", "a").await;
-    rig.domain.behave(Manner::Fails);
+    rig.domain.behave(FakeBehavior::Fails);
     rig.plugin.reply(Event::CreateContainer, create_reply(vec![Update::of("a")], Vec::new()));
     rig.create("p", "c").await;
     let joins = Recorder::new();
@@ -201,7 +201,7 @@ async fn what_is_over_here_and_runs_elsewhere_is_updated_there() {
 
 #[tokio::test(start_paused = true)]
 async fn a_domain_that_hangs_or_panics_costs_its_limit_and_others_nothing() {
-    for (manner, why) in [(Manner::Hangs, "it took too long"), (Manner::Panics, "it panicked")] {
+    for (manner, why) in [(FakeBehavior::Hangs, "it took too long"), (FakeBehavior::Panics, "it panicked")] {
         let (bad, good) = (FakeDomain::new(), FakeDomain::new());
         for (domain, id) in [(&bad, "b"), (&good, "g")] {
             domain.put_pod(pod(&format!("pod-{id}")));
@@ -234,7 +234,7 @@ async fn a_domain_that_hangs_or_panics_costs_its_limit_and_others_nothing() {
         // Whoever was shown a part of what there is would never hear of the rest.
         let early = nri.admit("20-joins".parse().unwrap(), Recorder::new()).await.unwrap_err();
         assert_eq!(early.to_string(), "the runtime failed to synchronize plugin 20-joins");
-        bad.behave(Manner::Well);
+        bad.behave(FakeBehavior::Well);
         let joining = Recorder::new();
         nri.admit("20-joins".parse().unwrap(), joining.clone()).await.unwrap();
         assert_eq!(joining.shown()[0].containers.len(), 2);
@@ -309,7 +309,7 @@ async fn limits_that_the_runtime_did_not_set_have_no_reason_in_the_ledger() {
 async fn nobody_waits_for_an_eviction_and_one_that_fails_is_in_the_ledger() {
     let rig = Rig::new().await;
     rig.running("p", "old").await;
-    rig.domain.behave(Manner::Fails);
+    rig.domain.behave(FakeBehavior::Fails);
     let evictions = vec![Eviction::new("old", "to make room")];
     rig.plugin.reply(Event::CreateContainer, create_reply(Vec::new(), evictions));
     rig.create("p", "c").await;
@@ -319,7 +319,7 @@ async fn nobody_waits_for_an_eviction_and_one_that_fails_is_in_the_ledger() {
         failed.starts_with("10-books CreateContainer eviction of old: namespace k8s.io has not done it"),
         "{failed}"
     );
-    rig.domain.behave(Manner::Hangs);
+    rig.domain.behave(FakeBehavior::Hangs);
     let before = Instant::now();
     rig.create("p", "d").await;
     assert_eq!(before.elapsed(), Duration::ZERO);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nri_api::testing::contract::{self, Fixture};
-use nri_api::testing::{FakeDomain, Manner};
+use nri_api::testing::{FakeBehavior, FakeDomain};
 use nri_api::{Container, ContainerState, Domain, DomainError, Eviction, Inventory, Update};
 
 /// What is wrong with a domain.
@@ -103,7 +103,7 @@ async fn each_fault_is_found() {
 async fn a_fake_domain_does_as_it_is_told() {
     let domain = FakeDomain::new();
     domain.put(Container { id: "c".to_owned(), state: ContainerState::Running, ..Container::default() });
-    domain.behave(Manner::Fails);
+    domain.behave(FakeBehavior::Fails);
     assert!(matches!(domain.update(Update::of("c")).await, Err(DomainError::Failed(_))));
     assert!(matches!(domain.evict(Eviction::new("c", "")).await, Err(DomainError::Failed(_))));
     assert_eq!((domain.updates().len(), domain.evictions().len()), (1, 1));

@@ -6,7 +6,7 @@ use nri_proto::{Container, ContainerState, Eviction, Pod, Update};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use super::Space;
+use super::Namespace;
 use crate::domain::{Domain, DomainError, Inventory, KnownPod, PodState};
 
 struct Nothing;
@@ -52,8 +52,8 @@ impl Subscriber for Warnings {
     fn exit(&self, _: &Id) {}
 }
 
-fn space(namespace: &str) -> Space {
-    Space::new(namespace, Arc::new(Nothing), false)
+fn namespace(namespace: &str) -> Namespace {
+    Namespace::new(namespace, Arc::new(Nothing), false)
 }
 
 /// A pod and a container of it, in these states.
@@ -72,8 +72,9 @@ fn warnings(act: impl FnOnce()) -> usize {
 
 /// How many warnings each of these is, one after the other, when a plugin is to be shown it.
 fn check(inventories: &[(PodState, ContainerState)], expected: &[usize]) {
-    let space = space("k8s.io");
-    let show = |(pod, container): &(PodState, ContainerState)| warnings(|| _ = space.show(inventory(*pod, *container)));
+    let namespace = namespace("k8s.io");
+    let show =
+        |(pod, container): &(PodState, ContainerState)| warnings(|| _ = namespace.show(inventory(*pod, *container)));
     assert_eq!(inventories.iter().map(show).collect::<Vec<_>>(), expected);
 }
 
@@ -89,10 +90,10 @@ fn a_state_that_a_domain_does_not_know_is_warned_about_once() {
 
 #[test]
 fn each_namespace_is_warned_about_once_when_its_inventory_is_first_read() {
-    for space in [space("k8s.io"), space("moby")] {
+    for namespace in [namespace("k8s.io"), namespace("moby")] {
         let unknown = || inventory(PodState::Running, ContainerState::Unknown);
-        assert_eq!(warnings(|| space.fill(unknown())), 1, "{}", space.namespace);
-        assert_eq!(warnings(|| space.fill(unknown())), 0, "{}: adopted", space.namespace);
-        assert_eq!(warnings(|| _ = space.show(unknown())), 0, "{}: shown", space.namespace);
+        assert_eq!(warnings(|| namespace.fill(unknown())), 1, "{}", namespace.name);
+        assert_eq!(warnings(|| namespace.fill(unknown())), 0, "{}: adopted", namespace.name);
+        assert_eq!(warnings(|| _ = namespace.show(unknown())), 0, "{}: shown", namespace.name);
     }
 }
