@@ -142,8 +142,9 @@ mod nri;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use client::guards::{ContainerUpdate, Creation, PodRun, PodUpdate};
+pub use client::create::{Creation, PodRun};
 pub use client::start::Start;
+pub use client::update::{ContainerUpdate, PodUpdate};
 pub use domain::{Domain, DomainError, Inventory, KnownPod, PodState};
 pub use error::{AdmitError, Error, ObjectKind, RegisterError, StartError};
 pub use handle::Handle;

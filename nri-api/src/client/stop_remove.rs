@@ -1,133 +1,238 @@
-//! How plugins are told of ends: of each at most once, and in order.
+//! The ends of pods and containers. Plugins hear of each Stop and each Remove once, and in order.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use nri_adaptation::merge::MergedStop;
 use nri_adaptation::{Known, Notice, Prior, RelayError, StopError};
 use nri_proto::quote::error_line;
 use nri_proto::{Container, ContainerState, Event, Pod};
+use tokio::time::timeout_at;
 use tracing::warn;
 
-use crate::client::NamespaceClient;
-use crate::client::start::prior;
-use crate::instance::RequestContext;
+use super::NamespaceClient;
+use super::detach::DetachOnDrop;
+use super::details::{ContainerDetails, has_exit_details, stopped};
+use crate::error::{Error, ObjectKind};
+use crate::instance::plugin_requests::RequestContext;
+use crate::lifecycle::convert::prior;
 use crate::lifecycle::namespace::ContainerInfo;
-use crate::lifecycle::state::{EndGoal, EndStep, Lifecycle, RunId};
-use crate::lifecycle::table::{ClaimedRequest, TableEntry};
+use crate::lifecycle::steps::{EndGoal, EndStep, RunId};
+use crate::lifecycle::table::TableEntry;
+use crate::lifecycle::table::claim::ClaimedRequest;
 use crate::mistake::Mistake;
 
+/// An end in progress, which proceeds if its caller leaves.
+type EndInProgress = DetachOnDrop<Result<(), RelayError>>;
+
 impl NamespaceClient {
-    /// Tells plugins of a container's end, as far as nobody else has. Its Stop is told before its Remove; of a Stop that is not the
-    /// goal an error is only logged. Without words, those of its exit are used. Its Stop is that of the run that it was said of, or nothing.
-    pub(crate) async fn end_container(
+    /// Notifies plugins of the end of a container that the runtime reports. The notification proceeds
+    /// if the caller leaves. Does nothing if plugins do not know the container; fails if it is being
+    /// created.
+    // Not async, and neither are the next two: their futures would contain the objects twice.
+    pub(crate) fn report_container_end(
+        &self,
+        pod: Pod,
+        container: Container,
+        goal: EndGoal,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        self.wait_for_end(self.begin_container_end(pod, container, goal))
+    }
+
+    /// Notifies plugins of the end of a pod that the runtime reports. The notification proceeds if
+    /// the caller leaves. Does nothing if plugins do not know the pod; fails if it is being created.
+    pub(crate) fn report_pod_end(&self, pod: Pod, goal: EndGoal) -> impl Future<Output = Result<(), Error>> + Send {
+        let end = match self.namespace.pods.read(&pod.id, |entry| entry.lifecycle.is_creating()) {
+            None => Ok(None),
+            Some(true) => Err(Error::BeingCreated { kind: ObjectKind::Pod, id: pod.id }),
+            Some(false) => Ok(Some(self.begin_pod_end(pod, None, goal, RunId::LAST))),
+        };
+        self.wait_for_end(end)
+    }
+
+    /// Notifies plugins of the end of a container and of its synthetic pod, as
+    /// [`report_container_end`](Self::report_container_end) does. Does nothing if plugins do not know
+    /// the pod, or if it is being created.
+    pub(crate) fn report_podless_end(
+        &self,
+        pod: Pod,
+        container: Container,
+        goal: EndGoal,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        let end = self.namespace.pods.state(&pod.id).is_some().then(|| {
+            let run = self.reported_run(&container.id, goal);
+            self.begin_pod_end(pod, Some(container), goal, run)
+        });
+        self.wait_for_end(Ok(end))
+    }
+
+    /// Waits for an end until the caller's deadline. The end proceeds after the deadline.
+    async fn wait_for_end(&self, end: Result<Option<EndInProgress>, Error>) -> Result<(), Error> {
+        let Some(end) = end? else { return Ok(()) };
+        let ended = match self.deadline {
+            Some(deadline) => timeout_at(deadline, end).await.unwrap_or(Err(RelayError::Deadline)),
+            None => end.await,
+        };
+        Ok(ended?)
+    }
+
+    fn begin_container_end(
+        &self,
+        pod: Pod,
+        container: Container,
+        goal: EndGoal,
+    ) -> Result<Option<EndInProgress>, Error> {
+        let containers = &self.namespace.containers;
+        match containers.read(&container.id, |entry| entry.lifecycle.is_creating()) {
+            None => return Ok(None),
+            Some(true) => return Err(Error::BeingCreated { kind: ObjectKind::Container, id: container.id }),
+            Some(false) => {}
+        }
+        let (client, run) = (self.clone(), self.reported_run(&container.id, goal));
+        if goal == EndGoal::Removed {
+            containers.edit(&container.id, |entry| entry.lifecycle.request_remove());
+        }
+        Ok(Some(self.run_to_end(async move {
+            let (pod, id) = (Arc::new(pod), container.id.clone());
+            client.run_revoking(&pod.id, client.end_container(&pod, &id, Some(container), goal, run)).await
+        })))
+    }
+
+    fn begin_pod_end(&self, pod: Pod, known: Option<Container>, goal: EndGoal, run: RunId) -> EndInProgress {
+        if goal == EndGoal::Removed {
+            self.namespace.request_pod_remove(&pod.id);
+        }
+        let client = self.clone();
+        self.run_to_end(async move {
+            let pod = Arc::new(pod);
+            client.run_revoking(&pod.id, client.end_pod(&pod, known, goal, run)).await
+        })
+    }
+
+    /// Returns the run of a container that an end belongs to. A Remove ends all runs.
+    fn reported_run(&self, id: &str, goal: EndGoal) -> RunId {
+        let run = self.namespace.containers.read(id, |entry| entry.lifecycle.reported_run());
+        run.filter(|_| goal == EndGoal::Stopped).unwrap_or(RunId::LAST)
+    }
+
+    /// Notifies plugins of a container's end, except for the steps that other callers have claimed.
+    ///
+    /// The Stop comes before the Remove. If `goal` is the Remove, an error of the Stop is only
+    /// logged. The Stop applies only to the run that it was reported for. Without `reported`, plugins
+    /// are told the values of the exit.
+    pub(super) async fn end_container(
         &self,
         pod: &Arc<Pod>,
         id: &str,
-        words: Option<Container>,
+        reported: Option<Container>,
         goal: EndGoal,
-        said: RunId,
+        run: RunId,
     ) -> Result<(), RelayError> {
         loop {
-            let Some((step, pending)) = self.namespace.containers.claim(id, goal, said).await else { return Ok(()) };
+            let Some((step, claimed)) = self.namespace.containers.claim_end(id, goal, run).await else {
+                return Ok(());
+            };
             if step == EndStep::Remove {
-                return self.remove_container(pending, pod, id, words).await;
+                return self.send_remove(claimed, pod, id, reported).await;
             }
             if goal == EndGoal::Stopped {
-                return self.stop_container(pending, pod, id, words).await;
+                return self.send_stop(claimed, pod, id, reported).await;
             }
-            if let Err(error) = self.stop_container(pending, pod, id, words.clone()).await {
-                report(&error, id);
+            if let Err(error) = self.send_stop(claimed, pod, id, reported.clone()).await {
+                log_failure(&error, id);
             }
         }
     }
 
-    async fn stop_container(
+    async fn send_stop(
         &self,
-        pending: ClaimedRequest<'_, ContainerInfo>,
+        claimed: ClaimedRequest<'_, ContainerInfo>,
         pod: &Arc<Pod>,
         id: &str,
-        words: Option<Container>,
+        reported: Option<Container>,
     ) -> Result<(), RelayError> {
-        let take = |entry: &mut TableEntry<ContainerInfo>| {
-            entry.rest.is_restarted = false;
-            entry.rest.take_exit(entry.life.run())
+        let take_exit = |entry: &mut TableEntry<ContainerInfo>| {
+            entry.info.is_restarted = false;
+            entry.info.take_exit(entry.lifecycle.run())
         };
-        let exit = self.namespace.containers.look(id, take).flatten();
-        let container = Container { state: ContainerState::Stopped, ..stopped(words, exit, id, pod) };
-        let was = pending.prior.filter(|_| !self.instance.makes(Mistake::StopTellsTheState));
+        let exit = self.namespace.containers.edit(id, take_exit).flatten();
+        let container = Container { state: ContainerState::Stopped, ..stopped(reported, exit, id, pod) };
+        let was = claimed.prior.filter(|_| !self.instance.has_mistake(Mistake::StopTellsTheState));
         let known = Known { container: was.map_or(Prior::AsSaid, prior), ..Known::default() };
         let operation = Arc::new(self.begin(pod).knowing(known));
-        let (stopped, told) = pending.make(&operation, operation.stop_container(container)).await;
-        told.end();
-        let (MergedStop { updates, owners }, failed) = match stopped {
+        let (outcome, claimed) = claimed.send(&operation, operation.stop_container(container)).await;
+        claimed.delivered();
+        let (MergedStop { updates, owners }, failed) = match outcome {
             Ok(merged) => (merged, None),
             Err(StopError { merged, cause }) => (merged, Some(cause)),
         };
-        let asked = RequestContext { event: Event::StopContainer, pod: Arc::clone(pod) };
-        self.instance.update(&self.namespace, asked, updates, &owners).await;
+        let context = RequestContext { event: Event::StopContainer, pod: Arc::clone(pod) };
+        self.instance.apply_updates(&self.namespace, context, updates, &owners).await;
         failed.map_or(Ok(()), Err)
     }
 
-    async fn remove_container(
+    async fn send_remove(
         &self,
-        pending: ClaimedRequest<'_, ContainerInfo>,
+        claimed: ClaimedRequest<'_, ContainerInfo>,
         pod: &Arc<Pod>,
         id: &str,
-        words: Option<Container>,
+        reported: Option<Container>,
     ) -> Result<(), RelayError> {
-        let container = Container { state: ContainerState::Stopped, ..stopped(words, None, id, pod) };
+        let container = Container { state: ContainerState::Stopped, ..stopped(reported, None, id, pod) };
         let known = Known { container: Prior::Stopped, ..Known::default() };
         let operation = Arc::new(self.begin(pod).knowing(known));
-        let (removed, _told) = pending.make(&operation, operation.notify(Notice::Remove(container))).await;
-        self.namespace.container_removed(id);
-        removed
+        let (outcome, _claimed) = claimed.send(&operation, operation.notify(Notice::Remove(container))).await;
+        self.namespace.remove_container(id);
+        outcome
     }
 
-    /// Tells plugins of a pod's end, as far as nobody else has: of that of its containers first. Of those that are not the goal an error
-    /// is only logged. If the pod was made for a container, its Stop is that of the run that it was said of, or nothing.
-    pub(crate) async fn end_pod(
+    /// Notifies plugins of a pod's end, after the ends of its containers. Steps that other callers
+    /// have claimed are skipped.
+    ///
+    /// Errors of steps before `goal` are only logged. The Stop of a synthetic pod applies only to the
+    /// run of its container that it was reported for.
+    pub(super) async fn end_pod(
         &self,
         pod: &Arc<Pod>,
         known: Option<Container>,
         goal: EndGoal,
-        said: RunId,
+        run: RunId,
     ) -> Result<(), RelayError> {
-        let mut words = ContainerDetails::of_pod(self, pod, known);
-        let mut of_containers = self.end_containers(&mut words, EndGoal::Stopped, said).await;
-        let told = loop {
-            let Some((step, pending)) = self.namespace.pods.claim(&pod.id, goal, said).await else { break Ok(()) };
-            // From now on no container is created in it; those that are being, are not.
-            self.undo_creations(&pod.id).await;
+        let mut details = ContainerDetails::new(self, pod, known);
+        let mut of_containers = self.end_containers(&mut details, EndGoal::Stopped, run).await;
+        let of_pod = loop {
+            let Some((step, claimed)) = self.namespace.pods.claim_end(&pod.id, goal, run).await else { break Ok(()) };
+            // From now on no container is created in the pod.
+            self.cancel_creations(&pod.id).await;
             let before = if step == EndStep::Remove { EndGoal::Removed } else { EndGoal::Stopped };
-            let ended = self.end_containers(&mut words, before, said).await;
+            let ended = self.end_containers(&mut details, before, run).await;
             of_containers = if goal == EndGoal::Stopped { of_containers.and(ended) } else { ended };
-            let known =
-                Known { pod: if step == EndStep::Stop { Prior::Running } else { Prior::Stopped }, ..Known::default() };
+            let prior = if step == EndStep::Stop { Prior::Running } else { Prior::Stopped };
+            let known = Known { pod: prior, ..Known::default() };
             let operation = Arc::new(self.begin(pod).knowing(known));
-            let of_containers_before = self.namespace.containers.next_ticket();
+            let last_container_claim = self.namespace.containers.next_ticket();
             if step == EndStep::Remove {
-                let (removed, _told) = pending.make(&operation, operation.notify(Notice::RemovePod)).await;
-                self.namespace.told_of_containers(&pod.id, of_containers_before);
-                self.namespace.pods.removed(&pod.id, |_, _| ());
+                let (removed, _claimed) = claimed.send(&operation, operation.notify(Notice::RemovePod)).await;
+                self.namespace.container_claims_delivered(&pod.id, last_container_claim);
+                self.namespace.pods.remove(&pod.id, |_, _| ());
                 break removed;
             }
-            let (stopped, told) = pending.make(&operation, operation.notify(Notice::StopPod)).await;
-            self.namespace.told_of_containers(&pod.id, of_containers_before);
-            told.end();
+            let (stopped, claimed) = claimed.send(&operation, operation.notify(Notice::StopPod)).await;
+            self.namespace.container_claims_delivered(&pod.id, last_container_claim);
+            claimed.delivered();
             if goal == EndGoal::Stopped {
                 break stopped;
             }
             if let Err(error) = stopped {
-                report(&error, &pod.id);
+                log_failure(&error, &pod.id);
             }
         };
-        // Where there are no pods, the runtime asked for the container's end.
-        if self.namespace.is_podless { of_containers.and(told) } else { told }
+        // In a namespace without pods the runtime has reported the end of the container.
+        if self.namespace.is_podless { of_containers.and(of_pod) } else { of_pod }
     }
 
-    /// What is being created in a pod comes to nothing. Plugins that have seen it are told so before they are told of the pod's end.
-    async fn undo_creations(&self, pod: &str) {
+    /// Cancels the creates in a pod. Plugins that have seen such a container hear its Stop and its
+    /// Remove before they hear of the pod's end.
+    async fn cancel_creations(&self, pod: &str) {
         for id in self.namespace.containers_of(pod) {
             if let Some(operation) = self.namespace.containers.take_creation(&id).await {
                 drop(operation);
@@ -136,25 +241,25 @@ impl NamespaceClient {
         }
     }
 
-    /// Tells plugins of the ends of a pod's containers. What fails is logged, and the last failure returned.
+    /// Notifies plugins of the ends of a pod's containers. Logs the failures and returns the last one.
     async fn end_containers(
         &self,
-        words: &mut ContainerDetails<'_>,
+        details: &mut ContainerDetails<'_>,
         goal: EndGoal,
-        said: RunId,
+        run: RunId,
     ) -> Result<(), RelayError> {
         let mut ended = Ok(());
-        for id in self.namespace.containers_of(&words.pod.id) {
-            // Also those whose Stop someone else makes: the pod's comes behind it.
-            let is_due = |life: &Lifecycle| goal == EndGoal::Removed || life.shown().is_some();
-            let needs_no_words = |entry: &TableEntry<ContainerInfo>| {
-                has_words(entry) || (goal == EndGoal::Stopped && !entry.life.needs_stop())
+        for id in self.namespace.containers_of(&details.pod.id) {
+            let look = |entry: &TableEntry<ContainerInfo>| {
+                // Also if another caller sends the Stop: the Stop of the pod must come after it.
+                let is_due = goal == EndGoal::Removed || entry.lifecycle.snapshot_state().is_some();
+                let sends_stop = goal == EndGoal::Removed || entry.lifecycle.needs_stop();
+                (is_due, has_exit_details(entry) || !sends_stop)
             };
-            let looked = self.namespace.containers.read(&id, |entry| (is_due(&entry.life), needs_no_words(entry)));
-            let Some((true, has_exited)) = looked else { continue };
-            let words_of_it = words.of(&id, has_exited).await;
-            if let Err(error) = self.end_container(words.pod, &id, words_of_it, goal, said).await {
-                report(&error, &id);
+            let Some((true, needs_no_details)) = self.namespace.containers.read(&id, look) else { continue };
+            let reported = details.of(&id, needs_no_details).await;
+            if let Err(error) = self.end_container(details.pod, &id, reported, goal, run).await {
+                log_failure(&error, &id);
                 ended = Err(error);
             }
         }
@@ -164,138 +269,24 @@ impl NamespaceClient {
     /// Waits until plugins were told of the end of a container.
     pub(crate) async fn container_ended(&self, id: &str) {
         let containers = &self.namespace.containers;
-        containers.until_ended(id).await;
-        let restarted = containers.read(id, |entry| entry.rest.is_restarted.then(|| entry.rest.pod.clone())).flatten();
+        containers.wait_until_ended(id).await;
+        let restarted = containers.read(id, |entry| entry.info.is_restarted.then(|| entry.info.pod.clone())).flatten();
         if let Some(pod) = restarted {
-            // If the restart failed, its undo has a place in the queue of the pod already.
+            // If the restart failed, its rollback has a place in the queue of the pod already.
             self.instance.adaptation.settled_pod(&pod).await;
         }
     }
 
     /// Waits until plugins were told of the end of a pod and of its containers.
     pub(crate) async fn pod_ended(&self, id: &str) {
-        self.namespace.pods.until_ended(id).await;
+        self.namespace.pods.wait_until_ended(id).await;
         for container in self.namespace.containers_of(id) {
             self.container_ended(&container).await;
         }
     }
-
-    /// A first start came to nothing: plugins are told that the container has stopped, in a task.
-    pub(crate) fn first_start_failed(&self, pod: Arc<Pod>, id: &str, run: RunId) {
-        let is_noted = self.namespace.containers.look(id, |entry| {
-            let has_failed = entry.life.first_start_failed(run);
-            has_failed && entry.rest.note_exit(run, None)
-        });
-        if is_noted == Some(true) {
-            self.tell_exit(pod, id);
-        }
-    }
-
-    /// A container has exited: that is noted now, with the run that it ends, and told in a task. Whoever makes its Stop before that uses
-    /// what is noted.
-    pub(crate) fn exited(&self, pod: Arc<Pod>, container: Container) {
-        let id = container.id.clone();
-        let is_noted = self.namespace.containers.look(&id, |entry| {
-            let said = entry.life.said();
-            entry.life.may_exit() && entry.rest.note_exit(said, Some(Box::new(container)))
-        });
-        match is_noted {
-            Some(true) => self.tell_exit(pod, &id),
-            // Of that plugins were told, or are being told.
-            Some(false) => {}
-            None => self.instance.stages.lost_unknown(),
-        }
-    }
-
-    /// Tells plugins of an exit that was noted, unless the container is still being created or started: then that is done afterwards.
-    pub(crate) fn tell_exit(&self, pod: Arc<Pod>, id: &str) {
-        if let Some(run) = self.untold_exit(id) {
-            let (client, id) = (Self { deadline: None, ..self.clone() }, id.to_owned());
-            if !self.instance.tell(async move { client.end_exited(&pod, &id, run).await }) {
-                self.instance.stages.lost_after_stop();
-            }
-        }
-    }
-
-    /// The run whose end was noted and that plugins are yet to be told of.
-    pub(crate) fn untold_exit(&self, id: &str) -> Option<RunId> {
-        let untold = |entry: &TableEntry<ContainerInfo>| {
-            entry.rest.exits.iter().map(|exit| exit.run).find(|run| entry.life.is_to_end(*run))
-        };
-        self.namespace.containers.read(id, untold)?
-    }
-
-    /// Tells plugins of the end of a run that was noted, as far as nobody else has. Whatever is waited for meanwhile, no other run ends by it.
-    pub(crate) async fn end_exited(&self, pod: &Arc<Pod>, id: &str, run: RunId) {
-        if self.untold_exit(id) != Some(run) {
-            return;
-        }
-        let run = if self.instance.makes(Mistake::ExitEndsAnyRun) { RunId::LAST } else { run };
-        let telling = async {
-            if self.namespace.is_podless {
-                return self.end_pod(pod, None, EndGoal::Stopped, run).await;
-            }
-            let has_words = self.namespace.containers.read(id, has_words) == Some(true);
-            let words = ContainerDetails::of_pod(self, pod, None).of(id, has_words).await;
-            self.end_container(pod, id, words, EndGoal::Stopped, run).await
-        };
-        if let Err(error) = self.insist(&pod.id, telling).await {
-            report(&error, id);
-        }
-    }
 }
 
-/// Whether the exit of the run that a container is in says what plugins are told of its end.
-fn has_words(entry: &TableEntry<ContainerInfo>) -> bool {
-    let of_this_run = entry.rest.exits.iter().find(|exit| exit.run >= entry.life.run());
-    of_this_run.is_some_and(|exit| exit.words.is_some())
-}
-
-/// An error that nobody is given.
-fn report(error: &RelayError, id: &str) {
-    warn!(id, error = %error_line(error), "a plugin failed when it was told of an end");
-}
-
-/// What is known of containers whose end the runtime has not said itself.
-struct ContainerDetails<'a> {
-    client: &'a NamespaceClient,
-    pod: &'a Arc<Pod>,
-    known: HashMap<String, Container>,
-    has_asked: bool,
-}
-
-impl<'a> ContainerDetails<'a> {
-    fn of_pod(client: &'a NamespaceClient, pod: &'a Arc<Pod>, known: Option<Container>) -> Self {
-        let known = known.into_iter().map(|known| (known.id.clone(), known)).collect();
-        Self { client, pod, known, has_asked: false }
-    }
-
-    /// A container as the runtime knows it. The domain is asked once, and not for one whose exit says all.
-    async fn of(&mut self, id: &str, has_exited: bool) -> Option<Container> {
-        if !has_exited && !self.known.contains_key(id) && !std::mem::replace(&mut self.has_asked, true) {
-            let ids = self.client.namespace.containers_of(&self.pod.id);
-            let known = self.client.namespace.known(&ids, self.client.instance.domains.deadline()).await;
-            self.known.extend(known.into_iter().map(|container| (container.id.clone(), container)));
-        }
-        self.known.get(id).cloned()
-    }
-}
-
-/// A container that has stopped: as the runtime says, with how it has exited; else as its exit says, else with nothing but its id.
-fn stopped(words: Option<Container>, exit: Option<Box<Container>>, id: &str, pod: &Pod) -> Container {
-    match (words, exit) {
-        (None, Some(exit)) => *exit,
-        (Some(words), None) => words,
-        (None, None) => Container { id: id.to_owned(), pod_id: pod.id.clone(), ..Container::default() },
-        (Some(words), Some(exit)) => {
-            let said = |exit: String, before: String| if exit.is_empty() { before } else { exit };
-            Container {
-                exit_code: exit.exit_code,
-                finished_at: if exit.finished_at == 0 { words.finished_at } else { exit.finished_at },
-                status_reason: said(exit.status_reason, words.status_reason),
-                status_message: said(exit.status_message, words.status_message),
-                ..words
-            }
-        }
-    }
+/// Logs the failure of an end whose caller gets no error.
+pub(super) fn log_failure(error: &RelayError, id: &str) {
+    warn!(id, error = %error_line(error), "a plugin failed to handle the end of a pod or container");
 }

@@ -8,44 +8,33 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::domain::DomainError;
 
-/// Why a domain has not done something.
+/// Why a call of a domain has failed.
 #[derive(Debug, Error)]
 pub(crate) enum DomainCallError {
-    #[error("it took too long")]
-    TooLong,
-    #[error("it panicked")]
+    #[error("the call timed out")]
+    Timeout,
+    #[error("the call panicked")]
     Panicked,
     #[error(transparent)]
     Domain(DomainError),
 }
 
-/// What a domain's future yields, in time.
-pub(crate) async fn bounded<T>(until: Instant, future: impl Future<Output = T>) -> Result<T, DomainCallError> {
-    match timeout_at(until, AssertUnwindSafe(future).catch_unwind()).await {
+/// Waits for a call of a domain until `deadline`, and catches a panic of the domain.
+pub(crate) async fn call<T>(deadline: Instant, future: impl Future<Output = T>) -> Result<T, DomainCallError> {
+    match timeout_at(deadline, AssertUnwindSafe(future).catch_unwind()).await {
         Ok(Ok(outcome)) => Ok(outcome),
         Ok(Err(_panic)) => Err(DomainCallError::Panicked),
-        Err(_elapsed) => Err(DomainCallError::TooLong),
+        Err(_elapsed) => Err(DomainCallError::Timeout),
     }
 }
 
-/// The same for what may have gone, which is no trouble.
-pub(crate) async fn done(
-    until: Instant,
+/// Like [`call`], for a change of a container. A container that is gone is no failure.
+pub(crate) async fn change(
+    deadline: Instant,
     future: impl Future<Output = Result<(), DomainError>>,
 ) -> Result<(), DomainCallError> {
-    match bounded(until, future).await? {
+    match call(deadline, future).await? {
         Ok(()) | Err(DomainError::Gone) => Ok(()),
         Err(error @ DomainError::Failed(_)) => Err(DomainCallError::Domain(error)),
     }
-}
-
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -1,95 +1,73 @@
-//! What has happened, told by itself: for a runtime that does not keep what it has begun until then.
+//! Methods of [`Handle`] that report completed actions on their own, for a runtime that does not keep
+//! the value of the action until then.
 
 use std::sync::Arc;
 
 use nri_adaptation::Notice;
 use nri_proto::{Container, Pod};
 
-use crate::client::guards::{ContainerUpdate, Creation, PodUpdate};
+use super::Handle;
 use crate::domain::Inventory;
 use crate::error::Error;
-use crate::handle::Handle;
-use crate::lifecycle::state::Completion;
+use crate::lifecycle::steps::Completion;
 
 impl Handle {
-    /// Enters pods and containers that have come into being without being asked for, such as some that were found late. Those that are known stay as they are. Plugins that are there are
-    /// not told; those that join are shown them, and all hear of their end. Also before [`Nri::start`](crate::Nri::start), which then leaves them as they are; after
-    /// [`Nri::stop`](crate::Nri::stop) there is nobody who would hear of them.
+    /// Adds pods and containers that exist although plugins were not asked about them, such as
+    /// containers that the runtime has found late. Known objects stay as they are.
+    ///
+    /// Plugins that are present are not notified. Plugins that join are shown the objects, and all
+    /// plugins hear of their ends. If this is called before [`Nri::start`](crate::Nri::start), the
+    /// start keeps the states of these objects. After [`Nri::stop`](crate::Nri::stop) this has no
+    /// effect on plugins.
     pub fn adopt(&self, found: Inventory) {
-        if let Some(client) = self.enabled() {
+        if let Some(client) = &self.client {
             client.namespace.fill(found);
         }
     }
 
-    /// A container was created: what [`Creation::created`] says after [`Creation::commit`].
+    /// Sends PostCreateContainer to plugins, for a container whose
+    /// [`Creation`](crate::Creation::commit) was committed.
     ///
     /// # Errors
     ///
-    /// A plugin failed to hear it.
+    /// A plugin failed to handle the event.
     pub async fn post_create_container(&self, pod: Pod, container: Container) -> Result<(), Error> {
         let Some(client) = self.client()? else { return Ok(()) };
         Box::pin(client.post(&Arc::new(pod), container, Completion::Create, Notice::PostCreate)).await
     }
 
-    /// A container was started: what [`Start::started`](crate::Start::started) says after [`Start::commit`](crate::Start::commit). Of one that has stopped meanwhile nobody is told.
+    /// Sends PostStartContainer to plugins, for a container whose [`Start`](crate::Start::commit) was
+    /// committed. Plugins are not notified if the container has stopped meanwhile.
     ///
     /// # Errors
     ///
-    /// A plugin failed to hear it.
+    /// A plugin failed to handle the event.
     pub async fn post_start_container(&self, pod: Pod, container: Container) -> Result<(), Error> {
         let Some(client) = self.client()? else { return Ok(()) };
-        let run = client.namespace.containers.read(&container.id, |entry| entry.life.last_start());
+        let run = client.namespace.containers.read(&container.id, |entry| entry.lifecycle.last_start());
         let Some(run) = run else { return Ok(()) };
         Box::pin(client.post(&Arc::new(pod), container, Completion::Start(run), Notice::PostStart)).await
     }
 
-    /// A container was updated: what [`ContainerUpdate::updated`] says after [`ContainerUpdate::commit`].
+    /// Sends PostUpdateContainer to plugins, for a container whose
+    /// [`ContainerUpdate`](crate::ContainerUpdate::commit) was committed.
     ///
     /// # Errors
     ///
-    /// A plugin failed to hear it.
+    /// A plugin failed to handle the event.
     pub async fn post_update_container(&self, pod: Pod, container: Container) -> Result<(), Error> {
         let Some(client) = self.client()? else { return Ok(()) };
         Box::pin(client.post(&Arc::new(pod), container, Completion::Update, Notice::PostUpdate)).await
     }
 
-    /// A pod was updated: what [`PodUpdate::updated`] says after [`PodUpdate::commit`].
+    /// Sends PostUpdatePodSandbox to plugins, for a pod whose
+    /// [`PodUpdate`](crate::PodUpdate::commit) was committed.
     ///
     /// # Errors
     ///
-    /// A plugin failed to hear it.
+    /// A plugin failed to handle the event.
     pub async fn post_update_pod(&self, pod: Pod) -> Result<(), Error> {
         let Some(client) = self.client()? else { return Ok(()) };
         Box::pin(client.post_pod(pod)).await
-    }
-}
-
-impl Creation {
-    /// The container was created, and the domain's [inventory](crate::Domain::inventory) has it. Plugins are told by
-    /// [`Handle::post_create_container`].
-    ///
-    /// # Errors
-    ///
-    /// [Its pod has ended](Error::PodEnded) meanwhile.
-    pub fn commit(self) -> Result<(), Error> {
-        self.begun.map_or(Ok(()), |mut begun| begun.succeeds())
-    }
-}
-
-impl ContainerUpdate {
-    /// The container has its new limits. Plugins are told by [`Handle::post_update_container`].
-    pub fn commit(mut self) {
-        if let Some(mut underway) = self.underway.take() {
-            underway.succeeds();
-        }
-    }
-}
-
-impl PodUpdate {
-    /// The pod has its new limits. Plugins are told by [`Handle::post_update_pod`].
-    pub fn commit(self) {
-        if let Some(mut underway) = self.0 {
-            underway.succeeds();
-        }
     }
 }

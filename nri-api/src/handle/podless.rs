@@ -1,22 +1,28 @@
-//! A runtime without pods: one is made for each container.
+//! The handle of a namespace without pods. Plugins see a synthetic pod for each container.
 
 use std::sync::Arc;
 
-use nri_proto::{Container, LinuxPod, Pod, Resources};
+use nri_proto::{Container, Pod, Resources};
 use tokio::time::Instant;
 
-use crate::client::guards::{ContainerUpdate, Creation};
+use super::Handle;
+use crate::client::create::Creation;
 use crate::client::start::Start;
+use crate::client::update::ContainerUpdate;
 use crate::error::Error;
-use crate::handle::Handle;
-use crate::lifecycle::state::{EndGoal, State};
+use crate::lifecycle::convert::synthetic_pod;
+use crate::lifecycle::state::State;
+use crate::lifecycle::steps::EndGoal;
 
-/// The way in of a namespace that has no pods. A clone is the same one.
+/// The entry point for a namespace of a runtime without pods. Clones share the namespace.
 ///
-/// Plugins see a pod for each container: it runs when the container is created, stops after it, and is removed after it. Its id is that of the container. All else is as with a [`Handle`].
+/// Plugins see a pod for each container, with the id of the container. The pod runs when the container
+/// is created; it is stopped and removed after the container. Everything else is as with a
+/// [`Handle`].
 #[derive(Clone)]
 pub struct PodlessHandle {
     handle: Handle,
+    /// The name of the namespace, which is also the Kubernetes namespace of the synthetic pods.
     namespace: Arc<str>,
 }
 
@@ -25,117 +31,102 @@ impl PodlessHandle {
         Self { handle, namespace: namespace.into() }
     }
 
-    /// As [`Handle::until`].
+    /// Returns a handle whose calls have a deadline, as [`Handle::until`] does.
     #[must_use]
     pub fn until(&self, deadline: Instant) -> Self {
         Self { handle: self.handle.until(deadline), namespace: Arc::clone(&self.namespace) }
     }
 
-    /// As [`Handle::container_state`].
+    /// Returns the state of a container as plugins know it, as [`Handle::container_state`] does.
     #[must_use]
     pub fn container_state(&self, id: &str) -> Option<State> {
         self.handle.container_state(id)
     }
 
-    /// As [`Handle::container_ended`], and of its pod.
+    /// Waits until plugins were told of the end of a container and of its synthetic pod, as
+    /// [`Handle::container_ended`] does.
     pub async fn container_ended(&self, id: &str) {
         self.handle.container_ended(id).await;
         self.handle.pod_ended(id).await;
     }
 
-    /// As [`Handle::create_container`]; its pod runs first, and comes to nothing with it.
+    /// Asks plugins about a container to be created, as [`Handle::create_container`] does. Plugins
+    /// are first asked about the synthetic pod, which fails with the container.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// A plugin rejects the pod or the container, plugins want conflicting changes, or there is a
+    /// container of this id.
     pub async fn create_container(&self, container: Container) -> Result<Creation, Error> {
-        let Some(client) = self.handle.client()? else { return Ok(Creation::of_nobody(container)) };
+        let Some(client) = self.handle.client()? else { return Ok(Creation::unasked(container)) };
         let (pod, container) = self.with_pod(container);
         client.clone().create(Arc::new(pod), container, true).await
     }
 
-    /// As [`Handle::start_container`].
+    /// Asks plugins about a container that is about to be started or restarted, as
+    /// [`Handle::start_container`] does.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// A plugin rejects the start, or the container is being created or removed.
     pub async fn start_container(&self, container: Container) -> Result<Start, Error> {
-        let Some(client) = self.handle.client()? else { return Ok(Start(None)) };
+        let Some(client) = self.handle.client()? else { return Ok(Start::unasked()) };
         let (pod, container) = self.with_pod(container);
         client.clone().start(Arc::new(pod), container).await
     }
 
-    /// As [`Handle::update_container`].
+    /// Asks plugins about new limits of a container, as [`Handle::update_container`] does.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// A plugin rejects the update, or plugins want conflicting changes.
     pub async fn update_container(
         &self,
         container: Container,
         resources: Option<Resources>,
     ) -> Result<ContainerUpdate, Error> {
-        let Some(client) = self.handle.client()? else { return Ok(ContainerUpdate::of_nobody(resources)) };
+        let Some(client) = self.handle.client()? else { return Ok(ContainerUpdate::unasked(resources)) };
         let (pod, container) = self.with_pod(container);
         client.clone().update(Arc::new(pod), container, resources).await
     }
 
-    /// As [`Handle::stop_container`], and then of its pod.
+    /// Reports that a container has stopped, and then its synthetic pod, as
+    /// [`Handle::stop_container`] does.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// A plugin failed to handle an event. All other plugins were notified.
     pub async fn stop_container(&self, container: Container) -> Result<(), Error> {
-        self.end(container, EndGoal::Stopped).await
+        self.report_end(container, EndGoal::Stopped).await
     }
 
-    /// As [`Handle::remove_container`], and then of its pod.
+    /// Reports that a container is being removed, and then its synthetic pod, as
+    /// [`Handle::remove_container`] does.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// A plugin failed to handle an event. All other plugins were notified.
     pub async fn remove_container(&self, container: Container) -> Result<(), Error> {
-        self.end(container, EndGoal::Removed).await
+        self.report_end(container, EndGoal::Removed).await
     }
 
-    async fn end(&self, container: Container, goal: EndGoal) -> Result<(), Error> {
+    async fn report_end(&self, container: Container, goal: EndGoal) -> Result<(), Error> {
         let Some(client) = self.handle.client()? else { return Ok(()) };
-        if client.namespace.pods.state(&container.id).is_none() {
-            return Ok(());
-        }
         let (pod, container) = self.with_pod(container);
-        let said = client.said(&container.id, goal);
-        client.finish_pod(pod, Some(container), goal, said).await
+        client.report_podless_end(pod, container, goal).await
     }
 
-    /// As [`Handle::container_exited`].
+    /// Reports that a container has exited, as [`Handle::container_exited`] does.
     pub fn container_exited(&self, container: Container) {
-        if self.handle.enabled().is_none() {
-            return;
+        if self.handle.is_enabled() {
+            let (pod, container) = self.with_pod(container);
+            self.handle.container_exited(pod, container);
         }
-        let (pod, container) = self.with_pod(container);
-        self.handle.container_exited(pod, container);
     }
 
     fn with_pod(&self, mut container: Container) -> (Pod, Container) {
-        let pod = made_pod(&self.namespace, &container);
+        let pod = synthetic_pod(&self.namespace, &container);
         container.pod_id.clone_from(&pod.id);
         (pod, container)
-    }
-}
-
-/// The pod of a container that has none.
-pub(crate) fn made_pod(namespace: &str, container: &Container) -> Pod {
-    let cgroups_path = container.linux.as_ref().map(|linux| linux.cgroups_path.clone()).unwrap_or_default();
-    let linux = (!cgroups_path.is_empty()).then(|| LinuxPod { cgroups_path, ..LinuxPod::default() });
-    Pod {
-        id: container.id.clone(),
-        name: container.name.clone(),
-        uid: container.id.clone(),
-        namespace: namespace.to_owned(),
-        labels: container.labels.clone(),
-        annotations: container.annotations.clone(),
-        linux,
-        ..Pod::default()
     }
 }

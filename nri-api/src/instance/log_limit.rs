@@ -1,35 +1,36 @@
-//! The log of what could not be done in one request.
+//! A limit of the warnings about what plugins want in one request.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tracing::warn;
 
-/// How many are logged one by one.
-const MOST: usize = 10;
+/// How many warnings are logged one by one.
+const MAX_WARNINGS: usize = 10;
 
-/// LogLimit about what plugins want in one request, of which there may be as many as a plugin likes: the first ones are
-/// logged, and at the end how many more there were. All are in the ledger.
+/// Limits the warnings about one request, in which a plugin may ask for any number of changes. The
+/// first warnings are logged; when this value is dropped, the number of the others is logged. The
+/// ledger records all of them.
 #[derive(Debug, Default)]
 pub(crate) struct LogLimit(AtomicUsize);
 
 impl LogLimit {
-    /// Whether one more is logged.
+    /// Counts a warning. Returns whether the warning is to be logged.
     pub(crate) fn has_room(&self) -> bool {
-        self.0.fetch_add(1, Ordering::Relaxed) < MOST
+        self.0.fetch_add(1, Ordering::Relaxed) < MAX_WARNINGS
     }
 }
 
 impl Drop for LogLimit {
     fn drop(&mut self) {
-        let count = self.0.get_mut().saturating_sub(MOST);
+        let count = self.0.get_mut().saturating_sub(MAX_WARNINGS);
         if count > 0 {
-            warn!(count, "more of what plugins want was not done");
+            warn!(count, "more changes that plugins requested have failed");
         }
     }
 }
 
-/// As much of a container's id as is logged. Plugins write what they like.
+/// Returns the part of a container's id that is logged: plugins may send ids of any length.
 pub(crate) fn excerpt(id: &str) -> &str {
-    const LONGEST: usize = 80;
-    &id[..id.floor_char_boundary(LONGEST)]
+    const MAX_BYTES: usize = 80;
+    &id[..id.floor_char_boundary(MAX_BYTES)]
 }

@@ -1,58 +1,60 @@
-//! Whether NRI was started, and what is to be said of exits until then.
+//! Whether NRI is started, and the exits that are reported before that.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nri_proto::{Container, Pod};
+use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::error::{Error, StartError};
 use crate::lifecycle::namespace::Namespace;
 
-/// How many exits are kept until NRI was started.
-pub(crate) const MAX_EARLY_EXITS: usize = 4096;
+/// How many exits are kept until NRI is started.
+const MAX_EARLY_EXITS: usize = 4096;
 
 const NEW: u8 = 0;
 const STARTING: u8 = 1;
 const STARTED: u8 = 2;
 const STOPPED: u8 = 3;
 
-/// An exit that was said too early.
+/// An exit that was reported before NRI was started.
 pub(crate) struct EarlyExit {
     pub(crate) namespace: Arc<Namespace>,
     pub(crate) pod: Arc<Pod>,
     pub(crate) container: Container,
 }
 
-/// Exits that plugins were not told of, in numbers.
+/// Counts the exits that plugins were not told of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LostExits {
-    /// There were too many before NRI was started: the oldest were forgotten.
+    /// Exits that were dropped because too many were reported before NRI was started. The oldest
+    /// are dropped first.
     pub before_start: u64,
-    /// They came after NRI was stopped.
+    /// Exits that were reported after NRI was stopped.
     pub after_stop: u64,
-    /// They were of containers that plugins know nothing of.
+    /// Exits of containers that plugins do not know.
     pub unknown: u64,
 }
 
-/// Where in its own life an [`Nri`](crate::Nri) is.
+/// Whether an [`Nri`](crate::Nri) is new, starting, started or stopped.
 #[derive(Default)]
 pub(crate) struct Startup {
-    /// Changed under the lock of the queue.
+    /// Changed only under the lock of `early_exits`.
     stage: AtomicU8,
-    early: Mutex<VecDeque<EarlyExit>>,
-    lost_before: AtomicU64,
-    lost_after: AtomicU64,
-    lost_unknown: AtomicU64,
+    early_exits: Mutex<VecDeque<EarlyExit>>,
+    n_lost_before: AtomicU64,
+    n_lost_after: AtomicU64,
+    n_lost_unknown: AtomicU64,
 }
 
-/// A start that is under way. Unless it succeeds, another one may be tried.
+/// A start in progress. If it is dropped before it has succeeded, NRI may be started again.
 pub(crate) struct StartAttempt<'a>(&'a Startup);
 
 impl Startup {
-    /// Whether requests may be made.
+    /// Fails unless requests are allowed: after the start and before the stop.
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self.stage.load(Ordering::Acquire) {
             STARTED => Ok(()),
@@ -70,7 +72,7 @@ impl Startup {
     }
 
     pub(crate) fn start(&self) -> Result<StartAttempt<'_>, StartError> {
-        let _early = self.early();
+        let _early_exits = self.early_exits.lock();
         match self.stage.load(Ordering::Acquire) {
             NEW => {
                 self.stage.store(STARTING, Ordering::Release);
@@ -81,78 +83,75 @@ impl Startup {
         }
     }
 
-    /// No requests any more. What was not told yet will not be.
+    /// Rejects requests from now on. Early exits that were kept are counted as lost.
     pub(crate) fn stop(&self) {
-        let mut early = self.early();
+        let mut early_exits = self.early_exits.lock();
         self.stage.store(STOPPED, Ordering::Release);
-        self.lost_after.fetch_add(early.len() as u64, Ordering::Relaxed);
-        early.clear();
+        self.n_lost_after.fetch_add(early_exits.len() as u64, Ordering::Relaxed);
+        early_exits.clear();
     }
 
-    /// Takes an exit that cannot be told now. Gives it back if it can.
-    pub(crate) fn exited(&self, exit: EarlyExit) -> Option<EarlyExit> {
-        let mut early = self.early();
+    /// Keeps an exit until NRI is started, or counts it as lost if NRI was stopped. Returns the exit
+    /// if NRI was started meanwhile: then the caller reports it to plugins.
+    pub(crate) fn keep_exit(&self, exit: EarlyExit) -> Option<EarlyExit> {
+        let mut early_exits = self.early_exits.lock();
         match self.stage.load(Ordering::Acquire) {
             STARTED => return Some(exit),
-            STOPPED => self.lost_after_stop(),
+            STOPPED => self.count_exit_after_stop(),
             _ => {
-                if early.len() == MAX_EARLY_EXITS {
-                    early.pop_front();
-                    if self.lost_before.fetch_add(1, Ordering::Relaxed) == 0 {
-                        warn!(limit = MAX_EARLY_EXITS, "too many containers exit before NRI is started");
+                if early_exits.len() == MAX_EARLY_EXITS {
+                    early_exits.pop_front();
+                    if self.n_lost_before.fetch_add(1, Ordering::Relaxed) == 0 {
+                        warn!(limit = MAX_EARLY_EXITS, "too many exits before NRI is started; dropping the oldest");
                     }
                 }
-                early.push_back(exit);
+                early_exits.push_back(exit);
             }
         }
         None
     }
 
-    pub(crate) fn lost(&self) -> LostExits {
+    pub(crate) fn lost_exits(&self) -> LostExits {
         LostExits {
-            before_start: self.lost_before.load(Ordering::Relaxed),
-            after_stop: self.lost_after.load(Ordering::Relaxed),
-            unknown: self.lost_unknown.load(Ordering::Relaxed),
+            before_start: self.n_lost_before.load(Ordering::Relaxed),
+            after_stop: self.n_lost_after.load(Ordering::Relaxed),
+            unknown: self.n_lost_unknown.load(Ordering::Relaxed),
         }
     }
 
-    /// An exit came when nothing is told any more.
-    pub(crate) fn lost_after_stop(&self) {
-        self.lost_after.fetch_add(1, Ordering::Relaxed);
+    /// Counts an exit that was reported after NRI was stopped.
+    pub(crate) fn count_exit_after_stop(&self) {
+        self.n_lost_after.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// An exit was of a container that plugins know nothing of.
-    pub(crate) fn lost_unknown(&self) {
-        self.lost_unknown.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn early(&self) -> MutexGuard<'_, VecDeque<EarlyExit>> {
-        self.early.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Counts an exit of a container that plugins do not know.
+    pub(crate) fn count_unknown_exit(&self) {
+        self.n_lost_unknown.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl StartAttempt<'_> {
-    /// Takes the exits that were said so far. If there are none, the start has succeeded, and later exits are told at once.
-    /// `None` if NRI was stopped meanwhile.
+    /// Takes the exits that were kept so far. If there are none, the start has succeeded, and later
+    /// exits are reported at once. Returns `None` if NRI was stopped meanwhile.
     ///
-    /// Requests are allowed only when all of these exits were noted: an exit that was said before a container is started again
-    /// must not end the new run.
+    /// Requests are allowed only after all of these exits are recorded: an exit that was reported
+    /// before a container is restarted must not end the new run.
     pub(crate) fn next_exits(&self) -> Option<VecDeque<EarlyExit>> {
-        let mut early = self.0.early();
+        let mut early_exits = self.0.early_exits.lock();
         if self.0.is_stopped() {
             return None;
         }
-        if early.is_empty() {
+        if early_exits.is_empty() {
             self.0.stage.store(STARTED, Ordering::Release);
         }
-        Some(std::mem::take(&mut *early))
+        Some(std::mem::take(&mut *early_exits))
     }
 }
 
 impl Drop for StartAttempt<'_> {
     fn drop(&mut self) {
-        let _early = self.0.early();
-        // Others may have stopped it; or it has succeeded.
+        let _early_exits = self.0.early_exits.lock();
+        // No effect if the start has succeeded, or if NRI was stopped.
         _ = self.0.stage.compare_exchange(STARTING, NEW, Ordering::AcqRel, Ordering::Acquire);
     }
 }

@@ -1,65 +1,70 @@
-//! What a caller has begun, and can be taken from it if it does not go on.
+//! A future that can be taken from its owner if the owner stops polling it.
 //!
-//! While plugins are asked about a create, a start or an update, that goes on only as its caller looks at it, and
-//! whatever else is asked about the pod waits behind it. A caller that keeps the future and does not look at it would hold up the ends of all that is in the pod.
+//! While plugins are asked about a create, a start or an update, the request proceeds only when its
+//! caller polls it, and later requests about the pod are queued behind it. A caller that keeps the
+//! future without polling would delay the end of everything in the pod, so such an end may cancel
+//! the future.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
 use nri_adaptation::RelayError;
+use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::error::Error;
 
-/// A future that can be taken from whoever has it.
-pub(crate) struct Revocable<T>(Arc<Slot<T>>);
+/// A future that others can cancel through [`Revoke`].
+pub(crate) struct Revocable<T>(Arc<Shared<T>>);
 
 type BoxedRequest<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
-struct Slot<T> {
-    act: Mutex<SlotState<T>>,
-    caller: AtomicWaker,
-    /// It could go on, and its caller has not looked at it since.
+/// Shared by the future and the wakers that it hands out.
+struct Shared<T> {
+    slot: Mutex<Slot<T>>,
+    owner: AtomicWaker,
+    /// Whether the future was woken, and its owner has not polled it since.
     is_woken: AtomicBool,
 }
 
-struct SlotState<T> {
-    /// There until it is done, or was taken.
-    act: Option<BoxedRequest<T>>,
-    /// The deadline of the caller. The future is dropped when it is over.
+struct Slot<T> {
+    /// `None` after the request has ended or was cancelled.
+    request: Option<BoxedRequest<T>>,
+    /// The deadline of the caller. The request is dropped when it expires.
     deadline: Option<Pin<Box<Sleep>>>,
-    /// Since when its caller is known not to look at it.
-    since: Option<Instant>,
+    /// When the owner was first found not to poll a future that was woken.
+    idle_since: Option<Instant>,
 }
 
-impl<T> SlotState<T> {
-    /// Whether the deadline of the caller is over.
-    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+impl<T> Slot<T> {
+    fn is_deadline_over(&mut self, cx: &mut Context<'_>) -> bool {
         self.deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready())
     }
 }
 
-/// What takes a future from a caller that does not go on with it.
+/// Cancels a future that its owner does not poll.
 pub(crate) trait Revoke: Send + Sync {
-    /// Drops it if its caller has not looked at it for so long since it was first asked so, although it could have gone on.
-    fn pull(&self, patience: Duration);
+    /// Cancels the future if its owner has not polled it for `patience` after it was woken. The
+    /// time is counted from the first call that finds the future idle.
+    fn revoke_if_idle(&self, patience: Duration);
 }
 
 impl<T: 'static> Revocable<T> {
-    /// What is made is told how to take it. The caller may have a deadline for all that the future waits for.
+    /// Creates a future from `make`, which gets the handle that cancels it. The caller's deadline
+    /// limits everything that the future waits for.
     pub(crate) fn new<F>(deadline: Option<Instant>, make: impl FnOnce(Weak<dyn Revoke>) -> F) -> Self
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        Self(Arc::new_cyclic(|slot: &Weak<Slot<T>>| {
-            let act: BoxedRequest<T> = Box::pin(make(Weak::clone(slot) as Weak<dyn Revoke>));
+        Self(Arc::new_cyclic(|shared: &Weak<Shared<T>>| {
+            let request: BoxedRequest<T> = Box::pin(make(Weak::clone(shared) as Weak<dyn Revoke>));
             let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
-            let act = Mutex::new(SlotState { act: Some(act), deadline, since: None });
-            Slot { act, caller: AtomicWaker::new(), is_woken: AtomicBool::new(false) }
+            let slot = Mutex::new(Slot { request: Some(request), deadline, idle_since: None });
+            Shared { slot, owner: AtomicWaker::new(), is_woken: AtomicBool::new(false) }
         }))
     }
 }
@@ -68,60 +73,60 @@ impl<T: 'static> Future for Revocable<T> {
     type Output = Result<T, Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let slot = &self.0;
-        slot.caller.register(cx.waker());
-        let waker = Waker::from(Arc::clone(slot));
-        // Whoever pulls the revoke only tries this lock.
-        let mut held = slot.act.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.is_woken.store(false, Ordering::Release);
-        held.since = None;
-        let Some(act) = &mut held.act else { return Poll::Ready(Err(Error::GivenUp)) };
+        let shared = &self.0;
+        shared.owner.register(cx.waker());
+        let waker = Waker::from(Arc::clone(shared));
+        // `revoke_if_idle` only tries to take this lock.
+        let mut slot = shared.slot.lock();
+        shared.is_woken.store(false, Ordering::Release);
+        slot.idle_since = None;
+        let Some(request) = &mut slot.request else { return Poll::Ready(Err(Error::GivenUp)) };
         let mut cx = Context::from_waker(&waker);
-        let mut outcome = act.as_mut().poll(&mut cx);
-        // The future comes first: if it was waiting for a plugin, its own error names that plugin.
-        if outcome.is_pending() && held.is_over(&mut cx) {
+        let mut outcome = request.as_mut().poll(&mut cx);
+        // The request is polled first: if it was waiting for a plugin, its own error names the plugin.
+        if outcome.is_pending() && slot.is_deadline_over(&mut cx) {
             outcome = Poll::Ready(Err(RelayError::Deadline.into()));
         }
         if outcome.is_ready() {
-            let done = held.act.take();
-            drop(held);
-            drop(done);
+            let ended = slot.request.take();
+            drop(slot);
+            drop(ended);
         }
         outcome
     }
 }
 
-impl<T: 'static> Wake for Slot<T> {
+impl<T: 'static> Wake for Shared<T> {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.is_woken.store(true, Ordering::Release);
-        self.caller.wake();
+        self.owner.wake();
     }
 }
 
-impl<T: 'static> Revoke for Slot<T> {
-    fn pull(&self, patience: Duration) {
-        // Its caller is looking at it right now if the lock is held.
-        let Ok(mut held) = self.act.try_lock() else { return };
+impl<T: 'static> Revoke for Shared<T> {
+    fn revoke_if_idle(&self, patience: Duration) {
+        // If the lock is taken, the owner is polling the future right now.
+        let Some(mut slot) = self.slot.try_lock() else { return };
         if !self.is_woken.load(Ordering::Acquire) {
             return;
         }
-        if held.since.get_or_insert_with(Instant::now).elapsed() < patience {
+        if slot.idle_since.get_or_insert_with(Instant::now).elapsed() < patience {
             return;
         }
-        let given_up = held.act.take();
-        drop(held);
-        drop(given_up);
+        let cancelled = slot.request.take();
+        drop(slot);
+        drop(cancelled);
     }
 }
 
 impl<T> Drop for Revocable<T> {
     fn drop(&mut self) {
-        // Not when the last waker goes, which others may keep for long.
-        let given_up = self.0.act.lock().unwrap_or_else(PoisonError::into_inner).act.take();
-        drop(given_up);
+        // Drops the request now: wakers share the slot, and others may keep them for long.
+        let cancelled = self.0.slot.lock().request.take();
+        drop(cancelled);
     }
 }

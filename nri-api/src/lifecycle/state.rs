@@ -1,4 +1,6 @@
-//! Where a pod or container is in its life, and what plugins may be told of it next. Pure: it knows no plugin, waits for nothing and asks for no time.
+//! The state machine of one pod or container: what plugins know of it, and what they may be told next.
+//!
+//! The machine is pure: it knows no plugin, never waits and reads no clock.
 //!
 //! ```text
 //!             begin            created             start
@@ -8,38 +10,41 @@
 //!       │◄──────────────┘                  ▼                    ▼
 //!       │                               Stopping ◄──────────────┘
 //!       │       remove                     │ told
-//!       └─────── Removing ◄──────────── Stopped ───► Running (started again, and plugins let it)
+//!       └─────── Removing ◄──────────── Stopped ───► Running (restarted, and plugins approved)
 //! ```
 //!
-//! What is said of it is about one [`RunId`]: the last one that a start was called for when it is said. It never ends another one.
+//! An end that the runtime reports (an exit or a stop) belongs to one [run](RunId): the last run for
+//! which a start was called before the report. The report never ends a later run.
 
 #[cfg(test)]
 mod tests;
 
-/// Where a pod or container is in its life, as plugins know it.
+use super::steps::{ApprovalKind, ApprovalStep, Completion, EndGoal, EndStep, PostStep, Refusal, RunId};
+
+/// The state of a pod or container, as plugins know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It exists, and was not started.
+    /// The object exists and was not started. A pod is never in this state.
     Created,
-    /// It was started; a frozen one too.
+    /// The object was started. A paused container counts as running.
     Running,
-    /// It has ended, and was not removed.
+    /// The object has ended and was not removed.
     Stopped,
 }
 
-/// The same, with what is in flight.
+/// The state of an object, including the transitions that are in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Plugins are asked, or the runtime is at it. Nobody is shown it.
+    /// Plugins are asked, or the runtime is creating the object. Snapshots do not show the object.
     Creating,
     Created,
     Running,
-    /// Its Stop was claimed: nobody else makes it. It is shown until that was told.
+    /// A caller has claimed the Stop. Snapshots show the object until the Stop is delivered.
     Stopping {
         was_running: bool,
     },
     Stopped,
-    /// Its Remove was claimed.
+    /// A caller has claimed the Remove.
     Removing,
 }
 
@@ -53,107 +58,39 @@ impl Phase {
     }
 }
 
-/// One life. Absent ones are not here.
+/// The state machine of one object. An absent object has none.
 #[derive(Clone, Debug)]
 pub(crate) struct Lifecycle {
     phase: Phase,
-    /// The run that it is in, or was in last. Its beginning counts as one.
+    /// The current run, or the last run if the object has stopped. The creation counts as a run.
     run: RunId,
-    /// The last run that a start was called for: what is said of it now is about that.
-    called: RunId,
-    /// The last start that plugins let be. It has begun a run unless it already ran.
-    started: RunId,
-    /// How many claims were made whose request was not made yet. Until then nothing else may be claimed, or it could overtake that.
-    pending: u32,
-    /// How many times plugins are being asked whether it may be started or updated. Such a request may wait for a plugin before it has its place, so no end
-    /// is claimed until it was answered.
-    gates: u32,
-    /// How many of those are starts. What its words are to say of its state is known when they were answered.
-    starts: u32,
-    /// Whether the runtime has asked for its Remove. Plugins may not have been told yet.
-    is_to_remove: bool,
-    /// Whether plugins were told that it was created.
-    create_posted: bool,
-    /// Of which start plugins were told that it was done.
-    start_posted: Option<RunId>,
-}
-
-/// What is to come of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EndGoal {
-    Stopped,
-    Removed,
-}
-
-/// What is to be done next for a goal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EndStep {
-    /// The Stop is the caller's to make.
-    Stop,
-    /// The Remove is the caller's to make.
-    Remove,
-    /// Look again when the request was made that is about to be.
-    Wait,
-    /// Nothing: someone else has seen to it, or nobody knows of it.
-    Nothing,
-}
-
-/// Why something cannot be begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    Exists,
-    BeingCreated,
-    BeingRemoved,
-}
-
-/// One of the times that it runs: which start was called for it, among all in the namespace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct RunId(pub(crate) u64);
-
-impl RunId {
-    /// Whichever is the last one.
-    pub(crate) const LAST: Self = Self(u64::MAX);
-}
-
-/// What plugins are asked about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ApprovalKind {
-    Start,
-    Update,
-}
-
-/// What a start or an update is to do now. Plugins are to be asked at once, and that they [were](Lifecycle::gate_passed) is to be said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ApprovalStep<T> {
-    Ask(T),
-    Wait,
-    Refused(Refusal),
-}
-
-/// What plugins are told was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Completion {
-    Create,
-    Start(RunId),
-    Update,
-}
-
-/// What a notice of what was done is to do now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PostStep {
-    Tell,
-    Wait,
-    /// It is too late for it, or was told.
-    Drop,
+    /// The last run for which a start was called. An end that is reported now belongs to this run.
+    last_call: RunId,
+    /// The last start that plugins approved. It began a run unless the object was running already.
+    last_start: RunId,
+    /// Claimed requests that are not sent yet, and operations that are about to end. Until the
+    /// count is zero nothing else is claimed: a later request could overtake an earlier one.
+    holds: u32,
+    /// Starts and updates that plugins are being asked about. Such a request may wait for a plugin
+    /// before it has its place in the queue, so no end is claimed before the request is answered.
+    open_approvals: u32,
+    /// How many of the open approvals are starts. The state of the object is known after them.
+    open_starts: u32,
+    /// Whether the runtime has requested the Remove. The Remove may not be claimed yet.
+    is_remove_requested: bool,
+    /// Whether PostCreateContainer was claimed.
+    is_create_posted: bool,
+    /// The last start for which PostStartContainer was claimed.
+    posted_start: Option<RunId>,
 }
 
 impl Lifecycle {
-    /// One that is being created.
+    /// Returns the state machine of an object that is being created.
     pub(crate) fn creating(run: RunId) -> Self {
         Self::in_phase(Phase::Creating, run)
     }
 
-    /// One that there is.
+    /// Returns the state machine of an object that exists.
     pub(crate) fn known(state: State, run: RunId) -> Self {
         Self::in_phase(Phase::of(state), run)
     }
@@ -162,18 +99,18 @@ impl Lifecycle {
         Self {
             phase,
             run,
-            called: run,
-            started: run,
-            pending: 0,
-            gates: 0,
-            starts: 0,
-            is_to_remove: false,
-            create_posted: false,
-            start_posted: None,
+            last_call: run,
+            last_start: run,
+            holds: 0,
+            open_approvals: 0,
+            open_starts: 0,
+            is_remove_requested: false,
+            is_create_posted: false,
+            posted_start: None,
         }
     }
 
-    /// Where it is. One that is being created is nowhere yet.
+    /// Returns the state that plugins know. An object that is being created has none yet.
     pub(crate) fn state(&self) -> Option<State> {
         match self.phase {
             Phase::Creating => None,
@@ -183,16 +120,16 @@ impl Lifecycle {
         }
     }
 
-    /// Where it will be, as plugins know it, when they have been told all that was claimed up to now.
-    pub(crate) fn told_state(&self) -> Option<State> {
+    /// Returns the state that plugins will know after everything claimed so far is delivered.
+    pub(crate) fn state_after_claims(&self) -> Option<State> {
         match self.phase {
             Phase::Stopping { .. } => Some(State::Stopped),
             Phase::Creating | Phase::Created | Phase::Running | Phase::Stopped | Phase::Removing => self.state(),
         }
     }
 
-    /// How a plugin that joins is shown it, if it is.
-    pub(crate) fn shown(&self) -> Option<State> {
+    /// Returns the state in which a snapshot shows the object, or `None` if it hides the object.
+    pub(crate) fn snapshot_state(&self) -> Option<State> {
         self.state().filter(|state| *state != State::Stopped)
     }
 
@@ -200,18 +137,18 @@ impl Lifecycle {
         self.phase == Phase::Creating
     }
 
-    /// Whether its Stop is still to be claimed.
+    /// Whether the object exists and its Stop is not claimed yet.
     pub(crate) fn needs_stop(&self) -> bool {
         matches!(self.phase, Phase::Created | Phase::Running)
     }
 
-    /// Whether nothing may begin in it any more.
+    /// Whether the Stop is claimed: nothing may be created or started in a pod that is over.
     pub(crate) fn is_over(&self) -> bool {
         !self.needs_stop() && !self.is_creating()
     }
 
-    /// Why there cannot be another one.
-    pub(crate) fn in_the_way(&self) -> Refusal {
+    /// Returns why another object of the same id cannot be created.
+    pub(crate) fn create_refusal(&self) -> Refusal {
         match self.phase {
             Phase::Creating => Refusal::BeingCreated,
             Phase::Removing => Refusal::BeingRemoved,
@@ -219,199 +156,205 @@ impl Lifecycle {
         }
     }
 
-    /// It was created. False if that is not being done. Its operation is to be ended, and that to be [said](Lifecycle::asked).
-    pub(crate) fn created(&mut self, state: State) -> bool {
-        let was = self.is_creating();
-        if was {
+    /// Marks the object as created. The caller ends the operation and then calls
+    /// [`release`](Self::release). Returns false if the object was not being created.
+    pub(crate) fn mark_created(&mut self, state: State) -> bool {
+        let was_creating = self.is_creating();
+        if was_creating {
             self.phase = Phase::of(state);
         }
-        self.ends_operation();
-        was
+        self.hold();
+        was_creating
     }
 
-    /// An operation about it is being ended. Until that was [said](Lifecycle::asked), nothing is claimed: a plugin that joins after its end would hear of the operation.
-    pub(crate) fn ends_operation(&mut self) {
-        self.pending += 1;
+    /// Prevents claims while an operation about the object is being ended, until
+    /// [`release`](Self::release). Otherwise a plugin that joins after the object's end could still
+    /// hear of the operation.
+    pub(crate) fn hold(&mut self) {
+        self.holds += 1;
     }
 
-    /// Claims the next step to a goal, as was said of this run. A step is to be [made](Lifecycle::asked) at once.
-    pub(crate) fn claim(&mut self, goal: EndGoal, said: RunId) -> EndStep {
+    /// Releases one hold: a claimed request was sent, or an operation has ended. Requests that
+    /// follow are queued behind it.
+    pub(crate) fn release(&mut self) {
+        self.holds = self.holds.saturating_sub(1);
+    }
+
+    /// Claims the next step towards `goal`, for an end that was reported of the run `reported`.
+    /// The caller sends the claimed request at once and then calls [`release`](Self::release).
+    pub(crate) fn claim_end(&mut self, goal: EndGoal, reported: RunId) -> EndStep {
         let (phase, step) = match (self.phase, goal) {
-            // Also if there is nothing left to do: whoever comes after that must come behind it.
-            _ if self.pending > 0 || self.gates > 0 => return EndStep::Wait,
+            // Also if nothing is left to do: the next caller must be queued behind the request that
+            // is about to be sent.
+            _ if self.holds > 0 || self.open_approvals > 0 => return EndStep::Wait,
             (Phase::Creating | Phase::Removing, _) => return EndStep::Nothing,
             (Phase::Stopping { .. } | Phase::Stopped, EndGoal::Stopped) => return EndStep::Nothing,
-            // Another run has begun since that was said.
-            (Phase::Created | Phase::Running, EndGoal::Stopped) if self.run > said => return EndStep::Nothing,
+            // A later run has begun since the report.
+            (Phase::Created | Phase::Running, EndGoal::Stopped) if self.run > reported => return EndStep::Nothing,
             (Phase::Created, _) => (Phase::Stopping { was_running: false }, EndStep::Stop),
             (Phase::Running, _) => (Phase::Stopping { was_running: true }, EndStep::Stop),
             (Phase::Stopping { .. } | Phase::Stopped, EndGoal::Removed) => (Phase::Removing, EndStep::Remove),
         };
         self.phase = phase;
-        self.pending += 1;
+        self.hold();
         step
     }
 
-    /// What was claimed is asked now, or an operation has ended: whatever is asked from now on comes behind it.
-    pub(crate) fn asked(&mut self) {
-        self.pending = self.pending.saturating_sub(1);
-    }
-
-    /// Its Stop was told.
-    pub(crate) fn stop_told(&mut self) {
+    /// Records that the Stop was delivered to plugins.
+    pub(crate) fn stop_delivered(&mut self) {
         if let Phase::Stopping { .. } = self.phase {
             self.phase = Phase::Stopped;
         }
     }
 
-    /// Notes that the runtime asks for the Remove of this object.
-    pub(crate) fn remove_asked(&mut self) {
-        self.is_to_remove = true;
+    /// Records that the runtime requests the Remove of the object.
+    pub(crate) fn request_remove(&mut self) {
+        self.is_remove_requested = true;
     }
 
-    /// Whether plugins were told of the end of this object, and nothing more of its end is to be told. A restart that failed ends with
-    /// its operation: only then has its undo a place among the requests about the pod.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.phase == Phase::Stopped && self.starts == 0 && self.pending == 0 && !self.is_to_remove
+    /// Whether plugins were told of the end of the object, and no other end is to be delivered.
+    ///
+    /// A failed restart has ended when its operation has ended: only then the rollback has a place
+    /// in the queue of the pod.
+    pub(crate) fn is_end_delivered(&self) -> bool {
+        self.phase == Phase::Stopped && self.open_starts == 0 && self.holds == 0 && !self.is_remove_requested
     }
 
-    /// Whether its Remove was claimed.
+    /// Whether the Remove is claimed.
     pub(crate) fn is_removing(&self) -> bool {
         self.phase == Phase::Removing
     }
 
-    /// A start is called, which may begin this run.
-    pub(crate) fn start_called(&mut self, run: RunId) {
-        self.called = self.called.max(run);
+    /// Records a call to start the object, which may begin this run.
+    pub(crate) fn record_start_call(&mut self, run: RunId) {
+        self.last_call = self.last_call.max(run);
     }
 
-    /// The run that what is said now is about.
-    pub(crate) fn said(&self) -> RunId {
-        self.called
+    /// Returns the run to which an end belongs that is reported now.
+    pub(crate) fn reported_run(&self) -> RunId {
+        self.last_call
     }
 
-    /// The run that it is in, or was in last.
+    /// Returns the current run, or the last run if the object has stopped.
     pub(crate) fn run(&self) -> RunId {
         self.run
     }
 
-    /// Whether an end that was said of this run is still to be told.
-    pub(crate) fn is_to_end(&self, run: RunId) -> bool {
+    /// Whether the Stop for an end that was reported of this run is not claimed yet.
+    pub(crate) fn run_needs_stop(&self, run: RunId) -> bool {
         self.needs_stop() && run >= self.run
     }
 
-    /// Whether an exit that is said now may be one that plugins are to hear of: of what has ended it is not, unless it is being started.
-    pub(crate) fn may_exit(&self) -> bool {
-        !self.is_over() || self.called > self.run
+    /// Whether plugins may have to hear of an exit that is reported now: the object has not ended,
+    /// or it is being started again.
+    pub(crate) fn can_exit(&self) -> bool {
+        !self.is_over() || self.last_call > self.run
     }
 
-    /// It is to be started, perhaps again. Plugins know it in this state, and do so until they were asked: what they are being asked
-    /// about it already comes before.
-    pub(crate) fn start(&mut self) -> ApprovalStep<State> {
-        if self.gates > 0 {
+    /// Begins to ask plugins about a start. The step contains the state that plugins know.
+    ///
+    /// Waits for all requests about the object that plugins are being asked about.
+    pub(crate) fn request_start(&mut self) -> ApprovalStep<State> {
+        if self.open_approvals > 0 {
             return ApprovalStep::Wait;
         }
-        self.gate(ApprovalKind::Start)
+        self.begin_approval(ApprovalKind::Start)
     }
 
-    /// It is to get new limits. Plugins know it in this state.
-    pub(crate) fn update(&mut self) -> ApprovalStep<State> {
-        if self.starts > 0 {
+    /// Begins to ask plugins about new limits. The step contains the state that plugins know.
+    pub(crate) fn request_update(&mut self) -> ApprovalStep<State> {
+        if self.open_starts > 0 {
             return ApprovalStep::Wait;
         }
-        self.gate(ApprovalKind::Update)
+        self.begin_approval(ApprovalKind::Update)
     }
 
-    fn gate(&mut self, kind: ApprovalKind) -> ApprovalStep<State> {
-        if let Some(step) = self.closed_gate() {
-            return step;
+    fn begin_approval(&mut self, kind: ApprovalKind) -> ApprovalStep<State> {
+        match self.phase {
+            Phase::Creating => return ApprovalStep::Refused(Refusal::BeingCreated),
+            Phase::Removing => return ApprovalStep::Refused(Refusal::BeingRemoved),
+            _ if self.holds > 0 => return ApprovalStep::Wait,
+            Phase::Created | Phase::Running | Phase::Stopping { .. } | Phase::Stopped => {}
         }
-        let Some(state) = self.told_state() else { return ApprovalStep::Refused(Refusal::BeingCreated) };
-        self.gates += 1;
-        self.starts += u32::from(kind == ApprovalKind::Start);
+        let Some(state) = self.state_after_claims() else { return ApprovalStep::Refused(Refusal::BeingCreated) };
+        self.open_approvals += 1;
+        self.open_starts += u32::from(kind == ApprovalKind::Start);
         ApprovalStep::Ask(state)
     }
 
-    /// Why nothing may be done with it now.
-    fn closed_gate<T>(&self) -> Option<ApprovalStep<T>> {
-        match self.phase {
-            Phase::Creating => Some(ApprovalStep::Refused(Refusal::BeingCreated)),
-            Phase::Removing => Some(ApprovalStep::Refused(Refusal::BeingRemoved)),
-            _ if self.pending > 0 => Some(ApprovalStep::Wait),
-            Phase::Created | Phase::Running | Phase::Stopping { .. } | Phase::Stopped => None,
-        }
+    /// Records that plugins have answered a start or an update, or that the caller has left.
+    pub(crate) fn approval_ended(&mut self, kind: ApprovalKind) {
+        self.open_approvals = self.open_approvals.saturating_sub(1);
+        self.open_starts = self.open_starts.saturating_sub(u32::from(kind == ApprovalKind::Start));
     }
 
-    /// Plugins were asked, or are not any more.
-    pub(crate) fn gate_passed(&mut self, kind: ApprovalKind) {
-        self.gates = self.gates.saturating_sub(1);
-        self.starts = self.starts.saturating_sub(u32::from(kind == ApprovalKind::Start));
-    }
-
-    /// Plugins let it be started. That begins a run, unless it runs: true if it does.
-    pub(crate) fn start_asked(&mut self, run: RunId) -> bool {
-        self.started = run;
+    /// Records that plugins approved a start. Returns whether the start begins a run: it does
+    /// unless the object is running.
+    pub(crate) fn start_approved(&mut self, run: RunId) -> bool {
+        self.last_start = run;
         let begins = self.phase != Phase::Running;
         if begins {
-            self.runs_again(run);
+            self.begin_run(run);
         }
         begins
     }
 
-    /// It is in this run from now on.
-    pub(crate) fn runs_again(&mut self, run: RunId) {
+    /// Marks the object as running, in this run.
+    pub(crate) fn begin_run(&mut self, run: RunId) {
         (self.phase, self.run) = (Phase::Running, run);
     }
 
-    /// A start of what had stopped came to nothing: it has stopped, as before. Those who saw the start are told so by whoever says this.
-    pub(crate) fn start_undone(&mut self, run: RunId) {
+    /// Rolls a failed restart back: the object is stopped again. The caller notifies the plugins
+    /// that saw the start.
+    pub(crate) fn undo_start(&mut self, run: RunId) {
         if self.phase == Phase::Running && self.run == run {
             self.phase = Phase::Stopped;
         }
     }
 
-    /// A first start came to nothing. True if all plugins are to be told that it has stopped.
-    pub(crate) fn first_start_failed(&self, run: RunId) -> bool {
-        // While plugins are asked about another start, its outcome decides.
-        let is_not_started = self.phase == Phase::Created && self.starts == 0;
+    /// Whether all plugins have to hear a Stop because the first start has failed.
+    pub(crate) fn needs_stop_after_failed_start(&self, run: RunId) -> bool {
+        // If plugins are being asked about another start, the outcome of that start decides.
+        let is_not_started = self.phase == Phase::Created && self.open_starts == 0;
         is_not_started || (self.phase == Phase::Running && self.run == run)
     }
 
-    /// Makes it one that was created, as was once done wrong.
+    /// Resets a stopped object to Created, for [`Mistake::RestartUndoneForAll`](crate::Mistake).
     #[cfg(feature = "mistakes")]
     pub(crate) fn forget_stop(&mut self, run: RunId) {
         (self.phase, self.run) = (Phase::Created, run);
     }
 
-    /// Whether this start is the last one, and it has not stopped since.
-    pub(crate) fn runs(&self, start: RunId) -> bool {
-        self.started == start && self.needs_stop()
+    /// Whether this start is the last one, and the object has not stopped since.
+    fn is_last_start(&self, start: RunId) -> bool {
+        self.last_start == start && self.needs_stop()
     }
 
-    /// The last start; or its beginning, for one that nobody saw start.
+    /// Returns the last start, or the creation if plugins saw no start.
     pub(crate) fn last_start(&self) -> RunId {
-        self.started
+        self.last_start
     }
 
-    /// Claims that plugins are told what was done. To be [made](Lifecycle::asked) at once.
-    pub(crate) fn post(&mut self, deed: Completion) -> PostStep {
-        let is_late = match deed {
-            Completion::Create => !self.needs_stop() || self.create_posted,
-            Completion::Start(run) => !self.runs(run) || self.start_posted == Some(run),
+    /// Claims a Post event. The caller sends the event at once and then calls
+    /// [`release`](Self::release).
+    pub(crate) fn claim_post(&mut self, completion: Completion) -> PostStep {
+        let is_outdated = match completion {
+            Completion::Create => !self.needs_stop() || self.is_create_posted,
+            Completion::Start(run) => !self.is_last_start(run) || self.posted_start == Some(run),
             Completion::Update => matches!(self.phase, Phase::Creating | Phase::Removing),
         };
-        if is_late {
+        if is_outdated {
             return PostStep::Drop;
         }
-        if self.pending > 0 || self.starts > 0 {
+        if self.holds > 0 || self.open_starts > 0 {
             return PostStep::Wait;
         }
-        match deed {
-            Completion::Create => self.create_posted = true,
-            Completion::Start(run) => self.start_posted = Some(run),
+        match completion {
+            Completion::Create => self.is_create_posted = true,
+            Completion::Start(run) => self.posted_start = Some(run),
             Completion::Update => {}
         }
-        self.pending += 1;
+        self.hold();
         PostStep::Tell
     }
 }

@@ -1,20 +1,21 @@
-//! What an operator wants of a runtime that runs: another policy, and to know whether all plugins are there.
+//! Methods of [`Nri`] for the operator of a running runtime: new policy, and missing plugins.
 
 use std::time::Duration;
 
 use nri_adaptation::{Config, Missing, NotReady};
 
-use crate::nri::Nri;
+use super::Nri;
 
 impl Nri {
-    /// From now on the policy of these settings holds: for plugins that are there, for those that join, and for requests that begin afterwards.
-    /// Returns the keys of settings that are other ones only when the runtime is started again.
+    /// Applies the policy of new settings: to all plugins, to plugins that join, and to requests that
+    /// begin from now on. Returns the keys of changed settings that take effect only after a restart
+    /// of the runtime.
     ///
     /// ```
     /// # use nri_api::{Config, Nri, config::ConfigError};
     /// fn read_again(nri: &Nri, text: &str) -> Result<(), ConfigError> {
     ///     for key in nri.reload(&Config::from_toml(text)?) {
-    ///         println!("{key} is another one when the runtime is started again");
+    ///         println!("{key} takes effect after a restart");
     ///     }
     ///     Ok(())
     /// }
@@ -27,17 +28,18 @@ impl Nri {
         }
     }
 
-    /// The plugins that must be there and are not, or do not answer. While there are some, containers may not be created, but for pods that may do without.
+    /// Returns the required plugins that are absent or do not answer. While there are any, containers
+    /// are created only in pods that are exempt.
     #[must_use]
     pub fn missing(&self) -> Vec<Missing> {
         self.instance.as_ref().map(|instance| instance.adaptation.missing()).unwrap_or_default()
     }
 
-    /// Waits until no plugin is [missing](Nri::missing), for so long at most.
+    /// Waits until no plugin is [missing](Nri::missing), but no longer than `limit`.
     ///
     /// # Errors
     ///
-    /// Those that are missing when the time is over, or when NRI is stopped.
+    /// The plugins that are missing when the limit is over, or when NRI is stopped.
     pub async fn ready(&self, limit: Duration) -> Result<(), NotReady> {
         match &self.instance {
             Some(instance) => instance.adaptation.ready(limit).await,

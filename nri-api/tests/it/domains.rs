@@ -77,7 +77,7 @@ async fn an_update_that_fails_is_in_the_ledger_and_fails_nothing_else() {
     rig.create("p", "c").await;
     let expected = [
         "10-books CreateContainer update of nobody: there is no such container",
-        "10-books CreateContainer update of a: namespace k8s.io has not done it: the runtime could not do it: it fails on purpose",
+        "10-books CreateContainer update of a: namespace k8s.io could not apply the change: the runtime failed: it fails on purpose",
     ];
     assert_eq!(failures(&rig.nri), expected);
 }
@@ -92,7 +92,7 @@ async fn why_an_update_failed_is_in_the_ledger_whoever_asked_for_it() {
     let joins = Recorder::new();
     joins.want(vec![shares("a", 1), Update { ignore_failure: true, ..shares("never", 2) }]);
     rig.nri.admit("20-joins".parse().unwrap(), joins).await.unwrap();
-    let why = "namespace k8s.io has not done it: the runtime could not do it: it fails on purpose";
+    let why = "namespace k8s.io could not apply the change: the runtime failed: it fails on purpose";
     let expected = [
         format!("(nobody) CreateContainer update of a: {why}"),
         "20-joins by itself update of never: there is no such container".to_owned(),
@@ -201,7 +201,7 @@ async fn what_is_over_here_and_runs_elsewhere_is_updated_there() {
 
 #[tokio::test(start_paused = true)]
 async fn a_domain_that_hangs_or_panics_costs_its_limit_and_others_nothing() {
-    for (manner, why) in [(FakeBehavior::Hangs, "it took too long"), (FakeBehavior::Panics, "it panicked")] {
+    for (manner, why) in [(FakeBehavior::Hangs, "the call timed out"), (FakeBehavior::Panics, "the call panicked")] {
         let (bad, good) = (FakeDomain::new(), FakeDomain::new());
         for (domain, id) in [(&bad, "b"), (&good, "g")] {
             domain.put_pod(pod(&format!("pod-{id}")));
@@ -224,8 +224,8 @@ async fn a_domain_that_hangs_or_panics_costs_its_limit_and_others_nothing() {
         sleep(limit * 2).await;
         assert_eq!(good.evictions().len(), 1);
         let expected = [
-            format!("10-books CreateContainer update of b: namespace bad has not done it: {why}"),
-            format!("10-books CreateContainer eviction of b: namespace bad has not done it: {why}"),
+            format!("10-books CreateContainer update of b: namespace bad could not apply the change: {why}"),
+            format!("10-books CreateContainer eviction of b: namespace bad could not apply the change: {why}"),
         ];
         let mut seen = failures(&nri);
         seen.sort_by_key(|line| line.contains("eviction"));
@@ -302,7 +302,7 @@ async fn limits_that_the_runtime_did_not_set_have_no_reason_in_the_ledger() {
     drop(update().await.unwrap());
     assert_eq!(why(), 1, "only the one that was made");
     let last = rig.nri.ledger(|ledger| ledger.of("c")).pop().unwrap();
-    assert_eq!(last.to_string(), "10-books could not update c: the runtime did not make it");
+    assert_eq!(last.to_string(), "10-books could not update c: the runtime did not apply the update");
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,7 +316,7 @@ async fn nobody_waits_for_an_eviction_and_one_that_fails_is_in_the_ledger() {
     settle().await;
     let failed = &failures(&rig.nri)[0];
     assert!(
-        failed.starts_with("10-books CreateContainer eviction of old: namespace k8s.io has not done it"),
+        failed.starts_with("10-books CreateContainer eviction of old: namespace k8s.io could not apply the change"),
         "{failed}"
     );
     rig.domain.behave(FakeBehavior::Hangs);

@@ -295,7 +295,7 @@ async fn what_is_being_created_in_a_pod_that_ends_comes_to_nothing_before_the_po
     let expected = ["StopContainer c", "RemoveContainer c", "StopPodSandbox p", "RemovePodSandbox p"];
     assert_eq!(rig.plugin.news(), expected);
     let late = creation.created(container("p", "c")).await.unwrap_err();
-    assert_eq!(late.to_string(), "container c cannot be: pod p has ended");
+    assert_eq!(late.to_string(), "container c cannot be created or started: pod p has ended");
     assert_eq!(rig.plugin.news(), [""; 0]);
     assert_eq!((rig.handle.pod_state("p"), rig.handle.container_state("c")), (None, None));
 }
@@ -442,7 +442,7 @@ async fn what_plugins_could_not_find_again_is_not_created() {
     rig.plugin.news();
     let elsewhere = rig.handle.create_container(pod("p"), container("q", "c")).await;
     let said = elsewhere.map(drop).unwrap_err().to_string();
-    assert_eq!(said, "container c cannot be created in pod p: it says that it is in pod q");
+    assert_eq!(said, "container c cannot be created in pod p: its pod_id is q");
     let nameless = rig.handle.create_container(pod("p"), container("p", "")).await;
     assert!(matches!(nameless, Err(Error::NoId { kind: ObjectKind::Container })));
     assert!(matches!(rig.handle.run_pod(pod("")).await, Err(Error::NoId { kind: ObjectKind::Pod })));

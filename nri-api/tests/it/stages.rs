@@ -27,7 +27,7 @@ async fn requests_before_the_start_and_after_the_end_are_errors() {
     assert!(matches!(handle.run_pod(pod("p")).await, Err(Error::NotStarted)));
     assert!(matches!(handle.stop_pod(pod("p")).await, Err(Error::NotStarted)));
     let early = nri.admit("10-books".parse().unwrap(), Recorder::new()).await.unwrap_err();
-    assert_eq!(early.to_string(), "plugin 10-books comes too early: NRI was not started yet");
+    assert_eq!(early.to_string(), "plugin 10-books cannot be admitted: NRI is not started yet");
     nri.start().await.unwrap();
     let creation = handle.create_container(pod("p"), container("p", "c")).await.unwrap();
     nri.stop().await;
@@ -183,7 +183,7 @@ async fn a_domain_that_does_not_say_what_there_is_fails_the_start_which_may_be_t
         let handle = nri.register("bad", bad.clone()).unwrap();
         let _good = nri.register("good", good).unwrap();
         let error = nri.start().await.unwrap_err();
-        assert_eq!(error.to_string(), "the domain of namespace bad does not say what there is");
+        assert_eq!(error.to_string(), "could not read the inventory of namespace bad");
         bad.behave(FakeBehavior::Well);
         nri.start().await.unwrap();
         assert_eq!(handle.pod_state("p"), Some(State::Running));

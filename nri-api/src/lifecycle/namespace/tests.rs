@@ -73,8 +73,9 @@ fn warnings(act: impl FnOnce()) -> usize {
 /// How many warnings each of these is, one after the other, when a plugin is to be shown it.
 fn check(inventories: &[(PodState, ContainerState)], expected: &[usize]) {
     let namespace = namespace("k8s.io");
-    let show =
-        |(pod, container): &(PodState, ContainerState)| warnings(|| _ = namespace.show(inventory(*pod, *container)));
+    let show = |(pod, container): &(PodState, ContainerState)| {
+        warnings(|| _ = namespace.snapshot(inventory(*pod, *container)))
+    };
     assert_eq!(inventories.iter().map(show).collect::<Vec<_>>(), expected);
 }
 
@@ -94,6 +95,6 @@ fn each_namespace_is_warned_about_once_when_its_inventory_is_first_read() {
         let unknown = || inventory(PodState::Running, ContainerState::Unknown);
         assert_eq!(warnings(|| namespace.fill(unknown())), 1, "{}", namespace.name);
         assert_eq!(warnings(|| namespace.fill(unknown())), 0, "{}: adopted", namespace.name);
-        assert_eq!(warnings(|| _ = namespace.show(unknown())), 0, "{}: shown", namespace.name);
+        assert_eq!(warnings(|| _ = namespace.snapshot(unknown())), 0, "{}: shown", namespace.name);
     }
 }

@@ -1,14 +1,15 @@
 use proptest::prelude::*;
 
-use super::{ApprovalKind, ApprovalStep, Completion, EndGoal, EndStep, Lifecycle, PostStep, Refusal, RunId, State};
+use super::{Lifecycle, State};
+use crate::lifecycle::steps::{ApprovalKind, ApprovalStep, Completion, EndGoal, EndStep, PostStep, Refusal, RunId};
 
 /// What comes of claims one after the other, each made at once, as `Stop Remove Nothing`.
 fn check(state: State, goals: &[EndGoal], expected: &str) {
     let mut life = Lifecycle::known(state, RunId(1));
     let mut step = |goal: &EndGoal| {
-        let step = life.claim(*goal, RunId::LAST);
+        let step = life.claim_end(*goal, RunId::LAST);
         if matches!(step, EndStep::Stop | EndStep::Remove) {
-            life.asked();
+            life.release();
         }
         format!("{step:?}")
     };
@@ -33,50 +34,50 @@ fn a_remove_is_claimed_once_and_after_the_stop() {
 #[test]
 fn nothing_is_claimed_while_the_request_of_a_claim_is_not_made_yet() {
     let mut life = Lifecycle::known(State::Running, RunId(1));
-    assert_eq!(life.claim(EndGoal::Stopped, RunId::LAST), EndStep::Stop);
-    assert_eq!(life.claim(EndGoal::Removed, RunId::LAST), EndStep::Wait, "it could overtake the Stop");
-    assert_eq!((life.start(), life.update()), (ApprovalStep::Wait, ApprovalStep::Wait));
-    assert_eq!(life.post(Completion::Update), PostStep::Wait);
-    life.asked();
-    assert_eq!(life.claim(EndGoal::Removed, RunId::LAST), EndStep::Remove);
+    assert_eq!(life.claim_end(EndGoal::Stopped, RunId::LAST), EndStep::Stop);
+    assert_eq!(life.claim_end(EndGoal::Removed, RunId::LAST), EndStep::Wait, "it could overtake the Stop");
+    assert_eq!((life.request_start(), life.request_update()), (ApprovalStep::Wait, ApprovalStep::Wait));
+    assert_eq!(life.claim_post(Completion::Update), PostStep::Wait);
+    life.release();
+    assert_eq!(life.claim_end(EndGoal::Removed, RunId::LAST), EndStep::Remove);
 }
 
 #[test]
 fn a_container_is_shown_until_its_stop_was_told() {
     let mut life = Lifecycle::known(State::Running, RunId(1));
-    life.claim(EndGoal::Stopped, RunId::LAST);
-    assert_eq!(life.shown(), Some(State::Running));
-    life.stop_told();
-    assert_eq!((life.shown(), life.state()), (None, Some(State::Stopped)));
+    life.claim_end(EndGoal::Stopped, RunId::LAST);
+    assert_eq!(life.snapshot_state(), Some(State::Running));
+    life.stop_delivered();
+    assert_eq!((life.snapshot_state(), life.state()), (None, Some(State::Stopped)));
 }
 
 #[test]
 fn what_is_being_created_is_nowhere_and_has_no_end() {
     let mut life = Lifecycle::creating(RunId(1));
-    assert_eq!((life.shown(), life.state()), (None, None));
-    assert_eq!(life.claim(EndGoal::Removed, RunId::LAST), EndStep::Nothing);
-    assert_eq!(life.start(), ApprovalStep::Refused(Refusal::BeingCreated));
-    assert_eq!(life.in_the_way(), Refusal::BeingCreated);
-    assert!(life.created(State::Created));
-    assert_eq!(life.shown(), Some(State::Created));
-    assert_eq!(life.claim(EndGoal::Stopped, RunId::LAST), EndStep::Wait, "its operation has not ended");
-    life.asked();
-    assert!(!life.created(State::Running), "it is there already");
+    assert_eq!((life.snapshot_state(), life.state()), (None, None));
+    assert_eq!(life.claim_end(EndGoal::Removed, RunId::LAST), EndStep::Nothing);
+    assert_eq!(life.request_start(), ApprovalStep::Refused(Refusal::BeingCreated));
+    assert_eq!(life.create_refusal(), Refusal::BeingCreated);
+    assert!(life.mark_created(State::Created));
+    assert_eq!(life.snapshot_state(), Some(State::Created));
+    assert_eq!(life.claim_end(EndGoal::Stopped, RunId::LAST), EndStep::Wait, "its operation has not ended");
+    life.release();
+    assert!(!life.mark_created(State::Running), "it is there already");
 }
 
 /// Plugins are asked whether it may start, and let it.
 fn start(life: &mut Lifecycle, run: RunId) {
-    assert!(matches!(life.start(), ApprovalStep::Ask(_)));
-    life.start_called(run);
-    life.start_asked(run);
-    life.gate_passed(ApprovalKind::Start);
+    assert!(matches!(life.request_start(), ApprovalStep::Ask(_)));
+    life.record_start_call(run);
+    life.start_approved(run);
+    life.approval_ended(ApprovalKind::Start);
 }
 
 /// It stops, and plugins are told.
 fn stop(life: &mut Lifecycle) {
-    assert_eq!(life.claim(EndGoal::Stopped, RunId::LAST), EndStep::Stop);
-    life.asked();
-    life.stop_told();
+    assert_eq!(life.claim_end(EndGoal::Stopped, RunId::LAST), EndStep::Stop);
+    life.release();
+    life.stop_delivered();
 }
 
 #[test]
@@ -84,73 +85,73 @@ fn that_it_was_started_is_told_unless_it_has_stopped_or_was_started_again() {
     let mut life = Lifecycle::known(State::Created, RunId(1));
     let (first, second) = (RunId(2), RunId(3));
     start(&mut life, first);
-    assert_eq!(life.shown(), Some(State::Running));
-    assert_eq!(life.claim(EndGoal::Stopped, RunId::LAST), EndStep::Stop);
-    life.asked();
-    assert_eq!(life.post(Completion::Start(first)), PostStep::Drop);
-    life.stop_told();
+    assert_eq!(life.snapshot_state(), Some(State::Running));
+    assert_eq!(life.claim_end(EndGoal::Stopped, RunId::LAST), EndStep::Stop);
+    life.release();
+    assert_eq!(life.claim_post(Completion::Start(first)), PostStep::Drop);
+    life.stop_delivered();
 
     start(&mut life, second);
-    assert_eq!(life.post(Completion::Start(first)), PostStep::Drop);
-    assert_eq!(life.post(Completion::Start(second)), PostStep::Tell);
+    assert_eq!(life.claim_post(Completion::Start(first)), PostStep::Drop);
+    assert_eq!(life.claim_post(Completion::Start(second)), PostStep::Tell);
 }
 
 #[test]
 fn a_stop_that_is_told_late_does_not_end_the_next_run() {
     let mut life = Lifecycle::known(State::Running, RunId(1));
-    life.claim(EndGoal::Stopped, RunId::LAST);
-    life.asked();
+    life.claim_end(EndGoal::Stopped, RunId::LAST);
+    life.release();
     start(&mut life, RunId(2));
-    life.stop_told();
-    assert_eq!(life.shown(), Some(State::Running));
+    life.stop_delivered();
+    assert_eq!(life.snapshot_state(), Some(State::Running));
 }
 
 #[test]
 fn an_end_that_was_said_of_a_run_does_not_end_the_next_one() {
     let mut life = Lifecycle::known(State::Created, RunId(1));
     start(&mut life, RunId(2));
-    let said = life.said();
+    let said = life.reported_run();
     stop(&mut life);
-    assert_eq!(life.claim(EndGoal::Stopped, said), EndStep::Nothing);
+    assert_eq!(life.claim_end(EndGoal::Stopped, said), EndStep::Nothing);
     start(&mut life, RunId(3));
-    assert!(!life.is_to_end(said));
-    assert_eq!(life.claim(EndGoal::Stopped, said), EndStep::Nothing, "another one has begun");
-    assert_eq!(life.claim(EndGoal::Stopped, life.said()), EndStep::Stop);
+    assert!(!life.run_needs_stop(said));
+    assert_eq!(life.claim_end(EndGoal::Stopped, said), EndStep::Nothing, "another one has begun");
+    assert_eq!(life.claim_end(EndGoal::Stopped, life.reported_run()), EndStep::Stop);
 }
 
 #[test]
 fn what_is_said_after_a_start_was_called_is_about_the_run_that_it_begins() {
     let mut life = Lifecycle::known(State::Stopped, RunId(1));
-    assert!(!life.may_exit());
-    life.start_called(RunId(2));
-    assert!(life.may_exit());
-    let said = life.said();
+    assert!(!life.can_exit());
+    life.record_start_call(RunId(2));
+    assert!(life.can_exit());
+    let said = life.reported_run();
     start(&mut life, RunId(2));
-    assert!(life.is_to_end(said));
+    assert!(life.run_needs_stop(said));
 }
 
 #[test]
 fn what_had_stopped_is_stopped_until_plugins_let_it_start_and_again_if_that_fails() {
     let mut life = Lifecycle::known(State::Stopped, RunId(1));
-    assert_eq!(life.start(), ApprovalStep::Ask(State::Stopped));
-    assert_eq!(life.shown(), None, "nobody was asked yet");
-    life.gate_passed(ApprovalKind::Start);
+    assert_eq!(life.request_start(), ApprovalStep::Ask(State::Stopped));
+    assert_eq!(life.snapshot_state(), None, "nobody was asked yet");
+    life.approval_ended(ApprovalKind::Start);
     start(&mut life, RunId(2));
-    life.start_undone(RunId(2));
-    assert_eq!((life.shown(), life.claim(EndGoal::Stopped, RunId::LAST)), (None, EndStep::Nothing));
+    life.undo_start(RunId(2));
+    assert_eq!((life.snapshot_state(), life.claim_end(EndGoal::Stopped, RunId::LAST)), (None, EndStep::Nothing));
 }
 
 #[test]
 fn a_restart_that_failed_has_ended_when_its_operation_has() {
     let mut life = Lifecycle::known(State::Stopped, RunId(1));
-    assert!(life.has_ended());
+    assert!(life.is_end_delivered());
     start(&mut life, RunId(2));
-    assert!(!life.has_ended());
-    life.start_undone(RunId(2));
-    life.ends_operation();
-    assert!(!life.has_ended(), "its undo has no place yet");
-    life.asked();
-    assert!(life.has_ended());
+    assert!(!life.is_end_delivered());
+    life.undo_start(RunId(2));
+    life.hold();
+    assert!(!life.is_end_delivered(), "its undo has no place yet");
+    life.release();
+    assert!(life.is_end_delivered());
 }
 
 #[test]
@@ -158,29 +159,29 @@ fn a_start_of_what_runs_begins_no_run() {
     let mut life = Lifecycle::known(State::Running, RunId(1));
     start(&mut life, RunId(2));
     assert_eq!(life.run(), RunId(1));
-    life.start_undone(RunId(2));
-    assert!(!life.first_start_failed(RunId(2)));
-    assert_eq!(life.shown(), Some(State::Running));
+    life.undo_start(RunId(2));
+    assert!(!life.needs_stop_after_failed_start(RunId(2)));
+    assert_eq!(life.snapshot_state(), Some(State::Running));
 }
 
 #[test]
 fn no_end_is_claimed_while_plugins_are_asked_about_a_start_or_an_update() {
     let mut life = Lifecycle::known(State::Created, RunId(1));
-    assert!(matches!(life.update(), ApprovalStep::Ask(_)));
-    assert!(matches!(life.update(), ApprovalStep::Ask(_)), "those have their own order");
-    assert_eq!(life.start(), ApprovalStep::Wait, "an update before it says that it was not started");
-    assert_eq!(life.claim(EndGoal::Stopped, RunId::LAST), EndStep::Wait);
-    life.gate_passed(ApprovalKind::Update);
-    life.gate_passed(ApprovalKind::Update);
-    assert!(matches!(life.start(), ApprovalStep::Ask(_)));
+    assert!(matches!(life.request_update(), ApprovalStep::Ask(_)));
+    assert!(matches!(life.request_update(), ApprovalStep::Ask(_)), "those have their own order");
+    assert_eq!(life.request_start(), ApprovalStep::Wait, "an update before it says that it was not started");
+    assert_eq!(life.claim_end(EndGoal::Stopped, RunId::LAST), EndStep::Wait);
+    life.approval_ended(ApprovalKind::Update);
+    life.approval_ended(ApprovalKind::Update);
+    assert!(matches!(life.request_start(), ApprovalStep::Ask(_)));
     assert_eq!(
-        (life.update(), life.post(Completion::Update)),
+        (life.request_update(), life.claim_post(Completion::Update)),
         (ApprovalStep::Wait, PostStep::Wait),
         "it is being started"
     );
-    assert_eq!(life.claim(EndGoal::Removed, RunId::LAST), EndStep::Wait);
-    life.gate_passed(ApprovalKind::Start);
-    assert_eq!(life.claim(EndGoal::Stopped, RunId::LAST), EndStep::Stop);
+    assert_eq!(life.claim_end(EndGoal::Removed, RunId::LAST), EndStep::Wait);
+    life.approval_ended(ApprovalKind::Start);
+    assert_eq!(life.claim_end(EndGoal::Stopped, RunId::LAST), EndStep::Stop);
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -229,7 +230,7 @@ proptest! {
         for act in acts {
             match act {
                 Act::Claim(goal) => {
-                    let step = life.claim(goal, RunId::LAST);
+                    let step = life.claim_end(goal, RunId::LAST);
                     let expected = match (heard.in_flight || heard.asked, heard.removed, heard.stopped, goal) {
                         (true, ..) => EndStep::Wait,
                         (false, true, ..) => EndStep::Nothing,
@@ -243,11 +244,11 @@ proptest! {
                     heard.in_flight |= matches!(step, EndStep::Stop | EndStep::Remove);
                 }
                 Act::RequestContext => {
-                    life.asked();
+                    life.release();
                     heard.in_flight = false;
                 }
-                Act::StopTold => life.stop_told(),
-                Act::Start => match life.start() {
+                Act::StopTold => life.stop_delivered(),
+                Act::Start => match life.request_start() {
                     ApprovalStep::Ask(_) => {
                         prop_assert!(!heard.in_flight && !heard.removed && !heard.asked);
                         n_runs += 1;
@@ -261,19 +262,19 @@ proptest! {
                 },
                 Act::StartAsked => if std::mem::take(&mut heard.asked) {
                     let run = RunId(n_runs);
-                    life.start_asked(run);
-                    life.gate_passed(ApprovalKind::Start);
+                    life.start_approved(run);
+                    life.approval_ended(ApprovalKind::Start);
                     last = Some(run);
                     heard.stopped = false;
                 },
                 Act::PostStart => if let Some(run) = last {
-                    let step = life.post(Completion::Start(run));
+                    let step = life.claim_post(Completion::Start(run));
                     prop_assert_eq!(step == PostStep::Drop, heard.stopped || heard.posted == last);
                     heard.in_flight |= step == PostStep::Tell;
                     heard.posted = if step == PostStep::Tell { last } else { heard.posted };
                 },
                 Act::PostUpdate => {
-                    let step = life.post(Completion::Update);
+                    let step = life.claim_post(Completion::Update);
                     prop_assert_eq!(step == PostStep::Drop, heard.removed);
                     prop_assert!(!heard.asked || step != PostStep::Tell);
                     heard.in_flight |= step == PostStep::Tell;
@@ -281,9 +282,9 @@ proptest! {
             }
             // Whatever plugins have not heard the end of, one that joins now is shown.
             if !heard.stopped {
-                prop_assert!(life.shown().is_some());
+                prop_assert!(life.snapshot_state().is_some());
             }
-            prop_assert!(!(heard.removed && life.shown().is_some()));
+            prop_assert!(!(heard.removed && life.snapshot_state().is_some()));
         }
     }
 }
