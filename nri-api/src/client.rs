@@ -1,7 +1,7 @@
 //! The requests of one namespace to plugins.
 //!
-//! - `create`, `start`, `update`: requests that plugins approve, and the values that stand for them.
-//!   `approval`: the first step of a start or an update.
+//! - `create`, `start`, `update`: requests that plugins approve, and the values that stand for
+//!   them. `approval`: the first step of a start or an update.
 //! - `pending`: an approved request while the runtime acts: committed, or rolled back when dropped.
 //! - `stop_remove`: the ends of pods and containers. `exit`: ends that a task reports.
 //! - `details`: what plugins are told of a container whose end the runtime did not report.
@@ -67,8 +67,8 @@ impl NamespaceClient {
         DetachOnDrop::new(&self.instance, future)
     }
 
-    /// Runs the end of an object in a pod. While the end waits, requests about the pod whose callers
-    /// have stopped polling are cancelled.
+    /// Runs the end of an object in a pod. While the end waits, requests about the pod whose
+    /// callers have stopped polling are cancelled.
     fn run_revoking<T>(&self, pod: &str, end: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
         // Not an async function: its future would contain the end twice.
         let mut end = Box::pin(end);

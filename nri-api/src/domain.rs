@@ -11,9 +11,9 @@ use nri_proto::{Container, Eviction, Pod, Update};
 
 /// The pods and containers of one namespace of the runtime.
 ///
-/// A method may be called at any time, also while the runtime calls the [`Handle`](crate::Handle) of
-/// the namespace: a plugin may ask for an update of one container while another is created. So no
-/// method may wait for a lock that the runtime holds when it calls the handle.
+/// A method may be called at any time, also while the runtime calls the [`Handle`](crate::Handle)
+/// of the namespace: a plugin may ask for an update of one container while another is created. So
+/// no method may wait for a lock that the runtime holds when it calls the handle.
 ///
 /// The domain lives as long as the [`Nri`](crate::Nri) and its handles. If the domain owns its own
 /// handle, directly or through other values, both live as long as the process. To avoid that, hold

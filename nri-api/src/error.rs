@@ -127,7 +127,8 @@ impl Error {
 /// Why a built-in plugin was not admitted.
 #[derive(Clone, Debug, Error)]
 pub enum AdmitError {
-    /// [`Nri::start`](crate::Nri::start) has not returned yet, so the plugin cannot be synchronized.
+    /// [`Nri::start`](crate::Nri::start) has not returned yet, so the plugin cannot be
+    /// synchronized.
     #[error("plugin {0} cannot be admitted: NRI is not started yet")]
     NotStarted(PluginId),
     /// The plugin could not be configured or synchronized, or its place is taken.

@@ -24,9 +24,9 @@ use crate::lifecycle::steps::EndGoal;
 /// The entry point for one namespace of the runtime. Clones share the namespace.
 ///
 /// Before the runtime acts, it asks plugins. It gets a value that stands for the action: a
-/// [`PodRun`], a [`Creation`], a [`Start`], a [`PodUpdate`] or a [`ContainerUpdate`]. After the action
-/// the runtime reports success on that value. If the runtime drops the value, or the future that
-/// returns it, the action has failed: plugins that have heard of the action are notified.
+/// [`PodRun`], a [`Creation`], a [`Start`], a [`PodUpdate`] or a [`ContainerUpdate`]. After the
+/// action the runtime reports success on that value. If the runtime drops the value, or the future
+/// that returns it, the action has failed: plugins that have heard of the action are notified.
 ///
 /// Ends are reported with [`stop_container`](Self::stop_container),
 /// [`remove_container`](Self::remove_container), [`stop_pod`](Self::stop_pod) and
@@ -55,8 +55,8 @@ impl Handle {
         Self { client: client.map(|client| NamespaceClient { deadline: Some(deadline), ..client.clone() }) }
     }
 
-    /// Whether there may be plugins. If NRI is [disabled](crate::Config::disable), each call returns
-    /// at once, and its arguments are not used: a caller need not prepare them.
+    /// Whether there may be plugins. If NRI is [disabled](crate::Config::disable), each call
+    /// returns at once, and its arguments are not used: a caller need not prepare them.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.client.is_some()
@@ -82,9 +82,9 @@ impl Handle {
     /// starts, and for ends whose caller has left. Until this returns, the domain must keep the
     /// container: NRI asks the domain what to tell plugins.
     ///
-    /// Returns at once if plugins do not know the container, or were told of its end already. If the
-    /// container is running, this waits for its end. Returns also when NRI has stopped, and if NRI
-    /// is disabled.
+    /// Returns at once if plugins do not know the container, or were told of its end already. If
+    /// the container is running, this waits for its end. Returns also when NRI has stopped, and if
+    /// NRI is disabled.
     pub async fn container_ended(&self, id: &str) {
         if let Some(client) = &self.client {
             let _ = client.instance.is_over.run_until_cancelled(client.container_ended(id)).await;
@@ -136,8 +136,8 @@ impl Handle {
         }
     }
 
-    /// Reports that a pod has stopped, and with it all its containers. Plugins are first notified of
-    /// the containers whose end they do not know.
+    /// Reports that a pod has stopped, and with it all its containers. Plugins are first notified
+    /// of the containers whose end they do not know.
     ///
     /// # Errors
     ///
@@ -162,11 +162,11 @@ impl Handle {
         }
     }
 
-    /// Asks plugins about a container to be created in a pod. The returned value contains the changes
-    /// that plugins want in the container.
+    /// Asks plugins about a container to be created in a pod. The returned value contains the
+    /// changes that plugins want in the container.
     ///
-    /// Plugins may also want updates of other containers. Their [`Domain`](crate::Domain)s apply these
-    /// updates before this returns. A failed update does not fail the create; the
+    /// Plugins may also want updates of other containers. Their [`Domain`](crate::Domain)s apply
+    /// these updates before this returns. A failed update does not fail the create; the
     /// [ledger](crate::Nri::ledger) records it. Containers that plugins want evicted are stopped
     /// afterwards, in a task.
     ///
@@ -189,8 +189,8 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// A plugin rejects the start. Then the container has stopped, and plugins that do not know that
-    /// are notified. Or the container is being created or removed.
+    /// A plugin rejects the start. Then the container has stopped, and plugins that do not know
+    /// that are notified. Or the container is being created or removed.
     pub async fn start_container(&self, pod: Pod, container: Container) -> Result<Start, Error> {
         match self.client()? {
             Some(client) => client.clone().start(Arc::new(pod), container).await,
@@ -248,8 +248,8 @@ impl Handle {
     /// Reports that a container has exited. `container` says how: `exit_code`, `finished_at`,
     /// `status_reason`, `status_message`. A task sends StopContainer to plugins; this never waits.
     ///
-    /// An exit that is reported before [`Nri::start`](crate::Nri::start) is kept until then. An exit
-    /// that is reported after [`Nri::stop`](crate::Nri::stop) is only
+    /// An exit that is reported before [`Nri::start`](crate::Nri::start) is kept until then. An
+    /// exit that is reported after [`Nri::stop`](crate::Nri::stop) is only
     /// [counted](crate::Nri::lost_exits).
     pub fn container_exited(&self, pod: Pod, container: Container) {
         let Some(client) = &self.client else { return };

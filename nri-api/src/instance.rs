@@ -1,4 +1,5 @@
-//! What all clones of an [`Nri`](crate::Nri) and of its handles share: the adaptation and the namespaces.
+//! What all clones of an [`Nri`](crate::Nri) and of its handles share: the adaptation and the
+//! namespaces.
 //!
 //! - `startup`: whether NRI is started, and the exits that are reported before that.
 //! - `namespaces`: the registered namespaces: snapshots, and which namespace has a container.
@@ -85,8 +86,8 @@ impl Instance {
         false
     }
 
-    /// Notifies plugins of an end in a task, which [`Nri::stop`](crate::Nri::stop) waits for. Returns
-    /// false, and does nothing, if NRI has stopped.
+    /// Notifies plugins of an end in a task, which [`Nri::stop`](crate::Nri::stop) waits for.
+    /// Returns false, and does nothing, if NRI has stopped.
     pub(crate) fn spawn_notification(&self, notification: impl Future<Output = ()> + Send + 'static) -> bool {
         let is_over = self.is_over.clone();
         let is_open = !is_over.is_cancelled();

@@ -1,6 +1,7 @@
 //! Faults that tests inject to check that they would be noticed. Each of them was a bug once.
 //!
-//! Without the feature `mistakes`, which only the tests of this crate enable, no fault can be injected.
+//! Without the feature `mistakes`, which only the tests of this crate enable, no fault can be
+//! injected.
 
 /// A fault that a test injects.
 #[cfg_attr(not(feature = "mistakes"), expect(unreachable_pub, reason = "hidden without the feature"))]

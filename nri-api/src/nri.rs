@@ -72,8 +72,8 @@ impl Nri {
         self.instance.is_some()
     }
 
-    /// Registers a namespace of the runtime. The returned handle is the entry point for its pods and
-    /// containers.
+    /// Registers a namespace of the runtime. The returned handle is the entry point for its pods
+    /// and containers.
     ///
     /// # Errors
     ///
@@ -109,8 +109,8 @@ impl Nri {
     ///
     /// # Errors
     ///
-    /// - An inventory cannot be read, or the plugin directory or the socket cannot be used. The start
-    ///   may be tried again.
+    /// - An inventory cannot be read, or the plugin directory or the socket cannot be used. The
+    ///   start may be tried again.
     /// - NRI was started or stopped before. A stopped NRI cannot be started again.
     pub async fn start(&self) -> Result<(), StartError> {
         let Some(instance) = &self.instance else { return Ok(()) };
@@ -136,13 +136,13 @@ impl Nri {
         }
     }
 
-    /// Stops NRI. New requests fail with [`Error::Stopped`](crate::Error::Stopped). Notifications in
-    /// progress are delivered, whether or not their callers wait, and evictions are carried out.
+    /// Stops NRI. New requests fail with [`Error::Stopped`](crate::Error::Stopped). Notifications
+    /// in progress are delivered, whether or not their callers wait, and evictions are carried out.
     /// Then the plugins are asked to shut down, and all tasks end.
     ///
     /// The first part has one deadline, [`source_timeout`](Config::source_timeout) from now. To ask
-    /// plugins to shut down takes up to [`shutdown_grace`](Config::shutdown_grace). Work that is not
-    /// done at the deadline is cancelled, logged and [counted](Nri::unfinished).
+    /// plugins to shut down takes up to [`shutdown_grace`](Config::shutdown_grace). Work that is
+    /// not done at the deadline is cancelled, logged and [counted](Nri::unfinished).
     pub async fn stop(&self) {
         let Some(instance) = &self.instance else { return };
         instance.startup.stop();
@@ -154,8 +154,8 @@ impl Nri {
         }
     }
 
-    /// Returns how many tasks [`stop`](Nri::stop) has cancelled: ends that plugins were not told of,
-    /// and lists of evictions. The [ledger](Nri::ledger) records the evictions.
+    /// Returns how many tasks [`stop`](Nri::stop) has cancelled: ends that plugins were not told
+    /// of, and lists of evictions. The [ledger](Nri::ledger) records the evictions.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         self.instance.as_ref().map(|instance| instance.n_unfinished.load(Ordering::Relaxed)).unwrap_or_default()
@@ -166,8 +166,8 @@ impl Nri {
     ///
     /// # Errors
     ///
-    /// NRI is not started, the plugin fails to be configured or synchronized, or a plugin of this id
-    /// was launched or has connected.
+    /// NRI is not started, the plugin fails to be configured or synchronized, or a plugin of this
+    /// id was launched or has connected.
     pub async fn admit(&self, id: PluginId, plugin: Arc<dyn Plugin>) -> Result<(), AdmitError> {
         let Some(instance) = &self.instance else { return Ok(()) };
         if let Err(Error::NotStarted) = instance.startup.check() {
@@ -189,8 +189,8 @@ impl Nri {
         self.instance.as_ref().map(|instance| instance.adaptation.plugins()).unwrap_or_default()
     }
 
-    /// Subscribes to all events about plugins and requests from now on. A subscriber that is too far
-    /// behind gets the number of dropped events. If NRI is disabled, there are no events.
+    /// Subscribes to all events about plugins and requests from now on. A subscriber that is too
+    /// far behind gets the number of dropped events. If NRI is disabled, there are no events.
     #[must_use]
     pub fn watch(&self) -> broadcast::Receiver<Happening> {
         match &self.instance {
@@ -199,8 +199,8 @@ impl Nri {
         }
     }
 
-    /// Subscribes to events as [`watch`](Nri::watch) does, except [`Happening::Asked`]. Unless there
-    /// is a subscriber to all events, requests have no additional cost.
+    /// Subscribes to events as [`watch`](Nri::watch) does, except [`Happening::Asked`]. Unless
+    /// there is a subscriber to all events, requests have no additional cost.
     #[must_use]
     pub fn watch_plugins(&self) -> broadcast::Receiver<Happening> {
         match &self.instance {
@@ -209,8 +209,8 @@ impl Nri {
         }
     }
 
-    /// Calls `read` with the ledger: who changed what. Recording waits meanwhile, so return quickly;
-    /// entries may be cloned.
+    /// Calls `read` with the ledger: who changed what. Recording waits meanwhile, so return
+    /// quickly; entries may be cloned.
     pub fn ledger<T>(&self, read: impl FnOnce(&Ledger) -> T) -> T {
         match &self.instance {
             Some(instance) => instance.adaptation.ledger(read),
@@ -219,8 +219,8 @@ impl Nri {
     }
 
     /// Returns how many containers the domains reported as alive in a pod that is absent or has
-    /// stopped. Such a container counts as stopped: plugins are not shown it, and are notified of its
-    /// removal.
+    /// stopped. Such a container counts as stopped: plugins are not shown it, and are notified of
+    /// its removal.
     #[must_use]
     pub fn stray_containers(&self) -> u64 {
         self.instance.as_ref().map(|instance| instance.namespaces.n_stray()).unwrap_or_default()

@@ -22,8 +22,8 @@ pub(super) struct ApprovalRequest<'a> {
 }
 
 impl NamespaceClient {
-    /// Begins to ask plugins about a start or an update of a container. An unknown container is added
-    /// in the state `state`. Fails if the container was removed a while ago.
+    /// Begins to ask plugins about a start or an update of a container. An unknown container is
+    /// added in the state `state`. Fails if the container was removed a while ago.
     pub(super) async fn begin_approval<'a>(
         &'a self,
         id: &'a str,

@@ -16,8 +16,8 @@ use crate::lifecycle::steps::{Completion, RunId};
 
 /// A pod that plugins approved.
 ///
-/// If the value is dropped without [`commit`](Self::commit), the pod has failed to run: plugins that
-/// heard of the pod are notified that it is stopped and removed.
+/// If the value is dropped without [`commit`](Self::commit), the pod has failed to run: plugins
+/// that heard of the pod are notified that it is stopped and removed.
 #[must_use = "a pod that is not committed has failed"]
 pub struct PodRun {
     /// `None` if NRI is disabled.
@@ -42,8 +42,9 @@ impl PodRun {
 
 /// A container that plugins approved, and the adjustment that they want.
 ///
-/// If the value is dropped without [`created`](Self::created) or [`commit`](Self::commit), the create
-/// has failed: plugins that were asked are notified that the container is stopped and removed.
+/// If the value is dropped without [`created`](Self::created) or [`commit`](Self::commit), the
+/// create has failed: plugins that were asked are notified that the container is stopped and
+/// removed.
 #[must_use = "a container that is not reported as created has failed"]
 pub struct Creation {
     /// `None` if NRI is disabled.
@@ -87,8 +88,8 @@ impl Creation {
     /// Reports that the container was created, and that the domain's
     /// [inventory](crate::Domain::inventory) contains it.
     ///
-    /// The container counts as created as soon as this is called, whether or not the returned future
-    /// is awaited. The future sends PostCreateContainer to plugins.
+    /// The container counts as created as soon as this is called, whether or not the returned
+    /// future is awaited. The future sends PostCreateContainer to plugins.
     ///
     /// # Errors
     ///

@@ -23,8 +23,8 @@ impl<'a> ContainerDetails<'a> {
         Self { client, pod, known, has_asked_domain: false }
     }
 
-    /// Returns a container as the runtime knows it. The domain is asked once about all containers of
-    /// the pod, and only if the container has no exit with all details.
+    /// Returns a container as the runtime knows it. The domain is asked once about all containers
+    /// of the pod, and only if the container has no exit with all details.
     pub(super) async fn of(&mut self, id: &str, has_exit: bool) -> Option<Container> {
         let is_known = has_exit || self.known.contains_key(id);
         if !is_known && !std::mem::replace(&mut self.has_asked_domain, true) {

@@ -13,8 +13,8 @@ use crate::lifecycle::table::TableEntry;
 use crate::mistake::Mistake;
 
 impl NamespaceClient {
-    /// Records an exit, with the run that it ends, and notifies plugins in a task. If a caller claims
-    /// the Stop before the task, the Stop contains the values of the exit.
+    /// Records an exit, with the run that it ends, and notifies plugins in a task. If a caller
+    /// claims the Stop before the task, the Stop contains the values of the exit.
     pub(crate) fn report_exit(&self, pod: Arc<Pod>, container: Container) {
         let id = container.id.clone();
         let is_recorded = self.namespace.containers.edit(&id, |entry| {

@@ -1,5 +1,5 @@
-//! Requests that plugins have approved, or are asked to approve, while the runtime acts. A request that
-//! is dropped without a commit has failed and is rolled back.
+//! Requests that plugins have approved, or are asked to approve, while the runtime acts. A request
+//! that is dropped without a commit has failed and is rolled back.
 
 use std::sync::Arc;
 
@@ -50,8 +50,8 @@ impl PendingCreate {
         Error::PodEnded { id: id.to_owned(), pod: self.pod.id.clone() }
     }
 
-    /// Commits the create. Fails if the pod of the container has ended meanwhile. Snapshots show the
-    /// object before its operation ends.
+    /// Commits the create. Fails if the pod of the container has ended meanwhile. Snapshots show
+    /// the object before its operation ends.
     pub(super) fn commit(&mut self) -> Result<(), Error> {
         let Some(operation) = self.take_operation() else {
             return self.container.as_ref().map_or(Ok(()), |id| Err(self.pod_ended(id)));

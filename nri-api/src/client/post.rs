@@ -12,8 +12,8 @@ use crate::lifecycle::steps::Completion;
 use crate::mistake::Mistake;
 
 impl NamespaceClient {
-    /// Notifies plugins of a completed action of a container, unless the event is outdated. The event
-    /// has an operation of its own: a failed event does not undo the action.
+    /// Notifies plugins of a completed action of a container, unless the event is outdated. The
+    /// event has an operation of its own: a failed event does not undo the action.
     pub(crate) async fn post(
         &self,
         pod: &Arc<Pod>,

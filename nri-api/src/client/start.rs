@@ -1,9 +1,9 @@
 //! Starts and restarts of containers: what plugins are asked, and what a failed start rolls back.
 //!
 //! A start of a container that was created or has stopped begins a run. If the start fails, the
-//! container is stopped, and the plugins that do not know that are notified: after a first start all
-//! plugins that know the container, after a restart the plugins that saw StartContainer. A start of a
-//! container that is running begins no run, and if it fails, nothing changes.
+//! container is stopped, and the plugins that do not know that are notified: after a first start
+//! all plugins that know the container, after a restart the plugins that saw StartContainer. A
+//! start of a container that is running begins no run, and if it fails, nothing changes.
 
 use std::sync::{Arc, Weak};
 
@@ -24,8 +24,8 @@ use crate::mistake::Mistake;
 
 /// A start of a container that plugins approved.
 ///
-/// If the value is dropped without [`started`](Self::started) or [`commit`](Self::commit), the start
-/// has failed: plugins that do not know that the container is stopped are notified.
+/// If the value is dropped without [`started`](Self::started) or [`commit`](Self::commit), the
+/// start has failed: plugins that do not know that the container is stopped are notified.
 #[must_use = "a container that is not reported as started has failed"]
 pub struct Start {
     /// `None` if NRI is disabled.
@@ -49,9 +49,9 @@ impl Start {
 
     /// Reports that the container was started.
     ///
-    /// The container counts as started as soon as this is called, whether or not the returned future
-    /// is awaited. The future sends PostStartContainer to plugins, unless the container has stopped
-    /// meanwhile.
+    /// The container counts as started as soon as this is called, whether or not the returned
+    /// future is awaited. The future sends PostStartContainer to plugins, unless the container has
+    /// stopped meanwhile.
     ///
     /// # Errors
     ///

@@ -25,9 +25,9 @@ use crate::mistake::Mistake;
 type EndInProgress = DetachOnDrop<Result<(), RelayError>>;
 
 impl NamespaceClient {
-    /// Notifies plugins of the end of a container that the runtime reports. The notification proceeds
-    /// if the caller leaves. Does nothing if plugins do not know the container; fails if it is being
-    /// created.
+    /// Notifies plugins of the end of a container that the runtime reports. The notification
+    /// proceeds if the caller leaves. Does nothing if plugins do not know the container; fails if
+    /// it is being created.
     // Not async, and neither are the next two: their futures would contain the objects twice.
     pub(crate) fn report_container_end(
         &self,
@@ -39,7 +39,8 @@ impl NamespaceClient {
     }
 
     /// Notifies plugins of the end of a pod that the runtime reports. The notification proceeds if
-    /// the caller leaves. Does nothing if plugins do not know the pod; fails if it is being created.
+    /// the caller leaves. Does nothing if plugins do not know the pod; fails if it is being
+    /// created.
     pub(crate) fn report_pod_end(&self, pod: Pod, goal: EndGoal) -> impl Future<Output = Result<(), Error>> + Send {
         let end = match self.namespace.pods.read(&pod.id, |entry| entry.lifecycle.is_creating()) {
             None => Ok(None),
@@ -50,8 +51,8 @@ impl NamespaceClient {
     }
 
     /// Notifies plugins of the end of a container and of its synthetic pod, as
-    /// [`report_container_end`](Self::report_container_end) does. Does nothing if plugins do not know
-    /// the pod, or if it is being created.
+    /// [`report_container_end`](Self::report_container_end) does. Does nothing if plugins do not
+    /// know the pod, or if it is being created.
     pub(crate) fn report_podless_end(
         &self,
         pod: Pod,
@@ -117,8 +118,8 @@ impl NamespaceClient {
     /// Notifies plugins of a container's end, except for the steps that other callers have claimed.
     ///
     /// The Stop comes before the Remove. If `goal` is the Remove, an error of the Stop is only
-    /// logged. The Stop applies only to the run that it was reported for. Without `reported`, plugins
-    /// are told the values of the exit.
+    /// logged. The Stop applies only to the run that it was reported for. Without `reported`,
+    /// plugins are told the values of the exit.
     pub(super) async fn end_container(
         &self,
         pod: &Arc<Pod>,
@@ -188,8 +189,8 @@ impl NamespaceClient {
     /// Notifies plugins of a pod's end, after the ends of its containers. Steps that other callers
     /// have claimed are skipped.
     ///
-    /// Errors of steps before `goal` are only logged. The Stop of a synthetic pod applies only to the
-    /// run of its container that it was reported for.
+    /// Errors of steps before `goal` are only logged. The Stop of a synthetic pod applies only to
+    /// the run of its container that it was reported for.
     pub(super) async fn end_pod(
         &self,
         pod: &Arc<Pod>,
@@ -241,7 +242,8 @@ impl NamespaceClient {
         }
     }
 
-    /// Notifies plugins of the ends of a pod's containers. Logs the failures and returns the last one.
+    /// Notifies plugins of the ends of a pod's containers. Logs the failures and returns the last
+    /// one.
     async fn end_containers(
         &self,
         details: &mut ContainerDetails<'_>,

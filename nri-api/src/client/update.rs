@@ -19,8 +19,8 @@ use crate::mistake::Mistake;
 
 /// New limits of a pod that plugins approved.
 ///
-/// If the value is dropped without [`updated`](Self::updated) or [`commit`](Self::commit), the update
-/// has failed.
+/// If the value is dropped without [`updated`](Self::updated) or [`commit`](Self::commit), the
+/// update has failed.
 #[must_use = "an update that is not reported has failed"]
 pub struct PodUpdate {
     /// `None` if NRI is disabled.
@@ -60,8 +60,8 @@ impl PodUpdate {
 
 /// New limits of a container, as plugins want them.
 ///
-/// If the value is dropped without [`updated`](Self::updated) or [`commit`](Self::commit), the update
-/// has failed, and the ledger says so for each plugin that has changed the limits.
+/// If the value is dropped without [`updated`](Self::updated) or [`commit`](Self::commit), the
+/// update has failed, and the ledger says so for each plugin that has changed the limits.
 #[must_use = "an update that is not reported has failed"]
 pub struct ContainerUpdate {
     /// `None` if NRI is disabled, and after a commit.
@@ -88,8 +88,8 @@ impl ContainerUpdate {
         Self { pending: None, resources, plugins: Vec::new() }
     }
 
-    /// Returns the limits to apply: all requested limits, with the changes of plugins. Returns `None`
-    /// if neither the runtime nor a plugin wants any.
+    /// Returns the limits to apply: all requested limits, with the changes of plugins. Returns
+    /// `None` if neither the runtime nor a plugin wants any.
     #[must_use]
     pub fn resources(&self) -> Option<&Resources> {
         self.resources.as_ref()

@@ -1,5 +1,5 @@
-//! Methods of [`Handle`] that report completed actions on their own, for a runtime that does not keep
-//! the value of the action until then.
+//! Methods of [`Handle`] that report completed actions on their own, for a runtime that does not
+//! keep the value of the action until then.
 
 use std::sync::Arc;
 
@@ -36,8 +36,8 @@ impl Handle {
         Box::pin(client.post(&Arc::new(pod), container, Completion::Create, Notice::PostCreate)).await
     }
 
-    /// Sends PostStartContainer to plugins, for a container whose [`Start`](crate::Start::commit) was
-    /// committed. Plugins are not notified if the container has stopped meanwhile.
+    /// Sends PostStartContainer to plugins, for a container whose [`Start`](crate::Start::commit)
+    /// was committed. Plugins are not notified if the container has stopped meanwhile.
     ///
     /// # Errors
     ///

@@ -16,9 +16,9 @@ use crate::lifecycle::steps::EndGoal;
 
 /// The entry point for a namespace of a runtime without pods. Clones share the namespace.
 ///
-/// Plugins see a pod for each container, with the id of the container. The pod runs when the container
-/// is created; it is stopped and removed after the container. Everything else is as with a
-/// [`Handle`].
+/// Plugins see a pod for each container, with the id of the container. The pod runs when the
+/// container is created; it is stopped and removed after the container. Everything else is as with
+/// a [`Handle`].
 #[derive(Clone)]
 pub struct PodlessHandle {
     handle: Handle,

@@ -2,7 +2,8 @@
 //!
 //! - `routing`: which namespace has the container that a plugin wants changed.
 //! - `update`: updates of containers, by the domains that have them.
-//! - `source`: what the adaptation asks of the runtime: snapshots, and what plugins want by themselves.
+//! - `source`: what the adaptation asks of the runtime: snapshots, and what plugins want by
+//!   themselves.
 
 pub(crate) mod routing;
 mod source;
@@ -67,7 +68,8 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Reads the inventories of all domains, concurrently. A failed call is logged and gives `None`.
+    /// Reads the inventories of all domains, concurrently. A failed call is logged and gives
+    /// `None`.
     async fn inventories(&self, deadline: Instant) -> Vec<(Arc<Namespace>, Option<Inventory>)> {
         let reading = self.list().into_iter().map(|namespace| async move {
             let inventory = namespace.inventory(deadline).await;

@@ -91,8 +91,8 @@ impl Startup {
         early_exits.clear();
     }
 
-    /// Keeps an exit until NRI is started, or counts it as lost if NRI was stopped. Returns the exit
-    /// if NRI was started meanwhile: then the caller reports it to plugins.
+    /// Keeps an exit until NRI is started, or counts it as lost if NRI was stopped. Returns the
+    /// exit if NRI was started meanwhile: then the caller reports it to plugins.
     pub(crate) fn keep_exit(&self, exit: EarlyExit) -> Option<EarlyExit> {
         let mut early_exits = self.early_exits.lock();
         match self.stage.load(Ordering::Acquire) {

@@ -83,7 +83,8 @@ impl<T: 'static> Future for Revocable<T> {
         let Some(request) = &mut slot.request else { return Poll::Ready(Err(Error::GivenUp)) };
         let mut cx = Context::from_waker(&waker);
         let mut outcome = request.as_mut().poll(&mut cx);
-        // The request is polled first: if it was waiting for a plugin, its own error names the plugin.
+        // The request is polled first: if it was waiting for a plugin, its own error names the
+        // plugin.
         if outcome.is_pending() && slot.is_deadline_over(&mut cx) {
             outcome = Poll::Ready(Err(RelayError::Deadline.into()));
         }

@@ -1,4 +1,5 @@
-//! The state machine of one pod or container: what plugins know of it, and what they may be told next.
+//! The state machine of one pod or container: what plugins know of it, and what they may be told
+//! next.
 //!
 //! The machine is pure: it knows no plugin, never waits and reads no clock.
 //!
@@ -13,8 +14,8 @@
 //!       └─────── Removing ◄──────────── Stopped ───► Running (restarted, and plugins approved)
 //! ```
 //!
-//! An end that the runtime reports (an exit or a stop) belongs to one [run](RunId): the last run for
-//! which a start was called before the report. The report never ends a later run.
+//! An end that the runtime reports (an exit or a stop) belongs to one [run](RunId): the last run
+//! for which a start was called before the report. The report never ends a later run.
 
 #[cfg(test)]
 mod tests;

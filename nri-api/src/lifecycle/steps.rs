@@ -18,7 +18,8 @@ pub(crate) enum EndStep {
     Remove,
     /// Another request is about to be sent. Try again after it was sent.
     Wait,
-    /// Nothing is left to do: another caller has claimed the step, or plugins do not know the object.
+    /// Nothing is left to do: another caller has claimed the step, or plugins do not know the
+    /// object.
     Nothing,
 }
 

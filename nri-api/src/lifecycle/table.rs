@@ -1,5 +1,5 @@
-//! All pods, or all containers, of one namespace by id. A lock is held only while an entry is read or
-//! changed, never across an await.
+//! All pods, or all containers, of one namespace by id. A lock is held only while an entry is read
+//! or changed, never across an await.
 //!
 //! - `operations`: operations that are stored in an entry while the runtime acts.
 //! - `claim`: claims: the right to send the next request about an object.

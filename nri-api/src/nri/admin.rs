@@ -7,9 +7,9 @@ use nri_adaptation::{Config, Missing, NotReady};
 use super::Nri;
 
 impl Nri {
-    /// Applies the policy of new settings: to all plugins, to plugins that join, and to requests that
-    /// begin from now on. Returns the keys of changed settings that take effect only after a restart
-    /// of the runtime.
+    /// Applies the policy of new settings: to all plugins, to plugins that join, and to requests
+    /// that begin from now on. Returns the keys of changed settings that take effect only after a
+    /// restart of the runtime.
     ///
     /// ```
     /// # use nri_api::{Config, Nri, config::ConfigError};
@@ -28,8 +28,8 @@ impl Nri {
         }
     }
 
-    /// Returns the required plugins that are absent or do not answer. While there are any, containers
-    /// are created only in pods that are exempt.
+    /// Returns the required plugins that are absent or do not answer. While there are any,
+    /// containers are created only in pods that are exempt.
     #[must_use]
     pub fn missing(&self) -> Vec<Missing> {
         self.instance.as_ref().map(|instance| instance.adaptation.missing()).unwrap_or_default()

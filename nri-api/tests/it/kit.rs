@@ -91,12 +91,12 @@ async fn each_fault_is_found() {
         let broken = check(fault).await;
         assert!(broken.iter().any(|broken| broken.contains(rule)), "{fault:?}: {broken:?}");
     };
-    found(Fault::ShowsTwice, "each once").await;
-    found(Fault::NeverForgets, "nothing that was removed").await;
-    found(Fault::IgnoresUpdates, "an update is seen").await;
-    found(Fault::UpdatesAnything, "what is not there has gone").await;
-    found(Fault::IgnoresEvictions, "what is evicted stops").await;
-    found(Fault::LocksForGood, "many callers").await;
+    found(Fault::ShowsTwice, "each running object once").await;
+    found(Fault::NeverForgets, "no removed object").await;
+    found(Fault::IgnoresUpdates, "shows an update").await;
+    found(Fault::UpdatesAnything, "returns Gone").await;
+    found(Fault::IgnoresEvictions, "an evicted container stops").await;
+    found(Fault::LocksForGood, "concurrent calls").await;
 }
 
 #[tokio::test(start_paused = true)]

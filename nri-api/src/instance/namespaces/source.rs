@@ -85,8 +85,8 @@ impl Namespaces {
     }
 }
 
-/// Formats which updates failed and why. The text explains at most [`MAX_REASONS`] of them and counts
-/// the rest.
+/// Formats which updates failed and why. The text explains at most [`MAX_REASONS`] of them and
+/// counts the rest.
 fn summary(failed: &[FailedUpdate]) -> String {
     let named = failed.iter().take(MAX_REASONS).map(|FailedUpdate { update, reason }| {
         let id = excerpt(&update.container_id);

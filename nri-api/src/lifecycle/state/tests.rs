@@ -222,7 +222,8 @@ struct Heard {
 }
 
 proptest! {
-    /// Whatever is done in whatever order, plugins hear of each end once and in order, and of no start after a stop.
+    /// Whatever is done in whatever order, plugins hear of each end once and in order, and of no
+    /// start after a stop.
     #[test]
     fn ends_are_heard_once_and_in_order_whatever_is_done(acts in acts()) {
         let mut life = Lifecycle::known(State::Created, RunId(1));

@@ -11,8 +11,8 @@ use crate::lifecycle::revocable::Revoke;
 use crate::lifecycle::state::{Lifecycle, State};
 use crate::lifecycle::steps::{ApprovalKind, ApprovalStep, Refusal};
 
-/// A start or an update that plugins are being asked about. Until this value is dropped, no end of the
-/// object is claimed.
+/// A start or an update that plugins are being asked about. Until this value is dropped, no end of
+/// the object is claimed.
 pub(crate) struct Approval<'a, T> {
     table: &'a Table<T>,
     id: &'a str,
@@ -40,7 +40,8 @@ impl<T> Approval<'_, T> {
             delivered
         });
         self.table.commit_claims(self.id, delivered.unwrap_or_default());
-        // An object that has stopped keeps no operation open. Its Remove is not claimed before this.
+        // An object that has stopped keeps no operation open. Its Remove is not claimed before
+        // this.
         operation.into_iter().for_each(Operation::commit);
         if self.is_granted {
             self.table.changed.notify_waiters();

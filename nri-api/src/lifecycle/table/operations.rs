@@ -1,5 +1,5 @@
-//! Operations that plugins have approved. An entry stores them while the runtime acts, so that the end
-//! of the object finds and commits them.
+//! Operations that plugins have approved. An entry stores them while the runtime acts, so that the
+//! end of the object finds and commits them.
 
 use std::sync::atomic::Ordering;
 
@@ -56,8 +56,8 @@ impl<T> Table<T> {
         self.edit(id, |entry| entry.take_operation(key)).flatten()
     }
 
-    /// Ends a stored operation, unless it has ended. `change` is applied before `end` is called, and
-    /// nothing about the object is claimed in between.
+    /// Ends a stored operation, unless it has ended. `change` is applied before `end` is called,
+    /// and nothing about the object is claimed in between.
     pub(crate) fn end_operation(
         &self,
         id: &str,
