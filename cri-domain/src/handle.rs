@@ -17,7 +17,7 @@ mod error;
 use std::sync::Arc;
 
 use nri_api::queue::{KeyedQueue, Turn};
-use nri_api::{Creation, Error, Handle, Kind, Nri, PodRun, PodUpdate, RegisterError, Start};
+use nri_api::{Creation, Error, Handle, ObjectKind, Nri, PodRun, PodUpdate, RegisterError, Start};
 use nri_proto::{Adjustment, Change, Container, Field, Pod, Resources};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
@@ -96,7 +96,7 @@ impl CriHandle {
     ) -> Result<PodUpdate, AskError> {
         let pod = self.domain.pod_ref(id);
         if let PodRef::Unknown { id } = &pod {
-            return Err(AskError::unknown(Kind::Pod, id));
+            return Err(AskError::unknown(ObjectKind::Pod, id));
         }
         Ok(self.handle.update_pod(self.if_enabled(|| to_nri::pod(&pod)), overhead, resources).await?)
     }
@@ -140,7 +140,7 @@ impl CriHandle {
     /// could not be asked.
     pub async fn start_container(&self, id: &str) -> Result<Start, AskError> {
         let Some(record) = self.domain.store().container(id) else {
-            return Err(AskError::unknown(Kind::Container, id));
+            return Err(AskError::unknown(ObjectKind::Container, id));
         };
         let (pod, container) = (self.pod(&record.pod_id), self.if_enabled(|| self.domain.to_nri(&record)));
         Ok(self.handle.start_container(pod, container).await?)

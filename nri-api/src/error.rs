@@ -1,21 +1,19 @@
-//! Why something was not done.
+//! The errors of the public API.
 
 use nri_adaptation::{LaunchError, RelayError, socket::BindError};
 use nri_proto::PluginId;
 use thiserror::Error;
 
-use crate::life::Refusal;
-
-/// What something is.
+/// The kind of object that an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ObjectKind {
     /// A pod.
     Pod,
     /// A container.
     Container,
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for ObjectKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Pod => "pod",
@@ -24,75 +22,76 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// Why a request was not made, or came to nothing.
+/// Why a request has failed.
 #[derive(Clone, Debug, Error)]
 pub enum Error {
     /// [`Nri::start`](crate::Nri::start) has not returned yet.
-    #[error("NRI was not started yet")]
+    #[error("NRI is not started yet")]
     NotStarted,
     /// [`Nri::stop`](crate::Nri::stop) was called.
     #[error("NRI was stopped")]
     Stopped,
-    /// There is one of this id already.
+    /// A pod or container of this id exists already.
     #[error("{kind} {id} exists already")]
     Exists {
-        /// What.
-        kind: Kind,
-        /// Its id.
+        /// The kind of object.
+        kind: ObjectKind,
+        /// The id of the object.
         id: String,
     },
-    /// It is still being created.
+    /// The pod or container is still being created.
     #[error("{kind} {id} is still being created")]
     BeingCreated {
-        /// What.
-        kind: Kind,
-        /// Its id.
+        /// The kind of object.
+        kind: ObjectKind,
+        /// The id of the object.
         id: String,
     },
-    /// It is being removed.
+    /// The pod or container is being removed.
     #[error("{kind} {id} is being removed")]
     BeingRemoved {
-        /// What.
-        kind: Kind,
-        /// Its id.
+        /// The kind of object.
+        kind: ObjectKind,
+        /// The id of the object.
         id: String,
     },
-    /// Plugins would not know what is meant.
+    /// The pod or container has no id, so plugins could not refer to it.
     #[error("a {kind} without an id cannot be created")]
     NoId {
-        /// What.
-        kind: Kind,
+        /// The kind of object.
+        kind: ObjectKind,
     },
-    /// Plugins would look for it in another pod than the one that it is created in.
-    #[error("container {id} cannot be created in pod {pod}: it says that it is in pod {said}")]
+    /// The `pod_id` of the container is not the pod in which the container is to be created.
+    #[error("container {id} cannot be created in pod {pod}: its pod_id is {said}")]
     OtherPod {
         /// The id of the container.
         id: String,
-        /// The pod that it is to be created in.
+        /// The pod in which the container is to be created.
         pod: String,
-        /// The pod that it says it is in.
+        /// The `pod_id` of the container.
         said: String,
     },
-    /// Its pod has ended, or ends.
-    #[error("container {id} cannot be: pod {pod} has ended")]
+    /// The container's pod has ended or is ending, so the container cannot be created or started.
+    #[error("container {id} cannot be created or started: pod {pod} has ended")]
     PodEnded {
         /// The id of the container.
         id: String,
         /// The id of the pod.
         pod: String,
     },
-    /// It was removed a while ago.
+    /// The container was removed a while ago.
     #[error("{kind} {id} was removed")]
     Removed {
-        /// What.
-        kind: Kind,
-        /// Its id.
+        /// The kind of object.
+        kind: ObjectKind,
+        /// The id of the object.
         id: String,
     },
-    /// Its future was not polled while its end waited for it: it counts as dropped.
-    #[error("it was given up: its caller did not go on with it")]
+    /// The caller kept the future of the request without polling it while the end of the object or
+    /// of its pod was waiting. The request counts as dropped.
+    #[error("the request was cancelled: its caller stopped polling it")]
     GivenUp,
-    /// Plugins do not let it be, or could not be asked.
+    /// Plugins reject the request, or could not be asked.
     #[error(transparent)]
     Relay(RelayError),
 }
@@ -104,41 +103,35 @@ impl From<RelayError> for Error {
 }
 
 impl Error {
-    /// Whether plugins do not want it: one said no, or wants what it may not or what another one does not, or a validator does not accept it.
+    /// Whether plugins reject the request: a plugin refuses it, a plugin wants a change that is
+    /// forbidden or that conflicts with another plugin's, or a validator rejects the result.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Relay(error) if error.is_refusal())
     }
 
-    /// Whether a plugin that must be there is not, or does not answer: absent, joining, silent, suspended or gone. It may be there later.
+    /// Whether a required plugin is absent or does not answer: it is joining, silent, suspended or
+    /// gone. The plugin may be available later.
     #[must_use]
     pub fn is_plugin_absent(&self) -> bool {
         matches!(self, Self::Relay(error) if error.is_plugin_absent())
     }
 
-    /// Whether the caller's own deadline ([`Handle::until`](crate::Handle::until)) was over.
+    /// Whether the deadline of the caller ([`Handle::until`](crate::Handle::until)) has expired.
     #[must_use]
     pub fn is_deadline(&self) -> bool {
         matches!(self, Self::Relay(error) if error.is_deadline())
     }
-
-    pub(crate) fn refused(refusal: Refusal, kind: Kind, id: &str) -> Self {
-        let id = id.to_owned();
-        match refusal {
-            Refusal::Exists => Self::Exists { kind, id },
-            Refusal::BeingCreated => Self::BeingCreated { kind, id },
-            Refusal::BeingRemoved => Self::BeingRemoved { kind, id },
-        }
-    }
 }
 
-/// Why a plugin that is built in was not let in.
+/// Why a built-in plugin was not admitted.
 #[derive(Clone, Debug, Error)]
 pub enum AdmitError {
-    /// [`Nri::start`](crate::Nri::start) has not returned yet: nobody could tell it what there is.
-    #[error("plugin {0} comes too early: NRI was not started yet")]
+    /// [`Nri::start`](crate::Nri::start) has not returned yet, so the plugin cannot be
+    /// synchronized.
+    #[error("plugin {0} cannot be admitted: NRI is not started yet")]
     NotStarted(PluginId),
-    /// It fails to be configured or synchronized, or there is no room for it.
+    /// The plugin could not be configured or synchronized, or its place is taken.
     #[error(transparent)]
     Failed(#[from] nri_adaptation::AdmitError),
 }
@@ -146,30 +139,30 @@ pub enum AdmitError {
 /// Why a namespace was not registered.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RegisterError {
-    /// There is a domain for it already.
+    /// A namespace of this name is registered already.
     #[error("namespace {0} is registered already")]
     Taken(String),
-    /// It is too late: plugins may have been told already what there is.
-    #[error("namespace {0} cannot be registered any more: NRI was started")]
+    /// NRI was started: plugins may have a snapshot without the namespace.
+    #[error("namespace {0} cannot be registered: NRI was started")]
     Started(String),
 }
 
-/// Why it could not be started.
+/// Why NRI was not started.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The directory of plugins cannot be used.
+    /// The plugin directory cannot be used.
     #[error("could not launch plugins")]
     Launch(#[from] LaunchError),
-    /// The socket cannot be made.
+    /// The socket cannot be created.
     #[error("could not listen for plugins")]
     Listen(#[from] BindError),
-    /// A domain does not say what there is.
-    #[error("the domain of namespace {0} does not say what there is")]
+    /// The inventory of this namespace's domain cannot be read.
+    #[error("could not read the inventory of namespace {0}")]
     Domain(String),
-    /// It was started before, or is being started.
+    /// NRI was started before, or is being started.
     #[error("NRI was started already")]
     Twice,
-    /// It was stopped.
+    /// NRI was stopped.
     #[error("NRI was stopped")]
     Stopped,
 }

@@ -1,16 +1,19 @@
-//! What a container runtime calls to have NRI plugins.
+//! What a container runtime calls to support NRI plugins.
 //!
-//! - [`Nri`] is the layer: the settings, the plugins, the beginning and the end.
-//! - A [`Domain`] is what the runtime implements: the pods and containers of one of its namespaces, and how to update and stop them.
-//! - A [`Handle`] is what it calls: a method for each moment in the life of a pod or container. [`PodlessHandle`] is that of a runtime without pods.
-//! - With the feature `testing`, `testing` has a domain in memory, and the contract of domains as tests (`cargo doc --features testing` shows it).
+//! - [`Nri`] is the entry point: settings, plugins, start and stop.
+//! - A [`Domain`] is what the runtime implements: the pods and containers of one namespace, and how
+//!   to update and stop them.
+//! - A [`Handle`] is what the runtime calls: one method for each moment in the life of a pod or
+//!   container. A runtime without pods has a [`PodlessHandle`].
+//! - The feature `testing` adds the module `testing`: a domain in memory, and the contract of
+//!   domains as checks (`cargo doc --features testing` shows it).
 //!
-//! What goes on is logged by way of [`tracing`](https://docs.rs/tracing).
+//! Logs are written with [`tracing`](https://docs.rs/tracing).
 //!
-//! What is promised of each moment, to the runtime and to plugins, is in `docs/lifecycle.md`; how to integrate it step by step, in
-//! `docs/guides/runtime-author.md`.
+//! `docs/lifecycle.md` defines what the runtime and plugins may rely on at each moment.
+//! `docs/guides/runtime-author.md` explains step by step how to integrate the crate.
 //!
-//! A runtime in one file, with a domain of its own and a plugin that is built in:
+//! An example: a runtime in one file, with its own domain and a built-in plugin.
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -21,11 +24,11 @@
 //! use nri_api::proto::{CreateReply, EnvVar};
 //! use nri_api::request::Request;
 //! use nri_api::{
-//!     Adjustment, Config, Container, ContainerState, Domain, DomainError, Event, EventMask, Eviction, Field, Inventory, KnownPod,
-//!     Nri, Pod, PodState, Update, async_trait,
+//!     Adjustment, Config, Container, ContainerState, Domain, DomainError, Event, EventMask,
+//!     Eviction, Field, Inventory, KnownPod, Nri, Pod, PodState, Update, async_trait,
 //! };
 //!
-//! /// The runtime: what it runs is in these maps.
+//! /// The runtime: these maps contain its pods and containers.
 //! #[derive(Default)]
 //! struct Node {
 //!     pods: Mutex<BTreeMap<String, Pod>>,
@@ -44,7 +47,8 @@
 //!         let mut containers = self.containers.lock().unwrap();
 //!         let container = containers.get_mut(&update.container_id).ok_or(DomainError::Gone)?;
 //!         if let Some(resources) = update.resources() {
-//!             // A real one sets these first. Who joins from now on is shown them, and what was not set stays.
+//!             // A real runtime sets these limits first. Limits that are not set stay. Plugins
+//!             // that join from now on are shown the new limits.
 //!             container.resources_mut().update(resources.clone());
 //!         }
 //!         Ok(())
@@ -52,13 +56,13 @@
 //!     async fn evict(&self, eviction: Eviction) -> Result<(), DomainError> {
 //!         let mut containers = self.containers.lock().unwrap();
 //!         let container = containers.get_mut(&eviction.container_id).ok_or(DomainError::Gone)?;
-//!         // A real one kills it. That it has ended is said by whoever watches processes, as of any other.
+//!         // A real runtime kills the container, and reports its exit like any other exit.
 //!         container.state = ContainerState::Stopped;
 //!         Ok(())
 //!     }
 //! }
 //!
-//! /// A plugin that is built in: it tells containers how much to log.
+//! /// A built-in plugin: it sets the log level of containers.
 //! struct Verbose;
 //!
 //! #[async_trait]
@@ -75,25 +79,30 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> anyhow::Result<()> {
-//! // A real one lets plugins connect and launches others: `Config::default()`, or what the operator says, `Config::from_toml`.
+//! // A real runtime listens for plugins and launches plugins: use `Config::default()`, or the
+//! // operator's settings with `Config::from_toml`.
 //! let nri = Nri::new(Config { socket: None, plugin_path: None, ..Config::default() });
 //! let node = Arc::new(Node::default());
 //! let handle = nri.register("example", node.clone())?;
 //! nri.start().await?;
 //! nri.admit("10-verbose".parse()?, Arc::new(Verbose)).await?;
 //!
-//! // A pod is there.
+//! // Run a pod.
 //! let pod = Pod { id: "pod0".to_owned(), name: "web".to_owned(), ..Pod::default() };
 //! let run = handle.run_pod(pod.clone()).await?;
 //! node.pods.lock().unwrap().insert(pod.id.clone(), pod.clone());
 //! run.commit();
 //!
-//! // A container is created as plugins want it.
-//! let mut container =
-//!     Container { id: "web0".to_owned(), pod_id: "pod0".to_owned(), name: "web".to_owned(), ..Container::default() };
+//! // Create a container, with the changes that plugins want.
+//! let mut container = Container {
+//!     id: "web0".to_owned(),
+//!     pod_id: "pod0".to_owned(),
+//!     name: "web".to_owned(),
+//!     ..Container::default()
+//! };
 //! let creation = handle.create_container(pod.clone(), container.clone()).await?;
 //! for (name, change) in creation.adjustment().env.iter() {
-//!     let owner = creation.owners().owner("web0", Field::Env, name).expect("someone has set it");
+//!     let owner = creation.owners().owner("web0", Field::Env, name).expect("a plugin has set it");
 //!     println!("{name}: {change:?}, says {}", owner.plugins().collect::<Vec<_>>().join(" and "));
 //!     # assert_eq!((name, owner.plugins().next()), ("LOG_LEVEL", Some("10-verbose")));
 //! }
@@ -102,13 +111,13 @@
 //! node.containers.lock().unwrap().insert(container.id.clone(), container.clone());
 //! creation.created(container.clone()).await?;
 //!
-//! // It runs.
+//! // Start the container.
 //! let start = handle.start_container(pod.clone(), container.clone()).await?;
 //! container.state = ContainerState::Running;
 //! node.containers.lock().unwrap().insert(container.id.clone(), container.clone());
 //! start.started(container.clone()).await?;
 //!
-//! // It has exited, and all of it is removed.
+//! // The container exits. Remove the pod and the container.
 //! container.exit_code = 1;
 //! handle.container_exited(pod.clone(), container.clone());
 //! handle.remove_pod(pod.clone()).await?;
@@ -122,52 +131,46 @@
 //!
 //! # How it works
 //!
-//! For each pod and container an entry in a concurrent map says where it is in its life. What may be told next is decided by a small machine that
-//! knows nothing else (`life.rs`), under the lock of that entry; the request is made right after, and from then on the queue of its pod in
-//! `nri-adaptation` keeps the order. No lock is held while anyone waits.
+//! For each pod and container, an entry in a concurrent map contains a pure state machine
+//! (`lifecycle/state.rs`). Under the lock of the entry, the state machine decides what plugins may
+//! be told next. The request is sent right after that; from then on the queue of the pod in
+//! `nri-adaptation` keeps the order. No lock is held across an await.
+//!
+//! The modules build on each other in this order, the lowest first: `mistake`, `error`, `domain`,
+//! `lifecycle`, `instance`, `client`, `handle`, `nri`, and `testing`, which uses `domain` alone.
+//! Each begins with a guide to its files.
 //!
 //! # Tasks
 //!
-//! One per exit; one per start that failed; one per request in which plugins want something stopped; one per end whose caller has left. All of them are waited for by
-//! [`Nri::stop`], until its deadline. Those of the adaptation are in its own documentation.
+//! The crate spawns a task for each exit, for each first start that fails, for each request in
+//! whose replies plugins want evictions, and for each end whose caller has left. [`Nri::stop`]
+//! waits for these tasks until its deadline. The documentation of `nri-adaptation` lists the
+//! adaptation's tasks.
 
-mod begun;
-mod bounded;
+mod client;
 mod domain;
-mod domains;
-mod ending;
 mod error;
 mod handle;
-mod held;
-mod life;
+mod instance;
+mod lifecycle;
 mod mistake;
-mod node;
 mod nri;
-mod operator;
-mod podless;
-mod post;
-mod space;
-mod stage;
-mod starting;
-mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod updating;
-mod warnings;
-mod way;
 
-pub use begun::{ContainerUpdate, Creation, PodRun, PodUpdate};
+pub use client::create::{Creation, PodRun};
+pub use client::start::Start;
+pub use client::update::{ContainerUpdate, PodUpdate};
 pub use domain::{Domain, DomainError, Inventory, KnownPod, PodState};
-pub use error::{AdmitError, Error, Kind, RegisterError, StartError};
+pub use error::{AdmitError, Error, ObjectKind, RegisterError, StartError};
 pub use handle::Handle;
-pub use life::State;
+pub use handle::podless::PodlessHandle;
+pub use instance::startup::LostExits;
+pub use lifecycle::state::State;
 #[cfg(feature = "mistakes")]
 #[doc(hidden)]
 pub use mistake::Mistake;
 pub use nri::Nri;
-pub use podless::PodlessHandle;
-pub use stage::LostExits;
-pub use starting::Start;
 
 pub use async_trait::async_trait;
 pub use nri_adaptation::config;
@@ -188,7 +191,7 @@ pub use nri_proto::{
     PluginId, Pod, Resources, Update,
 };
 
-/// The code of the guide, which must compile.
+/// The code of the guide for runtime authors, which must compile.
 #[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../../docs/guides/runtime-author.md")]
 mod guide {}

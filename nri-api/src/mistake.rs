@@ -1,26 +1,28 @@
-//! What could be done wrong, and once was. Tests have it done, to see whether they notice; without the feature `mistakes`, which
-//! nothing but the tests of this crate has, nobody can.
+//! Faults that tests inject to check that they would be noticed. Each of them was a bug once.
+//!
+//! Without the feature `mistakes`, which only the tests of this crate enable, no fault can be
+//! injected.
 
-/// What is done wrong.
-#[cfg_attr(not(feature = "mistakes"), expect(unreachable_pub, reason = "nobody is to see it without the feature"))]
+/// A fault that a test injects.
+#[cfg_attr(not(feature = "mistakes"), expect(unreachable_pub, reason = "hidden without the feature"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
-    /// An exit, or a start that failed, ends whichever run there is when it is told.
+    /// An exit or a failed start ends whichever run is current when plugins are notified.
     ExitEndsAnyRun,
-    /// A start of what had stopped fails, and all plugins are told that it stops.
+    /// If a restart fails, all plugins hear a Stop, not only those that saw the restart.
     RestartUndoneForAll,
-    /// A start of what runs fails, and plugins are told that it stops.
+    /// If a start of a running container fails, plugins hear a Stop.
     StartOfRunningStops,
-    /// The pod that was made for a container is not told to stop when the container's restart fails.
+    /// If a restart fails, the synthetic pod of the container is not stopped.
     RestartLeavesPod,
-    /// The words of an update hide what they say has stopped from whoever joins.
+    /// An update that reports a stopped container hides the container from plugins that join.
     UpdateHides,
-    /// The words of an update show what they say runs to whoever joins.
+    /// An update that reports a running container shows the container to plugins that join.
     UpdateShows,
-    /// What had run before it stopped is what the words of the Stop say.
+    /// The state before a Stop is taken from the container of the Stop.
     StopTellsTheState,
-    /// Words are told with the state that the runtime says.
+    /// Plugins are told the state that the runtime reports, not the state that they know.
     WordsAsTheyAre,
-    /// A restart counts as one that plugins know to run before they were asked.
+    /// A restart counts as the start of a container that plugins know, before they were asked.
     RestartIsShown,
 }

@@ -1,4 +1,8 @@
-//! The layer itself: its beginning and its end.
+//! The entry point [`Nri`]: settings, namespaces, start and stop.
+//!
+//! - `admin`: methods of [`Nri`] for the operator of a running runtime.
+
+mod admin;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,207 +14,222 @@ use tokio::sync::broadcast;
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
+use crate::client::NamespaceClient;
 use crate::domain::Domain;
 use crate::error::{AdmitError, Error, RegisterError, StartError};
 use crate::handle::Handle;
-use crate::node::Node;
-use crate::podless::PodlessHandle;
-use crate::space::Space;
-use crate::stage::{EarlyExit, LostExits};
-use crate::way::Way;
+use crate::handle::podless::PodlessHandle;
+use crate::instance::Instance;
+use crate::instance::startup::{EarlyExit, LostExits};
+use crate::lifecycle::namespace::Namespace;
+#[cfg(feature = "mistakes")]
+use crate::mistake::Mistake;
 
-/// NRI, as a runtime has it. A clone is the same one.
+/// NRI for one runtime: the settings, the plugins and the namespaces. Clones share everything.
 ///
-/// Namespaces are [registered](Nri::register) first; then it is [started](Nri::start), and at the end [stopped](Nri::stop).
+/// First [register](Nri::register) the namespaces, then [start](Nri::start) NRI, and at the end
+/// [stop](Nri::stop) it.
 #[derive(Clone)]
 pub struct Nri {
-    /// There unless NRI is disabled.
-    pub(crate) node: Option<Arc<Node>>,
+    /// `None` if NRI is disabled.
+    instance: Option<Arc<Instance>>,
 }
 
 impl Nri {
-    /// NRI with these settings. If it is [disabled](Config::disable) nothing is made, and whatever is asked is answered at once: plugins want nothing.
+    /// Creates NRI with these settings. Its tasks run on the Tokio runtime of the caller.
     ///
-    /// Its tasks run on the Tokio runtime that it is made in.
+    /// If the settings [disable](Config::disable) NRI, nothing is created, and each request returns
+    /// at once as if there were no plugins.
     ///
     /// # Panics
     ///
-    /// Outside a Tokio runtime, unless it is disabled.
+    /// Outside a Tokio runtime, unless NRI is disabled.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self::with_metrics(config, Arc::new(NoMetrics))
     }
 
-    /// The same, counted.
+    /// Creates NRI with these settings, as [`new`](Nri::new) does, and reports metrics.
     ///
     /// # Panics
     ///
-    /// Outside a Tokio runtime, unless it is disabled.
+    /// Outside a Tokio runtime, unless NRI is disabled.
     #[must_use]
     pub fn with_metrics(config: Config, metrics: Arc<dyn Metrics>) -> Self {
-        Self { node: (!config.disable).then(|| Node::new(config, metrics)) }
+        Self { instance: (!config.disable).then(|| Instance::new(config, metrics)) }
     }
 
-    /// From now on this is done wrong. For tests of this crate alone.
+    /// Injects a fault, for tests of this crate. Only the first call has an effect.
     #[cfg(feature = "mistakes")]
     #[doc(hidden)]
-    pub fn make(&self, mistake: crate::Mistake) {
-        // The first one counts.
-        self.node.iter().for_each(|node| _ = node.mistake.set(mistake));
+    pub fn make(&self, mistake: Mistake) {
+        self.instance.iter().for_each(|instance| _ = instance.mistake.set(mistake));
     }
 
-    /// Whether it is enabled.
+    /// Whether NRI is enabled.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
-        self.node.is_some()
+        self.instance.is_some()
     }
 
-    /// Registers the pods and containers of a namespace. The handle is the way in for them.
+    /// Registers a namespace of the runtime. The returned handle is the entry point for its pods
+    /// and containers.
     ///
     /// # Errors
     ///
-    /// There is one of this name, or it is too late.
+    /// There is a namespace of this name, or NRI was started.
     pub fn register(&self, namespace: &str, domain: Arc<dyn Domain>) -> Result<Handle, RegisterError> {
         self.add(namespace, domain, false)
     }
 
-    /// The same for a namespace without pods: plugins see one for each container.
+    /// Registers a namespace without pods. Plugins see a synthetic pod for each container.
     ///
     /// # Errors
     ///
-    /// There is one of this name, or it is too late.
+    /// There is a namespace of this name, or NRI was started.
     pub fn register_podless(&self, namespace: &str, domain: Arc<dyn Domain>) -> Result<PodlessHandle, RegisterError> {
         Ok(PodlessHandle::new(self.add(namespace, domain, true)?, namespace))
     }
 
-    fn add(&self, namespace: &str, domain: Arc<dyn Domain>, is_podless: bool) -> Result<Handle, RegisterError> {
-        let Some(node) = &self.node else { return Ok(Handle::new(None)) };
-        if !node.stages.is_new() {
-            return Err(RegisterError::Started(namespace.to_owned()));
+    fn add(&self, name: &str, domain: Arc<dyn Domain>, is_podless: bool) -> Result<Handle, RegisterError> {
+        let Some(instance) = &self.instance else { return Ok(Handle::new(None)) };
+        if !instance.startup.is_new() {
+            return Err(RegisterError::Started(name.to_owned()));
         }
-        let space = Arc::new(Space::new(namespace, domain, is_podless));
-        if !node.domains.add(&space) {
-            return Err(RegisterError::Taken(namespace.to_owned()));
+        let namespace = Arc::new(Namespace::new(name, domain, is_podless));
+        if !instance.namespaces.add(&namespace) {
+            return Err(RegisterError::Taken(name.to_owned()));
         }
-        Ok(Handle::new(Some(Way { node: Arc::clone(node), space, deadline: None })))
+        Ok(Handle::new(Some(NamespaceClient::new(instance, namespace))))
     }
 
-    /// Starts: learns from the domains what there is, launches plugins, lets others connect, and tells of exits that came too early. Until it has returned, requests are errors.
+    /// Starts NRI: reads the inventories of all domains, launches plugins, listens for others, and
+    /// reports exits that came early. Until this returns, requests fail with
+    /// [`Error::NotStarted`](crate::Error::NotStarted).
     ///
     /// # Errors
     ///
-    /// A domain does not say what there is, or the directory of plugins or the socket cannot be used: then it may be tried again. Or it was started
-    /// already, or stopped, after which it is not started any more.
+    /// - An inventory cannot be read, or the plugin directory or the socket cannot be used. The
+    ///   start may be tried again.
+    /// - NRI was started or stopped before. A stopped NRI cannot be started again.
     pub async fn start(&self) -> Result<(), StartError> {
-        let Some(node) = &self.node else { return Ok(()) };
-        let starting = node.stages.start()?;
-        node.domains.fill().await.map_err(StartError::Domain)?;
-        match Box::pin(node.adaptation.launch()).await {
-            // A start that came to nothing has done it.
+        let Some(instance) = &self.instance else { return Ok(()) };
+        let attempt = instance.startup.start()?;
+        instance.namespaces.fill().await.map_err(StartError::Domain)?;
+        match Box::pin(instance.adaptation.launch()).await {
+            // An earlier start that failed has launched the plugins.
             Ok(()) | Err(LaunchError::Twice) => {}
             Err(error) => return Err(error.into()),
         }
-        if node.stages.is_stopped() {
+        if instance.startup.is_stopped() {
             return Err(StartError::Stopped);
         }
-        node.adaptation.listen()?;
+        instance.adaptation.listen()?;
         loop {
-            let exits = starting.next_exits().ok_or(StartError::Stopped)?;
+            let exits = attempt.next_exits().ok_or(StartError::Stopped)?;
             if exits.is_empty() {
                 return Ok(());
             }
-            for EarlyExit { space, pod, container } in exits {
-                Way { node: Arc::clone(node), space, deadline: None }.exited(pod, container);
+            for EarlyExit { namespace, pod, container } in exits {
+                NamespaceClient::new(instance, namespace).report_exit(pod, container);
             }
         }
     }
 
-    /// Stops: nothing is asked any more. What plugins are being told they are told to the end, whoever waits for it, and what they want stopped is stopped; then they are
-    /// told to go, and nothing is left running.
+    /// Stops NRI. New requests fail with [`Error::Stopped`](crate::Error::Stopped). Notifications
+    /// in progress are delivered, whether or not their callers wait, and evictions are carried out.
+    /// Then the plugins are asked to shut down, and all tasks end.
     ///
-    /// All of that has one deadline, [`source_timeout`](Config::source_timeout) from now; only to tell plugins to go takes its own
-    /// [`shutdown_grace`](Config::shutdown_grace). What is not done by then is given up, logged and [counted](Nri::unfinished).
+    /// The first part has one deadline, [`source_timeout`](Config::source_timeout) from now. To ask
+    /// plugins to shut down takes up to [`shutdown_grace`](Config::shutdown_grace). Work that is
+    /// not done at the deadline is cancelled, logged and [counted](Nri::unfinished).
     pub async fn stop(&self) {
-        let Some(node) = &self.node else { return };
-        node.stages.stop();
-        let until = node.domains.deadline();
-        node.finish(until).await;
-        let until = until.max(Instant::now() + node.farewell);
-        if timeout_at(until, node.adaptation.stop()).await.is_err() {
-            warn!("NRI stops, although not all that plugins asked for has come to its end");
+        let Some(instance) = &self.instance else { return };
+        instance.startup.stop();
+        let deadline = instance.namespaces.deadline();
+        instance.finish_tasks(deadline).await;
+        let deadline = deadline.max(Instant::now() + instance.shutdown_limit);
+        if timeout_at(deadline, instance.adaptation.stop()).await.is_err() {
+            warn!("NRI stops before everything that plugins requested is done");
         }
     }
 
-    /// How much of what was begun was not done when NRI had to [stop](Nri::stop): ends that plugins were not told of, and lists of
-    /// evictions, which are in the [ledger](Nri::ledger), too.
+    /// Returns how many tasks [`stop`](Nri::stop) has cancelled: ends that plugins were not told
+    /// of, and lists of evictions. The [ledger](Nri::ledger) records the evictions.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
-        self.node.as_ref().map(|node| node.n_left.load(Ordering::Relaxed)).unwrap_or_default()
+        self.instance.as_ref().map(|instance| instance.n_unfinished.load(Ordering::Relaxed)).unwrap_or_default()
     }
 
-    /// Lets a plugin in that is built into the runtime. It is told what there is, so NRI must have been started. It takes the place of one of the
-    /// same id that is built in, too.
+    /// Admits a plugin that is built into the runtime. The plugin is synchronized, so NRI must be
+    /// started. The plugin replaces a built-in plugin of the same id.
     ///
     /// # Errors
     ///
-    /// It is too early, the plugin fails to be configured or synchronized, or one of its id was launched or has connected.
+    /// NRI is not started, the plugin fails to be configured or synchronized, or a plugin of this
+    /// id was launched or has connected.
     pub async fn admit(&self, id: PluginId, plugin: Arc<dyn Plugin>) -> Result<(), AdmitError> {
-        let Some(node) = &self.node else { return Ok(()) };
-        if let Err(Error::NotStarted) = node.stages.check() {
+        let Some(instance) = &self.instance else { return Ok(()) };
+        if let Err(Error::NotStarted) = instance.startup.check() {
             return Err(AdmitError::NotStarted(id));
         }
-        Ok(node.adaptation.admit(id, plugin).await?)
+        Ok(instance.adaptation.admit(id, plugin).await?)
     }
 
-    /// Waits until no plugin is being synchronized: each that was is asked from now on, or closed.
+    /// Waits until no plugin is being synchronized. Each plugin that was is active or closed then.
     pub async fn settled(&self) {
-        if let Some(node) = &self.node {
-            node.adaptation.settled().await;
+        if let Some(instance) = &self.instance {
+            instance.adaptation.settled().await;
         }
     }
 
-    /// The plugins that there are, in the order in which they are asked.
+    /// Returns the plugins, in the order in which they are asked.
     #[must_use]
     pub fn plugins(&self) -> Vec<PluginStatus> {
-        self.node.as_ref().map(|node| node.adaptation.plugins()).unwrap_or_default()
+        self.instance.as_ref().map(|instance| instance.adaptation.plugins()).unwrap_or_default()
     }
 
-    /// What happens from now on; nothing ever if NRI is disabled. A watcher that is too far behind is told how much was dropped.
+    /// Subscribes to all events about plugins and requests from now on. A subscriber that is too
+    /// far behind gets the number of dropped events. If NRI is disabled, there are no events.
     #[must_use]
     pub fn watch(&self) -> broadcast::Receiver<Happening> {
-        match &self.node {
-            Some(node) => node.adaptation.watch(),
+        match &self.instance {
+            Some(instance) => instance.adaptation.watch(),
             None => broadcast::channel(1).1,
         }
     }
 
-    /// The same without [`Happening::Asked`], for who only looks on how plugins are doing: unless someone [watches](Nri::watch) everything, requests then cost nothing more.
+    /// Subscribes to events as [`watch`](Nri::watch) does, except [`Happening::Asked`]. Unless
+    /// there is a subscriber to all events, requests have no additional cost.
     #[must_use]
     pub fn watch_plugins(&self) -> broadcast::Receiver<Happening> {
-        match &self.node {
-            Some(node) => node.adaptation.watch_plugins(),
+        match &self.instance {
+            Some(instance) => instance.adaptation.watch_plugins(),
             None => broadcast::channel(1).1,
         }
     }
 
-    /// Looks at who changed what. Nothing is recorded meanwhile, so look shortly: entries may be kept.
-    pub fn ledger<T>(&self, look: impl FnOnce(&Ledger) -> T) -> T {
-        match &self.node {
-            Some(node) => node.adaptation.ledger(look),
-            None => look(&Ledger::new(0)),
+    /// Calls `read` with the ledger: who changed what. Recording waits meanwhile, so return
+    /// quickly; entries may be cloned.
+    pub fn ledger<T>(&self, read: impl FnOnce(&Ledger) -> T) -> T {
+        match &self.instance {
+            Some(instance) => instance.adaptation.ledger(read),
+            None => read(&Ledger::new(0)),
         }
     }
 
-    /// How many containers domains said to be alive in a pod that is not there, or has stopped. Those count as stopped: plugins are not
-    /// shown them, and are told when they are removed.
+    /// Returns how many containers the domains reported as alive in a pod that is absent or has
+    /// stopped. Such a container counts as stopped: plugins are not shown it, and are notified of
+    /// its removal.
     #[must_use]
     pub fn stray_containers(&self) -> u64 {
-        self.node.as_ref().map(|node| node.domains.n_stray()).unwrap_or_default()
+        self.instance.as_ref().map(|instance| instance.namespaces.n_stray()).unwrap_or_default()
     }
 
-    /// How many exits plugins were not told of, because they came too early or too late, or of what they do not know.
+    /// Returns how many exits plugins were not told of, because they came too early or too late, or
+    /// because plugins do not know the container.
     #[must_use]
     pub fn lost_exits(&self) -> LostExits {
-        self.node.as_ref().map(|node| node.stages.lost()).unwrap_or_default()
+        self.instance.as_ref().map(|instance| instance.startup.lost_exits()).unwrap_or_default()
     }
 }

@@ -1,11 +1,12 @@
-//! For tests of a runtime: a domain in memory, and what every [`Domain`](crate::Domain) is to do, as tests.
+//! For tests of a runtime: a domain in memory, and the contract of [`Domain`](crate::Domain) as
+//! checks.
 //!
 //! ```
 //! use nri_api::testing::{FakeDomain, contract};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
-//! // Your own domain in place of this one: how a pod is run and removed there is what it says of itself as a `Fixture`.
+//! // Check your own domain instead: its `Fixture` says how the runtime runs and removes a pod.
 //! let breaches = contract::check(&*FakeDomain::new()).await;
 //! assert!(breaches.is_empty(), "{breaches:?}");
 //! # }
@@ -14,4 +15,4 @@
 pub mod contract;
 mod fake_domain;
 
-pub use fake_domain::{FakeDomain, Manner};
+pub use fake_domain::{FakeBehavior, FakeDomain};

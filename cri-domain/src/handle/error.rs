@@ -1,4 +1,4 @@
-use nri_api::Kind;
+use nri_api::ObjectKind;
 
 use crate::domain::LimitError;
 use crate::generator::SpecError;
@@ -44,7 +44,7 @@ pub enum AskError {
     #[error("unknown {kind} {id}")]
     Unknown {
         /// Whether this is a pod or a container.
-        kind: Kind,
+        kind: ObjectKind,
         /// The id of the pod or container.
         id: String,
     },
@@ -54,7 +54,7 @@ pub enum AskError {
 }
 
 impl AskError {
-    pub(super) fn unknown(kind: Kind, id: &str) -> Self {
+    pub(super) fn unknown(kind: ObjectKind, id: &str) -> Self {
         Self::Unknown { kind, id: id.to_owned() }
     }
 }

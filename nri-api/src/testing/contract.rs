@@ -1,4 +1,4 @@
-//! What every domain is to do, as tests that any can be put through.
+//! The contract of [`Domain`] as a set of rules that any domain can be checked against.
 
 use std::collections::HashSet;
 use std::fmt::{self, Display, Formatter};
@@ -12,37 +12,38 @@ use tokio::time::{sleep, timeout};
 
 use crate::domain::{Domain, DomainError, Inventory, PodState};
 
-/// How long one rule may take to be seen to, by Tokio's clock.
+/// How long the check of one rule may take, by Tokio's clock.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How often it is looked whether something has happened.
-const LOOK: Duration = Duration::from_millis(20);
-/// How many callers there are at a time.
-const MANY: usize = 16;
+/// How often a condition is checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How many calls run concurrently.
+const N_CALLS: usize = 16;
 
-/// A domain that is put through the contract, and how its runtime is made to have something.
+/// A domain to check, and how the test makes its runtime run and remove containers.
 #[async_trait]
 pub trait Fixture: Sync {
-    /// The domain.
+    /// Returns the domain.
     fn domain(&self) -> &dyn Domain;
 
-    /// Has the runtime run a pod with one container, which runs. Returns the ids of both. `name` is for the test alone, and a new one each time.
+    /// Makes the runtime run a pod with one running container. Returns the ids of the pod and the
+    /// container. `name` has no meaning for the runtime and is different in each call.
     async fn run(&self, name: &str) -> (String, String);
 
-    /// Has the runtime remove both again.
+    /// Makes the runtime remove the pod and the container.
     async fn remove(&self, pod: &str, container: &str);
 
-    /// Whether it is a domain [without pods](crate::Nri::register_podless).
+    /// Whether the domain is [without pods](crate::Nri::register_podless).
     fn is_podless(&self) -> bool {
         false
     }
 }
 
-/// A rule that a domain does not keep.
+/// A rule that a domain breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
     /// The rule.
     pub rule: &'static str,
-    /// What was seen.
+    /// What was observed.
     pub seen: String,
 }
 
@@ -52,34 +53,37 @@ impl Display for Breach {
     }
 }
 
-type Kept = Result<(), String>;
+type RuleOutcome = Result<(), String>;
 
-/// Puts a domain through the contract. Returns what it does not keep of it.
+/// Checks a domain against all rules of the contract. Returns the rules that the domain breaks.
 pub async fn check(fixture: &dyn Fixture) -> Vec<Breach> {
     let mut breaches = Vec::new();
-    let mut note = |rule: &'static str, kept: Result<Kept, tokio::time::error::Elapsed>| match kept {
+    let mut note = |rule: &'static str, kept: Result<RuleOutcome, tokio::time::error::Elapsed>| match kept {
         Ok(Ok(())) => {}
         Ok(Err(seen)) => breaches.push(Breach { rule, seen }),
-        Err(_) => breaches.push(Breach { rule, seen: format!("nothing within {LIMIT:?}") }),
+        Err(_) => breaches.push(Breach { rule, seen: format!("no result within {LIMIT:?}") }),
     };
-    note("the inventory has what runs, each once", timeout(LIMIT, shows(fixture)).await);
-    note("what is asked for by id is what the inventory has", timeout(LIMIT, finds(fixture)).await);
-    note("the inventory has nothing that was removed", timeout(LIMIT, forgets(fixture)).await);
-    note("an update is seen in the inventory, and what it does not set stays", timeout(LIMIT, updates(fixture)).await);
-    note("what is not there has gone", timeout(LIMIT, has_gone(fixture)).await);
-    note("what is evicted stops, and may be evicted again", timeout(LIMIT, evicts(fixture)).await);
-    note("many callers at a time do not keep each other waiting", timeout(LIMIT, bears_many(fixture)).await);
-    note("a call that is given up leaves nothing locked", timeout(LIMIT, bears_loss(fixture)).await);
+    note("the inventory contains each running object once", timeout(LIMIT, check_inventory(fixture)).await);
+    note("a lookup by id returns what the inventory contains", timeout(LIMIT, check_lookup(fixture)).await);
+    note("the inventory contains no removed object", timeout(LIMIT, check_removal(fixture)).await);
+    note(
+        "the inventory shows an update, and limits that are not set stay",
+        timeout(LIMIT, check_update(fixture)).await,
+    );
+    note("a change of an unknown container returns Gone", timeout(LIMIT, check_unknown(fixture)).await);
+    note("an evicted container stops, and may be evicted again", timeout(LIMIT, check_eviction(fixture)).await);
+    note("concurrent calls do not block each other", timeout(LIMIT, check_concurrency(fixture)).await);
+    note("a dropped call leaves nothing locked", timeout(LIMIT, check_dropped_calls(fixture)).await);
     breaches
 }
 
-async fn shows(fixture: &dyn Fixture) -> Kept {
+async fn check_inventory(fixture: &dyn Fixture) -> RuleOutcome {
     let (pod, container) = fixture.run("shown").await;
     let inventory = fixture.domain().inventory().await;
     let mut ids = HashSet::new();
     let all = inventory.pods.iter().map(|known| &known.pod.id).chain(inventory.containers.iter().map(|c| &c.id));
     if let Some(twice) = all.clone().find(|id| !ids.insert(id.as_str())) {
-        return Err(format!("{twice} is there twice"));
+        return Err(format!("the inventory contains {twice} twice"));
     }
     if !fixture.is_podless() {
         let known = inventory.pods.iter().find(|known| known.pod.id == pod);
@@ -93,12 +97,12 @@ async fn shows(fixture: &dyn Fixture) -> Kept {
     Ok(())
 }
 
-async fn finds(fixture: &dyn Fixture) -> Kept {
+async fn check_lookup(fixture: &dyn Fixture) -> RuleOutcome {
     let (pod, container) = fixture.run("found").await;
     let (other_pod, other) = fixture.run("another").await;
     let found = fixture.domain().containers(&[container.clone(), "there-is-none".to_owned()]).await;
     let ids: Vec<_> = found.iter().map(|container| &container.id).collect();
-    expect(ids == [&container], || format!("asked for {container}, it has {ids:?}"))?;
+    expect(ids == [&container], || format!("a lookup of {container} returns {ids:?}"))?;
     let inventory = fixture.domain().inventory().await;
     let shown = find(&inventory, &container);
     expect(shown == found.first(), || format!("{:?} is {shown:?} in the inventory", found.first()))?;
@@ -107,15 +111,15 @@ async fn finds(fixture: &dyn Fixture) -> Kept {
     Ok(())
 }
 
-async fn forgets(fixture: &dyn Fixture) -> Kept {
+async fn check_removal(fixture: &dyn Fixture) -> RuleOutcome {
     let (pod, container) = fixture.run("removed").await;
     fixture.remove(&pod, &container).await;
     let inventory = fixture.domain().inventory().await;
-    expect(find(&inventory, &container).is_none(), || "the container is still there".to_owned())?;
-    expect(inventory.pods.iter().all(|known| known.pod.id != pod), || "the pod is still there".to_owned())
+    expect(find(&inventory, &container).is_none(), || "the inventory still contains the container".to_owned())?;
+    expect(inventory.pods.iter().all(|known| known.pod.id != pod), || "the inventory still contains the pod".to_owned())
 }
 
-async fn updates(fixture: &dyn Fixture) -> Kept {
+async fn check_update(fixture: &dyn Fixture) -> RuleOutcome {
     let (pod, container) = fixture.run("updated").await;
     let domain = fixture.domain();
     let limits = |set: &dyn Fn(&mut Resources)| {
@@ -137,20 +141,20 @@ async fn updates(fixture: &dyn Fixture) -> Kept {
     Ok(())
 }
 
-async fn has_gone(fixture: &dyn Fixture) -> Kept {
+async fn check_unknown(fixture: &dyn Fixture) -> RuleOutcome {
     let (pod, container) = fixture.run("gone").await;
     fixture.remove(&pod, &container).await;
     let domain = fixture.domain();
-    for id in [container.as_str(), "nobody-has-ever-heard-of-this"] {
+    for id in [container.as_str(), "an-unknown-container"] {
         let updated = domain.update(Update::new(id, Resources::default())).await;
-        expect(matches!(updated, Err(DomainError::Gone)), || format!("an update of {id} came to {updated:?}"))?;
+        expect(matches!(updated, Err(DomainError::Gone)), || format!("an update of {id} returned {updated:?}"))?;
         let evicted = domain.evict(Eviction::new(id, "a test")).await;
-        expect(matches!(evicted, Err(DomainError::Gone)), || format!("an eviction of {id} came to {evicted:?}"))?;
+        expect(matches!(evicted, Err(DomainError::Gone)), || format!("an eviction of {id} returned {evicted:?}"))?;
     }
     Ok(())
 }
 
-async fn evicts(fixture: &dyn Fixture) -> Kept {
+async fn check_eviction(fixture: &dyn Fixture) -> RuleOutcome {
     let (pod, container) = fixture.run("evicted").await;
     let domain = fixture.domain();
     domain.evict(Eviction::new(&container, "a test")).await.map_err(|error| error.to_string())?;
@@ -159,19 +163,19 @@ async fn evicts(fixture: &dyn Fixture) -> Kept {
         if find(&inventory, &container).is_none_or(|found| found.state == ContainerState::Stopped) {
             break;
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
     let again = domain.evict(Eviction::new(&container, "a test")).await;
-    expect(matches!(again, Ok(()) | Err(DomainError::Gone)), || format!("the second time came to {again:?}"))?;
+    expect(matches!(again, Ok(()) | Err(DomainError::Gone)), || format!("the second eviction returned {again:?}"))?;
     fixture.remove(&pod, &container).await;
     Ok(())
 }
 
-async fn bears_many(fixture: &dyn Fixture) -> Kept {
+async fn check_concurrency(fixture: &dyn Fixture) -> RuleOutcome {
     let (pod, container) = fixture.run("busy").await;
     let (other_pod, other) = fixture.run("busy-too").await;
     let domain = fixture.domain();
-    let calls = (0..MANY).map(|_| async {
+    let calls = (0..N_CALLS).map(|_| async {
         let (updated, _) =
             tokio::join!(domain.update(Update::new(&container, Resources::default())), domain.inventory());
         updated
@@ -184,7 +188,7 @@ async fn bears_many(fixture: &dyn Fixture) -> Kept {
     Ok(())
 }
 
-async fn bears_loss(fixture: &dyn Fixture) -> Kept {
+async fn check_dropped_calls(fixture: &dyn Fixture) -> RuleOutcome {
     let (pod, container) = fixture.run("given-up").await;
     let domain = fixture.domain();
     let mut update = domain.update(Update::new(&container, Resources::default()));
@@ -194,7 +198,7 @@ async fn bears_loss(fixture: &dyn Fixture) -> Kept {
     let _ = poll!(&mut inventory);
     drop(inventory);
     domain.update(Update::new(&container, Resources::default())).await.map_err(|error| error.to_string())?;
-    expect(find(&domain.inventory().await, &container).is_some(), || "the container is not there any more".to_owned())?;
+    expect(find(&domain.inventory().await, &container).is_some(), || "the inventory lost the container".to_owned())?;
     fixture.remove(&pod, &container).await;
     Ok(())
 }
@@ -203,6 +207,6 @@ fn find<'i>(inventory: &'i Inventory, id: &str) -> Option<&'i Container> {
     inventory.containers.iter().find(|container| container.id == id)
 }
 
-fn expect(holds: bool, seen: impl FnOnce() -> String) -> Kept {
+fn expect(holds: bool, seen: impl FnOnce() -> String) -> RuleOutcome {
     if holds { Ok(()) } else { Err(seen()) }
 }

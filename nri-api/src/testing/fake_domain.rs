@@ -1,13 +1,14 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use nri_proto::{Container, ContainerState, Eviction, Pod, Update};
+use parking_lot::Mutex;
 
 use super::contract::Fixture;
 use crate::domain::{Domain, DomainError, Inventory, KnownPod, PodState};
 
-/// A domain in memory, that does as the test says.
+/// A domain in memory that a test controls.
 ///
 /// ```
 /// use nri_api::testing::FakeDomain;
@@ -17,8 +18,12 @@ use crate::domain::{Domain, DomainError, Inventory, KnownPod, PodState};
 /// # async fn main() {
 /// let domain = FakeDomain::new();
 /// domain.put_pod(Pod { id: "pod0".to_owned(), ..Pod::default() });
-/// let container = Container { id: "web0".to_owned(), pod_id: "pod0".to_owned(), ..Container::default() };
-/// domain.put(Container { state: ContainerState::Running, ..container });
+/// domain.put(Container {
+///     id: "web0".to_owned(),
+///     pod_id: "pod0".to_owned(),
+///     state: ContainerState::Running,
+///     ..Container::default()
+/// });
 ///
 /// domain.evict(Eviction::new("web0", "to make room")).await.unwrap();
 /// assert_eq!(domain.container("web0").unwrap().state, ContainerState::Stopped);
@@ -27,126 +32,122 @@ use crate::domain::{Domain, DomainError, Inventory, KnownPod, PodState};
 /// ```
 #[derive(Debug, Default)]
 pub struct FakeDomain {
-    memory: Mutex<Memory>,
+    state: Mutex<FakeState>,
 }
 
 #[derive(Debug, Default)]
-struct Memory {
+struct FakeState {
     pods: BTreeMap<String, KnownPod>,
     containers: BTreeMap<String, Container>,
     updates: Vec<Update>,
     evictions: Vec<Eviction>,
-    manner: Manner,
+    behavior: FakeBehavior,
     n_inventories: usize,
 }
 
-/// How a [`FakeDomain`] does what it is asked.
+/// How a [`FakeDomain`] behaves when it is called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Manner {
-    /// As it should.
+pub enum FakeBehavior {
+    /// The call succeeds.
     #[default]
     Well,
-    /// It fails to update and evict.
+    /// Updates and evictions fail.
     Fails,
-    /// It never comes to an end.
+    /// The call never returns.
     Hangs,
-    /// It panics.
+    /// The call panics.
     Panics,
 }
 
 impl FakeDomain {
-    /// One that has nothing.
+    /// Returns a domain without pods and containers.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// From now on it does what it is asked like this.
-    pub fn behave(&self, manner: Manner) {
-        self.memory().manner = manner;
+    /// Sets the behavior of all calls from now on.
+    pub fn behave(&self, behavior: FakeBehavior) {
+        self.state.lock().behavior = behavior;
     }
 
-    /// Has a pod that runs from now on.
+    /// Adds a running pod.
     pub fn put_pod(&self, pod: Pod) {
         self.put_pod_in(pod, PodState::Running);
     }
 
-    /// Has a pod in this state from now on.
+    /// Adds a pod in this state.
     pub fn put_pod_in(&self, pod: Pod, state: PodState) {
-        self.memory().pods.insert(pod.id.clone(), KnownPod { pod, state });
+        self.state.lock().pods.insert(pod.id.clone(), KnownPod { pod, state });
     }
 
-    /// Has a container from now on, or has it like this.
+    /// Adds or replaces a container.
     pub fn put(&self, container: Container) {
-        self.memory().containers.insert(container.id.clone(), container);
+        self.state.lock().containers.insert(container.id.clone(), container);
     }
 
-    /// Has a pod no more.
+    /// Removes a pod.
     pub fn forget_pod(&self, id: &str) {
-        self.memory().pods.remove(id);
+        self.state.lock().pods.remove(id);
     }
 
-    /// Has a container no more.
+    /// Removes a container.
     pub fn forget(&self, id: &str) {
-        self.memory().containers.remove(id);
+        self.state.lock().containers.remove(id);
     }
 
-    /// A container that it has.
+    /// Returns a container of the domain.
     #[must_use]
     pub fn container(&self, id: &str) -> Option<Container> {
-        self.memory().containers.get(id).cloned()
+        self.state.lock().containers.get(id).cloned()
     }
 
-    /// The updates that it was asked for, in order.
+    /// Returns the updates that were requested, in order.
     #[must_use]
     pub fn updates(&self) -> Vec<Update> {
-        self.memory().updates.clone()
+        self.state.lock().updates.clone()
     }
 
-    /// The evictions that it was asked for, in order.
+    /// Returns the evictions that were requested, in order.
     #[must_use]
     pub fn evictions(&self) -> Vec<Eviction> {
-        self.memory().evictions.clone()
+        self.state.lock().evictions.clone()
     }
 
-    /// How often it was asked what there is.
+    /// Returns how many times the inventory was read.
     #[must_use]
     pub fn n_inventories(&self) -> usize {
-        self.memory().n_inventories
+        self.state.lock().n_inventories
     }
 
-    #[expect(clippy::panic, reason = "a test wants to see what becomes of that")]
+    #[expect(clippy::panic, reason = "a test checks what a panic leads to")]
     async fn act(&self) -> Result<(), DomainError> {
-        let manner = self.memory().manner;
-        match manner {
-            Manner::Well => Ok(()),
-            Manner::Fails => Err(DomainError::failed("it fails on purpose")),
-            Manner::Hangs => std::future::pending().await,
-            Manner::Panics => panic!("it panics on purpose"),
+        let behavior = self.state.lock().behavior;
+        match behavior {
+            FakeBehavior::Well => Ok(()),
+            FakeBehavior::Fails => Err(DomainError::failed("it fails on purpose")),
+            FakeBehavior::Hangs => std::future::pending().await,
+            FakeBehavior::Panics => panic!("it panics on purpose"),
         }
-    }
-
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
 impl Domain for FakeDomain {
     async fn inventory(&self) -> Inventory {
-        self.memory().n_inventories += 1;
-        // One that fails to update can still say what there is.
+        self.state.lock().n_inventories += 1;
+        // A domain that fails to update can still return its inventory.
         let _ = self.act().await;
-        let memory = self.memory();
-        let (pods, containers) = (memory.pods.values(), memory.containers.values());
+        let state = self.state.lock();
+        let (pods, containers) = (state.pods.values(), state.containers.values());
         Inventory { pods: pods.cloned().collect(), containers: containers.cloned().collect() }
     }
 
     async fn update(&self, update: Update) -> Result<(), DomainError> {
-        self.memory().updates.push(update.clone());
+        self.state.lock().updates.push(update.clone());
         self.act().await?;
-        let mut memory = self.memory();
-        let container = memory.containers.get_mut(&update.container_id).ok_or(DomainError::Gone)?;
+        let mut state = self.state.lock();
+        let container = state.containers.get_mut(&update.container_id).ok_or(DomainError::Gone)?;
         if container.state == ContainerState::Stopped {
             return Err(DomainError::Gone);
         }
@@ -157,10 +158,10 @@ impl Domain for FakeDomain {
     }
 
     async fn evict(&self, eviction: Eviction) -> Result<(), DomainError> {
-        self.memory().evictions.push(eviction.clone());
+        self.state.lock().evictions.push(eviction.clone());
         self.act().await?;
-        let mut memory = self.memory();
-        let container = memory.containers.get_mut(&eviction.container_id).ok_or(DomainError::Gone)?;
+        let mut state = self.state.lock();
+        let container = state.containers.get_mut(&eviction.container_id).ok_or(DomainError::Gone)?;
         container.state = ContainerState::Stopped;
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nri_api::plugin::Reply;
 use nri_api::proto::{StopReply, UpdateReply};
-use nri_api::testing::{FakeDomain, Manner};
+use nri_api::testing::{FakeBehavior, FakeDomain};
 use nri_api::{Config, Domain, DomainError, Event, Eviction, Field, Handle, Inventory, Nri, Resources, State, Update};
 use nri_plugin::{Connection, Options, Runner, UpdateError};
 use tokio::time::{Instant, sleep, timeout};
@@ -71,13 +71,13 @@ async fn updates_of_others_are_made_before_the_call_returns() {
 async fn an_update_that_fails_is_in_the_ledger_and_fails_nothing_else() {
     let rig = Rig::new().await;
     rig.running("p", "a").await;
-    rig.domain.behave(Manner::Fails);
+    rig.domain.behave(FakeBehavior::Fails);
     let tolerant = Update { ignore_failure: true, ..shares("nobody", 1) };
     rig.plugin.reply(Event::CreateContainer, create_reply(vec![shares("a", 1), tolerant], Vec::new()));
     rig.create("p", "c").await;
     let expected = [
         "10-books CreateContainer update of nobody: there is no such container",
-        "10-books CreateContainer update of a: namespace k8s.io has not done it: the runtime could not do it: it fails on purpose",
+        "10-books CreateContainer update of a: namespace k8s.io could not apply the change: the runtime failed: it fails on purpose",
     ];
     assert_eq!(failures(&rig.nri), expected);
 }
@@ -86,13 +86,13 @@ async fn an_update_that_fails_is_in_the_ledger_and_fails_nothing_else() {
 async fn why_an_update_failed_is_in_the_ledger_whoever_asked_for_it() {
     let rig = Rig::new().await;
     rig.running("p", "a").await;
-    rig.domain.behave(Manner::Fails);
+    rig.domain.behave(FakeBehavior::Fails);
     rig.plugin.reply(Event::CreateContainer, create_reply(vec![Update::of("a")], Vec::new()));
     rig.create("p", "c").await;
     let joins = Recorder::new();
     joins.want(vec![shares("a", 1), Update { ignore_failure: true, ..shares("never", 2) }]);
     rig.nri.admit("20-joins".parse().unwrap(), joins).await.unwrap();
-    let why = "namespace k8s.io has not done it: the runtime could not do it: it fails on purpose";
+    let why = "namespace k8s.io could not apply the change: the runtime failed: it fails on purpose";
     let expected = [
         format!("(nobody) CreateContainer update of a: {why}"),
         "20-joins by itself update of never: there is no such container".to_owned(),
@@ -201,7 +201,7 @@ async fn what_is_over_here_and_runs_elsewhere_is_updated_there() {
 
 #[tokio::test(start_paused = true)]
 async fn a_domain_that_hangs_or_panics_costs_its_limit_and_others_nothing() {
-    for (manner, why) in [(Manner::Hangs, "it took too long"), (Manner::Panics, "it panicked")] {
+    for (manner, why) in [(FakeBehavior::Hangs, "the call timed out"), (FakeBehavior::Panics, "the call panicked")] {
         let (bad, good) = (FakeDomain::new(), FakeDomain::new());
         for (domain, id) in [(&bad, "b"), (&good, "g")] {
             domain.put_pod(pod(&format!("pod-{id}")));
@@ -224,8 +224,8 @@ async fn a_domain_that_hangs_or_panics_costs_its_limit_and_others_nothing() {
         sleep(limit * 2).await;
         assert_eq!(good.evictions().len(), 1);
         let expected = [
-            format!("10-books CreateContainer update of b: namespace bad has not done it: {why}"),
-            format!("10-books CreateContainer eviction of b: namespace bad has not done it: {why}"),
+            format!("10-books CreateContainer update of b: namespace bad could not apply the change: {why}"),
+            format!("10-books CreateContainer eviction of b: namespace bad could not apply the change: {why}"),
         ];
         let mut seen = failures(&nri);
         seen.sort_by_key(|line| line.contains("eviction"));
@@ -234,7 +234,7 @@ async fn a_domain_that_hangs_or_panics_costs_its_limit_and_others_nothing() {
         // Whoever was shown a part of what there is would never hear of the rest.
         let early = nri.admit("20-joins".parse().unwrap(), Recorder::new()).await.unwrap_err();
         assert_eq!(early.to_string(), "the runtime failed to synchronize plugin 20-joins");
-        bad.behave(Manner::Well);
+        bad.behave(FakeBehavior::Well);
         let joining = Recorder::new();
         nri.admit("20-joins".parse().unwrap(), joining.clone()).await.unwrap();
         assert_eq!(joining.shown()[0].containers.len(), 2);
@@ -302,24 +302,24 @@ async fn limits_that_the_runtime_did_not_set_have_no_reason_in_the_ledger() {
     drop(update().await.unwrap());
     assert_eq!(why(), 1, "only the one that was made");
     let last = rig.nri.ledger(|ledger| ledger.of("c")).pop().unwrap();
-    assert_eq!(last.to_string(), "10-books could not update c: the runtime did not make it");
+    assert_eq!(last.to_string(), "10-books could not update c: the runtime did not apply the update");
 }
 
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_for_an_eviction_and_one_that_fails_is_in_the_ledger() {
     let rig = Rig::new().await;
     rig.running("p", "old").await;
-    rig.domain.behave(Manner::Fails);
+    rig.domain.behave(FakeBehavior::Fails);
     let evictions = vec![Eviction::new("old", "to make room")];
     rig.plugin.reply(Event::CreateContainer, create_reply(Vec::new(), evictions));
     rig.create("p", "c").await;
     settle().await;
     let failed = &failures(&rig.nri)[0];
     assert!(
-        failed.starts_with("10-books CreateContainer eviction of old: namespace k8s.io has not done it"),
+        failed.starts_with("10-books CreateContainer eviction of old: namespace k8s.io could not apply the change"),
         "{failed}"
     );
-    rig.domain.behave(Manner::Hangs);
+    rig.domain.behave(FakeBehavior::Hangs);
     let before = Instant::now();
     rig.create("p", "d").await;
     assert_eq!(before.elapsed(), Duration::ZERO);

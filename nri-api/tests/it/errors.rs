@@ -1,6 +1,6 @@
 //! What an error of a gate says about what to do next.
 
-use nri_api::testing::Manner;
+use nri_api::testing::FakeBehavior;
 use nri_api::{Config, Error, Event, State};
 use tokio::time::{Instant, sleep};
 
@@ -74,7 +74,7 @@ async fn a_deadline_of_the_callers_own_is_over_whatever_the_call_waits_for() {
     rig.run_pod("p").await;
     rig.create("p", "c").await;
     drop(rig.handle.start_container(pod("p"), container("p", "c")).await.unwrap());
-    rig.domain.behave(Manner::Hangs);
+    rig.domain.behave(FakeBehavior::Hangs);
     let before = Instant::now();
     let soon = rig.handle.until(before + SECOND);
     let late = soon.start_container(pod("p"), container("p", "c")).await.err().unwrap();

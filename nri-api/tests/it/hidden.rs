@@ -184,5 +184,5 @@ async fn an_id_that_another_container_took_meanwhile_does_not_lead_into_a_hidden
     assert_eq!((updated(&domain).len(), domain.evictions().len()), (0, 0));
     let (refused, failed) = refused_and_failed(&nri);
     assert_eq!(refused, [""; 0], "it was seen when the plugin answered");
-    assert_eq!(failed, ["the container is in no pod that the plugin may see"; 2]);
+    assert_eq!(failed, ["the plugin may not see the container's pod"; 2]);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nri_api::testing::contract::{self, Fixture};
-use nri_api::testing::{FakeDomain, Manner};
+use nri_api::testing::{FakeBehavior, FakeDomain};
 use nri_api::{Container, ContainerState, Domain, DomainError, Eviction, Inventory, Update};
 
 /// What is wrong with a domain.
@@ -91,19 +91,19 @@ async fn each_fault_is_found() {
         let broken = check(fault).await;
         assert!(broken.iter().any(|broken| broken.contains(rule)), "{fault:?}: {broken:?}");
     };
-    found(Fault::ShowsTwice, "each once").await;
-    found(Fault::NeverForgets, "nothing that was removed").await;
-    found(Fault::IgnoresUpdates, "an update is seen").await;
-    found(Fault::UpdatesAnything, "what is not there has gone").await;
-    found(Fault::IgnoresEvictions, "what is evicted stops").await;
-    found(Fault::LocksForGood, "many callers").await;
+    found(Fault::ShowsTwice, "each running object once").await;
+    found(Fault::NeverForgets, "no removed object").await;
+    found(Fault::IgnoresUpdates, "shows an update").await;
+    found(Fault::UpdatesAnything, "returns Gone").await;
+    found(Fault::IgnoresEvictions, "an evicted container stops").await;
+    found(Fault::LocksForGood, "concurrent calls").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fake_domain_does_as_it_is_told() {
     let domain = FakeDomain::new();
     domain.put(Container { id: "c".to_owned(), state: ContainerState::Running, ..Container::default() });
-    domain.behave(Manner::Fails);
+    domain.behave(FakeBehavior::Fails);
     assert!(matches!(domain.update(Update::of("c")).await, Err(DomainError::Failed(_))));
     assert!(matches!(domain.evict(Eviction::new("c", "")).await, Err(DomainError::Failed(_))));
     assert_eq!((domain.updates().len(), domain.evictions().len()), (1, 1));

@@ -7,8 +7,8 @@ use nri_api::plugin::Reply;
 use nri_api::proto::UpdateReply;
 use nri_api::testing::FakeDomain;
 use nri_api::{
-    Container, ContainerState, Domain, DomainError, Error, Event, Eviction, Inventory, Kind, Nri, Resources, State,
-    Update,
+    Container, ContainerState, Domain, DomainError, Error, Event, Eviction, Inventory, Nri, ObjectKind, Resources,
+    State, Update,
 };
 use tokio::time::timeout;
 
@@ -168,7 +168,7 @@ async fn an_id_that_is_taken_cannot_be_created_and_the_error_says_why() {
     let creation = rig.handle.create_container(pod("p"), container("p", "c")).await.unwrap();
     let in_flight = rig.handle.create_container(pod("p"), container("p", "c")).await.err().unwrap();
     assert_eq!(in_flight.to_string(), "container c is still being created");
-    assert!(matches!(in_flight, Error::BeingCreated { kind: Kind::Container, .. }));
+    assert!(matches!(in_flight, Error::BeingCreated { kind: ObjectKind::Container, .. }));
     let early = rig.handle.start_container(pod("p"), container("p", "c")).await.err().unwrap();
     assert_eq!(early.to_string(), "container c is still being created");
     creation.created(container("p", "c")).await.unwrap();
@@ -295,7 +295,7 @@ async fn what_is_being_created_in_a_pod_that_ends_comes_to_nothing_before_the_po
     let expected = ["StopContainer c", "RemoveContainer c", "StopPodSandbox p", "RemovePodSandbox p"];
     assert_eq!(rig.plugin.news(), expected);
     let late = creation.created(container("p", "c")).await.unwrap_err();
-    assert_eq!(late.to_string(), "container c cannot be: pod p has ended");
+    assert_eq!(late.to_string(), "container c cannot be created or started: pod p has ended");
     assert_eq!(rig.plugin.news(), [""; 0]);
     assert_eq!((rig.handle.pod_state("p"), rig.handle.container_state("c")), (None, None));
 }
@@ -442,10 +442,10 @@ async fn what_plugins_could_not_find_again_is_not_created() {
     rig.plugin.news();
     let elsewhere = rig.handle.create_container(pod("p"), container("q", "c")).await;
     let said = elsewhere.map(drop).unwrap_err().to_string();
-    assert_eq!(said, "container c cannot be created in pod p: it says that it is in pod q");
+    assert_eq!(said, "container c cannot be created in pod p: its pod_id is q");
     let nameless = rig.handle.create_container(pod("p"), container("p", "")).await;
-    assert!(matches!(nameless, Err(Error::NoId { kind: Kind::Container })));
-    assert!(matches!(rig.handle.run_pod(pod("")).await, Err(Error::NoId { kind: Kind::Pod })));
+    assert!(matches!(nameless, Err(Error::NoId { kind: ObjectKind::Container })));
+    assert!(matches!(rig.handle.run_pod(pod("")).await, Err(Error::NoId { kind: ObjectKind::Pod })));
     assert_eq!(rig.plugin.news(), Vec::<String>::new());
 }
 

@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt;
 use nri_api::ledger::Ledger;
-use nri_api::testing::{FakeDomain, Manner};
+use nri_api::testing::{FakeBehavior, FakeDomain};
 use nri_api::{Config, Container, ContainerState, Error, Nri, PodState, RegisterError, RelayError, StartError, State};
 use tokio::time::Instant;
 
@@ -27,7 +27,7 @@ async fn requests_before_the_start_and_after_the_end_are_errors() {
     assert!(matches!(handle.run_pod(pod("p")).await, Err(Error::NotStarted)));
     assert!(matches!(handle.stop_pod(pod("p")).await, Err(Error::NotStarted)));
     let early = nri.admit("10-books".parse().unwrap(), Recorder::new()).await.unwrap_err();
-    assert_eq!(early.to_string(), "plugin 10-books comes too early: NRI was not started yet");
+    assert_eq!(early.to_string(), "plugin 10-books cannot be admitted: NRI is not started yet");
     nri.start().await.unwrap();
     let creation = handle.create_container(pod("p"), container("p", "c")).await.unwrap();
     nri.stop().await;
@@ -162,7 +162,7 @@ async fn a_callers_deadline_ends_its_waiting_and_nothing_else() {
 async fn a_callers_deadline_holds_for_all_that_an_end_waits_for() {
     let rig = Rig::new().await;
     rig.running("p", "c").await;
-    rig.domain.behave(Manner::Hangs);
+    rig.domain.behave(FakeBehavior::Hangs);
     let before = Instant::now();
     let late = rig.handle.until(before + SECOND).remove_pod(pod("p")).await.unwrap_err();
     assert!(matches!(late, Error::Relay(RelayError::Deadline)), "{late}");
@@ -175,7 +175,7 @@ async fn a_callers_deadline_holds_for_all_that_an_end_waits_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_domain_that_does_not_say_what_there_is_fails_the_start_which_may_be_tried_again() {
-    for manner in [Manner::Hangs, Manner::Panics] {
+    for manner in [FakeBehavior::Hangs, FakeBehavior::Panics] {
         let (bad, good) = (FakeDomain::new(), FakeDomain::new());
         bad.behave(manner);
         bad.put_pod(pod("p"));
@@ -183,8 +183,8 @@ async fn a_domain_that_does_not_say_what_there_is_fails_the_start_which_may_be_t
         let handle = nri.register("bad", bad.clone()).unwrap();
         let _good = nri.register("good", good).unwrap();
         let error = nri.start().await.unwrap_err();
-        assert_eq!(error.to_string(), "the domain of namespace bad does not say what there is");
-        bad.behave(Manner::Well);
+        assert_eq!(error.to_string(), "could not read the inventory of namespace bad");
+        bad.behave(FakeBehavior::Well);
         nri.start().await.unwrap();
         assert_eq!(handle.pod_state("p"), Some(State::Running));
         nri.stop().await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::poll;
 use nri_api::ledger::{Ledger, What};
-use nri_api::testing::Manner;
+use nri_api::testing::FakeBehavior;
 use nri_api::{Config, Error, Event, Eviction, State};
 use tokio::time::{Instant, sleep};
 
@@ -54,7 +54,7 @@ async fn all_that_hangs_has_one_deadline_and_what_is_not_done_by_then_is_counted
     }
     let evictions = ["a", "b", "c"].map(|id| Eviction::new(id, "to make room")).into();
     rig.plugin.reply(Event::CreateContainer, create_reply(Vec::new(), evictions));
-    rig.domain.behave(Manner::Hangs);
+    rig.domain.behave(FakeBehavior::Hangs);
     drop(rig.handle.create_container(pod("pod-a"), container("pod-a", "d")).await.unwrap());
     let handle = rig.handle.clone();
     let ending = tokio::spawn(async move { handle.stop_pod(pod("pod-b")).await });
