@@ -17,7 +17,7 @@ mod error;
 use std::sync::Arc;
 
 use nri_api::queue::{KeyedQueue, Turn};
-use nri_api::{Creation, Error, Handle, ObjectKind, Nri, PodRun, PodUpdate, RegisterError, Start};
+use nri_api::{Creation, Error, Handle, Nri, ObjectKind, PodRun, PodUpdate, RegisterError, Start};
 use nri_proto::{Adjustment, Change, Container, Field, Pod, Resources};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};

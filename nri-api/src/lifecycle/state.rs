@@ -326,9 +326,11 @@ impl Lifecycle {
         (self.phase, self.run) = (Phase::Created, run);
     }
 
-    /// Whether this start is the last one, and the object has not stopped since.
-    fn is_last_start(&self, start: RunId) -> bool {
-        self.last_start == start && self.needs_stop()
+    /// Whether this start belongs to the current run, the object has not stopped since, and no
+    /// PostStartContainer was claimed for this start or for a later one. A start that begins no run
+    /// takes nothing from the start that began it.
+    fn may_post_start(&self, start: RunId) -> bool {
+        self.needs_stop() && start >= self.run && self.posted_start.is_none_or(|posted| posted < start)
     }
 
     /// Returns the last start, or the creation if plugins saw no start.
@@ -341,7 +343,7 @@ impl Lifecycle {
     pub(crate) fn claim_post(&mut self, completion: Completion) -> PostStep {
         let is_outdated = match completion {
             Completion::Create => !self.needs_stop() || self.is_create_posted,
-            Completion::Start(run) => !self.is_last_start(run) || self.posted_start == Some(run),
+            Completion::Start(run) => !self.may_post_start(run),
             Completion::Update => matches!(self.phase, Phase::Creating | Phase::Removing),
         };
         if is_outdated {

@@ -106,6 +106,19 @@ async fn a_start_of_what_runs_that_fails_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_second_start_that_fails_takes_no_post_event_from_the_first() {
+    let rig = Rig::new().await;
+    rig.run_pod("p").await;
+    rig.create("p", "c").await;
+    rig.plugin.news();
+    let first = rig.handle.start_container(pod("p"), container("p", "c")).await.unwrap();
+    drop(rig.handle.start_container(pod("p"), container("p", "c")).await.unwrap());
+    settle().await;
+    first.started(running("p", "c")).await.unwrap();
+    assert_eq!(rig.plugin.news(), ["StartContainer c", "StartContainer c", "PostStartContainer c"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn words_of_an_update_say_what_plugins_know() {
     let rig = Rig::new().await;
     rig.running("p", "c").await;

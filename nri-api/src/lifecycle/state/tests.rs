@@ -97,6 +97,19 @@ fn that_it_was_started_is_told_unless_it_has_stopped_or_was_started_again() {
 }
 
 #[test]
+fn a_start_that_begins_no_run_takes_no_post_event_from_the_start_that_began_it() {
+    let mut life = Lifecycle::known(State::Created, RunId(1));
+    let (first, second) = (RunId(2), RunId(3));
+    start(&mut life, first);
+    start(&mut life, second);
+    assert_eq!(life.run(), first);
+    assert_eq!(life.claim_post(Completion::Start(first)), PostStep::Tell);
+    life.release();
+    assert_eq!(life.claim_post(Completion::Start(first)), PostStep::Drop, "it was told");
+    assert_eq!(life.claim_post(Completion::Start(second)), PostStep::Tell);
+}
+
+#[test]
 fn a_stop_that_is_told_late_does_not_end_the_next_run() {
     let mut life = Lifecycle::known(State::Running, RunId(1));
     life.claim_end(EndGoal::Stopped, RunId::LAST);
