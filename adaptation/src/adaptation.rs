@@ -46,11 +46,13 @@ pub struct PluginStatus {
     pub events: EventMask,
     /// How it is doing.
     pub state: State,
-    /// The policy that holds for it. It prints as one line, with who said what of it: `required=true (operator, by name), …`
+    /// The policy that holds for it. It prints as one line, with who said what of it:
+    /// `required=true (operator, by name), …`
     pub policy: Effective,
 }
 
-/// The runtime side of NRI. Dropping it leaves plugins without a word; [`Adaptation::stop`] tells them.
+/// The runtime side of NRI. Dropping it leaves plugins without a word; [`Adaptation::stop`] tells
+/// them.
 pub struct Adaptation {
     pub(crate) shared: Arc<Shared>,
     is_launched: AtomicBool,
@@ -80,22 +82,26 @@ impl Adaptation {
         Self { shared, is_launched: AtomicBool::new(false) }
     }
 
-    /// Launches the plugins in the configured directory, and returns when each of them is asked, or has failed to join for
-    /// the first time. From then on they are looked after: one that ends is started again after a pause, and programs that
-    /// are added to the directory, replaced or removed are plugins accordingly, some seconds later. Without a directory
-    /// there is nothing to do.
+    /// Launches the plugins in the configured directory, and returns when each of them is asked, or
+    /// has failed to join for the first time. From then on they are looked after: one that ends is
+    /// started again after a pause, and programs that are added to the directory, replaced or
+    /// removed are plugins accordingly, some seconds later. Without a directory there is nothing to
+    /// do.
     ///
-    /// A program is called as its plugin is, `10-logger`; what is called otherwise is reported and passed over. It is
-    /// started as upstream has it: no arguments, three variables in its environment, its connection as file descriptor 3.
-    /// What it writes goes to the log, as events of the target `nri_plugin`.
+    /// A program is called as its plugin is, `10-logger`; what is called otherwise is reported and
+    /// passed over. It is started as upstream has it: no arguments, three variables in its
+    /// environment, its connection as file descriptor 3. What it writes goes to the log, as events
+    /// of the target `nri_plugin`.
     ///
-    /// To be called before [`Adaptation::listen`], so that those that connect by themselves come after.
+    /// To be called before [`Adaptation::listen`], so that those that connect by themselves come
+    /// after.
     ///
     /// # Errors
     ///
-    /// The directory is there and cannot be read in time, or others than root and the runtime's own user can change it: nothing
-    /// is launched then, and this may be called again, as after a call that was dropped before it had looked there. Or plugins
-    /// were launched before. What keeps a single plugin from being launched is reported and keeps no other.
+    /// The directory is there and cannot be read in time, or others than root and the runtime's own
+    /// user can change it: nothing is launched then, and this may be called again, as after a call
+    /// that was dropped before it had looked there. Or plugins were launched before. What keeps a
+    /// single plugin from being launched is reported and keeps no other.
     pub async fn launch(&self) -> Result<(), LaunchError> {
         launch(&self.shared, &self.is_launched).await
     }
@@ -116,9 +122,10 @@ impl Adaptation {
         Ok(())
     }
 
-    /// Lets in whoever is at the other end of a connection that is there already, given as its two halves, as if they had
-    /// connected to the socket. Nobody is asked who they are: a policy that binds the plugin's name to [users](crate::config::policy::Policy::uids)
-    /// refuses them. If the user is known, [`Adaptation::attach_user`] takes it.
+    /// Lets in whoever is at the other end of a connection that is there already, given as its two
+    /// halves, as if they had connected to the socket. Nobody is asked who they are: a policy that
+    /// binds the plugin's name to [users](crate::config::policy::Policy::uids) refuses them. If the
+    /// user is known, [`Adaptation::attach_user`] takes it.
     ///
     /// # Panics
     ///
@@ -131,8 +138,9 @@ impl Adaptation {
         self.attach_as(None, reader, writer);
     }
 
-    /// Lets in whoever is at the other end of a connection that is there already, as [`Adaptation::attach`] does. The runtime vouches for
-    /// the user whose process that is. [`allowed_uids`](Config::allowed_uids) is not looked at.
+    /// Lets in whoever is at the other end of a connection that is there already, as
+    /// [`Adaptation::attach`] does. The runtime vouches for the user whose process that is.
+    /// [`allowed_uids`](Config::allowed_uids) is not looked at.
     ///
     /// # Panics
     ///
@@ -172,8 +180,8 @@ impl Adaptation {
         self.shared.services.watchers.subscribe()
     }
 
-    /// The same without [`Happening::Asked`], for who only looks on how plugins are doing: unless someone
-    /// [watches](Adaptation::watch) everything, requests then cost nothing more.
+    /// The same without [`Happening::Asked`], for who only looks on how plugins are doing: unless
+    /// someone [watches](Adaptation::watch) everything, requests then cost nothing more.
     #[must_use]
     pub fn watch_plugins(&self) -> broadcast::Receiver<Happening> {
         self.shared.services.watchers.subscribe_rare()
@@ -194,8 +202,8 @@ impl Adaptation {
         look(&ledger)
     }
 
-    /// Writes into the ledger what the runtime knows and plugins do not say: that an update or eviction which a plugin had asked for could
-    /// not be made.
+    /// Writes into the ledger what the runtime knows and plugins do not say: that an update or
+    /// eviction which a plugin had asked for could not be made.
     pub fn record(&self, occasion: &Occasion, what: What) {
         self.shared.services.records.ledger().record(occasion, what);
     }
@@ -206,9 +214,10 @@ impl Adaptation {
         self.shared.roster().config().hides_any
     }
 
-    /// Whether a plugin may see pods in this namespace of Kubernetes, and so may change what is in them; `None` if nobody knows the
-    /// namespace. What plugins want is looked at before the runtime is asked to do it. A runtime in which another container may have
-    /// taken the id since looks again with this when it does it.
+    /// Whether a plugin may see pods in this namespace of Kubernetes, and so may change what is in
+    /// them; `None` if nobody knows the namespace. What plugins want is looked at before the
+    /// runtime is asked to do it. A runtime in which another container may have taken the id since
+    /// looks again with this when it does it.
     #[must_use]
     pub fn sees(&self, plugin: &PluginId, namespace: Option<&str>) -> bool {
         let roster = self.shared.roster();
@@ -222,8 +231,8 @@ impl Adaptation {
         let _ = self.shared.joining.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    /// Waits until everything that was asked about a pod before this call has been answered, the undo of operations that failed
-    /// included.
+    /// Waits until everything that was asked about a pod before this call has been answered, the
+    /// undo of operations that failed included.
     pub async fn settled_pod(&self, pod: &str) {
         drop(self.shared.turns.enqueue(pod).turn().await);
     }
@@ -241,13 +250,15 @@ impl Adaptation {
         self.shared.roster().entries().iter().map(status).collect()
     }
 
-    /// Lets a plugin in: configures it, tells it what there is, and asks it from then on. It takes the place of one of the same id that is built
-    /// in, too; one that was launched or has connected stays.
+    /// Lets a plugin in: configures it, tells it what there is, and asks it from then on. It takes
+    /// the place of one of the same id that is built in, too; one that was launched or has
+    /// connected stays.
     ///
     /// # Errors
     ///
     /// The plugin fails one of the steps, or takes too long; or the operator does not permit it
-    /// ([`origin`](crate::config::policy::Policy::origin), [`unnamed`](crate::config::policy::Policies::unnamed)). It is closed then.
+    /// ([`origin`](crate::config::policy::Policy::origin),
+    /// [`unnamed`](crate::config::policy::Policies::unnamed)). It is closed then.
     pub async fn admit(&self, id: PluginId, plugin: Arc<dyn Plugin>) -> Result<(), AdmitError> {
         let candidate = Candidate { plugin: Arc::clone(&plugin), config: String::new(), early: Arc::default() };
         let admitted = match Arrival::begin(&self.shared, id, Identity::BUILT_IN) {

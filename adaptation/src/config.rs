@@ -1,6 +1,7 @@
 //! Everything that can be set, for whoever runs an adaptation.
 //!
-//! A runtime's author writes a [`Config`] as a struct literal. An operator writes a file, which [`Config::load`] reads:
+//! A runtime's author writes a [`Config`] as a struct literal. An operator writes a file, which
+//! [`Config::load`] reads:
 //!
 //! | file | read by |
 //! |---|---|
@@ -9,10 +10,14 @@
 //! | CRI-O's `crio.conf`, or a file of `crio.conf.d` | [`Config::from_toml`], [`Config::from_crio`] |
 //! | `/etc/nri/nri.conf`, which NRI had up to 0.2 | [`Config::from_nri_conf`]; with policies it is a table of our own |
 //!
-//! - `policy` is what holds for plugins, `requirements.rs` which of them must be there; `snapshot.rs` is all of it at one moment.
-//! - `settings` reads single values, `upstream.rs` and `validator.rs` are upstream's; `file.rs` reads a table.
-//! - `containerd.rs`, `crio.rs`, `nri_conf.rs` and `imports.rs` find that table in files of others; `load.rs` chooses among them.
-//! - `error.rs` and `lines.rs` say what is wrong and on which line; `restart.rs` says what cannot be reloaded.
+//! - `policy` is what holds for plugins, `requirements.rs` which of them must be there;
+//!   `snapshot.rs` is all of it at one moment.
+//! - `settings` reads single values, `upstream.rs` and `validator.rs` are upstream's; `file.rs`
+//!   reads a table.
+//! - `containerd.rs`, `crio.rs`, `nri_conf.rs` and `imports.rs` find that table in files of others;
+//!   `load.rs` chooses among them.
+//! - `error.rs` and `lines.rs` say what is wrong and on which line; `restart.rs` says what cannot
+//!   be reloaded.
 //!
 //! What differs from one that is in use can be [reloaded](crate::Adaptation::reload), or
 //! [needs a restart](Config::changes_that_need_a_restart).
@@ -80,47 +85,58 @@ pub struct Config {
     pub nri_version: String,
     /// Where plugins connect. Without it none can.
     pub socket: Option<PathBuf>,
-    /// The directory of the plugins to launch. Without it none are. A program is launched only if root and the runtime's own
-    /// user alone can change it, and all that leads to it.
+    /// The directory of the plugins to launch. Without it none are. A program is launched only if
+    /// root and the runtime's own user alone can change it, and all that leads to it.
     pub plugin_path: Option<PathBuf>,
     /// The directory of their configuration, which nobody else may change either.
     pub plugin_config_path: Option<PathBuf>,
     /// How long a plugin that has connected may take to register.
     pub registration_timeout: Duration,
-    /// The users whose processes may connect. [`uids`](crate::config::policy::Policy::uids) of a policy says which of them may connect as a
-    /// plugin of a name.
+    /// The users whose processes may connect. [`uids`](crate::config::policy::Policy::uids) of a
+    /// policy says which of them may connect as a plugin of a name.
     pub allowed_uids: Vec<u32>,
-    /// How many connections may be open that are not plugins yet. Each of the [`allowed_uids`](Config::allowed_uids) has an equal
-    /// share, of at least one, so the silent peers of one user do not keep out the plugins of another.
+    /// How many connections may be open that are not plugins yet. Each of the
+    /// [`allowed_uids`](Config::allowed_uids) has an equal share, of at least one, so the silent
+    /// peers of one user do not keep out the plugins of another.
     pub max_unregistered: usize,
     /// How many plugins there may be. Of these places one is kept for each plugin that is
-    /// [required](crate::config::policy::Policy::required) or a [validator](crate::config::policy::Policy::validator) and is not there, so the
-    /// others do not keep it out.
+    /// [required](crate::config::policy::Policy::required) or a
+    /// [validator](crate::config::policy::Policy::validator) and is not there, so the others do not
+    /// keep it out.
     pub max_plugins: usize,
     /// How long plugins may take to end when the runtime does.
     pub shutdown_grace: Duration,
-    /// How long the runtime's own [`Source`](crate::Source) may take. What it has not done by then is given up.
+    /// How long the runtime's own [`Source`](crate::Source) may take. What it has not done by then
+    /// is given up.
     pub source_timeout: Duration,
-    /// How long an [operation](crate::Operation) may be open. One that still is then is reported, and nobody waits for it any more.
+    /// How long an [operation](crate::Operation) may be open. One that still is then is reported,
+    /// and nobody waits for it any more.
     pub operation_timeout: Duration,
-    /// How long a request may wait, in all, for plugins that do not answer it. Time in which plugins answer is not counted, and a
-    /// [required](crate::config::policy::Policy::required) plugin is always given its own request timeout. `None` and zero are three times
-    /// the request timeout of all plugins. A plugin with a longer one of its own may take that until a plugin has not answered.
+    /// How long a request may wait, in all, for plugins that do not answer it. Time in which
+    /// plugins answer is not counted, and a [required](crate::config::policy::Policy::required)
+    /// plugin is always given its own request timeout. `None` and zero are three times the request
+    /// timeout of all plugins. A plugin with a longer one of its own may take that until a plugin
+    /// has not answered.
     pub request_budget: Option<Duration>,
-    /// How many bytes the [ledger](crate::ledger) may take. What a reply changes takes about 500 of them, and each change as much as on the wire, or a quarter
-    /// of what it takes when it is read. So what is read takes four times as many at most.
+    /// How many bytes the [ledger](crate::ledger) may take. What a reply changes takes about 500 of
+    /// them, and each change as much as on the wire, or a quarter of what it takes when it is read.
+    /// So what is read takes four times as many at most.
     pub history_bytes: usize,
     /// What becomes of plugins that are slow, silent or absent.
     pub policies: Policies,
-    /// The namespaces of Kubernetes in which pods run without what is [required](crate::config::policy::Policy::required), so
-    /// that the pod of a required plugin can start. A node's own pods are there, and most plugins.
+    /// The namespaces of Kubernetes in which pods run without what is
+    /// [required](crate::config::policy::Policy::required), so that the pod of a required plugin
+    /// can start. A node's own pods are there, and most plugins.
     pub required_exempt_namespaces: Namespaces,
-    /// The annotation with which a pod tolerates that a plugin which is [required](crate::config::policy::Policy::required) or a
-    /// [validator](crate::config::policy::Policy::validator) is absent. Whoever may create pods may write it, so it is empty by default,
-    /// and no pod tolerates anything. A plugin that is connected is waited for, and its verdict counts, whatever a pod says.
+    /// The annotation with which a pod tolerates that a plugin which is
+    /// [required](crate::config::policy::Policy::required) or a
+    /// [validator](crate::config::policy::Policy::validator) is absent. Whoever may create pods may
+    /// write it, so it is empty by default, and no pod tolerates anything. A plugin that is
+    /// connected is waited for, and its verdict counts, whatever a pod says.
     ///
     /// The default validator's
-    /// [`tolerate_missing_plugins_annotation`](DefaultValidator::tolerate_missing_plugins_annotation) is a setting of its own.
+    /// [`tolerate_missing_plugins_annotation`](DefaultValidator::tolerate_missing_plugins_annotation)
+    /// is a setting of its own.
     pub required_tolerate_annotation: String,
     /// The settings of upstream's default validator.
     pub default_validator: Option<DefaultValidator>,
@@ -155,7 +171,8 @@ impl Default for Config {
     }
 }
 
-/// How many request timeouts a request may wait for plugins that do not answer, unless the operator says otherwise.
+/// How many request timeouts a request may wait for plugins that do not answer, unless the operator
+/// says otherwise.
 pub(crate) const BUDGETED_TIMEOUTS: u32 = 3;
 
 /// How long a request may wait, in all, for plugins that do not answer it.

@@ -1,7 +1,9 @@
 //! What is seen from outside: metrics, and a stream of events.
 //!
-//! - [`Metrics`] is the trait that a runtime implements to count requests, and [`Happening`] one event of the stream.
-//! - `outbox.rs` sends events in the order in which they were recorded, without a lock held while anyone receives them.
+//! - [`Metrics`] is the trait that a runtime implements to count requests, and [`Happening`] one
+//!   event of the stream.
+//! - `outbox.rs` sends events in the order in which they were recorded, without a lock held while
+//!   anyone receives them.
 
 mod outbox;
 
@@ -26,8 +28,8 @@ const BEHIND: usize = 1024;
 
 /// Counts what plugins do. Each method has a default that counts nothing, and must not wait.
 ///
-/// An operation is the name of the RPC. `Synchronize`, with which a plugin joins, is one too: its answer is that to a stop,
-/// which can ask for the same.
+/// An operation is the name of the RPC. `Synchronize`, with which a plugin joins, is one too: its
+/// answer is that to a stop, which can ask for the same.
 pub trait Metrics: Send + Sync + 'static {
     /// A plugin was asked, and this is what came of it.
     fn invocation(&self, plugin: &PluginId, operation: &str, failure: Option<&Cause>) {
@@ -57,8 +59,9 @@ pub trait Metrics: Send + Sync + 'static {
     fn queued(&self, plugin: &PluginId, event: Event, waited: Duration) {
         let _ = (plugin, event, waited);
     }
-    /// A plugin that subscribes to validation, and that the operator neither names as a validator nor requires, has no say:
-    /// once for each container that is created without its verdict, and once when it is closed by us.
+    /// A plugin that subscribes to validation, and that the operator neither names as a validator
+    /// nor requires, has no say: once for each container that is created without its verdict, and
+    /// once when it is closed by us.
     fn unvalidated(&self, plugin: &PluginId) {
         let _ = plugin;
     }
@@ -66,8 +69,8 @@ pub trait Metrics: Send + Sync + 'static {
     fn launched(&self, plugin: &PluginId) {
         let _ = plugin;
     }
-    /// The process of a plugin has ended, with this status; without one it could not be started. If `again_in` is there it is
-    /// started again.
+    /// The process of a plugin has ended, with this status; without one it could not be started. If
+    /// `again_in` is there it is started again.
     fn exited(&self, plugin: &PluginId, status: Option<&str>, again_in: Option<Duration>) {
         let _ = (plugin, status, again_in);
     }
@@ -81,9 +84,10 @@ impl Metrics for NoMetrics {}
 
 /// Something that happened.
 ///
-/// Of one plugin it is told in order: that it has joined, which states it is in, that it is closed, and only then that another one of its id
-/// has joined. A plugin that is closed without having joined was not let in. Requests are another matter: one that was replaced may still be
-/// asked, in operations that it takes part in.
+/// Of one plugin it is told in order: that it has joined, which states it is in, that it is closed,
+/// and only then that another one of its id has joined. A plugin that is closed without having
+/// joined was not let in. Requests are another matter: one that was replaced may still be asked, in
+/// operations that it takes part in.
 #[derive(Clone, Debug)]
 pub enum Happening {
     /// A plugin was let in, and is asked from now on.
@@ -142,8 +146,8 @@ pub enum Happening {
         /// Why.
         reason: String,
     },
-    /// An operation about this pod has been open for so long that nobody waits for its end any more. A runtime that neither commits nor
-    /// drops it has forgotten it.
+    /// An operation about this pod has been open for so long that nobody waits for its end any
+    /// more. A runtime that neither commits nor drops it has forgotten it.
     Overdue {
         /// The pod.
         pod: String,
@@ -256,7 +260,8 @@ impl Watchers {
         self.flush();
     }
 
-    /// Something is to be told behind all that was noted before. Under the lock under which it has happened; told it is without.
+    /// Something is to be told behind all that was noted before. Under the lock under which it has
+    /// happened; told it is without.
     pub(crate) fn note(&self, happening: Happening) {
         self.outbox.push(OutboxItem::Happening(happening));
     }

@@ -1,10 +1,12 @@
 //! Plugins that the runtime starts itself: the programs in a directory, as long as they are there.
 //!
-//! - `directory.rs` lists the programs, `watcher.rs` lists them again and again, `changes.rs` compares two lists.
-//! - `supervisor.rs` keeps one program running, with a pause between runs (`backoff.rs`); `replacement.rs` chooses the newest of the
-//!   programs of one name.
-//! - `instance.rs` is one run of it: a process (`process.rs`), its configuration (`drop_in.rs`), what it writes
-//!   (`output.rs`). What reads from the disk goes through `disk.rs`, which waits in time.
+//! - `directory.rs` lists the programs, `watcher.rs` lists them again and again, `changes.rs`
+//!   compares two lists.
+//! - `supervisor.rs` keeps one program running, with a pause between runs (`backoff.rs`);
+//!   `replacement.rs` chooses the newest of the programs of one name.
+//! - `instance.rs` is one run of it: a process (`process.rs`), its configuration (`drop_in.rs`),
+//!   what it writes (`output.rs`). What reads from the disk goes through `disk.rs`, which waits in
+//!   time.
 //! - `trust.rs` checks, before each start, that others cannot change what is executed or read.
 
 mod backoff;
@@ -30,8 +32,8 @@ pub use self::error::{LaunchError, UntrustedPath};
 use self::watcher::Keeper;
 use crate::operation::shared::Shared;
 
-/// Launches what is in the directory, and looks after it until the adaptation stops. Returns when each plugin that is there now
-/// has joined, or has failed to for the first time.
+/// Launches what is in the directory, and looks after it until the adaptation stops. Returns when
+/// each plugin that is there now has joined, or has failed to for the first time.
 pub(crate) async fn launch(shared: &Arc<Shared>, launched: &AtomicBool) -> Result<(), LaunchError> {
     let attempt = Attempt::begin(launched)?;
     let Some(dir) = shared.services.config.plugin_path.clone() else {
@@ -47,7 +49,8 @@ pub(crate) async fn launch(shared: &Arc<Shared>, launched: &AtomicBool) -> Resul
     Ok(())
 }
 
-/// One attempt to launch plugins. If nothing comes of it, for whatever reason, there may be another.
+/// One attempt to launch plugins. If nothing comes of it, for whatever reason, there may be
+/// another.
 struct Attempt<'a>(Option<&'a AtomicBool>);
 
 impl<'a> Attempt<'a> {

@@ -1,12 +1,14 @@
 //! Who changed what: a history of what plugins did and did not do, with a bound in bytes.
 //!
-//! Whoever asks plugins records here what came of it: an [`Occasion`], and [`What`] happened. What is read is an
-//! [`Entry`]. The oldest go first. An entry that would take more than a share of the history is kept without its values.
-//! What a reply changed is packed until someone reads it: it is written with each request, and read seldom.
+//! Whoever asks plugins records here what came of it: an [`Occasion`], and [`What`] happened. What
+//! is read is an [`Entry`]. The oldest go first. An entry that would take more than a share of the
+//! history is kept without its values. What a reply changed is packed until someone reads it: it is
+//! written with each request, and read seldom.
 //!
 //! An entry reads as one line, and serializes to one flat object, with values as people write them.
 //!
-//! - `entry.rs` is an entry, `value.rs` and `packed.rs` are the values in it, `failed.rs` the changes that could not be made.
+//! - `entry.rs` is an entry, `value.rs` and `packed.rs` are the values in it, `failed.rs` the
+//!   changes that could not be made.
 //! - `cost.rs` counts bytes, `cut.rs` makes an entry smaller.
 //! - `line.rs` and `object.rs` show an entry, `mask.rs` hides what may be secret.
 //!
@@ -96,8 +98,8 @@ enum Forgetting {
 }
 
 impl Ledger {
-    /// Begins a history that takes at most so many bytes, those of its entries included. What is read of it takes up to
-    /// four times as much, as it was packed before.
+    /// Begins a history that takes at most so many bytes, those of its entries included. What is
+    /// read of it takes up to four times as much, as it was packed before.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { kept: VecDeque::new(), bytes: 0, limit, recorded: 0, forgotten: 0 }
@@ -168,9 +170,10 @@ impl Ledger {
         }
     }
 
-    /// Returns how a field of a container came to be what it is: all changes of it that were applied, in order; of one
-    /// of its entries, or of all. Those that are known to have [failed](What::UpdateFailed) are not among them; of several
-    /// updates of one container that a plugin asked for at once, none is.
+    /// Returns how a field of a container came to be what it is: all changes of it that were
+    /// applied, in order; of one of its entries, or of all. Those that are known to have
+    /// [failed](What::UpdateFailed) are not among them; of several updates of one container that a
+    /// plugin asked for at once, none is.
     #[must_use]
     pub fn why(&self, container: &str, field: Field, key: Option<&str>) -> Vec<Arc<Entry>> {
         let mut entries = failed::without(self.of(container));
@@ -196,8 +199,8 @@ impl Ledger {
         self.forgotten
     }
 
-    /// How many bytes it takes. What the entries of different replies share is counted for each of them, so it may take
-    /// less.
+    /// How many bytes it takes. What the entries of different replies share is counted for each of
+    /// them, so it may take less.
     #[must_use]
     pub fn n_bytes(&self) -> usize {
         self.bytes

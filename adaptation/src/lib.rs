@@ -1,16 +1,17 @@
 //! The runtime side of the Node Resource Interface: what a runtime links to relay what happens to
 //! its pods and containers to plugins.
 //!
-//! - [`Adaptation`] lets plugins in: programs that it starts itself ([`Adaptation::launch`]), through a socket
-//!   ([`Adaptation::listen`]), or built in ([`Adaptation::admit`], [`Plugin`]).
+//! - [`Adaptation`] lets plugins in: programs that it starts itself ([`Adaptation::launch`]),
+//!   through a socket ([`Adaptation::listen`]), or built in ([`Adaptation::admit`], [`Plugin`]).
 //! - [`Operation`] is one act of the runtime, and the only way to reach plugins. Requests about one
 //!   pod go one after the other; different pods overlap, since each plugin has a *lane* of its own.
 //! - [`health`] is the state machine that judges a plugin which does not answer, [`policy`] what
 //!   the operator says about that, [`Config`] all of it as one TOML table.
-//! - [`Source`] is what the adaptation needs from the runtime. A plugin may join at any moment: it is shown what there is, and told what
-//!   happens meanwhile.
-//! - [`merge`] decides what comes out when several plugins adjust one container, [`ledger`] remembers who changed what
-//!   ([`Adaptation::ledger`]), [`dry_run`] tries replies without any plugin. All three are pure.
+//! - [`Source`] is what the adaptation needs from the runtime. A plugin may join at any moment: it
+//!   is shown what there is, and told what happens meanwhile.
+//! - [`merge`] decides what comes out when several plugins adjust one container, [`ledger`]
+//!   remembers who changed what ([`Adaptation::ledger`]), [`dry_run`] tries replies without any
+//!   plugin. All three are pure.
 //!
 //! A runtime in one file, with a plugin that is built in:
 //!
@@ -89,9 +90,11 @@
 //!
 //! All of them are waited for by [`Adaptation::stop`]: one that accepts connections; for each
 //! connection one that lets it in, and then one that serves what the plugin calls; for each plugin
-//! one that waits until it is gone, and at times one that tells it what it missed; for each answer that is late, or that nobody waits for any
-//! more, one that waits for it; for each operation that failed one that undoes it; and one that looks for operations that nobody ends. One looks at the
-//! directory of plugins to launch, and each of those has one that keeps it running and two that read what it writes.
+//! one that waits until it is gone, and at times one that tells it what it missed; for each answer
+//! that is late, or that nobody waits for any more, one that waits for it; for each operation that
+//! failed one that undoes it; and one that looks for operations that nobody ends. One looks at the
+//! directory of plugins to launch, and each of those has one that keeps it running and two that
+//! read what it writes.
 
 mod adaptation;
 mod api;

@@ -17,7 +17,8 @@ pub(crate) const CONNECTION: Limits = Limits {
     unknown_frames: 1000,
 };
 
-/// What happens while it cannot be asked, beside that. Plugins share most of it: each request is there once for all of them.
+/// What happens while it cannot be asked, beside that. Plugins share most of it: each request is
+/// there once for all of them.
 pub(crate) const JOURNAL: usize = 8 * MIB;
 
 /// How many entries its requests to us may have at a time, of [`ENTRY`] bytes each.
@@ -34,13 +35,15 @@ const UNSENT: usize = if CONNECTION.unsent > MAX_FRAME { CONNECTION.unsent } els
 /// How much of a line that a launched plugin writes is kept. The rest of the line is cut off.
 pub(crate) const MAX_LINE: usize = 8 << 10;
 
-/// The lines of its standard output and error, if it was launched, and what is read of them at a time.
+/// The lines of its standard output and error, if it was launched, and what is read of them at a
+/// time.
 const OUTPUT: usize = 2 * (2 * MAX_LINE + 4096);
 
 // A buffer may be larger than what it holds by a sixteenth.
 const _: () = assert!(CONNECTION.received / 16 * 17 + UNSENT + ENTRIES * ENTRY + EARLY + OUTPUT <= ALL);
 
-/// How much of a plugin's text is kept, in bytes: it goes into errors, logs and the stream of what happened. No path is longer.
+/// How much of a plugin's text is kept, in bytes: it goes into errors, logs and the stream of what
+/// happened. No path is longer.
 pub(crate) const TEXT: usize = 4096;
 
 /// As much of a plugin's text as is kept.

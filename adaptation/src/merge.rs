@@ -1,11 +1,13 @@
 //! What several plugins' replies to one question come to.
 //!
-//! A merge is made for each question that is answered with changes: [`CreateMerge`], [`UpdateMerge`], [`StopMerge`].
-//! Replies are applied in the order in which plugins are asked. After each, `view` is what the next plugin is shown, and
-//! [`Applied`] says whether that changed. At the end `finish` gives what the runtime is to do.
+//! A merge is made for each question that is answered with changes: [`CreateMerge`],
+//! [`UpdateMerge`], [`StopMerge`]. Replies are applied in the order in which plugins are asked.
+//! After each, `view` is what the next plugin is shown, and [`Applied`] says whether that changed.
+//! At the end `finish` gives what the runtime is to do.
 //!
-//! 1. A reply is looked at as a list of what it touches ([`Touch`]), and each touch is claimed. What another plugin has
-//!    claimed is a [`Conflict`] that names both. A plugin that removes something first may set it again.
+//! 1. A reply is looked at as a list of what it touches ([`Touch`]), and each touch is claimed.
+//!    What another plugin has claimed is a [`Conflict`] that names both. A plugin that removes
+//!    something first may set it again.
 //! 2. Only if all claims could be made is anything changed: a refused reply leaves nothing behind.
 //! 3. The reply is added to the result, and made in the view.
 //!
@@ -18,8 +20,8 @@
 //! | `notes.rs`, `change.rs`, `change_log.rs`, `packing.rs` | what was changed, for the ledger and the encoder |
 //! | `dropped.rs`, `error.rs` | what was left out, and why a reply was refused |
 //!
-//! Nothing here does I/O, waits or knows the time, and the same replies in the same order give the same result. Rules and
-//! texts are upstream's; where they are not, `docs/differences.md` says so.
+//! Nothing here does I/O, waits or knows the time, and the same replies in the same order give the
+//! same result. Rules and texts are upstream's; where they are not, `docs/differences.md` says so.
 
 mod change;
 mod change_log;

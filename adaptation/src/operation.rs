@@ -1,10 +1,12 @@
 //! An act of the runtime, such as the creation of a container: the only way to reach plugins.
 //!
-//! - `relay.rs` asks the plugins about one request, one after the other; `validation.rs` then asks the validators, with
-//!   `default_validator.rs` among them.
+//! - `relay.rs` asks the plugins about one request, one after the other; `validation.rs` then asks
+//!   the validators, with `default_validator.rs` among them.
 //! - `wait.rs` waits for a required plugin that has yet to hear of earlier operations.
-//! - `state.rs` is what is known of an open operation: its requests, its participants, and who waits for its end.
-//! - `rollback.rs` undoes an operation that failed; `prior_state.rs` is what a joining plugin is shown meanwhile.
+//! - `state.rs` is what is known of an open operation: its requests, its participants, and who
+//!   waits for its end.
+//! - `rollback.rs` undoes an operation that failed; `prior_state.rs` is what a joining plugin is
+//!   shown meanwhile.
 //! - `shared.rs` is what all operations of one adaptation share.
 
 pub(crate) mod default_validator;
@@ -70,24 +72,33 @@ pub enum Notice {
 /// One act of the runtime in flight. All requests of the act are made on it, so that the same
 /// plugins take part in all of them.
 ///
-/// Requests about one pod go one after the other, in the order in which they were made. There is one exception: a request that cannot do without a
-/// required plugin waits, up to its `join_timeout`, until the plugin has heard how the operations about the pod ended that it missed. Only then does it take its place
-/// in that order, so those operations can go on meanwhile, and whatever need not wait. Requests that wait keep the order among themselves.
+/// Requests about one pod go one after the other, in the order in which they were made. There is
+/// one exception: a request that cannot do without a required plugin waits, up to its
+/// `join_timeout`, until the plugin has heard how the operations about the pod ended that it
+/// missed. Only then does it take its place in that order, so those operations can go on meanwhile,
+/// and whatever need not wait. Requests that wait keep the order among themselves.
 ///
-/// It ends in one of two ways. [`Operation::commit`] says that what the runtime's [`Source`](crate::Source) shows includes what came of it, which
-/// it must not before the first request was made. To drop it without that is to say that the act failed: then all is as it was before. Plugins that were
-/// told of a pod that was to run, or asked about a container that was to be created, are told that it is stopped and removed, as
-/// far as the runtime has not told them so itself; [`Operation::abandon`] leaves that to the runtime. All other requests have nothing that could be undone.
+/// It ends in one of two ways. [`Operation::commit`] says that what the runtime's
+/// [`Source`](crate::Source) shows includes what came of it, which it must not before the first
+/// request was made. To drop it without that is to say that the act failed: then all is as it was
+/// before. Plugins that were told of a pod that was to run, or asked about a container that was to
+/// be created, are told that it is stopped and removed, as far as the runtime has not told them so
+/// itself; [`Operation::abandon`] leaves that to the runtime. All other requests have nothing that
+/// could be undone.
 ///
-/// A start is undone only if [`Operation::undoing_start`] asked for it: then the plugins that saw StartContainer are told
-/// StopContainer. By default it is not, because runtimes like those on Go's NRI tell the Stop of a container that did not start themselves.
+/// A start is undone only if [`Operation::undoing_start`] asked for it: then the plugins that saw
+/// StartContainer are told StopContainer. By default it is not, because runtimes like those on Go's
+/// NRI tell the Stop of a container that did not start themselves.
 ///
-/// A plugin that joins while an operation is open is shown the object of the operation as it was before, and told of the operation when it
-/// has ended. What was before is by default what the words of the request say, of an end that it had not come yet. A runtime whose
-/// words may lag behind what plugins were told, or run ahead of it, says what plugins know with [`Operation::knowing`].
+/// A plugin that joins while an operation is open is shown the object of the operation as it was
+/// before, and told of the operation when it has ended. What was before is by default what the
+/// words of the request say, of an end that it had not come yet. A runtime whose words may lag
+/// behind what plugins were told, or run ahead of it, says what plugins know with
+/// [`Operation::knowing`].
 ///
-/// A plugin that could not be asked, because it was just joining or silent, hears of it when it has ended. So do not leave it open: after
-/// [`operation_timeout`](crate::Config::operation_timeout) that is reported, and nobody waits for it any more.
+/// A plugin that could not be asked, because it was just joining or silent, hears of it when it has
+/// ended. So do not leave it open: after [`operation_timeout`](crate::Config::operation_timeout)
+/// that is reported, and nobody waits for it any more.
 pub struct Operation {
     shared: Arc<Shared>,
     pod: Arc<Pod>,
@@ -110,8 +121,8 @@ pub enum Prior {
     /// What the words of the request say; of an end, that it had not come yet.
     #[default]
     AsSaid,
-    /// What the [`Source`](crate::Source) shows: the operation changes nothing that a state says, and the source shows nothing
-    /// but what plugins know.
+    /// What the [`Source`](crate::Source) shows: the operation changes nothing that a state says,
+    /// and the source shows nothing but what plugins know.
     AsShown,
     /// It was created, and had not run.
     Created,
@@ -121,7 +132,8 @@ pub enum Prior {
     Stopped,
 }
 
-/// What plugins know of the pod and of the container that an operation is about. See [`Operation::knowing`].
+/// What plugins know of the pod and of the container that an operation is about. See
+/// [`Operation::knowing`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// Of the pod, if the operation is about that, or changes it with its container.
@@ -135,25 +147,26 @@ impl Operation {
         Self { shared, pod, operation: OnceLock::new(), deadline: None, nature: OperationOptions::default() }
     }
 
-    /// Says what plugins know of the pod and the container before this operation. A plugin that joins while it is open is shown that,
-    /// whatever state the words of the requests say. To be called before the first request.
+    /// Says what plugins know of the pod and the container before this operation. A plugin that
+    /// joins while it is open is shown that, whatever state the words of the requests say. To be
+    /// called before the first request.
     #[must_use]
     pub fn knowing(mut self, known: Known) -> Self {
         self.nature.known = known;
         self
     }
 
-    /// Undoes a start, too, if the operation fails: StopContainer is told to exactly those plugins that saw StartContainer. With
-    /// `with_pod` they are told StopPodSandbox after that, for a pod that runs only while its container does. To be called before the
-    /// first request.
+    /// Undoes a start, too, if the operation fails: StopContainer is told to exactly those plugins
+    /// that saw StartContainer. With `with_pod` they are told StopPodSandbox after that, for a pod
+    /// that runs only while its container does. To be called before the first request.
     #[must_use]
     pub fn undoing_start(mut self, with_pod: bool) -> Self {
         self.nature.start_undo = Some(StartUndo { with_pod });
         self
     }
 
-    /// With a deadline of the caller's own. It costs a plugin nothing that is asked when it is over, unless
-    /// the plugin's own time is over, too.
+    /// With a deadline of the caller's own. It costs a plugin nothing that is asked when it is
+    /// over, unless the plugin's own time is over, too.
     #[must_use]
     pub fn until(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
@@ -164,8 +177,9 @@ impl Operation {
     ///
     /// # Errors
     ///
-    /// A plugin that refuses, or fails and is not to be passed over. What gates something, such as the start of a container, then
-    /// ends there; of an end or of what has happened already, every plugin is told in any case.
+    /// A plugin that refuses, or fails and is not to be passed over. What gates something, such as
+    /// the start of a container, then ends there; of an end or of what has happened already, every
+    /// plugin is told in any case.
     pub async fn notify(&self, notice: Notice) -> Result<(), RelayError> {
         let (event, subject) = match notice {
             Notice::RunPod => (Event::RunPodSandbox, Subject::Pod),
@@ -186,11 +200,13 @@ impl Operation {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Asks plugins what they want changed in a container being created, and validators whether that may be.
+    /// Asks plugins what they want changed in a container being created, and validators whether
+    /// that may be.
     ///
     /// # Errors
     ///
-    /// As [`Operation::notify`]; plugins that want contrary things; a validator that does not accept.
+    /// As [`Operation::notify`]; plugins that want contrary things; a validator that does not
+    /// accept.
     pub async fn create_container(&self, container: Container) -> Result<MergedCreate, RelayError> {
         let (event, made) = (Event::CreateContainer, Instant::now());
         let (operation, participants) = self.operation(event, Some(&container)).await?;
@@ -229,8 +245,9 @@ impl Operation {
     ///
     /// # Errors
     ///
-    /// As [`Operation::notify`]; plugins that want contrary things. Every plugin is told in any case, and what the
-    /// others want is in the error, unless the caller's own deadline was over before they had said it.
+    /// As [`Operation::notify`]; plugins that want contrary things. Every plugin is told in any
+    /// case, and what the others want is in the error, unless the caller's own deadline was over
+    /// before they had said it.
     pub async fn stop_container(&self, container: Container) -> Result<MergedStop, StopError> {
         let (merged, failed) = match self.relay(Event::StopContainer, subject(container), Merging::stop()).await {
             Ok(Relayed { merging, failed }) => (merging.stopped(), failed),
@@ -247,15 +264,16 @@ impl Operation {
         self.end(OperationOutcome::Committed);
     }
 
-    /// The same for one that several hold: whoever says it first ends it, and whatever becomes of it afterwards changes nothing.
+    /// The same for one that several hold: whoever says it first ends it, and whatever becomes of
+    /// it afterwards changes nothing.
     pub fn committed(&self) {
         if let Some(operation) = self.operation.get() {
             self.shared.end(operation, OperationOutcome::Committed);
         }
     }
 
-    /// The act failed, and the runtime itself tells plugins what follows from that, as runtimes on Go's NRI do. Who could not be asked
-    /// hears nothing of what was to begin.
+    /// The act failed, and the runtime itself tells plugins what follows from that, as runtimes on
+    /// Go's NRI do. Who could not be asked hears nothing of what was to begin.
     pub fn abandon(mut self) {
         if let Some(operation) = self.operation.take() {
             self.shared.end_and(&operation, OperationOutcome::Failed, false);
@@ -297,7 +315,8 @@ impl Operation {
         self.shared.asks(operation, event, before, KeptRequest::Bare(subject, decision), None);
     }
 
-    /// What is known of it, and who takes part. Those that the operator wants must be there before the first one is asked.
+    /// What is known of it, and who takes part. Those that the operator wants must be there before
+    /// the first one is asked.
     async fn operation(
         &self,
         event: Event,

@@ -2,7 +2,8 @@
 //!
 //! - `admission.rs` lets a plugin in, `join.rs` is a plugin on its way in.
 //! - `early.rs` keeps the updates that a plugin asks for before it is let in.
-//! - `membership.rs` adds plugins to the roster and takes them out; `drain.rs` lets a replaced plugin finish.
+//! - `membership.rs` adds plugins to the roster and takes them out; `drain.rs` lets a replaced
+//!   plugin finish.
 
 pub(crate) mod admission;
 pub(crate) mod drain;

@@ -1,13 +1,19 @@
-//! The session of a plugin that was let in: how it is asked, and what it hears when it could not be asked.
+//! The session of a plugin that was let in: how it is asked, and what it hears when it could not be
+//! asked.
 //!
-//! - `policy.rs` is what the operator and the plugin say about it, `roster.rs` the plugins in order, `services.rs` what all sessions share.
-//! - `permit.rs` and `lane.rs` decide when the plugin may be asked; `call.rs` is a request in flight, `outcome.rs` what its answer means
-//!   for the plugin, `patience.rs` how long a request waits for silent plugins.
-//! - `journal.rs` is the list of missed requests, `missed.rs` fills it, `delivery.rs` tells the plugin what is in it, `backlog.rs`
-//!   checks that it becomes shorter.
-//! - `late.rs` and `unsolicited.rs` apply what a plugin wants outside a request, `visibility.rs` takes out what it may not see.
-//! - `open_operation.rs` and `progress.rs` are what a session needs to know of an operation and of a request.
-//! - `phase.rs` reports the beginning and the end of a session; `faults.rs` has the mistakes that tests inject.
+//! - `policy.rs` is what the operator and the plugin say about it, `roster.rs` the plugins in
+//!   order, `services.rs` what all sessions share.
+//! - `permit.rs` and `lane.rs` decide when the plugin may be asked; `call.rs` is a request in
+//!   flight, `outcome.rs` what its answer means for the plugin, `patience.rs` how long a request
+//!   waits for silent plugins.
+//! - `journal.rs` is the list of missed requests, `missed.rs` fills it, `delivery.rs` tells the
+//!   plugin what is in it, `backlog.rs` checks that it becomes shorter.
+//! - `late.rs` and `unsolicited.rs` apply what a plugin wants outside a request, `visibility.rs`
+//!   takes out what it may not see.
+//! - `open_operation.rs` and `progress.rs` are what a session needs to know of an operation and of
+//!   a request.
+//! - `phase.rs` reports the beginning and the end of a session; `faults.rs` has the mistakes that
+//!   tests inject.
 
 pub(crate) mod call;
 pub(crate) mod faults;
@@ -84,7 +90,8 @@ pub(crate) struct PluginSession {
     pub(crate) services: Arc<Services>,
 }
 
-/// The health of a plugin and its journal, under one lock, so that no request overtakes one that the plugin missed.
+/// The health of a plugin and its journal, under one lock, so that no request overtakes one that
+/// the plugin missed.
 struct Standing {
     health: Health,
     journal: Journal,
@@ -168,7 +175,8 @@ impl PluginSession {
         Arc::clone(&self.terms.lock())
     }
 
-    /// From now on it is asked on the terms that the operator has for it. Says whether that are others.
+    /// From now on it is asked on the terms that the operator has for it. Says whether that are
+    /// others.
     pub(crate) fn adopt(&self, policies: &Policies) -> bool {
         let terms = PluginPolicy::of(policies, &self.id, self.wanted, self.declared);
         let is_changed = terms != *self.terms();
@@ -207,8 +215,8 @@ impl PluginSession {
         self.standing().health.state()
     }
 
-    /// Asks it on these terms, waits for at most its request timeout and no longer than is allowed, and
-    /// judges it. A plugin that is cut short is judged later, when its own time is over.
+    /// Asks it on these terms, waits for at most its request timeout and no longer than is allowed,
+    /// and judges it. A plugin that is cut short is judged later, when its own time is over.
     ///
     /// The future may be dropped at any time: the plugin keeps its lane until it has answered.
     pub(crate) async fn ask_on(
@@ -296,7 +304,8 @@ impl PluginSession {
         value
     }
 
-    /// Whoever watches will be told, unless the plugin is to them not there yet, or not any more. That it is closed is told when it is removed.
+    /// Whoever watches will be told, unless the plugin is to them not there yet, or not any more.
+    /// That it is closed is told when it is removed.
     fn note_state(&self, standing: &Standing, effect: Effect) {
         if let (Effect::Became(state), SessionStage::Joined) = (effect, standing.stage)
             && state != State::Closed

@@ -1,5 +1,5 @@
-//! Sockets in a process that is not as it should be, and what is left in a process after a stop. What these tests change
-//! and count is that of the whole process, so each has one of its own.
+//! Sockets in a process that is not as it should be, and what is left in a process after a stop.
+//! What these tests change and count is that of the whole process, so each has one of its own.
 
 #![allow(clippy::unwrap_used, reason = "these are tests, and what they share")]
 

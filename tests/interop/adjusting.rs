@@ -219,7 +219,8 @@ async fn two_plugins_cannot_set_the_same_limit_of_another_container(stub: Stub) 
     node.nri.stop().await;
 }
 
-/// No stub has a way to do this; where one can add to what the stub answers, ours does. Go drops them.
+/// No stub has a way to do this; where one can add to what the stub answers, ours does. Go drops
+/// them.
 async fn evictions_come_back_with_who_asked(stub: Stub) {
     let evictions = ["-evict", "CreateContainer:c1=no room", "-evict", "UpdateContainer:c2=no peace"];
     if !stub.can_evict() {

@@ -1,4 +1,5 @@
-//! The list of plugins that a pod requires, as its annotation has it: YAML, as Go's default validator reads it.
+//! The list of plugins that a pod requires, as its annotation has it: YAML, as Go's default
+//! validator reads it.
 
 use nri_adaptation::config::DefaultValidator;
 use nri_proto::{Pod, Proposal};

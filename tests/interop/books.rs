@@ -1,5 +1,6 @@
-//! Go plugins that keep books come, stand still for a while and go while a runtime works at full speed: it starts
-//! containers again, some starts fail, and its domain takes its time. Whenever the runtime rests, the books are its own.
+//! Go plugins that keep books come, stand still for a while and go while a runtime works at full
+//! speed: it starts containers again, some starts fail, and its domain takes its time. Whenever the
+//! runtime rests, the books are its own.
 
 mod node;
 mod visits;

@@ -33,12 +33,12 @@ against_every_go! {
     a_go_server_that_answers_too_much_answers_nothing_any_more,
 }
 
-/// The lengths of a message at which something changes: a Go peer's buffer has 4096 bytes and a message's header ten, and no
-/// message may have more than 4 MiB.
+/// The lengths of a message at which something changes: a Go peer's buffer has 4096 bytes and a
+/// message's header ten, and no message may have more than 4 MiB.
 const LENGTHS: [usize; 7] = [4085, 4086, 4096, 4097, 65536, MAX_MESSAGE - 1, MAX_MESSAGE];
 
-/// M12, U9. A request is never as short as 0 or 1 byte, for it has the names of the service and the method in it. Those two
-/// are the lengths of its payload.
+/// M12, U9. A request is never as short as 0 or 1 byte, for it has the names of the service and the
+/// method in it. Those two are the lengths of its payload.
 async fn requests_of_every_size_arrive_in_frames_that_go_can_read(go: Go) {
     let (mut peer, connection) = go.peer(&[]);
     let client = &connection.client;
@@ -63,7 +63,8 @@ async fn requests_of_every_size_arrive_in_frames_that_go_can_read(go: Go) {
     end(&mut peer, connection).await;
 }
 
-/// M12. A reply without a payload has 0 bytes. No reply has 1 byte: that is the length of a payload here.
+/// M12. A reply without a payload has 0 bytes. No reply has 1 byte: that is the length of a payload
+/// here.
 async fn replies_of_every_size_arrive(go: Go) {
     let (mut peer, connection) = go.peer(&[]);
     let client = &connection.client;
@@ -140,8 +141,8 @@ async fn none_is_refused(go: &Go, n_callers: usize) {
     end(&mut peer, connection).await;
 }
 
-/// Go holds 256 frames that its server has not read yet. One more, and it closes the connection. Its server reads one at a time
-/// while its multiplexer goes on, so a burst is enough.
+/// Go holds 256 frames that its server has not read yet. One more, and it closes the connection.
+/// Its server reads one at a time while its multiplexer goes on, so a burst is enough.
 async fn a_thousand_callers_do_not_overflow_the_queue_of_a_go_peer(go: Go) {
     for size in [10, 5000] {
         let (_peer, connection) = go.peer(&[]);
@@ -292,8 +293,8 @@ async fn u27_a_stopped_peer_finishes_what_was_begun_when_it_goes_on(go: Go) {
     end(&mut peer, connection).await;
 }
 
-/// Go's server ends without a word: only its channel is closed, of which the wire knows nothing. The first server of NRI sent
-/// such a reply, and that one we can tell.
+/// Go's server ends without a word: only its channel is closed, of which the wire knows nothing.
+/// The first server of NRI sent such a reply, and that one we can tell.
 async fn a_go_server_that_answers_too_much_answers_nothing_any_more(go: Go) {
     let (mut peer, connection) = go.peer(&[]);
     let size = encode((value_of(MAX_MESSAGE, reply_length) + 1).to_string());
@@ -329,8 +330,8 @@ async fn fill(client: &Client) -> (Vec<nri_proto::call::PendingReply>, usize) {
     (begun, n_begun)
 }
 
-/// Sees that a call ends within a tenth of a second after its deadline, if not at once then at the third try: the machine has
-/// other work.
+/// Sees that a call ends within a tenth of a second after its deadline, if not at once then at the
+/// third try: the machine has other work.
 async fn in_time<F: Future<Output = Result<Bytes, CallError>>>(call: impl Fn() -> F) {
     let mut took = Vec::new();
     for _ in 0..3 {

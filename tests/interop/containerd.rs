@@ -1,7 +1,8 @@
-//! The examples under a real containerd: that of `tests/interop/daemons` which has the CRI, and so has NRI.
+//! The examples under a real containerd: that of `tests/interop/daemons` which has the CRI, and so
+//! has NRI.
 //!
-//! It takes root and some seconds, so it is done with `NRI_LONG` only. Where it cannot be done it says so and passes, unless
-//! `NRI_REQUIRE_DAEMONS` is set.
+//! It takes root and some seconds, so it is done with `NRI_LONG` only. Where it cannot be done it
+//! says so and passes, unless `NRI_REQUIRE_DAEMONS` is set.
 
 mod daemon;
 mod image;
@@ -17,7 +18,8 @@ use serde_json::{Value, json};
 use crate::sdk::examples::example;
 use daemon::{Containerd, until};
 
-/// What both containers of the pod are to have: the name of the limit, and what it is called in `/proc`.
+/// What both containers of the pod are to have: the name of the limit, and what it is called in
+/// `/proc`.
 const LIMIT: &str = r#"[{"type": "memlock", "soft": 32768, "hard": 65536}]"#;
 const LIMIT_INSIDE: [&str; 5] = ["Max", "locked", "memory", "32768", "65536"];
 

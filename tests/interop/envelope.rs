@@ -6,7 +6,8 @@ use crate::peer::PATIENCE;
 
 /// The length of a request of ours that carries a value of so many bytes.
 ///
-/// What is left of the deadline when it leaves is a part of it: it has five bytes from a quarter of a second up to half a minute.
+/// What is left of the deadline when it leaves is a part of it: it has five bytes from a quarter of
+/// a second up to half a minute.
 pub(crate) fn request_length(method: Method, value: usize) -> usize {
     request_length_without_deadline(method, value) + 1 + varint(PATIENCE.as_nanos().try_into().unwrap())
 }
@@ -28,7 +29,8 @@ pub(crate) fn value_of(length: usize, length_with: impl Fn(usize) -> usize) -> u
     value.unwrap_or_else(|| panic!("no message has {length} bytes"))
 }
 
-/// The lengths of the frames in which Go, and we as well, send a message of this length: what fits Go's buffer, then all the rest.
+/// The lengths of the frames in which Go, and we as well, send a message of this length: what fits
+/// Go's buffer, then all the rest.
 pub(crate) fn frames(length: usize) -> Vec<usize> {
     match (length + 10).checked_sub(4096) {
         None | Some(0) => vec![length + 10],
@@ -45,7 +47,8 @@ pub(crate) fn borders(length: usize) -> Vec<usize> {
     borders
 }
 
-/// The bytes of a message of this length at which something may end: those near the borders of its frames. All of a short one.
+/// The bytes of a message of this length at which something may end: those near the borders of its
+/// frames. All of a short one.
 pub(crate) fn steps(length: usize) -> Vec<usize> {
     let borders = borders(length);
     let end = borders[borders.len() - 1];

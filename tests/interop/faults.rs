@@ -1,7 +1,8 @@
 //! Go peers that break: at every byte, in every way.
 //!
-//! Whatever a peer does, a call ends in time and says why, and when the connection has ended there is no task and no socket left.
-//! The first is asserted here, the last by [`Connection::ended`] and by what runs each story.
+//! Whatever a peer does, a call ends in time and says why, and when the connection has ended there
+//! is no task and no socket left. The first is asserted here, the last by [`Connection::ended`] and
+//! by what runs each story.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -99,8 +100,8 @@ async fn a_peer_that_falls_silent_at_any_byte_of_its_reply_costs_the_timeout(go:
     }
 }
 
-/// What the bytes of a reply become when others are put between them is for the peer to answer for. Where a frame should begin,
-/// they are told from one.
+/// What the bytes of a reply become when others are put between them is for the peer to answer for.
+/// Where a frame should begin, they are told from one.
 async fn garbage_at_any_byte_of_a_reply_leaves_no_call_waiting(go: Go) {
     for garbage in GARBAGE {
         for size in VALUES {

@@ -1,7 +1,7 @@
 //! The generator beside Go's: the same specs and adjustments through both.
 //!
-//! What comes out is the same, but for what `docs/differences.md` lists under "The spec generator". Each of these is
-//! either undone on both sides ([`alike`]) or known by what a case has in it.
+//! What comes out is the same, but for what `docs/differences.md` lists under "The spec generator".
+//! Each of these is either undone on both sides ([`alike`]) or known by what a case has in it.
 
 mod alike;
 mod generator;
@@ -80,7 +80,8 @@ fn compare(case: &Case, generator: &mut Generator) -> Result<Verdict, TestCaseEr
 }
 
 fn adjusted(case: &Case) -> Result<Value, SpecError> {
-    // Go has no filters by default: "annotations that runtimes and shims take as settings", "kernel parameters of the host".
+    // Go has no filters by default: "annotations that runtimes and shims take as settings", "kernel
+    // parameters of the host".
     let host = Host {
         allow: Allowlist::everything(),
         propagation: Some(Box::new(|path: &Path| Ok(mount_propagation(path)?))),

@@ -25,7 +25,8 @@ struct Registration {
     is_disabled: bool,
 }
 
-/// Few names, so that they often meet; some sets have plugins that need nothing wrong, so that many have an order.
+/// Few names, so that they often meet; some sets have plugins that need nothing wrong, so that many
+/// have an order.
 fn registrations() -> impl Strategy<Value = Vec<Registration>> {
     let kind = |n: usize| (0..n).prop_map(|kind| format!("k{kind}"));
     let word = prop_oneof![1 => Just(String::new()), 60 => kind(6)];

@@ -1,8 +1,9 @@
 //! The merge beside Go's: the same questions and replies through both.
 //!
-//! What comes out, who owns it, how a conflict is told and what each plugin is shown is the same, but for what
-//! `docs/differences.md` lists under "Merging". Each of these is either undone ([`alike`]), or it is foretold what Go
-//! makes of the case because of it ([`foretold`]): no case may differ in anything else.
+//! What comes out, who owns it, how a conflict is told and what each plugin is shown is the same,
+//! but for what `docs/differences.md` lists under "Merging". Each of these is either undone
+//! ([`alike`]), or it is foretold what Go makes of the case because of it ([`foretold`]): no case
+//! may differ in anything else.
 
 mod alike;
 mod foretold;

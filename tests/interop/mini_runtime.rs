@@ -1,6 +1,8 @@
-//! A runtime on our crates alone, with runc: plugins on Go's stub change its containers, and the changes are real.
+//! A runtime on our crates alone, with runc: plugins on Go's stub change its containers, and the
+//! changes are real.
 //!
-//! It takes root, runc and a static busybox; where these are not, it says so and passes, unless `NRI_REQUIRE_RUNC` is set.
+//! It takes root, runc and a static busybox; where these are not, it says so and passes, unless
+//! `NRI_REQUIRE_RUNC` is set.
 
 use std::io::Write as _;
 use std::os::unix::fs::symlink;

@@ -11,8 +11,8 @@ against_every_go! {
     what_nobody_reads_is_bounded_in_bytes,
 }
 
-/// The lengths of a message's body at which something changes: a Go peer's buffer has 4096 bytes and a message's header ten, and
-/// no message may have more than 4 MiB.
+/// The lengths of a message's body at which something changes: a Go peer's buffer has 4096 bytes
+/// and a message's header ten, and no message may have more than 4 MiB.
 const SIZES: [usize; 9] = [0, 1, 4085, 4086, 4096, 4097, 65536, (4 << 20) - 1, 4 << 20];
 
 /// M12, U9.
@@ -34,7 +34,8 @@ async fn messages_of_every_size_pass_in_both_directions(go: Go) {
     assert_eq!(peer.ended().await, "");
 }
 
-/// U8, M05: Go bounds its queue in frames, 256 of up to 4 MiB each. Ours is bounded in bytes, and says why it ended.
+/// U8, M05: Go bounds its queue in frames, 256 of up to 4 MiB each. Ours is bounded in bytes, and
+/// says why it ended.
 async fn what_nobody_reads_is_bounded_in_bytes(go: Go) {
     let (peer, socket) = go.frames(&["flood", "100", "4194304"]);
     let (mux, [_one, mut two]) = Mux::on_unix(socket, CHANNELS, Limits::default()).unwrap();

@@ -22,10 +22,12 @@ pub(crate) struct Node {
     directory: tempfile::TempDir,
 }
 
-/// A container that is not there. An update of it is an error, those of others that are not there are listed as failed.
+/// A container that is not there. An update of it is an error, those of others that are not there
+/// are listed as failed.
 pub(crate) const REFUSED: &str = "refused";
 
-/// The containers of the pod, `c0` and so on, each with so many bytes of environment, and what plugins asked for.
+/// The containers of the pod, `c0` and so on, each with so many bytes of environment, and what
+/// plugins asked for.
 #[derive(Default)]
 struct Store {
     containers: Vec<Container>,
@@ -94,8 +96,9 @@ impl Node {
         Self { nri, store, happenings, directory }
     }
 
-    /// The operator says something else about plugins. Plugins that have joined are asked by that from now on. On a busy
-    /// machine a plugin may take longer to join than a test wants to wait for its silence.
+    /// The operator says something else about plugins. Plugins that have joined are asked by that
+    /// from now on. On a busy machine a plugin may take longer to join than a test wants to wait
+    /// for its silence.
     pub(crate) fn reload(&self, policy: &str) {
         assert_eq!(self.nri.reload(&config(policy, self.directory.path())), [""; 0], "this needs a restart");
     }
@@ -112,8 +115,8 @@ impl Node {
         timeout(PATIENCE, self.happenings.recv()).await.expect("nothing happens").unwrap()
     }
 
-    /// Waits until a plugin has joined, and returns what it subscribed to and the policy that holds for it. What others
-    /// were asked before does not matter.
+    /// Waits until a plugin has joined, and returns what it subscribed to and the policy that holds
+    /// for it. What others were asked before does not matter.
     pub(crate) async fn joined(&mut self) -> (nri_proto::EventMask, String) {
         loop {
             let happening = self.next().await;
@@ -134,7 +137,8 @@ impl Node {
         }
     }
 
-    /// The updates that plugins asked for and that were made: who asked, which container, how many shares of a processor.
+    /// The updates that plugins asked for and that were made: who asked, which container, how many
+    /// shares of a processor.
     pub(crate) fn updated(&self) -> Vec<(String, String, Option<u64>)> {
         let shares = |update: &Update| update.resources()?.cpu.as_ref()?.shares;
         let updated = self.store.updated.lock().unwrap();

@@ -77,7 +77,8 @@ impl Go {
         start(&self.frames, args)
     }
 
-    /// Starts the program `peer`, and connects to it as a runtime does to a plugin that it has admitted.
+    /// Starts the program `peer`, and connects to it as a runtime does to a plugin that it has
+    /// admitted.
     pub(crate) fn peer(&self, args: &[&str]) -> (Peer, Connection) {
         let (peer, socket) = start(&self.peer, args);
         (peer, Connection::over(socket))
@@ -90,7 +91,8 @@ impl Go {
     }
 }
 
-/// Starts a Go program with a socket as its standard input, and returns it and the socket's other end.
+/// Starts a Go program with a socket as its standard input, and returns it and the socket's other
+/// end.
 fn start(program: &Path, args: &[&str]) -> (Peer, UnixStream) {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     let stderr = tempfile::tempfile().unwrap();

@@ -13,7 +13,8 @@ pub(crate) fn cases() -> u32 {
     if env::var_os("NRI_LONG").is_some() { 30_000 } else { 2_000 }
 }
 
-/// Compares all cases, and says how often each verdict was come to. Ends with the first difference that nobody knows.
+/// Compares all cases, and says how often each verdict was come to. Ends with the first difference
+/// that nobody knows.
 pub(crate) fn tally<S: Strategy, V: Ord + Debug>(
     strategy: &S,
     compare: impl FnMut(S::Value) -> Result<V, TestCaseError>,

@@ -15,7 +15,8 @@ against_every_go! {
     a_peer_that_claims_a_message_of_four_gigabytes_is_not_heard_any_more,
 }
 
-/// T01, T03: a second reply, replies to calls that were not made, and messages of every kind with every flag.
+/// T01, T03: a second reply, replies to calls that were not made, and messages of every kind with
+/// every flag.
 async fn messages_that_nobody_asked_for_are_passed_over(go: Go) {
     for mode in ["honest", "twice", "strangers", "kinds", "data"] {
         answers(&go, mode, 20).await;

@@ -68,8 +68,8 @@ async fn join(host: &Host, runtime: &mut GoRuntime, args: &[&str]) -> Program {
     plugin
 }
 
-/// Waits until the plugin has written down that it is in. A runtime between 0.7 and 0.10 does not say which events it knows,
-/// so the plugin is refused once and comes again with less.
+/// Waits until the plugin has written down that it is in. A runtime between 0.7 and 0.10 does not
+/// say which events it knows, so the plugin is refused once and comes again with less.
 async fn is_in(version: Version, plugin: &mut Program) {
     let mut line = plugin.wrote().await.unwrap();
     if version == Version::V0_8_0 {
@@ -110,8 +110,8 @@ async fn a_plugin_is_introduced_and_synchronized(host: Host) {
     runtime.stop().await;
 }
 
-/// Since v0.7. Older runtimes cannot, and keep a plugin that they told nothing: it ends by itself. U6, U43: with few pods or few
-/// containers the newer ones would not survive it.
+/// Since v0.7. Older runtimes cannot, and keep a plugin that they told nothing: it ends by itself.
+/// U6, U43: with few pods or few containers the newer ones would not survive it.
 async fn a_snapshot_larger_than_a_message_reaches_a_plugin_if_the_runtime_can_split_it(host: Host) {
     let mut runtime = host.start(&["-pods", "40", "-containers", "40", "-env-bytes", "150000"]).await;
     if host.version >= Version::V0_8_0 {
@@ -152,7 +152,8 @@ async fn what_a_plugin_adds_is_in_the_runtimes_reply(host: Host) {
     runtime.stop().await;
 }
 
-/// No version does anything with evictions, but they are on the wire. In the oldest they cannot be seen there.
+/// No version does anything with evictions, but they are on the wire. In the oldest they cannot be
+/// seen there.
 async fn other_containers_are_updated_and_evicted_in_replies(host: Host) {
     let mut runtime = host.start(&["-containers", "2"]).await;
     let events = [Event::CreateContainer, Event::UpdateContainer, Event::StopContainer];
@@ -251,8 +252,8 @@ async fn a_handler_may_ask_for_updates_and_not_wait_for_them(host: Host) {
     }
 }
 
-/// A runtime up to v0.12.0 holds a lock while it waits for the handler, and makes the update afterwards: a handler that waits for it gets an error, in time
-/// to answer.
+/// A runtime up to v0.12.0 holds a lock while it waits for the handler, and makes the update
+/// afterwards: a handler that waits for it gets an error, in time to answer.
 async fn a_handler_may_wait_for_updates_that_it_asks_for(host: Host) {
     let event = Event::CreateContainer;
     let mut runtime = host.start(&["-containers", "1", "-request-timeout", "1s"]).await;

@@ -31,8 +31,8 @@ against_every_go! {
 
 const LENGTHS: [usize; 7] = [4085, 4086, 4096, 4097, 65536, MAX_MESSAGE - 1, MAX_MESSAGE];
 
-/// A request has the names of the service and the method in it and is never as short as 0 or 1 byte. Those two are the lengths of
-/// the value in its payload.
+/// A request has the names of the service and the method in it and is never as short as 0 or 1
+/// byte. Those two are the lengths of the value in its payload.
 async fn requests_of_every_size_are_answered(go: Go) {
     let (_peer, serving, _) = serve(&go);
     for size in [0, 1] {
@@ -49,7 +49,8 @@ async fn requests_of_every_size_are_answered(go: Go) {
     serving.end().await;
 }
 
-/// A reply without a payload has 0 bytes, or a status that says OK. No reply has 1 byte: that is the length of the value.
+/// A reply without a payload has 0 bytes, or a status that says OK. No reply has 1 byte: that is
+/// the length of the value.
 async fn replies_of_every_size_reach_go(go: Go) {
     let (_peer, serving, _) = serve(&go);
     assert_eq!(serving.ask("Call", call("Zeros", "0")).await, "OK 0 ");

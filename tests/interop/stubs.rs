@@ -1,4 +1,5 @@
-//! Plugins of ours on Go's own stub, of each version that matters, let in and asked by our adaptation.
+//! Plugins of ours on Go's own stub, of each version that matters, let in and asked by our
+//! adaptation.
 
 use std::error::Error as _;
 use std::path::PathBuf;
@@ -129,7 +130,8 @@ impl Stub {
         self.version.life()
     }
 
-    /// Starts a plugin and waits until it has joined and has written down the two things that everyone hears then.
+    /// Starts a plugin and waits until it has joined and has written down the two things that
+    /// everyone hears then.
     pub(crate) async fn join(&self, node: &mut Node, args: &[&str]) -> Plugin {
         let mut plugin = node.plugin(&self.program, args);
         node.joined().await;
@@ -187,8 +189,8 @@ async fn a_plugin_hears_a_whole_life_in_order(stub: Stub) {
     assert_eq!(plugin.wrote_last().await, ENDED.map(|end| json!({"heard": end})));
 }
 
-/// U6, U43. Upstream, too, refuses plugins before v0.7 in this case: what they are owed does not fit into a message, and they
-/// take two messages for two whole snapshots.
+/// U6, U43. Upstream, too, refuses plugins before v0.7 in this case: what they are owed does not
+/// fit into a message, and they take two messages for two whole snapshots.
 async fn a_snapshot_larger_than_a_message_reaches_a_plugin_that_can_take_it_in_parts(stub: Stub) {
     let mut node = Node::start(9, 600_000);
     let mut plugin = node.plugin(&stub.program, &[]);

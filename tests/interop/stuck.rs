@@ -1,4 +1,5 @@
-//! Go plugins that stand still or die, and what Go's own runtime side makes of that. Each test has the number of the defect.
+//! Go plugins that stand still or die, and what Go's own runtime side makes of that. Each test has
+//! the number of the defect.
 
 use std::fs;
 use std::sync::Arc;
@@ -141,7 +142,8 @@ async fn u1_a_plugin_that_stops_reading_costs_its_timeout_and_other_pods_nothing
     runtime.nri.stop().await;
 }
 
-/// A13: in Go no pod can be started or stopped while a plugin that stands still is told what there is.
+/// A13: in Go no pod can be started or stopped while a plugin that stands still is told what there
+/// is.
 #[tokio::test]
 async fn u2_a_plugin_that_stands_still_while_it_is_synchronized_holds_up_nobody() {
     let Ok(program) = go::program("benchplugin") else { return };
@@ -187,7 +189,8 @@ async fn u43_a_go_plugin_is_synchronized_with_many_large_pods_and_one_container(
     runtime.nri.stop().await;
 }
 
-/// In Go ordinary requests fill the socket of a plugin that is kept, until one of them waits for ever.
+/// In Go ordinary requests fill the socket of a plugin that is kept, until one of them waits for
+/// ever.
 #[tokio::test]
 async fn u30_a_plugin_that_is_kept_and_stops_reading_freezes_nothing() {
     let Ok(program) = go::program("declarer") else { return };

@@ -1,4 +1,5 @@
-//! Validators on Go's own stub: with all plugins' answers in hand they say whether a container may be created.
+//! Validators on Go's own stub: with all plugins' answers in hand they say whether a container may
+//! be created.
 
 use std::time::{Duration, Instant};
 
@@ -129,7 +130,8 @@ async fn a_validator_that_hangs_fails_each_request(stub: Stub) {
     node.nri.stop().await;
 }
 
-/// In Go the second create passes. Here the third strike ends it, or suspends a plugin that is kept.
+/// In Go the second create passes. Here the third strike ends it, or suspends a plugin that is
+/// kept.
 async fn a_plugin_that_only_subscribes_to_validation_and_hangs_does_not_stop_the_node(stub: Stub) {
     if !stub.can_validate() {
         return stub.cannot(&["-validate"], CANNOT).await;

@@ -17,8 +17,8 @@ use crate::raw::Raw;
 /// A quarter of the request timeout: so long a call waits for its plugin to be let in.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A runtime without containers that writes down what is wanted of it. It fails to update `broken`, takes a second to update `slow`,
-/// and does not want plugins that are called `unwanted`.
+/// A runtime without containers that writes down what is wanted of it. It fails to update `broken`,
+/// takes a second to update `slow`, and does not want plugins that are called `unwanted`.
 #[derive(Default)]
 struct Node(Mutex<Vec<String>>);
 

@@ -114,7 +114,8 @@ async fn a46_plugins_that_die_and_come_back_under_load_take_nothing_from_the_oth
             })
         })
         .collect();
-    // Those before and behind the survivor, each alive for as long as it takes to be asked some requests.
+    // Those before and behind the survivor, each alive for as long as it takes to be asked some
+    // requests.
     let mut others = std::collections::VecDeque::new();
     for number in 0..60 {
         let id = format!("{:02}-mortal", [10, 90, 20, 80][number % 4]);
@@ -316,7 +317,8 @@ async fn a29_an_error_over_failed_updates_fits_into_a_message() {
     nri.stop().await;
 }
 
-/// A29: as in Go, what fails of the updates that a plugin asks for when it is synchronized does not keep it out.
+/// A29: as in Go, what fails of the updates that a plugin asks for when it is synchronized does not
+/// keep it out.
 #[tokio::test(start_paused = true)]
 async fn a29_a_plugin_whose_updates_fail_when_it_is_synchronized_is_let_in() {
     let apply = |failed| Err(UpdatesFailed { reason: "no such container".to_owned(), failed });
@@ -407,7 +409,8 @@ async fn u35_what_comes_of_a_plugins_death_is_decided_by_policy_at_any_moment() 
     }
 }
 
-/// Plugins of old know one RPC for most events. Go's server of then, and ttrpc's for Rust, say so in different ways.
+/// Plugins of old know one RPC for most events. Go's server of then, and ttrpc's for Rust, say so
+/// in different ways.
 #[tokio::test(start_paused = true)]
 async fn a_plugin_of_old_hears_of_an_event_through_state_change() {
     for (code, text) in [

@@ -1,4 +1,5 @@
-//! What a peer may send that is well framed and still meant to hurt. The fault rows are in `docs/faults.md`.
+//! What a peer may send that is well framed and still meant to hurt. The fault rows are in
+//! `docs/faults.md`.
 
 use std::sync::Arc;
 use std::time::Duration;

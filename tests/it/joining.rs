@@ -87,7 +87,8 @@ async fn a22_a_plugin_that_misunderstands_a_split_synchronization_is_closed_with
     nri.stop().await;
 }
 
-/// A47: and one that panics when it is asked what there is lets nobody in, and leaves nothing behind.
+/// A47: and one that panics when it is asked what there is lets nobody in, and leaves nothing
+/// behind.
 #[tokio::test(start_paused = true)]
 async fn a47_a_runtime_that_panics_while_a_plugin_joins_closes_it() {
     struct Bad;

@@ -64,7 +64,8 @@ impl Layers {
         Ok(())
     }
 
-    /// The row of a member; a row stands for the folders below its own too, as `tests` does for `tests/bench`.
+    /// The row of a member; a row stands for the folders below its own too, as `tests` does for
+    /// `tests/bench`.
     fn row(&self, folder: &str) -> Option<&Row> {
         let parents = std::iter::successors(Some(folder), |folder| folder.rsplit_once('/').map(|(parent, _)| parent));
         parents.into_iter().find_map(|folder| self.rows.get(folder))
@@ -222,7 +223,8 @@ Some words.
 Words after it.
 ";
 
-    /// Breaches of [`TABLE`] in a workspace of these manifests, each a folder and what follows `[package]`.
+    /// Breaches of [`TABLE`] in a workspace of these manifests, each a folder and what follows
+    /// `[package]`.
     fn breaches(manifests: &[(&str, &str)]) -> Result<Vec<String>> {
         let folders: Vec<_> = manifests.iter().map(|(folder, _)| format!("{folder:?}")).collect();
         let shared = "nri-proto = { path = 'proto' }\nrenamed = { path = 'adaptation', package = 'nri-adaptation' }";

@@ -20,8 +20,8 @@ proptest! {
     }
 }
 
-/// What is said of nothing is not set, a limit of memory is one of swap, and classes have no place in a spec. CPU shares are
-/// what the kernel takes, and lists have no white space around them.
+/// What is said of nothing is not set, a limit of memory is one of swap, and classes have no place
+/// in a spec. CPU shares are what the kernel takes, and lists have no white space around them.
 fn expected(mut limits: Resources) -> Resources {
     let mut update = Update::new("", limits.clone());
     update.take_unknown();

@@ -14,6 +14,7 @@ mod layers;
 mod limits;
 mod node;
 mod raw;
+mod readme;
 mod rooms;
 mod source;
 mod sync_plugin;

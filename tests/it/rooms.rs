@@ -1,7 +1,8 @@
-//! The rooms of each crate, and the names in them: the table in `docs/architecture.md`, compared with the source.
+//! The rooms of each crate, and the names in them: the table in `docs/architecture.md`, compared
+//! with the source.
 //!
-//! A room is a module directly below `lib.rs`. It uses rooms that stand before it in the row of its crate, and no others.
-//! Tests may use all of them.
+//! A room is a module directly below `lib.rs`. It uses rooms that stand before it in the row of its
+//! crate, and no others. Tests may use all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -79,7 +80,8 @@ fn unlisted<'a>(found: &'a BTreeSet<String>, listed: &'a [String]) -> impl Itera
         .chain(gone.map(|room| format!("{PAGE} names a room {room}, which is not there")))
 }
 
-/// A sentence for each use of a room that stands above the module's own, or of a name of the crate's root.
+/// A sentence for each use of a room that stands above the module's own, or of a name of the
+/// crate's root.
 fn upward<'a>(module: &'a Module, rooms: &'a [String]) -> impl Iterator<Item = String> + 'a {
     let place = |room: &str| rooms.iter().position(|other| other == room);
     let own = place(module.room()).unwrap_or(rooms.len());

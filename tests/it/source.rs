@@ -1,4 +1,5 @@
-//! The source of a crate: its modules, what each of them uses of the crate, and the types that it declares.
+//! The source of a crate: its modules, what each of them uses of the crate, and the types that it
+//! declares.
 
 use std::fs;
 use std::path::Path;

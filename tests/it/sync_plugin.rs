@@ -1,5 +1,6 @@
-//! A plugin of the time before each notice had an RPC of its own, on the synchronous server of Rust's `ttrpc`. That says
-//! `INVALID_ARGUMENT` of a method that it does not know, where Go's says `UNIMPLEMENTED`.
+//! A plugin of the time before each notice had an RPC of its own, on the synchronous server of
+//! Rust's `ttrpc`. That says `INVALID_ARGUMENT` of a method that it does not know, where Go's says
+//! `UNIMPLEMENTED`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -64,7 +65,8 @@ struct OldPlugin {
 }
 
 impl OldPlugin {
-    /// Registers, and serves from then on. Its server wants a socket of its own, so what comes over the multiplexer is passed on to it.
+    /// Registers, and serves from then on. Its server wants a socket of its own, so what comes over
+    /// the multiplexer is passed on to it.
     async fn join(runtime: &Path, directory: &Path) -> Self {
         let own = directory.join("plugin.sock");
         let heard = Arc::default();

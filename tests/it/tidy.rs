@@ -25,10 +25,59 @@ fn every_member_takes_what_the_workspace_gives() -> Result<()> {
     Ok(())
 }
 
+/// What is not published needs none of it.
+#[test]
+fn a_published_crate_says_what_it_is_for() -> Result<()> {
+    for member in Workspace::load()?.members {
+        let package = member.toml.get("package").with_context(|| format!("{} has no [package]", member.manifest()))?;
+        if package.get("publish").is_some() {
+            continue;
+        }
+        for key in ["keywords", "categories", "readme"] {
+            ensure!(package.get(key).is_some(), "{}: `{key}` is missing", member.manifest());
+        }
+        let docs = package.get("metadata").and_then(|metadata| metadata.get("docs")).and_then(|docs| docs.get("rs"));
+        let all = docs.and_then(|docs| docs.get("all-features")) == Some(&true.into());
+        ensure!(all, "{}: docs.rs shows all features", member.manifest());
+        let license = Workspace::load()?.dir.join(&member.folder).join("LICENSE");
+        ensure!(license.exists(), "{}: there is no LICENSE beside it", member.manifest());
+    }
+    Ok(())
+}
+
+/// So that each build checks the minimum.
+#[test]
+fn the_minimum_rust_version_is_the_one_that_everything_is_built_with() -> Result<()> {
+    let workspace = Workspace::load()?;
+    let toolchain: toml::Table = workspace.read("rust-toolchain.toml")?.parse()?;
+    let channel = toolchain["toolchain"]["channel"].as_str().context("a channel is text")?;
+    let minimum = workspace.root["workspace"]["package"]["rust-version"].as_str().context("a version is text")?;
+    ensure!(channel.strip_suffix(".0") == Some(minimum), "rust-version is {minimum}, and the toolchain {channel}");
+    Ok(())
+}
+
 #[test]
 fn a_module_lies_beside_its_folder_never_in_mod_rs() -> Result<()> {
     for file in files("rs")? {
         ensure!(!file.ends_with("mod.rs"), "{}: name the file after the module", file.display());
+    }
+    Ok(())
+}
+
+#[test]
+fn comments_wrap_at_100_columns() -> Result<()> {
+    for file in files("rs")? {
+        let mut in_code = false;
+        for (number, line) in fs::read_to_string(&file)?.lines().enumerate() {
+            let comment =
+                line.trim_start().strip_prefix("//").map(|text| text.trim_start_matches(['/', '!']).trim_start());
+            in_code = comment.is_some_and(|text| in_code != text.starts_with("```"));
+            let Some(text) = comment.filter(|text| !in_code && !text.starts_with('|') && text.contains(' ')) else {
+                continue;
+            };
+            let width = line.chars().count();
+            ensure!(width <= 100, "{}:{}: {width} columns: {text}", file.display(), number + 1);
+        }
     }
     Ok(())
 }
@@ -49,7 +98,8 @@ fn links_in_the_documents_lead_somewhere() -> Result<()> {
     Ok(())
 }
 
-/// A path is one from the root, from the page, or from the source of a crate. One below `src` is in a reader's own project.
+/// A path is one from the root, from the page, or from the source of a crate. One below `src` is in
+/// a reader's own project.
 #[test]
 fn source_files_that_the_documents_name_exist() -> Result<()> {
     let workspace = Workspace::load()?;

@@ -130,8 +130,8 @@ fn connect_channel() -> (UnixStream, Mux, Channel) {
     (peer, mux, channel)
 }
 
-/// Makes a hundred calls that time out, has the peer reply to those it got, and one more that is answered: what came before it
-/// has arrived.
+/// Makes a hundred calls that time out, has the peer reply to those it got, and one more that is
+/// answered: what came before it has arrived.
 async fn time_out(client: &Client, peer: &mut UnixStream) {
     let calls = (0..100).map(|_| async {
         let mut call = client.send(METHOD, Bytes::new(), Duration::from_millis(5)).await.ok()?;

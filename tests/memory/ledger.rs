@@ -16,7 +16,8 @@ fn the_ledger_holds_no_more_than_it_says() {
         let limit = MIB;
         let count = Count::begin();
         let mut ledger = Ledger::new(limit);
-        // Many small ones, for which the queue grows, then large ones, for which it must not stay so long.
+        // Many small ones, for which the queue grows, then large ones, for which it must not stay
+        // so long.
         for length in [0, 10, 3000, 100, 100_000, 0] {
             for n in 0..20_000 {
                 ledger.record(&occasion(n), change(length));

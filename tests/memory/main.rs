@@ -1,6 +1,7 @@
 //! What a peer can make us allocate, counted.
 //!
-//! Everything that the process allocates is counted, so each test has a process of its own and a runtime with one thread.
+//! Everything that the process allocates is counted, so each test has a process of its own and a
+//! runtime with one thread.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests, and what they share")]
 

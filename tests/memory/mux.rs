@@ -86,7 +86,8 @@ fn u8_what_nobody_reads_holds_at_most_8_mib() {
     });
 }
 
-/// M09: an open channel with frames queued is freed when it is dropped, though the connection lives.
+/// M09: an open channel with frames queued is freed when it is dropped, though the connection
+/// lives.
 #[test]
 fn a_channel_that_is_dropped_holds_nothing() {
     alone(async {
@@ -133,7 +134,8 @@ fn connect(ours: UnixStream) -> (Mux, [Channel; 2]) {
     Mux::on_unix(ours, [ID, ChannelId::RUNTIME_SERVICE], Limits::default()).unwrap()
 }
 
-/// Returns when everything was received that the peer has sent: a byte behind it, on the other channel, is.
+/// Returns when everything was received that the peer has sent: a byte behind it, on the other
+/// channel, is.
 async fn until_read(peer: &mut UnixStream, other: &mut Channel) {
     let mark = [header(ChannelId::RUNTIME_SERVICE, 1).as_slice(), &[1]].concat();
     peer.write_all(&mark).await.unwrap();

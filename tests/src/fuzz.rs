@@ -47,7 +47,8 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("configs", configs),
 ];
 
-/// Runs a story on a clock that only moves when everyone waits, and sees that it ends and leaves no task.
+/// Runs a story on a clock that only moves when everyone waits, and sees that it ends and leaves no
+/// task.
 fn story(story: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

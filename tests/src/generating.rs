@@ -1,4 +1,5 @@
-//! Specs and adjustments made at random: few names and few keys, so that they meet, and values that can be meant.
+//! Specs and adjustments made at random: few names and few keys, so that they meet, and values that
+//! can be meant.
 
 mod nonsense;
 mod sane;
@@ -49,7 +50,8 @@ pub fn adjustment() -> impl Strategy<Value = Adjustment> {
     })
 }
 
-/// Makes a spec: anything that comes of adjusting a small one, and an environment as people write it.
+/// Makes a spec: anything that comes of adjusting a small one, and an environment as people write
+/// it.
 pub fn spec() -> impl Strategy<Value = Value> {
     let small = select(vec![
         json!({}),

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, thread};
 
-/// The versions of `github.com/containerd/nri` that our peers are built with, the newest first. Not every program is
-/// built with each of them.
+/// The versions of `github.com/containerd/nri` that our peers are built with, the newest first. Not
+/// every program is built with each of them.
 pub const VERSIONS: [&str; 5] = ["v0.12.5", "v0.10.0", "v0.8.0", "v0.6.1", "v0.3.0"];
 
 /// Set to `1` where a test without Go is a failed test.
@@ -31,10 +31,11 @@ pub fn program(name: &str) -> Result<PathBuf, Skip> {
     peer(VERSIONS[0], name)
 }
 
-/// Returns the path of the Go program `name` of a version, built if it is missing or older than its source.
+/// Returns the path of the Go program `name` of a version, built if it is missing or older than its
+/// source.
 ///
-/// Without a Go toolchain a program that was built before is good enough; without one, the calling test is
-/// reported as skipped, or fails if [`REQUIRE_GO`] says so.
+/// Without a Go toolchain a program that was built before is good enough; without one, the calling
+/// test is reported as skipped, or fails if [`REQUIRE_GO`] says so.
 ///
 /// # Panics
 ///
@@ -51,7 +52,8 @@ pub fn peer(version: &str, name: &str) -> Result<PathBuf, Skip> {
     }
 }
 
-/// Returns the directory of a Go module, in the version that the containerd of our tests is built with.
+/// Returns the directory of a Go module, in the version that the containerd of our tests is built
+/// with.
 ///
 /// # Panics
 ///

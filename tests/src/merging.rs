@@ -1,4 +1,5 @@
-//! Questions that several plugins answer with changes, made at random: few names and few keys, so that the answers meet.
+//! Questions that several plugins answer with changes, made at random: few names and few keys, so
+//! that the answers meet.
 
 pub(crate) mod fold;
 mod odd;

@@ -91,7 +91,8 @@ impl Life {
         Ok(())
     }
 
-    /// A container whose annotation has a mistake: the plugin that reads it says no, and nothing is created.
+    /// A container whose annotation has a mistake: the plugin that reads it says no, and nothing is
+    /// created.
     async fn create_typo(&self, node: &mut Node, show: &mut Show) {
         let creating = node.nri.begin(self.pod.clone());
         let refused = creating.create_container(self.typo.clone()).await;

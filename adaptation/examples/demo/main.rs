@@ -1,8 +1,9 @@
-//! A runtime without containers, two plugins that it launches, and a pod's life: who is asked, who changes what, how long
-//! that takes.
+//! A runtime without containers, two plugins that it launches, and a pod's life: who is asked, who
+//! changes what, how long that takes.
 //!
-//! `make run`, or `make run STAY=1` for a runtime that stays up. The plugins are examples of `nri-plugin`, and lie beside
-//! this program when they were built: `cargo build -p nri-plugin -p nri-adaptation --examples`.
+//! `make run`, or `make run STAY=1` for a runtime that stays up. The plugins are examples of
+//! `nri-plugin`, and lie beside this program when they were built: `cargo build -p nri-plugin -p
+//! nri-adaptation --examples`.
 
 #![allow(clippy::print_stdout)] // Its purpose is to show something.
 

@@ -72,7 +72,8 @@ impl Node {
         for (index, name) in PLUGINS {
             let program = programs.join(name);
             ensure!(program.exists(), "no {}: build it with cargo build -p nri-plugin --examples", program.display());
-            // A program is launched only if nobody else can change it, and where it was built others may.
+            // A program is launched only if nobody else can change it, and where it was built
+            // others may.
             let copy = path("plugins").join(format!("{index}-{name}"));
             fs::copy(program, &copy)?;
             fs::set_permissions(copy, Permissions::from_mode(0o755))?;

@@ -56,11 +56,12 @@ pub struct NotReady {
 }
 
 impl Adaptation {
-    /// The plugins that must be there and are not, or are not [active](State::Active). While there are some, containers may not be
-    /// created, but for pods that may do without.
+    /// The plugins that must be there and are not, or are not [active](State::Active). While there
+    /// are some, containers may not be created, but for pods that may do without.
     ///
-    /// One that the operator requires counts as missing if any of its name does not answer, since requests fail for each. One that
-    /// the default validator requires counts if none of its name does. One on trial is required by nobody.
+    /// One that the operator requires counts as missing if any of its name does not answer, since
+    /// requests fail for each. One that the default validator requires counts if none of its name
+    /// does. One on trial is required by nobody.
     ///
     /// ```
     /// # use nri_adaptation::Adaptation;

@@ -23,18 +23,19 @@ pub enum Cause {
     /// It was passed over, because of the state it is in.
     #[error("the plugin is {_0}{why}", why = why(*_0))]
     PassedOver(State),
-    /// The plugin was passed over: it joined, was silent or was suspended, and has yet to hear what it
-    /// missed.
+    /// The plugin was passed over: it joined, was silent or was suspended, and has yet to hear what
+    /// it missed.
     #[error("the plugin is catching up: it has yet to hear what it missed")]
     CatchingUp,
     /// Others were asked of it for so long that its turn did not come.
     #[error("its turn did not come in time")]
     Busy,
-    /// It has yet to hear what was before, as it has just joined or was silent, and that waits for an operation to end.
+    /// It has yet to hear what was before, as it has just joined or was silent, and that waits for
+    /// an operation to end.
     #[error("it has yet to hear what was before")]
     Behind,
-    /// Other plugins had not answered for so long that the request did not wait for this one as long as it may take, or did
-    /// not ask it at all. It is no strike by itself.
+    /// Other plugins had not answered for so long that the request did not wait for this one as
+    /// long as it may take, or did not ask it at all. It is no strike by itself.
     #[error("the time that the request could wait for it was over")]
     CutShort,
     /// It wants what it may not do.
@@ -66,7 +67,8 @@ impl Cause {
         }
     }
 
-    /// Whether the time that a request waited for the plugin was spent in silence, on the answer or on the lane.
+    /// Whether the time that a request waited for the plugin was spent in silence, on the answer or
+    /// on the lane.
     pub(crate) fn is_unanswered(&self) -> bool {
         match self {
             Self::TimedOut
@@ -89,7 +91,8 @@ impl Cause {
         matches!(self, Self::CallerDeadline)
     }
 
-    /// Whether it was not there to answer: it is absent, silent, suspended, behind or gone, or has not answered in time.
+    /// Whether it was not there to answer: it is absent, silent, suspended, behind or gone, or has
+    /// not answered in time.
     #[must_use]
     pub fn is_absence(&self) -> bool {
         !self.is_refusal() && !self.is_deadline()
@@ -127,7 +130,8 @@ impl Failure {
 /// Why a request failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RelayError {
-    /// A plugin failed it. Where the whole chain is told in any case, others may have, too: they are logged.
+    /// A plugin failed it. Where the whole chain is told in any case, others may have, too: they
+    /// are logged.
     #[error(transparent)]
     Failed(#[from] Failure),
     /// Plugins want contrary things.
@@ -141,7 +145,8 @@ pub enum RelayError {
         /// Why.
         reason: String,
     },
-    /// A validator has not said whether it accepts what plugins want. Without its word nothing may be.
+    /// A validator has not said whether it accepts what plugins want. Without its word nothing may
+    /// be.
     #[error("validator plugin {plugin} failed")]
     Validator {
         /// The validator.
@@ -159,8 +164,9 @@ pub enum RelayError {
 }
 
 impl RelayError {
-    /// Whether plugins do not want it: one said no, wants what it may not do or what another one does not, or a validator does not accept it.
-    /// To try again is of no use unless something changes.
+    /// Whether plugins do not want it: one said no, wants what it may not do or what another one
+    /// does not, or a validator does not accept it. To try again is of no use unless something
+    /// changes.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         match self {
@@ -170,8 +176,8 @@ impl RelayError {
         }
     }
 
-    /// Whether a plugin that is not to be passed over was not there to answer: absent, joining, silent, suspended or gone, or it has not
-    /// answered in time. It may be there later.
+    /// Whether a plugin that is not to be passed over was not there to answer: absent, joining,
+    /// silent, suspended or gone, or it has not answered in time. It may be there later.
     #[must_use]
     pub fn is_plugin_absent(&self) -> bool {
         match self {
@@ -191,7 +197,8 @@ impl RelayError {
     }
 }
 
-/// Why the end of a container was not told as it should have been, and what comes of it all the same.
+/// Why the end of a container was not told as it should have been, and what comes of it all the
+/// same.
 #[derive(Clone, Debug)]
 pub struct StopError {
     /// What the plugins want that did not fail.

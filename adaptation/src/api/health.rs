@@ -232,7 +232,8 @@ impl Health {
         }
     }
 
-    /// Whether it may be told what it missed: no answer is overdue, and it is neither suspended nor closed.
+    /// Whether it may be told what it missed: no answer is overdue, and it is neither suspended nor
+    /// closed.
     #[must_use]
     pub fn owes_nothing(&self) -> bool {
         self.overdue == 0 && matches!(self.state, State::Active | State::Silent)

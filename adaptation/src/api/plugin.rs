@@ -110,8 +110,8 @@ impl PluginError {
 
 /// A plugin: behind a connection, or built into the runtime.
 ///
-/// One that is built in changes containers by what it answers. To ask for something by itself it has to be behind a connection: one in the same
-/// process may connect to the socket, too.
+/// One that is built in changes containers by what it answers. To ask for something by itself it
+/// has to be behind a connection: one in the same process may connect to the socket, too.
 ///
 /// Whoever asks decides how long to wait. A future of [`Plugin::ask`] that is not in time is kept
 /// and waited for: as long as it runs, the plugin owes an answer.
@@ -126,8 +126,9 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Tells or asks the plugin something: to a create, an update, a stop and a proposal there is a [`Reply`] of that name, to all else
-    /// [`Reply::Heard`], which to the first three says that it wants nothing. `timeout` is how long the answer will be waited for; it may come later.
+    /// Tells or asks the plugin something: to a create, an update, a stop and a proposal there is a
+    /// [`Reply`] of that name, to all else [`Reply::Heard`], which to the first three says that it
+    /// wants nothing. `timeout` is how long the answer will be waited for; it may come later.
     async fn ask(self: Arc<Self>, request: Arc<Request>, timeout: Duration) -> Result<Reply, PluginError>;
 
     /// Tells the plugin that the runtime goes away.

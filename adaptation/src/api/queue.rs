@@ -8,8 +8,8 @@ use tokio::sync::oneshot;
 
 type Waiters = VecDeque<oneshot::Sender<Turn>>;
 
-/// A queue for each key: one caller at a time has the turn of a key, the others wait in the order in
-/// which they called [`enqueue`](KeyedQueue::enqueue).
+/// A queue for each key: one caller at a time has the turn of a key, the others wait in the order
+/// in which they called [`enqueue`](KeyedQueue::enqueue).
 ///
 /// Clones share their queues. A key costs nothing while nobody has or awaits its turn.
 ///
@@ -42,7 +42,8 @@ pub struct Turn {
 }
 
 impl KeyedQueue {
-    /// Takes a place behind all earlier callers with this key. The place is taken when this returns.
+    /// Takes a place behind all earlier callers with this key. The place is taken when this
+    /// returns.
     pub fn enqueue(&self, key: impl Into<Arc<str>>) -> Place {
         let key = key.into();
         let (sender, place) = oneshot::channel();
@@ -89,8 +90,8 @@ impl Place {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // A caller that has given up its place since is skipped. The lock is not held while the turn is
-        // handed over, because a turn that nobody receives is dropped here.
+        // A caller that has given up its place since is skipped. The lock is not held while the
+        // turn is handed over, because a turn that nobody receives is dropped here.
         while let Some(next) = self.queue.next(&self.key) {
             if next.is_closed() {
                 continue;

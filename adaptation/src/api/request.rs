@@ -122,8 +122,8 @@ impl Request {
         if let Subject::Proposal(proposal) = &self.subject { Some(proposal) } else { None }
     }
 
-    /// The same about the container as plugins before have changed it, `since` it was first encoded. Its encoding, if that is
-    /// still the same.
+    /// The same about the container as plugins before have changed it, `since` it was first
+    /// encoded. Its encoding, if that is still the same.
     pub(crate) fn with(&self, subject: Subject, since: Since, bytes: Option<Bytes>) -> Self {
         let bytes = bytes.map_or_else(OnceLock::new, OnceLock::from);
         let (first, decision) = (self.first.clone(), Arc::clone(&self.decision));
@@ -141,7 +141,8 @@ impl Request {
         Self { pod_bytes, ..Self::new(event, pod, subject) }
     }
 
-    /// How many bytes it holds, about: its encoding, the words that it was made from, and how those were first encoded.
+    /// How many bytes it holds, about: its encoding, the words that it was made from, and how those
+    /// were first encoded.
     pub(crate) fn n_bytes(&self) -> usize {
         let first = self.first.as_ref().and_then(|first| first.get());
         let is_another = !self.since.is_nothing();
@@ -185,7 +186,8 @@ impl Request {
         out.into_bytes()
     }
 
-    /// Writes the container and the pod. What plugins left alone of a container that was encoded before is copied.
+    /// Writes the container and the pod. What plugins left alone of a container that was encoded
+    /// before is copied.
     fn encode_container(&self, container: &Container, mut out: Writer) -> Bytes {
         let Some(first) = &self.first else {
             out.model(2, container);

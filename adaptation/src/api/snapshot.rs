@@ -1,9 +1,9 @@
 //! Pods and containers at one moment, and the messages that tell a joining plugin about them.
 //!
-//! A node's snapshot may be larger than a message can be, so it is cut into chunks: requests of which all but the
-//! last say that there are more. Upstream cuts by counting objects, and guesses again when a message was refused; that
-//! panics where a snapshot has few of one kind, and never ends where it has few of the other. Here each object is
-//! encoded once and goes where it fits.
+//! A node's snapshot may be larger than a message can be, so it is cut into chunks: requests of
+//! which all but the last say that there are more. Upstream cuts by counting objects, and guesses
+//! again when a message was refused; that panics where a snapshot has few of one kind, and never
+//! ends where it has few of the other. Here each object is encoded once and goes where it fits.
 //!
 //! ```
 //! use nri_adaptation::snapshot::{MAX_CHUNK, Snapshot};
@@ -36,8 +36,8 @@ use protobuf::{CodedOutputStream, Message};
 
 use crate::config::policy::Namespaces;
 
-/// The most that a chunk may have: the largest message, less the envelope of a call. That has the names of service and
-/// method, a timeout and some lengths, less than a hundred bytes.
+/// The most that a chunk may have: the largest message, less the envelope of a call. That has the
+/// names of service and method, a timeout and some lengths, less than a hundred bytes.
 pub const MAX_CHUNK: usize = call::MAX_MESSAGE - 512;
 
 /// Pods and containers at one moment.
@@ -62,8 +62,8 @@ impl Snapshot {
         self
     }
 
-    /// Looks up in which namespaces of Kubernetes containers are, by their pods. A container that is not there, or whose pod is not, is
-    /// left out; so is one of several that have its id.
+    /// Looks up in which namespaces of Kubernetes containers are, by their pods. A container that
+    /// is not there, or whose pod is not, is left out; so is one of several that have its id.
     #[must_use]
     pub fn namespaces_of(&self, containers: &[String]) -> HashMap<String, Vec<String>> {
         let wanted: HashSet<&str> = containers.iter().map(String::as_str).collect();
@@ -133,15 +133,16 @@ mod field {
     pub(super) const MORE: u32 = 3;
 }
 
-/// The field that says that there are more chunks, set. Room for it is left in every chunk, the last one too.
+/// The field that says that there are more chunks, set. Room for it is left in every chunk, the
+/// last one too.
 const MORE: [u8; 2] = [(field::MORE << 3) as u8 | WireType::Varint as u8, 1];
 
 impl Snapshot {
     /// Cuts the snapshot into chunks of at most `limit` bytes.
     ///
-    /// First all pods and then all containers are in them, each once and in order, but for those that do not fit into
-    /// any chunk: these are in [`Chunks::oversized`]. There is always at least one chunk, and one that has no object is
-    /// the only one.
+    /// First all pods and then all containers are in them, each once and in order, but for those
+    /// that do not fit into any chunk: these are in [`Chunks::oversized`]. There is always at least
+    /// one chunk, and one that has no object is the only one.
     ///
     /// Only as much is encoded at a time as the next chunk needs.
     #[must_use]
@@ -202,7 +203,8 @@ impl Iterator for Chunks {
 
 impl FusedIterator for Chunks {}
 
-/// A message whose size is known, and with it those of all in it: they are written without being counted again.
+/// A message whose size is known, and with it those of all in it: they are written without being
+/// counted again.
 enum SizedMessage {
     Pod(api::PodSandbox, u64),
     Container(api::Container, u64),

@@ -38,7 +38,8 @@ pub(super) fn read(mut file: Table, problems: &mut Vec<(KeyPath, Fault)>) -> Con
     Config { disable: config.disable || is_disabled, ..config }
 }
 
-/// Whether containerd is to do without NRI, whatever NRI's own table says. What it imports can be read only from files.
+/// Whether containerd is to do without NRI, whatever NRI's own table says. What it imports can be
+/// read only from files.
 fn is_disabled(file: &mut Table, problems: &mut Vec<(KeyPath, Fault)>) -> bool {
     let theirs = [IMPORTS, DISABLED_PLUGINS].iter().filter_map(|key| file.remove_entry(*key)).collect();
     let mut section = Section::new(KeyPath::default(), theirs, problems);
@@ -47,8 +48,8 @@ fn is_disabled(file: &mut Table, problems: &mut Vec<(KeyPath, Fault)>) -> bool {
     disabled.is_some_and(|disabled| disabled.iter().any(|plugin| plugin == NRI))
 }
 
-/// Keys of ours in what is containerd's. It ignores them in silence, and for two years a tool wrote the timeouts of
-/// nodes to the root of this file (containers/nri-plugins#745).
+/// Keys of ours in what is containerd's. It ignores them in silence, and for two years a tool wrote
+/// the timeouts of nodes to the root of this file (containers/nri-plugins#745).
 fn strays(file: &Table, known: &[&str], home: &KeyPath) -> Vec<(KeyPath, Fault)> {
     let misplaced = |place, home: &KeyPath| (place, Fault::Misplaced { home: home.to_string() });
     let mut found = Vec::new();
@@ -61,7 +62,8 @@ fn strays(file: &Table, known: &[&str], home: &KeyPath) -> Vec<(KeyPath, Fault)>
                     found.push(misplaced(place, &home.of(PLUGINS)));
                     continue;
                 }
-                // Only those that mean nothing else: other plugins of containerd may have a `socket_path` too.
+                // Only those that mean nothing else: other plugins of containerd may have a
+                // `socket_path` too.
                 let is_ours = |key: &&String| key.starts_with("plugin_") && known.contains(&key.as_str());
                 let keys = settings.as_table().into_iter().flat_map(Table::keys).filter(is_ours);
                 found.extend(keys.map(|key| misplaced(place.of(key), home)));

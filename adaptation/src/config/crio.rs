@@ -11,10 +11,11 @@ const CRIO: &str = "crio";
 const NRI: &str = "nri";
 
 impl Config {
-    /// Reads a configuration from TOML as CRI-O has it: its `crio.conf`, a file of `crio.conf.d`, or the table for NRI
-    /// alone.
+    /// Reads a configuration from TOML as CRI-O has it: its `crio.conf`, a file of `crio.conf.d`,
+    /// or the table for NRI alone.
     ///
-    /// It is CRI-O's table `[crio.nri]` as it is, and our own keys, those of [`Config::from_toml`], in the same table:
+    /// It is CRI-O's table `[crio.nri]` as it is, and our own keys, those of [`Config::from_toml`],
+    /// in the same table:
     ///
     /// ```
     /// use nri_adaptation::config::Config;
@@ -42,9 +43,10 @@ impl Config {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The rest of the file is CRI-O's, and only looked at for keys that should be in that table. A timeout may also be a
-    /// number, of nanoseconds. As with CRI-O, a path that is empty and a timeout that is zero are not said. CRI-O has no name
-    /// for `reject_sysctl_adjustment` yet; here it is called as the others are.
+    /// The rest of the file is CRI-O's, and only looked at for keys that should be in that table. A
+    /// timeout may also be a number, of nanoseconds. As with CRI-O, a path that is empty and a
+    /// timeout that is zero are not said. CRI-O has no name for `reject_sysctl_adjustment` yet;
+    /// here it is called as the others are.
     ///
     /// # Errors
     ///

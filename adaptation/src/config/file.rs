@@ -87,20 +87,25 @@ impl Config {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// All of it may also lie where containerd's own `config.toml` has it, in `[plugins."io.containerd.nri.v1.nri"]`
-    /// (so `[plugins."io.containerd.nri.v1.nri".plugins.topology]`). Then the rest of the file is containerd's, and
-    /// only looked at for keys that should be in that table, and for that one among `disabled_plugins`. A file counts as containerd's
-    /// if it has a `version`, `imports` or `disabled_plugins`, or a table of `plugins` that begins with `io.containerd.` What it
+    /// All of it may also lie where containerd's own `config.toml` has it, in
+    /// `[plugins."io.containerd.nri.v1.nri"]` (so
+    /// `[plugins."io.containerd.nri.v1.nri".plugins.topology]`). Then the rest of the file is
+    /// containerd's, and only looked at for keys that should be in that table, and for that one
+    /// among `disabled_plugins`. A file counts as containerd's if it has a `version`, `imports` or
+    /// `disabled_plugins`, or a table of `plugins` that begins with `io.containerd.` What it
     /// imports is read by [`Config::load`], which knows where it lies.
     ///
-    /// A file of CRI-O's is one with a table `crio`; for that and for CRI-O's names see [`Config::from_crio`].
+    /// A file of CRI-O's is one with a table `crio`; for that and for CRI-O's names see
+    /// [`Config::from_crio`].
     ///
-    /// Durations are Go's. As with containerd, a path that is empty and a timeout of containerd's that is zero are
-    /// not said. Names, versions and what is not said are those of [`Config::default`].
+    /// Durations are Go's. As with containerd, a path that is empty and a timeout of containerd's
+    /// that is zero are not said. Names, versions and what is not said are those of
+    /// [`Config::default`].
     ///
     /// # Errors
     ///
-    /// All problems there are, each with its line. Nothing is ignored: a key that nobody reads is a problem.
+    /// All problems there are, each with its line. Nothing is ignored: a key that nobody reads is a
+    /// problem.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
         Self::from_text(text, read)
     }
@@ -191,7 +196,8 @@ impl Config {
         config
     }
 
-    /// Reports the users who may be a plugin and may not connect: a policy that names them would admit nobody.
+    /// Reports the users who may be a plugin and may not connect: a policy that names them would
+    /// admit nobody.
     fn report_users_that_cannot_connect(&self, section: &mut Section<'_>) {
         let Policies { defaults, plugins, unnamed: _ } = &self.policies;
         let tables = plugins.iter().map(|(key, rules)| (vec!["plugins", key.as_str(), "uids"], rules));

@@ -16,8 +16,8 @@ use crate::config::settings::{Fault, KeyPath, Problem};
 /// How many files there may be.
 const MAX_FILES: usize = 256;
 
-/// Reads a file of containerd's and all that it imports, as containerd does: one level after the other, each file once, and what comes
-/// later counts. None if it imports nothing.
+/// Reads a file of containerd's and all that it imports, as containerd does: one level after the
+/// other, each file once, and what comes later counts. None if it imports nothing.
 pub(super) fn read(path: &Path, text: &str) -> Option<Result<Config, LoadError>> {
     let imports = toml::from_str::<Table>(text).is_ok_and(|file| containerd::owns(&file) && file.contains_key(IMPORTS));
     imports.then(|| read_all(path))

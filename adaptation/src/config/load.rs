@@ -46,14 +46,17 @@ pub enum LoadError {
 }
 
 impl Config {
-    /// Reads a file, and finds out by what is in it which kind it is: a table of our own, containerd's `config.toml` or
-    /// CRI-O's `crio.conf` ([`Config::from_toml`]), or the `nri.conf` that NRI had of its own ([`Config::from_nri_conf`]).
+    /// Reads a file, and finds out by what is in it which kind it is: a table of our own,
+    /// containerd's `config.toml` or CRI-O's `crio.conf` ([`Config::from_toml`]), or the `nri.conf`
+    /// that NRI had of its own ([`Config::from_nri_conf`]).
     ///
-    /// What containerd's file `imports` is read as containerd does it: patterns too, beside the file that imports them, each file once; tables
-    /// are joined, and what is read later counts. What is wrong is told with the file that it is in.
+    /// What containerd's file `imports` is read as containerd does it: patterns too, beside the
+    /// file that imports them, each file once; tables are joined, and what is read later counts.
+    /// What is wrong is told with the file that it is in.
     ///
-    /// With NRI's own file, plugins find their configuration in `conf.d` beside it. One that is called `nri.conf` need not be
-    /// there, and may be empty. Policies of plugins lie in the same file, which is TOML then.
+    /// With NRI's own file, plugins find their configuration in `conf.d` beside it. One that is
+    /// called `nri.conf` need not be there, and may be empty. Policies of plugins lie in the same
+    /// file, which is TOML then.
     ///
     /// # Errors
     ///

@@ -19,10 +19,12 @@ const IN_TOML: &str = "disable_connections";
 type ParseFailure = (Option<usize>, String);
 
 impl Config {
-    /// Reads the file `/etc/nri/nri.conf`, which NRI had before runtimes kept its settings among their own.
+    /// Reads the file `/etc/nri/nri.conf`, which NRI had before runtimes kept its settings among
+    /// their own.
     ///
-    /// It is YAML, and has one setting. All else is as in [`Config::default`]. Who wants to say more, such as policies of plugins, writes the
-    /// same file in TOML, with the keys of [`Config::from_toml`]: [`Config::load`] takes it so, too.
+    /// It is YAML, and has one setting. All else is as in [`Config::default`]. Who wants to say
+    /// more, such as policies of plugins, writes the same file in TOML, with the keys of
+    /// [`Config::from_toml`]: [`Config::load`] takes it so, too.
     ///
     /// ```
     /// use nri_adaptation::config::Config;
@@ -68,8 +70,8 @@ pub(super) fn owns(text: &str) -> bool {
     read(text).is_ok_and(|(table, _)| !table.is_empty())
 }
 
-/// Reads the first document, which must be a list of keys and values, and on which line each is. What lies deeper nobody
-/// reads; it is not looked at.
+/// Reads the first document, which must be a list of keys and values, and on which line each is.
+/// What lies deeper nobody reads; it is not looked at.
 fn read(text: &str) -> Result<(Table, HashMap<String, usize>), ParseFailure> {
     let (mut table, mut lines) = (Table::new(), HashMap::new());
     let mut depth = 0_usize;

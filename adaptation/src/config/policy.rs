@@ -1,19 +1,23 @@
-//! What becomes of a plugin that is slow, silent or absent, and of the requests that need it: as data.
+//! What becomes of a plugin that is slow, silent or absent, and of the requests that need it: as
+//! data.
 //!
 //! On each axis the first word counts of
 //!
 //! 1. the operator about this plugin, by index and name (`10-logger`);
 //! 2. the operator about plugins of this name (`logger`);
 //! 3. the operator about all plugins;
-//! 4. the plugin about itself, where it has a word ([`Declared`]) and the operator listens ([`Declarations`]);
+//! 4. the plugin about itself, where it has a word ([`Declared`]) and the operator listens
+//!    ([`Declarations`]);
 //! 5. the default, [`Policy::default`].
 //!
-//! A plugin's name is its own claim. [`Policy::uids`], [`Policy::origin`] and [`Policies::unnamed`] say
-//! [who may be](Policies::check_identity) a plugin of a name. Nothing that a plugin declares has a part in that.
+//! A plugin's name is its own claim. [`Policy::uids`], [`Policy::origin`] and [`Policies::unnamed`]
+//! say [who may be](Policies::check_identity) a plugin of a name. Nothing that a plugin declares
+//! has a part in that.
 //!
-//! Whether a plugin is [required](Policy::required) is the operator's word alone. One that is required fails requests,
-//! whatever else is said: what an operator requires does not slide to being skipped. The one exception is a plugin on trial
-//! ([`Mode::Shadow`]), which is required by nobody; who means that says both in one table, and in two tables it is a
+//! Whether a plugin is [required](Policy::required) is the operator's word alone. One that is
+//! required fails requests, whatever else is said: what an operator requires does not slide to
+//! being skipped. The one exception is a plugin on trial ([`Mode::Shadow`]), which is required by
+//! nobody; who means that says both in one table, and in two tables it is a
 //! [contradiction](Policies::contradictions), with which no file is taken.
 //!
 //! ```
@@ -78,8 +82,9 @@ pub struct Declared {
     pub fail_request: bool,
     /// Its connection should be kept when it does not answer.
     pub keep_connected: bool,
-    /// It subscribes to validation. That alone decides nothing: only if the operator also says that it is a validator or
-    /// required, it is kept connected, unless the operator says otherwise about that.
+    /// It subscribes to validation. That alone decides nothing: only if the operator also says that
+    /// it is a validator or required, it is kept connected, unless the operator says otherwise
+    /// about that.
     pub validates: bool,
 }
 
@@ -114,14 +119,16 @@ impl Policies {
         effective
     }
 
-    /// The plugins that must be there. Each key stands for any one plugin that it [matches](PluginKey::matches).
+    /// The plugins that must be there. Each key stands for any one plugin that it
+    /// [matches](PluginKey::matches).
     ///
     /// [`Policies::defaults`] has no part in this: it names nobody who could be absent.
     pub fn required(&self) -> impl Iterator<Item = &PluginKey> {
         self.named(|rules| rules.required == Some(true))
     }
 
-    /// The plugins without whose verdict no container is created. Each key stands for any one plugin that it matches.
+    /// The plugins without whose verdict no container is created. Each key stands for any one
+    /// plugin that it matches.
     pub fn validators(&self) -> impl Iterator<Item = &PluginKey> {
         self.named(|rules| rules.validator == Some(true))
     }

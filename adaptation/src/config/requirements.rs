@@ -74,12 +74,14 @@ impl Requirements {
         self.first_missing(&self.validators, pod, container, presence)
     }
 
-    /// Says whether the operator lets a pod do without required plugins, also if they are there and do not answer.
+    /// Says whether the operator lets a pod do without required plugins, also if they are there and
+    /// do not answer.
     pub(crate) fn is_exempt(&self, pod: &Pod) -> bool {
         self.exemptions.namespaces.contains(&pod.namespace)
     }
 
-    /// Says whether a pod, or this container of it, may do without required plugins that are absent.
+    /// Says whether a pod, or this container of it, may do without required plugins that are
+    /// absent.
     pub(crate) fn tolerates_absence(&self, pod: &Pod, container: Option<&str>) -> bool {
         // An annotation that means nothing exempts nobody.
         self.exemptions.cover(pod, container).unwrap_or(false)

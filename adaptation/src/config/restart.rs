@@ -3,9 +3,11 @@
 use super::Config;
 
 impl Config {
-    /// What differs in another configuration and cannot be [reloaded](crate::Adaptation::reload), by its key in a file.
+    /// What differs in another configuration and cannot be [reloaded](crate::Adaptation::reload),
+    /// by its key in a file.
     ///
-    /// Names and versions are not looked at: they are the runtime's, and no operator can change them.
+    /// Names and versions are not looked at: they are the runtime's, and no operator can change
+    /// them.
     ///
     /// ```
     /// use nri_adaptation::config::Config;
@@ -17,7 +19,8 @@ impl Config {
     /// ```
     #[must_use]
     pub fn changes_that_need_a_restart(&self, other: &Self) -> Vec<&'static str> {
-        // Taken apart completely, so that a new setting does not compile until someone decides about it.
+        // Taken apart completely, so that a new setting does not compile until someone decides
+        // about it.
         let Self {
             disable,
             runtime_name: _,

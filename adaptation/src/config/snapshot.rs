@@ -31,7 +31,8 @@ impl ConfigSnapshot {
         }
     }
 
-    /// Logs what of the operator's demands does not hold. Not under a lock: whoever writes the log may take a while.
+    /// Logs what of the operator's demands does not hold. Not under a lock: whoever writes the log
+    /// may take a while.
     pub(crate) fn complain(config: &Config) {
         for contradiction in config.policies.contradictions() {
             warn!(%contradiction, "what is demanded of a plugin does not hold");

@@ -33,7 +33,8 @@ impl Dialect {
         }
     }
 
-    /// What the other one calls the same things, for whoever mixes them up: each with the name that is right here.
+    /// What the other one calls the same things, for whoever mixes them up: each with the name that
+    /// is right here.
     pub(super) fn others(self, keys: &[SettingNames]) -> Vec<(&'static str, String)> {
         let other = match self {
             Self::Containerd => Self::Crio,

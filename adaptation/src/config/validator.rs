@@ -5,7 +5,8 @@ use crate::config::settings::Section;
 
 macro_rules! validator {
     ($($(#[doc = $doc:literal])+ $key:ident ($crio:literal): $kind:ty;)+) => {
-        /// What upstream's built-in `00-default-validator` refuses. The keys are upstream's; CRI-O has longer ones.
+        /// What upstream's built-in `00-default-validator` refuses. The keys are upstream's; CRI-O
+        /// has longer ones.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct DefaultValidator {
             $($(#[doc = $doc])+ pub $key: $kind,)+

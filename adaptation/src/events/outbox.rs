@@ -14,8 +14,8 @@ pub(super) enum OutboxItem {
     Order(Vec<PluginId>),
 }
 
-/// Whoever changes something puts it in here under the lock under which it was changed, and has it told when the lock is free: metrics are
-/// the runtime's own code.
+/// Whoever changes something puts it in here under the lock under which it was changed, and has it
+/// told when the lock is free: metrics are the runtime's own code.
 #[derive(Default)]
 pub(super) struct Outbox(Mutex<OutboxState>);
 

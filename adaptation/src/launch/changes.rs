@@ -18,9 +18,10 @@ pub(super) enum ProgramChange {
     Remove(PluginId),
 }
 
-/// What became of the programs that run. What the look before did not show too is not taken for true yet: a file
-/// that is being copied grows, and one that is being replaced may be away for a moment. A program that others can change
-/// is not launched, and does not end the trusted one that runs under its name.
+/// What became of the programs that run. What the look before did not show too is not taken for
+/// true yet: a file that is being copied grows, and one that is being replaced may be away for a
+/// moment. A program that others can change is not launched, and does not end the trusted one that
+/// runs under its name.
 pub(super) fn changes(running: &Stamps, before: &Stamps, now: &DirectoryListing) -> Vec<ProgramChange> {
     let launch = now
         .found

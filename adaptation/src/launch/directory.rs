@@ -93,7 +93,8 @@ fn inspect(dir: &Path, name: &OsString) -> Result<Option<Found>, Unfit> {
     }
 }
 
-/// A link that leads to no program, where others can have taken the program away. That ends no plugin that runs.
+/// A link that leads to no program, where others can have taken the program away. That ends no
+/// plugin that runs.
 fn taken_away(name: &OsStr, path: PathBuf) -> Option<Unfit> {
     if !path.is_symlink() {
         return None;

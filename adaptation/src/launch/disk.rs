@@ -10,7 +10,8 @@ use tokio::time::timeout;
 /// How long one look at the disk may take. A machine that is busy takes seconds.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Asked for one thing at a time, each in time. One that does not answer keeps a thread of ours until it does, but not one more with each attempt.
+/// Asked for one thing at a time, each in time. One that does not answer keeps a thread of ours
+/// until it does, but not one more with each attempt.
 #[derive(Clone, Debug)]
 pub(super) struct Disk(Arc<Semaphore>);
 

@@ -14,10 +14,11 @@ use super::trust::{self, FileId};
 /// The largest configuration. A message that brings it to the plugin could not be larger either.
 const MAX_CONFIG: u64 = 4 << 20;
 
-/// Reads what a plugin is configured with: the first of `10-logger.conf` and `logger.conf` that is there, verbatim.
+/// Reads what a plugin is configured with: the first of `10-logger.conf` and `logger.conf` that is
+/// there, verbatim.
 ///
-/// Neither the directory nor the file may be changed by others than root and the runtime's own user. Nor may the way to a directory
-/// that is not there: others could have taken it away.
+/// Neither the directory nor the file may be changed by others than root and the runtime's own
+/// user. Nor may the way to a directory that is not there: others could have taken it away.
 pub(super) fn read(dir: &Path, id: &PluginId) -> Result<String, StartError> {
     let is_there = trust::check_if_there(dir);
     if !is_there.map_err(|source| StartError::UntrustedConfig { path: dir.to_owned(), source })? {
@@ -36,7 +37,8 @@ pub(super) fn read(dir: &Path, id: &PluginId) -> Result<String, StartError> {
     Ok(String::new())
 }
 
-/// Reads a file, if it is there. It is opened before its path is checked, so that what is read is what was checked.
+/// Reads a file, if it is there. It is opened before its path is checked, so that what is read is
+/// what was checked.
 fn read_file(path: &Path) -> Result<Option<String>, StartError> {
     let unread = |source| StartError::ReadConfig { path: path.to_owned(), source };
     let untrusted = |source| StartError::UntrustedConfig { path: path.to_owned(), source };

@@ -21,7 +21,8 @@ pub enum LaunchError {
         /// Why not.
         source: io::Error,
     },
-    /// Others than root and the runtime's own user could have a program of theirs executed by the runtime.
+    /// Others than root and the runtime's own user could have a program of theirs executed by the
+    /// runtime.
     #[error("plugin directory {} can be changed by others, so no plugin is launched from it", dir.display())]
     UntrustedDirectory {
         /// The directory.
@@ -34,7 +35,8 @@ pub enum LaunchError {
     Twice,
 }
 
-/// Why a path is not trusted: others than root and the runtime's own user can change what it leads to.
+/// Why a path is not trusted: others than root and the runtime's own user can change what it leads
+/// to.
 ///
 /// No setting allows it. What to trust is said by owners and permissions, with `chown` and `chmod`.
 #[derive(Debug, Error)]

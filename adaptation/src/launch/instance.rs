@@ -30,7 +30,8 @@ use crate::registry::drain::leave;
 use crate::session::PluginSession;
 use crate::transport::connection::{CHANNELS, Launched, PeerKind, take_in};
 
-/// How long the connection of a process that has ended may take to end by itself: what it has still said is read.
+/// How long the connection of a process that has ended may take to end by itself: what it has still
+/// said is read.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 /// How often a program that is busy is tried at once, with a pause between.
 const BUSY_TRIES: u32 = 20;
@@ -55,7 +56,8 @@ pub(super) struct FinishedRun {
 }
 
 impl Instance<'_> {
-    /// Starts the plugin and stays with it to its end. `joined` is called when it is asked from then on.
+    /// Starts the plugin and stays with it to its end. `joined` is called when it is asked from
+    /// then on.
     pub(super) async fn run(&mut self, joined: impl FnOnce()) -> Result<FinishedRun, StartError> {
         self.check_identity()?;
         let config = self.config().await?;
@@ -83,12 +85,14 @@ impl Instance<'_> {
         checked.map_err(|source| StartError::NotPermitted { plugin: id.clone(), source })
     }
 
-    /// A program that was just written may still be open for writing in a process that another thread is about to start.
+    /// A program that was just written may still be open for writing in a process that another
+    /// thread is about to start.
     async fn start(&self) -> Result<Started, StartError> {
         let mut tries = BUSY_TRIES;
         loop {
             let found = self.found.clone();
-            // The program is read before it is run, by us and by the kernel. One that is started too late is killed when nobody takes it.
+            // The program is read before it is run, by us and by the kernel. One that is started
+            // too late is killed when nobody takes it.
             let started = self.disk.ask(move || process::start(&found)).await;
             match started.unwrap_or_else(|source| Err(StartError::Spawn { path: self.found.path.clone(), source })) {
                 Err(StartError::Spawn { source, .. })
@@ -110,7 +114,8 @@ impl Instance<'_> {
         read.map_err(|source| StartError::ReadConfig { path: place, source })?
     }
 
-    /// Lets it in, and waits until its connection or its time is over. Returns how long it was a plugin.
+    /// Lets it in, and waits until its connection or its time is over. Returns how long it was a
+    /// plugin.
     async fn connect(
         &mut self,
         process: &Process,

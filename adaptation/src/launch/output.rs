@@ -10,10 +10,12 @@ use tracing::{info, warn};
 
 use crate::limits::MAX_LINE;
 
-/// So many lines go into the log in an interval. A plugin must not wait for its log, so the others are left out.
+/// So many lines go into the log in an interval. A plugin must not wait for its log, so the others
+/// are left out.
 const LINES: u32 = 500;
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long what is left of it is read when the plugin has ended. Something that it left behind may keep the pipe open.
+/// How long what is left of it is read when the plugin has ended. Something that it left behind may
+/// keep the pipe open.
 const DRAIN: Duration = Duration::from_millis(100);
 
 /// Logs what comes out of a pipe until its end, or until shortly after the plugin has `ended`.
@@ -142,7 +144,8 @@ impl Quota {
         Self { since: now, n_taken: 0, n_left_out: 0 }
     }
 
-    /// Whether one more may, and how many were left out in the interval before, if a new one begins.
+    /// Whether one more may, and how many were left out in the interval before, if a new one
+    /// begins.
     fn take(&mut self, now: Instant) -> (bool, u64) {
         let mut n_left_out = 0;
         if now.saturating_duration_since(self.since) >= INTERVAL {

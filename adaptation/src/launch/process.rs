@@ -21,7 +21,8 @@ use super::directory::Found;
 use super::error::StartError;
 use super::trust;
 
-/// How long a process may take to end that was killed. One that waits for a broken disk takes longer than anyone should.
+/// How long a process may take to end that was killed. One that waits for a broken disk takes
+/// longer than anyone should.
 const KILLED: Duration = Duration::from_secs(2);
 
 /// A process that was started and not collected yet. Dropped, it is killed with all of its group.
@@ -29,7 +30,8 @@ const KILLED: Duration = Duration::from_secs(2);
 pub(super) struct Process {
     child: Child,
     pid: Pid,
-    /// Readable when it has ended, which does not collect it: until then nobody else can have its number.
+    /// Readable when it has ended, which does not collect it: until then nobody else can have its
+    /// number.
     handle: AsyncFd<OwnedFd>,
     is_collected: bool,
 }
@@ -42,12 +44,12 @@ pub(super) struct Started {
     pub(super) stderr: ChildStderr,
 }
 
-/// Starts a plugin as upstream does: without arguments, with three variables, and with its connection as descriptor 3.
-/// It has a process group of its own, and pipes to write to.
+/// Starts a plugin as upstream does: without arguments, with three variables, and with its
+/// connection as descriptor 3. It has a process group of its own, and pipes to write to.
 ///
-/// The path is checked anew at each start: much may have happened since the directory was read. From then on only root
-/// and the runtime's own user can change what it leads to, so it is executed as it is and not through a descriptor,
-/// which a script would see as its own name.
+/// The path is checked anew at each start: much may have happened since the directory was read.
+/// From then on only root and the runtime's own user can change what it leads to, so it is executed
+/// as it is and not through a descriptor, which a script would see as its own name.
 pub(super) fn start(found: &Found) -> Result<Started, StartError> {
     let path = || found.path.clone();
     trust::check(&found.path).map_err(|source| StartError::Untrusted { path: path(), source })?;
@@ -86,8 +88,9 @@ fn is_web_assembly(path: &Path) -> bool {
 
 /// Two ends of a connection, ours and the plugin's. Neither is inherited by what else is started.
 ///
-/// From now on the number 3 is taken, by one of these if by nobody else. So what the standard library opens next, to hear
-/// whether the program could be run, does not have it, and is not in the way when the plugin's end gets it.
+/// From now on the number 3 is taken, by one of these if by nobody else. So what the standard
+/// library opens next, to hear whether the program could be run, does not have it, and is not in
+/// the way when the plugin's end gets it.
 fn connection() -> io::Result<(UnixStream, OwnedFd)> {
     let (ours, theirs) = StdUnixStream::pair()?;
     ours.set_nonblocking(true)?;
@@ -127,8 +130,8 @@ impl Process {
         let _ = self.handle.readable().await;
     }
 
-    /// Waits until it has ended by itself, sees to it if that takes too long, and collects it. What it has started in its
-    /// group ends with it.
+    /// Waits until it has ended by itself, sees to it if that takes too long, and collects it. What
+    /// it has started in its group ends with it.
     pub(super) async fn end(mut self, by_itself: Duration, when_told: Duration) -> io::Result<ExitStatus> {
         if timeout(by_itself, self.ended()).await.is_err() {
             signal_group(self.pid, Signal::TERM);

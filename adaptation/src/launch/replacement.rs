@@ -15,7 +15,8 @@ pub(super) enum ProgramWish {
     Leave,
 }
 
-/// The programs of one name that run or are to, the newest last. A newer one is not there until it has joined.
+/// The programs of one name that run or are to, the newest last. A newer one is not there until it
+/// has joined.
 #[derive(Debug, Default)]
 pub(super) struct Lineage(Mutex<Vec<watch::Sender<ProgramWish>>>);
 

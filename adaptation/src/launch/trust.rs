@@ -1,16 +1,17 @@
 //! Checks who can change what a path leads to.
 //!
-//! The runtime executes plugins as its own user, so a program is only as trustworthy as every directory and symbolic
-//! link on the way to it. A path is trusted if each of them, and the file at its end, is owned by root or by the
-//! runtime's own user and is not writable by its group or by others. A POSIX ACL that lets another user write shows
-//! as write permission of the group.
+//! The runtime executes plugins as its own user, so a program is only as trustworthy as every
+//! directory and symbolic link on the way to it. A path is trusted if each of them, and the file at
+//! its end, is owned by root or by the runtime's own user and is not writable by its group or by
+//! others. A POSIX ACL that lets another user write shows as write permission of the group.
 //!
-//! A sticky directory such as `/tmp` may be on the way: the kernel lets only the owner of an entry, the owner of the
-//! directory and root rename or remove an entry there, and each of these is checked. Sticky directories cannot be at
-//! the end of a path, because anybody may add an entry.
+//! A sticky directory such as `/tmp` may be on the way: the kernel lets only the owner of an entry,
+//! the owner of the directory and root rename or remove an entry there, and each of these is
+//! checked. Sticky directories cannot be at the end of a path, because anybody may add an entry.
 //!
-//! Once a path is trusted, only root and the runtime's own user can make it lead elsewhere. The check does not cover
-//! what a program itself opens: the interpreter of a script, shared libraries, its own files.
+//! Once a path is trusted, only root and the runtime's own user can make it lead elsewhere. The
+//! check does not cover what a program itself opens: the interpreter of a script, shared libraries,
+//! its own files.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -38,9 +39,9 @@ pub(super) struct FileId(pub(super) u64, pub(super) u64);
 
 /// Checks that only root and the runtime's own user can change what `path` leads to.
 ///
-/// Each component is opened relative to the directory that was checked before it, so nothing can be exchanged between
-/// two steps. At the end the file must be the one to which the kernel follows the path: a link such as
-/// `/proc/1/root` leads elsewhere than its text says.
+/// Each component is opened relative to the directory that was checked before it, so nothing can be
+/// exchanged between two steps. At the end the file must be the one to which the kernel follows the
+/// path: a link such as `/proc/1/root` leads elsewhere than its text says.
 pub(super) fn check(path: &Path) -> Result<FileId, UntrustedPath> {
     for _ in 0..ATTEMPTS {
         let checked = walk(path)?;
@@ -65,8 +66,8 @@ fn walk(path: &Path) -> Result<FileId, UntrustedPath> {
     walk.finish()
 }
 
-/// Checks a path that need not be there, and says whether it is. Nobody else can have taken it away: all that there is on the way
-/// to it is trusted.
+/// Checks a path that need not be there, and says whether it is. Nobody else can have taken it
+/// away: all that there is on the way to it is trusted.
 pub(super) fn check_if_there(path: &Path) -> Result<bool, UntrustedPath> {
     match check(path) {
         Err(UntrustedPath::Inspect { path: _, source }) if source.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -174,8 +175,9 @@ impl Owners {
 
 /// Returns the owner of `/` if that user is outside this process's user namespace.
 ///
-/// A runtime without root privileges sees the files of the machine's root as those of the overflow user. The same is
-/// true of all other users outside the namespace, so they cannot be told apart there.
+/// A runtime without root privileges sees the files of the machine's root as those of the overflow
+/// user. The same is true of all other users outside the namespace, so they cannot be told apart
+/// there.
 fn outside(owner_of_root: u32) -> Option<u32> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let overflow = read("/proc/sys/kernel/overflowuid").trim().parse().ok();

@@ -19,8 +19,9 @@ use super::supervisor::Supervisor;
 use crate::launch::replacement::Lineage;
 use crate::operation::shared::Shared;
 
-/// How often the directory is looked at. A look costs some system calls; to be told by the kernel would cost a descriptor,
-/// and a second way for a directory that is not there yet, or is a link to another one.
+/// How often the directory is looked at. A look costs some system calls; to be told by the kernel
+/// would cost a descriptor, and a second way for a directory that is not there yet, or is a link to
+/// another one.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Launches what is in the directory.

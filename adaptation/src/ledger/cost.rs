@@ -23,8 +23,8 @@ const COUNTS: usize = 2 * size_of::<usize>();
 
 /// How many times as much as it counts as may a packed change take unpacked.
 const READING: usize = 4;
-/// What an unpacked change takes whatever its values are: the entry, its place in a list that may be half empty, and what
-/// the allocator takes for it, its key and two texts.
+/// What an unpacked change takes whatever its values are: the entry, its place in a list that may
+/// be half empty, and what the allocator takes for it, its key and two texts.
 const UNPACKED: usize = COUNTS + size_of::<Entry>() + 2 * size_of::<Arc<Entry>>() + 4 * OVERHEAD;
 
 /// The places in a queue that may be half empty.
@@ -47,8 +47,9 @@ impl Packed {
 
     /// What a change counts as that takes so many bytes, and so many more when it is read.
     ///
-    /// Of what it takes when it is read some is counted, so that no plugin can make the history much larger then than its
-    /// bound. Not all, as few read it, and most changes are small beside the occasion that they share.
+    /// Of what it takes when it is read some is counted, so that no plugin can make the history
+    /// much larger then than its bound. Not all, as few read it, and most changes are small beside
+    /// the occasion that they share.
     pub(super) fn weigh(length: usize, growth: usize) -> usize {
         length.max((UNPACKED + length + growth).div_ceil(READING))
     }

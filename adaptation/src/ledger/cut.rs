@@ -24,7 +24,8 @@ impl Entry {
         }
     }
 
-    /// Leaves out values, and cuts texts. Plugins, pods and containers can be as long as a peer likes, too.
+    /// Leaves out values, and cuts texts. Plugins, pods and containers can be as long as a peer
+    /// likes, too.
     pub(super) fn cut(&mut self) {
         self.is_cut = true;
         let Occasion { plugin, pod, container, when: _, event: _, took: _, shadow: _, in_vain: _ } =

@@ -63,8 +63,8 @@ pub enum What {
     },
     /// It wanted what another plugin had set, and nothing of its reply was used.
     Conflict(MergeError),
-    /// It wanted what it may not do. Nothing of its reply was used, or all but what it wanted of [hidden](NotAllowed::Hidden)
-    /// containers.
+    /// It wanted what it may not do. Nothing of its reply was used, or all but what it wanted of
+    /// [hidden](NotAllowed::Hidden) containers.
     NotAllowed(NotAllowed),
     /// It did not answer in time.
     TimedOut,

@@ -14,8 +14,8 @@ pub(super) fn without(mut entries: Vec<Arc<Entry>>) -> Vec<Arc<Entry>> {
     entries
 }
 
-/// When an update that failed was asked for: the failure says that, or else, where the runtime has written it down by itself and later, it was the
-/// last time that is like it.
+/// When an update that failed was asked for: the failure says that, or else, where the runtime has
+/// written it down by itself and later, it was the last time that is like it.
 fn asked_for(failure: &Occasion, before: &[Arc<Entry>]) -> Option<Arc<Occasion>> {
     let tried = || before.iter().rev().filter(|entry| is_tried(entry)).map(|entry| &entry.occasion);
     let same = tried().find(|asked| is_same(asked, failure));

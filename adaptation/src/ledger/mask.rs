@@ -11,7 +11,8 @@ use crate::merge::Value;
 const MASK: &str = "***";
 
 impl Change {
-    /// Whether its values may be secret: those of environment variables often are, of the container's and of its hooks'.
+    /// Whether its values may be secret: those of environment variables often are, of the
+    /// container's and of its hooks'.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         let has_variables =
@@ -27,7 +28,8 @@ impl Entry {
         matches!(&self.what, What::Changed(change) if change.is_secret())
     }
 
-    /// The same, to be shown to anyone: `***` is in the place of the values of environment variables.
+    /// The same, to be shown to anyone: `***` is in the place of the values of environment
+    /// variables.
     ///
     /// Texts that plugins have written, such as the reason of a refusal, stay as they are.
     #[must_use]

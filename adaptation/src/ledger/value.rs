@@ -1,4 +1,5 @@
-//! Values as people write them: text is text, a number a number, and the rest objects with upstream's names.
+//! Values as people write them: text is text, a number a number, and the rest objects with
+//! upstream's names.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -8,7 +8,8 @@ use super::packing::{self, Pack};
 
 /// What a reply changed, in the order in which it was changed.
 ///
-/// It is packed: each reply makes one, the [ledger](crate::ledger) keeps it as it is, and it is seldom read.
+/// It is packed: each reply makes one, the [ledger](crate::ledger) keeps it as it is, and it is
+/// seldom read.
 ///
 /// ```
 /// use nri_adaptation::merge::{Changed, Changes, Value};

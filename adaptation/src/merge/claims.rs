@@ -38,8 +38,8 @@ impl Claims {
         self.0
     }
 
-    /// Lets `change` change what is claimed of a container. No empty table is left behind: nothing is different from
-    /// before if nothing is claimed.
+    /// Lets `change` change what is claimed of a container. No empty table is left behind: nothing
+    /// is different from before if nothing is claimed.
     fn of_container<T>(&mut self, container: &str, change: impl FnOnce(&mut FieldOwners) -> T) -> T {
         let containers = &mut self.0.containers;
         if let Some(fields) = containers.get_mut(container) {

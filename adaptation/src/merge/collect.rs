@@ -8,8 +8,8 @@ use super::notes::ChangeNotes;
 use super::resources;
 use super::view::add_hooks;
 
-/// Returns an adjustment that changes nothing, as upstream gives it to validators: with the messages that are often
-/// looked into.
+/// Returns an adjustment that changes nothing, as upstream gives it to validators: with the
+/// messages that are often looked into.
 pub(super) fn nothing_adjusted() -> Adjustment {
     Adjustment {
         hooks: Some(Hooks::default()),
@@ -18,7 +18,8 @@ pub(super) fn nothing_adjusted() -> Adjustment {
     }
 }
 
-/// Adds a later adjustment, of which nothing is left. What both change has been claimed by the later one.
+/// Adds a later adjustment, of which nothing is left. What both change has been claimed by the
+/// later one.
 pub(super) fn add(result: &mut Adjustment, later: &mut Adjustment) {
     let Adjustment { annotations, mounts, env, hooks, linux, rlimits, cdi_devices, args, unknown: _ } = later;
     result.annotations.then(take(annotations));

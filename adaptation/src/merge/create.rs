@@ -56,8 +56,8 @@ pub struct CreateMerge {
 /// What the runtime is to do when it creates the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergedCreate {
-    /// What changes in the container. Upstream gives the messages that are often looked into also where they are empty,
-    /// and so do we.
+    /// What changes in the container. Upstream gives the messages that are often looked into also
+    /// where they are empty, and so do we.
     pub adjustment: Adjustment,
     /// What changes in others, one update for each.
     pub updates: Vec<Update>,
@@ -166,8 +166,8 @@ impl CreateMerge {
         }
     }
 
-    /// Shows what the result makes of what was there at first: a removal is forgotten once something is set.
-    /// One with nothing in it and none say the same, so that is no change.
+    /// Shows what the result makes of what was there at first: a removal is forgotten once
+    /// something is set. One with nothing in it and none say the same, so that is no change.
     fn show_rdt(&mut self, notes: &mut ChangeNotes<'_>) {
         let result = self.adjustment.linux.as_ref().and_then(|linux| linux.rdt.clone()).unwrap_or_default();
         let shown = &mut Arc::make_mut(&mut self.view).linux.get_or_insert_default().rdt;

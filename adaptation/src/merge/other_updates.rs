@@ -26,8 +26,8 @@ impl AskedEviction {
     }
 }
 
-/// Updates of containers other than the one that the request is about: one for each, in the order in which they were
-/// first mentioned.
+/// Updates of containers other than the one that the request is about: one for each, in the order
+/// in which they were first mentioned.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Updates {
     list: Vec<Update>,
@@ -66,7 +66,8 @@ impl Updates {
     }
 }
 
-/// Claims what updates touch. Returns the conflicts of those that may fail, each in the place of its update.
+/// Claims what updates touch. Returns the conflicts of those that may fail, each in the place of
+/// its update.
 pub(super) fn claim<'a>(
     claiming: &mut Claiming<'_, 'a>,
     updates: &'a [Update],
@@ -103,8 +104,9 @@ pub(super) fn claimed(
     updates.into_iter().zip(conflicts).filter_map(kept).collect()
 }
 
-/// Sets in `target` what an update sets. There were so many limits for huge pages before any plugin was asked. No plugin
-/// changes one that was added since: that would be a conflict. So these are not looked at, as there may be very many.
+/// Sets in `target` what an update sets. There were so many limits for huge pages before any plugin
+/// was asked. No plugin changes one that was added since: that would be a conflict. So these are
+/// not looked at, as there may be very many.
 pub(super) fn apply(
     linux: Option<LinuxUpdate>,
     target: &mut Resources,

@@ -1,7 +1,9 @@
-//! How changes are packed: each before those that were made earlier, so that the last one stands first.
+//! How changes are packed: each before those that were made earlier, so that the last one stands
+//! first.
 //!
-//! A change is its length, then the number of the field, what [`Value`]s were there before and after, the key, and those
-//! that were there. Keys and values have their lengths in front of them. Numbers are as on the wire, and so are words.
+//! A change is its length, then the number of the field, what [`Value`]s were there before and
+//! after, the key, and those that were there. Keys and values have their lengths in front of them.
+//! Numbers are as on the wire, and so are words.
 
 use nri_proto::decode::{Reader, SIZED};
 use nri_proto::encode::{Encode, Writer};
@@ -54,7 +56,8 @@ pub(crate) struct Cut<'a> {
     pub(crate) weight: usize,
 }
 
-/// Cuts packed changes into parts of at most so much weight, in order. One that weighs more is a part of its own.
+/// Cuts packed changes into parts of at most so much weight, in order. One that weighs more is a
+/// part of its own.
 ///
 /// A change is weighed by its bytes, and by how much it [grows](growth).
 pub(crate) fn cut(bytes: &[u8], room: usize, weigh: impl Fn(usize, usize) -> usize) -> SmallVec<[Cut<'_>; 1]> {
@@ -116,8 +119,8 @@ const _: () = {
     assert!(size_of::<Namespace>() <= seccomp && size_of::<Rlimit>() <= seccomp);
 };
 
-/// How many bytes more the values of a change take at most when they are unpacked, beside their own place. An empty text is
-/// a byte here, and an empty hook two.
+/// How many bytes more the values of a change take at most when they are unpacked, beside their own
+/// place. An empty text is a byte here, and an empty hook two.
 fn growth(record: &[u8]) -> usize {
     let mut input = Reader::new(record);
     let mut header = || Some((input.varint()?, input.varint()?, input.varint()?, input.sized()?));

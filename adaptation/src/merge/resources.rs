@@ -7,8 +7,8 @@ use nri_proto::{Cpu, Field, HugepageLimit, Memory, Resources};
 use super::notes::ChangeNotes;
 use super::packing::Pack;
 
-/// Sets in `target` what is set in `resources`. Limits for huge pages and rules for devices are added: what the former
-/// change is among the first `n_limits`.
+/// Sets in `target` what is set in `resources`. Limits for huge pages and rules for devices are
+/// added: what the former change is among the first `n_limits`.
 pub(super) fn apply(resources: &Resources, target: &mut Resources, n_limits: usize, notes: &mut ChangeNotes<'_>) {
     let Resources { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified, devices, pids, unknown: _ } =
         resources;
@@ -34,7 +34,8 @@ pub(super) fn apply(resources: &Resources, target: &mut Resources, n_limits: usi
     }
 }
 
-/// Unsets in `resources` what is not to be kept, by its field and its key. Rules for devices are kept.
+/// Unsets in `resources` what is not to be kept, by its field and its key. Rules for devices are
+/// kept.
 pub(crate) fn retain(resources: &mut Resources, keep: impl Fn(Field, &str) -> bool) {
     let Resources { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified, devices: _, pids, unknown: _ } =
         resources;
@@ -91,7 +92,8 @@ fn retain_one<T>(field: Field, value: &mut Option<T>, keep: &impl Fn(Field, &str
     value.take_if(|_| !keep(field, ""));
 }
 
-/// Returns resources in which nothing is set, as upstream shows them: with the messages that are often looked into.
+/// Returns resources in which nothing is set, as upstream shows them: with the messages that are
+/// often looked into.
 pub(super) fn nothing_set() -> Resources {
     let mut resources = Resources::default();
     normalise(&mut resources);
@@ -112,7 +114,8 @@ pub(super) fn set<T: Clone + Pack>(field: Field, new: Option<&T>, target: &mut O
     }
 }
 
-/// Few of the many fields are set at a time, so this is kept out of the way of those who ask for each.
+/// Few of the many fields are set at a time, so this is kept out of the way of those who ask for
+/// each.
 #[inline(never)]
 fn put<T: Clone + Pack>(field: Field, new: &T, target: &mut Option<T>, notes: &mut ChangeNotes<'_>) {
     let before = target.replace(new.clone());

@@ -5,11 +5,12 @@ use nri_proto::{Adjustment, Container, Field, LinuxAdjustment, PluginId, spellin
 
 use super::Conflict;
 
-/// The spellings under which the container has what can be spelled in several ways: where mounts and devices are, and
-/// what kernel parameters are called.
+/// The spellings under which the container has what can be spelled in several ways: where mounts
+/// and devices are, and what kernel parameters are called.
 ///
-/// Whatever a plugin calls one of these, it is claimed, changed and shown under one name, or two plugins could both own
-/// it. The name is the container's own, so that whoever makes the changes finds it there, or else the plain one.
+/// Whatever a plugin calls one of these, it is claimed, changed and shown under one name, or two
+/// plugins could both own it. The name is the container's own, so that whoever makes the changes
+/// finds it there, or else the plain one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spellings {
     mounts: OfContainer,
@@ -17,7 +18,8 @@ pub(super) struct Spellings {
     sysctl: OfContainer,
 }
 
-/// What the container does not spell plainly, by its plain spelling. There once somebody changed any.
+/// What the container does not spell plainly, by its plain spelling. There once somebody changed
+/// any.
 type OfContainer = Option<Vec<(String, String)>>;
 
 /// They follow from the container, whether or not somebody has looked for them.
@@ -30,8 +32,8 @@ impl PartialEq for Spellings {
 type Spell = fn(&str) -> Cow<'_, str>;
 
 impl Spellings {
-    /// Spells what an adjustment changes as the container does. If a plugin calls one kernel parameter by two names and
-    /// gives it two values, it is in conflict with itself.
+    /// Spells what an adjustment changes as the container does. If a plugin calls one kernel
+    /// parameter by two names and gives it two values, it is in conflict with itself.
     pub(super) fn apply(
         &mut self,
         container: &Container,

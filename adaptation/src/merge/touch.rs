@@ -120,7 +120,8 @@ impl<'a> Touches<'a> {
         }
     }
 
-    /// Entries of a list that only the runtime has made are nobody's after their removal. Upstream has it so.
+    /// Entries of a list that only the runtime has made are nobody's after their removal. Upstream
+    /// has it so.
     fn list<T: Keyed>(&mut self, field: Field, changes: &'a ChangeList<T>) {
         for (key, _) in changes.iter().filter(|(_, change)| change.is_removal()) {
             self.add(field, key, Act::ClearIfSet);

@@ -50,7 +50,8 @@ struct OwnUpdate {
 /// What the runtime is to do when it updates the container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergedUpdate {
-    /// What the container is updated to; `None` if no plugin has a say, and the runtime does what it was asked to.
+    /// What the container is updated to; `None` if no plugin has a say, and the runtime does what
+    /// it was asked to.
     pub own: Option<Update>,
     /// What changes in others, one update for each.
     pub others: Vec<Update>,

@@ -11,7 +11,8 @@ use super::notes::ChangeNotes;
 use super::packing::Pack;
 use super::resources::{self, set, set_text};
 
-/// Adds what upstream adds to a container before the first plugin is shown it: messages that are often looked into.
+/// Adds what upstream adds to a container before the first plugin is shown it: messages that are
+/// often looked into.
 pub(super) fn normalise(container: &mut Container) {
     container.hooks.get_or_insert_default();
     let linux = container.linux.get_or_insert_default();

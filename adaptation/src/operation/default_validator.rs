@@ -1,6 +1,8 @@
-//! What upstream's built-in validator forbids, with upstream's texts. The settings are [`DefaultValidator`].
+//! What upstream's built-in validator forbids, with upstream's texts. The settings are
+//! [`DefaultValidator`].
 //!
-//! To remove something is to adjust it. Upstream looks only at what is set, and lets a plugin remove any sysctl.
+//! To remove something is to adjust it. Upstream looks only at what is set, and lets a plugin
+//! remove any sysctl.
 
 mod names;
 mod objection;
@@ -90,7 +92,8 @@ fn none(offences: Vec<Offence>, objection: impl FnOnce(Vec<Offence>) -> Objectio
 }
 
 impl Offence {
-    /// Returns everything that is adjusted, by field and key, so that the same proposal gives the same text.
+    /// Returns everything that is adjusted, by field and key, so that the same proposal gives the
+    /// same text.
     fn all(proposal: &Proposal) -> Vec<Self> {
         let Some(adjustment) = &proposal.adjustment else { return Vec::new() };
         let container = proposal.container.as_ref().map_or("", |container| &container.id);

@@ -1,7 +1,8 @@
 //! How things were before the operations that are open while a snapshot is taken.
 //!
-//! A snapshot is taken while the runtime goes on. Whether it shows what an operation does depends on chance, and a plugin hears of that
-//! operation afterwards. So all that is touched meanwhile is put back to how it was before.
+//! A snapshot is taken while the runtime goes on. Whether it shows what an operation does depends
+//! on chance, and a plugin hears of that operation afterwards. So all that is touched meanwhile is
+//! put back to how it was before.
 
 #[cfg(test)]
 mod tests;
@@ -31,10 +32,11 @@ struct PriorObject<T> {
     words: Arc<T>,
     /// Whether it was to be shown, and in which state. `None`: as the snapshot says.
     shown: Option<Visibility>,
-    /// All that is done to it is that it ends: what the snapshot shows of one that has not ended is how it was.
+    /// All that is done to it is that it ends: what the snapshot shows of one that has not ended is
+    /// how it was.
     ends: bool,
-    /// Something else is done to the object afterwards, such as a start: what the snapshot shows of it
-    /// may be of its next run.
+    /// Something else is done to the object afterwards, such as a start: what the snapshot shows of
+    /// it may be of its next run.
     goes_on: bool,
 }
 
@@ -50,7 +52,8 @@ enum Visibility {
 }
 
 impl PriorStates {
-    /// How what a request is about was before, as is known of it or else as the request says. `None` if that makes no difference.
+    /// How what a request is about was before, as is known of it or else as the request says.
+    /// `None` if that makes no difference.
     pub(crate) fn of(event: Event, pod: &Arc<Pod>, subject: &Subject, known: Known) -> Option<Self> {
         let of_pod =
             |shown, ends| PriorObject { id: pod.id.clone(), words: Arc::clone(pod), shown, ends, goes_on: false };
@@ -103,7 +106,8 @@ pub(crate) struct TouchedObjects {
 }
 
 impl TouchedObjects {
-    /// Something is touched. How it was is what the first one says who touches it; and in which state, the first one who knows.
+    /// Something is touched. How it was is what the first one says who touches it; and in which
+    /// state, the first one who knows.
     pub(crate) fn add(&mut self, before: &PriorStates) {
         let PriorStates { pod, container } = before;
         pod.iter().for_each(|pod| add(&mut self.pods, pod));
@@ -117,7 +121,8 @@ impl TouchedObjects {
         let Snapshot { mut pods, mut containers } = snapshot;
         let Self { pods: mut pods_were, containers: mut containers_were } = self;
         let is_hidden = |pod: &Pod| pods_were.get(&pod.id).is_some_and(|was| was.shown == Some(Visibility::No));
-        // Their containers may be shown all the same: the operations of those have ended, so nobody would tell of them.
+        // Their containers may be shown all the same: the operations of those have ended, so nobody
+        // would tell of them.
         let hidden = pods.extract_if(.., |pod| is_hidden(pod)).collect();
         for pod in &mut pods {
             if let Some(was) = pods_were.remove(&pod.id) {

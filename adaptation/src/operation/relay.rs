@@ -47,8 +47,8 @@ pub(crate) struct Relay {
     pub(crate) progress: RelayProgress,
 }
 
-/// The request as the next plugin is shown it, with the changes of the plugins before. Its last version is kept for plugins that
-/// hear of it later.
+/// The request as the next plugin is shown it, with the changes of the plugins before. Its last
+/// version is kept for plugins that hear of it later.
 pub(crate) struct ShownRequest {
     pub(crate) request: Arc<Request>,
     operation: Arc<OperationState>,
@@ -65,7 +65,8 @@ impl Drop for ShownRequest {
     }
 }
 
-/// What a request came to. Where the whole chain is told in any case, plugins may have failed all the same.
+/// What a request came to. Where the whole chain is told in any case, plugins may have failed all
+/// the same.
 pub(crate) struct Relayed {
     pub(crate) merging: Merging,
     pub(crate) failed: Option<RelayError>,
@@ -170,7 +171,8 @@ impl Relay {
         self.shown.request.decision().begins(self.shared.services.update_log.now());
     }
 
-    /// The request has gone on. What plugins answer late is applied as far as nobody else had a say.
+    /// The request has gone on. What plugins answer late is applied as far as nobody else had a
+    /// say.
     fn goes_on(&self, claims: Owners, updates: &[Update]) {
         let request = &self.shown.request;
         self.shared.goes_on(request.decision(), request.event(), request.container(), claims, updates);
@@ -230,7 +232,8 @@ impl Relay {
         }
     }
 
-    /// How long the request waits for a plugin. It is never shorter for a required plugin than what the plugin may take.
+    /// How long the request waits for a plugin. It is never shorter for a required plugin than what
+    /// the plugin may take.
     fn allowance(&self, place: usize, entry: &Participant) -> Allowance {
         if !entry.terms.may_be_cut_short() {
             return Allowance::Whole;

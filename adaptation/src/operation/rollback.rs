@@ -1,8 +1,8 @@
 //! What plugins are told of a pod or container that did not come to be after all.
 //!
-//! As containerd does it: of a pod that it stops and is removed, of a container likewise. But only plugins hear it that have seen the
-//! beginning, each after it has answered to that. Of a container that was to start they hear that it stops, if the operation is to
-//! undo that.
+//! As containerd does it: of a pod that it stops and is removed, of a container likewise. But only
+//! plugins hear it that have seen the beginning, each after it has answered to that. Of a container
+//! that was to start they hear that it stops, if the operation is to undo that.
 
 use std::sync::Arc;
 
@@ -147,7 +147,8 @@ impl Undo {
             drop(turn);
             to.undone(&operation);
             for (entry, updates) in wanted {
-                // The plugin may have gone, or may not be one any more. What fails of it is logged and recorded.
+                // The plugin may have gone, or may not be one any more. What fails of it is logged
+                // and recorded.
                 if let Ok(policy) = to.services.policy_now(&entry.id, entry.identity) {
                     let _ = Unasked::updates(updates).apply(&to.services, &entry.id, &policy).await;
                 }
@@ -157,8 +158,9 @@ impl Undo {
     }
 }
 
-/// Tells those who have seen what began. Returns what they want for others now that there is more room. Plugins that do not
-/// answer cost no more than the budget of a request: others wait for the turn of the pod.
+/// Tells those who have seen what began. Returns what they want for others now that there is more
+/// room. Plugins that do not answer cost no more than the budget of a request: others wait for the
+/// turn of the pod.
 async fn tell_all(
     shared: &Shared,
     seen: &[Arc<PluginSession>],

@@ -49,11 +49,13 @@ pub(crate) struct Shared {
     snapshots: AtomicUsize,
 }
 
-/// How many plugins may be on their way out at a time. A peer that comes again and again is not given time each time.
+/// How many plugins may be on their way out at a time. A peer that comes again and again is not
+/// given time each time.
 const MAX_LEAVING: usize = 8;
 
-/// The plugins, and whether there may be more. One lock: a plugin is in the roster that is closed at the end, or not at all; and an
-/// operation has it among its participants, or among those who will hear of it.
+/// The plugins, and whether there may be more. One lock: a plugin is in the roster that is closed
+/// at the end, or not at all; and an operation has it among its participants, or among those who
+/// will hear of it.
 pub(crate) struct Plugins {
     pub(crate) roster: Arc<Roster>,
     pub(crate) stopped: bool,
@@ -161,7 +163,8 @@ impl Shared {
         Arc::new(operation.participants.under(plugins.roster.config()))
     }
 
-    /// From now on this is what the operator says. Returns how many plugins are asked on other terms for it.
+    /// From now on this is what the operator says. Returns how many plugins are asked on other
+    /// terms for it.
     pub(crate) fn reload(&self, config: &Config) -> usize {
         let (n_changed, not_permitted) = {
             let mut plugins = self.lock();
@@ -201,7 +204,8 @@ impl Shared {
         progress: Option<RelayProgress>,
     ) -> usize {
         let place = operation.ask(event, before, kept, progress);
-        // Whoever takes a snapshot says so first and then looks at the operations, so one of us sees the other.
+        // Whoever takes a snapshot says so first and then looks at the operations, so one of us
+        // sees the other.
         if self.snapshots.load(Ordering::SeqCst) != 0 {
             let mut plugins = self.lock();
             plugins
@@ -218,8 +222,8 @@ impl Shared {
         Decision::new(operation.id(), operation.fate(), self.services.update_log.now())
     }
 
-    /// A request has gone on, with these claims and updates of plugins. Late answers to earlier requests
-    /// leave alone the containers that it updates.
+    /// A request has gone on, with these claims and updates of plugins. Late answers to earlier
+    /// requests leave alone the containers that it updates.
     pub(crate) fn goes_on(
         &self,
         decision: &Decision,
@@ -312,7 +316,8 @@ impl Shared {
         Some(plugins.roster.config().policies.effective(&arriving.id, Declared::default()).policy.join_timeout)
     }
 
-    /// A plugin joins: from now on all that happens is kept for it, and its snapshot is taken. False if the adaptation was stopped.
+    /// A plugin joins: from now on all that happens is kept for it, and its snapshot is taken.
+    /// False if the adaptation was stopped.
     pub(crate) fn begin_join(&self, entry: &Arc<PluginSession>) -> bool {
         let mut plugins = self.lock();
         if plugins.stopped {

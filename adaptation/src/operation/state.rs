@@ -1,5 +1,5 @@
-//! One act of the runtime, as plugins that could not be asked will hear of it: what was asked in it, who took part, and who
-//! waits for its end.
+//! One act of the runtime, as plugins that could not be asked will hear of it: what was asked in
+//! it, who took part, and who waits for its end.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -78,7 +78,8 @@ pub(crate) enum KeptRequest {
 /// A plugin that waits for the end.
 struct Holder {
     entry: Arc<PluginSession>,
-    /// How much of what was asked it has been given, if it is given all of it. Others hold on to what they missed themselves.
+    /// How much of what was asked it has been given, if it is given all of it. Others hold on to
+    /// what they missed themselves.
     given: Option<usize>,
     /// What of it the plugin was told, or will be, although the act had not ended.
     told: Vec<Arc<Request>>,
@@ -159,7 +160,8 @@ impl OperationState {
         self.said().asked.iter().filter_map(|asked| asked.before.as_ref()).for_each(|before| touched.add(before));
     }
 
-    /// Someone looks whether it is still open. True if that is for the `limit`th time: nothing waits for it from now on.
+    /// Someone looks whether it is still open. True if that is for the `limit`th time: nothing
+    /// waits for it from now on.
     pub(crate) fn grow_older(&self, limit: u32) -> bool {
         let mut said = self.said();
         said.age += 1;
@@ -178,8 +180,8 @@ impl OperationState {
         true
     }
 
-    /// Ends the operation. Plugins that waited for its end will hear of it. Returns what is to be undone,
-    /// if the adaptation undoes it.
+    /// Ends the operation. Plugins that waited for its end will hear of it. Returns what is to be
+    /// undone, if the adaptation undoes it.
     pub(crate) fn end(&self, outcome: OperationOutcome, undoes: bool) -> Option<Undo> {
         let mut said = self.said();
         if let OperationPhase::Ended(_) = said.phase {
@@ -200,8 +202,8 @@ impl OperationState {
                 let has_heard = |begun: &&mut BegunObject| told.iter().any(|request| begun.is_begun_by(request));
                 for begun in begun.iter_mut().rev().filter(has_heard) {
                     begun.seen.retain(|other| !Arc::ptr_eq(other, entry));
-                    // Into the journal now: what follows about the pod may be noted there before the
-                    // undo has the pod's turn.
+                    // Into the journal now: what follows about the pod may be noted there before
+                    // the undo has the pod's turn.
                     let undone: Vec<_> = begun.undone().filter(|_| undoes).collect();
                     let now = entry.services.update_log.now();
                     undone.iter().for_each(|end| end.decision().begins(now));

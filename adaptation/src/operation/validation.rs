@@ -117,8 +117,9 @@ impl Validation {
         }
     }
 
-    /// Those whose answers count, and those who could have answered but do not want to be asked; as upstream, also the default
-    /// validator. Who is on trial, or kept from this pod by the operator, has no say.
+    /// Those whose answers count, and those who could have answered but do not want to be asked; as
+    /// upstream, also the default validator. Who is on trial, or kept from this pod by the
+    /// operator, has no say.
     fn consulted(&self) -> Vec<PluginInstance> {
         let is_consulted = |entry: &&Participant| {
             let is_heard = if entry.subscribes(Event::CreateContainer) {
@@ -146,7 +147,8 @@ impl Validation {
             || is_absence(cause) && requirements.tolerates_absence(pod, container)
     }
 
-    /// Asks one validator. Without its verdict the container is not created, unless it is on trial or the verdict is not needed.
+    /// Asks one validator. Without its verdict the container is not created, unless it is on trial
+    /// or the verdict is not needed.
     async fn verdict(
         &self,
         entry: &Participant,
@@ -188,7 +190,8 @@ impl Validation {
     }
 }
 
-/// Why a validator has not accepted a container, and how that is written down. A validator on trial has objections, too.
+/// Why a validator has not accepted a container, and how that is written down. A validator on trial
+/// has objections, too.
 struct FailedVerdict {
     failure: RelayError,
     /// Whether the container is not created for this. Otherwise it is created without the verdict.
@@ -213,9 +216,9 @@ fn accept_by_default(
 
 /// Whether a container is not created for want of a plugin's verdict.
 ///
-/// A plugin that merely subscribes to validation fails the create that it does not answer, and those that come while it is
-/// silent. Once it is closed or suspended, what it claims for itself cannot hold up the node. That holds for the request
-/// with which a suspended plugin is tried, too.
+/// A plugin that merely subscribes to validation fails the create that it does not answer, and
+/// those that come while it is silent. Once it is closed or suspended, what it claims for itself
+/// cannot hold up the node. That holds for the request with which a suspended plugin is tried, too.
 fn is_needed(Effective { policy, origins }: &Effective, is_suspended: bool, cause: &Cause) -> bool {
     if policy.validator || policy.required {
         return true;
@@ -284,8 +287,8 @@ fn is_listed(entry: &Participant) -> bool {
     policy.validator || policy.required
 }
 
-/// A plugin was closed. If it could have validated, from now on containers are created without its verdict, unless the
-/// operator wants it. The log, the metrics and the ledger say so.
+/// A plugin was closed. If it could have validated, from now on containers are created without its
+/// verdict, unless the operator wants it. The log, the metrics and the ledger say so.
 pub(crate) fn lost(entry: &PluginSession) {
     let terms = entry.terms();
     let policy = terms.policy();

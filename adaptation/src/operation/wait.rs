@@ -1,9 +1,10 @@
 //! Waiting until required plugins have heard what was before.
 //!
-//! A plugin that has just joined, or was silent, is told what it missed before requests ask it again.
-//! A request that cannot do without the plugin waits for that. It waits before it has the pod's turn:
-//! the plugin may have to hear how another operation about the pod ended, and that operation may need
-//! the turn. The time for which the request has waited for the plugin to join counts, too.
+//! A plugin that has just joined, or was silent, is told what it missed before requests ask it
+//! again. A request that cannot do without the plugin waits for that. It waits before it has the
+//! pod's turn: the plugin may have to hear how another operation about the pod ended, and that
+//! operation may need the turn. The time for which the request has waited for the plugin to join
+//! counts, too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,8 @@ use crate::session::roster::Participant;
 impl Relay {
     /// The turn of the pod, once all required plugins have heard what was before.
     ///
-    /// A request that waits for them has no place in order yet: what need not wait goes before it. Those that wait keep their order.
+    /// A request that waits for them has no place in order yet: what need not wait goes before it.
+    /// Those that wait keep their order.
     ///
     /// # Errors
     ///
@@ -85,15 +87,16 @@ impl Relay {
         self.shared.roster().entries().iter().any(|entry| entry.waits_for(self.operation.id()))
     }
 
-    /// The first that has yet to hear what was before, and its place. An operation does not wait for itself, nor for anyone if its pod may do without.
+    /// The first that has yet to hear what was before, and its place. An operation does not wait
+    /// for itself, nor for anyone if its pod may do without.
     fn behind(&self) -> Option<(usize, Participant)> {
         let is_behind = |entry: &Participant| entry.is_behind(self.asked_about(entry), self.operation.id());
         let (place, entry) = self.required().find(|(_, entry)| is_behind(entry))?;
         (!self.is_exempt()).then(|| (place, entry.clone()))
     }
 
-    /// Returns the pod that the request asks a plugin about. A plugin that only validates is asked about
-    /// what the request itself shows.
+    /// Returns the pod that the request asks a plugin about. A plugin that only validates is asked
+    /// about what the request itself shows.
     fn asked_about(&self, entry: &Participant) -> Option<&str> {
         let is_asked = entry.terms.is_asked(self.shown.request.event(), &self.operation.pod.namespace);
         is_asked.then_some(&*self.operation.pod_id)

@@ -64,7 +64,8 @@ pub enum AdmitError {
         /// Why.
         reason: String,
     },
-    /// However often it was synchronized, more happened meanwhile than is kept for it, or its backlog did not become shorter.
+    /// However often it was synchronized, more happened meanwhile than is kept for it, or its
+    /// backlog did not become shorter.
     #[error(
         "plugin {plugin} did not catch up while it joined: more happened than is kept for it, \
          or its backlog did not become shorter within catch_up_timeout"
@@ -81,7 +82,8 @@ pub enum AdmitError {
         /// Why not.
         source: NotPermitted,
     },
-    /// There is one of its id that came in another way. The two would take each other's place again and again.
+    /// There is one of its id that came in another way. The two would take each other's place again
+    /// and again.
     #[error("there is a plugin {plugin} already, {origin}: which of the two is meant, plugins.{plugin}.origin can say")]
     Taken {
         /// The plugin.
@@ -179,7 +181,8 @@ async fn try_admit(arrival: &Arrival, candidate: Candidate) -> Result<(), AdmitE
     Err(AdmitError::Overtaken { plugin: id.clone() })
 }
 
-/// Tells a plugin what there is and what has happened since, and adds it. False if more happened meanwhile than was kept for it.
+/// Tells a plugin what there is and what has happened since, and adds it. False if more happened
+/// meanwhile than was kept for it.
 async fn join(shared: &Arc<Shared>, entry: &Arc<PluginSession>, early: &EarlyUpdates) -> Result<bool, AdmitError> {
     let PluginSession { id, plugin, .. } = &**entry;
     // There may have been a reload since it registered.
@@ -192,7 +195,8 @@ async fn join(shared: &Arc<Shared>, entry: &Arc<PluginSession>, early: &EarlyUpd
     if entry.is_deaf() {
         return Ok(false);
     }
-    // Nothing that it asks for was done until here, and the operator may have said something else meanwhile.
+    // Nothing that it asks for was done until here, and the operator may have said something else
+    // meanwhile.
     let policy = shared.check_place(id, entry.identity)?;
     settle(shared, entry, &policy, early.take(), updates)
         .await
@@ -230,8 +234,9 @@ async fn synchronize(
     Ok(updates)
 }
 
-/// Has the runtime make the updates that a plugin has asked for, early and in its answer to Synchronize, as far as it may. What fails
-/// of them is logged: the wire has no place for it here. If the runtime does not want the plugin, nothing is made.
+/// Has the runtime make the updates that a plugin has asked for, early and in its answer to
+/// Synchronize, as far as it may. What fails of them is logged: the wire has no place for it here.
+/// If the runtime does not want the plugin, nothing is made.
 async fn settle(
     shared: &Shared,
     PluginSession { id, identity, .. }: &PluginSession,
@@ -255,7 +260,8 @@ async fn settle(
         later.push(Unasked { updates: Vec::new(), evictions: all.evictions });
     }
     for wanted in later {
-        // There may have been a reload since. A plugin that may not be one any more is not added, either.
+        // There may have been a reload since. A plugin that may not be one any more is not added,
+        // either.
         let Ok(policy) = shared.check_place(id, *identity) else { break };
         // A call that is not allowed is refused alone, and the ledger records the refusal.
         let _ = wanted.apply(&shared.services, id, &policy).await;
@@ -263,7 +269,8 @@ async fn settle(
     Ok(())
 }
 
-/// Asks the runtime whether it wants a plugin that was synchronized, and has it make the plugin's updates.
+/// Asks the runtime whether it wants a plugin that was synchronized, and has it make the plugin's
+/// updates.
 async fn synchronized(
     shared: &Shared,
     id: &PluginId,

@@ -8,9 +8,10 @@ use crate::operation::shared::Shared;
 use crate::registry::membership::Leaver;
 use crate::session::PluginSession;
 
-/// Lets a plugin go that is not asked any more in operations that begin now: those that it takes part in ask it to their end, it hears
-/// what of them came to nothing, answers what it was asked, hears that it is to go, and is closed. Each of them has its limit, and all
-/// of it ends when the adaptation stops.
+/// Lets a plugin go that is not asked any more in operations that begin now: those that it takes
+/// part in ask it to their end, it hears what of them came to nothing, answers what it was asked,
+/// hears that it is to go, and is closed. Each of them has its limit, and all of it ends when the
+/// adaptation stops.
 pub(crate) async fn leave(shared: &Shared, entry: Arc<PluginSession>, reason: &str) {
     let _leaver = Leaver::begin(shared, &entry);
     // Without one that is required, what is under way fails.

@@ -1,9 +1,10 @@
 //! Updates that a plugin asks for before it is let in.
 //!
-//! A plugin that is not let in changes nothing, so such a call waits until the plugin is. Plugins may also call from within the
-//! handlers with which they join, and then the runtime waits for them. So a call waits for a part of the request timeout only.
-//! After that it is answered, and its updates are kept: they are made when the plugin is let in, as those are that it asks for in
-//! its answer to Synchronize.
+//! A plugin that is not let in changes nothing, so such a call waits until the plugin is. Plugins
+//! may also call from within the handlers with which they join, and then the runtime waits for
+//! them. So a call waits for a part of the request timeout only. After that it is answered, and its
+//! updates are kept: they are made when the plugin is let in, as those are that it asks for in its
+//! answer to Synchronize.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -110,7 +111,8 @@ impl EarlyUpdates {
         std::mem::take(&mut state.kept)
     }
 
-    /// Makes what is still kept of a plugin that has been let in. From then on its calls are served at once.
+    /// Makes what is still kept of a plugin that has been let in. From then on its calls are served
+    /// at once.
     pub(crate) async fn admit(&self, shared: &Shared, plugin: &PluginId, identity: Identity) {
         while !self.is_admitted() {
             for EarlyCall { wanted, .. } in self.take() {
@@ -119,7 +121,8 @@ impl EarlyUpdates {
                     self.refuse();
                     return;
                 };
-                // A failure is logged and recorded in the ledger: the plugin already has its answer.
+                // A failure is logged and recorded in the ledger: the plugin already has its
+                // answer.
                 let _ = wanted.apply(&shared.services, plugin, &policy).await;
             }
         }

@@ -13,11 +13,12 @@ use crate::registry::admission::AdmitError;
 use crate::session::PluginSession;
 use crate::session::faults::Mistake;
 
-/// How often a plugin is synchronized because more happened than is kept for it, or its backlog did not become shorter.
+/// How often a plugin is synchronized because more happened than is kept for it, or its backlog did
+/// not become shorter.
 pub(crate) const ATTEMPTS: usize = 4;
 
-/// A plugin that has registered and is not let in yet. It has its place among the plugins from now on, and who needs it may wait
-/// for it.
+/// A plugin that has registered and is not let in yet. It has its place among the plugins from now
+/// on, and who needs it may wait for it.
 pub(crate) struct Arrival {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: PluginId,
@@ -25,7 +26,8 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
-    /// Checks that a plugin may come, and reserves its place. Whoever watches is told if it may not.
+    /// Checks that a plugin may come, and reserves its place. Whoever watches is told if it may
+    /// not.
     pub(crate) fn begin(shared: &Arc<Shared>, id: PluginId, identity: Identity) -> Result<Self, AdmitError> {
         if let Err(error) = shared.arrives(&id, identity) {
             shared.is_refused(id, error.with_cause());
@@ -85,9 +87,9 @@ impl<'a> Join<'a> {
         Ok(snapshot.seen_by(&entry.terms().policy().namespaces, &hidden))
     }
 
-    /// Tells the plugin what has happened since. False if that is more than was kept, or if the backlog
-    /// does not become shorter. A plugin that is not done within its `sync_timeout` joins, and counts as
-    /// silent until it is.
+    /// Tells the plugin what has happened since. False if that is more than was kept, or if the
+    /// backlog does not become shorter. A plugin that is not done within its `sync_timeout` joins,
+    /// and counts as silent until it is.
     pub(crate) async fn catch_up(&self) -> Result<bool, AdmitError> {
         let Self { shared: _, entry } = self;
         let terms = entry.terms();

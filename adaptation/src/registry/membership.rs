@@ -1,4 +1,5 @@
-//! Who is a plugin: those that are added, take another one's place, or are gone. Whoever watches is told of it in that order.
+//! Who is a plugin: those that are added, take another one's place, or are gone. Whoever watches is
+//! told of it in that order.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,8 +21,9 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// The operator does not permit it, there are too many, or one of the same id is there or on its way and does not give way.
-    /// What the operator wants of plugins that are absent keeps places free, so that the others cannot keep those out.
+    /// The operator does not permit it, there are too many, or one of the same id is there or on
+    /// its way and does not give way. What the operator wants of plugins that are absent keeps
+    /// places free, so that the others cannot keep those out.
     pub(crate) fn arrives(&self, id: &PluginId, identity: Identity) -> Result<(), AdmitError> {
         let mut plugins = self.lock();
         plugins.check_place(id, identity)?;
@@ -57,7 +59,8 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// The adaptation was stopped, the operator does not permit it any more, or one of the same id does not give way.
+    /// The adaptation was stopped, the operator does not permit it any more, or one of the same id
+    /// does not give way.
     pub(crate) fn add(self: &Arc<Self>, entry: &Arc<PluginSession>) -> Result<(), AdmitError> {
         let replaced = {
             let mut plugins = self.lock();
@@ -121,7 +124,8 @@ impl Shared {
         }
     }
 
-    /// Removes a plugin: operations that begin now do without it. False if it was not there any more.
+    /// Removes a plugin: operations that begin now do without it. False if it was not there any
+    /// more.
     pub(crate) fn remove(&self, entry: &Arc<PluginSession>, reason: &str) -> bool {
         {
             let mut plugins = self.lock();
@@ -133,12 +137,14 @@ impl Shared {
         true
     }
 
-    /// Waits until no operation is open that a plugin takes part in. To be asked of one that is [leaving](Leaver).
+    /// Waits until no operation is open that a plugin takes part in. To be asked of one that is
+    /// [leaving](Leaver).
     pub(crate) async fn takes_no_part(&self, entry: &Arc<PluginSession>) {
         self.ended(|plugins| !plugins.asks_in_any(entry)).await;
     }
 
-    /// Waits until a plugin, likewise, has heard of all that it has seen begin and that came to nothing.
+    /// Waits until a plugin, likewise, has heard of all that it has seen begin and that came to
+    /// nothing.
     pub(crate) async fn is_owed_no_undo(&self, entry: &Arc<PluginSession>) {
         self.ended(|plugins| !plugins.undoes_for(entry)).await;
         // What it could not be told then.
@@ -181,7 +187,8 @@ impl Plugins {
         gives_way(id, there.identity, identity, there.terms.policy())
     }
 
-    /// Checks that there is a place for this plugin, beside those that are kept for plugins which must be there and are not.
+    /// Checks that there is a place for this plugin, beside those that are kept for plugins which
+    /// must be there and are not.
     fn check_room(&self, id: &PluginId, limit: usize) -> Result<(), AdmitError> {
         let entries = self.roster.entries().iter().map(|entry| &entry.id);
         let taken: BTreeSet<_> = entries.chain(self.arriving.iter().map(|other| &other.id)).collect();
@@ -225,8 +232,8 @@ impl Drop for Leaver<'_> {
     }
 }
 
-/// Checks that a plugin that is there, or on its way in, gives way to another one of its id: to one that came in the same way, and
-/// if it must be there, to one of the same user alone.
+/// Checks that a plugin that is there, or on its way in, gives way to another one of its id: to one
+/// that came in the same way, and if it must be there, to one of the same user alone.
 fn gives_way(id: &PluginId, there: Identity, newcomer: Identity, policy: &Policy) -> Result<(), AdmitError> {
     let plugin = id.clone();
     if there.origin != newcomer.origin {

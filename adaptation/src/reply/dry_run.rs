@@ -12,8 +12,9 @@ pub use crate::reply::question::{Refusal, ReplyOutcome};
 
 /// A try of what plugins would reply about a pod of one namespace, by the policies of an operator.
 ///
-/// Plugins are asked in the order of their ids. Where a request would fail, the rest is tried all the same. Which other containers are
-/// in pods that a plugin does not see only a runtime knows: what a plugin wants of those is tried as if it saw them.
+/// Plugins are asked in the order of their ids. Where a request would fail, the rest is tried all
+/// the same. Which other containers are in pods that a plugin does not see only a runtime knows:
+/// what a plugin wants of those is tried as if it saw them.
 ///
 /// ```
 /// use nri_adaptation::dry_run::{DryRun, ReplyOutcome};
@@ -38,7 +39,8 @@ pub use crate::reply::question::{Refusal, ReplyOutcome};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct DryRun<'p> {
-    /// What the operator says about plugins. What they would declare about themselves does not matter here.
+    /// What the operator says about plugins. What they would declare about themselves does not
+    /// matter here.
     pub policies: &'p Policies,
     /// The namespace of the pod.
     pub namespace: &'p str,

@@ -41,7 +41,8 @@ impl Merging {
         Self::Stop(Box::default())
     }
 
-    /// Takes a plugin's answer, as far as the policy lets it count. `None` if it is an answer to something else.
+    /// Takes a plugin's answer, as far as the policy lets it count. `None` if it is an answer to
+    /// something else.
     pub(crate) fn take(&mut self, policy: &Policy, plugin: &PluginId, reply: Reply) -> Option<ReplyOutcome> {
         match (self, reply) {
             (_, Reply::Heard) => Some(ReplyOutcome::Applied(Applied::default())),

@@ -1,4 +1,5 @@
-//! What becomes of a reply: whether the policy lets it count, and what it changes. A request and a dry run go the same way.
+//! What becomes of a reply: whether the policy lets it count, and what it changes. A request and a
+//! dry run go the same way.
 
 use nri_proto::{Container, CreateReply, Event, PluginId, Resources, StopReply, UpdateReply};
 

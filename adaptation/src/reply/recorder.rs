@@ -38,7 +38,8 @@ impl Records {
         }
     }
 
-    /// An answer that came when nobody waited for it any more: what it would have changed, here and in others.
+    /// An answer that came when nobody waited for it any more: what it would have changed, here and
+    /// in others.
     pub(crate) fn late(&self, occasion: &Occasion, reply: &Reply) {
         let (adjustment, updates) = wanted(reply);
         let (own, others): (Vec<_>, Vec<_>) =
@@ -104,8 +105,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) took: Duration,
 }
 
-/// The outcomes of one request that go into the ledger, in the order of the plugins. Unless the request
-/// [came true](RequestRecord::came_true), they say that what plugins wanted was in vain.
+/// The outcomes of one request that go into the ledger, in the order of the plugins. Unless the
+/// request [came true](RequestRecord::came_true), they say that what plugins wanted was in vain.
 pub(crate) struct RequestRecord {
     records: Arc<Records>,
     notes: Vec<Note>,
@@ -132,7 +133,8 @@ impl RequestRecord {
         self.fact(occasion, refusal.into());
     }
 
-    /// What a reply wants of containers in pods that its plugin does not see, and that does not count.
+    /// What a reply wants of containers in pods that its plugin does not see, and that does not
+    /// count.
     pub(crate) fn hidden<'c>(&mut self, answered: Exchange<'_>, refusals: impl Iterator<Item = (&'c str, NotAllowed)>) {
         let occasion = self.occasion(answered);
         for (container, refusal) in refusals {
@@ -145,8 +147,8 @@ impl RequestRecord {
         self.notes.push(Note::Fact { occasion, what });
     }
 
-    /// A plugin without a say. Of ends and of what has happened a plugin that is silent misses many: those would only
-    /// push out what counts.
+    /// A plugin without a say. Of ends and of what has happened a plugin that is silent misses
+    /// many: those would only push out what counts.
     pub(crate) fn failed(&mut self, asked: Exchange<'_>, cause: &Cause) {
         let is_passed_over = matches!(cause, Cause::PassedOver(_) | Cause::CatchingUp);
         if (is_passed_over || matches!(cause, Cause::CutShort)) && !asked.request.event().can_be_vetoed() {

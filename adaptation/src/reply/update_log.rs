@@ -1,5 +1,5 @@
-//! Which containers were updated or removed since when, so that a late answer does not take back what came after
-//! its request.
+//! Which containers were updated or removed since when, so that a late answer does not take back
+//! what came after its request.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,11 @@ use smallvec::SmallVec;
 
 use crate::api::operation::OperationId;
 
-/// How many containers are remembered. With more, all requests so far count as older than an update.
+/// How many containers are remembered. With more, all requests so far count as older than an
+/// update.
 const MAX_CONTAINERS: usize = 4096;
-/// How many removed containers are remembered. With more, requests that are older than the first removal
-/// count as older than an update of any container.
+/// How many removed containers are remembered. With more, requests that are older than the first
+/// removal count as older than an update of any container.
 const MAX_REMOVED: usize = 512;
 /// How many authors of updates are told apart for one container.
 const MAX_AUTHORS: usize = 8;
@@ -59,7 +60,8 @@ struct UpdateHistory {
 struct MadeUpdate {
     author: Author,
     number: u64,
-    /// When the plugin asked for it, if it was a plugin: late answers may be applied in another order.
+    /// When the plugin asked for it, if it was a plugin: late answers may be applied in another
+    /// order.
     arrived: u64,
 }
 

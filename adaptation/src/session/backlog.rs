@@ -1,7 +1,7 @@
 //! Whether a backlog becomes shorter.
 //!
-//! A plugin that catches up is measured by its whole backlog. An active plugin may be behind on single
-//! pods: there the backlog of each pod has to become shorter.
+//! A plugin that catches up is measured by its whole backlog. An active plugin may be behind on
+//! single pods: there the backlog of each pod has to become shorter.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use super::Standing;
 use super::delivery::Deliveries;
 use crate::api::health::State;
 
-/// The fewest request timeouts in which a backlog has to become shorter: a slow answer is not a backlog.
+/// The fewest request timeouts in which a backlog has to become shorter: a slow answer is not a
+/// backlog.
 const REQUEST_TIMEOUTS: u32 = 2;
 
 impl Standing {
@@ -101,7 +102,8 @@ impl BacklogMark {
         Self::ByPod(pods.filter(|(_, (_, length))| *length > 0).collect())
     }
 
-    /// Whether this is the backlog of `last`, or that of a pod is, and has not become shorter since.
+    /// Whether this is the backlog of `last`, or that of a pod is, and has not become shorter
+    /// since.
     fn is_no_shorter_than(&self, last: &Self) -> bool {
         match (self, last) {
             (Self::Whole { n_begun, length }, Self::Whole { n_begun: begun_last, length: length_last }) => {

@@ -112,7 +112,8 @@ impl Owed {
         }
     }
 
-    /// The caller has left. The plugin is judged as if it had not, and nobody is there to be told but whoever reads the ledger.
+    /// The caller has left. The plugin is judged as if it had not, and nobody is there to be told
+    /// but whoever reads the ledger.
     async fn left_alone(mut self) {
         match self.in_time().await {
             None => self.record_failed(&Cause::PassedOver(State::Closed)),

@@ -1,11 +1,11 @@
 //! Delivery of a backlog: how a plugin is told what it missed.
 //!
-//! A plugin that joins, was silent or was suspended is *behind* until it has been told everything in
-//! its journal that can be told. Meanwhile the plugin counts as silent: requests skip it, and are
-//! added to the journal. An active plugin may still have to be told something about single pods,
-//! because an operation about them was open while the plugin joined; then it is behind for those pods
-//! alone, and other requests share its lane with the delivery: one of them may have to wait for one
-//! request of the backlog, as for a request about another pod.
+//! A plugin that joins, was silent or was suspended is *behind* until it has been told everything
+//! in its journal that can be told. Meanwhile the plugin counts as silent: requests skip it, and
+//! are added to the journal. An active plugin may still have to be told something about single
+//! pods, because an operation about them was open while the plugin joined; then it is behind for
+//! those pods alone, and other requests share its lane with the delivery: one of them may have to
+//! wait for one request of the backlog, as for a request about another pod.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -32,8 +32,8 @@ pub(super) struct Deliveries {
     is_held_back: bool,
     /// The pods that the plugin is being told about, one request each.
     pub(super) pods: HashSet<Arc<str>>,
-    /// Pods that the plugin is behind on, each with the number of that streak: a streak begins with the
-    /// first delivery about the pod, and ends when nothing more about the pod can be delivered.
+    /// Pods that the plugin is behind on, each with the number of that streak: a streak begins with
+    /// the first delivery about the pod, and ends when nothing more about the pod can be delivered.
     pub(super) streaks: HashMap<Arc<str>, u64>,
     n_streaks: u64,
     /// Whether the plugin was last told about one pod at a time.
@@ -81,15 +81,16 @@ impl Deliveries {
 }
 
 impl Standing {
-    /// Whether the plugin has been told everything that it can be told now. A plugin that is told about
-    /// several pods at a time is even when nothing waits but behind what it is being told about a pod:
-    /// under load something is always on its way.
+    /// Whether the plugin has been told everything that it can be told now. A plugin that is told
+    /// about several pods at a time is even when nothing waits but behind what it is being told
+    /// about a pod: under load something is always on its way.
     pub(super) fn is_even(&self) -> bool {
         let pods = &self.deliveries.pods;
         self.deliveries.has_room() && !self.journal.has_ready_but(|pod| pods.contains(pod))
     }
 
-    /// Whether the plugin has been told everything that it can be told now, and is being told nothing.
+    /// Whether the plugin has been told everything that it can be told now, and is being told
+    /// nothing.
     fn has_heard_all(&self) -> bool {
         self.deliveries.are_none() && !self.journal.has_ready()
     }
@@ -144,8 +145,8 @@ impl PluginSession {
         while standing.deliveries.has_room() && self.deliver_next(standing, false) {}
     }
 
-    /// Delivers the first request of a suspended plugin's backlog, if it can be tried now. Otherwise
-    /// a timer looks again when the plugin's pause is over.
+    /// Delivers the first request of a suspended plugin's backlog, if it can be tried now.
+    /// Otherwise a timer looks again when the plugin's pause is over.
     fn probe(self: &Arc<Self>, standing: &mut Standing, now: Instant) {
         if standing.health.may_try(now) {
             // With an empty backlog the next request is the probe: NRI has no ping.
@@ -215,9 +216,9 @@ impl PluginSession {
         self.changed.notify_waiters();
     }
 
-    /// Whether a request that cannot do without the plugin has to wait until the plugin has heard what
-    /// was before. `about` is the pod that the plugin is asked about; a validator is not asked about
-    /// the pod. A request does not wait for the end of its own operation.
+    /// Whether a request that cannot do without the plugin has to wait until the plugin has heard
+    /// what was before. `about` is the pod that the plugin is asked about; a validator is not asked
+    /// about the pod. A request does not wait for the end of its own operation.
     pub(crate) fn is_behind(&self, about: Option<&str>, operation: OperationId) -> bool {
         let standing = self.standing();
         match (standing.health.state(), about) {
@@ -252,8 +253,8 @@ impl PluginSession {
         .await;
     }
 
-    /// Begins to tell a joining plugin what is in its journal. Returns when the plugin has heard all of
-    /// it, or fails to.
+    /// Begins to tell a joining plugin what is in its journal. Returns when the plugin has heard
+    /// all of it, or fails to.
     pub(crate) async fn catches_up(self: &Arc<Self>) {
         self.update(
             |standing| {
@@ -290,8 +291,8 @@ impl PluginSession {
         }
     }
 
-    /// Waits before a request that the plugin did not take is delivered again. False if the plugin is
-    /// closed meanwhile.
+    /// Waits before a request that the plugin did not take is delivered again. False if the plugin
+    /// is closed meanwhile.
     pub(crate) async fn pause(&self) -> bool {
         let pause = tokio::time::sleep(self.terms().policy().request_timeout);
         self.closed.run_until_cancelled(pause).await.is_some()

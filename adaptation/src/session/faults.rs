@@ -1,4 +1,5 @@
-//! Mistakes that a test injects, to prove that the model in `adaptation/src/tests/model` notices them.
+//! Mistakes that a test injects, to prove that the model in `adaptation/src/tests/model` notices
+//! them.
 
 /// A mistake that the code makes if a test asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,10 @@
-//! What happened while a plugin could not be told: it joins, is silent, or is suspended. A plain list, without a clock.
+//! What happened while a plugin could not be told: it joins, is silent, or is suspended. A plain
+//! list, without a clock.
 //!
-//! What may still come to nothing stays held until its operation has ended. Only then is it known whether it has happened, and only
-//! then can what a plugin answers be applied to what the runtime's store shows. What follows about the same pod
-//! waits behind it; other pods do not. An end, or what has happened already, waits for nothing else.
+//! What may still come to nothing stays held until its operation has ended. Only then is it known
+//! whether it has happened, and only then can what a plugin answers be applied to what the
+//! runtime's store shows. What follows about the same pod waits behind it; other pods do not. An
+//! end, or what has happened already, waits for nothing else.
 
 #[cfg(test)]
 mod tests;
@@ -55,7 +57,8 @@ pub(crate) struct Journal {
 
 #[derive(Debug)]
 enum JournalItem {
-    /// An operation of which the plugin sees nothing until it ends: all that was asked in it comes here then.
+    /// An operation of which the plugin sees nothing until it ends: all that was asked in it comes
+    /// here then.
     Open { operation: OperationId, pod: Arc<str> },
     /// Asked in an operation that has not ended.
     Held { operation: OperationId, request: Arc<Request> },
@@ -112,8 +115,8 @@ impl Journal {
 
     /// An operation has ended. `asked` is what was asked in it, if the plugin saw nothing of it.
     ///
-    /// Of one that failed nothing is told that was only to be, nor anything about what it was to begin. But what ends has
-    /// ended.
+    /// Of one that failed nothing is told that was only to be, nor anything about what it was to
+    /// begin. But what ends has ended.
     pub(crate) fn end(
         &mut self,
         operation: OperationId,
@@ -152,8 +155,8 @@ impl Journal {
         if self.bytes + self.answers > self.limit { Err(Full) } else { Ok(ended) }
     }
 
-    /// What a request was to begin has not been seen: these ends of it are not told, either. Of a start only the first of each is one of
-    /// them: what comes behind is the end of another run.
+    /// What a request was to begin has not been seen: these ends of it are not told, either. Of a
+    /// start only the first of each is one of them: what comes behind is the end of another run.
     pub(crate) fn forget_ends_of(&mut self, begin: &Request, mut ends: Vec<Event>) {
         let mut is_end = |request: &Request| {
             let is_about_it = id(request).is_none_or(|other| id(begin) == Some(other));
@@ -196,8 +199,8 @@ impl Journal {
         self.ready().any(|(_, request)| request.pod().id == pod)
     }
 
-    /// Returns the number of requests that the plugin can be told now. What waits behind an open operation
-    /// is not counted: that it becomes no shorter is not the plugin's doing.
+    /// Returns the number of requests that the plugin can be told now. What waits behind an open
+    /// operation is not counted: that it becomes no shorter is not the plugin's doing.
     pub(crate) fn n_ready(&self) -> usize {
         self.ready().count()
     }
@@ -217,7 +220,8 @@ impl Journal {
         self.items.iter().any(|item| !matches!(item, JournalItem::Ready { .. }) && item.pod() == pod)
     }
 
-    /// Whether something about this pod waits for the end of other operations than this one, which cannot wait for itself.
+    /// Whether something about this pod waits for the end of other operations than this one, which
+    /// cannot wait for itself.
     pub(crate) fn holds_for_others(&self, pod: &str, operation: OperationId) -> bool {
         self.holds(pod) && !self.waits_for(operation)
     }
@@ -230,7 +234,8 @@ impl Journal {
         })
     }
 
-    /// Returns the requests that wait for no operation about their pod, in order, each with its place.
+    /// Returns the requests that wait for no operation about their pod, in order, each with its
+    /// place.
     fn ready(&self) -> impl Iterator<Item = (usize, &Request)> {
         let mut held = HashSet::new();
         self.items.iter().enumerate().filter_map(move |(place, item)| match item {
@@ -282,7 +287,8 @@ impl JournalItem {
     }
 }
 
-/// Whether a plugin is told something that was asked in an operation, of which it has seen nothing but `asked`.
+/// Whether a plugin is told something that was asked in an operation, of which it has seen nothing
+/// but `asked`.
 pub(crate) fn is_told(request: &Request, asked: &[Arc<Request>], outcome: OperationOutcome) -> bool {
     match outcome {
         OperationOutcome::Committed => true,

@@ -30,8 +30,8 @@ impl Lanes {
         Self { free: Arc::new(Semaphore::new(PODS_AT_A_TIME as usize)), pods: KeyedQueue::default() }
     }
 
-    /// What it takes to ask about a pod. It may change how many pods it is asked about at a time: who asks it alone, asks it
-    /// when nobody else does.
+    /// What it takes to ask about a pod. It may change how many pods it is asked about at a time:
+    /// who asks it alone, asks it when nobody else does.
     pub(super) async fn one(&self, concurrency: Concurrency, pod: &str) -> Lane {
         match concurrency {
             Concurrency::Serial => self.all().await,

@@ -1,13 +1,14 @@
-//! What a plugin answers too late: to a request that has been decided without the plugin, because the
-//! plugin did not answer in time, or was asked late.
+//! What a plugin answers too late: to a request that has been decided without the plugin, because
+//! the plugin did not answer in time, or was asked late.
 //!
-//! A request that went on without the plugin may still be changed by an update of what there is now:
-//! limits of the container, updates of others, and evictions. So a late answer waits until the operation
-//! of its request has ended. If the runtime has committed the operation, what can still be applied is
-//! applied; the rest is recorded as too late. If the request failed, nothing of its answer is applied.
+//! A request that went on without the plugin may still be changed by an update of what there is
+//! now: limits of the container, updates of others, and evictions. So a late answer waits until the
+//! operation of its request has ended. If the runtime has committed the operation, what can still
+//! be applied is applied; the rest is recorded as too late. If the request failed, nothing of its
+//! answer is applied.
 //!
-//! What others have updated since is looked up when the runtime is asked to apply the answer. An update
-//! that is made while the runtime does so is made before or after it, as the runtime likes.
+//! What others have updated since is looked up when the runtime is asked to apply the answer. An
+//! update that is made while the runtime does so is made before or after it, as the runtime likes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,8 +48,8 @@ pub(crate) struct LateAnswer {
 }
 
 impl LateAnswer {
-    /// Applies what can still be applied, in a task, when the operation of the request has ended. An
-    /// answer that there is no room for until then is only recorded.
+    /// Applies what can still be applied, in a task, when the operation of the request has ended.
+    /// An answer that there is no room for until then is only recorded.
     pub(crate) fn apply_later(self) {
         if self.entry.services.makes(Mistake::LateAnswerLost) {
             return self.record();
@@ -59,8 +60,8 @@ impl LateAnswer {
         }
     }
 
-    /// Like [`LateAnswer::apply_later`], for an answer to a request that was asked late: without room
-    /// it is applied before this returns.
+    /// Like [`LateAnswer::apply_later`], for an answer to a request that was asked late: without
+    /// room it is applied before this returns.
     pub(crate) async fn apply_soon(self) {
         if !self.is_asking() {
             return;
@@ -134,8 +135,8 @@ impl LateAnswer {
                 services.records.ledger().record(&occasion, What::late(touches));
             }
         }
-        // The container itself may have gone since, and another one may have its id. So may the plugin, whose own terms are then as
-        // they were when it left.
+        // The container itself may have gone since, and another one may have its id. So may the
+        // plugin, whose own terms are then as they were when it left.
         wanted.take_hidden(services, &self.entry.id, [self.terms.policy(), &policy], &occasion).await;
         wanted.updates.retain_mut(|update| self.is_still_wanted(update, &occasion));
         wanted.evictions.retain(|eviction| self.is_still_to_go(eviction, &occasion));
@@ -145,8 +146,8 @@ impl LateAnswer {
         }
     }
 
-    /// Takes out of an update what others have decided since the request was made. False if nothing is
-    /// left of it. What is taken out is recorded as too late.
+    /// Takes out of an update what others have decided since the request was made. False if nothing
+    /// is left of it. What is taken out is recorded as too late.
     fn is_still_wanted(&self, update: &mut Update, occasion: &Occasion) -> bool {
         let Self { entry, request, .. } = self;
         let (decision, id) = (request.decision(), &entry.id);
@@ -171,7 +172,8 @@ impl LateAnswer {
         !Touch::of_update(update).is_empty()
     }
 
-    /// Whether a container is still to be stopped: nobody has updated it since. Otherwise that is recorded.
+    /// Whether a container is still to be stopped: nobody has updated it since. Otherwise that is
+    /// recorded.
     fn is_still_to_go(&self, eviction: &Eviction, occasion: &Occasion) -> bool {
         let is_updated = self.is_updated_since(&eviction.container_id);
         if is_updated {
@@ -180,7 +182,8 @@ impl LateAnswer {
         !is_updated
     }
 
-    /// Whether a container was updated or removed since the request was made, but for what this very plugin did.
+    /// Whether a container was updated or removed since the request was made, but for what this
+    /// very plugin did.
     fn is_updated_since(&self, container: &str) -> bool {
         let Self { entry, request, arrived, .. } = self;
         let decision = request.decision();

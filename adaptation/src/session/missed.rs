@@ -58,7 +58,8 @@ impl PluginSession {
         self.standing().journal.waits_for(operation)
     }
 
-    /// Writes into its journal. One that missed more than can be kept is closed; one that joins has to begin again.
+    /// Writes into its journal. One that missed more than can be kept is closed; one that joins has
+    /// to begin again.
     pub(crate) fn note<T>(self: &Arc<Self>, write: impl FnOnce(&mut Journal) -> Result<T, Full>) -> Option<T> {
         let write = |standing: &mut Standing| {
             if standing.deaf {

@@ -8,19 +8,19 @@ use crate::api::request::Request;
 use crate::session::PluginSession;
 use crate::session::journal::End;
 
-/// An operation that a plugin is asked in. Sessions hold this trait, and not the operation itself, so that
-/// the session of a plugin can be read, and tested, without operations.
+/// An operation that a plugin is asked in. Sessions hold this trait, and not the operation itself,
+/// so that the session of a plugin can be read, and tested, without operations.
 pub(crate) trait OpenOperation: Send + Sync {
-    /// Adds a request that the plugin missed to the journal of the plugin. The request stays held there
-    /// until the operation has ended.
+    /// Adds a request that the plugin missed to the journal of the plugin. The request stays held
+    /// there until the operation has ended.
     fn hold(&self, session: &Arc<PluginSession>, request: &Arc<Request>, end: End);
 
-    /// Adds a request that rolls the operation back to the journal of the plugin, unless the plugin has
-    /// not seen what is rolled back.
+    /// Adds a request that rolls the operation back to the journal of the plugin, unless the plugin
+    /// has not seen what is rolled back.
     fn hold_rollback(&self, session: &Arc<PluginSession>, request: &Arc<Request>);
 
-    /// Returns whether the plugin was asked and turned out not to have taken the request that began what
-    /// is rolled back.
+    /// Returns whether the plugin was asked and turned out not to have taken the request that began
+    /// what is rolled back.
     fn is_unseen_by(&self, session: &Arc<PluginSession>) -> bool;
 
     /// Waits for the end of the operation. Returns `None` if the operation is open for too long.

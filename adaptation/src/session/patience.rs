@@ -6,18 +6,19 @@ use tokio::time::Instant;
 
 use crate::config::{BUDGETED_TIMEOUTS, RequestBudget};
 
-/// A plugin may take at least this part of its request timeout, as long as anything is left of the budget.
+/// A plugin may take at least this part of its request timeout, as long as anything is left of the
+/// budget.
 const LEAST_SHARE: u32 = 10;
 
 /// What is left of the time that a request may wait, in all, for plugins that do not answer it.
 ///
-/// Time in which a plugin answers is not charged. Until a plugin has not answered, each may take its whole request timeout.
-/// After that the plugins that are still to be asked share what is left.
+/// Time in which a plugin answers is not charged. Until a plugin has not answered, each may take
+/// its whole request timeout. After that the plugins that are still to be asked share what is left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Patience {
     left: Duration,
-    /// The request timeout that a default budget is made of: what one plugin costs of it at most, however long the plugin's own
-    /// request timeout. A budget that the operator sets has none.
+    /// The request timeout that a default budget is made of: what one plugin costs of it at most,
+    /// however long the plugin's own request timeout. A budget that the operator sets has none.
     unit: Option<Duration>,
     /// What is kept for validators, which are asked after all others.
     kept: Duration,
@@ -30,7 +31,8 @@ pub(crate) struct Patience {
 pub(crate) enum Allowance {
     /// As long as the plugin may take.
     Whole,
-    /// No longer than this, for its lane and its answer together. With none the plugin is not asked.
+    /// No longer than this, for its lane and its answer together. With none the plugin is not
+    /// asked.
     Only(Duration),
 }
 
@@ -43,15 +45,15 @@ impl Patience {
         Self { left, unit, kept: Duration::ZERO, is_shared: false }
     }
 
-    /// Keeps one request timeout for validators, which are asked at the same time. Of a budget that the operator sets they get
-    /// half at most.
+    /// Keeps one request timeout for validators, which are asked at the same time. Of a budget that
+    /// the operator sets they get half at most.
     pub(crate) fn keep_for_validators(&mut self, timeout: Duration) {
         self.kept = if self.unit.is_some() { timeout } else { timeout.min(self.left / 2) };
         self.left = self.left.saturating_sub(self.cost(self.kept));
     }
 
-    /// How long the request waits for the next plugin, which may take `timeout`. `n_to_ask` counts the plugins that are still
-    /// to be asked, the next one among them.
+    /// How long the request waits for the next plugin, which may take `timeout`. `n_to_ask` counts
+    /// the plugins that are still to be asked, the next one among them.
     pub(crate) fn of_next(&self, timeout: Duration, n_to_ask: impl FnOnce() -> usize) -> Allowance {
         if !self.is_shared {
             return if self.unit.is_some() { Allowance::Whole } else { Allowance::up_to(timeout, self.left) };
@@ -66,8 +68,8 @@ impl Patience {
         Allowance::up_to(timeout, self.left.saturating_add(self.kept))
     }
 
-    /// The request has waited so long for a plugin that did not answer, and that may take `timeout`. What it waited beyond
-    /// that, it waited for answers to others.
+    /// The request has waited so long for a plugin that did not answer, and that may take
+    /// `timeout`. What it waited beyond that, it waited for answers to others.
     pub(crate) fn charge(&mut self, waited: Duration, timeout: Duration) {
         let lost = waited.min(timeout);
         self.left = self.left.saturating_sub(self.cost(lost));
@@ -118,8 +120,8 @@ mod tests {
         Patience::new(RequestBudget::Timeouts(ms(TIMEOUT)))
     }
 
-    /// Asks plugins of which each takes so long to answer, one after the other. Says how long the request waits for each;
-    /// `None` for one that is not asked.
+    /// Asks plugins of which each takes so long to answer, one after the other. Says how long the
+    /// request waits for each; `None` for one that is not asked.
     fn waits(mut patience: Patience, takes: &[u64]) -> Vec<Option<u64>> {
         let wait = |(place, takes): (usize, &u64)| {
             let most = match patience.of_next(ms(TIMEOUT), || N - place) {

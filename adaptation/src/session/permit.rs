@@ -23,14 +23,15 @@ enum Pass {
     },
     /// What was asked about the pod before has to be told first.
     Behind,
-    /// The plugin owes nothing, and has yet to hear what it missed. It is asked for verdicts all the same.
+    /// The plugin owes nothing, and has yet to hear what it missed. It is asked for verdicts all
+    /// the same.
     CatchingUp,
     Over(State),
 }
 
 impl Standing {
-    /// Whether the plugin has to hear something else about the pod first. A verdict is about what the
-    /// request itself shows, so a validator need not have heard what was before.
+    /// Whether the plugin has to hear something else about the pod first. A verdict is about what
+    /// the request itself shows, so a validator need not have heard what was before.
     fn is_behind(&self, request: &Request) -> bool {
         request.event() != Event::ValidateContainerAdjustment && self.is_behind_on(&request.pod().id)
     }
@@ -43,7 +44,8 @@ impl Standing {
 }
 
 impl PluginSession {
-    /// Waits for the lane, until `cut` at most. Whoever may not ask now, or any more, is told at once.
+    /// Waits for the lane, until `cut` at most. Whoever may not ask now, or any more, is told at
+    /// once.
     pub(super) async fn enter(
         self: &Arc<Self>,
         request: &Arc<Request>,
@@ -59,8 +61,8 @@ impl PluginSession {
         };
         // With no time left, not even a free lane is taken.
         let is_over = cut.is_some_and(|cut| cut <= begun);
-        // A request keeps its place in the queue, whatever changes meanwhile: nothing that comes later goes
-        // before it.
+        // A request keeps its place in the queue, whatever changes meanwhile: nothing that comes
+        // later goes before it.
         let queue = || self.lanes.one(policy.concurrency, &request.pod().id);
         let lane = queue();
         tokio::pin!(lane);

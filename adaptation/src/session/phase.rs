@@ -12,7 +12,8 @@ impl PluginSession {
         self.standing().stage != SessionStage::Joining
     }
 
-    /// It has joined, perhaps in place of another: requests ask it. False if more happened than is kept for it.
+    /// It has joined, perhaps in place of another: requests ask it. False if more happened than is
+    /// kept for it.
     pub(crate) fn joins(&self, replaced: Option<&PluginSession>) -> bool {
         let mut standing = self.standing();
         if standing.deaf {

@@ -1,11 +1,13 @@
-//! On which terms a plugin is asked: what the operator says about it and what it says itself, as it is at one moment.
+//! On which terms a plugin is asked: what the operator says about it and what it says itself, as it
+//! is at one moment.
 
 use nri_proto::{Event, EventMask, PluginId};
 
 use crate::api::health::Rules;
 use crate::config::policy::{Declared, Effective, Mode, Policies, Policy};
 
-/// On which terms a plugin is asked. They are never changed, only replaced, so whoever has them keeps what it began with.
+/// On which terms a plugin is asked. They are never changed, only replaced, so whoever has them
+/// keeps what it began with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PluginPolicy {
     /// What it subscribed to, as far as it may.
@@ -14,7 +16,8 @@ pub(crate) struct PluginPolicy {
 }
 
 impl PluginPolicy {
-    /// What comes of the operator's word for a plugin that wants these events and says this about itself.
+    /// What comes of the operator's word for a plugin that wants these events and says this about
+    /// itself.
     pub(crate) fn of(policies: &Policies, id: &PluginId, wanted: EventMask, declared: Declared) -> Self {
         let effective = policies.effective(id, declared);
         let is_allowed = |event: &Event| effective.policy.allow.allows_event(*event);

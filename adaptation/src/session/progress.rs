@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use crate::session::PluginSession;
 use crate::session::roster::Roster;
 
-/// The progress of one request along a roster. Plugins are named by their place in the roster. Clones
-/// share the progress.
+/// The progress of one request along a roster. Plugins are named by their place in the roster.
+/// Clones share the progress.
 #[derive(Clone)]
 pub(crate) struct RelayProgress(Arc<Places>);
 
@@ -48,8 +48,8 @@ impl RelayProgress {
         self.set_current(VALIDATES + place);
     }
 
-    /// Returns the plugin that the request waits for, and the event that the plugin was asked about:
-    /// `event`, or the validation of what came of it.
+    /// Returns the plugin that the request waits for, and the event that the plugin was asked
+    /// about: `event`, or the validation of what came of it.
     pub(crate) fn current<'a>(&self, participants: &'a Roster, event: Event) -> Option<(&'a PluginId, Event)> {
         let current = self.0.current.load(Ordering::Relaxed);
         let event = if current >= VALIDATES { Event::ValidateContainerAdjustment } else { event };

@@ -15,13 +15,15 @@ use crate::session::patience::Allowance;
 use crate::session::policy::PluginPolicy;
 use crate::session::{PluginSession, RequestScope};
 
-/// The plugins at one moment, and what the operator says about them. It is never changed, only replaced.
+/// The plugins at one moment, and what the operator says about them. It is never changed, only
+/// replaced.
 pub(crate) struct Roster {
     config: Arc<ConfigSnapshot>,
     entries: Vec<Participant>,
 }
 
-/// A plugin, and the terms on which it takes part. The [entry](PluginSession::terms) may be on others by now.
+/// A plugin, and the terms on which it takes part. The [entry](PluginSession::terms) may be on
+/// others by now.
 #[derive(Clone)]
 pub(crate) struct Participant {
     pub(crate) entry: Arc<PluginSession>,
@@ -74,7 +76,8 @@ impl Roster {
         &self.config
     }
 
-    /// The same plugins, on the terms that hold now. Some may have left: nobody else gives those the terms.
+    /// The same plugins, on the terms that hold now. Some may have left: nobody else gives those
+    /// the terms.
     pub(crate) fn under(&self, config: &Arc<ConfigSnapshot>) -> Self {
         let under = |participant: &Participant| {
             participant.entry.adopt(&config.policies);

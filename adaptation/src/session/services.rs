@@ -1,4 +1,5 @@
-//! What the sessions of all plugins share: the runtime's source, the event stream, the records and the tasks.
+//! What the sessions of all plugins share: the runtime's source, the event stream, the records and
+//! the tasks.
 
 use std::sync::Arc;
 
@@ -63,8 +64,8 @@ impl Services {
         *self.snapshot.lock() = snapshot;
     }
 
-    /// Checks that a peer may be this plugin under the configuration in effect. Returns the policy of
-    /// the plugin, whether or not the plugin is still registered.
+    /// Checks that a peer may be this plugin under the configuration in effect. Returns the policy
+    /// of the plugin, whether or not the plugin is still registered.
     pub(crate) fn policy_now(&self, id: &PluginId, identity: Identity) -> Result<Policy, NotPermitted> {
         let policies = &self.snapshot().policies;
         policies.check_identity(id, identity)?;
@@ -76,7 +77,8 @@ impl Services {
         if self.stopping.is_cancelled() { Err(RelayError::Stopped) } else { Ok(()) }
     }
 
-    /// Spawns a task that [`crate::Adaptation::stop`] waits for. The caller need not be in a Tokio runtime.
+    /// Spawns a task that [`crate::Adaptation::stop`] waits for. The caller need not be in a Tokio
+    /// runtime.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn_on(task, &self.handle);
     }

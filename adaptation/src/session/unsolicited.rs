@@ -1,4 +1,5 @@
-//! What a plugin wants without being asked: by calling back, when it is synchronized, or too late for its request.
+//! What a plugin wants without being asked: by calling back, when it is synchronized, or too late
+//! for its request.
 
 use std::panic::AssertUnwindSafe;
 
@@ -42,7 +43,8 @@ impl Unasked {
         Self { updates, evictions: Vec::new() }
     }
 
-    /// Has the runtime do it, if the plugin may ask for it and is not on trial. Returns the updates that failed.
+    /// Has the runtime do it, if the plugin may ask for it and is not on trial. Returns the updates
+    /// that failed.
     pub(crate) async fn apply(
         self,
         services: &Services,
@@ -102,8 +104,8 @@ impl Unasked {
         self.updates.is_empty() && self.evictions.is_empty()
     }
 
-    /// Like [`Unasked::apply`], for what is known to be allowed. `arrived` is the place of the answer among
-    /// all that the plugin asks for.
+    /// Like [`Unasked::apply`], for what is known to be allowed. `arrived` is the place of the
+    /// answer among all that the plugin asks for.
     pub(crate) async fn apply_allowed(
         mut self,
         services: &Services,
@@ -167,7 +169,8 @@ impl Unasked {
     }
 }
 
-/// Takes out of an update what nobody could claim or forbid, and what only a new container can have.
+/// Takes out of an update what nobody could claim or forbid, and what only a new container can
+/// have.
 fn dropped_of(update: &mut Update) -> Vec<Dropped> {
     let mut dropped: Vec<_> = update.take_unknown().into_iter().map(Dropped::Unread).collect();
     let resources = update.linux.as_mut().and_then(|linux| linux.resources.as_mut());

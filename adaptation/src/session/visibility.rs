@@ -1,9 +1,10 @@
-//! What a plugin sees of what it wants to change: an update or eviction of a container in a pod that its
-//! policy hides is refused, whichever way the plugin asks for it.
+//! What a plugin sees of what it wants to change: an update or eviction of a container in a pod
+//! that its policy hides is refused, whichever way the plugin asks for it.
 //!
-//! Such a plugin names containers by their ids alone, so the runtime's [`Source`](crate::Source) is asked where they are.
-//! A container that it does not know, or does not tell of in time, is hidden. The plugin is told the same
-//! of a container that is hidden and of one that is not there, or it could find out what there is.
+//! Such a plugin names containers by their ids alone, so the runtime's [`Source`](crate::Source) is
+//! asked where they are. A container that it does not know, or does not tell of in time, is hidden.
+//! The plugin is told the same of a container that is hidden and of one that is not there, or it
+//! could find out what there is.
 
 use std::collections::{BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
@@ -53,8 +54,9 @@ impl<'r> Wanted<'r> {
         is_anything.then_some(wanted)
     }
 
-    /// Takes out what a plugin may not change, on any of these policies, as it does not see it. Updates of
-    /// the container `own`, which the plugin is asked about and the runtime updates itself, stay.
+    /// Takes out what a plugin may not change, on any of these policies, as it does not see it.
+    /// Updates of the container `own`, which the plugin is asked about and the runtime updates
+    /// itself, stay.
     pub(crate) async fn take_hidden(self, services: &Services, policies: [&Policy; 2], own: Option<&str>) -> Hidden {
         if policies.iter().all(|policy| policy.sees_all()) {
             return Hidden::default();
@@ -90,8 +92,8 @@ impl<'r> Wanted<'r> {
     }
 }
 
-/// Takes out of an answer what its plugin wants of containers in pods that it does not see. An answer that is
-/// refused for something else stays as it is.
+/// Takes out of an answer what its plugin wants of containers in pods that it does not see. An
+/// answer that is refused for something else stays as it is.
 pub(crate) async fn take_hidden(entry: &Participant, request: &Request, reply: &mut Reply) -> Hidden {
     let container = request.container().map(|container| &*container.id);
     let then = entry.terms.policy();
@@ -138,8 +140,8 @@ impl Hidden {
         }
     }
 
-    /// What came of all that the plugin asked for by itself, if this came of the rest. The plugin is not
-    /// told of updates whose failure it ignores.
+    /// What came of all that the plugin asked for by itself, if this came of the rest. The plugin
+    /// is not told of updates whose failure it ignores.
     pub(crate) fn and(self, made: Result<Vec<Update>, UnaskedError>) -> Result<Vec<Update>, UnaskedError> {
         let Self { mut updates, evictions } = self;
         updates.retain(|update| !update.ignore_failure);

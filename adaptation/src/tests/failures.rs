@@ -1,4 +1,5 @@
-//! Plugins that declare what is to become of requests that they fail, plugins that leave, and answers that are too late.
+//! Plugins that declare what is to become of requests that they fail, plugins that leave, and
+//! answers that are too late.
 
 use nri_proto::{Cpu, CreateReply, EnvVar, Event, Eviction, Field, Resources, Update};
 use tokio::time::sleep;

@@ -1,5 +1,6 @@
-//! Random schedules against a model of the runtime: whenever a plugin joins, each act of the runtime is in what it is shown or is told to
-//! it, once, in order; of an act that failed it hears nothing, or that it is undone.
+//! Random schedules against a model of the runtime: whenever a plugin joins, each act of the
+//! runtime is in what it is shown or is told to it, once, in order; of an act that failed it hears
+//! nothing, or that it is undone.
 
 mod bookkeeper;
 mod budgets;
@@ -41,7 +42,8 @@ where
     outcome.unwrap_or_else(|_| Some("a panic".to_owned()))
 }
 
-/// Runs the schedules of so many seeds, ten times as many in a long run. With `NRI_SEED`, runs the schedule of that seed.
+/// Runs the schedules of so many seeds, ten times as many in a long run. With `NRI_SEED`, runs the
+/// schedule of that seed.
 fn check_all<S>(schedule: impl Fn(u64, Option<Mistake>) -> S, schedules: u64)
 where
     S: Future<Output = Option<String>>,
@@ -85,7 +87,8 @@ fn silence_costs_a_request_at_most_its_budget_whoever_is_silent() {
     check_all(budgets::schedule, 200);
 }
 
-/// A test that notices nothing is worth nothing. It is one of the checks that has to notice, and to say this.
+/// A test that notices nothing is worth nothing. It is one of the checks that has to notice, and to
+/// say this.
 fn is_noticed<S>(schedule: impl Fn(u64, Option<Mistake>) -> S, mistake: Mistake, says: &[&str])
 where
     S: Future<Output = Option<String>>,

@@ -1,4 +1,5 @@
-//! What an operator says about a plugin's answers: what it may touch, which pods it sees, whether it is on trial, and who is needed.
+//! What an operator says about a plugin's answers: what it may touch, which pods it sees, whether
+//! it is on trial, and who is needed.
 
 use nri_proto::{EnvVar, Event, Eviction, Field, Pod, Resources, Update, UpdateReply};
 

@@ -1,4 +1,5 @@
-//! Random schedules against a simple model: what a plugin sees of a pod is its life, in order, with nothing twice.
+//! Random schedules against a simple model: what a plugin sees of a pod is its life, in order, with
+//! nothing twice.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -144,8 +145,8 @@ async fn schedule(seed: u64) {
     );
     let named: Vec<_> = names.iter().zip(&plugins).map(|(name, plugin)| (*name, plugin)).collect();
     let nri = Arc::new(adaptation(&policy, &named).await);
-    // The request timeout and the wait for the lane, of each plugin, for each of the two at a pod. One that has just joined is waited for until it has
-    // heard of such a request.
+    // The request timeout and the wait for the lane, of each plugin, for each of the two at a pod.
+    // One that has just joined is waited for until it has heard of such a request.
     let bound = (SECOND * 2 + SECOND * 10) * 3 * 2 * 2;
     let objects: Vec<_> = (0..=random.below(4))
         .map(|number| format!("p{number}"))

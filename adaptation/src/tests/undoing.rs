@@ -151,7 +151,8 @@ async fn a_caller_that_leaves_has_what_it_asked_for_undone() {
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_turns_out_not_to_have_taken_a_create_hears_nothing_of_its_undo() {
     let half = SECOND / 2;
-    // The caller leaves, or is told that there is no answer, before it turns out; the undo waits for the lane, or finds the plugin silent.
+    // The caller leaves, or is told that there is no answer, before it turns out; the undo waits
+    // for the lane, or finds the plugin silent.
     for (turns_out, leaves) in [(half * 3, half * 2), (half * 6, half * 2), (half * 6, half * 5), (half * 9, half * 5)]
     {
         for concurrency in ["serial", "per-pod"] {

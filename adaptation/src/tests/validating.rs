@@ -164,7 +164,8 @@ async fn u40_exempt_pods_do_without_a_validator_that_is_absent() {
     assert!(create(&nri).await.is_err());
 }
 
-/// U32. In Go a plugin counts as consulted if it was asked, and one that is kept although it hangs counts for ever.
+/// U32. In Go a plugin counts as consulted if it was asked, and one that is kept although it hangs
+/// counts for ever.
 #[tokio::test(start_paused = true)]
 async fn u32_who_did_not_answer_was_not_consulted() {
     let diary = Diary::default();
@@ -231,7 +232,8 @@ async fn u32_the_default_validator_misses_a_required_plugin_that_did_not_answer(
     }
 }
 
-/// U32. What the operator requires, as a policy, fails by name: in time and afterwards, for pods as well.
+/// U32. What the operator requires, as a policy, fails by name: in time and afterwards, for pods as
+/// well.
 #[tokio::test(start_paused = true)]
 async fn u32_a_required_plugin_that_is_kept_and_hangs_fails_every_request() {
     let stuck = FakePlugin::new("10-stuck", LIFE, Manner::Never, &Diary::default());

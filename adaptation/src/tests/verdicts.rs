@@ -1,4 +1,5 @@
-//! Validators that do not answer: who fails creates, for how long, and when containers are created without a verdict.
+//! Validators that do not answer: who fails creates, for how long, and when containers are created
+//! without a verdict.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -198,7 +199,8 @@ async fn exempt_pods_do_without_a_validator_that_does_not_answer() {
     }
 }
 
-/// D2. A plugin that owes nothing and has only to hear what it missed can judge: nothing is created behind its back.
+/// D2. A plugin that owes nothing and has only to hear what it missed can judge: nothing is created
+/// behind its back.
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_catches_up_is_asked_for_its_verdict() {
     let judge = FakePlugin::new("10-judge", EventMask::ALL, Manner::After(SECOND * 3), &Diary::default());
@@ -223,7 +225,8 @@ async fn a_plugin_that_catches_up_is_asked_for_its_verdict() {
     assert_eq!((create(&nri).await, nri.plugins()[0].state), (Ok(()), State::Active));
 }
 
-/// Nobody waits for its backlog, however long that is: the verdict is all that the create needs of the plugin.
+/// Nobody waits for its backlog, however long that is: the verdict is all that the create needs of
+/// the plugin.
 #[tokio::test(start_paused = true)]
 async fn a_create_does_not_wait_for_a_plugin_that_is_to_validate_alone_to_catch_up() {
     for demand in ["required", "validator"] {
@@ -298,7 +301,8 @@ async fn a_suspended_plugin_whose_connection_breaks_when_it_is_tried_again_fails
     }
 }
 
-/// Every way in which a validator can hang, by what is said of it: what becomes of creates while it is silent, and afterwards.
+/// Every way in which a validator can hang, by what is said of it: what becomes of creates while it
+/// is silent, and afterwards.
 #[tokio::test(start_paused = true)]
 async fn who_is_kept_and_who_fails_creates_for_good_is_the_operators_word() {
     let words = ["", "validator = true", "required = true", "keep_connected = true", "on_timeout = 'fail'"];
@@ -329,7 +333,8 @@ async fn who_is_kept_and_who_fails_creates_for_good_is_the_operators_word() {
     }
 }
 
-/// As upstream's suite has it, with Go's one strike: the validator stays, and judges the next container.
+/// As upstream's suite has it, with Go's one strike: the validator stays, and judges the next
+/// container.
 #[tokio::test(start_paused = true)]
 async fn with_one_strike_a_validator_that_is_kept_judges_the_next_container_once_it_has_answered() {
     let judge = validator("10-judge", Manner::After(SECOND * 3), &Diary::default());

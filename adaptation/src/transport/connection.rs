@@ -81,7 +81,8 @@ impl ConnectError {
 /// The channels of a connection.
 pub(crate) const CHANNELS: [ChannelId; 2] = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
 
-/// Who a peer is that was launched, and what it is configured with. What it registers as does not matter.
+/// Who a peer is that was launched, and what it is configured with. What it registers as does not
+/// matter.
 #[derive(Debug)]
 pub(crate) struct Launched {
     pub(crate) id: PluginId,
@@ -103,7 +104,8 @@ pub(crate) async fn connect(shared: Arc<Shared>, stream: UnixStream, uid: u32) -
     take_in(shared, Arc::new(mux), channels, PeerKind::Connected { uid: Some(uid) }).await.map(drop)
 }
 
-/// Makes a plugin of a connection: it registers, is configured, synchronized, and asked from then on.
+/// Makes a plugin of a connection: it registers, is configured, synchronized, and asked from then
+/// on.
 pub(crate) async fn take_in(
     shared: Arc<Shared>,
     mux: Arc<Mux>,
@@ -196,7 +198,8 @@ async fn keep(front: Arc<PeerService>, plugin: PluginId, mut serving: JoinHandle
     }
 }
 
-// Not the generated service: it keeps the bytes of a request beside what they say while that is worked on.
+// Not the generated service: it keeps the bytes of a request beside what they say while that is
+// worked on.
 
 struct RegisterPlugin(Arc<PeerService>);
 
@@ -275,13 +278,15 @@ impl UpdateContainers {
     }
 }
 
-/// The response that lists the failed updates. If there is a reason, the response also has the status of an error: a Go
-/// client then returns the error alone, ours returns both. The code is the one that Go's server gives a plain error.
+/// The response that lists the failed updates. If there is a reason, the response also has the
+/// status of an error: a Go client then returns the error alone, ours returns both. The code is the
+/// one that Go's server gives a plain error.
 fn failed_response(failed: Vec<Update>, reason: Option<String>) -> ttrpc::Response {
     let mut listed = api::UpdateContainersResponse::new();
     listed.failed = failed.into_iter().map(Into::into).collect();
     let Some(reason) = reason else { return response(&listed) };
-    // The list alone may be as large as a message may be. The status must not be lost for the sake of the list.
+    // The list alone may be as large as a message may be. The status must not be lost for the sake
+    // of the list.
     let mut room = MAX_MESSAGE - 2 * limits::TEXT;
     let fits = |update: &api::ContainerUpdate| {
         let size = usize::try_from(update.compute_size()).unwrap_or(usize::MAX).saturating_add(16);

@@ -18,7 +18,8 @@ use crate::registry::early::EarlyUpdates;
 use crate::registry::join::Arrival;
 use crate::transport::connection::{ConnectError, refusal};
 
-/// Which part of its request timeout a plugin's updates wait for it to be let in. It may be within a handler, and have to answer.
+/// Which part of its request timeout a plugin's updates wait for it to be let in. It may be within
+/// a handler, and have to answer.
 const EARLY_SHARE: u32 = 4;
 
 /// Serves the calls of one peer: its registration, then its updates.
@@ -56,7 +57,8 @@ impl PeerService {
         Self { shared, mux, identity, known, phase, early, entries, leaving }
     }
 
-    /// Lets a plugin come, if it may. For a launched plugin its file has the last word on its name, as upstream has it.
+    /// Lets a plugin come, if it may. For a launched plugin its file has the last word on its name,
+    /// as upstream has it.
     fn arrive(&self, index: &str, name: &str) -> Result<Arrival, ConnectError> {
         let id = match &self.known {
             Some(id) => id.clone(),

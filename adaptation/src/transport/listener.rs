@@ -9,7 +9,8 @@ use crate::transport::connection::connect;
 use crate::transport::socket::Socket;
 use crate::transport::strangers::Strangers;
 
-/// Lets peers in until the adaptation stops, each in a task of its own: a silent one holds up no other.
+/// Lets peers in until the adaptation stops, each in a task of its own: a silent one holds up no
+/// other.
 pub(crate) async fn listen(shared: Arc<Shared>, socket: Socket) {
     let strangers = Strangers::new(shared.services.config.max_unregistered, &shared.services.config.allowed_uids);
     loop {

@@ -24,7 +24,8 @@ use crate::limits;
 
 /// The service that plugins serve.
 const PLUGIN: &str = "nri.pkg.api.v1alpha1.Plugin";
-/// How many entries a plugin's message may have: mounts, variables, updates and what they consist of.
+/// How many entries a plugin's message may have: mounts, variables, updates and what they consist
+/// of.
 const MAX_ENTRIES: usize = 16 << 10;
 /// How long a plugin that is told to go may take to say that it has heard it.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -167,8 +168,9 @@ fn was_state_change(event: Event) -> bool {
     }
 }
 
-/// How servers say that they do not know a method: Go's, and the synchronous one of Rust's `ttrpc`. That one's code is
-/// also for other things, so its words are compared: a handler of its own may miss something that does not exist.
+/// How servers say that they do not know a method: Go's, and the synchronous one of Rust's `ttrpc`.
+/// That one's code is also for other things, so its words are compared: a handler of its own may
+/// miss something that does not exist.
 fn is_unimplemented(event: Event, error: &PluginError) -> bool {
     match error {
         PluginError::Refused { code: Code::UNIMPLEMENTED, .. } => true,

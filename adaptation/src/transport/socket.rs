@@ -1,13 +1,15 @@
 //! Where plugins connect.
 //!
-//! The socket and, if it has to be made, its directory are for our own user alone (0600, 0700). A directory that is there
-//! already stays as it is, but must be safe: it belongs to us or to root, and nobody else may write to it, unless it is
-//! sticky as `/tmp` is. Otherwise others could put a socket of theirs in the place of ours.
+//! The socket and, if it has to be made, its directory are for our own user alone (0600, 0700). A
+//! directory that is there already stays as it is, but must be safe: it belongs to us or to root,
+//! and nobody else may write to it, unless it is sticky as `/tmp` is. Otherwise others could put a
+//! socket of theirs in the place of ours.
 //!
-//! What lies at the path already is looked at first. A socket on which nobody listens is left from a runtime that died,
-//! and is replaced. One on which somebody listens is another runtime's, and stays; so does whatever is no socket.
-//! Between looking and replacing the path is locked (`lock.rs`), so of two runtimes that start at the same moment one is told
-//! that the other is there. Only those that take the lock are held up by it: upstream removes what it finds without
+//! What lies at the path already is looked at first. A socket on which nobody listens is left from
+//! a runtime that died, and is replaced. One on which somebody listens is another runtime's, and
+//! stays; so does whatever is no socket. Between looking and replacing the path is locked
+//! (`lock.rs`), so of two runtimes that start at the same moment one is told that the other is
+//! there. Only those that take the lock are held up by it: upstream removes what it finds without
 //! looking, and nothing here could stop it.
 
 mod bind;
@@ -33,7 +35,8 @@ pub use self::peer::Peer;
 /// How long nobody is let in after that failed, for file descriptors to become free.
 const BACK_OFF: Duration = Duration::from_millis(100);
 
-/// A socket on which a runtime waits for plugins. Dropping it removes its file, if that is still ours.
+/// A socket on which a runtime waits for plugins. Dropping it removes its file, if that is still
+/// ours.
 ///
 /// ```
 /// use nri_adaptation::socket::Socket;
@@ -53,7 +56,8 @@ const BACK_OFF: Duration = Duration::from_millis(100);
 /// ```
 #[derive(Debug)]
 pub struct Socket {
-    // Removed first: the number of a file is not given to another one as long as somebody listens on it.
+    // Removed first: the number of a file is not given to another one as long as somebody listens
+    // on it.
     file: SocketFile,
     listener: UnixListener,
     complaints: Complaints,
@@ -84,9 +88,9 @@ impl Socket {
 
     /// Waits for somebody to connect, and says who it is.
     ///
-    /// Failures do not end it. The usual ones are that the process or the system has no file descriptor left
-    /// (`EMFILE`, `ENFILE`) and that the peer has gone again (`ECONNABORTED`). They are logged, now and then, and it
-    /// tries again after a pause. Dropping it loses no connection.
+    /// Failures do not end it. The usual ones are that the process or the system has no file
+    /// descriptor left (`EMFILE`, `ENFILE`) and that the peer has gone again (`ECONNABORTED`). They
+    /// are logged, now and then, and it tries again after a pause. Dropping it loses no connection.
     pub async fn accept(&self) -> (UnixStream, Peer) {
         loop {
             match self.try_accept().await {

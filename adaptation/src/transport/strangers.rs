@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The places for peers that are not plugins yet. Each user has an equal share of them, so the silent peers of one user leave
-/// those of the others alone.
+/// The places for peers that are not plugins yet. Each user has an equal share of them, so the
+/// silent peers of one user leave those of the others alone.
 pub(crate) struct Strangers {
     share: usize,
     taken: Arc<Mutex<TakenPlaces>>,

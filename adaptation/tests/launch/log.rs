@@ -33,8 +33,9 @@ impl Log {
 
 /// Sets a log for this thread until the guard is dropped.
 fn log() -> (Log, impl Sized) {
-    // Where there is one log, tracing asks the thread that comes first to an event whether it is wanted, for all of them. The
-    // other tests have no log, and what they come to first would not be in ours. So there are two.
+    // Where there is one log, tracing asks the thread that comes first to an event whether it is
+    // wanted, for all of them. The other tests have no log, and what they come to first would not
+    // be in ours. So there are two.
     let other = tracing::Dispatch::new(NoSubscriber::default());
     let log = Log::default();
     let writer = log.clone();

@@ -25,7 +25,8 @@ pub(crate) struct Node {
     directory: tempfile::TempDir,
 }
 
-/// How often processes were started, how often they have ended, and how often they are started again.
+/// How often processes were started, how often they have ended, and how often they are started
+/// again.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) n_launched: AtomicUsize,

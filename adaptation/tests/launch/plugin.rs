@@ -1,6 +1,7 @@
 //! A plugin for the tests to launch: this very program, run by a script.
 //!
-//! It writes what it is configured with to its standard output, and hears of nothing else but its end.
+//! It writes what it is configured with to its standard output, and hears of nothing else but its
+//! end.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -16,7 +17,8 @@ use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 use ttrpc::r#async::TtrpcContext;
 
-/// A script that runs it. Its connection becomes its standard input, which can be had without `unsafe`.
+/// A script that runs it. Its connection becomes its standard input, which can be had without
+/// `unsafe`.
 pub(crate) fn script() -> String {
     let program = std::env::current_exe().unwrap();
     format!(

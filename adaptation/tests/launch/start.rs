@@ -130,7 +130,8 @@ async fn a_plugin_has_three_variables_four_descriptors_no_arguments_and_a_group_
     assert!(launching.await.is_ok());
 }
 
-/// The descriptors beyond the first four that whoever runs the tests has passed on to us, and so to all that we start.
+/// The descriptors beyond the first four that whoever runs the tests has passed on to us, and so to
+/// all that we start.
 fn passed_on() -> Vec<String> {
     const CLOSED: u32 = 0o2_000_000;
     let flags = |number: &str| {

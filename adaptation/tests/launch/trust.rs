@@ -17,7 +17,8 @@ async fn some_looks() {
     tokio::time::sleep(Duration::from_millis(3500)).await;
 }
 
-/// As root, a program of another user; otherwise one that is writable by its group. It would leave a file.
+/// As root, a program of another user; otherwise one that is writable by its group. It would leave
+/// a file.
 fn put_evil(node: &Node, name: &str) {
     node.put(name, node.script("echo >\"$dir/executed\""));
     let path = node.path("plugins").join(name);

@@ -1,4 +1,5 @@
-//! A plugin that keeps books joins again and again while many pods live and die: whatever it is shown and told must add up.
+//! A plugin that keeps books joins again and again while many pods live and die: whatever it is
+//! shown and told must add up.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,7 +67,8 @@ impl Books {
                 let all_stopped = inside.all(|(_, known)| *known == Known::Stopped);
                 all_stopped && self.pods.insert(pod.to_owned(), false) == Some(true)
             }
-            // One that had stopped is shown only while it is removed, and its Remove is told in any case.
+            // One that had stopped is shown only while it is removed, and its Remove is told in any
+            // case.
             Event::RemovePodSandbox => {
                 self.pods.remove(pod);
                 !self.containers.keys().any(|other| other.starts_with(pod))
@@ -138,7 +140,8 @@ impl Plugin for Keeper {
     }
 }
 
-/// A pod with two containers, from its beginning to its end. Which way they end depends on the number.
+/// A pod with two containers, from its beginning to its end. Which way they end depends on the
+/// number.
 async fn live(rig: &Rig, number: usize) {
     let pod_id = format!("p{number}-");
     rig.run_pod(&pod_id).await;

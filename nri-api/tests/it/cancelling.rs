@@ -1,4 +1,5 @@
-//! Callers that leave in the middle: each future is looked at n times, for each n, and then dropped.
+//! Callers that leave in the middle: each future is looked at n times, for each n, and then
+//! dropped.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -11,7 +12,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::rig::{Rig, SECOND, config, container, exited, pod};
 
-/// More looks than any of these takes: each request takes its plugin a second, and there are four looks in that.
+/// More looks than any of these takes: each request takes its plugin a second, and there are four
+/// looks in that.
 const LOOKS: usize = 24;
 
 /// Looks at a future so many times, and drops it. True if it was done by then.

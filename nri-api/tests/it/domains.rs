@@ -242,7 +242,8 @@ async fn a_domain_that_hangs_or_panics_costs_its_limit_and_others_nothing() {
     }
 }
 
-/// A runtime that says when a container that it was told to evict has stopped, before it says that it is done.
+/// A runtime that says when a container that it was told to evict has stopped, before it says that
+/// it is done.
 struct Thorough {
     memory: Arc<FakeDomain>,
     handle: OnceLock<Handle>,

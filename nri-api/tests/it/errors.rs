@@ -84,7 +84,8 @@ async fn a_deadline_of_the_callers_own_is_over_whatever_the_call_waits_for() {
     assert_eq!(rig.plugin.heard().last().unwrap(), "StopContainer c", "the end of the first start goes on");
 }
 
-/// The commit is in the call, so whoever drops the future has only not waited for plugins to be told.
+/// The commit is in the call, so whoever drops the future has only not waited for plugins to be
+/// told.
 #[tokio::test(start_paused = true)]
 async fn what_was_done_counts_as_done_when_that_is_said_and_not_when_it_is_awaited() {
     let rig = Rig::new().await;

@@ -75,7 +75,8 @@ async fn a_container_that_exits_while_it_is_created_stops_when_it_is() {
     assert_eq!(rig.plugin.container(Event::StopContainer).exit_code, 5);
 }
 
-/// The back reference that was once nil in containerd: exits come as soon as old containers are watched, before NRI is started.
+/// The back reference that was once nil in containerd: exits come as soon as old containers are
+/// watched, before NRI is started.
 #[tokio::test(start_paused = true)]
 async fn exits_before_the_start_are_told_after_it() {
     let domain = FakeDomain::new();

@@ -1,5 +1,6 @@
-//! Random schedules of a runtime on this crate, against a model of what plugins may be shown and told: starts that are refused,
-//! dropped and repeated, exits at any moment, domains that take their time, and plugins that join in the middle of everything.
+//! Random schedules of a runtime on this crate, against a model of what plugins may be shown and
+//! told: starts that are refused, dropped and repeated, exits at any moment, domains that take
+//! their time, and plugins that join in the middle of everything.
 
 mod checker;
 mod found;
@@ -49,7 +50,8 @@ fn whatever_the_runtime_does_each_plugin_is_shown_and_told_what_has_happened() {
     assert_eq!(n_wrong, 0, "so many schedules failed");
 }
 
-/// A test that notices nothing is worth nothing: something done wrong must be noticed soon, and as what it is.
+/// A test that notices nothing is worth nothing: something done wrong must be noticed soon, and as
+/// what it is.
 fn is_noticed(mistake: Mistake, as_what: &[&str]) {
     let is_meant = |wrong: &String| as_what.iter().all(|part| wrong.contains(part));
     let noticed = (1..=300).any(|seed| wrong(seed, Some(mistake)).iter().any(is_meant));

@@ -1,4 +1,5 @@
-//! What a plugin is shown that joins in the middle of a request whose words lag behind what plugins know.
+//! What a plugin is shown that joins in the middle of a request whose words lag behind what plugins
+//! know.
 
 use nri_api::{Container, ContainerState, Event, State};
 use tokio::time::{sleep, timeout};
@@ -167,7 +168,8 @@ async fn what_an_update_makes_known_is_shown_as_its_words_say() {
     }
 }
 
-/// The runtime drops the `Start`, a plugin refuses, a plugin that must be there is absent, or the caller leaves.
+/// The runtime drops the `Start`, a plugin refuses, a plugin that must be there is absent, or the
+/// caller leaves.
 #[tokio::test(start_paused = true)]
 async fn after_a_restart_that_fails_a_plugin_that_joined_meanwhile_hears_of_no_second_stop() {
     for how in 0..4 {

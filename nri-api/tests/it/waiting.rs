@@ -6,7 +6,8 @@ use nri_api::{Event, State};
 
 use crate::rig::{Recorder, Rig, SECOND, container, exited, pod, requiring, running, settle};
 
-/// A rig with a container that runs and one that was created, and a plugin that must be there and joins for three seconds.
+/// A rig with a container that runs and one that was created, and a plugin that must be there and
+/// joins for three seconds.
 async fn with_a_guard_that_joins() -> Rig {
     let rig = Rig::new().await;
     rig.running("p", "r").await;

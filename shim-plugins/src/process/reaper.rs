@@ -86,23 +86,23 @@ impl Process {
 
 /// Starts, adopts and awaits child processes, and collects orphans.
 ///
-/// The reaper waits for each process by its own pidfd, and only the owner of a process collects it. A
-/// shim must never wait for *any* child, because that takes the exits of children that a library
+/// The reaper waits for each process by its own pidfd, and only the owner of a process collects it.
+/// A shim must never wait for *any* child, because that takes the exits of children that a library
 /// such as Tokio started.
 ///
 /// # Orphans
 ///
-/// Orphans are processes whose parent is gone and that Linux gave to the shim, which is a subreaper.
-/// The reaper collects an orphan that has been dead for ten seconds, or for ten minutes if the orphan
-/// is in the process group of the shim.
+/// Orphans are processes whose parent is gone and that Linux gave to the shim, which is a
+/// subreaper. The reaper collects an orphan that has been dead for ten seconds, or for ten minutes
+/// if the orphan is in the process group of the shim.
 ///
-/// Linux gives orphans to the first thread of a process. The runner serves on another thread, so its
-/// children are not mistaken for orphans; neither is a process that this process has a pidfd of, as
-/// Tokio has for each of its children.
+/// Linux gives orphans to the first thread of a process. The runner serves on another thread, so
+/// its children are not mistaken for orphans; neither is a process that this process has a pidfd
+/// of, as Tokio has for each of its children.
 ///
-/// One kind of child can look like an orphan: a [`std::process::Child`] whose thread has ended, or is
-/// the first thread. Its owner must collect it within ten minutes of its end, or within ten seconds
-/// if the child has a process group of its own, or if dozens of children are dead.
+/// One kind of child can look like an orphan: a [`std::process::Child`] whose thread has ended, or
+/// is the first thread. Its owner must collect it within ten minutes of its end, or within ten
+/// seconds if the child has a process group of its own, or if dozens of children are dead.
 #[derive(Debug, Default)]
 pub struct Reaper {
     waits: TaskTracker,

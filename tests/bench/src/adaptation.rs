@@ -1,5 +1,5 @@
-//! The Rust side of the benchmark: a runtime with the adaptation, on a socket. It obeys the same lines as Go's
-//! (`tests/interop/peers/cmd/benchruntime`).
+//! The Rust side of the benchmark: a runtime with the adaptation, on a socket. It obeys the same
+//! lines as Go's (`tests/interop/peers/cmd/benchruntime`).
 
 use std::io::Write;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! What `nri-api` costs above the adaptation.
 //!
-//! `api-bench PLUGIN [--write FILE]` counts with valgrind how many instructions a StartContainer takes that is relayed to one
-//! plugin, on the adaptation alone and through `nri-api`: no clock is asked, so a busy machine does no harm. It also times
-//! the snapshot of many containers beside encoding it. `api-bench relay` is the process that is counted.
+//! `api-bench PLUGIN [--write FILE]` counts with valgrind how many instructions a StartContainer
+//! takes that is relayed to one plugin, on the adaptation alone and through `nri-api`: no clock is
+//! asked, so a busy machine does no harm. It also times the snapshot of many containers beside
+//! encoding it. `api-bench relay` is the process that is counted.
 
 mod id;
 mod middle;
@@ -86,7 +87,8 @@ fn per_notice(layer: &str, plugin: &str) -> Result<f64> {
     Ok(many.checked_sub(few).context("more notices took fewer instructions")? as f64 / (MANY - FEW) as f64)
 }
 
-/// Of a whole process that relays so many notices. Its plugin is a process of its own, and not counted.
+/// Of a whole process that relays so many notices. Its plugin is a process of its own, and not
+/// counted.
 fn instructions(layer: &str, plugin: &str, count: usize) -> Result<u64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -182,7 +184,8 @@ async fn snapshots() -> Result<(f64, f64)> {
     Ok((middle::median(taken), middle::median(encoded)))
 }
 
-/// A plugin that takes the time from being configured to being shown what there is, and of encoding that.
+/// A plugin that takes the time from being configured to being shown what there is, and of encoding
+/// that.
 #[derive(Default)]
 struct Clock(Mutex<Option<(Duration, Duration)>>, Mutex<Option<Instant>>);
 

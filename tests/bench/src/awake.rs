@@ -1,5 +1,5 @@
-//! Keeps processors from halting. To wake one that halted takes a virtual machine longer than most of what is measured,
-//! and it is nobody's work.
+//! Keeps processors from halting. To wake one that halted takes a virtual machine longer than most
+//! of what is measured, and it is nobody's work.
 
 use std::io::{Read, stdin};
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,8 @@ use std::{hint, io, thread};
 
 use anyhow::{Context, Result};
 
-/// A process that runs on every processor when nobody else wants to. It ends when dropped, or with who started it.
+/// A process that runs on every processor when nobody else wants to. It ends when dropped, or with
+/// who started it.
 pub(crate) struct Awake(Child);
 
 impl Awake {

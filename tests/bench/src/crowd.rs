@@ -30,7 +30,8 @@ pub(crate) fn one_per_pod(bench: &mut Bench<'_>) -> Result<Row> {
     compare(bench, what, &setup, 5, 12.0)
 }
 
-/// Nearly all of the time is spent sleeping, so both work at the same time, and ours more than once.
+/// Nearly all of the time is spent sleeping, so both work at the same time, and ours more than
+/// once.
 fn compare(bench: &mut Bench<'_>, what: String, setup: &Setup, times: usize, bar: f64) -> Result<Row> {
     let (mut go, mut rust) = (bench.cluster(Side::Go, setup)?, bench.cluster(Side::Rust, setup)?);
     let noise = Noise::begin(go.pids().chain(rust.pids()).collect())?;

@@ -1,8 +1,10 @@
-//! Applying an adjustment to the spec of a container: this implementation beside Go's own, in one run.
+//! Applying an adjustment to the spec of a container: this implementation beside Go's own, in one
+//! run.
 //!
-//! Go's side is `tests/interop/peers/cmd/generator`: NRI's spec generator. Two things are measured on both sides: the whole
-//! way from text to text, which is what containerd does for each container, and the way in memory alone, where Go edits its
-//! structures in place and we a document that stays as it is if anything fails.
+//! Go's side is `tests/interop/peers/cmd/generator`: NRI's spec generator. Two things are measured
+//! on both sides: the whole way from text to text, which is what containerd does for each
+//! container, and the way in memory alone, where Go edits its structures in place and we a document
+//! that stays as it is if anything fails.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -134,8 +136,9 @@ enum Made {
     Spec(Value),
 }
 
-/// The spec of the container that is relayed, as containerd makes it for Kubernetes with the default seccomp policy: nearly
-/// four hundred system calls by their names, and a few by their arguments.
+/// The spec of the container that is relayed, as containerd makes it for Kubernetes with the
+/// default seccomp policy: nearly four hundred system calls by their names, and a few by their
+/// arguments.
 fn spec() -> Value {
     let container = Container::from(payload::request().container.unwrap_or_default());
     let linux = container.linux.unwrap_or_default();

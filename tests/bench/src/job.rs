@@ -31,8 +31,9 @@ impl FromStr for Op {
     }
 }
 
-/// What is to be measured: `n` requests by so many callers, each with a pod of its own, while others (`beside`) do
-/// nothing but create containers. Requests are made in chunks before they are relayed.
+/// What is to be measured: `n` requests by so many callers, each with a pod of its own, while
+/// others (`beside`) do nothing but create containers. Requests are made in chunks before they are
+/// relayed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     pub(crate) op: Op,

@@ -51,7 +51,8 @@ fn row(bench: &mut Bench<'_>, what: &str, before: Before, containers: usize) -> 
     })
 }
 
-/// How much longer it takes than behind nobody. Medians, since starting a process takes a different time each time.
+/// How much longer it takes than behind nobody. Medians, since starting a process takes a different
+/// time each time.
 fn delay_ms(
     bench: &mut Bench<'_>,
     side: Side,

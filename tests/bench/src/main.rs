@@ -1,10 +1,11 @@
 //! What relaying to Go plugins costs: this implementation beside Go's own, in one run.
 //!
 //! `relay-bench` is the controller. It starts two runtimes that do the same, Go's adaptation
-//! (`tests/interop/peers/cmd/benchruntime`) and ours (`bench-runtime`), each with as many Go plugins
-//! of its own, and lets them work by turns, so that whatever else the machine does hits both.
-//! Start reading in [`compare`], which has the cases; `adaptation` is what is measured. `relay-bench merge` does the same
-//! for [`merge`], and `relay-bench generate` for the spec generator ([`generate`]).
+//! (`tests/interop/peers/cmd/benchruntime`) and ours (`bench-runtime`), each with as many Go
+//! plugins of its own, and lets them work by turns, so that whatever else the machine does hits
+//! both. Start reading in [`compare`], which has the cases; `adaptation` is what is measured.
+//! `relay-bench merge` does the same for [`merge`], and `relay-bench generate` for the spec
+//! generator ([`generate`]).
 
 mod awake;
 mod beside;

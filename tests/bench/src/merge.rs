@@ -1,16 +1,19 @@
-//! Merging the replies to one CreateContainer, in one process: this implementation beside Go's own, in one run.
+//! Merging the replies to one CreateContainer, in one process: this implementation beside Go's own,
+//! in one run.
 //!
-//! Go's side is `tests/interop/peers/cmd/merger`: its adaptation with plugins that are built in and reply at once. Ours is
-//! the merge. On both sides what is measured is the way from a request to the merged response, in the types that a plugin
-//! in the process and the runtime would use: Go's messages, and our words. To make words of messages is measured apart: it
-//! is what replies from the wire cost besides. Requests and replies are made before, and nothing is encoded.
+//! Go's side is `tests/interop/peers/cmd/merger`: its adaptation with plugins that are built in and
+//! reply at once. Ours is the merge. On both sides what is measured is the way from a request to
+//! the merged response, in the types that a plugin in the process and the runtime would use: Go's
+//! messages, and our words. To make words of messages is measured apart: it is what replies from
+//! the wire cost besides. Requests and replies are made before, and nothing is encoded.
 //!
-//! In the time are, on both sides, claims and their owners, what each plugin is shown, and the result; on ours also what
-//! each plugin changed, for the ledger, and freeing that, which Go has no like of. Out of it is freeing the container that
-//! was asked about: it stays with who asked, and Go leaves it to its collector. The CPU has it in, on our side.
+//! In the time are, on both sides, claims and their owners, what each plugin is shown, and the
+//! result; on ours also what each plugin changed, for the ledger, and freeing that, which Go has no
+//! like of. Out of it is freeing the container that was asked about: it stays with who asked, and
+//! Go leaves it to its collector. The CPU has it in, on our side.
 //!
-//! Besides, without a bar, the same through our whole adaptation, with plugins that are built in as Go's are: turns, lanes,
-//! time limits and the ledger come with it.
+//! Besides, without a bar, the same through our whole adaptation, with plugins that are built in as
+//! Go's are: turns, lanes, time limits and the ledger come with it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -208,7 +211,8 @@ fn merge(container: Container, replies: Vec<(PluginId, CreateReply)>) -> Result<
     Ok((merge.finish(), container))
 }
 
-/// What a plugin typically adjusts: something for its own workload, and one of them the CPUs, one the memory.
+/// What a plugin typically adjusts: something for its own workload, and one of them the CPUs, one
+/// the memory.
 pub(crate) fn reply(n: usize) -> CreateReply {
     let mut adjustment = Adjustment::default();
     let mut linux = LinuxAdjustment::default();

@@ -55,7 +55,8 @@ fn process(pid: u32) -> Result<u64> {
     fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().context("no number of ticks")).sum()
 }
 
-/// A round with more of the machine's CPU time spent on others is made once more, and left out if enough others remain.
+/// A round with more of the machine's CPU time spent on others is made once more, and left out if
+/// enough others remain.
 pub(crate) const QUIET: f64 = 0.10;
 
 /// Rounds of a measurement, each with its noise.

@@ -4,7 +4,8 @@ use std::fs;
 
 use anyhow::Result;
 
-/// What a process has of memory, in MiB: what it wrote to, which no other process shares with it, and all that it touched.
+/// What a process has of memory, in MiB: what it wrote to, which no other process shares with it,
+/// and all that it touched.
 pub(crate) fn memory(pid: u32) -> Result<[f64; 2]> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let of = |key: &str| -> f64 {

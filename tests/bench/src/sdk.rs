@@ -1,8 +1,10 @@
-//! What a plugin costs: the example `logger` on our SDK beside one on Go's stub, in one interleaved run.
+//! What a plugin costs: the example `logger` on our SDK beside one on Go's stub, in one interleaved
+//! run.
 //!
 //! `sdk-bench OURS GOS RUNTIME [--rounds N] [--write FILE]` starts a runtime on Go's own adaptation
-//! (`tests/interop/peers/cmd/runtime`), and then both plugins by turns. The time is from the start of the process until the runtime
-//! says that the plugin is registered. Then the plugin hears some lives of pods, is left alone for a moment, and its memory is read.
+//! (`tests/interop/peers/cmd/runtime`), and then both plugins by turns. The time is from the start
+//! of the process until the runtime says that the plugin is registered. Then the plugin hears some
+//! lives of pods, is left alone for a moment, and its memory is read.
 
 mod middle;
 mod page;

@@ -1,9 +1,11 @@
-//! What a shim costs: ours, `hello_shim`, beside Go's for runc, under one containerd 2.4 and in one interleaved run.
+//! What a shim costs: ours, `hello_shim`, beside Go's for runc, under one containerd 2.4 and in one
+//! interleaved run.
 //!
-//! `shim-bench OURS DIR [ROUNDS]` starts the containerd in DIR, and lets it run a container with each of the two by turns. When
-//! the shim has rested for a moment, its memory is read. The time is that of `start`, called in a bundle as containerd does, and
-//! lasts until Connect is answered, since Go's `start` returns before its server is ready; what the runtime below adds to it
-//! is not the shim's.
+//! `shim-bench OURS DIR [ROUNDS]` starts the containerd in DIR, and lets it run a container with
+//! each of the two by turns. When the shim has rested for a moment, its memory is read. The time is
+//! that of `start`, called in a bundle as containerd does, and lasts until Connect is answered,
+//! since Go's `start` returns before its server is ready; what the runtime below adds to it is not
+//! the shim's.
 //!
 //! It takes root, `runc` and a static `busybox`.
 

@@ -88,8 +88,8 @@ pub(crate) async fn work(nri: &Arc<Adaptation>, requests: &Requests, job: Job) -
     Ok(Outcome { sample: Sample::new(took, cpu)?, wall_us: microseconds(wall), beside, env })
 }
 
-/// One caller: returns how long each request took, and how many variables the plugins set in the last. What came of one is the caller's, and dropped
-/// when its time has been taken.
+/// One caller: returns how long each request took, and how many variables the plugins set in the
+/// last. What came of one is the caller's, and dropped when its time has been taken.
 async fn relay(nri: Arc<Adaptation>, op: Op, requests: Vec<Request>) -> Result<(Vec<Duration>, usize)> {
     let (mut took, mut env) = (Vec::with_capacity(requests.len()), 0);
     for request in requests {

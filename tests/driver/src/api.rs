@@ -15,7 +15,8 @@ use nri_proto::{Owners, Pod};
 use crate::node::Node;
 use crate::relay::{Act, Answer};
 
-/// What the controller says that there is, and what was made since. Which of it is still there is known to `nri-api`.
+/// What the controller says that there is, and what was made since. Which of it is still there is
+/// known to `nri-api`.
 pub(crate) struct Store {
     node: Arc<Node>,
     made: Mutex<Made>,

@@ -1,4 +1,5 @@
-//! Plugins in our own process, which answer as the external ones of the benchmark do, with prepared replies.
+//! Plugins in our own process, which answer as the external ones of the benchmark do, with prepared
+//! replies.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -54,7 +54,8 @@ impl Layer {
         Ok(Self::Api { nri, handle, store })
     }
 
-    /// Lets in plugins that are built in, and launches others. Those of the layer that keeps state may connect from then on, too.
+    /// Lets in plugins that are built in, and launches others. Those of the layer that keeps state
+    /// may connect from then on, too.
     pub(crate) async fn open(&self, builtin: Vec<(PluginId, Builtin)>) -> Result<()> {
         match self {
             Self::Adaptation { nri } => {

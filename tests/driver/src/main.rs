@@ -1,5 +1,6 @@
-//! Our runtime side as a process that is driven from outside: one JSON object per line on standard input, one answer
-//! per line on standard output, in order. Tests and benchmarks drive it as they drive the same program on Go's adaptation.
+//! Our runtime side as a process that is driven from outside: one JSON object per line on standard
+//! input, one answer per line on standard output, in order. Tests and benchmarks drive it as they
+//! drive the same program on Go's adaptation.
 //!
 //! It takes no profiles: those are for others to take.
 
@@ -44,7 +45,8 @@ use crate::start::Running;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-// One thread relays for all: it waits for plugins most of the time, and each further thread has a heap and a stack.
+// One thread relays for all: it waits for plugins most of the time, and each further thread has a
+// heap and a stack.
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let mut driver = Driver::default();
@@ -209,7 +211,8 @@ impl Driver {
         Ok(())
     }
 
-    /// There is nothing to block: a plugin that joins stops nobody. Those that are joining are waited for.
+    /// There is nothing to block: a plugin that joins stops nobody. Those that are joining are
+    /// waited for.
     async fn block(&mut self) -> Result<()> {
         let running = self.running.as_mut().context("not started")?;
         running.blocks += 1;

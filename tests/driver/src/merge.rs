@@ -34,7 +34,8 @@ fn create(request: &Request) -> Result<Merge> {
     Ok(end(outcome, &response, Encoded::of(&api::OwningPlugins::from(done.owners)), seen_b64))
 }
 
-/// As in Go's response, the container's own update is the last. If nobody has made one there is none.
+/// As in Go's response, the container's own update is the last. If nobody has made one there is
+/// none.
 fn update(request: &Request) -> Result<Merge> {
     let mut asked: api::UpdateContainerRequest = request.request_b64.decode().context("request")?;
     let requested = asked.linux_resources.take().map(Resources::from).unwrap_or_default();
@@ -62,8 +63,8 @@ fn stop(request: &Request) -> Result<Merge> {
     Ok(end(outcome, &response, Encoded::default(), seen_b64))
 }
 
-/// Applies the replies in the order of indices, then in the order given, up to the first that is refused. Returns what
-/// each plugin has seen, if that is asked for.
+/// Applies the replies in the order of indices, then in the order given, up to the first that is
+/// refused. Returns what each plugin has seen, if that is asked for.
 fn apply<M: Message>(
     request: &Request,
     mut apply: impl FnMut(&PluginId, M) -> (Encoded, Result<Applied, MergeError>),

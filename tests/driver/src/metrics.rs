@@ -1,4 +1,5 @@
-//! What the adaptation counts: for whoever waits for plugins, and for the controller if it wants the records.
+//! What the adaptation counts: for whoever waits for plugins, and for the controller if it wants
+//! the records.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -37,7 +37,8 @@ impl State {
     }
 }
 
-/// The synchronizations that there were, and those under way. Each of them is made by one task from its beginning to its end.
+/// The synchronizations that there were, and those under way. Each of them is made by one task from
+/// its beginning to its end.
 #[derive(Default)]
 pub(crate) struct Syncs(Mutex<Course>);
 
@@ -96,8 +97,8 @@ impl Node {
         }
     }
 
-    /// Begins the one synchronization of all plugins that are there when the runtime starts, also if there are none.
-    /// Returns why it is to fail, if it is.
+    /// Begins the one synchronization of all plugins that are there when the runtime starts, also
+    /// if there are none. Returns why it is to fail, if it is.
     pub(crate) async fn begin_start(&self) -> Option<String> {
         let State { snapshot, failure } = self.current().await;
         self.syncs.begin();
@@ -130,8 +131,8 @@ impl Node {
         lock(&self.failures).remove(&task::try_id()).is_some()
     }
 
-    /// Has the controller update and evict containers. Returns the updates that failed. If the controller
-    /// reports an error, that is one, as in Go.
+    /// Has the controller update and evict containers. Returns the updates that failed. If the
+    /// controller reports an error, that is one, as in Go.
     pub(crate) async fn ask_to_apply(
         &self,
         updates: Vec<Update>,

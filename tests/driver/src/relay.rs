@@ -145,7 +145,8 @@ fn created(merged: MergedCreate) -> Encoded {
     })
 }
 
-/// As in Go, the update of the container itself comes last; where there is none, we have nothing instead of an empty one.
+/// As in Go, the update of the container itself comes last; where there is none, we have nothing
+/// instead of an empty one.
 fn updated(merged: MergedUpdate) -> Encoded {
     let MergedUpdate { own, others, evictions, owners: _ } = merged;
     Encoded::of(&api::UpdateContainerResponse {

@@ -25,7 +25,8 @@ impl Serial {
     }
 }
 
-/// One operation that was done. There are thousands of them while memory is looked at, so they are small.
+/// One operation that was done. There are thousands of them while memory is looked at, so they are
+/// small.
 struct Done {
     /// It is the request's `op2`.
     is_second: bool,

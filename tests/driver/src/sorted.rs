@@ -6,9 +6,11 @@ mod tests;
 
 use nri_proto::shape::{FieldShape, Shape};
 
-/// Sorts the entries of maps in an encoded message, at any depth. The entries of one map follow each other.
+/// Sorts the entries of maps in an encoded message, at any depth. The entries of one map follow
+/// each other.
 ///
-/// Nothing changes its length by that, so it is done in place. None if it is not an encoded message.
+/// Nothing changes its length by that, so it is done in place. None if it is not an encoded
+/// message.
 pub(crate) fn sort(bytes: &mut [u8], shape: Shape) -> Option<()> {
     let mut map: Option<(u32, usize)> = None;
     let mut entries = Vec::new();

@@ -27,7 +27,8 @@ const LAGS: f64 = 0.1;
 /// The longest that the domain takes to answer.
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// Annotations with which plugins are told more than the protocol says: see `books.go` of the bookkeeper.
+/// Annotations with which plugins are told more than the protocol says: see `books.go` of the
+/// bookkeeper.
 const RUN: &str = "run";
 const STARTED: &str = "started";
 const REFUSE: &str = "refuse";
@@ -252,8 +253,8 @@ impl Worker {
         false
     }
 
-    /// Starts a container, for the first time or again. Returns whether the container runs: a plugin may refuse, and the
-    /// runtime may fail.
+    /// Starts a container, for the first time or again. Returns whether the container runs: a
+    /// plugin may refuse, and the runtime may fail.
     async fn start(&mut self, pod: &Pod, container: &mut Container, run: usize) -> bool {
         container.annotations.insert(RUN.to_owned(), run.to_string());
         container.annotations.remove(REFUSE);

@@ -65,8 +65,8 @@ impl Visitor {
         }
     }
 
-    /// Comes, stays for a while and goes, again and again, and is there at the end. At times it stands still in between, and
-    /// once at least.
+    /// Comes, stays for a while and goes, again and again, and is there at the end. At times it
+    /// stands still in between, and once at least.
     pub(super) async fn visit_until(mut self, is_over: CancellationToken) -> Self {
         loop {
             if self.present.is_none() {
@@ -130,7 +130,8 @@ impl Visitor {
         }
     }
 
-    /// Its books, unless it was closed because it stood still, or had no time to join on a busy machine.
+    /// Its books, unless it was closed because it stood still, or had no time to join on a busy
+    /// machine.
     async fn books(&mut self) -> Option<Value> {
         let books = self.present.as_mut().unwrap().answers("books").await;
         if books.is_none() {

@@ -154,7 +154,8 @@ impl Drop for Containerd {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // A test that failed may have left something. A container ends with its first process, and that with its shim's.
+        // A test that failed may have left something. A container ends with its first process, and
+        // that with its shim's.
         for shim in self.shims() {
             let children = read(Path::new(&format!("/proc/{shim}/task/{shim}/children")));
             let children = children.split_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw);
@@ -177,7 +178,8 @@ fn daemons() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/daemons/bin")
 }
 
-/// Where its programs are found: its shim before others, and runc also where `make daemons` puts one.
+/// Where its programs are found: its shim before others, and runc also where `make daemons` puts
+/// one.
 fn path(bin: &Path) -> String {
     format!("{}:{}:{}", bin.display(), env::var("PATH").unwrap(), daemons().join("debian-runc").display())
 }
@@ -189,7 +191,8 @@ fn spawn(bin: &Path, dir: &Path) -> Child {
     command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
 }
 
-/// All that it has lies below one directory. A process may not get a lower OOM score than it has on every machine, and pause wants one.
+/// All that it has lies below one directory. A process may not get a lower OOM score than it has on
+/// every machine, and pause wants one.
 fn config(dir: &Path) -> String {
     let dir = dir.display();
     format!(

@@ -115,7 +115,8 @@ impl<'a> Alike<'a> {
         without_empty(spec, "")
     }
 
-    /// Does to Go's spec what only we do to the values of an adjustment, and returns what must be the same on both sides.
+    /// Does to Go's spec what only we do to the values of an adjustment, and returns what must be
+    /// the same on both sides.
     pub(super) fn theirs(&self, mut spec: Value) -> Value {
         // "white space around a list of CPUs or memory nodes, or around the value of a sysctl".
         for path in ["/linux/resources/cpu/cpus", "/linux/resources/cpu/mems", "/linux/memoryPolicy/nodes"] {

@@ -23,7 +23,8 @@ pub(super) fn ours(case: &Case, mut merged: Merged) -> Merged {
     merged
 }
 
-/// Returns what Go makes of a case in the order that we have it in, and without what it need not pass on.
+/// Returns what Go makes of a case in the order that we have it in, and without what it need not
+/// pass on.
 pub(super) fn theirs(case: &Case, mut merged: Merged) -> Merged {
     for (place, seen) in merged.seen.iter_mut().enumerate() {
         if let Seen::Container(container) = seen
@@ -84,8 +85,8 @@ fn empty_removals(adjustment: &mut ContainerAdjustment) {
     }
 }
 
-/// "namespaces and mount removals", "one removal asked for by several plugins", "a removed entry that is set by a later
-/// plugin".
+/// "namespaces and mount removals", "one removal asked for by several plugins", "a removed entry
+/// that is set by a later plugin".
 fn order_removals(mounts: &mut Vec<Mount>) {
     let (mut removals, others): (Vec<Mount>, Vec<Mount>) =
         std::mem::take(mounts).into_iter().partition(|mount| is_removal(&mount.destination));

@@ -1,7 +1,8 @@
 //! What Go makes of a case.
 //!
-//! Go reads some of a case as if it said something else. So the case is rewritten to what Go takes it for, we merge that,
-//! and what Go then forgets or leaves behind is added. All else in the case must come out as it does here.
+//! Go reads some of a case as if it said something else. So the case is rewritten to what Go takes
+//! it for, we merge that, and what Go then forgets or leaves behind is added. All else in the case
+//! must come out as it does here.
 
 mod lists;
 mod removals;
@@ -56,8 +57,8 @@ impl Foretold {
         Self { merged, known, by_luck: claims.by_luck(), rewritten, removals }
     }
 
-    /// Returns what we make of the case and of what Go takes it for, both without what is known to differ. They are the
-    /// same. There is nothing to compare where that decides about a conflict.
+    /// Returns what we make of the case and of what Go takes it for, both without what is known to
+    /// differ. They are the same. There is nothing to compare where that decides about a conflict.
     pub(super) fn rest_beside(&self, ours: &Merged) -> Option<(Merged, Merged)> {
         let decides = [Known::IgnoredConflict, Known::Spelling];
         let is_decided =

@@ -1,5 +1,5 @@
-/// Rows of `docs/differences.md` that change what becomes of the rest of a case, so that Go's part is
-/// [foretold](super::foretold).
+/// Rows of `docs/differences.md` that change what becomes of the rest of a case, so that Go's part
+/// is [foretold](super::foretold).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Known {
     /// "removal of an annotation, sysctl or network device alone", "who owns such a removal".

@@ -12,7 +12,8 @@ use crate::stubs::Version;
 
 const EXAMPLES: [&str; 4] = ["logger", "ulimit-adjuster", "device-injector", "hook-injector"];
 
-/// Runs a program that must end by itself, and returns what it complained about: one line that names it.
+/// Runs a program that must end by itself, and returns what it complained about: one line that
+/// names it.
 fn complaint(name: &str, args: &[&str]) -> String {
     let output = Command::new(example(name)).args(args).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();

@@ -1,4 +1,5 @@
-//! Runtimes that hang, die or talk nonsense while a plugin is let in: it says so within its limit, and ends.
+//! Runtimes that hang, die or talk nonsense while a plugin is let in: it says so within its limit,
+//! and ends.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;

@@ -34,7 +34,8 @@ impl Host {
         self.directory.path().join(name)
     }
 
-    /// Starts the runtime on the socket of this host, with containers and what else is said about it.
+    /// Starts the runtime on the socket of this host, with containers and what else is said about
+    /// it.
     pub(crate) async fn start(&self, args: &[&str]) -> GoRuntime {
         let mut command = Command::new(&self.runtime);
         command.arg("-socket").arg(self.path("nri.sock")).args(args);
@@ -43,7 +44,8 @@ impl Host {
         runtime
     }
 
-    /// Starts a plugin that connects to the socket of this host. What it complains about is told if the test fails.
+    /// Starts a plugin that connects to the socket of this host. What it complains about is told if
+    /// the test fails.
     pub(crate) fn plugin(&self, program: &Path, args: &[&str]) -> Program {
         let complaints = File::options().create(true).append(true).open(self.path(COMPLAINTS)).unwrap();
         let mut command = Command::new(program);

@@ -1,12 +1,14 @@
-//! A plugin on our SDK that writes down what it hears, a line of JSON for each thing, and obeys a line of its standard input at a time:
+//! A plugin on our SDK that writes down what it hears, a line of JSON for each thing, and obeys a
+//! line of its standard input at a time:
 //!
 //! ```text
 //! update ID…  asks the runtime to update these containers
 //! evict ID    asks the runtime to evict a container
 //! ```
 //!
-//! What it answers is said by arguments: see [`Settings::read`]. A runtime that launches it has none, and says the same in its
-//! configuration. `tests/interop/peers/cmd/stubplugin` is its twin on Go's stub.
+//! What it answers is said by arguments: see [`Settings::read`]. A runtime that launches it has
+//! none, and says the same in its configuration. `tests/interop/peers/cmd/stubplugin` is its twin
+//! on Go's stub.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "it is for tests, which see how it ends")]
 

@@ -4,7 +4,8 @@ use protobuf::Message as _;
 use shim_plugins::protos::bootstrap_api::BootstrapParams;
 use shim_plugins::runner::{Bootstrap, BootstrapError, Dialect};
 
-/// Reads the bytes as said to the `start` of a container that they may be about, and of one that they are not about.
+/// Reads the bytes as said to the `start` of a container that they may be about, and of one that
+/// they are not about.
 pub fn bootstrap(input: &[u8]) {
     let named = BootstrapParams::parse_from_bytes(input).ok();
     let (id, namespace) = named.map(|params| (params.instance_id, params.namespace)).unwrap_or_default();

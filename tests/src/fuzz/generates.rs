@@ -1,5 +1,5 @@
-//! The generator, with specs and adjustments that are whatever the input says: any bytes that can be read, or what is
-//! likely to meet.
+//! The generator, with specs and adjustments that are whatever the input says: any bytes that can
+//! be read, or what is likely to meet.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::merges::{likely, message};
 use super::script::Script;
 use crate::generating;
 
-/// Applies an adjustment. It is made as a whole or not at all, and made again it is the same; what is not its business stays,
-/// and what it asks for is there.
+/// Applies an adjustment. It is made as a whole or not at all, and made again it is the same; what
+/// is not its business stays, and what it asks for is there.
 pub fn generates(input: &[u8]) {
     let mut script = Script(input);
     let choice = script.byte();

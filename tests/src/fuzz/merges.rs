@@ -1,4 +1,5 @@
-//! The merge, with replies that are whatever the input says: any bytes that can be read, or what is likely to meet.
+//! The merge, with replies that are whatever the input says: any bytes that can be read, or what is
+//! likely to meet.
 
 use std::fmt::Debug;
 
@@ -13,8 +14,8 @@ use protobuf::Message;
 use super::script::Script;
 use crate::merging::{self, OWN, PLUGINS};
 
-/// Applies replies in turn. A refused one leaves nothing behind, what the next plugin is shown is what this one was shown
-/// with its reply made, and all is the same when it is done again.
+/// Applies replies in turn. A refused one leaves nothing behind, what the next plugin is shown is
+/// what this one was shown with its reply made, and all is the same when it is done again.
 pub fn merges(input: &[u8]) {
     check_reading(input);
     let mut script = Script(input);
@@ -99,7 +100,8 @@ fn check_view<M: Merge>(before: &M, after: &M, plugin: &PluginId, reply: &M::Rep
     if !applied.view_changed() {
         assert_eq!(after.view(), before.view(), "the view changed, and nobody is told");
     }
-    // Beginning with what the plugin was shown there are no conflicts with others, so nothing else is dropped.
+    // Beginning with what the plugin was shown there are no conflicts with others, so nothing else
+    // is dropped.
     if applied.dropped.iter().any(|dropped| matches!(dropped, Dropped::Update(_))) {
         return;
     }
@@ -146,7 +148,8 @@ impl Merge for CreateMerge {
         Self::new(self.view().clone())
     }
 
-    /// A removal of `rdt` is forgotten once something of it is set, and then what was there at first is shown.
+    /// A removal of `rdt` is forgotten once something of it is set, and then what was there at
+    /// first is shown.
     fn alone(mut view: Container) -> Container {
         if let Some(linux) = &mut view.linux {
             linux.rdt = None;

@@ -25,8 +25,9 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// The most that it sends at once.
 const FLOOD: usize = 4 << 20;
 
-/// A peer connects, says what the input says, and answers or does not what it is asked. Meanwhile the runtime makes requests, and
-/// none takes longer than a silent plugin may cost. Then a good plugin joins and is asked, and the runtime stops.
+/// A peer connects, says what the input says, and answers or does not what it is asked. Meanwhile
+/// the runtime makes requests, and none takes longer than a silent plugin may cost. Then a good
+/// plugin joins and is asked, and the runtime stops.
 pub fn peers(input: &[u8]) {
     let mut script = Script(input);
     let takes_its_time = script.byte() % 4 == 1;
@@ -71,7 +72,8 @@ async fn requests(nri: &Adaptation) {
             2 => operation.stop_container(container).await.map(drop).map_err(|error| error.cause),
             _ => operation.update_container(container, None).await.map(drop),
         };
-        // To create a container is two questions: what a plugin wants, and whether what all want may be.
+        // To create a container is two questions: what a plugin wants, and whether what all want
+        // may be.
         let questions = if number % 4 == 1 { 2 } else { 1 };
         assert!(begun.elapsed() <= TIMEOUT * questions, "a request took {:?}", begun.elapsed());
         operation.commit();
@@ -110,7 +112,8 @@ struct Hostile<'a> {
 }
 
 impl<'a> Hostile<'a> {
-    /// Plays the script to its end. Returns the connection, which stays open unless the script has closed it.
+    /// Plays the script to its end. Returns the connection, which stays open unless the script has
+    /// closed it.
     async fn play(stream: DuplexStream, mut script: Script<'a>) -> Option<WriteHalf<DuplexStream>> {
         let reads = script.byte() % 8 != 7;
         let (reader, mut writer) = tokio::io::split(stream);

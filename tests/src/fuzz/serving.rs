@@ -95,7 +95,8 @@ fn request(id: u32, kind: u8, bytes: &[u8]) -> Vec<u8> {
     [&2u32.to_be_bytes()[..], &length.to_be_bytes(), &message].concat()
 }
 
-/// How often each id was answered. A connection that was closed for a breach may end within an answer.
+/// How often each id was answered. A connection that was closed for a breach may end within an
+/// answer.
 fn answers(mut wire: &[u8]) -> HashMap<u32, usize> {
     let mut answers = HashMap::new();
     while let Some((header, rest)) = wire.split_first_chunk::<18>() {

@@ -1,4 +1,5 @@
-//! Turns any adjustment into one that can be meant: names that there are, numbers within their bounds.
+//! Turns any adjustment into one that can be meant: names that there are, numbers within their
+//! bounds.
 
 use nri_proto::{
     Adjustment, Change, ChangeList, ChangeMap, Cpu, Device, DeviceRule, Hook, Hooks, HugepageLimit, IoPriority,
@@ -177,7 +178,8 @@ fn memory(memory: &mut Memory) {
 fn cpu(cpu: &mut Cpu) {
     let Cpu { shares, quota, period, realtime_runtime, realtime_period, cpus, mems, unknown: _ } = cpu;
     *realtime_runtime = realtime_runtime.map(amount);
-    // The kernel has a least of each, and nothing is what is not set. Shares beyond what it has are clamped.
+    // The kernel has a least of each, and nothing is what is not set. Shares beyond what it has are
+    // clamped.
     *shares = shares.map(|shares| match shares % 8 {
         few @ (0 | 1) => few,
         2 => 262_145 + shares / 8 % 1000,

@@ -1,4 +1,5 @@
-//! Puts entries under keys that nobody uses on purpose: markers with values, empty keys, keys that are nearly the same.
+//! Puts entries under keys that nobody uses on purpose: markers with values, empty keys, keys that
+//! are nearly the same.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,8 @@ use proptest::sample::select;
 
 use super::{Case, PLUGINS};
 
-/// Those of a row meet in a case, in one list or two. Some of them are also what other entries are called.
+/// Those of a row meet in a case, in one list or two. Some of them are also what other entries are
+/// called.
 const KEYS: [[&str; 4]; 9] = [
     ["", "-", "--", "---"],
     ["a", "-a", "--a", "---a"],

@@ -14,7 +14,8 @@ use super::odd::oddities;
 use super::sieve::Sieve;
 use super::{Case, OWN, PLUGINS, fold};
 
-/// Makes any question with the replies of one to four plugins, some with odd keys. Nothing in it is unknown.
+/// Makes any question with the replies of one to four plugins, some with odd keys. Nothing in it is
+/// unknown.
 pub fn case() -> impl Strategy<Value = Case> {
     (plain_case(), oddities()).prop_map(|(mut case, oddities)| {
         oddities.into_iter().for_each(|oddity| oddity.put_into(&mut case));

@@ -13,10 +13,13 @@ use crate::merge::Touch;
 
 /// What a plugin may change, and which events it may see. Where nothing is said, all.
 ///
-/// In a file it is `allow = { changes = ["Env", "Resources"], events = ["CreateContainer"] }`. Changes are
+/// In a file it is `allow = { changes = ["Env", "Resources"], events = ["CreateContainer"] }`.
+/// Changes are
 ///
-/// * fields, by the names that conflicts have ([`Field`]), and `Resources`, which is all fields that an update may set;
-/// * `Updates`: of containers other than the one that a request is about, within the fields that are allowed;
+/// * fields, by the names that conflicts have ([`Field`]), and `Resources`, which is all fields
+///   that an update may set;
+/// * `Updates`: of containers other than the one that a request is about, within the fields that
+///   are allowed;
 /// * `Evictions`.
 ///
 /// With `events = []` the plugin is not even shown what there is, and may change nothing of it.
@@ -53,8 +56,8 @@ pub struct AllowedChanges {
     pub evictions: bool,
 }
 
-/// What a reply does that its plugin may not do. The reply is refused as a whole, but for what it does to [hidden](Self::Hidden)
-/// containers: that is left out.
+/// What a reply does that its plugin may not do. The reply is refused as a whole, but for what it
+/// does to [hidden](Self::Hidden) containers: that is left out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
     /// It changes a field.
@@ -101,7 +104,8 @@ impl Allowed {
         self.events.is_none_or(|events| events.contains(event))
     }
 
-    /// Says whether no event may be seen. Whoever may hear of nothing is not shown what there is, either.
+    /// Says whether no event may be seen. Whoever may hear of nothing is not shown what there is,
+    /// either.
     #[must_use]
     pub fn hears_nothing(&self) -> bool {
         self.events.is_some_and(EventMask::is_empty)

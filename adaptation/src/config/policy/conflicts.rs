@@ -12,11 +12,12 @@ use super::Policies;
 use super::PolicyRules;
 use super::Uids;
 
-/// Two words of an operator about the same plugin, of which one demands what the other takes back. Taken one by one both are
-/// right, so nobody would notice that the demand does not hold.
+/// Two words of an operator about the same plugin, of which one demands what the other takes back.
+/// Taken one by one both are right, so nobody would notice that the demand does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
-    /// What is demanded: that the plugin is there, that it validates, or that some users may connect as the plugin.
+    /// What is demanded: that the plugin is there, that it validates, or that some users may
+    /// connect as the plugin.
     pub demand: Word,
     /// What takes it back.
     pub obstacle: Word,
@@ -36,7 +37,8 @@ pub struct Word {
 /// Why a demand does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The plugin is on trial, and one on trial is required by nobody. Who says both in one table means it.
+    /// The plugin is on trial, and one on trial is required by nobody. Who says both in one table
+    /// means it.
     OnTrial,
     /// The plugin may not see that something is to be validated, so its verdict never comes.
     CannotValidate,
@@ -45,11 +47,12 @@ pub enum Obstacle {
 }
 
 impl Policies {
-    /// What does not hold of what is demanded by [`required`](super::Policy::required), [`validator`](super::Policy::validator) and
-    /// [`uids`](super::Policy::uids).
+    /// What does not hold of what is demanded by [`required`](super::Policy::required),
+    /// [`validator`](super::Policy::validator) and [`uids`](super::Policy::uids).
     ///
-    /// A file that says such things is refused. For policies that were made otherwise they are logged; then a plugin on trial
-    /// is required by nobody, and one that cannot validate is missing.
+    /// A file that says such things is refused. For policies that were made otherwise they are
+    /// logged; then a plugin on trial is required by nobody, and one that cannot validate is
+    /// missing.
     ///
     /// ```
     /// use nri_adaptation::policy::{Mode, Policies, Rules};
@@ -122,7 +125,8 @@ fn cannot_validate(layers: &[Layer<'_>]) -> Option<Contradiction> {
     (!is_allowed).then_some(Contradiction { demand, obstacle, reason: Obstacle::CannotValidate })
 }
 
-/// One table of a plugin says which users may connect, and that none may. In two tables, each may be about other plugins.
+/// One table of a plugin says which users may connect, and that none may. In two tables, each may
+/// be about other plugins.
 fn nobody_connects(layers: &[Layer<'_>]) -> Option<Contradiction> {
     let (from, origin) = first(layers, |rules| rules.origin)?;
     let (users, uids) = first(layers, |rules| rules.uids.clone())?;

@@ -30,7 +30,8 @@ pub enum Origin {
     Declared,
     /// The operator, who requires the plugin. It overrules all that is said about `on_timeout`.
     Required,
-    /// The operator, without whose word about `keep_connected` a validator is kept that the operator names or requires.
+    /// The operator, without whose word about `keep_connected` a validator is kept that the
+    /// operator names or requires.
     Validates,
     /// Nobody: it is the default.
     BuiltIn,

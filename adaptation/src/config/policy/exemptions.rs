@@ -5,8 +5,8 @@ use nri_proto::quote::quoted;
 
 use super::Namespaces;
 
-/// Pods that tolerate that a plugin is missing. There must be some: the pod of a required plugin cannot wait for itself,
-/// and those that a node needs to be one cannot wait for it either.
+/// Pods that tolerate that a plugin is missing. There must be some: the pod of a required plugin
+/// cannot wait for itself, and those that a node needs to be one cannot wait for it either.
 ///
 /// ```
 /// use nri_adaptation::policy::{Exemptions, Namespaces};
@@ -60,8 +60,8 @@ impl Exemptions {
     }
 }
 
-/// Returns what a pod's annotation says about a container, or about the pod as a whole, by upstream's rules: what is
-/// said about the container comes first, then what is said about the pod.
+/// Returns what a pod's annotation says about a container, or about the pod as a whole, by
+/// upstream's rules: what is said about the container comes first, then what is said about the pod.
 pub(crate) fn annotation<'p>(pod: &'p Pod, key: &str, container: Option<&str>) -> Option<&'p str> {
     let of_container = container.and_then(|name| pod.annotation(&format!("{key}/container.{name}")));
     of_container.or_else(|| pod.annotation(&format!("{key}/pod"))).or_else(|| pod.annotation(key))

@@ -1,4 +1,5 @@
-//! The axes of a policy. Each is a line at the end of this file: its name is also its key in a file.
+//! The axes of a policy. Each is a line at the end of this file: its name is also its key in a
+//! file.
 
 use std::fmt::{self, Display, Formatter};
 use std::num::NonZeroU32;
@@ -90,9 +91,11 @@ macro_rules! axes {
 axes! {
     /// Whether requests fail while the plugin is absent, joins for too long, or does not answer.
     required: bool = false;
-    /// What becomes of a request that the plugin does not answer in time. One that is required has no choice.
+    /// What becomes of a request that the plugin does not answer in time. One that is required has
+    /// no choice.
     on_timeout: OnTimeout = OnTimeout::Skip;
-    /// After how many timeouts in a row the plugin is closed, or suspended if it is kept connected. Go has 1.
+    /// After how many timeouts in a row the plugin is closed, or suspended if it is kept connected.
+    /// Go has 1.
     strikes: NonZeroU32 = NonZeroU32::MIN.saturating_add(2);
     /// Whether the plugin is suspended where it would be closed for being silent.
     keep_connected: bool = false;
@@ -102,26 +105,31 @@ axes! {
     request_timeout: Duration = defaults::REQUEST_TIMEOUT;
     /// How long the plugin may take to be synchronized, in all.
     sync_timeout: Duration = Duration::from_secs(30);
-    /// How long requests wait for the plugin while it joins. Nobody waits for one that is not required.
+    /// How long requests wait for the plugin while it joins. Nobody waits for one that is not
+    /// required.
     join_timeout: Duration = Duration::from_secs(10);
     /// How long a request waits until the plugin is free to be asked.
     lane_timeout: Duration = Duration::from_secs(10);
-    /// How long a plugin's backlog, the requests that it has missed and can be told, may take to become shorter; at least two
-    /// request timeouts. After that a plugin that joins begins anew, and one that has joined is closed. If requests ask the plugin
-    /// again but about some pods, that holds for the backlog of each of those pods.
+    /// How long a plugin's backlog, the requests that it has missed and can be told, may take to
+    /// become shorter; at least two request timeouts. After that a plugin that joins begins anew,
+    /// and one that has joined is closed. If requests ask the plugin again but about some pods,
+    /// that holds for the backlog of each of those pods.
     catch_up_timeout: Duration = Duration::from_secs(10);
-    /// How long the first pause of a suspended plugin is. Each pause that follows without an answer in time is twice as long.
+    /// How long the first pause of a suspended plugin is. Each pause that follows without an answer
+    /// in time is twice as long.
     first_pause: Duration = Duration::from_secs(10);
-    /// How long a pause of a suspended plugin may become. If it is shorter than the first pause, all pauses are that long.
+    /// How long a pause of a suspended plugin may become. If it is shorter than the first pause,
+    /// all pauses are that long.
     longest_pause: Duration = Duration::from_secs(300);
     /// Whether the plugin is asked about different pods at the same time.
     concurrency: Concurrency = Concurrency::Serial;
-    /// Whether no container is created without the plugin's verdict: while it is absent, joins, is silent or is suspended, creates
-    /// fail by its name. It is kept connected unless the operator says otherwise. A plugin that merely subscribes to validation
-    /// fails creates until it has its strikes; then containers are created without it.
+    /// Whether no container is created without the plugin's verdict: while it is absent, joins, is
+    /// silent or is suspended, creates fail by its name. It is kept connected unless the operator
+    /// says otherwise. A plugin that merely subscribes to validation fails creates until it has its
+    /// strikes; then containers are created without it.
     validator: bool = false;
-    /// The users whose processes may connect as this plugin, of those that may connect at all. A plugin that the runtime launches
-    /// or has built in is its own, and not asked.
+    /// The users whose processes may connect as this plugin, of those that may connect at all. A
+    /// plugin that the runtime launches or has built in is its own, and not asked.
     uids: Uids = Uids::Any;
     /// How the plugin may come: connected, launched, or built in.
     origin: AllowedOrigin = AllowedOrigin::Any;

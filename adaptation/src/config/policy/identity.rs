@@ -30,8 +30,8 @@ pub enum PluginOrigin {
 pub struct Identity {
     /// How the plugin came.
     pub origin: PluginOrigin,
-    /// The user of the process that connected, if that is known. A plugin that was launched or is built in has none here: it
-    /// is the runtime's own.
+    /// The user of the process that connected, if that is known. A plugin that was launched or is
+    /// built in has none here: it is the runtime's own.
     pub uid: Option<u32>,
 }
 

@@ -8,7 +8,8 @@ use toml::Value;
 use super::Policy;
 use crate::config::settings::Setting;
 
-/// Some namespaces of Kubernetes, by their names. One that ends in `*` stands for all that begin so.
+/// Some namespaces of Kubernetes, by their names. One that ends in `*` stands for all that begin
+/// so.
 ///
 /// ```
 /// use nri_adaptation::policy::Namespaces;
@@ -72,7 +73,8 @@ impl Namespaces {
 }
 
 impl Policy {
-    /// Says whether the plugin sees all pods. Then it may change all containers, as far as it may change any.
+    /// Says whether the plugin sees all pods. Then it may change all containers, as far as it may
+    /// change any.
     pub(crate) fn sees_all(&self) -> bool {
         self.namespaces.are_all() && !self.allow.hears_nothing()
     }
@@ -83,7 +85,8 @@ impl Policy {
     }
 }
 
-/// A name as Kubernetes takes it, or the beginning of one: a typo must not become a namespace that nobody has.
+/// A name as Kubernetes takes it, or the beginning of one: a typo must not become a namespace that
+/// nobody has.
 fn can_be(name: &str) -> bool {
     const LONGEST: usize = 63;
     let beginning = name.strip_suffix('*');

@@ -32,8 +32,9 @@ enum KeyKind {
 /// Why something does not stand for a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PluginKeyError {
-    /// It begins as an index would, but for the number of digits. As a name it would match nobody, and nobody would
-    /// notice. A plugin that is really called so can be told by its index and name.
+    /// It begins as an index would, but for the number of digits. As a name it would match nobody,
+    /// and nobody would notice. A plugin that is really called so can be told by its index and
+    /// name.
     #[error("the index of {} must be 2 digits", quoted(.0))]
     Index(String),
     /// No plugin can be called so.
@@ -47,7 +48,8 @@ impl PluginKey {
         Self(KeyKind::Name(id.name().to_owned()))
     }
 
-    /// All plugins of the same name, for one that is given by index and name: what is said about them holds for it, too.
+    /// All plugins of the same name, for one that is given by index and name: what is said about
+    /// them holds for it, too.
     pub(crate) fn name(&self) -> Option<Self> {
         match &self.0 {
             KeyKind::Id(id) => Some(Self::of_name(id)),

@@ -23,8 +23,9 @@ pub(crate) enum DurationError {
 /// The largest number of nanoseconds that Go can count, and one more for the negative side.
 const MOST: u64 = 1 << 63;
 
-/// Reads a duration as Go's `time.ParseDuration` does, to the nanosecond and with the same errors: `2s`, `500ms`,
-/// `1m30s`, `1.5h`. Negative ones are refused; nothing here waits for less than no time.
+/// Reads a duration as Go's `time.ParseDuration` does, to the nanosecond and with the same errors:
+/// `2s`, `500ms`, `1m30s`, `1.5h`. Negative ones are refused; nothing here waits for less than no
+/// time.
 // Not a crate: those that are maintained read another language ("2min 3s", no fractions, no sign).
 pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
     let invalid = || DurationError::Invalid(text.to_owned());
@@ -116,7 +117,8 @@ fn nanos_of(unit: &str) -> Option<u64> {
     })
 }
 
-/// Cuts off what satisfies `is_part`. It must hold for all bytes of a character that is not ASCII, or for none.
+/// Cuts off what satisfies `is_part`. It must hold for all bytes of a character that is not ASCII,
+/// or for none.
 fn take_while<'t>(rest: &mut &'t str, is_part: impl Fn(u8) -> bool) -> &'t str {
     let end = rest.bytes().position(|byte| !is_part(byte)).unwrap_or(rest.len());
     let (taken, left) = rest.split_at(end);

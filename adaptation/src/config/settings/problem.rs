@@ -9,7 +9,8 @@ use crate::config::policy::{Obstacle, PluginKeyError};
 pub struct Problem {
     /// The line, if what was read was text.
     pub line: Option<usize>,
-    /// The key, with the tables it lies in: `plugins.10-logger.strikes`. Empty for the file as a whole.
+    /// The key, with the tables it lies in: `plugins.10-logger.strikes`. Empty for the file as a
+    /// whole.
     pub place: String,
     /// What is wrong there.
     pub fault: Fault,
@@ -62,7 +63,8 @@ pub enum Fault {
     InToml,
     /// The name of a table should be that of a plugin, and cannot be.
     NoPlugin(PluginKeyError),
-    /// Plugins that have no name cannot be required, as validators or at all: nobody could tell that one is absent.
+    /// Plugins that have no name cannot be required, as validators or at all: nobody could tell
+    /// that one is absent.
     Nameless,
 }
 

@@ -7,8 +7,9 @@ use super::KeyPath;
 use super::Problem;
 use super::Setting;
 
-/// A table whose keys are taken out one by one. What is left in the end is unknown, and reported with the nearest of
-/// the keys that were asked for: there is no list of keys that could fall behind.
+/// A table whose keys are taken out one by one. What is left in the end is unknown, and reported
+/// with the nearest of the keys that were asked for: there is no list of keys that could fall
+/// behind.
 pub(crate) struct Section<'a> {
     place: KeyPath,
     table: Table,
@@ -35,7 +36,8 @@ impl<'a> Section<'a> {
         self.take::<Option<T>>(key).flatten()
     }
 
-    /// Takes the value of a key with a way to read it that says, if it cannot, what the value must be.
+    /// Takes the value of a key with a way to read it that says, if it cannot, what the value must
+    /// be.
     pub(crate) fn take_with<T>(
         &mut self,
         key: &'static str,
@@ -73,7 +75,8 @@ impl<'a> Section<'a> {
         self.problems.push((self.place.of(key), fault));
     }
 
-    /// Reports something about what lies deeper in this table, and what that has to do with what lies at `other`.
+    /// Reports something about what lies deeper in this table, and what that has to do with what
+    /// lies at `other`.
     pub(crate) fn report_deeper(&mut self, keys: &[&str], other: &[&str], fault: impl FnOnce(String) -> Fault) {
         let place = |keys: &[&str]| keys.iter().fold(self.place.clone(), |place, key| place.of(key));
         let fault = fault(place(other).to_string());
@@ -85,8 +88,8 @@ impl<'a> Section<'a> {
         self.problems.push((self.place.clone(), fault));
     }
 
-    /// Reports what nobody took, with the nearest key: one of this table, or of those `elsewhere`, which are given
-    /// with their place.
+    /// Reports what nobody took, with the nearest key: one of this table, or of those `elsewhere`,
+    /// which are given with their place.
     pub(crate) fn finish(&mut self, elsewhere: &[(&str, String)]) {
         for (key, _) in std::mem::take(&mut self.table) {
             let here = self.known.iter().map(|known| (*known, (*known).to_owned()));
@@ -122,7 +125,8 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// The candidate that `key` was probably meant to be. Of those that are equally near the first counts.
+/// The candidate that `key` was probably meant to be. Of those that are equally near the first
+/// counts.
 pub(crate) fn nearest<'c>(key: &str, candidates: impl Iterator<Item = (&'c str, String)>) -> Option<String> {
     const NEAR: f64 = 0.6;
     let key = plain(key);
@@ -141,7 +145,8 @@ pub(crate) fn nearest<'c>(key: &str, candidates: impl Iterator<Item = (&'c str, 
     best.1
 }
 
-/// A key without what is written in one way here and in another there: `keepConnected`, `keep-connected`.
+/// A key without what is written in one way here and in another there: `keepConnected`,
+/// `keep-connected`.
 fn plain(key: &str) -> String {
     key.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }

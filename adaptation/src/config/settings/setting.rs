@@ -54,8 +54,8 @@ impl Setting for NonZeroU32 {
     }
 }
 
-/// A limit for a wait. The wire tells plugins theirs in milliseconds, and none there would mean no limit; a day is as
-/// good as none.
+/// A limit for a wait. The wire tells plugins theirs in milliseconds, and none there would mean no
+/// limit; a day is as good as none.
 impl Setting for Duration {
     fn read(value: &Value) -> Result<Self, String> {
         let range = Self::from_millis(1)..=Self::from_hours(24);

@@ -125,7 +125,8 @@ fn a_sticky_directory_may_be_on_the_way_to_what_is_trusted_and_not_at_the_end() 
     if !is_root() {
         return;
     }
-    // The owner of a sticky directory may replace what is in it, and the owner of an entry that entry.
+    // The owner of a sticky directory may replace what is in it, and the owner of an entry that
+    // entry.
     tree.set_mode("a/b/file", 0o755);
     for name in ["a/b", "a/b/file"] {
         chown(tree.path(name), Some(STRANGER), None).unwrap();

@@ -117,8 +117,8 @@ proptest! {
     }
 }
 
-/// Returns what a history says that it takes with these changes, and what they take when they are read. The history has
-/// their occasion already.
+/// Returns what a history says that it takes with these changes, and what they take when they are
+/// read. The history has their occasion already.
 fn sizes(changes: Vec<What>) -> (usize, usize) {
     let changed = changes.into_iter().filter_map(|what| {
         let What::Changed(Change { field, key, before, after }) = what else { return None };

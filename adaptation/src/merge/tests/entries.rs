@@ -1,6 +1,7 @@
 //! Fields whose entries have keys.
 //!
-//! A script says what a plugin does: `A=1` sets, `!A=1` replaces, `-A` removes. It also says what comes out.
+//! A script says what a plugin does: `A=1` sets, `!A=1` replaces, `-A` removes. It also says what
+//! comes out.
 
 use nri_proto::{Change, ChangeList, ChangeMap, Device, EnvVar, Keyed, Mount, Namespace, NetDevice, api};
 
@@ -149,7 +150,8 @@ fn net_device(name: &str) -> NetDevice {
     NetDevice { name: name.to_owned(), ..NetDevice::default() }
 }
 
-/// The container has `original`, plugins answer in turn: what is in the result, and what is the next one shown?
+/// The container has `original`, plugins answer in turn: what is in the result, and what is the
+/// next one shown?
 #[track_caller]
 fn check(kinds: &[Kind], original: &str, replies: &[(&'static str, &str)], result: &str, shown: &str) {
     for &kind in kinds {
@@ -223,7 +225,8 @@ fn a_replacement_may_be_replaced() {
     check(&LISTS, "", &replies, "A=3", "A=3");
 }
 
-/// U14: Go loses removals of devices and variables, and goes on to show what is to be removed from a map.
+/// U14: Go loses removals of devices and variables, and goes on to show what is to be removed from
+/// a map.
 #[test]
 fn u14_a_removal_reaches_the_result_and_the_next_plugin() {
     check(&MAPS, "A=0 B=0", &[("10-a", "-A")], "-A", "B=0");

@@ -58,7 +58,8 @@ fn cpu(resources: &mut Resources) -> &mut Cpu {
     resources.cpu.get_or_insert_default()
 }
 
-/// Each of these fields, its entry, and a reply that sets nothing else. Zero and empty are values too.
+/// Each of these fields, its entry, and a reply that sets nothing else. Zero and empty are values
+/// too.
 fn each() -> impl Iterator<Item = (Field, &'static str, CreateReply)> {
     let resources = RESOURCES.into_iter().map(|(field, key, set)| (field, key, adjusting_resources(set)));
     let linux = LINUX.into_iter().map(|(field, key, set)| (field, key, adjusting_linux(set)));

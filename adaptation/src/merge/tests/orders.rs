@@ -53,7 +53,8 @@ fn sorted_view(mut container: Container) -> Container {
     container
 }
 
-/// A view without `rdt`: a removal of it is forgotten once something is set, and then what was there at first is shown.
+/// A view without `rdt`: a removal of it is forgotten once something is set, and then what was
+/// there at first is shown.
 fn without_rdt(container: &Container) -> Container {
     let mut container = container.clone();
     container.linux.get_or_insert_default().rdt = None;

@@ -121,7 +121,8 @@ proptest! {
         container in any_container(),
         mut replies in vec(reply(), 1..5),
     ) {
-        // As upstream, what replaces arguments is shown as it is, also if it is nothing or has no command.
+        // As upstream, what replaces arguments is shown as it is, also if it is nothing or has no
+        // command.
         for adjustment in replies.iter_mut().filter_map(|reply| reply.adjustment.as_mut()) {
             let list = adjustment.args.change().map(|change| change.into_value().unwrap_or_default());
             if list.is_some_and(|list| list.first().is_none_or(String::is_empty)) {

@@ -28,7 +28,8 @@ enum Scalar {
     Other,
 }
 
-/// Reads a list. As with Go, names need no quotes, `null` is nothing, and what follows the list is not looked at.
+/// Reads a list. As with Go, names need no quotes, `null` is nothing, and what follows the list is
+/// not looked at.
 pub(super) fn read(text: &str) -> Result<Vec<String>, NamesError> {
     check_directives(text)?;
     check_tabs(text)?;

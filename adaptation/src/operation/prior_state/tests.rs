@@ -17,7 +17,8 @@ fn container(id: &str, name: &str) -> Container {
     Container { id: id.to_owned(), pod_id: "p".to_owned(), name: name.to_owned(), ..Container::default() }
 }
 
-/// What a snapshot of pods and containers is as a plugin is shown it, after these requests, as `p c/name`.
+/// What a snapshot of pods and containers is as a plugin is shown it, after these requests, as `p
+/// c/name`.
 fn check(shown: (&[&str], &[(&str, &str)]), touched: &[(Event, &str, &str)], expected: &str) {
     let snapshot = Snapshot {
         pods: shown.0.iter().map(|id| pod(id)).collect(),
@@ -146,7 +147,8 @@ fn a_pod_that_is_removed_may_have_stopped_before_and_is_not_brought_back() {
     check((&["p"], &[]), &[(Event::RemovePodSandbox, "p", "")], "p");
 }
 
-/// What is shown of a container that the snapshot shows in one state, while a request is open whose words say another one.
+/// What is shown of a container that the snapshot shows in one state, while a request is open whose
+/// words say another one.
 fn check_known(
     shown: Option<ContainerState>,
     event: Event,

@@ -27,8 +27,9 @@ fn words(request: &Request) -> String {
     format!("{} {}{container}", request.pod().id, request.event().rpc())
 }
 
-/// What is done to a journal, line by line: `open 1 p1`, `hold 1 p1 StartContainer c`, `add p1 ...`, `commit 1`, `fail 1`, where what was asked
-/// in an operation that is open follows behind a colon. Then what is told.
+/// What is done to a journal, line by line: `open 1 p1`, `hold 1 p1 StartContainer c`, `add p1
+/// ...`, `commit 1`, `fail 1`, where what was asked in an operation that is open follows behind a
+/// colon. Then what is told.
 fn check(script: &str, told: &str) {
     let mut journal = Journal::new(1 << 20);
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {

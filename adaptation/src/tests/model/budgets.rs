@@ -13,7 +13,8 @@ use crate::tests::schedules::Random;
 
 /// One schedule. Returns what is wrong, if anything is.
 ///
-/// The silence of plugins costs a request at most three times the request timeout in all. The time of answers is not counted.
+/// The silence of plugins costs a request at most three times the request timeout in all. The time
+/// of answers is not counted.
 pub(super) async fn schedule(seed: u64, _: Option<Mistake>) -> Option<String> {
     let mut random = Random::of(seed);
     let diary = Diary::default();

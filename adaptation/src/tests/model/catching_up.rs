@@ -14,7 +14,8 @@ use crate::tests::schedules::Random;
 /// One schedule. Returns what is wrong, if anything is.
 ///
 /// - A request waits for no backlog, unless it is a gate that needs the plugin.
-/// - Under half the load that the plugin can answer, it is even 10 s after it has answered what was overdue; if nothing was, 10 s after its pause.
+/// - Under half the load that the plugin can answer, it is even 10 s after it has answered what was
+///   overdue; if nothing was, 10 s after its pause.
 /// - A plugin is told all that happened, once, in the order of each pod.
 pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<String> {
     let mut random = Random::of(seed);
@@ -53,7 +54,8 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<Stri
     wrong.map(|wrong| format!("{wrong}; gap {gap:?}, {temper:?}"))
 }
 
-/// Makes the plugin unwell for some seconds, and then well again. Returns why it is not even in time, if it should be and is not.
+/// Makes the plugin unwell for some seconds, and then well again. Returns why it is not even in
+/// time, if it should be and is not.
 async fn unwell(scene: &Scene, random: &mut Random, is_light: bool) -> Option<String> {
     sleep(random.millis(10_000)).await;
     let mood = if random.below(3) == 0 { Mood::GivesUp } else { Mood::Hangs };
@@ -62,7 +64,8 @@ async fn unwell(scene: &Scene, random: &mut Random, is_light: bool) -> Option<St
     sleep(random.millis(if is_light { 8000 } else { 20_000 })).await;
     let unwell = begun.elapsed();
     scene.plugin.is(Mood::Well);
-    // What did not come in time was late by now. What is not owed is tried after a pause of 10 s, during which the backlog grows.
+    // What did not come in time was late by now. What is not owed is tried after a pause of 10 s,
+    // during which the backlog grows.
     sleep(if mood == Mood::GivesUp { SECOND * 20 } else { SECOND * 10 }).await;
     scene.state().filter(|_| is_light)?;
     scene.check_even().map(|why| format!("not even after it was well again, {mood:?} for {unwell:?}: {why}"))

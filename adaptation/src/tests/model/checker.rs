@@ -11,7 +11,8 @@ pub(super) struct OperationState {
     pub(super) failed: bool,
     /// When it had ended, and nothing of it was to come.
     pub(super) ended: u64,
-    /// What the runtime said of the state of the container, if that was not so. A snapshot that is taken meanwhile takes its word for it.
+    /// What the runtime said of the state of the container, if that was not so. A snapshot that is
+    /// taken meanwhile takes its word for it.
     pub(super) words: Option<&'static str>,
 }
 

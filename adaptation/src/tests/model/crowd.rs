@@ -33,7 +33,8 @@ impl Member {
         Self { id: format!("{number}0-m{number}").parse().unwrap(), temper, plugin }
     }
 
-    /// Joins at some time, and then is stopped and continued some times. In the end the plugin is well.
+    /// Joins at some time, and then is stopped and continued some times. In the end the plugin is
+    /// well.
     async fn live(&self, nri: &Adaptation, mut random: Random) {
         sleep(random.millis(10_000)).await;
         // Whoever does not join is told nothing.
@@ -70,8 +71,10 @@ impl Member {
 
 /// One schedule. Returns what is wrong, if anything is.
 ///
-/// - A request waits for the backlog of no plugin that it does not need, however many plugins are behind.
-/// - Each plugin is told all that happened, once, in the order of each pod, and is active in the end.
+/// - A request waits for the backlog of no plugin that it does not need, however many plugins are
+///   behind.
+/// - Each plugin is told all that happened, once, in the order of each pod, and is active in the
+///   end.
 pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<String> {
     let mut random = Random::of(seed);
     let members: Vec<_> = (1..=2 + random.below(3)).map(|number| Member::new(number, &mut random)).collect();

@@ -1,4 +1,5 @@
-//! What a plugin knows of a pod or container from what it was shown and told, and whether that makes sense to the plugin.
+//! What a plugin knows of a pod or container from what it was shown and told, and whether that
+//! makes sense to the plugin.
 
 use super::checker::{OperationState, Session};
 
@@ -11,10 +12,11 @@ enum Known {
     Removed,
 }
 
-/// Returns what a plugin was told of a pod or container that makes no sense to the plugin, if there is such a thing.
+/// Returns what a plugin was told of a pod or container that makes no sense to the plugin, if there
+/// is such a thing.
 ///
-/// Each run has at most one Stop, and none without a beginning since the last. Nothing is told of what was not shown, except the Remove of what had stopped,
-/// and a restart.
+/// Each run has at most one Stop, and none without a beginning since the last. Nothing is told of
+/// what was not shown, except the Remove of what had stopped, and a restart.
 pub(super) fn check_life(id: &str, operations: &[OperationState], session: &Session) -> Option<String> {
     let mut known = match session.shown.get(id).copied() {
         None => Known::Nothing,
@@ -61,7 +63,8 @@ impl Known {
     }
 }
 
-/// Whether the last start of a container failed, and the runtime said nothing of it but that it was removed.
+/// Whether the last start of a container failed, and the runtime said nothing of it but that it was
+/// removed.
 fn is_given_up(operations: &[OperationState]) -> bool {
     let mut lasts = operations.iter().rev().filter(|operation| operation.events[0] != "RemoveContainer");
     lasts.next().is_some_and(|last| last.failed && last.events[0] == "StartContainer")

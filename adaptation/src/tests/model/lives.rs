@@ -84,10 +84,12 @@ async fn contain(nri: &Adaptation, node: &Node, pod: &Pod, id: String) {
     node.done(operation, &id, &["RemoveContainer"], false);
 }
 
-/// Runs a container that is Created or Stopped: it starts, perhaps in vain, and stops. Returns what the runtime then says of it.
+/// Runs a container that is Created or Stopped: it starts, perhaps in vain, and stops. Returns what
+/// the runtime then says of it.
 ///
-/// If a first start fails, the runtime itself tells the Stop, as runtimes on Go's NRI do. If a restart fails, that would be a second Stop for plugins
-/// that did not see the Start. So the runtime says nothing of the container but that it is removed, and `None` is returned.
+/// If a first start fails, the runtime itself tells the Stop, as runtimes on Go's NRI do. If a
+/// restart fails, that would be a second Stop for plugins that did not see the Start. So the
+/// runtime says nothing of the container but that it is removed, and `None` is returned.
 async fn run(nri: &Adaptation, node: &Node, pod: &Pod, container: Container) -> Option<Container> {
     let is_restart = container.state == ContainerState::Stopped;
     let mut tries = 3;
@@ -140,7 +142,8 @@ async fn stop(nri: &Adaptation, node: &Node, pod: &Pod, container: Container) ->
     stopped
 }
 
-/// At times a container gets new limits. What the runtime says of it may be what it was before it started.
+/// At times a container gets new limits. What the runtime says of it may be what it was before it
+/// started.
 async fn update_container(nri: &Adaptation, node: &Node, pod: &Pod, container: &Container) {
     if node.below(2) == 0 {
         return;

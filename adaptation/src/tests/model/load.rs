@@ -1,4 +1,5 @@
-//! A runtime that makes requests at an even pace, each about a pod that nothing else is asked about.
+//! A runtime that makes requests at an even pace, each about a pod that nothing else is asked
+//! about.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -39,7 +40,8 @@ impl Load {
         self.calls.lock().unwrap().clone()
     }
 
-    /// Makes a request every `gap` and a bit, until told to stop. Returns when all operations have ended.
+    /// Makes a request every `gap` and a bit, until told to stop. Returns when all operations have
+    /// ended.
     pub(super) async fn run(self: Arc<Self>, gap: Duration, stop: CancellationToken) {
         let mut requests = JoinSet::new();
         let mut n_pods = 0;
@@ -57,7 +59,8 @@ impl Load {
         }
     }
 
-    /// Makes one request about a pod of its own. Some operations stay open for a while, and some of those come to nothing.
+    /// Makes one request about a pod of its own. Some operations stay open for a while, and some of
+    /// those come to nothing.
     pub(super) async fn call(&self, number: u64, place: usize) {
         let id = format!("p{number}");
         let operation = self.nri.begin(pod(&id));
@@ -78,7 +81,8 @@ impl Load {
         }
         let is_abandoned = is_gate && (!succeeded || stays_open && self.below(4) == 0);
         if is_abandoned {
-            // Nothing is asked about this pod any more: what undoes a request would be in the way of others.
+            // Nothing is asked about this pod any more: what undoes a request would be in the way
+            // of others.
             operation.abandon();
         } else {
             operation.commit();

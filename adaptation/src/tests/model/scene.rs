@@ -44,7 +44,8 @@ impl Temper {
             keep_connected: random.below(3) > 0,
             strikes: [1, 2, 3, 1000][usize::try_from(random.below(4)).unwrap()],
             on_timeout: ["skip", "fail"][usize::try_from(random.below(2)).unwrap()],
-            // Fewer than 64 requests are open at a time, even if each takes its request timeout: others would wait for those.
+            // Fewer than 64 requests are open at a time, even if each takes its request timeout:
+            // others would wait for those.
             service: Duration::from_millis(40 + random.below(61)),
             synchronizes,
             sync_timeout: synchronizes + SECOND,
@@ -100,7 +101,8 @@ impl Scene {
         self.nri.plugins().into_iter().find(|status| status.id == id).map(|status| status.state)
     }
 
-    /// Returns what the plugin should have been told by now and was not, or should not have been told.
+    /// Returns what the plugin should have been told by now and was not, or should not have been
+    /// told.
     pub(super) fn check_told(&self, is_even: bool) -> Option<String> {
         let shown = self.plugin.shown()?;
         check_told(&self.load.calls(), &self.plugin.deliveries(), shown, Instant::now(), is_even)

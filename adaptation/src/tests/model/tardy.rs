@@ -1,4 +1,5 @@
-//! Answers that come too late, and what becomes of them once it is known what became of the request.
+//! Answers that come too late, and what becomes of them once it is known what became of the
+//! request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -22,8 +23,8 @@ use crate::session::faults::Mistake;
 use crate::tests::fake::{LIFE, SECOND, container, pod, reply};
 use crate::tests::schedules::Random;
 
-/// A plugin that takes its time. Each of its answers asks for an update of a container that no other answer is about, named after the
-/// request.
+/// A plugin that takes its time. Each of its answers asks for an update of a container that no
+/// other answer is about, named after the request.
 struct Tardy {
     random: Mutex<Random>,
     /// When the plugin was asked, and when it answered.
@@ -134,7 +135,8 @@ async fn live(nri: Arc<Adaptation>, id: String, mut random: Random) -> Vec<Quest
 
 /// One schedule. Returns what is wrong, if anything is.
 ///
-/// What a plugin wants that answers too late, or is asked too late, is applied once, when what it was asked about has happened, and never if it has not.
+/// What a plugin wants that answers too late, or is asked too late, is applied once, when what it
+/// was asked about has happened, and never if it has not.
 pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<String> {
     let mut random = Random::of(seed);
     let policy = format!(

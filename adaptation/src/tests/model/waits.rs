@@ -1,5 +1,5 @@
-//! Whether a request of the runtime waited for something that it need not wait for: a pure function of what the runtime did and what a plugin
-//! was told, with the times of both.
+//! Whether a request of the runtime waited for something that it need not wait for: a pure function
+//! of what the runtime did and what a plugin was told, with the times of both.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -35,13 +35,14 @@ impl Call {
         self.ended.is_none_or(|ended| ended > self.returned)
     }
 
-    /// Whether its operation was open for any time: a plugin may have joined meanwhile, or become even.
+    /// Whether its operation was open for any time: a plugin may have joined meanwhile, or become
+    /// even.
     fn took_time(&self) -> bool {
         self.ended.is_none_or(|ended| ended > self.made)
     }
 
-    /// When a plugin that is even has been told of it: what it is about has happened then, because the runtime has committed it. What stayed open is
-    /// told afterwards, beside other requests.
+    /// When a plugin that is even has been told of it: what it is about has happened then, because
+    /// the runtime has committed it. What stayed open is told afterwards, beside other requests.
     fn is_due(&self) -> Option<Instant> {
         let ended = self.ended.filter(|_| !self.is_abandoned)?;
         Some(if self.stayed_open() { ended + Duration::from_secs(1) } else { ended })
@@ -63,7 +64,8 @@ pub(super) struct Delivery {
     pub(super) is_answer: bool,
 }
 
-/// What is promised of the waits for a plugin that is not well. All that are not spoken of answer at once.
+/// What is promised of the waits for a plugin that is not well. All that are not spoken of answer
+/// at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Promise {
     /// How long the plugin may take to answer.
@@ -74,12 +76,15 @@ pub(super) struct Promise {
     pub(super) gates_wait: Duration,
 }
 
-/// Returns what is wrong with how long requests took, if anything is. Of each plugin that is not well, `plugins` has what it was told.
+/// Returns what is wrong with how long requests took, if anything is. Of each plugin that is not
+/// well, `plugins` has what it was told.
 ///
-/// While a request is open, such a plugin is being asked, within its `request_timeout`, about this request, or about another that the runtime waits
-/// for too, if the plugin has one request at a time. A request that the plugin is told after the runtime went on without it is backlog. Nobody
-/// waits for that but a gate that needs the plugin. There is one exception: what was open while the plugin became even is told when it has ended, and
-/// if the plugin has one request at a time, another request may have to wait for one such delivery.
+/// While a request is open, such a plugin is being asked, within its `request_timeout`, about this
+/// request, or about another that the runtime waits for too, if the plugin has one request at a
+/// time. A request that the plugin is told after the runtime went on without it is backlog. Nobody
+/// waits for that but a gate that needs the plugin. There is one exception: what was open while the
+/// plugin became even is told when it has ended, and if the plugin has one request at a time,
+/// another request may have to wait for one such delivery.
 pub(super) fn check_waits(calls: &[Call], plugins: &[(Vec<Delivery>, Promise)]) -> Option<String> {
     let by_what: HashMap<&str, &Call> = calls.iter().map(|call| (&*call.what, call)).collect();
     let lanes: Vec<_> =
@@ -105,7 +110,8 @@ pub(super) fn check_waits(calls: &[Call], plugins: &[(Vec<Delivery>, Promise)]) 
 /// What one plugin was asked and told, and when.
 struct Lane {
     promise: Promise,
-    /// What the plugin was asked about each pod while the runtime waited for it. A plugin that is cut short goes on with that.
+    /// What the plugin was asked about each pod while the runtime waited for it. A plugin that is
+    /// cut short goes on with that.
     asked: HashMap<u64, Vec<Interval>>,
     /// The same of all pods, as intervals that do not overlap, in order.
     busy: Vec<Interval>,
@@ -145,7 +151,8 @@ impl Lane {
         self.busy[first..].iter().take_while(|(begun, _)| *begun < call.returned).copied().collect()
     }
 
-    /// Returns for how long a request may have waited for the delivery of something that had been open.
+    /// Returns for how long a request may have waited for the delivery of something that had been
+    /// open.
     fn shares_with(&self, call: &Call) -> Duration {
         let shared = self.held.iter().map(|(begun, ended)| {
             let (begun, ended) = ((*begun).max(call.made), (*ended).min(call.returned));
@@ -159,10 +166,11 @@ impl Lane {
     }
 }
 
-/// Returns what is wrong with what a plugin was told since it was shown what there is, if anything is.
+/// Returns what is wrong with what a plugin was told since it was shown what there is, if anything
+/// is.
 ///
-/// At `now` a plugin that `is_even` has been told all that has happened. No plugin is told anything twice, out of order, or that did not happen
-/// and that it was not asked about at the time.
+/// At `now` a plugin that `is_even` has been told all that has happened. No plugin is told anything
+/// twice, out of order, or that did not happen and that it was not asked about at the time.
 pub(super) fn check_told(
     calls: &[Call],
     deliveries: &[Delivery],
@@ -229,7 +237,8 @@ fn union(mut intervals: Vec<Interval>) -> Vec<Interval> {
     union
 }
 
-/// Returns for how long a request was open while none of these intervals was. They do not overlap and are in order.
+/// Returns for how long a request was open while none of these intervals was. They do not overlap
+/// and are in order.
 fn uncovered(call: &Call, intervals: &[Interval]) -> Duration {
     let first = intervals.partition_point(|(_, ended)| *ended <= call.made);
     let overlapping = intervals[first..].iter().take_while(|(begun, _)| *begun < call.returned);

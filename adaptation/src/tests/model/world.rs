@@ -81,7 +81,8 @@ impl Node {
         self.done_with_words(operation, id, events, failed, None);
     }
 
-    /// An act has ended in which the runtime said this of the state of a container, which was in another.
+    /// An act has ended in which the runtime said this of the state of a container, which was in
+    /// another.
     pub(super) fn done_with_words(
         &self,
         operation: Operation,
@@ -120,7 +121,8 @@ impl Source for Node {
     }
 }
 
-/// A plugin joins, perhaps in place of another, stays for a while, and leaves or stays until the end.
+/// A plugin joins, perhaps in place of another, stays for a while, and leaves or stays until the
+/// end.
 async fn visit(nri: Arc<Adaptation>, node: Arc<Node>, name: String, stays: bool, good: bool) -> Visit {
     node.pause(8000).await;
     let plugin = Bookkeeper::new(&node, good);

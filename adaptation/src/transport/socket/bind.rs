@@ -96,8 +96,8 @@ fn is_live(path: &Path) -> Result<bool, Errno> {
 fn listen(path: &Path) -> io::Result<(SocketFile, UnixListener)> {
     let address = SocketAddrUnix::new(path)?;
     let socket = socket()?;
-    // Linux gives the file the permissions that the socket has, less the umask. So it is never open to others, not even
-    // for a moment, and the umask, which all threads share, is left alone.
+    // Linux gives the file the permissions that the socket has, less the umask. So it is never open
+    // to others, not even for a moment, and the umask, which all threads share, is left alone.
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, &address)?;
     let metadata = fs::symlink_metadata(path)?;

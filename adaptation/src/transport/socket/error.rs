@@ -42,7 +42,8 @@ pub enum BindError {
         mode: u32,
     },
 
-    /// The path could not be locked. If that takes too long, another process of our own user keeps it locked.
+    /// The path could not be locked. If that takes too long, another process of our own user keeps
+    /// it locked.
     #[error("could not lock {}", path.display())]
     Lock {
         /// The path.

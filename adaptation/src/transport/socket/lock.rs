@@ -1,7 +1,8 @@
 //! A lock on the path of a socket: who has it may look who listens there, and replace the file.
 //!
-//! The lock is on a file beside the socket, of mode 0600. Whoever may open a file may lock it, so the directory itself,
-//! which others may be able to read, is no place for a lock. The file is removed before it is unlocked.
+//! The lock is on a file beside the socket, of mode 0600. Whoever may open a file may lock it, so
+//! the directory itself, which others may be able to read, is no place for a lock. The file is
+//! removed before it is unlocked.
 
 use std::fs::{self, File};
 use std::io;

@@ -19,7 +19,8 @@ struct ThrottleState {
 }
 
 impl Complaints {
-    /// Hears of one more. If it is to be said, returns how many were not since the last one that was.
+    /// Hears of one more. If it is to be said, returns how many were not since the last one that
+    /// was.
     pub(super) fn hear(&self) -> Option<u64> {
         let now = Instant::now();
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,7 +11,8 @@ pub struct Peer {
     pub uid: u32,
     /// The group.
     pub gid: u32,
-    /// The process, if it is one that we can see. For people: it may have ended, and its number be another's.
+    /// The process, if it is one that we can see. For people: it may have ended, and its number be
+    /// another's.
     pub pid: Option<i32>,
 }
 

@@ -50,7 +50,8 @@ pub(super) fn check(history: &History, session: &Session) -> Vec<String> {
 /// Keeps books of one session alone: whether each thing that was told fits what was before.
 fn books(history: &History, session: &Session) -> Option<String> {
     let mut known: BTreeMap<String, &'static str> = session.shown.clone();
-    // What plugins know after a start that fails depends on whether they saw it, until the Stop: words can only say one of it.
+    // What plugins know after a start that fails depends on whether they saw it, until the Stop:
+    // words can only say one of it.
     let is_vague = |id: &str, at: u64| {
         let is_vague = |act: &Act| act.said <= at && act.told.len() > 1 && act.told[1][0] == "StartContainer";
         history.get(id).is_some_and(|acts| acts.iter().any(is_vague))
@@ -68,7 +69,8 @@ fn books(history: &History, session: &Session) -> Option<String> {
             // What had stopped is not shown, and its Remove is told all the same.
             "RemovePodSandbox" => known.remove(&pod).is_none_or(|was| was == "stopped"),
             "CreateContainer" => known.insert(id.clone(), "created").is_none(),
-            // A container that had stopped may be started again, also if it was not shown. So may the pod that was made for it.
+            // A container that had stopped may be started again, also if it was not shown. So may
+            // the pod that was made for it.
             "StartContainer" => {
                 if pod[2..] == id[2..] {
                     known.insert(pod.clone(), "pod");
@@ -87,7 +89,8 @@ fn books(history: &History, session: &Session) -> Option<String> {
             }
             // Of what had stopped an update is told, too.
             "UpdateContainer" | "PostUpdateContainer" => {
-                // An update that was open when it joined may have been asked before the start that it was shown.
+                // An update that was open when it joined may have been asked before the start that
+                // it was shown.
                 let is_late = words == Some("created") && session.shown.get(&id) == Some(&"running");
                 is_vague || is_late || was.is_none_or(|was| Some(was) == words)
             }
@@ -104,7 +107,8 @@ fn books(history: &History, session: &Session) -> Option<String> {
     left.map(|(id, state)| format!("{} was never told the end of {id}, which is {state}", session.plugin))
 }
 
-/// Whether there is a moment such that all before it is in what was shown, and all after it was told.
+/// Whether there is a moment such that all before it is in what was shown, and all after it was
+/// told.
 fn check_one(id: &str, acts: &[Act], session: &Session) -> Option<String> {
     let is_about = |told: &&Told| match (&told.container, id.split_once('/')) {
         (Some((container, _)), Some(("c", id))) => container == id,

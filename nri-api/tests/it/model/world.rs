@@ -272,8 +272,8 @@ async fn lack(nri: Nri, node: Arc<Node>, is_required: bool) {
     }
 }
 
-/// A node as its domain. The node has the way in, so the domain does not keep the node: neither would
-/// ever be dropped, nor the runtime that its tasks run on.
+/// A node as its domain. The node has the way in, so the domain does not keep the node: neither
+/// would ever be dropped, nor the runtime that its tasks run on.
 struct View(Weak<Node>);
 
 impl View {

@@ -7,8 +7,8 @@ use nri_tests::merging::{Case, OWN, PLUGINS};
 
 use crate::merge::merged::{Done, Merged};
 
-/// To Go the marker of a removed mount is a mount, which a later plugin removes with one dash more and then owns. Says
-/// whether there is one.
+/// To Go the marker of a removed mount is a mount, which a later plugin removes with one dash more
+/// and then owns. Says whether there is one.
 pub(super) fn drop_dashed_mounts(case: &Case, merged: &mut Merged) -> bool {
     let Ok(Done { adjustment: Some(adjustment), owners: Some(owners), .. }) = &mut merged.result else { return false };
     let (mut markers, mut dropped) = (BTreeSet::new(), BTreeMap::new());

@@ -6,7 +6,8 @@ use nri_tests::merging::{Case, OWN};
 
 use crate::merge::merged::{Done, Merged, Seen};
 
-/// Keys of maps that a plugin removes and does not set. To Go that is a marker in the result, and nothing else.
+/// Keys of maps that a plugin removes and does not set. To Go that is a marker in the result, and
+/// nothing else.
 #[derive(Default)]
 pub(super) struct LoneRemovals {
     annotations: BTreeSet<String>,

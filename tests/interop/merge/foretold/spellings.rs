@@ -20,8 +20,8 @@ pub(super) fn matter(case: &Case) -> bool {
     merged != Merged::of(case)
 }
 
-/// To Go each spelling is a thing of its own. So those that are not plain get names that cannot be spelled otherwise.
-/// Says whether there are any.
+/// To Go each spelling is a thing of its own. So those that are not plain get names that cannot be
+/// spelled otherwise. Says whether there are any.
 pub(super) fn tell_apart(case: &mut Case) -> bool {
     let Case::Create(request, replies) = case else { return false };
     let mut renames = Renames { name: rename, is_any: false };

@@ -8,8 +8,8 @@ use nri_tests::merging::{Case, OWN, PLUGINS};
 
 use crate::merge::merged::{Done, Merged, Seen};
 
-/// Go passes over limits of processes in updates. In their place it has each update of the container itself set the limit
-/// that was asked for. Says whether that makes a difference.
+/// Go passes over limits of processes in updates. In their place it has each update of the
+/// container itself set the limit that was asked for. Says whether that makes a difference.
 pub(super) fn lose_pids(case: &mut Case) -> bool {
     let requested = match case {
         Case::Update(request, _) => request.linux_resources.pids.clone(),
@@ -44,8 +44,8 @@ pub(super) fn leave_out_pids(merged: &mut Merged) {
     }
 }
 
-/// To Go an update of the container itself that sets nothing asks for nothing, until another one sets something. Says
-/// whether there is one.
+/// To Go an update of the container itself that sets nothing asks for nothing, until another one
+/// sets something. Says whether there is one.
 pub(super) fn forget_request(case: &Case, merged: &mut Merged) -> bool {
     let (Case::Update(_, replies), Ok(done)) = (case, &mut merged.result) else { return false };
     let mut own = replies.iter().flat_map(|reply| &reply.update).filter(|update| update.container_id == OWN).peekable();
@@ -59,7 +59,8 @@ pub(super) fn forget_request(case: &Case, merged: &mut Merged) -> bool {
     sets_nothing
 }
 
-/// What is claimed by updates in Go, where one that is in conflict and may be keeps what it claimed before.
+/// What is claimed by updates in Go, where one that is in conflict and may be keeps what it claimed
+/// before.
 #[derive(Default)]
 pub(super) struct Claims {
     owners: BTreeMap<(String, Field, String), PluginId>,
@@ -69,8 +70,8 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Makes the claims in turn. An update that is in conflict and may be becomes one that sets nothing. One that may not
-    /// be ends the case, once that can be the fault of such a one.
+    /// Makes the claims in turn. An update that is in conflict and may be becomes one that sets
+    /// nothing. One that may not be ends the case, once that can be the fault of such a one.
     pub(super) fn of(case: &mut Case) -> Self {
         let (mut claims, is_creation) = (Self::default(), matches!(case, Case::Create(..)));
         let Some((reply, update, conflict)) = claims.claim_until_refused(&mut updates_of(case), is_creation) else {
