@@ -15,6 +15,9 @@ CARGO ?= cargo
 PROGRAMS :=
 DOCUMENTS := README.md CHANGELOG.md LICENSE SECURITY.md
 
+# Crates that others get from a registry.
+PUBLISHED := nri-proto nri-adaptation nri-api cri-domain nri-plugin shim-plugins
+
 PEERS := tests/interop/peers
 DAEMONS := tests/interop/daemons
 FUZZ := tests/fuzz
@@ -98,7 +101,7 @@ fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, from its corpus
 	@scripts/setup fuzz
 	scripts/fuzz $(FUZZ_SECONDS)
 
-lint: setup setup-go ## Check format, lints, documentation, licences and sources of dependencies, scripts, Go
+lint: setup setup-go ## Check format, lints, documentation, licences and sources of dependencies, packages, scripts, Go
 	@scripts/setup lint
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path $(FUZZ)/Cargo.toml --check
@@ -107,6 +110,7 @@ lint: setup setup-go ## Check format, lints, documentation, licences and sources
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc $(WITH_GRPC) --no-deps --locked
 	$(CARGO) deny --locked check bans licenses sources
+	$(CARGO) package --locked --allow-dirty --no-verify $(PUBLISHED:%=--package %)
 	shellcheck .ci/run scripts/* $(PEERS)/build $(DAEMONS)/build
 	$(PEERS)/build vet
 	cd $(DAEMONS)/v2.4.2 && go vet ./...
