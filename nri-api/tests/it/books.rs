@@ -104,6 +104,14 @@ impl Books {
     }
 }
 
+impl Keeper {
+    /// Whether all that it knew is gone.
+    fn is_empty(&self) -> bool {
+        let books = self.0.lock().unwrap();
+        books.pods.is_empty() && books.containers.is_empty()
+    }
+}
+
 #[async_trait]
 impl Plugin for Keeper {
     async fn configure(&self, _: Introduction) -> Result<Subscription, PluginError> {
@@ -210,11 +218,19 @@ async fn books_add_up_whenever_a_plugin_joins_while_pods_live_and_die() {
     }
     is_over.store(true, Ordering::Relaxed);
     let keepers = joining.await.unwrap();
+    let last = keepers.last().unwrap();
+    // It may yet have to hear what ended while it joined, and a stop does not wait for that.
+    let hears_all = async {
+        while !last.is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let heard = tokio::time::timeout(Duration::from_secs(30), hears_all).await;
     rig.nri.stop().await;
     for keeper in &keepers {
         let books = keeper.0.lock().unwrap();
         assert_eq!(books.faults, [""; 0]);
     }
-    let last = keepers.last().unwrap().0.lock().unwrap();
-    assert!(last.containers.is_empty() && last.pods.is_empty(), "{:?} {:?}", last.pods, last.containers);
+    let last = last.0.lock().unwrap();
+    assert!(heard.is_ok(), "{:?} {:?}", last.pods, last.containers);
 }
