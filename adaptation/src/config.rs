@@ -57,15 +57,15 @@ pub use crate::config::settings::{Fault, Problem};
 /// ```
 /// use std::time::Duration;
 /// use nri_adaptation::config::Config;
-/// use nri_adaptation::policy::{Policies, Rules};
+/// use nri_adaptation::policy::{Policies, PolicyRules};
 ///
 /// let config = Config {
 ///     runtime_name: "crid".to_owned(),
 ///     runtime_version: "0.1.0".to_owned(),
 ///     socket: None,
 ///     policies: Policies {
-///         defaults: Rules { request_timeout: Some(Duration::from_secs(1)), ..Rules::default() },
-///         plugins: [("topology".parse()?, Rules { required: Some(true), ..Rules::default() })].into(),
+///         defaults: PolicyRules { request_timeout: Some(Duration::from_secs(1)), ..PolicyRules::default() },
+///         plugins: [("topology".parse()?, PolicyRules { required: Some(true), ..PolicyRules::default() })].into(),
 ///         ..Policies::default()
 ///     },
 ///     ..Config::default()

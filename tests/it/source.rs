@@ -93,22 +93,18 @@ impl Module {
         let mut path = Vec::new();
         let mut colons = 0;
         for token in tokens {
+            if matches!(&token, TokenTree::Punct(punct) if punct.as_char() == ':') {
+                colons += 1;
+                continue;
+            }
+            if colons != 2 || !matches!(token, TokenTree::Ident(_)) {
+                self.note(&std::mem::take(&mut path));
+            }
+            colons = 0;
             match token {
-                TokenTree::Punct(punct) if punct.as_char() == ':' => colons += 1,
-                TokenTree::Ident(ident) => {
-                    if colons != 2 {
-                        self.note(&std::mem::take(&mut path));
-                    }
-                    path.push(ident.to_string());
-                    colons = 0;
-                }
-                other => {
-                    self.note(&std::mem::take(&mut path));
-                    colons = 0;
-                    if let TokenTree::Group(group) = other {
-                        self.note_tokens(group.stream());
-                    }
-                }
+                TokenTree::Ident(ident) => path.push(ident.to_string()),
+                TokenTree::Group(group) => self.note_tokens(group.stream()),
+                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
             }
         }
         self.note(&path);

@@ -135,8 +135,7 @@ async fn what_the_runtime_cannot_change_is_refused_by_name_and_nothing_is_done()
     asked.memory_mut().swappiness = Some(1);
     asked.rdt_class = Some("gold".to_owned());
     let error = server.handle.domain().update(Update::new("c", asked)).await.unwrap_err();
-    let expected =
-        "the runtime could not do it: cannot update container c: the runtime cannot change MemSwappiness, RdtClass";
+    let expected = "the runtime failed: cannot update container c: the runtime cannot change MemSwappiness, RdtClass";
     assert_eq!(chain(&error), expected);
     assert_eq!((server.runtime.n_updates(), server.spec("c")), (0, json!({})));
 }

@@ -25,10 +25,10 @@ use crate::merge::Touch;
 /// With `events = []` the plugin is not even shown what there is, and may change nothing of it.
 ///
 /// ```
-/// use nri_adaptation::policy::{Allowed, Changes};
+/// use nri_adaptation::policy::{Allowed, AllowedChanges};
 /// use nri_proto::{Adjustment, CreateReply, EnvVar, Field};
 ///
-/// let allowed = Allowed { changes: Some(Changes::of([Field::Mounts])), ..Allowed::default() };
+/// let allowed = Allowed { changes: Some(AllowedChanges::of([Field::Mounts])), ..Allowed::default() };
 /// let mut adjustment = Adjustment::default();
 /// adjustment.env.set(EnvVar::new("LD_PRELOAD", "/evil.so"))?;
 /// let reply = CreateReply { adjustment: Some(adjustment), ..CreateReply::default() };

@@ -55,10 +55,10 @@ impl Policies {
     /// missing.
     ///
     /// ```
-    /// use nri_adaptation::policy::{Mode, Policies, Rules};
+    /// use nri_adaptation::policy::{Mode, Policies, PolicyRules};
     ///
-    /// let required = Rules { required: Some(true), ..Rules::default() };
-    /// let on_trial = Rules { mode: Some(Mode::Shadow), ..Rules::default() };
+    /// let required = PolicyRules { required: Some(true), ..PolicyRules::default() };
+    /// let on_trial = PolicyRules { mode: Some(Mode::Shadow), ..PolicyRules::default() };
     /// let plugins = [("guard".parse()?, required), ("10-guard".parse()?, on_trial)].into();
     /// let found = Policies { plugins, ..Policies::default() }.contradictions();
     /// assert_eq!(

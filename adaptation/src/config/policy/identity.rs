@@ -110,9 +110,9 @@ impl Policies {
     /// Checks whether a peer may be a plugin.
     ///
     /// ```
-    /// use nri_adaptation::policy::{Identity, PluginOrigin, Policies, Rules, Uids};
+    /// use nri_adaptation::policy::{Identity, PluginOrigin, Policies, PolicyRules, Uids};
     ///
-    /// let guard = Rules { uids: Some(Uids::Only([0].into())), ..Rules::default() };
+    /// let guard = PolicyRules { uids: Some(Uids::Only([0].into())), ..PolicyRules::default() };
     /// let policies = Policies { plugins: [("guard".parse()?, guard)].into(), ..Policies::default() };
     /// let peer = |uid| Identity { origin: PluginOrigin::Connected, uid: Some(uid) };
     /// assert!(policies.check_identity(&"10-guard".parse()?, peer(0)).is_ok());
