@@ -63,6 +63,8 @@ impl Phase {
 #[derive(Clone, Debug)]
 pub(crate) struct Lifecycle {
     phase: Phase,
+    /// The creation, which counts as a run. Another object of the same id has another one.
+    creation: RunId,
     /// The current run, or the last run if the object has stopped. The creation counts as a run.
     run: RunId,
     /// The last run for which a start was called. An end that is reported now belongs to this run.
@@ -99,6 +101,7 @@ impl Lifecycle {
     fn in_phase(phase: Phase, run: RunId) -> Self {
         Self {
             phase,
+            creation: run,
             run,
             last_call: run,
             last_start: run,
@@ -234,6 +237,12 @@ impl Lifecycle {
     /// Returns the run to which an end belongs that is reported now.
     pub(crate) fn reported_run(&self) -> RunId {
         self.last_call
+    }
+
+    /// Returns the run that stands for the creation of the object. Another object of the same id has
+    /// another one.
+    pub(crate) fn creation(&self) -> RunId {
+        self.creation
     }
 
     /// Returns the current run, or the last run if the object has stopped.

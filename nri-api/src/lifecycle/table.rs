@@ -156,9 +156,16 @@ impl<T> Table<T> {
         self.read(id, |entry| entry.requests.iter().filter_map(Weak::upgrade).collect()).unwrap_or_default()
     }
 
-    /// Waits until plugins were told of the end of an object, or do not know the object.
+    /// Waits until plugins were told of the end of an object, or do not know the object. A later
+    /// object of the same id is not waited for.
     pub(crate) async fn wait_until_ended(&self, id: &str) {
-        let _ = self.wait_for(id, |entry| entry.lifecycle.is_end_delivered().then_some(())).await;
+        let mut first = None;
+        let ended = |entry: &mut TableEntry<T>| {
+            let creation = entry.lifecycle.creation();
+            let is_other = *first.get_or_insert(creation) != creation;
+            (is_other || entry.lifecycle.is_end_delivered()).then_some(())
+        };
+        let _ = self.wait_for(id, ended).await;
     }
 
     /// Calls `attempt` after each change of the table until it returns a value. Returns `None` if

@@ -42,3 +42,16 @@ async fn whoever_claims_waits_until_the_request_of_the_claim_before_was_made() {
     let (step, _remove) = remove.await.unwrap();
     assert_eq!(step, EndStep::Remove, "the Stop has its place, although it is not delivered yet");
 }
+
+#[tokio::test]
+async fn whoever_waits_for_an_end_does_not_wait_for_another_object_of_the_same_id() {
+    let table = Table::default();
+    assert!(table.enter("c", State::Running, table.next_run(), || ()));
+    let mut ended = pin!(table.wait_until_ended("c"));
+    assert!(poll!(ended.as_mut()).is_pending());
+    table.entries.remove("c");
+    assert!(table.enter("c", State::Running, table.next_run(), || ()));
+    table.changed.notify_waiters();
+    assert!(poll!(ended.as_mut()).is_ready());
+    assert!(poll!(pin!(table.wait_until_ended("c"))).is_pending());
+}
