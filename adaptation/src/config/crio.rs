@@ -51,7 +51,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`Config::from_toml`].
+    /// Returns all problems of the file, as [`Config::from_toml`] does.
     pub fn from_crio(text: &str) -> Result<Self, ConfigError> {
         Self::from_text(text, |table| {
             let mut problems = Vec::new();

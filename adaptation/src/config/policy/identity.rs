@@ -69,10 +69,10 @@ pub enum Uids {
 /// Whether plugins without a table of their own are admitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Unnamed {
-    /// They are admitted under the operator's defaults.
+    /// Plugins without a table are admitted, under the operator's defaults.
     #[default]
     Admit,
-    /// They are refused.
+    /// Plugins without a table are refused.
     Refuse,
 }
 
@@ -100,7 +100,7 @@ pub enum NotPermitted {
     User {
         /// The user, if known.
         uid: Option<u32>,
-        /// The users that may.
+        /// The users that may connect as this plugin.
         allowed: Uids,
         /// The setting that decides.
         setting: Word,
