@@ -180,7 +180,7 @@ impl Default for Config {
     }
 }
 
-/// The default [`Config::request_budget`], in request timeouts.
+/// The default request budget, as a number of request timeouts.
 pub(crate) const BUDGETED_TIMEOUTS: u32 = 3;
 
 /// How long a request may wait, in all, for plugins that do not answer it.

@@ -18,7 +18,7 @@
 //! does not answer, requests fail, whatever other settings say. The one exception is a plugin in
 //! shadow mode ([`Mode::Shadow`]), which is never required. An operator may set shadow mode and
 //! `required` in the same table. In two different tables the settings are a
-//! [conflict](Policies::contradictions), and a file with a conflict is refused.
+//! [contradiction](Policies::contradictions), and a file with a contradiction is refused.
 //!
 //! ```
 //! use nri_adaptation::policy::{Declared, OnTimeout, Origin, Policies, PolicyRules};

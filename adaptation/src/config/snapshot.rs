@@ -31,8 +31,8 @@ impl ConfigSnapshot {
         }
     }
 
-    /// Logs the conflicts between policy settings. Not to be called while a lock is held, because
-    /// writing the log may block.
+    /// Logs the contradictions between policy settings. Not to be called while a lock is held,
+    /// because writing the log may block.
     pub(crate) fn complain(config: &Config) {
         for contradiction in config.policies.contradictions() {
             warn!(%contradiction, "what is demanded of a plugin does not hold");

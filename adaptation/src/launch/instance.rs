@@ -1,4 +1,4 @@
-//! One run of a launched plugin, from the start of its process until the process was waited for.
+//! One run of a launched plugin, from the start of its process until the process is reaped.
 
 use std::io::ErrorKind;
 use std::process::ExitStatus;

@@ -12,8 +12,8 @@ use crate::session::PluginSession;
 ///
 /// Operations that are open still ask the plugin until they end. The plugin is then notified of
 /// operations that were rolled back, answers the requests that it was sent, is told to shut down,
-/// and is closed. Each step has a time limit. All steps end early if the
-/// adaptation stops or if the plugin is closed.
+/// and is closed. Each step has a time limit. All steps end early if the adaptation stops or if the
+/// plugin is closed.
 pub(crate) async fn leave(shared: &Shared, entry: Arc<PluginSession>, reason: &str) {
     let _leaver = Leaver::begin(shared, &entry);
     // Open operations fail without a required plugin, so such a plugin gets more time.

@@ -1,4 +1,4 @@
-//! Conflicting settings of an operator.
+//! Contradictory policy settings of an operator.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -12,9 +12,8 @@ use super::Policies;
 use super::PolicyRules;
 use super::Uids;
 
-/// A conflict between two policy settings for the same plugin: one setting demands something, and
-/// the other cancels the demand. Each setting is valid by itself, so the conflict would otherwise
-/// go unnoticed.
+/// Two policy settings for the same plugin, of which one demands something and the other cancels
+/// the demand. Each setting is valid by itself, so the contradiction would otherwise go unnoticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
     /// The setting that demands something: that the plugin is present, that the plugin validates,
@@ -39,7 +38,7 @@ pub struct Word {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// The plugin is in shadow mode, and such a plugin is never required. Both settings in one
-    /// table are no conflict: the operator means it.
+    /// table are no contradiction: the operator means it.
     OnTrial,
     /// The plugin may not see the validation event, so it never gives a verdict.
     CannotValidate,
@@ -48,12 +47,12 @@ pub enum Obstacle {
 }
 
 impl Policies {
-    /// Returns the conflicts: the settings that cancel [`required`](super::Policy::required),
+    /// Returns the contradictions: the settings that cancel [`required`](super::Policy::required),
     /// [`validator`](super::Policy::validator) or [`uids`](super::Policy::uids).
     ///
-    /// A file with a conflict is refused. Conflicts in policies that do not come from a file are
-    /// logged. In that case a plugin in shadow mode is not required, and a validator that cannot
-    /// validate counts as missing.
+    /// A file with a contradiction is refused. Contradictions in policies that do not come from a
+    /// file are logged. In that case a plugin in shadow mode is not required, and a validator that
+    /// cannot validate counts as missing.
     ///
     /// ```
     /// use nri_adaptation::policy::{Mode, Policies, Rules};
@@ -76,7 +75,7 @@ impl Policies {
             for contradiction in
                 [on_trial(&layers), cannot_validate(&layers), nobody_connects(&layers)].into_iter().flatten()
             {
-                // A conflict in the table of a name appears again for each index of that name.
+                // A contradiction in the table of a name appears again for each index of that name.
                 if !found.contains(&contradiction) {
                     found.push(contradiction);
                 }
@@ -127,7 +126,7 @@ fn cannot_validate(layers: &[Layer<'_>]) -> Option<Contradiction> {
 }
 
 /// Finds a table that sets which users may connect, and also that no process may connect. In two
-/// different tables the settings are no conflict, because each may be about other plugins.
+/// different tables the settings are no contradiction, because each may be about other plugins.
 fn nobody_connects(layers: &[Layer<'_>]) -> Option<Contradiction> {
     let (from, origin) = first(layers, |rules| rules.origin)?;
     let (users, uids) = first(layers, |rules| rules.uids.clone())?;
@@ -157,7 +156,7 @@ impl Display for Contradiction {
 }
 
 impl Obstacle {
-    /// Writes the conflict as a sentence.
+    /// Writes the contradiction as a sentence.
     pub(crate) fn tell(self, f: &mut Formatter<'_>, obstacle: impl Display, demand: impl Display) -> fmt::Result {
         match self {
             Self::OnTrial => {
