@@ -97,8 +97,8 @@ impl Config {
     /// function does not follow imports: [`Config::load`] does, because it knows the path of the
     /// file.
     ///
-    /// A file counts as CRI-O's if it has a table `crio`. See [`Config::from_crio`] for such files
-    /// and for CRI-O's names.
+    /// A file counts as CRI-O's if it has a table `crio`, or one of CRI-O's keys for NRI at its
+    /// root. See [`Config::from_crio`] for such files and for CRI-O's names.
     ///
     /// Durations are in Go's format. As with containerd, an empty path counts as not set, and so
     /// does a zero value of containerd's own timeouts. Names, versions and settings that are not

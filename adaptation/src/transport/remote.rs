@@ -51,8 +51,8 @@ impl Remote {
         Ok(self.client.call(method(name), payload, timeout).await?)
     }
 
-    /// Sends a request and waits for the answer, however late it arrives. `timeout` is the limit
-    /// that the plugin is told.
+    /// Sends a request and waits for the answer, however late it arrives. The request must be sent
+    /// within `timeout`, which the plugin is told as its time limit.
     async fn late(&self, name: &'static str, payload: Bytes, timeout: Duration) -> Result<Bytes, PluginError> {
         let mut pending = self.client.send(method(name), payload, timeout).await.map_err(left)?;
         // A failed write means that the connection was already closed when the request was sent.

@@ -14,8 +14,8 @@ use crate::merge::Touch;
 /// The permissions of a plugin: which changes it may make, and which events it may see. Without
 /// settings, everything is allowed.
 ///
-/// In a file the permissions are written as `allow = { changes = ["Env", "Resources"], events =
-/// ["CreateContainer"] }`. The changes are:
+/// In a file the permissions are written as
+/// `allow = { changes = ["Env", "Resources"], events = ["CreateContainer"] }`. The changes are:
 ///
 /// - fields, by the names that conflicts use ([`Field`]), and `Resources`, which stands for all
 ///   fields that an update may set;

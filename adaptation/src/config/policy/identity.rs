@@ -137,7 +137,7 @@ impl Policies {
             let setting = word(id, "origin", origins.origin);
             return Err(NotPermitted::Origin { origin, allowed: policy.origin, setting });
         }
-        // Launched and built-in plugins run as the runtime's own user.
+        // Launched and built-in plugins belong to the runtime, so their user is not checked.
         if origin == PluginOrigin::Connected && !policy.uids.contains(uid) {
             let setting = word(id, "uids", origins.uids);
             return Err(NotPermitted::User { uid, allowed: policy.uids, setting });
