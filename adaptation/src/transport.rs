@@ -1,7 +1,7 @@
 //! Plugins that are connected through a socket.
 //!
 //! - `socket.rs` creates the socket and checks who may reach it; `listener.rs` accepts connections.
-//! - `strangers.rs` limits the number of peers that have not registered. `front.rs` serves the
+//! - `strangers.rs` limits the number of peers that are not admitted yet. `front.rs` serves the
 //!   calls of one peer.
 //! - `connection.rs` takes a connection from its beginning to its end.
 //! - `remote.rs` is the plugin behind a connection: the only code in this crate that calls plugins

@@ -1,10 +1,10 @@
-//! Limits the number of connected peers that have not registered.
+//! Limits the number of connected peers that are not admitted as plugins yet.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The places for peers that have not registered. Each user has an equal share, so that silent
-/// peers of one user do not keep out the peers of others.
+/// The places for peers that are not admitted as plugins yet. Each user has an equal share, so that
+/// silent peers of one user do not keep out the peers of others.
 pub(crate) struct Strangers {
     share: usize,
     taken: Arc<Mutex<TakenPlaces>>,
