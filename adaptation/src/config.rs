@@ -1,26 +1,26 @@
-//! Everything that can be set, for whoever runs an adaptation.
+//! The configuration of an adaptation.
 //!
-//! A runtime's author writes a [`Config`] as a struct literal. An operator writes a file, which
-//! [`Config::load`] reads:
+//! The author of a runtime writes a [`Config`] as a struct literal. An operator writes a file,
+//! which [`Config::load`] reads:
 //!
 //! | file | read by |
 //! |---|---|
-//! | a table of our own, with containerd's names | [`Config::from_toml`] |
-//! | containerd's `config.toml` | [`Config::from_toml`]; with what it imports, [`Config::load`] |
+//! | a table of NRI settings, with containerd's names | [`Config::from_toml`] |
+//! | containerd's `config.toml` | [`Config::from_toml`]; with its imports, [`Config::load`] |
 //! | CRI-O's `crio.conf`, or a file of `crio.conf.d` | [`Config::from_toml`], [`Config::from_crio`] |
-//! | `/etc/nri/nri.conf`, which NRI had up to 0.2 | [`Config::from_nri_conf`]; with policies it is a table of our own |
+//! | `nri.conf` of NRI up to 0.2 | [`Config::from_nri_conf`]; if TOML, [`Config::from_toml`] |
 //!
-//! - `policy` is what holds for plugins, `requirements.rs` which of them must be there;
-//!   `snapshot.rs` is all of it at one moment.
-//! - `settings` reads single values, `upstream.rs` and `validator.rs` are upstream's; `file.rs`
-//!   reads a table.
-//! - `containerd.rs`, `crio.rs`, `nri_conf.rs` and `imports.rs` find that table in files of others;
-//!   `load.rs` chooses among them.
-//! - `error.rs` and `lines.rs` say what is wrong and on which line; `restart.rs` says what cannot
-//!   be reloaded.
+//! - `policy`: the settings of plugins. `requirements.rs`: the plugins that a pod requires.
+//!   `snapshot.rs`: the configuration in effect at one moment.
+//! - `settings`: reads single values. `file.rs`: reads the configuration table. `upstream.rs` and
+//!   `validator.rs`: the settings that upstream has.
+//! - `containerd.rs`, `crio.rs`, `nri_conf.rs` and `imports.rs`: find the configuration table in
+//!   files of other formats. `load.rs`: chooses the format of a file.
+//! - `error.rs` and `lines.rs`: the problems of a file and their lines. `restart.rs`: the settings
+//!   that cannot be reloaded.
 //!
-//! What differs from one that is in use can be [reloaded](crate::Adaptation::reload), or
-//! [needs a restart](Config::changes_that_need_a_restart).
+//! A new configuration can be [reloaded](crate::Adaptation::reload) while the adaptation runs,
+//! except for the changes that [need a restart](Config::changes_that_need_a_restart).
 
 pub mod policy;
 pub(crate) mod requirements;
@@ -52,7 +52,7 @@ pub use self::validator::DefaultValidator;
 use crate::config::policy::{Exemptions, Namespaces, Policies};
 pub use crate::config::settings::{Fault, Problem};
 
-/// How an adaptation is set up.
+/// The configuration of an adaptation.
 ///
 /// ```
 /// use std::time::Duration;
@@ -75,75 +75,84 @@ pub use crate::config::settings::{Fault, Problem};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Whether the operator wants no plugins at all. Then there is nothing to start.
+    /// Whether the operator disables plugins altogether. The runtime checks this setting: if true,
+    /// the runtime is to start no adaptation.
     pub disable: bool,
-    /// The name of the runtime, for plugins to know.
+    /// The name of the runtime, which plugins are told.
     pub runtime_name: String,
-    /// The version of the runtime, likewise.
+    /// The version of the runtime, which plugins are told.
     pub runtime_version: String,
     /// The version of NRI that plugins are told the runtime speaks.
     pub nri_version: String,
-    /// Where plugins connect. Without it none can.
+    /// The path of the socket on which plugins connect. `None`: no plugin can connect.
     pub socket: Option<PathBuf>,
-    /// The directory of the plugins to launch. Without it none are. A program is launched only if
-    /// root and the runtime's own user alone can change it, and all that leads to it.
+    /// The directory of the plugins to launch. `None`: no plugin is launched. A program is launched
+    /// only if nobody but root and the runtime's own user can change the program or the path to it.
     pub plugin_path: Option<PathBuf>,
-    /// The directory of their configuration, which nobody else may change either.
+    /// The directory of the configuration files of launched plugins. Nobody but root and the
+    /// runtime's own user may be able to change the directory or the files.
     pub plugin_config_path: Option<PathBuf>,
-    /// How long a plugin that has connected may take to register.
+    /// How long a plugin may take to register after it has connected.
     pub registration_timeout: Duration,
-    /// The users whose processes may connect. [`uids`](crate::config::policy::Policy::uids) of a
-    /// policy says which of them may connect as a plugin of a name.
+    /// The users whose processes may connect. The policy setting
+    /// [`uids`](crate::config::policy::Policy::uids) restricts which of these users may connect as
+    /// a particular plugin.
     pub allowed_uids: Vec<u32>,
-    /// How many connections may be open that are not plugins yet. Each of the
-    /// [`allowed_uids`](Config::allowed_uids) has an equal share, of at least one, so the silent
-    /// peers of one user do not keep out the plugins of another.
+    /// How many connections may be open that have not become plugins yet. Each of the
+    /// [`allowed_uids`](Config::allowed_uids) has an equal share, of at least one connection, so
+    /// that the silent peers of one user do not keep out the plugins of another user.
     pub max_unregistered: usize,
-    /// How many plugins there may be. Of these places one is kept for each plugin that is
+    /// How many plugins there may be. One place is reserved for each absent plugin that is
     /// [required](crate::config::policy::Policy::required) or a
-    /// [validator](crate::config::policy::Policy::validator) and is not there, so the others do not
-    /// keep it out.
+    /// [validator](crate::config::policy::Policy::validator), so that other plugins do not keep
+    /// that plugin out.
     pub max_plugins: usize,
-    /// How long plugins may take to end when the runtime does.
+    /// How long plugins may take to end when the runtime stops.
     pub shutdown_grace: Duration,
-    /// How long the runtime's own [`Source`](crate::Source) may take. What it has not done by then
-    /// is given up.
+    /// How long a call to the runtime's own [`Source`](crate::Source) may take. A call that takes
+    /// longer is abandoned.
     pub source_timeout: Duration,
-    /// How long an [operation](crate::Operation) may be open. One that still is then is reported,
-    /// and nobody waits for it any more.
+    /// How long an [operation](crate::Operation) may be open. An operation that is open for longer
+    /// is reported as overdue, and other requests no longer wait for it.
     pub operation_timeout: Duration,
-    /// How long a request may wait, in all, for plugins that do not answer it. Time in which
-    /// plugins answer is not counted, and a [required](crate::config::policy::Policy::required)
-    /// plugin is always given its own request timeout. `None` and zero are three times the request
-    /// timeout of all plugins. A plugin with a longer one of its own may take that until a plugin
-    /// has not answered.
+    /// How long a request may wait, in all, for plugins that do not answer it. The time that
+    /// answering plugins take is not counted, and a
+    /// [required](crate::config::policy::Policy::required) plugin always gets its own request
+    /// timeout. `None` and zero mean three times the default request timeout. With that default, a
+    /// plugin whose own request timeout is longer may use all of that timeout, until some plugin
+    /// has failed to answer the request.
     pub request_budget: Option<Duration>,
-    /// How many bytes the [ledger](crate::ledger) may take. What a reply changes takes about 500 of
-    /// them, and each change as much as on the wire, or a quarter of what it takes when it is read.
-    /// So what is read takes four times as many at most.
+    /// How many bytes the [ledger](crate::ledger) may take. The entry of a reply takes about 500
+    /// bytes. Each change in the reply counts as its size on the wire, or as a quarter of its size
+    /// after decoding, whichever is more. So reading the ledger takes at most four times this size.
     pub history_bytes: usize,
-    /// What becomes of plugins that are slow, silent or absent.
+    /// The settings of plugins: timeouts, permissions, and what happens if a plugin is slow, silent
+    /// or absent.
     pub policies: Policies,
-    /// The namespaces of Kubernetes in which pods run without what is
-    /// [required](crate::config::policy::Policy::required), so that the pod of a required plugin
-    /// can start. A node's own pods are there, and most plugins.
+    /// The Kubernetes namespaces whose pods run even if a
+    /// [required](crate::config::policy::Policy::required) plugin is missing, so that the pod of a
+    /// required plugin can itself start. The pods of the node's own services, and of most plugins,
+    /// are in these namespaces.
     pub required_exempt_namespaces: Namespaces,
-    /// The annotation with which a pod tolerates that a plugin which is
+    /// The annotation with which a pod tolerates the absence of a plugin that is
     /// [required](crate::config::policy::Policy::required) or a
-    /// [validator](crate::config::policy::Policy::validator) is absent. Whoever may create pods may
-    /// write it, so it is empty by default, and no pod tolerates anything. A plugin that is
-    /// connected is waited for, and its verdict counts, whatever a pod says.
+    /// [validator](crate::config::policy::Policy::validator). Everybody who may create pods may set
+    /// the annotation. So this key is empty by default, and no pod tolerates an absence. The
+    /// annotation does not affect a plugin that is connected: requests wait for that plugin, and
+    /// its verdict counts.
     ///
-    /// The default validator's
-    /// [`tolerate_missing_plugins_annotation`](DefaultValidator::tolerate_missing_plugins_annotation)
-    /// is a setting of its own.
+    /// The annotation of the default validator is a separate setting,
+    /// [`tolerate_missing_plugins_annotation`][own].
+    ///
+    /// [own]: DefaultValidator::tolerate_missing_plugins_annotation
     pub required_tolerate_annotation: String,
     /// The settings of upstream's default validator.
     pub default_validator: Option<DefaultValidator>,
 }
 
 impl Default for Config {
-    /// Upstream's settings where it has them. Processes of root and of our own user may connect.
+    /// Returns upstream's defaults for the settings that upstream has. Processes of root and of the
+    /// runtime's own user may connect.
     fn default() -> Self {
         let own = rustix::process::geteuid().as_raw();
         Self {
@@ -171,28 +180,28 @@ impl Default for Config {
     }
 }
 
-/// How many request timeouts a request may wait for plugins that do not answer, unless the operator
-/// says otherwise.
+/// The default request budget, as a number of request timeouts.
 pub(crate) const BUDGETED_TIMEOUTS: u32 = 3;
 
 /// How long a request may wait, in all, for plugins that do not answer it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestBudget {
-    /// As the operator says.
+    /// The operator sets the budget.
     Set(Duration),
-    /// [`BUDGETED_TIMEOUTS`] times the request timeout that holds for all plugins, which is this.
+    /// The default budget: [`BUDGETED_TIMEOUTS`] times this duration, which is the default request
+    /// timeout.
     Timeouts(Duration),
 }
 
 impl Config {
-    /// How long a request may wait, in all, for plugins that do not answer it.
+    /// Returns how long a request may wait, in all, for plugins that do not answer it.
     pub(crate) fn request_budget(&self) -> RequestBudget {
         let timeout = self.policies.defaults.request_timeout.unwrap_or(defaults::REQUEST_TIMEOUT);
         let set = self.request_budget.filter(|budget| !budget.is_zero());
         set.map_or(RequestBudget::Timeouts(timeout), RequestBudget::Set)
     }
 
-    /// Returns the pods that may run without the plugins that are required.
+    /// Returns the exemptions: which pods may run although a required plugin is missing.
     #[must_use]
     pub fn exemptions(&self) -> Exemptions {
         Exemptions {

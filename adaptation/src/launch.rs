@@ -1,13 +1,14 @@
-//! Plugins that the runtime starts itself: the programs in a directory, as long as they are there.
+//! Launches plugins: runs the programs in the plugin directory for as long as they are there.
 //!
-//! - `directory.rs` lists the programs, `watcher.rs` lists them again and again, `changes.rs`
-//!   compares two lists.
-//! - `supervisor.rs` keeps one program running, with a pause between runs (`backoff.rs`);
-//!   `replacement.rs` chooses the newest of the programs of one name.
-//! - `instance.rs` is one run of it: a process (`process.rs`), its configuration (`drop_in.rs`),
-//!   what it writes (`output.rs`). What reads from the disk goes through `disk.rs`, which waits in
-//!   time.
-//! - `trust.rs` checks, before each start, that others cannot change what is executed or read.
+//! - `directory.rs` lists the programs, `watcher.rs` lists them periodically, `changes.rs` compares
+//!   two listings.
+//! - `supervisor.rs` keeps one program running, with a pause between runs (`backoff.rs`). If a
+//!   program is replaced, `replacement.rs` makes the older run give way to the newer one.
+//! - `instance.rs` is one run of a program: its process (`process.rs`), its configuration
+//!   (`drop_in.rs`) and its output (`output.rs`).
+//! - `disk.rs` limits the time of operations that read from the disk.
+//! - `trust.rs` checks, before each start, that nobody else can change what is executed or read.
+//!   `error.rs` has the errors.
 
 mod backoff;
 mod changes;
@@ -32,8 +33,9 @@ pub use self::error::{LaunchError, UntrustedPath};
 use self::watcher::Keeper;
 use crate::operation::shared::Shared;
 
-/// Launches what is in the directory, and looks after it until the adaptation stops. Returns when
-/// each plugin that is there now has joined, or has failed to for the first time.
+/// Launches the plugins in the plugin directory, and keeps them running until the adaptation stops.
+/// Returns when each plugin that is in the directory now has joined, or has failed to join for the
+/// first time.
 pub(crate) async fn launch(shared: &Arc<Shared>, launched: &AtomicBool) -> Result<(), LaunchError> {
     let attempt = Attempt::begin(launched)?;
     let Some(dir) = shared.services.config.plugin_path.clone() else {
@@ -44,13 +46,14 @@ pub(crate) async fn launch(shared: &Arc<Shared>, launched: &AtomicBool) -> Resul
     let keeper = Keeper::start(Arc::clone(shared), dir, tried).await?;
     shared.services.spawn(keeper.run());
     attempt.succeeds();
-    // Nothing is sent: each that still tries for the first time has a sender.
+    // No message is ever sent. The channel closes when the last plugin has dropped its sender,
+    // after its first attempt.
     let _ = all_tried.recv().await;
     Ok(())
 }
 
-/// One attempt to launch plugins. If nothing comes of it, for whatever reason, there may be
-/// another.
+/// An attempt to launch plugins. If the attempt is dropped without success, another attempt may be
+/// made.
 struct Attempt<'a>(Option<&'a AtomicBool>);
 
 impl<'a> Attempt<'a> {

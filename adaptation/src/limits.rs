@@ -1,52 +1,53 @@
-//! What one plugin can make us hold, as one sum.
+//! The memory limits for one plugin.
 
 use nri_proto::mux::{Limits, MAX_FRAME};
 
 const MIB: usize = 1 << 20;
 
-/// All of what it sends and what it is sent, once the plugin has registered.
+/// The most memory that one registered plugin can occupy for the messages that it sends and is
+/// sent, in bytes.
 const ALL: usize = 16 * MIB;
 
-/// What it sends and what is sent to it.
+/// The limits of one connection.
 pub(crate) const CONNECTION: Limits = Limits {
     frame: MAX_FRAME,
-    // The largest message on both channels at a time, and what one read may bring behind them.
+    // The largest message on each channel at a time, and what a single read may return beyond them.
     received: 2 * MAX_FRAME + (32 << 10),
     unsent: 4 * MIB,
     before_admission: 64 << 10,
     unknown_frames: 1000,
 };
 
-/// What happens while it cannot be asked, beside that. Plugins share most of it: each request is
-/// there once for all of them.
+/// The limit, in bytes, for the journal of requests that a plugin has missed, in addition to the
+/// other limits. Plugins share most of this memory: each request is stored once for all of them.
 pub(crate) const JOURNAL: usize = 8 * MIB;
 
-/// How many entries its requests to us may have at a time, of [`ENTRY`] bytes each.
+/// How many entries a plugin's requests may have in memory at a time, each of [`ENTRY`] bytes.
 pub(crate) const ENTRIES: usize = 20 << 10;
-/// What an entry takes in memory beside its bytes.
+/// The memory that an entry takes in addition to its encoded bytes.
 const ENTRY: usize = 64;
 
-/// How many bytes its requests may have that are kept until it is let in.
+/// How many bytes the requests of a plugin that wait for its admission may have.
 pub(crate) const EARLY: usize = 512 << 10;
 
-/// What is queued may be one message that is larger than what else may be.
+/// The most bytes that wait to be sent to a plugin. A single message may exceed the limit of the
+/// queue.
 const UNSENT: usize = if CONNECTION.unsent > MAX_FRAME { CONNECTION.unsent } else { MAX_FRAME };
 
-/// How much of a line that a launched plugin writes is kept. The rest of the line is cut off.
+/// How many bytes of an output line of a launched plugin are kept. The rest of the line is cut off.
 pub(crate) const MAX_LINE: usize = 8 << 10;
 
-/// The lines of its standard output and error, if it was launched, and what is read of them at a
-/// time.
+/// The memory for the output of a launched plugin: the current line and the read buffer, for each
+/// of its two streams.
 const OUTPUT: usize = 2 * (2 * MAX_LINE + 4096);
 
-// A buffer may be larger than what it holds by a sixteenth.
+// The capacity of a receive buffer may exceed its contents by a sixteenth.
 const _: () = assert!(CONNECTION.received / 16 * 17 + UNSENT + ENTRIES * ENTRY + EARLY + OUTPUT <= ALL);
 
-/// How much of a plugin's text is kept, in bytes: it goes into errors, logs and the stream of what
-/// happened. No path is longer.
+/// How many bytes of a text from a plugin are kept for errors, logs and events. No path is longer.
 pub(crate) const TEXT: usize = 4096;
 
-/// As much of a plugin's text as is kept.
+/// Cuts a text from a plugin to [`TEXT`] bytes.
 pub(crate) fn cut(text: &str) -> String {
     text[..text.floor_char_boundary(TEXT)].to_owned()
 }

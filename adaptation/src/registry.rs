@@ -1,9 +1,9 @@
-//! Which plugins there are: how a plugin joins, takes the place of another, and leaves.
+//! Registers plugins: how a plugin joins, replaces another plugin, and leaves.
 //!
-//! - `admission.rs` lets a plugin in, `join.rs` is a plugin on its way in.
-//! - `early.rs` keeps the updates that a plugin asks for before it is let in.
-//! - `membership.rs` adds plugins to the roster and takes them out; `drain.rs` lets a replaced
-//!   plugin finish.
+//! - `admission.rs` admits a plugin in steps; `join.rs` is the state of a plugin that joins.
+//! - `early.rs` keeps the updates that a plugin requests before it is admitted.
+//! - `membership.rs` adds plugins to the roster and removes them.
+//! - `drain.rs` lets a plugin that was removed or replaced finish its open requests.
 
 pub(crate) mod admission;
 pub(crate) mod drain;

@@ -1,10 +1,11 @@
-//! Plugins behind a socket.
+//! Plugins that are connected through a socket.
 //!
-//! - `socket.rs` makes the socket and checks who could reach it; `listener.rs` accepts connections.
-//! - `strangers.rs` limits the peers that have not registered; `front.rs` is a peer until it is let
-//!   in.
-//! - `connection.rs` is a connection from its beginning to its end.
-//! - `remote.rs` is the plugin behind it: the one place where this crate speaks the wire.
+//! - `socket.rs` creates the socket and checks who may reach it; `listener.rs` accepts connections.
+//! - `strangers.rs` limits the number of peers that are not admitted yet. `front.rs` serves the
+//!   calls of one peer.
+//! - `connection.rs` takes a connection from its beginning to its end.
+//! - `remote.rs` is the plugin behind a connection: the only code in this crate that calls plugins
+//!   over the wire.
 
 pub(crate) mod connection;
 pub(crate) mod front;

@@ -1,4 +1,4 @@
-//! Containerd's own file, in which the configuration is one table among many.
+//! Containerd's `config.toml`, in which the NRI configuration is one table among many.
 
 use nri_proto::PluginId;
 use toml::{Table, Value};
@@ -12,14 +12,15 @@ const NRI: &str = "io.containerd.nri.v1.nri";
 pub(super) const IMPORTS: &str = "imports";
 pub(super) const DISABLED_PLUGINS: &str = "disabled_plugins";
 
-/// Says whether this is such a file.
+/// Returns whether a file is containerd's, judged by its keys.
 pub(super) fn owns(file: &Table) -> bool {
     let plugins = file.get(PLUGINS).and_then(Value::as_table);
     ["version", IMPORTS, DISABLED_PLUGINS].iter().any(|key| file.contains_key(*key))
         || plugins.is_some_and(|plugins| plugins.keys().any(|plugin| plugin.starts_with("io.containerd.")))
 }
 
-/// Reads the table that is for NRI, and looks for what should be in it.
+/// Reads the NRI table of a file of containerd's. Also reports NRI keys that are outside that
+/// table.
 pub(super) fn read(mut file: Table, problems: &mut Vec<(KeyPath, Fault)>) -> Config {
     let plugins = KeyPath::default().of(PLUGINS);
     let home = plugins.of(NRI);
@@ -38,8 +39,9 @@ pub(super) fn read(mut file: Table, problems: &mut Vec<(KeyPath, Fault)>) -> Con
     Config { disable: config.disable || is_disabled, ..config }
 }
 
-/// Whether containerd is to do without NRI, whatever NRI's own table says. What it imports can be
-/// read only from files.
+/// Returns whether the file disables the NRI plugin of containerd through `disabled_plugins`, which
+/// overrides the NRI table. Imports are not followed here: only [`Config::load`] knows where the
+/// file is.
 fn is_disabled(file: &mut Table, problems: &mut Vec<(KeyPath, Fault)>) -> bool {
     let theirs = [IMPORTS, DISABLED_PLUGINS].iter().filter_map(|key| file.remove_entry(*key)).collect();
     let mut section = Section::new(KeyPath::default(), theirs, problems);
@@ -48,8 +50,8 @@ fn is_disabled(file: &mut Table, problems: &mut Vec<(KeyPath, Fault)>) -> bool {
     disabled.is_some_and(|disabled| disabled.iter().any(|plugin| plugin == NRI))
 }
 
-/// Keys of ours in what is containerd's. It ignores them in silence, and for two years a tool wrote
-/// the timeouts of nodes to the root of this file (containers/nri-plugins#745).
+/// Finds NRI keys that are outside the NRI table. Containerd ignores such keys silently: for two
+/// years a tool wrote the timeouts of nodes to the root of this file (containers/nri-plugins#745).
 fn strays(file: &Table, known: &[&str], home: &KeyPath) -> Vec<(KeyPath, Fault)> {
     let misplaced = |place, home: &KeyPath| (place, Fault::Misplaced { home: home.to_string() });
     let mut found = Vec::new();
@@ -62,8 +64,8 @@ fn strays(file: &Table, known: &[&str], home: &KeyPath) -> Vec<(KeyPath, Fault)>
                     found.push(misplaced(place, &home.of(PLUGINS)));
                     continue;
                 }
-                // Only those that mean nothing else: other plugins of containerd may have a
-                // `socket_path` too.
+                // Only keys with the prefix `plugin_` count here: other plugins of containerd may
+                // have a `socket_path` of their own.
                 let is_ours = |key: &&String| key.starts_with("plugin_") && known.contains(&key.as_str());
                 let keys = settings.as_table().into_iter().flat_map(Table::keys).filter(is_ours);
                 found.extend(keys.map(|key| misplaced(place.of(key), home)));

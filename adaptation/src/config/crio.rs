@@ -1,4 +1,5 @@
-//! CRI-O's own file, in which the configuration is one table among many, and CRI-O's names.
+//! CRI-O's `crio.conf`, in which the NRI configuration is one table among many, with names of
+//! CRI-O's own.
 
 use toml::{Table, Value};
 
@@ -11,11 +12,11 @@ const CRIO: &str = "crio";
 const NRI: &str = "nri";
 
 impl Config {
-    /// Reads a configuration from TOML as CRI-O has it: its `crio.conf`, a file of `crio.conf.d`,
-    /// or the table for NRI alone.
+    /// Reads a configuration from TOML in CRI-O's format: the `crio.conf`, a file of `crio.conf.d`,
+    /// or the NRI table alone.
     ///
-    /// It is CRI-O's table `[crio.nri]` as it is, and our own keys, those of [`Config::from_toml`],
-    /// in the same table:
+    /// The table has the keys of CRI-O's `[crio.nri]`, and may also have the additional keys that
+    /// [`Config::from_toml`] lists:
     ///
     /// ```
     /// use nri_adaptation::config::Config;
@@ -43,14 +44,14 @@ impl Config {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The rest of the file is CRI-O's, and only looked at for keys that should be in that table. A
-    /// timeout may also be a number, of nanoseconds. As with CRI-O, a path that is empty and a
-    /// timeout that is zero are not said. CRI-O has no name for `reject_sysctl_adjustment` yet;
-    /// here it is called as the others are.
+    /// The rest of the file is only checked for NRI keys that belong in that table. A timeout may
+    /// also be a number of nanoseconds. As with CRI-O, an empty path and a zero timeout count as
+    /// not set. CRI-O has no key for `reject_sysctl_adjustment` yet; here the key is named like its
+    /// siblings, `nri_validator_reject_sysctl_adjustment`.
     ///
     /// # Errors
     ///
-    /// As [`Config::from_toml`].
+    /// Returns all problems of the file, as [`Config::from_toml`] does.
     pub fn from_crio(text: &str) -> Result<Self, ConfigError> {
         Self::from_text(text, |table| {
             let mut problems = Vec::new();
@@ -60,12 +61,12 @@ impl Config {
     }
 }
 
-/// Says whether this is such a file, or the table alone.
+/// Returns whether a file is CRI-O's, or is the NRI table of such a file alone.
 pub(super) fn owns(file: &Table) -> bool {
     file.get(CRIO).is_some_and(Value::is_table) || file.keys().any(|key| is_crios(key))
 }
 
-/// Reads the table that is for NRI, and looks for what should be in it.
+/// Reads the NRI table of a file of CRI-O's. Also reports NRI keys that are outside that table.
 pub(super) fn read(mut file: Table, problems: &mut Vec<(KeyPath, Fault)>) -> Config {
     let Some(Value::Table(crio)) = file.get_mut(CRIO) else {
         return Config::read(&mut Section::new(KeyPath::default(), file, problems), Dialect::Crio);
@@ -85,7 +86,7 @@ pub(super) fn read(mut file: Table, problems: &mut Vec<(KeyPath, Fault)>) -> Con
     config
 }
 
-/// Keys of ours in what is CRI-O's: it ignores them in silence.
+/// Finds NRI keys that are outside the NRI table. CRI-O ignores such keys silently.
 fn strays(file: &Table, known: &[&str], home: &KeyPath) -> Vec<(KeyPath, Fault)> {
     let mut found = Vec::new();
     let mut look = |place: &KeyPath, table: &Table, is_ours: &dyn Fn(&str) -> bool| {
@@ -97,13 +98,14 @@ fn strays(file: &Table, known: &[&str], home: &KeyPath) -> Vec<(KeyPath, Fault)>
     look(&root, file, &is_known);
     look(&root.of(CRIO), crio, &is_known);
     for (name, table) in crio {
-        // Only those that mean nothing else: other tables may have `plugins`, too.
+        // Only CRI-O's own names for NRI settings count here: other tables may have a key such as
+        // `plugins` of their own.
         table.as_table().into_iter().for_each(|table| look(&root.of(CRIO).of(name), table, &is_crios));
     }
     found
 }
 
-/// Whether this is one of CRI-O's keys for NRI.
+/// Returns whether a key is one of CRI-O's keys for NRI.
 fn is_crios(key: &str) -> bool {
     Upstream::KEYS.iter().any(|(_, crio)| key == *crio)
 }

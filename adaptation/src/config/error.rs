@@ -1,10 +1,10 @@
-//! Why a configuration cannot be used.
+//! The error of a configuration that has problems.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::config::settings::Problem;
 
-/// A configuration has problems: all that there are, in the order of their lines.
+/// All problems of a configuration, in the order of their lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     problems: Vec<Problem>,
@@ -16,7 +16,7 @@ impl ConfigError {
         Self { problems }
     }
 
-    /// Each problem, to be shown on a line of its own.
+    /// Returns the problems. Each is meant to be shown on a line of its own.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems

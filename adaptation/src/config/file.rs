@@ -1,4 +1,4 @@
-//! A configuration as an operator writes it.
+//! Reads a configuration file in TOML.
 
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ use crate::config::settings::{Fault, KeyPath, Problem, Section};
 impl Config {
     /// Reads a configuration from TOML.
     ///
-    /// It is containerd's NRI section as it is, and our own keys:
+    /// The file has the keys of containerd's NRI section, and may have the additional keys of this
+    /// crate:
     ///
     /// ```
     /// use nri_adaptation::config::Config;
@@ -87,30 +88,31 @@ impl Config {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// All of it may also lie where containerd's own `config.toml` has it, in
-    /// `[plugins."io.containerd.nri.v1.nri"]` (so
-    /// `[plugins."io.containerd.nri.v1.nri".plugins.topology]`). Then the rest of the file is
-    /// containerd's, and only looked at for keys that should be in that table, and for that one
-    /// among `disabled_plugins`. A file counts as containerd's if it has a `version`, `imports` or
-    /// `disabled_plugins`, or a table of `plugins` that begins with `io.containerd.` What it
-    /// imports is read by [`Config::load`], which knows where it lies.
+    /// The same keys may also be in containerd's own `config.toml`, in the table
+    /// `[plugins."io.containerd.nri.v1.nri"]` (for example
+    /// `[plugins."io.containerd.nri.v1.nri".plugins.topology]`). The rest of that file is only
+    /// checked for NRI keys that belong in the table, and for the NRI plugin among the
+    /// `disabled_plugins`. A file counts as containerd's if it has a key `version`, `imports` or
+    /// `disabled_plugins`, or a table of `plugins` whose name begins with `io.containerd.` This
+    /// function does not follow imports: [`Config::load`] does, because it knows the path of the
+    /// file.
     ///
-    /// A file of CRI-O's is one with a table `crio`; for that and for CRI-O's names see
-    /// [`Config::from_crio`].
+    /// A file counts as CRI-O's if it has a table `crio`, or one of CRI-O's keys for NRI at its
+    /// root. See [`Config::from_crio`] for such files and for CRI-O's names.
     ///
-    /// Durations are Go's. As with containerd, a path that is empty and a timeout of containerd's
-    /// that is zero are not said. Names, versions and what is not said are those of
-    /// [`Config::default`].
+    /// Durations are in Go's format. As with containerd, an empty path counts as not set, and so
+    /// does a zero value of containerd's own timeouts. Names, versions and settings that are not
+    /// set are those of [`Config::default`].
     ///
     /// # Errors
     ///
-    /// All problems there are, each with its line. Nothing is ignored: a key that nobody reads is a
-    /// problem.
+    /// Returns all problems of the file, each with its line. An unknown key is a problem, too.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
         Self::from_text(text, read)
     }
 
-    /// Reads a configuration from TOML in a way that lists what it cannot read.
+    /// Parses TOML and reads the table with `read`, which returns the problems that it finds. Adds
+    /// the line of each problem.
     pub(super) fn from_text(
         text: &str,
         read: impl FnOnce(Table) -> (Self, Vec<(KeyPath, Fault)>),
@@ -135,7 +137,8 @@ impl Config {
     }
 }
 
-/// As [`Config::from_toml`], for a table in a file of one's own.
+/// Reads the table as [`Config::from_toml`] does, so that a runtime can have the table in a file of
+/// its own format.
 impl<'de> Deserialize<'de> for Config {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (config, problems) = read(Table::deserialize(deserializer)?);
@@ -143,7 +146,7 @@ impl<'de> Deserialize<'de> for Config {
     }
 }
 
-/// Reads what can be read, and lists what cannot.
+/// Reads a table, in the format that its keys show. Returns the configuration and all problems.
 fn read(table: Table) -> (Config, Vec<(KeyPath, Fault)>) {
     let mut problems = Vec::new();
     let config = if crio::owns(&table) {
@@ -157,7 +160,7 @@ fn read(table: Table) -> (Config, Vec<(KeyPath, Fault)>) {
 }
 
 impl Config {
-    /// Reads all of a table.
+    /// Reads the configuration table. Adds the problems to the section.
     pub(super) fn read(section: &mut Section<'_>, dialect: Dialect) -> Self {
         let default = Self::default();
         let upstream = Upstream::read(section, dialect);
@@ -196,8 +199,8 @@ impl Config {
         config
     }
 
-    /// Reports the users who may be a plugin and may not connect: a policy that names them would
-    /// admit nobody.
+    /// Reports policies that name a user who may not connect. Such a user could never be the
+    /// plugin.
     fn report_users_that_cannot_connect(&self, section: &mut Section<'_>) {
         let Policies { defaults, plugins, unnamed: _ } = &self.policies;
         let tables = plugins.iter().map(|(key, rules)| (vec!["plugins", key.as_str(), "uids"], rules));
@@ -211,7 +214,8 @@ impl Config {
 }
 
 impl Policies {
-    /// Takes the policies out of a table. What upstream has of them was taken already.
+    /// Reads the policies from the configuration table. The caller has already taken upstream's
+    /// request timeout, `timeout`.
     fn read(section: &mut Section<'_>, timeout: Option<Duration>, dialect: Dialect) -> Self {
         let defaults = section.section("plugin_defaults").map(|mut section| {
             let mut rules = PolicyRules::read(&mut section);
@@ -249,14 +253,14 @@ impl Policies {
     }
 }
 
-/// A limit for how many bytes something may take.
+/// Reads a limit in bytes.
 fn size(value: &Value) -> Result<usize, String> {
     const MOST: usize = 1 << 30;
     let number = value.as_integer().and_then(|number| usize::try_from(number).ok());
     number.filter(|number| *number <= MOST).ok_or_else(|| format!("a number of bytes up to {MOST}"))
 }
 
-/// A limit for how many of something there may be.
+/// Reads a limit for a number of connections or plugins.
 fn count(value: &Value) -> Result<usize, String> {
     const MOST: usize = 4096;
     let number = value.as_integer().and_then(|number| usize::try_from(number).ok());

@@ -1,4 +1,4 @@
-//! The files that containerd's own file imports.
+//! The files that containerd's `config.toml` imports.
 
 use std::collections::{HashSet, VecDeque};
 use std::fs;
@@ -13,11 +13,14 @@ use super::LoadError;
 use super::containerd::{self, DISABLED_PLUGINS, IMPORTS};
 use crate::config::settings::{Fault, KeyPath, Problem};
 
-/// How many files there may be.
+/// How many files may be read, the main file included.
 const MAX_FILES: usize = 256;
 
-/// Reads a file of containerd's and all that it imports, as containerd does: one level after the
-/// other, each file once, and what comes later counts. None if it imports nothing.
+/// Reads a file of containerd's and all its imports. Returns `None` if the file is not containerd's
+/// or has no imports.
+///
+/// The order is containerd's: breadth first, each file once. Files that are read later override
+/// earlier ones.
 pub(super) fn read(path: &Path, text: &str) -> Option<Result<Config, LoadError>> {
     let imports = toml::from_str::<Table>(text).is_ok_and(|file| containerd::owns(&file) && file.contains_key(IMPORTS));
     imports.then(|| read_all(path))
@@ -42,13 +45,13 @@ fn read_all(main: &Path) -> Result<Config, LoadError> {
     }
     let mut problems = Vec::new();
     let config = containerd::read(merged, &mut problems);
-    // Each file is right by itself: these have no one line.
+    // Each file is valid by itself, so these problems concern several files and have no line.
     config
         .unless(problems.into_iter().map(Problem::new).collect())
         .map_err(|source| LoadError::Content { path: main.to_owned(), source })
 }
 
-/// Reads a file for what is wrong in it, whatever the others say.
+/// Reads one file and reports the problems that do not depend on the other files.
 fn alone(text: &str) -> Result<Table, ConfigError> {
     let mut table = Table::new();
     Config::from_text(text, |file| {
@@ -61,12 +64,13 @@ fn alone(text: &str) -> Result<Table, ConfigError> {
     Ok(table)
 }
 
-/// Says whether a problem is about several keys, which may be in several files.
+/// Returns whether a problem concerns several keys, which may be in different files.
 fn is_about_several(fault: &Fault) -> bool {
     matches!(fault, Fault::Contradicts { .. } | Fault::Undoes { .. } | Fault::CannotConnect { .. })
 }
 
-/// The files that a file imports. What is not absolute is beside it.
+/// Returns the files that a file imports. Relative paths begin at the directory of the importing
+/// file.
 pub(super) fn imported(path: &Path, file: &Table) -> Result<Vec<PathBuf>, ConfigError> {
     let imports = file.get(IMPORTS).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -90,11 +94,12 @@ fn matching(dir: &Path, pattern: &str) -> Result<Vec<PathBuf>, glob::PatternErro
         true => pattern.to_owned(),
         false => format!("{}/{pattern}", Pattern::escape(&dir.to_string_lossy())),
     };
-    // A directory that cannot be read has nothing to import, as with containerd.
+    // A directory that cannot be read imports nothing, as in containerd.
     Ok(glob::glob(&pattern)?.flatten().collect())
 }
 
-/// What is disabled anywhere is disabled; else what the later file says counts.
+/// Merges a file into the files before it. The lists of disabled plugins are joined; all other
+/// settings of the later file override.
 fn merge_files(into: &mut Table, mut from: Table) {
     if let (Some(Value::Array(all)), Some(Value::Array(more))) =
         (into.get_mut(DISABLED_PLUGINS), from.get_mut(DISABLED_PLUGINS))
@@ -105,7 +110,7 @@ fn merge_files(into: &mut Table, mut from: Table) {
     merge(into, from);
 }
 
-/// Table by table, key by key. Lists are not joined.
+/// Merges tables recursively, key by key. Lists are replaced, not joined.
 fn merge(into: &mut Table, from: Table) {
     for (key, value) in from {
         match (into.get_mut(&key), value) {

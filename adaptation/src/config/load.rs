@@ -1,4 +1,4 @@
-//! A configuration in a file, whoever's file it is.
+//! Loads a configuration file of any known format.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -11,56 +11,57 @@ use super::imports;
 use super::nri_conf;
 use crate::config::settings::Fault;
 
-/// What the file of NRI's own is called.
+/// The name of NRI's own configuration file.
 const NRI_CONF: &str = "nri.conf";
-/// Where, beside that file, the configuration of plugins is.
+/// The directory beside that file that has the configuration of plugins.
 const DROP_INS: &str = "conf.d";
 
-/// Why a file cannot be used.
+/// Why a configuration file cannot be used.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("could not read {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// It imports more than anyone needs.
+    /// The file imports too many files.
     #[error("{} imports more than {limit} files", path.display())]
     TooMany {
-        /// The file.
+        /// The file that was to be loaded.
         path: PathBuf,
-        /// How many there may be.
+        /// How many files may be read.
         limit: usize,
     },
-    /// What is in it cannot be used.
+    /// The content of the file cannot be used.
     #[error("{} cannot be used", path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// All problems there are.
+        /// All problems of the file.
         source: ConfigError,
     },
 }
 
 impl Config {
-    /// Reads a file, and finds out by what is in it which kind it is: a table of our own,
-    /// containerd's `config.toml` or CRI-O's `crio.conf` ([`Config::from_toml`]), or the `nri.conf`
-    /// that NRI had of its own ([`Config::from_nri_conf`]).
+    /// Loads a configuration file. The content of the file decides its format: the configuration
+    /// table of this crate, containerd's `config.toml` or CRI-O's `crio.conf`
+    /// ([`Config::from_toml`]), or NRI's own `nri.conf` ([`Config::from_nri_conf`]).
     ///
-    /// What containerd's file `imports` is read as containerd does it: patterns too, beside the
-    /// file that imports them, each file once; tables are joined, and what is read later counts.
-    /// What is wrong is told with the file that it is in.
+    /// The `imports` of containerd's file are read as containerd reads them: an import may be a
+    /// pattern, relative paths begin at the directory of the importing file, and each file is read
+    /// once. Tables are merged, and files that are read later override earlier ones. An error names
+    /// the file that has the problem.
     ///
-    /// With NRI's own file, plugins find their configuration in `conf.d` beside it. One that is
-    /// called `nri.conf` need not be there, and may be empty. Policies of plugins lie in the same
-    /// file, which is TOML then.
+    /// If the file is NRI's own in YAML, or is empty and called `nri.conf`, the configuration
+    /// directory of plugins is `conf.d` beside the file. A file that is called `nri.conf` may be
+    /// missing. To set policies of plugins in that file, write the file in TOML.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or not be used.
+    /// Returns an error if a file cannot be read or cannot be used.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         let path = path.as_ref();
         let is_nri_conf = path.file_name().is_some_and(|name| name == NRI_CONF);
@@ -80,7 +81,8 @@ impl Config {
     }
 }
 
-/// A file of NRI's own.
+/// Reads NRI's own configuration file, and sets the configuration directory of plugins to the
+/// `conf.d` beside it.
 fn of_nri(path: &Path, text: &str) -> Result<Config, ConfigError> {
     let plugin_config_path = Some(path.with_file_name(DROP_INS));
     Config::from_nri_conf(text).map(|config| Config { plugin_config_path, ..config })

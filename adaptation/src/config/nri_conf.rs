@@ -1,4 +1,4 @@
-//! The file that NRI had of its own, up to version 0.2.
+//! NRI's own configuration file, which NRI had up to version 0.2.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,19 @@ use super::upstream::Dialect;
 use crate::config::settings::{Fault, KeyPath, Problem, Section};
 
 const DISABLE_CONNECTIONS: &str = "disableConnections";
-/// What that is called in TOML.
+/// The name of that key in TOML.
 const IN_TOML: &str = "disable_connections";
 
-/// Why a text cannot be parsed, and at which byte.
+/// Why a text cannot be parsed, with the line if it is known.
 type ParseFailure = (Option<usize>, String);
 
 impl Config {
-    /// Reads the file `/etc/nri/nri.conf`, which NRI had before runtimes kept its settings among
-    /// their own.
+    /// Reads the file `/etc/nri/nri.conf`, which NRI had before runtimes kept the settings in their
+    /// own files.
     ///
-    /// It is YAML, and has one setting. All else is as in [`Config::default`]. Who wants to say
-    /// more, such as policies of plugins, writes the same file in TOML, with the keys of
-    /// [`Config::from_toml`]: [`Config::load`] takes it so, too.
+    /// The file is YAML and has one setting, `disableConnections`. All other settings are those of
+    /// [`Config::default`]. To set more, such as policies of plugins, write the same file in TOML,
+    /// with the keys of [`Config::from_toml`]. [`Config::load`] accepts both forms.
     ///
     /// ```
     /// use nri_adaptation::config::Config;
@@ -40,7 +40,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// All problems there are, each with its line.
+    /// Returns all problems of the file, each with its line.
     pub fn from_nri_conf(text: &str) -> Result<Self, ConfigError> {
         let fault = |(line, message)| Problem { line, place: String::new(), fault: Fault::Yaml(message) };
         let (mut table, lines) = read(text).map_err(|unread| ConfigError::new(vec![fault(unread)]))?;
@@ -57,7 +57,8 @@ impl Config {
     }
 }
 
-/// What can be said in the other form of the file, but for what is only called otherwise here.
+/// Returns the keys of the TOML form that the YAML form does not have, apart from the one that is
+/// only spelled differently.
 fn keys_in_toml() -> Vec<&'static str> {
     let mut problems = Vec::new();
     let mut nothing = Section::new(KeyPath::default(), Table::new(), &mut problems);
@@ -65,13 +66,13 @@ fn keys_in_toml() -> Vec<&'static str> {
     nothing.known().iter().copied().filter(|key| *key != IN_TOML).collect()
 }
 
-/// Says whether this is such a file: YAML that has keys.
+/// Returns whether a text is such a file: YAML with at least one key.
 pub(super) fn owns(text: &str) -> bool {
     read(text).is_ok_and(|(table, _)| !table.is_empty())
 }
 
-/// Reads the first document, which must be a list of keys and values, and on which line each is.
-/// What lies deeper nobody reads; it is not looked at.
+/// Parses the first document, which must be a mapping. Returns its keys and values, and the line of
+/// each key. Nested values are read as empty: no setting of this file has any.
 fn read(text: &str) -> Result<(Table, HashMap<String, usize>), ParseFailure> {
     let (mut table, mut lines) = (Table::new(), HashMap::new());
     let mut depth = 0_usize;
@@ -113,7 +114,7 @@ fn read(text: &str) -> Result<(Table, HashMap<String, usize>), ParseFailure> {
                 depth = depth.saturating_sub(1);
                 continue;
             }
-            // It would stand for a value that it is not worth to remember.
+            // No setting needs an alias, so anchors are not recorded.
             Event::Alias(_) => return Err((Some(span.start.line()), "there is nothing to refer to".to_owned())),
             Event::DocumentEnd | Event::StreamEnd => break,
             Event::Nothing | Event::StreamStart | Event::DocumentStart(_) => continue,
@@ -127,7 +128,7 @@ fn no_table(span: &Span) -> ParseFailure {
     (Some(span.start.line()), "it must be keys and their values".to_owned())
 }
 
-/// A value, by the rules that Go's library had then.
+/// Reads a value by the rules of the YAML library that NRI used then.
 fn scalar(text: &str, style: ScalarStyle) -> Value {
     let plain = matches!(style, ScalarStyle::Plain).then_some(text);
     match plain {

@@ -1,24 +1,24 @@
-//! What becomes of a plugin that is slow, silent or absent, and of the requests that need it: as
-//! data.
+//! The policy of each plugin: what the plugin may do, and what happens if the plugin is slow,
+//! silent or absent.
 //!
-//! On each axis the first word counts of
+//! For each setting of a policy, the first of these sources that has a value decides:
 //!
-//! 1. the operator about this plugin, by index and name (`10-logger`);
-//! 2. the operator about plugins of this name (`logger`);
-//! 3. the operator about all plugins;
-//! 4. the plugin about itself, where it has a word ([`Declared`]) and the operator listens
-//!    ([`Declarations`]);
-//! 5. the default, [`Policy::default`].
+//! 1. the operator's table for this plugin, by index and name (`10-logger`);
+//! 2. the operator's table for plugins of this name (`logger`);
+//! 3. the operator's defaults for all plugins;
+//! 4. the plugin's own declaration ([`Declared`]), if there is one for the setting and the operator
+//!    honours declarations ([`Declarations`]);
+//! 5. the built-in default, [`Policy::default`].
 //!
-//! A plugin's name is its own claim. [`Policy::uids`], [`Policy::origin`] and [`Policies::unnamed`]
-//! say [who may be](Policies::check_identity) a plugin of a name. Nothing that a plugin declares
-//! has a part in that.
+//! A plugin claims its name itself. [`Policy::uids`], [`Policy::origin`] and [`Policies::unnamed`]
+//! decide [whether a peer may be](Policies::check_identity) the plugin of that name. Declarations
+//! have no influence on that decision.
 //!
-//! Whether a plugin is [required](Policy::required) is the operator's word alone. One that is
-//! required fails requests, whatever else is said: what an operator requires does not slide to
-//! being skipped. The one exception is a plugin on trial ([`Mode::Shadow`]), which is required by
-//! nobody; who means that says both in one table, and in two tables it is a
-//! [contradiction](Policies::contradictions), with which no file is taken.
+//! Only the operator decides whether a plugin is [required](Policy::required). If a required plugin
+//! does not answer, requests fail, whatever other settings say. The one exception is a plugin in
+//! shadow mode ([`Mode::Shadow`]), which is never required. An operator may set shadow mode and
+//! `required` in the same table. In two different tables the settings are a
+//! [contradiction](Policies::contradictions), and a file with a contradiction is refused.
 //!
 //! ```
 //! use nri_adaptation::policy::{Declared, OnTimeout, Origin, Policies, PolicyRules};
@@ -62,34 +62,35 @@ pub use self::identity::{AllowedOrigin, Identity, NotPermitted, PluginOrigin, Ui
 pub use self::namespaces::{Namespaces, NoNamespace};
 pub use self::plugin_key::{PluginKey, PluginKeyError};
 
-/// What an operator says about plugins.
+/// The policies that an operator sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policies {
-    /// About all plugins.
+    /// The defaults for all plugins.
     pub defaults: PolicyRules,
-    /// About some, by name or by index and name. The latter comes first, axis by axis.
+    /// The settings of particular plugins, by name or by index and name. Where both have a value,
+    /// the one for index and name is used.
     pub plugins: BTreeMap<PluginKey, PolicyRules>,
-    /// What becomes of plugins that have no table among those.
+    /// Whether plugins that have no table in `plugins` are admitted.
     pub unnamed: Unnamed,
 }
 
-/// What a plugin says about itself when it is configured (`FailurePolicy` on the wire).
+/// What a plugin declares about itself when it is configured (`FailurePolicy` on the wire).
 ///
-/// A bit can only add: the wire has no way to tell false from nothing said.
+/// A declaration can only switch a setting on: the wire cannot tell `false` from "not set".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Declared {
-    /// Requests that it does not answer should fail.
+    /// Whether requests that the plugin does not answer should fail.
     pub fail_request: bool,
-    /// Its connection should be kept when it does not answer.
+    /// Whether the plugin should stay connected when it does not answer.
     pub keep_connected: bool,
-    /// It subscribes to validation. That alone decides nothing: only if the operator also says that
-    /// it is a validator or required, it is kept connected, unless the operator says otherwise
-    /// about that.
+    /// Whether the plugin subscribes to validation. If the operator also lists the plugin as a
+    /// validator or as required, the plugin stays connected when it does not answer, unless the
+    /// operator sets `keep_connected`. Otherwise this field has no effect.
     pub validates: bool,
 }
 
 impl Policies {
-    /// What holds for a plugin, and why.
+    /// Returns the policy of a plugin, and the source of each setting.
     #[must_use]
     pub fn effective(&self, id: &PluginId, declared: Declared) -> Effective {
         let mut said = vec![];
@@ -119,21 +120,21 @@ impl Policies {
         effective
     }
 
-    /// The plugins that must be there. Each key stands for any one plugin that it
+    /// Returns the required plugins. A key is satisfied by any one plugin that it
     /// [matches](PluginKey::matches).
     ///
-    /// [`Policies::defaults`] has no part in this: it names nobody who could be absent.
+    /// [`Policies::defaults`] has no influence, because it names no plugin that could be absent.
     pub fn required(&self) -> impl Iterator<Item = &PluginKey> {
         self.named(|rules| rules.required == Some(true))
     }
 
-    /// The plugins without whose verdict no container is created. Each key stands for any one
-    /// plugin that it matches.
+    /// Returns the validators: the plugins without whose verdict no container is created. A key is
+    /// satisfied by any one plugin that it matches.
     pub fn validators(&self) -> impl Iterator<Item = &PluginKey> {
         self.named(|rules| rules.validator == Some(true))
     }
 
-    /// Whether there may be pods that a plugin does not see.
+    /// Returns whether some plugin may not see some pods.
     pub(crate) fn hide_any(&self) -> bool {
         let hides = |rules: &PolicyRules| {
             let namespaces = rules.namespaces.as_ref().is_some_and(|namespaces| !namespaces.are_all());
@@ -148,7 +149,7 @@ impl Policies {
 }
 
 impl Declared {
-    /// The same, as if an operator had said it.
+    /// Returns the declaration in the form of an operator's settings.
     fn rules(self) -> PolicyRules {
         let Self { fail_request, keep_connected, validates: _ } = self;
         PolicyRules {

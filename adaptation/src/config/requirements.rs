@@ -1,29 +1,29 @@
-//! Which plugins must be there for a pod, as the operator says.
+//! The plugins that must be present for a pod, as the operator configures it.
 
 use nri_proto::Pod;
 
 use crate::config::Config;
 use crate::config::policy::{Exemptions, Mode, Namespaces, PluginKey, Policies};
 
-/// All that the operator requires.
+/// The plugins that the operator requires, and the pods that are exempt.
 pub(crate) struct Requirements {
     required: Vec<RequiredPlugin>,
     validators: Vec<RequiredPlugin>,
     exemptions: Exemptions,
 }
 
-/// Whether a plugin that is demanded is there.
+/// Whether a plugin that the operator requires is present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// The plugin is asked.
+    /// The plugin has joined, and requests ask it.
     Present,
-    /// The plugin has registered, and is not asked yet.
+    /// The plugin has registered, but requests do not ask it yet.
     Joining,
     /// No such plugin is connected.
     Absent,
 }
 
-/// A plugin that must be there for the pods that it sees.
+/// A plugin that must be present for the pods that it sees.
 struct RequiredPlugin {
     key: PluginKey,
     namespaces: Namespaces,
@@ -39,17 +39,17 @@ impl Requirements {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether the operator requires no plugin.
     pub(crate) fn are_none(&self) -> bool {
         self.required.is_empty() && self.validators.is_empty()
     }
 
-    /// Those that must be there.
+    /// Returns the required plugins.
     pub(crate) fn required(&self) -> impl Iterator<Item = &PluginKey> {
         self.required.iter().map(|demand| &demand.key)
     }
 
-    /// Those that must validate.
+    /// Returns the validators.
     pub(crate) fn validators(&self) -> impl Iterator<Item = &PluginKey> {
         self.validators.iter().map(|demand| &demand.key)
     }
@@ -74,16 +74,15 @@ impl Requirements {
         self.first_missing(&self.validators, pod, container, presence)
     }
 
-    /// Says whether the operator lets a pod do without required plugins, also if they are there and
-    /// do not answer.
+    /// Returns whether the pod is in an exempt namespace. Such a pod runs without required plugins,
+    /// even if they are connected and do not answer.
     pub(crate) fn is_exempt(&self, pod: &Pod) -> bool {
         self.exemptions.namespaces.contains(&pod.namespace)
     }
 
-    /// Says whether a pod, or this container of it, may do without required plugins that are
-    /// absent.
+    /// Returns whether a pod, or one container of it, may run although required plugins are absent.
     pub(crate) fn tolerates_absence(&self, pod: &Pod, container: Option<&str>) -> bool {
-        // An annotation that means nothing exempts nobody.
+        // An invalid annotation exempts nothing.
         self.exemptions.cover(pod, container).unwrap_or(false)
     }
 
@@ -98,7 +97,8 @@ impl Requirements {
             demand.namespaces.contains(&pod.namespace)
                 && match presence(&demand.key) {
                     Presence::Present => false,
-                    // The plugin is connected: the annotation of a pod does not speed it up.
+                    // The plugin is connected, so the annotation of a pod does not shorten the wait
+                    // for it.
                     Presence::Joining => !self.is_exempt(pod),
                     Presence::Absent => !self.tolerates_absence(pod, container),
                 }
@@ -111,7 +111,7 @@ fn demands<'p>(policies: &'p Policies, keys: impl Iterator<Item = &'p PluginKey>
     let demand = |key: &PluginKey| {
         let layers = policies.layers(key);
         let said = || layers.iter().map(|layer| layer.rules);
-        // One on trial holds nobody up.
+        // A plugin in shadow mode is never required.
         let is_on_trial = said().find_map(|rules| rules.mode) == Some(Mode::Shadow);
         let namespaces = said().find_map(|rules| rules.namespaces.clone()).unwrap_or_else(Namespaces::all);
         (!is_on_trial).then(|| RequiredPlugin { key: key.clone(), namespaces })

@@ -1,13 +1,12 @@
-//! What of a configuration holds until the adaptation is made anew.
+//! The settings that take effect only when the adaptation is restarted.
 
 use super::Config;
 
 impl Config {
-    /// What differs in another configuration and cannot be [reloaded](crate::Adaptation::reload),
-    /// by its key in a file.
+    /// Returns the keys of the settings that differ from `other` and cannot be
+    /// [reloaded](crate::Adaptation::reload).
     ///
-    /// Names and versions are not looked at: they are the runtime's, and no operator can change
-    /// them.
+    /// Names and versions are not compared: the runtime sets them, and no operator can change them.
     ///
     /// ```
     /// use nri_adaptation::config::Config;
@@ -19,8 +18,8 @@ impl Config {
     /// ```
     #[must_use]
     pub fn changes_that_need_a_restart(&self, other: &Self) -> Vec<&'static str> {
-        // Taken apart completely, so that a new setting does not compile until someone decides
-        // about it.
+        // The pattern names every field, so that the compiler demands a decision about each new
+        // setting.
         let Self {
             disable,
             runtime_name: _,

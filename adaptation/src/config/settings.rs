@@ -1,4 +1,4 @@
-//! What an operator writes in a file: how each value is read, refused and shown.
+//! Reads, checks and shows single values of a configuration file.
 
 pub(crate) mod duration;
 mod place;

@@ -1,4 +1,4 @@
-//! What the operator says, as it is at one moment.
+//! The configuration in effect at one moment.
 
 use tracing::warn;
 
@@ -6,12 +6,12 @@ use crate::config::policy::Policies;
 use crate::config::requirements::Requirements;
 use crate::config::{Config, DefaultValidator, RequestBudget};
 
-/// All that a reload replaces. It is never changed, only replaced.
+/// The settings that a reload replaces. A snapshot is immutable: a reload creates a new one.
 pub(crate) struct ConfigSnapshot {
-    /// How many there were before it.
+    /// How many snapshots came before this one.
     pub(crate) number: u64,
     pub(crate) policies: Policies,
-    /// Whether there may be pods that a plugin does not see.
+    /// Whether some plugin may not see some pods.
     pub(crate) hides_any: bool,
     pub(crate) requirements: Requirements,
     /// How long a request may wait, in all, for plugins that do not answer it.
@@ -31,15 +31,15 @@ impl ConfigSnapshot {
         }
     }
 
-    /// Logs what of the operator's demands does not hold. Not under a lock: whoever writes the log
-    /// may take a while.
+    /// Logs the contradictions between policy settings. Not to be called while a lock is held,
+    /// because writing the log may block.
     pub(crate) fn complain(config: &Config) {
         for contradiction in config.policies.contradictions() {
             warn!(%contradiction, "what is demanded of a plugin does not hold");
         }
     }
 
-    /// Upstream's validator, if it is wanted.
+    /// Returns the settings of upstream's default validator, if it is enabled.
     pub(crate) fn default_validator(&self) -> Option<&DefaultValidator> {
         self.default_validator.as_ref()
     }

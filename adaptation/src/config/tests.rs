@@ -9,7 +9,7 @@ mod reading;
 
 use super::*;
 
-/// Checks that a text is refused in these sentences.
+/// Checks that a text is refused with these messages.
 #[track_caller]
 fn refused(text: &str, expected: &[&str]) {
     let error = Config::from_toml(text).expect_err("it was taken");

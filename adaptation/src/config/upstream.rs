@@ -1,4 +1,4 @@
-//! The settings that upstream has, as the runtimes that use it call them.
+//! The settings that upstream has, under the names of containerd and of CRI-O.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use toml::Value;
 
 use crate::config::settings::{Section, Setting};
 
-/// Whose names a table uses.
+/// The runtime whose names a table uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     Containerd,
     Crio,
 }
 
-/// A key, as containerd and as CRI-O write it.
+/// The names of a key: containerd's and CRI-O's.
 type SettingNames = (&'static str, &'static str);
 
 const DISABLE: SettingNames = ("disable", "enable_nri");
@@ -33,8 +33,8 @@ impl Dialect {
         }
     }
 
-    /// What the other one calls the same things, for whoever mixes them up: each with the name that
-    /// is right here.
+    /// Returns pairs for suggestions to operators who mix up the two runtimes: the other runtime's
+    /// name of each key, and the name in this dialect.
     pub(super) fn others(self, keys: &[SettingNames]) -> Vec<(&'static str, String)> {
         let other = match self {
             Self::Containerd => Self::Crio,
@@ -44,7 +44,7 @@ impl Dialect {
     }
 }
 
-/// What a table says of them.
+/// The values of upstream's settings in one table.
 pub(super) struct Upstream {
     pub(super) disable: Option<bool>,
     pub(super) disable_connections: bool,
@@ -59,7 +59,7 @@ impl Upstream {
     pub(super) const KEYS: &'static [SettingNames] =
         &[DISABLE, DISABLE_CONNECTIONS, SOCKET, PLUGIN_PATH, PLUGIN_CONFIG_PATH, REGISTRATION_TIMEOUT, REQUEST_TIMEOUT];
 
-    /// Takes them out of a table.
+    /// Takes upstream's settings from a table.
     pub(super) fn read(section: &mut Section<'_>, dialect: Dialect) -> Self {
         let key = |key| dialect.choose(key);
         let said: Option<bool> = section.take(key(DISABLE));
@@ -75,7 +75,7 @@ impl Upstream {
     }
 }
 
-/// A timeout, unless it is zero. To CRI-O a number is one of nanoseconds.
+/// Takes a timeout. Zero means "not set". In CRI-O's dialect, a number is in nanoseconds.
 fn timeout(section: &mut Section<'_>, dialect: Dialect, key: SettingNames) -> Option<Duration> {
     let read = |value: &Value| match (dialect, value) {
         (Dialect::Crio, Value::Integer(nanos)) => Option::read(&Value::String(format!("{nanos}ns"))),

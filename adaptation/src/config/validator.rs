@@ -5,15 +5,15 @@ use crate::config::settings::Section;
 
 macro_rules! validator {
     ($($(#[doc = $doc:literal])+ $key:ident ($crio:literal): $kind:ty;)+) => {
-        /// What upstream's built-in `00-default-validator` refuses. The keys are upstream's; CRI-O
-        /// has longer ones.
+        /// The settings of upstream's built-in `00-default-validator`: which changes of plugins it
+        /// rejects. The keys are those of containerd; CRI-O has longer ones.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct DefaultValidator {
             $($(#[doc = $doc])+ pub $key: $kind,)+
         }
 
         impl DefaultValidator {
-            /// The keys, as containerd and as CRI-O write them.
+            /// The names of each key: containerd's and CRI-O's.
             pub(super) const KEYS: &'static [(&'static str, &'static str)] = &[$((stringify!($key), $crio)),+];
 
             pub(super) fn read(section: &mut Section<'_>, dialect: Dialect) -> Self {
@@ -24,22 +24,24 @@ macro_rules! validator {
 }
 
 validator! {
-    /// Whether it is there at all.
+    /// Whether the validator is enabled.
     enable ("nri_enable_default_validator"): bool;
-    /// Refuses OCI hooks.
+    /// Rejects OCI hooks.
     reject_oci_hook_adjustment ("nri_validator_reject_oci_hook_adjustment"): bool;
-    /// Refuses to replace the runtime's default seccomp policy.
+    /// Rejects changes to the runtime's default seccomp policy.
     reject_runtime_default_seccomp_adjustment ("nri_validator_reject_runtime_default_seccomp_adjustment"): bool;
-    /// Refuses a seccomp policy where there was none.
+    /// Rejects a seccomp policy for a container that would run without one.
     reject_unconfined_seccomp_adjustment ("nri_validator_reject_unconfined_seccomp_adjustment"): bool;
-    /// Refuses to replace a pod's own seccomp policy.
+    /// Rejects changes to a seccomp policy that the pod brings itself.
     reject_custom_seccomp_adjustment ("nri_validator_reject_custom_seccomp_adjustment"): bool;
-    /// Refuses changes of namespaces.
+    /// Rejects changes of namespaces.
     reject_namespace_adjustment ("nri_validator_reject_namespace_adjustment"): bool;
-    /// Refuses changes of sysctls.
+    /// Rejects changes of sysctls.
     reject_sysctl_adjustment ("nri_validator_reject_sysctl_adjustment"): bool;
-    /// Refuses containers while one of these is absent, by name or by index and name.
+    /// Rejects the creation of containers while one of these plugins is absent. Each entry is a
+    /// name, or an index and a name.
     required_plugins ("nri_validator_required_plugins"): Vec<String>;
-    /// The annotation with which a pod tolerates that; none if it is empty.
+    /// The annotation with which a pod tolerates the absence of a required plugin. Empty: no such
+    /// annotation.
     tolerate_missing_plugins_annotation ("nri_validator_tolerate_missing_plugins_annotation"): String;
 }

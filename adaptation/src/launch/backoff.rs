@@ -1,15 +1,15 @@
-//! How long a program that has ended is left alone.
+//! The pause before a program that has ended is started again.
 
 use std::time::Duration;
 
-/// The first pause. It doubles with each one that follows.
+/// The first pause. Each further pause is twice as long.
 const FIRST: Duration = Duration::from_secs(1);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(60);
-/// A plugin that was asked for so long is well: its next pause is the first again.
+/// If a plugin was connected for at least this long, its next pause is the first pause again.
 const WELL: Duration = Duration::from_secs(60);
 
-/// The pauses of one program.
+/// The pauses between the runs of one program.
 #[derive(Debug)]
 pub(super) struct Backoff {
     next: Duration,
@@ -22,7 +22,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The pause after a run in which it was a plugin for so long.
+    /// Returns the pause after a run. `up` is how long the plugin was connected in that run.
     pub(super) fn after(&mut self, up: Duration) -> Duration {
         if up >= WELL {
             self.next = FIRST;

@@ -1,4 +1,4 @@
-//! What is different between two looks at the directory.
+//! Compares two listings of the plugin directory.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,23 @@ use nri_proto::PluginId;
 
 use super::directory::{DirectoryListing, Found, Stamp};
 
-/// The programs of one look.
+/// The programs in a listing, with their stamps.
 pub(super) type Stamps = BTreeMap<PluginId, Stamp>;
 
 /// A change of the plugin directory that concerns one plugin.
 #[derive(Debug)]
 pub(super) enum ProgramChange {
-    /// It is new, or another program than before.
+    /// The program is new or was replaced.
     Launch(Found),
-    /// It is not there any more.
+    /// The program was removed.
     Remove(PluginId),
 }
 
-/// What became of the programs that run. What the look before did not show too is not taken for
-/// true yet: a file that is being copied grows, and one that is being replaced may be away for a
-/// moment. A program that others can change is not launched, and does not end the trusted one that
-/// runs under its name.
+/// Returns the changes since the programs in `running` were launched.
+///
+/// A change counts only if two listings in a row show it: a file that is being copied grows, and a
+/// file that is being replaced may be missing for a moment. A program that others can change is not
+/// launched, and does not end the trusted program that runs under its name.
 pub(super) fn changes(running: &Stamps, before: &Stamps, now: &DirectoryListing) -> Vec<ProgramChange> {
     let launch = now
         .found
@@ -32,7 +33,7 @@ pub(super) fn changes(running: &Stamps, before: &Stamps, now: &DirectoryListing)
     launch.cloned().map(ProgramChange::Launch).chain(remove.cloned().map(ProgramChange::Remove)).collect()
 }
 
-/// The programs that a look shows.
+/// Returns the programs in a listing, with their stamps.
 pub(super) fn stamps(look: &DirectoryListing) -> Stamps {
     look.programs().map(|found| (found.id.clone(), found.stamp)).collect()
 }

@@ -1,4 +1,4 @@
-//! What is in the directory of plugins.
+//! Lists the plugin directory.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
@@ -11,7 +11,7 @@ use nri_proto::PluginId;
 use super::error::{LaunchError, Unfit, UntrustedPath};
 use super::trust;
 
-/// A program to launch.
+/// A program in the plugin directory.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) id: PluginId,
@@ -19,7 +19,7 @@ pub(super) struct Found {
     pub(super) stamp: Stamp,
 }
 
-/// What differs when a program was replaced.
+/// The properties of a file that differ after the program was replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stamp {
     file: (u64, u64),
@@ -30,13 +30,14 @@ pub(super) struct Stamp {
 /// The contents of the plugin directory at one moment.
 #[derive(Debug, Default)]
 pub(super) struct DirectoryListing {
-    /// The programs, in the order in which they are asked.
+    /// The programs, in the order of their file names.
     pub(super) found: Vec<Found>,
-    /// What looks like a program and is not launched, by its name.
+    /// The entries that look like programs but are not launched, by file name.
     pub(super) unfit: Vec<(OsString, Unfit)>,
 }
 
-/// Looks at the directory. One that is not there is empty. At most `limit` programs are found.
+/// Lists the plugin directory. A missing directory counts as empty. At most `limit` programs are
+/// found.
 pub(super) fn look(dir: &Path, limit: usize) -> Result<DirectoryListing, LaunchError> {
     let names = match names(dir)? {
         Some(names) => names,
@@ -54,11 +55,13 @@ pub(super) fn look(dir: &Path, limit: usize) -> Result<DirectoryListing, LaunchE
     Ok(look)
 }
 
-/// The names of what is in it, sorted.
+/// Returns the names of the directory's entries, sorted. Returns `None` if the directory is
+/// missing.
 fn names(dir: &Path) -> Result<Option<Vec<OsString>>, LaunchError> {
     let unread = |source| LaunchError::ReadDirectory { dir: dir.to_owned(), source };
     match fs::metadata(dir) {
-        // If others can have taken it away, that is no reason to end what was launched from it.
+        // Missing. Whether others could have removed the directory is checked next: if so, an error
+        // keeps the launched plugins running.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         metadata => _ = metadata.map_err(unread)?,
     }
@@ -73,11 +76,12 @@ fn names(dir: &Path) -> Result<Option<Vec<OsString>>, LaunchError> {
     Ok(Some(names))
 }
 
-/// What is behind a name, if it is a program. Links are followed: what they lead to is run.
+/// Returns the program behind a name, or `None` if the entry is not a program. Symbolic links are
+/// followed.
 fn inspect(dir: &Path, name: &OsString) -> Result<Option<Found>, Unfit> {
     let path = dir.join(name);
     let metadata = match fs::metadata(&path) {
-        // It is gone since, or leads nowhere.
+        // The entry was removed after the directory was read.
         Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return Ok(None),
         Err(error) => return Err(taken_away(name, path).unwrap_or(Unfit::Inspect(error))),
         Ok(metadata) => metadata,
@@ -93,8 +97,8 @@ fn inspect(dir: &Path, name: &OsString) -> Result<Option<Found>, Unfit> {
     }
 }
 
-/// A link that leads to no program, where others can have taken the program away. That ends no
-/// plugin that runs.
+/// Checks a symbolic link that leads to no program. If others could have removed the program, the
+/// entry counts as untrusted, so that a plugin that runs from it is not ended.
 fn taken_away(name: &OsStr, path: PathBuf) -> Option<Unfit> {
     if !path.is_symlink() {
         return None;
@@ -105,7 +109,7 @@ fn taken_away(name: &OsStr, path: PathBuf) -> Option<Unfit> {
 }
 
 impl DirectoryListing {
-    /// The programs that are there, be they trusted or not.
+    /// Returns all programs, trusted or not.
     pub(super) fn programs(&self) -> impl Iterator<Item = &Found> {
         let untrusted = self.unfit.iter().filter_map(|(_, unfit)| match unfit {
             Unfit::Untrusted { found, source: _ } => Some(found),

@@ -1,4 +1,4 @@
-//! A disk, which may not answer.
+//! Access to a disk that may hang.
 
 use std::io;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// How long one look at the disk may take. A machine that is busy takes seconds.
+/// The time limit of one operation on the disk. A busy machine may need seconds.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Asked for one thing at a time, each in time. One that does not answer keeps a thread of ours
-/// until it does, but not one more with each attempt.
+/// Runs blocking disk operations one at a time, each with a time limit. A disk that hangs occupies
+/// one thread until it answers; further attempts occupy no more threads.
 #[derive(Clone, Debug)]
 pub(super) struct Disk(Arc<Semaphore>);
 
@@ -22,7 +22,8 @@ impl Default for Disk {
 }
 
 impl Disk {
-    /// Does what waits for the disk, where nobody else waits for it.
+    /// Runs a blocking operation on another thread. Fails with a timeout if the operation, or the
+    /// wait for an earlier one, takes too long.
     pub(super) async fn ask<T: Send + 'static>(&self, progress: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
         let asked = async {
             let place = Arc::clone(&self.0).acquire_owned().await.map_err(io::Error::other)?;

@@ -1,4 +1,4 @@
-//! The configuration of a launched plugin.
+//! The configuration files of launched plugins.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -11,14 +11,16 @@ use rustix::fs::OFlags;
 use super::error::StartError;
 use super::trust::{self, FileId};
 
-/// The largest configuration. A message that brings it to the plugin could not be larger either.
+/// The largest configuration, in bytes. The message that carries the configuration could not be
+/// larger either.
 const MAX_CONFIG: u64 = 4 << 20;
 
-/// Reads what a plugin is configured with: the first of `10-logger.conf` and `logger.conf` that is
-/// there, verbatim.
+/// Reads the configuration of a plugin, verbatim: the file `10-logger.conf`, or else `logger.conf`.
+/// Returns an empty text if neither exists.
 ///
-/// Neither the directory nor the file may be changed by others than root and the runtime's own
-/// user. Nor may the way to a directory that is not there: others could have taken it away.
+/// Only root and the runtime's own user may be able to change the directory and the file. If the
+/// directory does not exist, the same is true of the path to it: otherwise others could have
+/// removed the directory.
 pub(super) fn read(dir: &Path, id: &PluginId) -> Result<String, StartError> {
     let is_there = trust::check_if_there(dir);
     if !is_there.map_err(|source| StartError::UntrustedConfig { path: dir.to_owned(), source })? {
@@ -37,13 +39,13 @@ pub(super) fn read(dir: &Path, id: &PluginId) -> Result<String, StartError> {
     Ok(String::new())
 }
 
-/// Reads a file, if it is there. It is opened before its path is checked, so that what is read is
-/// what was checked.
+/// Reads a file if it exists. Opens the file before checking its path, and compares the two, so
+/// that the file that is read is the file that was checked.
 fn read_file(path: &Path) -> Result<Option<String>, StartError> {
     let unread = |source| StartError::ReadConfig { path: path.to_owned(), source };
     let untrusted = |source| StartError::UntrustedConfig { path: path.to_owned(), source };
     let file = match open(path) {
-        // It may be a link to where others have taken the file away.
+        // The path may be a symbolic link to a file that others have removed.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return trust::check_if_there(path).map(|_| None).map_err(untrusted);
         }
@@ -59,7 +61,7 @@ fn read_file(path: &Path) -> Result<Option<String>, StartError> {
     Ok(Some(config))
 }
 
-/// Opens a file to read it. A FIFO that nobody writes to does not hold up the caller.
+/// Opens a file for reading. Does not block on a FIFO without a writer.
 fn open(path: &Path) -> io::Result<File> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
     File::options().read(true).custom_flags(flags).open(path)

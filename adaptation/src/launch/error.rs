@@ -1,4 +1,5 @@
-//! Why a plugin, or none at all, was launched.
+//! The errors of launching: the plugin directory cannot be used, or one plugin could not be
+//! started.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,19 +11,19 @@ use thiserror::Error;
 use super::directory::Found;
 use crate::config::policy::NotPermitted;
 
-/// Why plugins were not launched.
+/// Why no plugin was launched.
 #[derive(Debug, Error)]
 pub enum LaunchError {
-    /// The directory is there, and cannot be read.
+    /// The plugin directory exists, but cannot be read.
     #[error("could not read plugin directory {}", dir.display())]
     ReadDirectory {
         /// The directory.
         dir: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// Others than root and the runtime's own user could have a program of theirs executed by the
-    /// runtime.
+    /// Users other than root and the runtime's own user could make the runtime execute programs of
+    /// theirs.
     #[error("plugin directory {} can be changed by others, so no plugin is launched from it", dir.display())]
     UntrustedDirectory {
         /// The directory.
@@ -30,48 +31,49 @@ pub enum LaunchError {
         /// What others can change.
         source: UntrustedPath,
     },
-    /// They have been launched before.
+    /// Plugins were launched before.
     #[error("plugins were launched already")]
     Twice,
 }
 
-/// Why a path is not trusted: others than root and the runtime's own user can change what it leads
-/// to.
+/// Why a path is not trusted: users other than root and the runtime's own user can change what the
+/// path leads to.
 ///
-/// No setting allows it. What to trust is said by owners and permissions, with `chown` and `chmod`.
+/// No setting overrides this check. To make a path trusted, change its owner and permissions with
+/// `chown` and `chmod`.
 #[derive(Debug, Error)]
 pub enum UntrustedPath {
-    /// The path, or something on the way to its end, belongs to somebody else.
+    /// The file at the path, or a directory or link on the way to it, belongs to another user.
     #[error("{} belongs to user {uid} (mode {mode:04o}): give it to root or to user {own}, as whom the runtime runs", path.display())]
     Owner {
-        /// What belongs to somebody else.
+        /// The path of that file, directory or link.
         path: PathBuf,
-        /// Its owner.
+        /// The owner.
         uid: u32,
-        /// Its permissions.
+        /// The permissions.
         mode: u32,
         /// The runtime's own user.
         own: u32,
     },
-    /// The path, or something on the way to its end, is writable by others.
+    /// The file at the path, or a directory on the way to it, is writable by others.
     #[error("{} is writable by its group or by others (mode {mode:04o}): take that permission away", path.display())]
     Writable {
-        /// What is writable.
+        /// The path of that file or directory.
         path: PathBuf,
-        /// Its permissions.
+        /// The permissions.
         mode: u32,
     },
-    /// The path, or something on the way to its end, could not be inspected.
+    /// The file at the path, or a directory or link on the way to it, could not be inspected.
     #[error("could not find out who can change {}", path.display())]
     Inspect {
-        /// What could not be inspected.
+        /// The path of that file, directory or link.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Why one plugin was not launched.
+/// Why one plugin was not started.
 #[derive(Debug, Error)]
 pub(super) enum StartError {
     #[error("plugin {plugin} is not permitted")]
@@ -94,7 +96,7 @@ pub(super) enum StartError {
     Watch { path: PathBuf, source: io::Error },
 }
 
-/// Why something in the directory is not launched.
+/// Why an entry of the plugin directory is not launched.
 #[derive(Debug, Error)]
 pub(super) enum Unfit {
     #[error("it is not named as a plugin is")]

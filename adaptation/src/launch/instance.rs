@@ -1,4 +1,4 @@
-//! One run of a launched plugin, from the start of its process until that is collected.
+//! One run of a launched plugin, from the start of its process until the process is reaped.
 
 use std::io::ErrorKind;
 use std::process::ExitStatus;
@@ -30,13 +30,14 @@ use crate::registry::drain::leave;
 use crate::session::PluginSession;
 use crate::transport::connection::{CHANNELS, Launched, PeerKind, take_in};
 
-/// How long the connection of a process that has ended may take to end by itself: what it has still
-/// said is read.
+/// How long the connection stays open after its process has ended, so that everything that the
+/// plugin still sent is read.
 const LAST_WORDS: Duration = Duration::from_millis(100);
-/// How often a program that is busy is tried at once, with a pause between.
+/// How often a start is repeated, with a pause between, while the program's file is open for
+/// writing (`ETXTBSY`).
 const BUSY_TRIES: u32 = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
-/// Why a plugin is closed whose program is not in the directory any more.
+/// The reason for closing a plugin whose program was removed from the directory.
 const REMOVED: &str = "its program was removed";
 
 /// One run of a launched plugin.
@@ -47,17 +48,17 @@ pub(super) struct Instance<'a> {
     pub(super) wish: watch::Receiver<ProgramWish>,
 }
 
-/// The outcome of one run of a program.
+/// The result of one run of a program.
 pub(super) struct FinishedRun {
-    /// How long it was a plugin.
+    /// How long the program was connected as a plugin.
     pub(super) up: Duration,
-    /// How its process ended, if that could be found out.
+    /// The exit status of the process, if known.
     pub(super) status: Option<ExitStatus>,
 }
 
 impl Instance<'_> {
-    /// Starts the plugin and stays with it to its end. `joined` is called when it is asked from
-    /// then on.
+    /// Starts the plugin, and waits until its run ends. Calls `joined` when requests begin to ask
+    /// the plugin.
     pub(super) async fn run(&mut self, joined: impl FnOnce()) -> Result<FinishedRun, StartError> {
         self.check_identity()?;
         let config = self.config().await?;
@@ -78,21 +79,22 @@ impl Instance<'_> {
         Ok(FinishedRun { up, status: status.ok() })
     }
 
-    /// A program is not started that would be refused when it registers.
+    /// Checks that the operator permits the plugin, so that a program whose registration would be
+    /// refused is not started.
     fn check_identity(&self) -> Result<(), StartError> {
         let (id, roster) = (&self.found.id, self.shared.roster());
         let checked = roster.config().policies.check_identity(id, Identity::LAUNCHED);
         checked.map_err(|source| StartError::NotPermitted { plugin: id.clone(), source })
     }
 
-    /// A program that was just written may still be open for writing in a process that another
-    /// thread is about to start.
+    /// Starts the process. Retries if the file is busy: a program that was just written may still
+    /// be open for writing, in a process that another thread is about to start.
     async fn start(&self) -> Result<Started, StartError> {
         let mut tries = BUSY_TRIES;
         loop {
             let found = self.found.clone();
-            // The program is read before it is run, by us and by the kernel. One that is started
-            // too late is killed when nobody takes it.
+            // Both this crate and the kernel read the program from the disk. If the start takes too
+            // long, its result is dropped, which kills the process.
             let started = self.disk.ask(move || process::start(&found)).await;
             match started.unwrap_or_else(|source| Err(StartError::Spawn { path: self.found.path.clone(), source })) {
                 Err(StartError::Spawn { source, .. })
@@ -106,7 +108,7 @@ impl Instance<'_> {
         }
     }
 
-    /// The configuration that the plugin gets.
+    /// Returns the configuration of the plugin.
     async fn config(&self) -> Result<String, StartError> {
         let Some(dir) = self.shared.services.config.plugin_config_path.clone() else { return Ok(String::new()) };
         let (place, id) = (dir.clone(), self.found.id.clone());
@@ -114,7 +116,7 @@ impl Instance<'_> {
         read.map_err(|source| StartError::ReadConfig { path: place, source })?
     }
 
-    /// Lets it in, and waits until its connection or its time is over. Returns how long it was a
+    /// Admits the plugin, and waits until its run ends. Returns how long it was connected as a
     /// plugin.
     async fn connect(
         &mut self,
@@ -150,7 +152,7 @@ impl Instance<'_> {
                 self.stay(process, &plugin, &mux).await;
                 since.elapsed()
             }
-            // The plugin is closed because the adaptation stops, whatever else became of it.
+            // The adaptation stops, which closes the plugin. Other causes do not matter then.
             Err(_) if self.shared.services.stopping.is_cancelled() => Duration::ZERO,
             Err(error) => {
                 warn!(plugin = %self.found.id, error = %error_line(&error), "a launched plugin did not join");
@@ -159,7 +161,7 @@ impl Instance<'_> {
         }
     }
 
-    /// Waits until the process has ended, or is to.
+    /// Waits until the process has ended, or until the program was removed or replaced.
     async fn over(&mut self, process: &Process) {
         tokio::select! {
             () = process.ended() => {}
@@ -167,13 +169,13 @@ impl Instance<'_> {
         }
     }
 
-    /// Waits until a plugin's time is over, and sees that its connection is.
+    /// Waits until the plugin is to end, and closes its connection.
     async fn stay(&mut self, process: &Process, plugin: &Arc<dyn Plugin>, mux: &Mux) {
         tokio::select! {
             biased;
             _ = mux.closed() => {}
             () = self.shared.services.stopping.cancelled() => {
-                // Whoever stops tells all plugins to go, and closes them.
+                // The shutdown tells all plugins to end, and closes their connections.
                 let _ = timeout(2 * self.shared.services.config.shutdown_grace, mux.closed()).await;
             }
             () = process.ended() => {
@@ -181,24 +183,25 @@ impl Instance<'_> {
             }
             () = wished(&mut self.wish, ProgramWish::Leave) => match self.entry(plugin) {
                 Some(entry) if self.shared.remove(&entry, REMOVED) => leave(self.shared, entry, REMOVED).await,
-                // Another one has taken its place. It is leaving, and closed at the end of that.
+                // Another plugin has replaced this one. The drain of the replaced plugin closes its
+                // connection.
                 Some(_) | None => _ = mux.closed().await,
             },
         }
         plugin.close();
     }
 
-    /// What stands for it among the plugins, if it is still asked.
+    /// Returns the session of the plugin, if the plugin is still in the roster.
     fn entry(&self, plugin: &Arc<dyn Plugin>) -> Option<Arc<PluginSession>> {
         let roster = self.shared.roster();
         roster.entries().iter().find(|entry| Arc::ptr_eq(&entry.plugin, plugin)).map(|found| Arc::clone(found))
     }
 }
 
-/// Waits until at least this is wanted.
+/// Waits until the wish is at least `least`.
 pub(super) async fn wished(wish: &mut watch::Receiver<ProgramWish>, least: ProgramWish) {
     if wish.wait_for(|wish| *wish >= least).await.is_err() {
-        // Nobody wishes anything any more.
+        // The sender was dropped, so the wish no longer changes.
         std::future::pending().await
     }
 }

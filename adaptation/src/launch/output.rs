@@ -1,4 +1,4 @@
-//! What a launched plugin writes, line by line into the log.
+//! Writes the output of launched plugins to the log, line by line.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use tracing::{info, warn};
 
 use crate::limits::MAX_LINE;
 
-/// So many lines go into the log in an interval. A plugin must not wait for its log, so the others
-/// are left out.
+/// How many lines of a stream are logged per interval. Further lines are left out, so that the
+/// plugin never waits for the log.
 const LINES: u32 = 500;
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long what is left of it is read when the plugin has ended. Something that it left behind may
-/// keep the pipe open.
+/// How long the rest of the output is read after the plugin has ended. A child process of the
+/// plugin may keep the pipe open for longer.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// Logs what comes out of a pipe until its end, or until shortly after the plugin has `ended`.
+/// Logs the lines from a pipe until its end, or until shortly after the plugin has `ended`.
 pub(super) async fn forward(
     mut pipe: impl AsyncRead + Unpin,
     plugin: PluginId,
@@ -78,7 +78,8 @@ impl OutputLog {
     }
 }
 
-/// A line without what could make it look like several, or like something else.
+/// Returns a line for the log. Control characters are escaped, so that one line cannot look like
+/// several.
 fn printable(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let mut printable = String::with_capacity(text.len());
@@ -96,12 +97,13 @@ fn printable(line: &[u8]) -> String {
 #[derive(Debug, Default)]
 struct LineSplitter {
     line: Vec<u8>,
-    /// How much of this line was too much.
+    /// How many bytes of the current line were cut off.
     n_cut: usize,
 }
 
 impl LineSplitter {
-    /// Takes bytes, and hands out each line that is whole, with how much of it was cut.
+    /// Adds bytes, and passes each complete line to `take`, with the number of bytes that were cut
+    /// off.
     fn push(&mut self, bytes: &[u8], mut take: impl FnMut(&[u8], usize)) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, is_whole) = match part.strip_suffix(b"\n") {
@@ -118,7 +120,7 @@ impl LineSplitter {
         }
     }
 
-    /// Hands out what has no end.
+    /// Passes the last line to `take`, if it does not end with a line break.
     fn finish(&mut self, mut take: impl FnMut(&[u8], usize)) {
         if !self.line.is_empty() {
             self.hand_out(&mut take);
@@ -131,7 +133,7 @@ impl LineSplitter {
     }
 }
 
-/// How many lines may go into the log.
+/// Limits the number of logged lines per interval.
 #[derive(Debug)]
 struct Quota {
     since: Instant,
@@ -144,8 +146,8 @@ impl Quota {
         Self { since: now, n_taken: 0, n_left_out: 0 }
     }
 
-    /// Whether one more may, and how many were left out in the interval before, if a new one
-    /// begins.
+    /// Returns whether one more line may be logged. If a new interval begins, also returns how many
+    /// lines were left out in the previous one.
     fn take(&mut self, now: Instant) -> (bool, u64) {
         let mut n_left_out = 0;
         if now.saturating_duration_since(self.since) >= INTERVAL {

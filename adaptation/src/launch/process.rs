@@ -1,4 +1,4 @@
-//! The process of a launched plugin, and all that it starts.
+//! The process of a launched plugin and its process group.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -21,22 +21,22 @@ use super::directory::Found;
 use super::error::StartError;
 use super::trust;
 
-/// How long a process may take to end that was killed. One that waits for a broken disk takes
-/// longer than anyone should.
+/// How long a killed process may take to end. A process that waits for a broken disk could take
+/// forever.
 const KILLED: Duration = Duration::from_secs(2);
 
-/// A process that was started and not collected yet. Dropped, it is killed with all of its group.
+/// A process that was started and not yet waited for. Dropping it kills its process group.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
     pid: Pid,
-    /// Readable when it has ended, which does not collect it: until then nobody else can have its
-    /// number.
+    /// Becomes readable when the process has ended. Reading does not reap the process, so its pid
+    /// is not reused until then.
     handle: AsyncFd<OwnedFd>,
     is_collected: bool,
 }
 
-/// A process that was started, and what leads to it.
+/// A process that was started, with its socket and its pipes.
 pub(super) struct Started {
     pub(super) process: Process,
     pub(super) socket: UnixStream,
@@ -44,12 +44,13 @@ pub(super) struct Started {
     pub(super) stderr: ChildStderr,
 }
 
-/// Starts a plugin as upstream does: without arguments, with three variables, and with its
-/// connection as descriptor 3. It has a process group of its own, and pipes to write to.
+/// Starts a plugin as upstream does: without arguments, with three environment variables, and with
+/// its connection as file descriptor 3. The process has a process group of its own, and pipes for
+/// its output.
 ///
-/// The path is checked anew at each start: much may have happened since the directory was read.
-/// From then on only root and the runtime's own user can change what it leads to, so it is executed
-/// as it is and not through a descriptor, which a script would see as its own name.
+/// The path is checked at each start, because much may have changed since the directory was read.
+/// After the check, only root and the runtime's own user can change what the path leads to. So the
+/// path itself is executed, and not a file descriptor, which a script would see as its own name.
 pub(super) fn start(found: &Found) -> Result<Started, StartError> {
     let path = || found.path.clone();
     trust::check(&found.path).map_err(|source| StartError::Untrusted { path: path(), source })?;
@@ -71,7 +72,7 @@ pub(super) fn start(found: &Found) -> Result<Started, StartError> {
         .fd_mappings(vec![FdMapping { parent_fd: theirs, child_fd: PLUGIN_SOCKET_FD }])
         .expect("one descriptor cannot be in the way of another");
     let mut child = command.spawn().map_err(|source| StartError::Spawn { path: path(), source })?;
-    // The command owns the plugin's end of the connection. It must not stay open here.
+    // The command owns the plugin's end of the connection, which must not stay open here.
     drop(command);
     let (stdout, stderr) = (child.stdout.take().expect(PIPED), child.stderr.take().expect(PIPED));
     let process = Process::watch(child).map_err(|source| StartError::Watch { path: path(), source })?;
@@ -80,17 +81,20 @@ pub(super) fn start(found: &Found) -> Result<Started, StartError> {
 
 const PIPED: &str = "its output is piped";
 
-/// Upstream loads such a program into itself. The C library would take it for a script.
+/// Returns whether a program is WebAssembly. Upstream runs such a program inside its own process.
+/// Without this check, the C library would run it as a shell script.
 fn is_web_assembly(path: &Path) -> bool {
     let mut magic = [0; 4];
     File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *b"\0asm"
 }
 
-/// Two ends of a connection, ours and the plugin's. Neither is inherited by what else is started.
+/// Creates a connection: the runtime's end and the plugin's end. Other child processes inherit
+/// neither.
 ///
-/// From now on the number 3 is taken, by one of these if by nobody else. So what the standard
-/// library opens next, to hear whether the program could be run, does not have it, and is not in
-/// the way when the plugin's end gets it.
+/// After this call, file descriptor 3 is in use, either by one of the two ends or already before.
+/// So the descriptor that the standard library opens next, to learn whether the program could be
+/// executed, does not get that number. The plugin's end can then become descriptor 3 in the child
+/// process.
 fn connection() -> io::Result<(UnixStream, OwnedFd)> {
     let (ours, theirs) = StdUnixStream::pair()?;
     ours.set_nonblocking(true)?;
@@ -112,30 +116,31 @@ impl Process {
         match watched {
             Ok(handle) => Ok(Self { child, pid, handle, is_collected: false }),
             Err(error) => {
-                // Dropping the child ends and collects it, but not what it may have started.
+                // Dropping the child kills and reaps it, but not the processes that it may have
+                // started.
                 signal_group(pid, Signal::KILL);
                 Err(error)
             }
         }
     }
 
-    /// Its number.
+    /// Returns the pid.
     pub(super) fn id(&self) -> u32 {
         self.pid.as_raw_nonzero().get().cast_unsigned()
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has ended.
     pub(super) async fn ended(&self) {
-        // It stays readable. An error would mean that the runtime is shut down.
+        // The handle stays readable. An error would mean that the Tokio runtime is shut down.
         let _ = self.handle.readable().await;
     }
 
-    /// Waits until it has ended by itself, sees to it if that takes too long, and collects it. What
-    /// it has started in its group ends with it.
+    /// Waits for `by_itself` until the process ends, then sends SIGTERM and waits for `when_told`.
+    /// In the end kills the whole process group, and reaps the process.
     pub(super) async fn end(mut self, by_itself: Duration, when_told: Duration) -> io::Result<ExitStatus> {
         if timeout(by_itself, self.ended()).await.is_err() {
             signal_group(self.pid, Signal::TERM);
-            // Its end is waited for below in any case.
+            // A process that has not ended by now is killed below.
             let _ = timeout(when_told, self.ended()).await;
         }
         signal_group(self.pid, Signal::KILL);
@@ -153,8 +158,9 @@ impl Drop for Process {
     }
 }
 
-/// Also if its leader has ended, as long as nobody has collected that.
+/// Sends a signal to a process group. This is safe even if the leader has ended, as long as the
+/// leader was not reaped.
 fn signal_group(leader: Pid, signal: Signal) {
-    // Nobody may be left.
+    // An error means that no process of the group is left.
     let _ = rustix::process::kill_process_group(leader, signal);
 }

@@ -1,27 +1,28 @@
-//! Programs of one name, of which the newest is wanted.
+//! Replaces a running program by a newer one with the same plugin id.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// What the directory says that a launched program is to do.
+/// What a running program is to do, after changes of the plugin directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProgramWish {
-    /// It runs, and is started again when it has ended.
+    /// Run, and start again after it has ended.
     Stay,
-    /// It runs until another one has taken its place. It is not started again.
+    /// Run until a newer program has joined. Do not start again.
     GiveWay,
-    /// It goes.
+    /// End.
     Leave,
 }
 
-/// The programs of one name that run or are to, the newest last. A newer one is not there until it
-/// has joined.
+/// The programs of one plugin id that run or are to run, the newest last. An older program runs
+/// until a newer one has joined.
 #[derive(Debug, Default)]
 pub(super) struct Lineage(Mutex<Vec<watch::Sender<ProgramWish>>>);
 
 impl Lineage {
-    /// A newer program is wanted. The others give way to it.
+    /// Adds a newer program, and asks the older ones to give way. Returns the wish for the new
+    /// program.
     pub(super) fn succeed(&self) -> watch::Receiver<ProgramWish> {
         let mut programs = self.lock();
         programs.retain(|program| !program.is_closed());
@@ -33,7 +34,7 @@ impl Lineage {
         receiver
     }
 
-    /// This one has joined: those before it leave.
+    /// Asks all programs that are older than this one to end, because this one has joined.
     pub(super) fn joined(&self, program: &watch::Receiver<ProgramWish>) {
         let mut programs = self.lock();
         let before = programs.iter().position(|other| other.subscribe().same_channel(program)).unwrap_or(0);
@@ -42,7 +43,7 @@ impl Lineage {
         }
     }
 
-    /// None of them is wanted any more.
+    /// Asks all programs to end.
     pub(super) fn leave(&self) {
         for program in self.lock().drain(..) {
             wish(&program, ProgramWish::Leave);
@@ -54,7 +55,7 @@ impl Lineage {
     }
 }
 
-/// Wishes only grow.
+/// Changes a wish, unless the present wish is stronger.
 fn wish(program: &watch::Sender<ProgramWish>, new: ProgramWish) {
     program.send_if_modified(|old| {
         let grows = new > *old;
@@ -75,7 +76,7 @@ mod tests {
         lineage.joined(&first);
         let second = lineage.succeed();
         assert_eq!([*first.borrow(), *second.borrow()], [ProgramWish::GiveWay, ProgramWish::Stay]);
-        // Another one comes before the second has joined.
+        // A third program arrives before the second has joined.
         let third = lineage.succeed();
         assert_eq!(
             [&first, &second, &third].map(|program| *program.borrow()),

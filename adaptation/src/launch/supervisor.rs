@@ -15,14 +15,14 @@ use crate::events::Happening;
 use crate::launch::replacement::{Lineage, ProgramWish};
 use crate::operation::shared::Shared;
 
-/// Keeps one program running, until another takes its place or the runtime goes away.
+/// Keeps one program running, until another program replaces it or the adaptation stops.
 pub(super) struct Supervisor {
     pub(super) shared: Arc<Shared>,
     pub(super) found: Found,
     pub(super) disk: Disk,
     pub(super) lineage: Arc<Lineage>,
     pub(super) wish: watch::Receiver<ProgramWish>,
-    /// Dropped when it has joined, or has failed to for the first time.
+    /// Dropped when the program has joined, or has failed to join for the first time.
     pub(super) tried: Option<mpsc::Sender<Infallible>>,
 }
 
@@ -41,7 +41,7 @@ impl Supervisor {
         }
     }
 
-    /// Returns the pause until the next time, if there is to be one.
+    /// Runs the program once. Returns the pause before the next run, or `None` if there is none.
     async fn run_once(&mut self, backoff: &mut Backoff) -> Option<Duration> {
         let Self { shared, found, disk, lineage, wish, tried } = self;
         let mut instance = Instance { shared, found, disk, wish: wish.clone() };

@@ -1,4 +1,4 @@
-//! Checks who can change what a path leads to.
+//! Checks that only trusted users can change what a path leads to.
 //!
 //! The runtime executes plugins as its own user, so a program is only as trustworthy as every
 //! directory and symbolic link on the way to it. A path is trusted if each of them, and the file at
@@ -30,7 +30,7 @@ use super::error::UntrustedPath;
 /// The number of symbolic links that the kernel follows in one path.
 const MAX_LINKS: u32 = 40;
 
-/// How often a path is checked whose file is replaced meanwhile.
+/// How many times a path is checked if its file is replaced during the check.
 const ATTEMPTS: usize = 3;
 
 /// The file at the end of a trusted path: its device and its inode.
@@ -66,8 +66,8 @@ fn walk(path: &Path) -> Result<FileId, UntrustedPath> {
     walk.finish()
 }
 
-/// Checks a path that need not be there, and says whether it is. Nobody else can have taken it
-/// away: all that there is on the way to it is trusted.
+/// Checks a path that may not exist. Returns whether it exists. If it does not, the existing part
+/// of the path is trusted, so nobody else can have removed the rest.
 pub(super) fn check_if_there(path: &Path) -> Result<bool, UntrustedPath> {
     match check(path) {
         Err(UntrustedPath::Inspect { path: _, source }) if source.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -79,10 +79,10 @@ pub(super) fn check_if_there(path: &Path) -> Result<bool, UntrustedPath> {
 struct Walk {
     owners: Owners,
     root: OwnedFd,
-    /// The directory that has been reached, or the file once nothing is pending.
+    /// The directory that the walk has reached, or the file when no component is pending.
     here: OwnedFd,
     stat: Stat,
-    /// Where that is, without symbolic links.
+    /// The path of `here`, without symbolic links.
     path: PathBuf,
     pending: VecDeque<OsString>,
     n_links: u32,
@@ -99,7 +99,7 @@ impl Walk {
         Ok(Self { owners, root, here, stat, path, pending: VecDeque::new(), n_links: 0 })
     }
 
-    /// Puts the components of a path before those that are pending.
+    /// Inserts the components of a path before the pending ones.
     fn push(&mut self, path: &Path) {
         for component in path.components().rev() {
             match component {
@@ -111,7 +111,7 @@ impl Walk {
     }
 
     fn step(&mut self, name: &OsStr) -> Result<(), UntrustedPath> {
-        // The directory is on the way, not at the end: a sticky one is fine.
+        // This directory is not at the end of the path, so it may be sticky.
         if mode_of(&self.stat) & 0o1000 == 0 {
             check_mode(&self.path, &self.stat)?;
         }
@@ -149,11 +149,11 @@ impl Walk {
     }
 }
 
-/// Whose files are trusted.
+/// The users whose files are trusted.
 #[derive(Clone, Copy, Debug)]
 struct Owners {
     own: u32,
-    /// The owner of `/`, in a user namespace that does not map that owner.
+    /// The owner of `/`, if this process is in a user namespace that does not map that owner.
     outside: Option<u32>,
 }
 
@@ -185,7 +185,8 @@ fn outside(owner_of_root: u32) -> Option<u32> {
     is_outside.then_some(owner_of_root)
 }
 
-/// Says whether a map of users leaves some of them out. That of the machine itself has them all.
+/// Returns whether a user map leaves out some users. The map of the initial user namespace has them
+/// all.
 fn is_partial(map: &str) -> bool {
     let counts = map.lines().filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok());
     let n_mapped: u64 = counts.sum();

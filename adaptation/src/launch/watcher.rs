@@ -1,4 +1,4 @@
-//! Looks at the directory again and again.
+//! Lists the plugin directory periodically.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -19,28 +19,28 @@ use super::supervisor::Supervisor;
 use crate::launch::replacement::Lineage;
 use crate::operation::shared::Shared;
 
-/// How often the directory is looked at. A look costs some system calls; to be told by the kernel
-/// would cost a descriptor, and a second way for a directory that is not there yet, or is a link to
-/// another one.
+/// The interval between two listings. A listing costs some system calls. Notification by the kernel
+/// would cost a file descriptor, and would need a second mechanism for a directory that does not
+/// exist yet or is a symbolic link.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Launches what is in the directory.
+/// Launches the programs in the plugin directory, and follows its changes.
 pub(super) struct Keeper {
     shared: Arc<Shared>,
     dir: PathBuf,
     disk: Disk,
-    /// The programs that run, or are to.
+    /// The programs that run or are to run.
     running: Stamps,
     lineages: BTreeMap<PluginId, Arc<Lineage>>,
-    /// What the last look showed.
+    /// The programs in the previous listing.
     before: Stamps,
-    /// What was reported, so that it is not at each look.
+    /// The entries that were reported as not launched, so that each is reported once.
     unfit: BTreeSet<OsString>,
     unreadable: bool,
 }
 
 impl Keeper {
-    /// Launches what is there now.
+    /// Launches the programs that are in the directory now.
     pub(super) async fn start(
         shared: Arc<Shared>,
         dir: PathBuf,
@@ -65,7 +65,8 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Looks again until the adaptation stops. What was launched sees by itself that it is to end.
+    /// Lists the directory until the adaptation stops. The launched plugins notice the stop
+    /// themselves.
     pub(super) async fn run(mut self) {
         let stopping = self.shared.services.stopping.clone();
         let looking = async {
@@ -119,7 +120,8 @@ impl Keeper {
         }
     }
 
-    /// Says what is not launched and why, once for as long as it is there.
+    /// Logs each entry that is not launched, with the reason. An entry is logged again only after
+    /// it was absent.
     fn report(&mut self, look: &DirectoryListing) {
         let reported = std::mem::take(&mut self.unfit);
         for (name, unfit) in &look.unfit {

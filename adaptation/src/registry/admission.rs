@@ -1,4 +1,4 @@
-//! How a plugin is let in: it is configured, synchronized, and told what has happened meanwhile.
+//! Admits a plugin: configures it, synchronizes it, and tells it what has happened in the meantime.
 
 use std::sync::Arc;
 
@@ -18,54 +18,54 @@ use crate::registry::join::{ATTEMPTS, Arrival, Join, Newcomer};
 use crate::session::PluginSession;
 use crate::session::unsolicited::Unasked;
 
-/// The name of the request that tells a plugin what there is.
+/// The name of the request that tells a plugin the existing pods and containers.
 const SYNCHRONIZE: &str = "Synchronize";
 
-/// Why a plugin was not let in.
+/// Why a plugin was not admitted.
 #[derive(Clone, Debug, Error)]
 pub enum AdmitError {
-    /// It could not be configured.
+    /// The plugin could not be configured.
     #[error("could not configure plugin {plugin}")]
     Configure {
         /// The plugin.
         plugin: PluginId,
-        /// Why.
+        /// The cause.
         source: PluginError,
     },
-    /// It could not be synchronized.
+    /// The plugin could not be synchronized.
     #[error("could not synchronize plugin {plugin}")]
     Synchronize {
         /// The plugin.
         plugin: PluginId,
-        /// Why.
+        /// The cause.
         source: PluginError,
     },
-    /// It took too long.
+    /// The plugin took too long for one step of its admission.
     #[error("plugin {plugin} took too long to be {step}")]
     TimedOut {
         /// The plugin.
         plugin: PluginId,
-        /// For what.
+        /// The step: `configured` or `synchronized`.
         step: &'static str,
     },
-    /// The runtime does not want it.
+    /// The runtime's [`Source`](crate::Source) failed, or refused the plugin.
     #[error("the runtime failed to synchronize plugin {plugin}")]
     Source {
         /// The plugin.
         plugin: PluginId,
-        /// Why.
+        /// The cause.
         source: SourceError,
     },
-    /// It was closed while it was told what had happened since it was synchronized.
+    /// The plugin was closed while it was told what had happened since its snapshot.
     #[error("plugin {plugin} was closed before it had heard what happened meanwhile: {reason}")]
     Closed {
         /// The plugin.
         plugin: PluginId,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// However often it was synchronized, more happened meanwhile than is kept for it, or its
-    /// backlog did not become shorter.
+    /// The plugin did not catch up in several attempts: each time more happened than its journal
+    /// holds, or its backlog did not become shorter.
     #[error(
         "plugin {plugin} did not catch up while it joined: more happened than is kept for it, \
          or its backlog did not become shorter within catch_up_timeout"
@@ -74,55 +74,56 @@ pub enum AdmitError {
         /// The plugin.
         plugin: PluginId,
     },
-    /// The operator does not let this peer be the plugin.
+    /// The operator does not permit this peer to be the plugin.
     #[error("plugin {plugin} is not permitted")]
     NotPermitted {
         /// The plugin.
         plugin: PluginId,
-        /// Why not.
+        /// The cause.
         source: NotPermitted,
     },
-    /// There is one of its id that came in another way. The two would take each other's place again
-    /// and again.
+    /// A plugin of the same id is present that reached the runtime in another way. If both were
+    /// admitted, they would replace each other again and again.
     #[error("there is a plugin {plugin} already, {origin}: which of the two is meant, plugins.{plugin}.origin can say")]
     Taken {
         /// The plugin.
         plugin: PluginId,
-        /// How the one came that is there.
+        /// How the present plugin reached the runtime.
         origin: PluginOrigin,
     },
-    /// There is one of its id that must be there, and that a process of another user connected.
+    /// A plugin of the same id is present, is required or a validator, and belongs to a process of
+    /// another user.
     #[error(
         "plugin {plugin} is {there} and {demand}: it gives way only to the same user, and this one is {newcomer}: end the first before"
     )]
     Guarded {
         /// The plugin.
         plugin: PluginId,
-        /// The identity of the plugin that holds the name.
+        /// The identity of the plugin that is present.
         there: Identity,
-        /// The identity of the plugin that wants to replace the holder.
+        /// The identity of the plugin that was to replace it.
         newcomer: Identity,
-        /// Why it must be there.
+        /// Why the present plugin is protected: `required` or `a validator`.
         demand: &'static str,
     },
-    /// There are as many plugins as there may be.
+    /// The maximum number of plugins is reached.
     #[error("there are {limit} plugins already (max_plugins), {plugin} would be one more")]
     Full {
         /// The plugin.
         plugin: PluginId,
-        /// How many there may be.
+        /// The maximum number of plugins.
         limit: usize,
     },
-    /// The places that are left are kept for plugins that must be there and are not.
+    /// The remaining places are reserved for required plugins and validators that are absent.
     #[error(
         "{plugin} has no place: of {limit} plugins (max_plugins) the last {kept} are kept for those that are required or validators"
     )]
     Kept {
         /// The plugin.
         plugin: PluginId,
-        /// How many plugins there may be.
+        /// The maximum number of plugins.
         limit: usize,
-        /// How many places are kept.
+        /// The number of reserved places.
         kept: usize,
     },
     /// The adaptation was stopped.
@@ -131,7 +132,7 @@ pub enum AdmitError {
 }
 
 impl AdmitError {
-    /// Returns the text with that of its cause.
+    /// Returns the text of the error with that of its cause.
     pub(crate) fn with_cause(&self) -> String {
         match std::error::Error::source(self) {
             Some(cause) => format!("{self}: {cause}"),
@@ -140,16 +141,16 @@ impl AdmitError {
     }
 }
 
-/// A plugin that is to be let in.
+/// A plugin that is to be admitted.
 pub(crate) struct Candidate {
     pub(crate) plugin: Arc<dyn Plugin>,
     /// The configuration that the plugin gets.
     pub(crate) config: String,
-    /// The updates that it asks for meanwhile.
+    /// The updates that the plugin requests before it is admitted.
     pub(crate) early: Arc<EarlyUpdates>,
 }
 
-/// Lets a plugin in. Whoever watches is told if it fails.
+/// Admits a plugin. If that fails, subscribers are notified.
 pub(crate) async fn admit(arrival: Arrival, candidate: Candidate) -> Result<(), AdmitError> {
     let admitted = try_admit(&arrival, candidate).await;
     if let Err(error) = &admitted {
@@ -174,29 +175,29 @@ async fn try_admit(arrival: &Arrival, candidate: Candidate) -> Result<(), AdmitE
         if join(shared, &newcomer.0, &early).await? {
             return Ok(());
         }
-        // A reload ends a join, too.
+        // A reload may also have ended the join, so the permission is checked again.
         shared.check_place(id, *identity)?;
         warn!(plugin = %id, "a plugin did not catch up while it joined, and begins anew: too much happened, or too fast");
     }
     Err(AdmitError::Overtaken { plugin: id.clone() })
 }
 
-/// Tells a plugin what there is and what has happened since, and adds it. False if more happened
-/// meanwhile than was kept for it.
+/// Synchronizes a plugin, tells it what has happened since, and adds it. Returns false if the
+/// plugin did not catch up.
 async fn join(shared: &Arc<Shared>, entry: &Arc<PluginSession>, early: &EarlyUpdates) -> Result<bool, AdmitError> {
     let PluginSession { id, plugin, .. } = &**entry;
-    // There may have been a reload since it registered.
+    // A reload may have happened since the plugin registered.
     shared.check_place(id, entry.identity)?;
     let joining = Join::begin(shared, entry)?;
     let snapshot = joining.snapshot().await?;
-    // Or while the runtime said what there is.
+    // A reload may have happened while the runtime took the snapshot.
     let policy = shared.check_place(id, entry.identity)?;
     let updates = synchronize(shared, id, plugin.as_ref(), &policy, snapshot).await?;
     if entry.is_deaf() {
         return Ok(false);
     }
-    // Nothing that it asks for was done until here, and the operator may have said something else
-    // meanwhile.
+    // No update of the plugin was applied so far. A reload may have happened in the meantime, and
+    // may have changed what the plugin is allowed to update.
     let policy = shared.check_place(id, entry.identity)?;
     settle(shared, entry, &policy, early.take(), updates)
         .await
@@ -208,7 +209,8 @@ async fn join(shared: &Arc<Shared>, entry: &Arc<PluginSession>, early: &EarlyUpd
     Ok(true)
 }
 
-/// Tells a plugin what there is. Counted like any other request.
+/// Sends a plugin the existing pods and containers, and returns the updates that the plugin
+/// requests. Counted in the metrics like any other request.
 async fn synchronize(
     shared: &Shared,
     id: &PluginId,
@@ -234,9 +236,9 @@ async fn synchronize(
     Ok(updates)
 }
 
-/// Has the runtime make the updates that a plugin has asked for, early and in its answer to
-/// Synchronize, as far as it may. What fails of them is logged: the wire has no place for it here.
-/// If the runtime does not want the plugin, nothing is made.
+/// Applies the updates that a plugin has requested, early and in its answer to `Synchronize`, as
+/// far as they are allowed. Failed updates are logged, because the wire has no field for them here.
+/// If the runtime refuses the plugin, no update is applied.
 async fn settle(
     shared: &Shared,
     PluginSession { id, identity, .. }: &PluginSession,
@@ -260,7 +262,7 @@ async fn settle(
         later.push(Unasked { updates: Vec::new(), evictions: all.evictions });
     }
     for wanted in later {
-        // There may have been a reload since. A plugin that may not be one any more is not added,
+        // A reload may have happened since. A plugin that is no longer permitted is not added
         // either.
         let Ok(policy) = shared.check_place(id, *identity) else { break };
         // A call that is not allowed is refused alone, and the ledger records the refusal.
@@ -269,8 +271,8 @@ async fn settle(
     Ok(())
 }
 
-/// Asks the runtime whether it wants a plugin that was synchronized, and has it make the plugin's
-/// updates.
+/// Asks the runtime whether it accepts a synchronized plugin, and has the runtime apply the
+/// plugin's updates.
 async fn synchronized(
     shared: &Shared,
     id: &PluginId,
@@ -299,7 +301,7 @@ async fn synchronized(
     }
 }
 
-/// Configures a plugin. Returns what it wants to see, and what it says about itself.
+/// Configures a plugin. Returns the events that the plugin subscribes to, and its declarations.
 async fn configure(
     shared: &Shared,
     id: &PluginId,
@@ -331,7 +333,7 @@ async fn configure(
     Ok((wanted, declared))
 }
 
-/// Counts a plugin that is being synchronized.
+/// Counts a plugin as being synchronized, until dropped.
 struct Joining<'a>(&'a Shared);
 
 impl<'a> Joining<'a> {

@@ -1,10 +1,10 @@
-//! Updates that a plugin asks for before it is let in.
+//! Updates that a plugin requests before it is admitted.
 //!
-//! A plugin that is not let in changes nothing, so such a call waits until the plugin is. Plugins
-//! may also call from within the handlers with which they join, and then the runtime waits for
-//! them. So a call waits for a part of the request timeout only. After that it is answered, and its
-//! updates are kept: they are made when the plugin is let in, as those are that it asks for in its
-//! answer to Synchronize.
+//! A plugin that is not admitted may not change anything, so such a call waits until the plugin is
+//! admitted. But a plugin may also make the call within a handler that is part of its join, and
+//! then the runtime waits for that handler. So the call waits only for a part of the request
+//! timeout. After that the call is answered, and its updates are kept. They are applied when the
+//! plugin is admitted, like the updates in the plugin's answer to `Synchronize`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,14 +17,14 @@ use crate::limits;
 use crate::operation::shared::Shared;
 use crate::session::unsolicited::Unasked;
 
-/// How many calls of a plugin are kept. It may have no more in flight either.
+/// How many calls of a plugin are kept. The number of calls in flight has the same limit.
 const MAX_KEPT: usize = 40;
 
-/// The updates that a plugin asks for while it joins.
+/// The updates that a plugin requests before it is admitted.
 #[derive(Default)]
 pub(crate) struct EarlyUpdates {
     state: Mutex<EarlyState>,
-    /// Rung when the plugin is let in, or is not.
+    /// Notified when the plugin is admitted or refused.
     decided: Notify,
 }
 
@@ -32,14 +32,14 @@ pub(crate) struct EarlyUpdates {
 struct EarlyState {
     admission: Admission,
     kept: Vec<EarlyCall>,
-    /// How many bytes were received for those.
+    /// The encoded size of the kept calls, in bytes.
     bytes: usize,
 }
 
-/// Whether a plugin is let in.
+/// Whether a plugin is admitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// The plugin joins.
+    /// The plugin is joining.
     #[default]
     Pending,
     /// The plugin is admitted, and its calls are served at once.
@@ -48,28 +48,28 @@ pub(crate) enum Admission {
     Refused,
 }
 
-/// The updates and evictions that one call asks for.
+/// The updates and evictions that one call requests.
 pub(crate) struct EarlyCall {
     pub(crate) wanted: Unasked,
-    /// How many bytes were received for it.
+    /// The encoded size of the call, in bytes.
     pub(crate) bytes: usize,
-    /// Its share of what the plugin may have in memory.
+    /// The call's share of the memory limit for the plugin's requests.
     pub(crate) weight: OwnedSemaphorePermit,
 }
 
-/// The outcome of keeping a call.
+/// The result of keeping a call.
 pub(crate) enum Keeping {
     Kept,
-    /// There is no room for it.
+    /// There is no room for the call.
     Full,
-    /// Meanwhile the plugin was let in.
+    /// The plugin was admitted in the meantime, so the call is returned.
     Admitted(EarlyCall),
-    /// Meanwhile it is known that the plugin is not let in.
+    /// The plugin was refused in the meantime.
     Refused,
 }
 
 impl EarlyUpdates {
-    /// Waits until it is known whether the plugin is let in, or until the limit.
+    /// Waits until the plugin is admitted or refused, or until `limit`.
     pub(crate) async fn admission(&self, limit: Instant) -> Admission {
         let known = async {
             loop {
@@ -82,12 +82,12 @@ impl EarlyUpdates {
                 decided.await;
             }
         };
-        // Whether it was in time is seen from the state.
+        // A timeout needs no handling: the state shows whether the decision was made.
         let _ = timeout_at(limit, known).await;
         self.now()
     }
 
-    /// Keeps a call until the plugin is let in.
+    /// Keeps a call until the plugin is admitted.
     pub(crate) fn keep(&self, early: EarlyCall) -> Keeping {
         let mut state = self.state();
         match state.admission {
@@ -104,24 +104,24 @@ impl EarlyUpdates {
         Keeping::Kept
     }
 
-    /// Takes what was kept until now.
+    /// Takes the calls that were kept so far.
     pub(crate) fn take(&self) -> Vec<EarlyCall> {
         let mut state = self.state();
         state.bytes = 0;
         std::mem::take(&mut state.kept)
     }
 
-    /// Makes what is still kept of a plugin that has been let in. From then on its calls are served
-    /// at once.
+    /// Applies the calls that were kept for a plugin, which was admitted. After that, the plugin's
+    /// calls are served at once.
     pub(crate) async fn admit(&self, shared: &Shared, plugin: &PluginId, identity: Identity) {
         while !self.is_admitted() {
             for EarlyCall { wanted, .. } in self.take() {
-                // There may have been a reload since.
+                // A reload may have happened since.
                 let Ok(policy) = shared.check_place(plugin, identity) else {
                     self.refuse();
                     return;
                 };
-                // A failure is logged and recorded in the ledger: the plugin already has its
+                // A failure is logged and recorded in the ledger. The plugin already has its
                 // answer.
                 let _ = wanted.apply(&shared.services, plugin, &policy).await;
             }
@@ -129,7 +129,7 @@ impl EarlyUpdates {
         self.decided.notify_waiters();
     }
 
-    /// Has the plugin's calls served at once, if nothing is kept.
+    /// If no call is kept, serves further calls at once and returns true.
     fn is_admitted(&self) -> bool {
         let mut state = self.state();
         let is_admitted = state.kept.is_empty();
@@ -139,7 +139,7 @@ impl EarlyUpdates {
         is_admitted
     }
 
-    /// Drops what is kept of a plugin that is not let in. Returns how many calls that were.
+    /// Drops the kept calls, because the plugin is not admitted. Returns their number.
     pub(crate) fn refuse(&self) -> usize {
         let kept = {
             let mut state = self.state();

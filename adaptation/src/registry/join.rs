@@ -1,4 +1,4 @@
-//! A plugin on its way in: what it is shown, and what happens meanwhile.
+//! The join of a plugin: its snapshot, and what happens until it has joined.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::registry::admission::AdmitError;
 use crate::session::PluginSession;
 use crate::session::faults::Mistake;
 
-/// How often a plugin is synchronized because more happened than is kept for it, or its backlog did
-/// not become shorter.
+/// How many times a join is attempted. A join starts again if more happened than the journal holds,
+/// or if the backlog did not become shorter.
 pub(crate) const ATTEMPTS: usize = 4;
 
-/// A plugin that has registered and is not let in yet. It has its place among the plugins from now
-/// on, and who needs it may wait for it.
+/// A plugin that has registered and is not admitted yet. Its place is reserved, and requests that
+/// require the plugin may wait for it.
 pub(crate) struct Arrival {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: PluginId,
@@ -26,8 +26,8 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
-    /// Checks that a plugin may come, and reserves its place. Whoever watches is told if it may
-    /// not.
+    /// Checks that a plugin is permitted, and reserves its place. If it is refused, subscribers are
+    /// notified.
     pub(crate) fn begin(shared: &Arc<Shared>, id: PluginId, identity: Identity) -> Result<Self, AdmitError> {
         if let Err(error) = shared.arrives(&id, identity) {
             shared.is_refused(id, error.with_cause());
@@ -43,7 +43,8 @@ impl Drop for Arrival {
     }
 }
 
-/// A plugin that is to join. Unless it does, whatever still waits for its answers ends with this.
+/// The session of a plugin that is to join. If it is dropped before the plugin has joined, the
+/// session is closed, so that nothing waits for its answers any more.
 pub(crate) struct Newcomer(pub(crate) Arc<PluginSession>);
 
 impl Drop for Newcomer {
@@ -54,19 +55,20 @@ impl Drop for Newcomer {
     }
 }
 
-/// A plugin that joins. From its beginning on, all that happens is kept for it.
+/// The join of a plugin. Events are journaled for the plugin from the beginning of the join.
 pub(crate) struct Join<'a> {
     shared: &'a Shared,
     entry: &'a Arc<PluginSession>,
 }
 
 impl<'a> Join<'a> {
-    /// Begins, or begins anew.
+    /// Begins a join, or starts it again.
     pub(crate) fn begin(shared: &'a Shared, entry: &'a Arc<PluginSession>) -> Result<Self, AdmitError> {
         if shared.begin_join(entry) { Ok(Self { shared, entry }) } else { Err(AdmitError::Stopped) }
     }
 
-    /// What there was when it began: all that has happened since will be told.
+    /// Returns the pods and containers as they were when the join began. Everything that happens
+    /// later is in the journal.
     pub(crate) async fn snapshot(&self) -> Result<Snapshot, AdmitError> {
         let Self { shared, entry } = self;
         if entry.terms().hears_nothing() {
@@ -87,9 +89,10 @@ impl<'a> Join<'a> {
         Ok(snapshot.seen_by(&entry.terms().policy().namespaces, &hidden))
     }
 
-    /// Tells the plugin what has happened since. False if that is more than was kept, or if the
-    /// backlog does not become shorter. A plugin that is not done within its `sync_timeout` joins,
-    /// and counts as silent until it is.
+    /// Tells the plugin what has happened since its snapshot. Returns false if that was more than
+    /// the journal holds, or if the backlog does not become shorter. If the plugin does not finish
+    /// within its `sync_timeout`, the plugin joins all the same, and counts as silent until it has
+    /// finished.
     pub(crate) async fn catch_up(&self) -> Result<bool, AdmitError> {
         let Self { shared: _, entry } = self;
         let terms = entry.terms();
@@ -98,7 +101,8 @@ impl<'a> Join<'a> {
             return Err(AdmitError::Closed { plugin: entry.id.clone(), reason: entry.reason().to_owned() });
         }
         if entry.is_deaf() {
-            // A plugin begins anew when it has answered what it was told.
+            // The join starts again only after the plugin has answered the requests that it was
+            // sent.
             let idle = timeout(terms.policy().request_timeout, entry.is_idle()).await;
             return match idle {
                 Ok(()) => Ok(false),

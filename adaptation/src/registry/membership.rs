@@ -1,5 +1,5 @@
-//! Who is a plugin: those that are added, take another one's place, or are gone. Whoever watches is
-//! told of it in that order.
+//! Adds plugins to the roster, replaces them and removes them. Subscribers are notified in the same
+//! order.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// The operator does not permit it, there are too many, or one of the same id is there or on
-    /// its way and does not give way. What the operator wants of plugins that are absent keeps
-    /// places free, so that the others cannot keep those out.
+    /// Returns an error if the operator does not permit the plugin, if there are too many plugins,
+    /// or if a plugin of the same id is present or arriving and does not give way. Places that are
+    /// reserved for absent required plugins and validators count as taken.
     pub(crate) fn arrives(&self, id: &PluginId, identity: Identity) -> Result<(), AdmitError> {
         let mut plugins = self.lock();
         plugins.check_place(id, identity)?;
@@ -36,7 +36,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The plugin was let in, or was not.
+    /// Releases the reserved place of a plugin that was admitted or refused.
     pub(crate) fn has_arrived(&self, id: &PluginId, identity: Identity) {
         let mut plugins = self.lock();
         if let Some(at) = plugins.arriving.iter().position(|other| other.id == *id && other.identity == identity) {
@@ -46,31 +46,31 @@ impl Shared {
         self.arrived.notify_waiters();
     }
 
-    /// Checks again that a plugin that joins may be one, and returns the policy that holds for it.
+    /// Checks again that a joining plugin is permitted, and returns its policy.
     pub(crate) fn check_place(&self, id: &PluginId, identity: Identity) -> Result<Policy, AdmitError> {
         let plugins = self.lock();
         plugins.check_place(id, identity)?;
         Ok(plugins.roster.config().policies.effective(id, Declared::default()).policy)
     }
 
-    /// Adds a plugin that is ready to be asked, and looks after it until it is gone.
-    ///
-    /// One of the same id gives way to it.
+    /// Adds a plugin that is ready to be asked, and watches it until it is gone. A plugin of the
+    /// same id is replaced.
     ///
     /// # Errors
     ///
-    /// The adaptation was stopped, the operator does not permit it any more, or one of the same id
-    /// does not give way.
+    /// Returns an error if the adaptation was stopped, if the operator does not permit the plugin
+    /// any more, or if a plugin of the same id does not give way. Also returns an error if more has
+    /// happened than the plugin's journal holds.
     pub(crate) fn add(self: &Arc<Self>, entry: &Arc<PluginSession>) -> Result<(), AdmitError> {
         let replaced = {
             let mut plugins = self.lock();
-            // There is room: the place was reserved when it arrived.
+            // There is room, because the place was reserved when the plugin registered.
             plugins.check_place(&entry.id, entry.identity)?;
             let (with, replaced) = plugins.roster.with(entry);
             if !entry.joins(replaced.as_deref()) {
                 return Err(AdmitError::Overtaken { plugin: entry.id.clone() });
             }
-            // An operation that begins now asks it, one that began before does not.
+            // Operations that begin after this ask the plugin. Operations that began before do not.
             plugins.joining.retain(|joiner| !Arc::ptr_eq(&joiner.entry, entry));
             self.set_roster(&mut plugins, with);
             replaced
@@ -84,7 +84,7 @@ impl Shared {
         Ok(())
     }
 
-    /// One that wanted to join does not.
+    /// Notifies subscribers that a plugin was refused.
     pub(crate) fn is_refused(&self, plugin: PluginId, reason: String) {
         {
             let plugins = self.lock();
@@ -96,7 +96,8 @@ impl Shared {
         self.services.watchers.flush();
     }
 
-    /// Lets a plugin finish what it does, if there are not too many that do.
+    /// Lets a replaced plugin finish its open requests. If too many plugins do so already, closes
+    /// the plugin at once.
     fn let_go(self: &Arc<Self>, entry: Arc<PluginSession>, reason: &'static str) {
         match Arc::clone(&self.leaving).try_acquire_owned() {
             Ok(place) => {
@@ -110,7 +111,7 @@ impl Shared {
         }
     }
 
-    /// Waits until a plugin is gone, by itself or because it was closed, and removes it.
+    /// Waits until a plugin disconnects or is closed, and removes it.
     async fn look_after(self: Arc<Self>, entry: Arc<PluginSession>) {
         let is_closed_by_us = tokio::select! {
             reason = entry.plugin.gone() => {
@@ -124,8 +125,8 @@ impl Shared {
         }
     }
 
-    /// Removes a plugin: operations that begin now do without it. False if it was not there any
-    /// more.
+    /// Removes a plugin from the roster, so that operations that begin later do not ask it. Returns
+    /// false if the plugin was already removed.
     pub(crate) fn remove(&self, entry: &Arc<PluginSession>, reason: &str) -> bool {
         {
             let mut plugins = self.lock();
@@ -137,17 +138,16 @@ impl Shared {
         true
     }
 
-    /// Waits until no operation is open that a plugin takes part in. To be asked of one that is
-    /// [leaving](Leaver).
+    /// Waits until a [leaving](Leaver) plugin takes part in no open operation.
     pub(crate) async fn takes_no_part(&self, entry: &Arc<PluginSession>) {
         self.ended(|plugins| !plugins.asks_in_any(entry)).await;
     }
 
-    /// Waits until a plugin, likewise, has heard of all that it has seen begin and that came to
-    /// nothing.
+    /// Waits until a [leaving](Leaver) plugin has been told of all rollbacks of operations that it
+    /// has seen begin.
     pub(crate) async fn is_owed_no_undo(&self, entry: &Arc<PluginSession>) {
         self.ended(|plugins| !plugins.undoes_for(entry)).await;
-        // What it could not be told then.
+        // The plugin may still have to be told of rollbacks that are in its journal.
         entry.has_heard_all().await;
     }
 
@@ -170,7 +170,8 @@ impl Shared {
 }
 
 impl Plugins {
-    /// Checks that a plugin may be one, whoever else is on the way.
+    /// Checks that the adaptation is not stopped, that a plugin is permitted, and that a present
+    /// plugin of the same id gives way.
     fn check_place(&self, id: &PluginId, identity: Identity) -> Result<(), AdmitError> {
         if self.stopped {
             return Err(AdmitError::Stopped);
@@ -180,15 +181,15 @@ impl Plugins {
             .check_identity(id, identity)
             .map_err(|source| AdmitError::NotPermitted { plugin: id.clone(), source })?;
         let Some(there) = self.roster.find(id) else { return Ok(()) };
-        // A plugin that is closed gives way to anyone.
+        // A closed plugin gives way to any other.
         if there.state() == State::Closed {
             return Ok(());
         }
         gives_way(id, there.identity, identity, there.terms.policy())
     }
 
-    /// Checks that there is a place for this plugin, beside those that are kept for plugins which
-    /// must be there and are not.
+    /// Checks that there is room for a plugin, apart from the places that are reserved for absent
+    /// required plugins and validators.
     fn check_room(&self, id: &PluginId, limit: usize) -> Result<(), AdmitError> {
         let entries = self.roster.entries().iter().map(|entry| &entry.id);
         let taken: BTreeSet<_> = entries.chain(self.arriving.iter().map(|other| &other.id)).collect();
@@ -209,17 +210,17 @@ impl Plugins {
     }
 }
 
-/// A plugin on its way out. Until it is gone, what the operator says holds for it, too.
+/// A plugin that is leaving. Until dropped, the plugin still follows reloads of the configuration.
 pub(crate) struct Leaver<'a> {
     shared: &'a Shared,
     entry: &'a Arc<PluginSession>,
 }
 
 impl<'a> Leaver<'a> {
-    /// To be made of one that was removed.
+    /// Begins to track a plugin that was removed from the roster.
     pub(crate) fn begin(shared: &'a Shared, entry: &'a Arc<PluginSession>) -> Self {
         let mut plugins = shared.lock();
-        // There may have been a reload since.
+        // A reload may have happened since the plugin was removed.
         entry.adopt(&plugins.roster.config().policies);
         plugins.leaving.push(Arc::clone(entry));
         Self { shared, entry }
@@ -232,8 +233,9 @@ impl Drop for Leaver<'_> {
     }
 }
 
-/// Checks that a plugin that is there, or on its way in, gives way to another one of its id: to one
-/// that came in the same way, and if it must be there, to one of the same user alone.
+/// Checks that a plugin that is present or arriving gives way to another of the same id. The
+/// newcomer must have reached the runtime in the same way. If the plugin is required or a
+/// validator, the newcomer must also belong to the same user.
 fn gives_way(id: &PluginId, there: Identity, newcomer: Identity, policy: &Policy) -> Result<(), AdmitError> {
     let plugin = id.clone();
     if there.origin != newcomer.origin {

@@ -1,4 +1,4 @@
-//! A connection, from its beginning until it is a plugin or is closed.
+//! A connection, from its beginning until it is closed.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -36,15 +36,15 @@ use crate::session::unsolicited::{Unasked, UnaskedError};
 use crate::transport::front::PeerService;
 use crate::transport::remote::Remote;
 
-/// The service that plugins call.
+/// The name of the service that plugins call.
 const RUNTIME: &str = "nri.pkg.api.v1alpha1.Runtime";
-/// How many requests a plugin may have us work on.
+/// The limits for requests of one plugin that the runtime processes at a time.
 const FROM_A_PLUGIN: ServeLimits = ServeLimits { requests: 40, bytes: 4 << 20 };
-/// How many entries a registration may have. It needs three.
+/// How many entries a registration may have. A registration needs three.
 const MAX_REGISTER_ENTRIES: usize = 16;
-/// What an update weighs beside what it contains, in entries.
+/// The weight of an update itself, in entries, in addition to the entries that it contains.
 const UPDATE_WEIGHT: usize = 8;
-/// How long a peer that is refused may take to read why.
+/// How long a refused peer may take to read the reason.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// Why a connection did not become a plugin.
@@ -67,7 +67,8 @@ pub(crate) enum ConnectError {
 }
 
 impl ConnectError {
-    /// Logs why a peer did not become a plugin: as a warning, unless the adaptation stops.
+    /// Logs why a peer did not become a plugin: at level info if the adaptation stops, else as a
+    /// warning.
     pub(crate) fn log(&self, shared: &Shared, uid: Option<u32>, pid: Option<i32>) {
         let error = error_line(self);
         if shared.services.stopping.is_cancelled() {
@@ -81,8 +82,8 @@ impl ConnectError {
 /// The channels of a connection.
 pub(crate) const CHANNELS: [ChannelId; 2] = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
 
-/// Who a peer is that was launched, and what it is configured with. What it registers as does not
-/// matter.
+/// The identity and the configuration of a launched plugin. The identity is used instead of the
+/// name that the plugin registers.
 #[derive(Debug)]
 pub(crate) struct Launched {
     pub(crate) id: PluginId,
@@ -92,20 +93,20 @@ pub(crate) struct Launched {
 /// The kind of peer at the other end of a connection.
 #[derive(Debug)]
 pub(crate) enum PeerKind {
-    /// A process that has connected, of this user if that is known.
+    /// A process that connected, with its user if known.
     Connected { uid: Option<u32> },
-    /// A program that was launched.
+    /// A program that the runtime launched.
     Launched(Launched),
 }
 
-/// Makes a plugin of a process of this user that has connected.
+/// Makes a plugin of a process of this user that connected.
 pub(crate) async fn connect(shared: Arc<Shared>, stream: UnixStream, uid: u32) -> Result<(), ConnectError> {
     let (mux, channels) = Mux::on_unix(stream, CHANNELS, limits::CONNECTION)?;
     take_in(shared, Arc::new(mux), channels, PeerKind::Connected { uid: Some(uid) }).await.map(drop)
 }
 
-/// Makes a plugin of a connection: it registers, is configured, synchronized, and asked from then
-/// on.
+/// Makes a plugin of a connection: waits for its registration, configures and synchronizes it, and
+/// adds it to the roster.
 pub(crate) async fn take_in(
     shared: Arc<Shared>,
     mux: Arc<Mux>,
@@ -124,7 +125,8 @@ pub(crate) async fn take_in(
     let becoming = become_plugin(&front, Client::new(requests), registered, config);
     let outcome = tokio::select! {
         outcome = AssertUnwindSafe(becoming).catch_unwind() => {
-            // The runtime's own code is asked for what there is. The connection ends in any case.
+            // Admission calls code of the runtime, which may panic. The connection is closed in any
+            // case.
             outcome.unwrap_or(Err(ConnectError::Panicked))
         }
         () = shared.services.stopping.cancelled() => Err(ConnectError::Stopped),
@@ -143,17 +145,17 @@ pub(crate) async fn take_in(
     }
 }
 
-/// Ends a connection. Its peer is told why first, if it reads.
+/// Ends a connection. Gives the peer a short time to read the answers to its calls.
 async fn part(serving: &mut JoinHandle<()>, mux: &Mux) {
     let answered = tokio::time::timeout(LAST_WORDS, &mut *serving).await;
     mux.finish(LAST_WORDS).await;
     if answered.is_err() {
-        // Its handlers end with the connection.
+        // The handlers end with the connection.
         let _ = serving.await;
     }
 }
 
-/// What a peer can call.
+/// Returns the methods that a peer can call.
 fn services(front: &Arc<PeerService>) -> Services {
     let methods: [(_, Box<dyn MethodHandler + Send + Sync>); 2] = [
         ("RegisterPlugin".to_owned(), Box::new(RegisterPlugin(Arc::clone(front)))),
@@ -187,10 +189,11 @@ async fn become_plugin(
     Ok((id, plugin))
 }
 
-/// Serves a plugin until its connection ends, or until it breaks the rules.
+/// Serves a plugin until its connection ends, or until the plugin violates the protocol.
 async fn keep(front: Arc<PeerService>, plugin: PluginId, mut serving: JoinHandle<()>, mux: Arc<Mux>) {
     let PeerService { shared, early, identity, .. } = &*front;
-    // Also if it has left meanwhile: it was let in, and its calls were answered.
+    // Early updates are applied even if the plugin has left in the meantime: it was admitted, and
+    // its calls were already answered.
     shared.services.stopping.run_until_cancelled(early.admit(shared, &plugin, *identity)).await;
     tokio::select! {
         _ = &mut serving => mux.finish(LAST_WORDS).await,
@@ -198,8 +201,8 @@ async fn keep(front: Arc<PeerService>, plugin: PluginId, mut serving: JoinHandle
     }
 }
 
-// Not the generated service: it keeps the bytes of a request beside what they say while that is
-// worked on.
+// The generated service is not used, because it keeps the encoded request in memory while the
+// decoded request is processed.
 
 struct RegisterPlugin(Arc<PeerService>);
 
@@ -221,7 +224,8 @@ impl MethodHandler for UpdateContainers {
         let (plugin, limit) = self.0.patience()?;
         drop(context);
         let bytes = request.payload.len();
-        // Not read before it is known: what is read takes more memory.
+        // The request is decoded only after the decision, because a decoded request takes more
+        // memory.
         let admission = self.0.early.admission(limit).await;
         if admission == Admission::Refused {
             return Err(not_admitted());
@@ -249,7 +253,8 @@ impl MethodHandler for UpdateContainers {
 }
 
 impl UpdateContainers {
-    /// Keeps what a plugin asks for that is not let in yet. Returns it if it is to be done now.
+    /// Keeps a call of a plugin that is not admitted yet. Returns the call if its updates are to be
+    /// applied now.
     fn keep(&self, admission: Admission, early: EarlyCall) -> Result<Option<EarlyCall>, ttrpc::Error> {
         if admission == Admission::Admitted {
             return Ok(Some(early));
@@ -262,7 +267,7 @@ impl UpdateContainers {
         }
     }
 
-    /// Reads a request, if there is room for what it becomes in memory.
+    /// Decodes a request, if the plugin's memory limit has room for the decoded form.
     fn read(
         &self,
         request: ttrpc::Request,
@@ -278,15 +283,17 @@ impl UpdateContainers {
     }
 }
 
-/// The response that lists the failed updates. If there is a reason, the response also has the
-/// status of an error: a Go client then returns the error alone, ours returns both. The code is the
-/// one that Go's server gives a plain error.
+/// Returns the response that lists the failed updates.
+///
+/// If there is a reason, the response also has the status of an error. A Go client then returns the
+/// error alone; this project's client returns both. The code of the status is the one that Go's
+/// server uses for a plain error.
 fn failed_response(failed: Vec<Update>, reason: Option<String>) -> ttrpc::Response {
     let mut listed = api::UpdateContainersResponse::new();
     listed.failed = failed.into_iter().map(Into::into).collect();
     let Some(reason) = reason else { return response(&listed) };
-    // The list alone may be as large as a message may be. The status must not be lost for the sake
-    // of the list.
+    // The list alone may be as large as a message may be. The list is cut, so that the status is
+    // not lost.
     let mut room = MAX_MESSAGE - 2 * limits::TEXT;
     let fits = |update: &api::ContainerUpdate| {
         let size = usize::try_from(update.compute_size()).unwrap_or(usize::MAX).saturating_add(16);
@@ -304,7 +311,7 @@ fn response(message: &impl Message) -> ttrpc::Response {
     response
 }
 
-/// As ttrpc's generated services have it.
+/// Converts an error of decoding as ttrpc's generated services do.
 fn unread(error: &BoundedError) -> ttrpc::Error {
     match error {
         BoundedError::TooMany(_) => refusal(Code::RESOURCE_EXHAUSTED, &error.to_string()),

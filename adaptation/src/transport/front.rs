@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection, as far as that is known yet.
+//! Serves the calls of one peer, before and after its registration.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,8 +18,9 @@ use crate::registry::early::EarlyUpdates;
 use crate::registry::join::Arrival;
 use crate::transport::connection::{ConnectError, refusal};
 
-/// Which part of its request timeout a plugin's updates wait for it to be let in. It may be within
-/// a handler, and have to answer.
+/// The part of the request timeout for which an update waits until the plugin is admitted: 1 /
+/// `EARLY_SHARE`. The wait is short because the plugin may make the call within a handler, and must
+/// still answer in time.
 const EARLY_SHARE: u32 = 4;
 
 /// Serves the calls of one peer: its registration, then its updates.
@@ -27,25 +28,26 @@ pub(crate) struct PeerService {
     pub(crate) shared: Arc<Shared>,
     pub(crate) mux: Arc<Mux>,
     pub(crate) identity: Identity,
-    /// The id of a plugin that was launched.
+    /// The id of the plugin, if the runtime launched it.
     known: Option<PluginId>,
     phase: Mutex<PeerPhase>,
     pub(crate) early: Arc<EarlyUpdates>,
-    /// What may be read of its requests at a time.
+    /// The entries that the plugin's requests may have in memory at a time, as permits.
     pub(crate) entries: Arc<Semaphore>,
-    /// No more of its requests are taken; the connection ends when those it has are answered.
+    /// Cancelled when no more requests of the peer are accepted. The connection ends when the
+    /// requests that it has sent are answered.
     pub(crate) leaving: CancellationToken,
 }
 
 enum PeerPhase {
     New(oneshot::Sender<Result<Arrival, ConnectError>>),
-    /// The id of the plugin, and until when its updates wait for it to be let in.
+    /// The id of the plugin, and the time until which its updates wait for its admission.
     Registered(PluginId, Instant),
     Refused,
 }
 
 impl PeerService {
-    /// Makes the front of a connection whose peer has not registered yet.
+    /// Creates the service for a peer that has not registered yet.
     pub(crate) fn new(
         shared: Arc<Shared>,
         mux: Arc<Mux>,
@@ -57,8 +59,8 @@ impl PeerService {
         Self { shared, mux, identity, known, phase, early, entries, leaving }
     }
 
-    /// Lets a plugin come, if it may. For a launched plugin its file has the last word on its name,
-    /// as upstream has it.
+    /// Reserves the place of a plugin, if it is permitted. As in upstream, the id of a launched
+    /// plugin comes from its file name, not from its registration.
     fn arrive(&self, index: &str, name: &str) -> Result<Arrival, ConnectError> {
         let id = match &self.known {
             Some(id) => id.clone(),
@@ -67,7 +69,7 @@ impl PeerService {
         Ok(Arrival::begin(&self.shared, id, self.identity)?)
     }
 
-    /// Registers the peer as a plugin, if it may be one.
+    /// Registers the peer as a plugin, if it is permitted.
     pub(crate) fn register(&self, index: &str, name: &str) -> Result<(), ttrpc::Error> {
         let mut phase = self.phase();
         match std::mem::replace(&mut *phase, PeerPhase::Refused) {
@@ -79,7 +81,7 @@ impl PeerService {
                     let timeout = policies.effective(&arrival.id, Declared::default()).policy.request_timeout;
                     *phase = PeerPhase::Registered(arrival.id.clone(), Instant::now() + timeout / EARLY_SHARE);
                     drop(phase);
-                    // Whoever waited may have given up: then the connection ends in any case.
+                    // If the receiver has given up, the connection ends anyway.
                     let _ = register.send(Ok(arrival));
                     Ok(())
                 }
@@ -96,7 +98,7 @@ impl PeerService {
         }
     }
 
-    /// Drops what the peer has asked for: it does not become a plugin.
+    /// Drops the early updates of the peer, because the peer does not become a plugin.
     pub(crate) fn give_up(&self) {
         let count = self.early.refuse();
         if let (true, Ok(plugin)) = (count > 0, self.registered()) {
@@ -104,7 +106,7 @@ impl PeerService {
         }
     }
 
-    /// Checks again that the plugin may be one, and returns the policy that holds for it.
+    /// Checks again that the plugin is permitted, and returns its policy.
     pub(crate) fn policy(&self, plugin: &PluginId) -> Result<Policy, ttrpc::Error> {
         let policy = self.shared.services.policy_now(plugin, self.identity);
         policy.map_err(|error| refusal(Code::PERMISSION_DENIED, &error.to_string()))
@@ -114,7 +116,8 @@ impl PeerService {
         self.patience().map(|(id, _)| id)
     }
 
-    /// Returns who has registered, and until when its updates wait for it to be let in.
+    /// Returns the id of the registered plugin, and the time until which its updates wait for its
+    /// admission.
     pub(crate) fn patience(&self) -> Result<(PluginId, Instant), ttrpc::Error> {
         match &*self.phase() {
             PeerPhase::Registered(id, limit) => Ok((id.clone(), *limit)),
@@ -129,10 +132,10 @@ impl PeerService {
     }
 }
 
-/// Why a peer that wants to register is refused.
+/// Returns the error for a peer that may not register.
 fn not_registered(error: &ConnectError) -> ttrpc::Error {
     let code = match error {
-        // Go's text, which plugins may know.
+        // The text is Go's, which plugins may depend on.
         ConnectError::Named(error) => return refusal(Code::INVALID_ARGUMENT, &error.to_string()),
         ConnectError::Admit(AdmitError::NotPermitted { .. }) => Code::PERMISSION_DENIED,
         ConnectError::Admit(AdmitError::Taken { .. } | AdmitError::Guarded { .. }) => Code::ALREADY_EXISTS,

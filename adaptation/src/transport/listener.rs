@@ -1,4 +1,4 @@
-//! Where plugins connect.
+//! Accepts the connections of plugins.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::transport::connection::connect;
 use crate::transport::socket::Socket;
 use crate::transport::strangers::Strangers;
 
-/// Lets peers in until the adaptation stops, each in a task of its own: a silent one holds up no
-/// other.
+/// Accepts peers until the adaptation stops. Each peer has a task of its own, so that a silent peer
+/// does not delay others.
 pub(crate) async fn listen(shared: Arc<Shared>, socket: Socket) {
     let strangers = Strangers::new(shared.services.config.max_unregistered, &shared.services.config.allowed_uids);
     loop {

@@ -1,4 +1,4 @@
-//! A plugin behind a connection: the one place where the adaptation speaks the wire.
+//! A plugin behind a connection: the only code of the adaptation that calls plugins over the wire.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,12 +22,12 @@ use crate::api::request::{Request, encode};
 use crate::api::snapshot::{Chunk, MAX_CHUNK, Snapshot};
 use crate::limits;
 
-/// The service that plugins serve.
+/// The name of the service that plugins serve.
 const PLUGIN: &str = "nri.pkg.api.v1alpha1.Plugin";
-/// How many entries a plugin's message may have: mounts, variables, updates and what they consist
-/// of.
+/// How many entries a message of a plugin may have. Mounts, variables and updates are entries, and
+/// so are their parts.
 const MAX_ENTRIES: usize = 16 << 10;
-/// How long a plugin that is told to go may take to say that it has heard it.
+/// How long a plugin may take to acknowledge a shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A plugin behind a connection.
@@ -37,7 +37,8 @@ pub(crate) struct Remote {
     client: Client,
     request_timeout: Duration,
     sync_timeout: Duration,
-    /// It knows no RPCs of their own for most notices, only the one for all.
+    /// Whether the plugin is old: it has no separate RPCs for most notices, and takes them through
+    /// `StateChange`.
     is_old: AtomicBool,
 }
 
@@ -50,10 +51,11 @@ impl Remote {
         Ok(self.client.call(method(name), payload, timeout).await?)
     }
 
-    /// Waits for the answer however late it is.
+    /// Sends a request and waits for the answer, however late it arrives. The request must be sent
+    /// within `timeout`, which the plugin is told as its time limit.
     async fn late(&self, name: &'static str, payload: Bytes, timeout: Duration) -> Result<Bytes, PluginError> {
         let mut pending = self.client.send(method(name), payload, timeout).await.map_err(left)?;
-        // An error of the write: it was gone when the request was sent.
+        // A failed write means that the connection was already closed when the request was sent.
         let was_gone = |error: &CallError| matches!(error, CallError::Closed(Closed::Write(_)));
         pending.late().await.map_err(|error| if was_gone(&error) { left(error) } else { error.into() })
     }
@@ -113,7 +115,7 @@ impl Plugin for Remote {
     }
 
     async fn shutdown(&self) {
-        // A plugin that does not care for it is closed all the same.
+        // The plugin is closed whether or not it answers.
         let _ = self.call("Shutdown", Bytes::new(), SHUTDOWN_TIMEOUT).await;
     }
 
@@ -148,7 +150,7 @@ fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The events that older plugins hear through one RPC for all of them.
+/// Returns whether older plugins take this event through the RPC `StateChange`.
 fn was_state_change(event: Event) -> bool {
     match event {
         Event::RunPodSandbox
@@ -168,9 +170,11 @@ fn was_state_change(event: Event) -> bool {
     }
 }
 
-/// How servers say that they do not know a method: Go's, and the synchronous one of Rust's `ttrpc`.
-/// That one's code is also for other things, so its words are compared: a handler of its own may
-/// miss something that does not exist.
+/// Returns whether an error means that the plugin does not have the method for this event.
+///
+/// Go's server has a code of its own for that. The synchronous server of Rust's `ttrpc` uses a code
+/// that also has other meanings, so the text is compared: a handler of the plugin may return the
+/// same code because something else does not exist.
 fn is_unimplemented(event: Event, error: &PluginError) -> bool {
     match error {
         PluginError::Refused { code: Code::UNIMPLEMENTED, .. } => true,
@@ -186,10 +190,11 @@ fn is_unimplemented(event: Event, error: &PluginError) -> bool {
     }
 }
 
-/// How much of what nobody knows is logged one by one.
+/// How many unknown fields of a message are logged one by one.
 const MAX_UNREAD: usize = 8;
 
-/// What a plugin says about itself is in no ledger.
+/// Logs the unknown fields in a message of a joining plugin. Such messages are not recorded in the
+/// ledger.
 fn report_unread(unread: impl IntoIterator<Item = Unread>) {
     let mut unread = unread.into_iter();
     for unread in unread.by_ref().take(MAX_UNREAD) {
@@ -201,7 +206,7 @@ fn report_unread(unread: impl IntoIterator<Item = Unread>) {
     }
 }
 
-/// Reads the answer to a request about `event`.
+/// Decodes the answer to a request about `event`.
 fn reply(event: Event, answer: &Bytes) -> Result<Reply, PluginError> {
     Ok(match event {
         Event::CreateContainer => Reply::Create(create_reply(answer)?),
@@ -225,7 +230,8 @@ fn reply(event: Event, answer: &Bytes) -> Result<Reply, PluginError> {
     })
 }
 
-/// Most are read without making a message of them.
+/// Decodes the answer to `CreateContainer`. Most answers are decoded directly, without an
+/// intermediate message.
 fn create_reply(answer: &Bytes) -> Result<Box<CreateReply>, PluginError> {
     let checked = bounded::check::<api::CreateContainerResponse>(answer, MAX_ENTRIES).map_err(breach)?;
     match decode::usual(answer) {
@@ -246,7 +252,8 @@ fn breach(error: BoundedError) -> PluginError {
     })
 }
 
-/// Nothing was sent. If the connection is gone, then it had been before.
+/// Converts the error of a request that was not sent. If the connection is closed, it was closed
+/// before the request.
 fn left(error: CallError) -> PluginError {
     if let CallError::Closed(reason) = error { PluginError::Left(reason) } else { error.into() }
 }

@@ -1,16 +1,19 @@
-//! Where plugins connect.
+//! The socket on which plugins connect.
 //!
-//! The socket and, if it has to be made, its directory are for our own user alone (0600, 0700). A
-//! directory that is there already stays as it is, but must be safe: it belongs to us or to root,
-//! and nobody else may write to it, unless it is sticky as `/tmp` is. Otherwise others could put a
-//! socket of theirs in the place of ours.
+//! The socket is accessible to the runtime's own user alone (mode 0600). If its directory has to be
+//! created, so is the directory (mode 0700). An existing directory is left as it is, but must be
+//! safe: its owner is the runtime's user or root, and nobody else may write to it unless it is
+//! sticky, as `/tmp` is. Otherwise others could replace the socket by one of theirs.
 //!
-//! What lies at the path already is looked at first. A socket on which nobody listens is left from
-//! a runtime that died, and is replaced. One on which somebody listens is another runtime's, and
-//! stays; so does whatever is no socket. Between looking and replacing the path is locked
-//! (`lock.rs`), so of two runtimes that start at the same moment one is told that the other is
-//! there. Only those that take the lock are held up by it: upstream removes what it finds without
-//! looking, and nothing here could stop it.
+//! What is already at the path is checked first:
+//!
+//! - A socket on which no process listens is left from a runtime that died. It is replaced.
+//! - A socket on which a process listens belongs to another runtime. It stays, and `bind` fails.
+//! - Anything that is not a socket stays, and `bind` fails.
+//!
+//! The path is locked during the check and the replacement (`lock.rs`), so that of two runtimes
+//! that start at the same time one gets an error. The lock only affects programs that take it.
+//! Upstream does not: it removes a socket without a check, and this code cannot prevent that.
 
 mod bind;
 mod error;
@@ -32,11 +35,11 @@ pub use self::error::BindError;
 use self::log_throttle::Complaints;
 pub use self::peer::Peer;
 
-/// How long nobody is let in after that failed, for file descriptors to become free.
+/// The pause after a failed `accept`, in which file descriptors may become free.
 const BACK_OFF: Duration = Duration::from_millis(100);
 
-/// A socket on which a runtime waits for plugins. Dropping it removes its file, if that is still
-/// ours.
+/// A socket on which a runtime waits for plugins. Dropping it removes its file, unless another file
+/// is at the path by then.
 ///
 /// ```
 /// use nri_adaptation::socket::Socket;
@@ -56,23 +59,24 @@ const BACK_OFF: Duration = Duration::from_millis(100);
 /// ```
 #[derive(Debug)]
 pub struct Socket {
-    // Removed first: the number of a file is not given to another one as long as somebody listens
-    // on it.
+    // Dropped first, while the listener is still open: until the listener is closed, the inode
+    // number of the file is not reused.
     file: SocketFile,
     listener: UnixListener,
     complaints: Complaints,
 }
 
 impl Socket {
-    /// Begins to listen at a path.
+    /// Creates a socket at a path and listens on it.
     ///
     /// # Errors
     ///
-    /// See [`BindError`]. Nothing is left behind, but for a directory that was made.
+    /// See [`BindError`]. After an error nothing is left behind, except a directory that was
+    /// created.
     ///
     /// # Panics
     ///
-    /// Outside a Tokio runtime.
+    /// Panics outside a Tokio runtime.
     pub fn bind(path: impl Into<PathBuf>) -> Result<Self, BindError> {
         let (file, listener) = bind::bind(path.into())?;
         let listener = UnixListener::from_std(listener)
@@ -80,17 +84,20 @@ impl Socket {
         Ok(Self { file, listener, complaints: Complaints::default() })
     }
 
-    /// Where it listens.
+    /// Returns the path of the socket.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Waits for somebody to connect, and says who it is.
+    /// Waits for a connection. Returns the connection and the credentials of the peer.
     ///
-    /// Failures do not end it. The usual ones are that the process or the system has no file
-    /// descriptor left (`EMFILE`, `ENFILE`) and that the peer has gone again (`ECONNABORTED`). They
-    /// are logged, now and then, and it tries again after a pause. Dropping it loses no connection.
+    /// An error does not end the wait. Usual errors are that the process or the system has no file
+    /// descriptor left (`EMFILE`, `ENFILE`), and that the peer has already disconnected
+    /// (`ECONNABORTED`). Errors are logged, at a limited rate, and the socket tries again after a
+    /// pause.
+    ///
+    /// This method is cancel safe: dropping the future loses no connection.
     pub async fn accept(&self) -> (UnixStream, Peer) {
         loop {
             match self.try_accept().await {

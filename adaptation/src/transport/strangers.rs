@@ -1,19 +1,19 @@
-//! Places for peers that have connected and are not plugins yet.
+//! Limits the number of connected peers that are not admitted as plugins yet.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The places for peers that are not plugins yet. Each user has an equal share of them, so the
-/// silent peers of one user leave those of the others alone.
+/// The places for peers that are not admitted as plugins yet. Each user has an equal share, so that
+/// silent peers of one user do not keep out the peers of others.
 pub(crate) struct Strangers {
     share: usize,
     taken: Arc<Mutex<TakenPlaces>>,
 }
 
-/// The number of places that the peers of each user have taken.
+/// The number of places that each user's peers occupy.
 type TakenPlaces = HashMap<u32, usize>;
 
-/// A place, which is free again when this is dropped.
+/// A place for one peer. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct StrangerPlace {
     uid: u32,
@@ -21,13 +21,13 @@ pub(crate) struct StrangerPlace {
 }
 
 impl Strangers {
-    /// Divides `limit` places among `users`. Each of them has at least one.
+    /// Divides `limit` places among `users`. Each user gets at least one place.
     pub(crate) fn new(limit: usize, users: &[u32]) -> Self {
         let n_users = users.iter().collect::<BTreeSet<_>>().len();
         Self { share: (limit / n_users.max(1)).max(1), taken: Arc::default() }
     }
 
-    /// Takes a place for a peer of this user, if the user's share is not used up.
+    /// Takes a place for a peer of this user. Returns `None` if the user's share is used up.
     pub(crate) fn try_take(&self, uid: u32) -> Option<StrangerPlace> {
         let mut taken = lock(&self.taken);
         let count = taken.get(&uid).copied().unwrap_or_default();

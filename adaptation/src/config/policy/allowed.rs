@@ -1,4 +1,4 @@
-//! What a plugin may do.
+//! The permissions of a plugin.
 
 mod setting;
 
@@ -11,18 +11,19 @@ use nri_proto::{CreateReply, Event, EventMask, Eviction, Field, StopReply, Updat
 use crate::limits;
 use crate::merge::Touch;
 
-/// What a plugin may change, and which events it may see. Where nothing is said, all.
+/// The permissions of a plugin: which changes it may make, and which events it may see. Without
+/// settings, everything is allowed.
 ///
-/// In a file it is `allow = { changes = ["Env", "Resources"], events = ["CreateContainer"] }`.
-/// Changes are
+/// In a file the permissions are written as
+/// `allow = { changes = ["Env", "Resources"], events = ["CreateContainer"] }`. The changes are:
 ///
-/// * fields, by the names that conflicts have ([`Field`]), and `Resources`, which is all fields
-///   that an update may set;
-/// * `Updates`: of containers other than the one that a request is about, within the fields that
-///   are allowed;
-/// * `Evictions`.
+/// - fields, by the names that conflicts use ([`Field`]), and `Resources`, which stands for all
+///   fields that an update may set;
+/// - `Updates`: updates of containers other than the one that a request is about. Only the fields
+///   that are allowed may be updated;
+/// - `Evictions`.
 ///
-/// With `events = []` the plugin is not even shown what there is, and may change nothing of it.
+/// With `events = []` the plugin sees no pods and containers at all, and may change none.
 ///
 /// ```
 /// use nri_adaptation::policy::{Allowed, AllowedChanges};
@@ -39,48 +40,48 @@ use crate::merge::Touch;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
-    /// What it may change; `None` for everything.
+    /// The changes that the plugin may make; `None` allows all.
     pub changes: Option<AllowedChanges>,
-    /// What it may see; `None` for everything.
+    /// The events that the plugin may see; `None` allows all.
     pub events: Option<EventMask>,
 }
 
 /// The changes that a plugin may make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedChanges {
-    /// The fields, whatever is done to them: to remove something is to change it.
+    /// The fields that the plugin may change. Removing an entry of a field is a change.
     pub fields: BTreeSet<Field>,
-    /// Whether it may update containers other than the one that a request is about.
+    /// Whether the plugin may update containers other than the one that a request is about.
     pub updates: bool,
-    /// Whether it may ask for evictions.
+    /// Whether the plugin may ask for evictions.
     pub evictions: bool,
 }
 
-/// What a reply does that its plugin may not do. The reply is refused as a whole, but for what it
-/// does to [hidden](Self::Hidden) containers: that is left out.
+/// A change in a plugin's reply that the plugin may not make. The whole reply is refused, except
+/// that changes of [hidden](Self::Hidden) containers are only left out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
-    /// It changes a field.
+    /// The reply changes a field.
     #[error("it may not touch {} (allow.changes)", TouchedField { field: *field, key })]
     Field {
         /// The field.
         field: Field,
-        /// The entry of the field; empty if it has none.
+        /// The entry of the field; empty if the field has no entries.
         key: String,
     },
-    /// It updates a container other than the one that the request is about.
+    /// The reply updates a container other than the one that the request is about.
     #[error("it may not update other containers, and updates {container} (allow.changes)")]
     Update {
         /// The container.
         container: String,
     },
-    /// It asks for an eviction.
+    /// The reply asks for an eviction.
     #[error("it may not evict containers, and evicts {container} (allow.changes)")]
     Eviction {
         /// The container.
         container: String,
     },
-    /// It changes a container that it may not see, or that is not there.
+    /// The reply changes a container that the plugin may not see, or that does not exist.
     #[error(
         "it may not change container {}, which is in no pod that it may see (namespaces, allow.events)",
         quoted(container)
@@ -92,38 +93,38 @@ pub enum NotAllowed {
 }
 
 impl Allowed {
-    /// Says whether the field may be changed.
+    /// Returns whether the plugin may change a field.
     #[must_use]
     pub fn allows_field(&self, field: Field) -> bool {
         self.changes.as_ref().is_none_or(|changes| changes.fields.contains(&field))
     }
 
-    /// Says whether the event may be seen.
+    /// Returns whether the plugin may see an event.
     #[must_use]
     pub fn allows_event(&self, event: Event) -> bool {
         self.events.is_none_or(|events| events.contains(event))
     }
 
-    /// Says whether no event may be seen. Whoever may hear of nothing is not shown what there is,
-    /// either.
+    /// Returns whether the plugin may see no event. Such a plugin is not shown the existing pods
+    /// and containers either.
     #[must_use]
     pub fn hears_nothing(&self) -> bool {
         self.events.is_some_and(EventMask::is_empty)
     }
 
-    /// Says whether other containers may be updated.
+    /// Returns whether the plugin may update containers other than the one that a request is about.
     #[must_use]
     pub fn allows_updates(&self) -> bool {
         self.changes.as_ref().is_none_or(|changes| changes.updates)
     }
 
-    /// Says whether evictions may be asked for.
+    /// Returns whether the plugin may ask for evictions.
     #[must_use]
     pub fn allows_evictions(&self) -> bool {
         self.changes.as_ref().is_none_or(|changes| changes.evictions)
     }
 
-    /// Looks at what a plugin replies when a container is created.
+    /// Checks the reply of a plugin to the creation of a container.
     pub fn check_create(&self, reply: &CreateReply) -> Result<(), NotAllowed> {
         if self.changes.is_none() {
             return Ok(());
@@ -135,20 +136,20 @@ impl Allowed {
         self.check_unasked(updates, evictions)
     }
 
-    /// Looks at what a plugin replies when the container `own` is updated.
+    /// Checks the reply of a plugin to the update of the container `own`.
     pub fn check_update(&self, reply: &UpdateReply, own: &str) -> Result<(), NotAllowed> {
         let UpdateReply { updates, evictions, unknown: _ } = reply;
         self.check_updates(updates, Some(own))?;
         self.check_evictions(evictions)
     }
 
-    /// Looks at what a plugin replies when a container is stopped.
+    /// Checks the reply of a plugin to the stop of a container.
     pub fn check_stop(&self, reply: &StopReply) -> Result<(), NotAllowed> {
         let StopReply { updates, unknown: _ } = reply;
         self.check_updates(updates, None)
     }
 
-    /// Looks at what a plugin asks for although nobody asked it.
+    /// Checks the updates and evictions that a plugin requests on its own initiative.
     pub fn check_unasked(&self, updates: &[Update], evictions: &[Eviction]) -> Result<(), NotAllowed> {
         self.check_updates(updates, None)?;
         self.check_evictions(evictions)
@@ -185,13 +186,14 @@ impl Allowed {
 }
 
 impl AllowedChanges {
-    /// These fields of the container that a request is about, and nothing else.
+    /// Creates permissions to change these fields of the container that a request is about, and
+    /// nothing else.
     pub fn of(fields: impl IntoIterator<Item = Field>) -> Self {
         Self { fields: fields.into_iter().collect(), ..Self::default() }
     }
 }
 
-/// A changed field, and the entry in it, as error texts write them.
+/// A field and the key of its entry, displayed as in error texts.
 struct TouchedField<'a> {
     field: Field,
     key: &'a str,

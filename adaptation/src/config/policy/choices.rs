@@ -1,44 +1,44 @@
-//! What there is to choose from on the axes that are neither yes or no nor a number.
+//! The policy settings whose values are words.
 
 use crate::config::settings::Choice;
 
-/// What becomes of a request that a plugin does not answer in time, or cannot be asked.
+/// What happens to a request if a plugin does not answer in time or cannot be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnTimeout {
-    /// It goes on without the plugin.
+    /// The request goes on without the plugin.
     #[default]
     Skip,
-    /// It fails, and the error names the plugin.
+    /// The request fails, and the error names the plugin.
     Fail,
 }
 
-/// What becomes of what a plugin declares about itself.
+/// Whether the declarations of a plugin about itself are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Declarations {
-    /// It holds where the operator says nothing.
+    /// The declarations apply where the operator sets nothing.
     #[default]
     Honour,
-    /// It is ignored.
+    /// The declarations are ignored.
     Ignore,
 }
 
-/// What becomes of what a plugin answers.
+/// Whether the replies of a plugin are applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// It counts.
+    /// The replies are applied.
     #[default]
     Enforce,
-    /// It is recorded, and nothing more: the plugin is on trial.
+    /// The plugin is in shadow mode: its replies are recorded, but not applied.
     Shadow,
 }
 
-/// How many requests a plugin sees at a time.
+/// How many requests a plugin is asked at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Concurrency {
-    /// One.
+    /// One request at a time.
     #[default]
     Serial,
-    /// One of each pod.
+    /// One request of each pod at a time.
     PerPod,
 }
 

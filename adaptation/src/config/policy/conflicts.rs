@@ -1,4 +1,4 @@
-//! Words of an operator that cannot both hold.
+//! Contradictory policy settings of an operator.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -12,47 +12,47 @@ use super::Policies;
 use super::PolicyRules;
 use super::Uids;
 
-/// Two words of an operator about the same plugin, of which one demands what the other takes back.
-/// Taken one by one both are right, so nobody would notice that the demand does not hold.
+/// Two policy settings for the same plugin, of which one demands something and the other cancels
+/// the demand. Each setting is valid by itself, so the contradiction would otherwise go unnoticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
-    /// What is demanded: that the plugin is there, that it validates, or that some users may
-    /// connect as the plugin.
+    /// The setting that demands something: that the plugin is present, that the plugin validates,
+    /// or that certain users may connect as the plugin.
     pub demand: Word,
-    /// What takes it back.
+    /// The setting that cancels the demand.
     pub obstacle: Word,
-    /// Why that takes it back.
+    /// Why the demand is cancelled.
     pub reason: Obstacle,
 }
 
-/// One setting of an operator, and the table in which it stands.
+/// One setting of an operator: the table and the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// About whom; `None` for all plugins.
+    /// The plugins of the table; `None` for the defaults of all plugins.
     pub about: Option<PluginKey>,
-    /// The key of the axis.
+    /// The key of the setting.
     pub axis: &'static str,
 }
 
-/// Why a demand does not hold.
+/// Why a demand has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The plugin is on trial, and one on trial is required by nobody. Who says both in one table
-    /// means it.
+    /// The plugin is in shadow mode, and such a plugin is never required. Both settings in one
+    /// table are no contradiction: the operator means it.
     OnTrial,
-    /// The plugin may not see that something is to be validated, so its verdict never comes.
+    /// The plugin may not see the validation event, so it never gives a verdict.
     CannotValidate,
-    /// No process may connect as the plugin, so its users do not matter.
+    /// No process may connect as the plugin, so the setting of users has no effect.
     NobodyConnects,
 }
 
 impl Policies {
-    /// What does not hold of what is demanded by [`required`](super::Policy::required),
-    /// [`validator`](super::Policy::validator) and [`uids`](super::Policy::uids).
+    /// Returns the contradictions: the settings that cancel [`required`](super::Policy::required),
+    /// [`validator`](super::Policy::validator) or [`uids`](super::Policy::uids).
     ///
-    /// A file that says such things is refused. For policies that were made otherwise they are
-    /// logged; then a plugin on trial is required by nobody, and one that cannot validate is
-    /// missing.
+    /// A file with a contradiction is refused. Contradictions in policies that do not come from a
+    /// file are logged. In that case a plugin in shadow mode is not required, and a validator that
+    /// cannot validate counts as missing.
     ///
     /// ```
     /// use nri_adaptation::policy::{Mode, Policies, PolicyRules};
@@ -75,7 +75,7 @@ impl Policies {
             for contradiction in
                 [on_trial(&layers), cannot_validate(&layers), nobody_connects(&layers)].into_iter().flatten()
             {
-                // What is said about a name is found again with each index.
+                // A contradiction in the table of a name appears again for each index of that name.
                 if !found.contains(&contradiction) {
                     found.push(contradiction);
                 }
@@ -84,7 +84,7 @@ impl Policies {
         found
     }
 
-    /// What is said about the plugins of a key, the first word first.
+    /// Returns the tables that apply to the plugins of a key, in the order of precedence.
     pub(crate) fn layers(&self, key: &PluginKey) -> Vec<Layer<'_>> {
         let tables = [Some(key.clone()), key.name()].into_iter().flatten();
         let said = tables.filter_map(|about| self.plugins.get(&about).map(|rules| Layer { about: Some(about), rules }));
@@ -125,8 +125,8 @@ fn cannot_validate(layers: &[Layer<'_>]) -> Option<Contradiction> {
     (!is_allowed).then_some(Contradiction { demand, obstacle, reason: Obstacle::CannotValidate })
 }
 
-/// One table of a plugin says which users may connect, and that none may. In two tables, each may
-/// be about other plugins.
+/// Finds a table that sets which users may connect, and also that no process may connect. In two
+/// different tables the settings are no contradiction, because each may be about other plugins.
 fn nobody_connects(layers: &[Layer<'_>]) -> Option<Contradiction> {
     let (from, origin) = first(layers, |rules| rules.origin)?;
     let (users, uids) = first(layers, |rules| rules.uids.clone())?;
@@ -138,7 +138,7 @@ fn nobody_connects(layers: &[Layer<'_>]) -> Option<Contradiction> {
     is_senseless.then_some(Contradiction { demand, obstacle, reason: Obstacle::NobodyConnects })
 }
 
-/// Where something is demanded, unless the first word is that it is not.
+/// Returns the setting that demands something, unless the setting with precedence says no.
 fn demanded(layers: &[Layer<'_>], (axis, said): DemandOf, is_meant: impl Fn(&Layer<'_>) -> bool) -> Option<Word> {
     let (_, true) = first(layers, said)? else { return None };
     layers.iter().find(|layer| said(layer.rules) == Some(true) && is_meant(layer)).map(|layer| layer.word(axis))
@@ -156,7 +156,7 @@ impl Display for Contradiction {
 }
 
 impl Obstacle {
-    /// The sentence about it.
+    /// Writes the contradiction as a sentence.
     pub(crate) fn tell(self, f: &mut Formatter<'_>, obstacle: impl Display, demand: impl Display) -> fmt::Result {
         match self {
             Self::OnTrial => {
@@ -173,7 +173,7 @@ impl Obstacle {
 }
 
 impl Word {
-    /// The keys that lead to it, from the table for NRI on.
+    /// Returns the path of the setting, beginning at the NRI table.
     pub(crate) fn keys(&self) -> Vec<&str> {
         match &self.about {
             Some(key) => vec!["plugins", key.as_str(), self.axis],

@@ -1,39 +1,39 @@
-//! The outcome.
+//! The effective policy of a plugin.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::Origins;
 use super::Policy;
 
-/// The policy of a plugin, and who decided what of it.
+/// The effective policy of a plugin, and the source of each setting.
 ///
-/// It prints as one line for the log, with the origin of what is not the default:
+/// Displayed as one line for the log, with the source of each setting that is not the default:
 /// `required=false, on_timeout=fail (declared), strikes=5 (operator, by name), …`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effective {
-    /// What holds.
+    /// The policy.
     pub policy: Policy,
-    /// Why.
+    /// The source of each setting.
     pub origins: Origins,
 }
 
-/// Who decided about one axis of a [`Policy`].
+/// The source of one setting of a [`Policy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// The operator, about this index and name.
+    /// The operator's table for the plugin's index and name.
     Id,
-    /// The operator, about this name.
+    /// The operator's table for the plugin's name.
     Name,
-    /// The operator, about all plugins.
+    /// The operator's defaults for all plugins.
     Defaults,
-    /// The plugin.
+    /// The plugin's declaration.
     Declared,
-    /// The operator, who requires the plugin. It overrules all that is said about `on_timeout`.
+    /// The operator requires the plugin, which overrides every setting of `on_timeout`.
     Required,
-    /// The operator, without whose word about `keep_connected` a validator is kept that the
-    /// operator names or requires.
+    /// The plugin validates, and the operator lists it as a validator or as required. So it stays
+    /// connected, because no setting of `keep_connected` says otherwise.
     Validates,
-    /// Nobody: it is the default.
+    /// The built-in default.
     BuiltIn,
 }
 

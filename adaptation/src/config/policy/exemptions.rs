@@ -1,12 +1,13 @@
-//! Which pods may run although a plugin is missing.
+//! The pods that may run although a required plugin is missing.
 
 use nri_proto::Pod;
 use nri_proto::quote::quoted;
 
 use super::Namespaces;
 
-/// Pods that tolerate that a plugin is missing. There must be some: the pod of a required plugin
-/// cannot wait for itself, and those that a node needs to be one cannot wait for it either.
+/// The pods that may run although a required plugin is missing. Without exemptions a node could not
+/// start: the pod of a required plugin cannot wait for that plugin, and neither can the pods that
+/// the node itself needs.
 ///
 /// ```
 /// use nri_adaptation::policy::{Exemptions, Namespaces};
@@ -25,26 +26,26 @@ use super::Namespaces;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exemptions {
-    /// Where they are.
+    /// The namespaces whose pods are exempt.
     pub namespaces: Namespaces,
-    /// The annotation with which pods say so themselves; empty if there is none.
+    /// The annotation with which a pod declares itself exempt. Empty: no annotation exempts.
     pub annotation: String,
 }
 
-/// An annotation that means nothing. It reads as upstream's error does.
+/// An annotation whose value is not a boolean. The error text is upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {key} annotation {}: {problem}", quoted(value))]
 pub struct BadAnnotation {
-    /// Its key.
+    /// The key of the annotation.
     pub key: String,
-    /// Its value.
+    /// The value of the annotation.
     pub value: String,
-    /// What is wrong with it.
+    /// The cause.
     pub problem: String,
 }
 
 impl Exemptions {
-    /// Says whether a pod, or the container of that name in it, is exempt.
+    /// Returns whether a pod, or the container of that name in the pod, is exempt.
     pub fn cover(&self, pod: &Pod, container: Option<&str>) -> Result<bool, BadAnnotation> {
         if self.namespaces.contains(&pod.namespace) {
             return Ok(true);
@@ -60,14 +61,14 @@ impl Exemptions {
     }
 }
 
-/// Returns what a pod's annotation says about a container, or about the pod as a whole, by
-/// upstream's rules: what is said about the container comes first, then what is said about the pod.
+/// Returns the value of a pod's annotation for a container, or for the pod as a whole. As in
+/// upstream, the value for the container has precedence over the value for the pod.
 pub(crate) fn annotation<'p>(pod: &'p Pod, key: &str, container: Option<&str>) -> Option<&'p str> {
     let of_container = container.and_then(|name| pod.annotation(&format!("{key}/container.{name}")));
     of_container.or_else(|| pod.annotation(&format!("{key}/pod"))).or_else(|| pod.annotation(key))
 }
 
-/// Reads what Go takes for yes or no.
+/// Parses a boolean as Go does.
 fn flag(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

@@ -1,5 +1,5 @@
-//! The axes of a policy. Each is a line at the end of this file: its name is also its key in a
-//! file.
+//! The settings of a policy. Each is a line at the end of this file, whose name is also its key in
+//! a configuration file.
 
 use std::fmt::{self, Display, Formatter};
 use std::num::NonZeroU32;
@@ -21,7 +21,7 @@ use crate::config::settings::{Section, Setting};
 
 macro_rules! axes {
     ($($(#[doc = $doc:literal])+ $axis:ident: $kind:ty = $default:expr;)+) => {
-        /// What holds for one plugin.
+        /// The policy of one plugin.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Policy {
             $($(#[doc = $doc])+ pub $axis: $kind,)+
@@ -33,13 +33,14 @@ macro_rules! axes {
             }
         }
 
-        /// What an operator says about plugins, axis by axis; `None` where nothing is said.
+        /// The policy settings in one table of the operator. `None`: the table does not have the
+        /// setting.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct PolicyRules {
             $($(#[doc = $doc])+ pub $axis: Option<$kind>,)+
         }
 
-        /// Who decided, axis by axis.
+        /// The source of each setting of a policy.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Origins {
             $(#[doc = concat!("Who decided about [`", stringify!($axis), "`](Policy::", stringify!($axis), ").")]
@@ -47,17 +48,18 @@ macro_rules! axes {
         }
 
         impl PolicyRules {
-            /// The keys of all axes.
+            /// The keys of all settings.
             pub(crate) const KEYS: &'static [&'static str] = &[$(stringify!($axis)),+];
 
-            /// Takes the axes out of a table.
+            /// Takes the settings from a table.
             pub(crate) fn read(section: &mut Section<'_>) -> Self {
                 Self { $($axis: section.take(stringify!($axis)),)+ }
             }
         }
 
         impl Effective {
-            /// On each axis the first that is said, else the default.
+            /// Returns the effective policy: for each setting the first value in `said`, or else
+            /// the default.
             pub(super) fn of(said: &[(Origin, &PolicyRules)]) -> Self {
                 let Policy { $($axis,)+ } = Policy::default();
                 $(let $axis = said
@@ -89,54 +91,57 @@ macro_rules! axes {
 }
 
 axes! {
-    /// Whether requests fail while the plugin is absent, joins for too long, or does not answer.
+    /// Whether requests fail while the plugin is absent, does not finish joining in time, or does
+    /// not answer.
     required: bool = false;
-    /// What becomes of a request that the plugin does not answer in time. One that is required has
-    /// no choice.
+    /// What happens to a request that the plugin does not answer in time. For a required plugin the
+    /// request always fails.
     on_timeout: OnTimeout = OnTimeout::Skip;
-    /// After how many timeouts in a row the plugin is closed, or suspended if it is kept connected.
-    /// Go has 1.
+    /// The number of timeouts in a row after which the plugin is closed, or is suspended if it is
+    /// kept connected. Upstream closes a plugin after one.
     strikes: NonZeroU32 = NonZeroU32::MIN.saturating_add(2);
-    /// Whether the plugin is suspended where it would be closed for being silent.
+    /// Whether the plugin is suspended, and not closed, when it is silent for too long.
     keep_connected: bool = false;
-    /// Whether what the plugin declares about itself counts.
+    /// Whether the plugin's declarations about itself are used.
     declarations: Declarations = Declarations::Honour;
     /// How long the plugin may take to answer a request.
     request_timeout: Duration = defaults::REQUEST_TIMEOUT;
-    /// How long the plugin may take to be synchronized, in all.
+    /// How long the synchronization of the plugin may take in all.
     sync_timeout: Duration = Duration::from_secs(30);
-    /// How long requests wait for the plugin while it joins. Nobody waits for one that is not
-    /// required.
+    /// How long requests wait for the plugin while it joins. Requests do not wait for a plugin that
+    /// is not required.
     join_timeout: Duration = Duration::from_secs(10);
     /// How long a request waits until the plugin is free to be asked.
     lane_timeout: Duration = Duration::from_secs(10);
-    /// How long a plugin's backlog, the requests that it has missed and can be told, may take to
-    /// become shorter; at least two request timeouts. After that a plugin that joins begins anew,
-    /// and one that has joined is closed. If requests ask the plugin again but about some pods,
-    /// that holds for the backlog of each of those pods.
+    /// How long the plugin's backlog, which is the requests that it missed and can still be told,
+    /// may take to become shorter. At least two request timeouts. After that, a joining plugin
+    /// starts its join again, and a plugin that has joined is closed. If the plugin is asked again
+    /// about all but some pods, the limit applies to the backlog of each of those pods.
     catch_up_timeout: Duration = Duration::from_secs(10);
-    /// How long the first pause of a suspended plugin is. Each pause that follows without an answer
-    /// in time is twice as long.
+    /// The length of the first pause of a suspended plugin. Each further pause is twice as long,
+    /// until the plugin answers in time.
     first_pause: Duration = Duration::from_secs(10);
-    /// How long a pause of a suspended plugin may become. If it is shorter than the first pause,
-    /// all pauses are that long.
+    /// The longest pause of a suspended plugin. If this is shorter than the first pause, every
+    /// pause is as long as the first.
     longest_pause: Duration = Duration::from_secs(300);
     /// Whether the plugin is asked about different pods at the same time.
     concurrency: Concurrency = Concurrency::Serial;
-    /// Whether no container is created without the plugin's verdict: while it is absent, joins, is
-    /// silent or is suspended, creates fail by its name. It is kept connected unless the operator
-    /// says otherwise. A plugin that merely subscribes to validation fails creates until it has its
-    /// strikes; then containers are created without it.
+    /// Whether no container is created without the plugin's verdict. If true, creates fail, with
+    /// the plugin's name, while the plugin is absent, joins, is silent or is suspended. Such a
+    /// plugin is kept connected unless the operator says otherwise. If false, a plugin that
+    /// subscribes to validation makes creates fail only until it has its strikes. After that,
+    /// containers are created without its verdict.
     validator: bool = false;
-    /// The users whose processes may connect as this plugin, of those that may connect at all. A
-    /// plugin that the runtime launches or has built in is its own, and not asked.
+    /// The users whose processes may connect as this plugin, among the users that may connect at
+    /// all. Not used for plugins that the runtime launches or has built in.
     uids: Uids = Uids::Any;
-    /// How the plugin may come: connected, launched, or built in.
+    /// How the plugin may reach the runtime: connected, launched or built in.
     origin: AllowedOrigin = AllowedOrigin::Any;
-    /// What the plugin may change, and which events it may see.
+    /// The changes that the plugin may make, and the events that it may see.
     allow: Allowed = Allowed::default();
-    /// The namespaces of Kubernetes whose pods the plugin sees. In others it may change nothing.
+    /// The Kubernetes namespaces whose pods the plugin sees. The plugin may change nothing in other
+    /// namespaces.
     namespaces: Namespaces = Namespaces::all();
-    /// Whether what the plugin answers counts, or is only recorded.
+    /// Whether the plugin's replies are applied, or only recorded.
     mode: Mode = Mode::Enforce;
 }

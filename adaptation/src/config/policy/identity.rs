@@ -1,4 +1,4 @@
-//! Who may be a plugin of a name.
+//! Decides whether a peer may be a plugin of a given name.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
@@ -14,24 +14,25 @@ use super::Policies;
 use super::Word;
 use crate::config::settings::{Choice, KeyPath, Setting};
 
-/// How a plugin comes to the runtime.
+/// How a plugin reaches the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PluginOrigin {
-    /// The plugin is a part of the runtime's program.
+    /// The plugin is part of the runtime's own program.
     BuiltIn,
-    /// A process has connected.
+    /// The plugin is a process that connected to the socket.
     Connected,
-    /// The runtime has started a program.
+    /// The plugin is a program that the runtime started.
     Launched,
 }
 
-/// The identity of a plugin, as the runtime knows it. The name is the plugin's own claim.
+/// The identity of a plugin, as the runtime knows it. The plugin's name is not part of it, because
+/// the plugin claims the name itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// How the plugin came.
+    /// How the plugin reached the runtime.
     pub origin: PluginOrigin,
-    /// The user of the process that connected, if that is known. A plugin that was launched or is
-    /// built in has none here: it is the runtime's own.
+    /// The user of the process that connected, if known. `None` for a plugin that the runtime
+    /// launched or has built in.
     pub uid: Option<u32>,
 }
 
@@ -39,75 +40,75 @@ impl Identity {
     pub(crate) const BUILT_IN: Self = Self { origin: PluginOrigin::BuiltIn, uid: None };
     pub(crate) const LAUNCHED: Self = Self { origin: PluginOrigin::Launched, uid: None };
 
-    /// A process of this user that has connected.
+    /// Returns the identity of a process of this user that connected.
     pub(crate) fn connected(uid: Option<u32>) -> Self {
         Self { origin: PluginOrigin::Connected, uid }
     }
 }
 
-/// The ways in which a plugin may come.
+/// The ways in which a plugin may reach the runtime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AllowedOrigin {
-    /// Each of them.
+    /// Any way.
     #[default]
     Any,
-    /// This one.
+    /// Only this way.
     Only(PluginOrigin),
 }
 
 /// The users whose processes may connect as a plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Uids {
-    /// Those that may connect at all.
+    /// All users that may connect at all.
     #[default]
     Any,
-    /// These.
+    /// Only these users.
     Only(BTreeSet<u32>),
 }
 
-/// The treatment of plugins that no table of the operator names.
+/// Whether plugins without a table of their own are admitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Unnamed {
-    /// They are let in, and the defaults hold for them.
+    /// Plugins without a table are admitted, under the operator's defaults.
     #[default]
     Admit,
-    /// They are refused.
+    /// Plugins without a table are refused.
     Refuse,
 }
 
-/// Why the operator does not let a peer be a plugin. The text names the setting that decides.
+/// Why the operator does not permit a peer to be a plugin. The text names the setting that decides.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotPermitted {
-    /// No table names the plugin.
+    /// The operator admits only plugins that have a table, and no table names the plugin.
     #[error("unnamed = \"refuse\" lets in only plugins that have a table, such as [{table}]")]
     Unnamed {
-        /// The table that would name it.
+        /// A table that would name the plugin.
         table: String,
     },
-    /// The plugin came in another way than it may.
+    /// The plugin reached the runtime in a way that is not allowed.
     #[error("it is {origin}, and {setting} is {:?}", allowed.show())]
     Origin {
-        /// How it came.
+        /// How the plugin reached the runtime.
         origin: PluginOrigin,
-        /// The way in which it may come.
+        /// The way that is allowed.
         allowed: AllowedOrigin,
-        /// Where the operator says so.
+        /// The setting that decides.
         setting: Word,
     },
-    /// The process that connected is of another user than may connect under the name.
+    /// The user of the process that connected may not connect as this plugin.
     #[error("{} is not among {setting}, {allowed}", user(*uid))]
     User {
-        /// The user, if that is known.
+        /// The user, if known.
         uid: Option<u32>,
-        /// The users that may.
+        /// The users that may connect as this plugin.
         allowed: Uids,
-        /// Where the operator says so.
+        /// The setting that decides.
         setting: Word,
     },
 }
 
 impl Policies {
-    /// Checks whether a peer may be a plugin.
+    /// Checks whether a peer may be a plugin of this id.
     ///
     /// ```
     /// use nri_adaptation::policy::{Identity, PluginOrigin, Policies, PolicyRules, Uids};
@@ -123,7 +124,7 @@ impl Policies {
     ///
     /// # Errors
     ///
-    /// The operator does not permit it.
+    /// Returns an error if the operator does not permit it.
     pub fn check_identity(&self, id: &PluginId, identity: Identity) -> Result<(), NotPermitted> {
         let keys = [id.clone().into(), PluginKey::of_name(id)];
         if self.unnamed == Unnamed::Refuse && !keys.iter().any(|key| self.plugins.contains_key(key)) {
@@ -136,7 +137,7 @@ impl Policies {
             let setting = word(id, "origin", origins.origin);
             return Err(NotPermitted::Origin { origin, allowed: policy.origin, setting });
         }
-        // The other plugins are the runtime's own.
+        // Launched and built-in plugins belong to the runtime, so their user is not checked.
         if origin == PluginOrigin::Connected && !policy.uids.contains(uid) {
             let setting = word(id, "uids", origins.uids);
             return Err(NotPermitted::User { uid, allowed: policy.uids, setting });
@@ -146,7 +147,7 @@ impl Policies {
 }
 
 impl Uids {
-    /// Says whether a peer's user is one of these. A user that is not known is only among all.
+    /// Returns whether a peer's user is among these. An unknown user is only among [`Uids::Any`].
     #[must_use]
     pub fn contains(&self, uid: Option<u32>) -> bool {
         match self {
@@ -156,7 +157,7 @@ impl Uids {
     }
 }
 
-/// The word of the operator about an axis, by who decided.
+/// Returns the operator's setting that decided, given the source of the effective value.
 fn word(id: &PluginId, axis: &'static str, origin: Origin) -> Word {
     let about = match origin {
         Origin::Id => Some(id.clone().into()),

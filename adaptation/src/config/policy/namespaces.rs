@@ -1,4 +1,4 @@
-//! Which pods, by the namespaces that Kubernetes keeps them in.
+//! Patterns for Kubernetes namespaces.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -8,8 +8,8 @@ use toml::Value;
 use super::Policy;
 use crate::config::settings::Setting;
 
-/// Some namespaces of Kubernetes, by their names. One that ends in `*` stands for all that begin
-/// so.
+/// A set of Kubernetes namespaces, by name. A name that ends in `*` matches every namespace that
+/// begins with the text before the `*`.
 ///
 /// ```
 /// use nri_adaptation::policy::Namespaces;
@@ -23,46 +23,46 @@ use crate::config::settings::Setting;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespaces(Vec<String>);
 
-/// No namespace can be called so.
+/// A text that is not a valid name of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} cannot be the name of a namespace", quoted(.0))]
 pub struct NoNamespace(pub String);
 
 impl Namespaces {
-    /// The namespace in which Kubernetes keeps what belongs to itself.
+    /// The namespace of Kubernetes' own pods.
     pub const SYSTEM: &'static str = "kube-system";
 
-    /// All there are, and pods that are in none.
+    /// Returns the set of all namespaces, which also contains pods without a namespace.
     #[must_use]
     pub fn all() -> Self {
         Self(vec!["*".to_owned()])
     }
 
-    /// Not one.
+    /// Returns the empty set.
     #[must_use]
     pub fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// Only that of [`Namespaces::SYSTEM`].
+    /// Returns the set that contains [`Namespaces::SYSTEM`] alone.
     #[must_use]
     pub fn system() -> Self {
         Self(vec![Self::SYSTEM.to_owned()])
     }
 
-    /// Takes names, each of which may end in `*`.
+    /// Creates a set from names, each of which may end in `*`.
     pub fn of<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Result<Self, NoNamespace> {
         let check = |name: String| if can_be(&name) { Ok(name) } else { Err(NoNamespace(name)) };
         names.into_iter().map(|name| check(name.into())).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Says whether these are all there are, and pods that are in none.
+    /// Returns whether the set contains every namespace, and pods without a namespace.
     #[must_use]
     pub fn are_all(&self) -> bool {
         self.0.iter().any(|name| name == "*")
     }
 
-    /// Says whether it is one of these.
+    /// Returns whether the set contains a namespace.
     #[must_use]
     pub fn contains(&self, namespace: &str) -> bool {
         self.0.iter().any(|name| match name.strip_suffix('*') {
@@ -73,20 +73,21 @@ impl Namespaces {
 }
 
 impl Policy {
-    /// Says whether the plugin sees all pods. Then it may change all containers, as far as it may
-    /// change any.
+    /// Returns whether the plugin sees all pods. Such a plugin may change containers of every pod,
+    /// as far as its permissions allow changes.
     pub(crate) fn sees_all(&self) -> bool {
         self.namespaces.are_all() && !self.allow.hears_nothing()
     }
 
-    /// Says whether the plugin sees pods of this namespace. What it does not see it may not change.
+    /// Returns whether the plugin sees the pods of a namespace. A plugin may not change what it
+    /// does not see.
     pub(crate) fn sees(&self, namespace: &str) -> bool {
         self.namespaces.contains(namespace) && !self.allow.hears_nothing()
     }
 }
 
-/// A name as Kubernetes takes it, or the beginning of one: a typo must not become a namespace that
-/// nobody has.
+/// Returns whether a name is a valid name of a Kubernetes namespace, or a prefix of one. Without
+/// this check, a typing error would silently match no namespace.
 fn can_be(name: &str) -> bool {
     const LONGEST: usize = 63;
     let beginning = name.strip_suffix('*');

@@ -1,4 +1,4 @@
-//! By what an operator calls plugins.
+//! The keys by which an operator refers to plugins.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use nri_proto::PluginId;
 use nri_proto::plugin_id::PluginIdError;
 use nri_proto::quote::quoted;
 
-/// A plugin by its index and name, or all plugins of a name.
+/// A key for one plugin, by index and name, or for all plugins of a name.
 ///
 /// ```
 /// use nri_adaptation::policy::PluginKey;
@@ -29,27 +29,27 @@ enum KeyKind {
     Name(String),
 }
 
-/// Why something does not stand for a plugin.
+/// Why a text is not a key for plugins.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PluginKeyError {
-    /// It begins as an index would, but for the number of digits. As a name it would match nobody,
-    /// and nobody would notice. A plugin that is really called so can be told by its index and
-    /// name.
+    /// The text begins with an index that does not have two digits. As a name, the text would match
+    /// no plugin, and the mistake would go unnoticed. A plugin whose name does begin like that can
+    /// be given by index and name.
     #[error("the index of {} must be 2 digits", quoted(.0))]
     Index(String),
-    /// No plugin can be called so.
+    /// The text is not a valid name of a plugin.
     #[error(transparent)]
     Name(#[from] PluginIdError),
 }
 
 impl PluginKey {
-    /// All plugins that have the name of this one.
+    /// Returns the key for all plugins that have the name of this plugin.
     pub(crate) fn of_name(id: &PluginId) -> Self {
         Self(KeyKind::Name(id.name().to_owned()))
     }
 
-    /// All plugins of the same name, for one that is given by index and name: what is said about
-    /// them holds for it, too.
+    /// Returns the key for all plugins of the same name, if this key is an index and name. The
+    /// settings under that key apply to this plugin, too.
     pub(crate) fn name(&self) -> Option<Self> {
         match &self.0 {
             KeyKind::Id(id) => Some(Self::of_name(id)),
@@ -57,7 +57,7 @@ impl PluginKey {
         }
     }
 
-    /// Says whether a plugin is meant.
+    /// Returns whether the key refers to a plugin.
     #[must_use]
     pub fn matches(&self, id: &PluginId) -> bool {
         match &self.0 {
@@ -66,7 +66,7 @@ impl PluginKey {
         }
     }
 
-    /// The text that it was made from.
+    /// Returns the text of the key.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match &self.0 {
@@ -85,14 +85,15 @@ impl From<PluginId> for PluginKey {
 impl FromStr for PluginKey {
     type Err = PluginKeyError;
 
-    /// What begins as an index is one, also if it could be a name.
+    /// Parses a key. A text that begins like an index is parsed as index and name, even if it could
+    /// be a name.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once('-') {
             Some((index, _)) if index.bytes().all(|byte| byte.is_ascii_digit()) => match index.len() {
                 2 => Ok(text.parse::<PluginId>()?.into()),
                 _ => Err(PluginKeyError::Index(text.to_owned())),
             },
-            // Names alone have no type; any index will do to check one.
+            // Only a whole id can be checked, so the name gets an arbitrary index.
             _ => Ok(Self::of_name(&PluginId::new("00", text)?)),
         }
     }

@@ -202,7 +202,7 @@ fn a_key_that_matches_nobody_is_refused() {
     assert_eq!(error("a/b"), r#"invalid plugin name "a/b": contains invalid character '/'"#);
 }
 
-/// Checks that a piece of the one line that says what holds for a plugin is as expected.
+/// Checks that a policy, displayed as one line, contains this text.
 #[track_caller]
 fn check(policies: &Policies, plugin: &str, declared: Declared, expected: &str) {
     let line = policies.effective(&id(plugin), declared).to_string();

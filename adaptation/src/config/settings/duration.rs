@@ -1,4 +1,4 @@
-//! Durations as Go writes them.
+//! Parses durations in Go's format.
 
 #[cfg(test)]
 mod tests;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nri_proto::quote::quoted;
 
-/// Why a text is not a duration.
+/// Why a text is not a valid duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DurationError {
     #[error("invalid duration {}", quoted(.0))]
@@ -20,13 +20,14 @@ pub(crate) enum DurationError {
     Negative(String),
 }
 
-/// The largest number of nanoseconds that Go can count, and one more for the negative side.
+/// The bound for nanoseconds in Go's parser: 2^63 is one more than the largest positive duration,
+/// and is valid only for negative ones.
 const MOST: u64 = 1 << 63;
 
-/// Reads a duration as Go's `time.ParseDuration` does, to the nanosecond and with the same errors:
-/// `2s`, `500ms`, `1m30s`, `1.5h`. Negative ones are refused; nothing here waits for less than no
-/// time.
-// Not a crate: those that are maintained read another language ("2min 3s", no fractions, no sign).
+/// Parses a duration as Go's `time.ParseDuration` does, to the nanosecond and with the same errors:
+/// `2s`, `500ms`, `1m30s`, `1.5h`. Negative durations are refused, because no timeout can be
+/// negative.
+// No crate does this: the maintained ones parse another format ("2min 3s", no fractions, no sign).
 pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
     let invalid = || DurationError::Invalid(text.to_owned());
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -56,7 +57,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
     }
 }
 
-/// A decimal number: digits before a dot and after it, of which one part may be missing.
+/// A decimal number: digits before and after a dot. One of the two parts may be missing.
 struct DecimalNumber {
     whole: u64,
     fraction: u64,
@@ -78,7 +79,7 @@ impl DecimalNumber {
         }
         let whole = digits.bytes().try_fold(0, push)?;
         let (mut fraction, mut scale) = (0, 1.0);
-        // Digits beyond what can be counted are dropped.
+        // Digits that would overflow are dropped.
         for digit in behind.bytes() {
             let Some(longer) = push(fraction, digit) else { break };
             fraction = longer;
@@ -89,7 +90,7 @@ impl DecimalNumber {
 
     fn times(&self, unit: u64) -> Option<u64> {
         let whole = within(self.whole.checked_mul(unit)?)?;
-        // In floating point, as Go does: a nanosecond more or less must be the same one.
+        // Uses floating point as Go does, so that the result is the same to the nanosecond.
         #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let part = (self.fraction as f64 * (unit as f64 / self.scale)) as u64;
         within(whole.checked_add(part)?)
@@ -107,7 +108,7 @@ fn within(nanos: u64) -> Option<u64> {
 fn nanos_of(unit: &str) -> Option<u64> {
     Some(match unit {
         "ns" => 1,
-        // The micro sign, and the Greek letter.
+        // The micro sign and the Greek letter mu.
         "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,
@@ -117,8 +118,8 @@ fn nanos_of(unit: &str) -> Option<u64> {
     })
 }
 
-/// Cuts off what satisfies `is_part`. It must hold for all bytes of a character that is not ASCII,
-/// or for none.
+/// Removes the longest prefix whose bytes satisfy `is_part`, and returns it. For a character that
+/// is not ASCII, `is_part` must be true for all of its bytes or for none.
 fn take_while<'t>(rest: &mut &'t str, is_part: impl Fn(u8) -> bool) -> &'t str {
     let end = rest.bytes().position(|byte| !is_part(byte)).unwrap_or(rest.len());
     let (taken, left) = rest.split_at(end);

@@ -1,18 +1,18 @@
-//! Where in a file something is written.
+//! The path of a key in a configuration file.
 
 use std::fmt::{self, Display, Formatter, Write};
 
-/// The way to a key from the root of a file. It is shown as TOML writes it.
+/// The keys that lead from the root of a file to a value. Displayed as a dotted key of TOML.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyPath(Vec<String>);
 
 impl KeyPath {
-    /// The place of a key in the table that is here.
+    /// Returns the path of `key` in the table at this path.
     pub(crate) fn of(&self, key: &str) -> Self {
         Self(self.0.iter().map(String::as_str).chain([key]).map(str::to_owned).collect())
     }
 
-    /// The keys, from the root on.
+    /// Returns the keys, beginning at the root.
     pub(crate) fn keys(&self) -> &[String] {
         &self.0
     }

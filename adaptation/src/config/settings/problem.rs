@@ -1,70 +1,70 @@
-//! What is wrong in a file.
+//! The problems of a configuration file.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::config::policy::{Obstacle, PluginKeyError};
 
-/// One thing that is wrong in a configuration. It reads as one sentence.
+/// A problem of a configuration. Displayed as one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The line, if what was read was text.
+    /// The line of the problem, if the configuration was read from text.
     pub line: Option<usize>,
-    /// The key, with the tables it lies in: `plugins.10-logger.strikes`. Empty for the file as a
-    /// whole.
+    /// The key, with the tables that contain it: `plugins.10-logger.strikes`. Empty if the problem
+    /// concerns the whole file.
     pub place: String,
-    /// What is wrong there.
+    /// The kind of the problem.
     pub fault: Fault,
 }
 
-/// What is wrong with a key of a configuration, or with its value.
+/// The kind of a problem: what is wrong with a key or with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The text is not TOML.
+    /// The text is not valid TOML.
     Syntax(String),
-    /// The text is not the YAML that it should be.
+    /// The text is not YAML of the expected form.
     Yaml(String),
-    /// Nobody reads this key.
+    /// The key is unknown.
     Unknown {
-        /// The known key that is most like it, if one is.
+        /// The most similar known key, if any is similar enough.
         nearest: Option<String>,
     },
-    /// The value is of the wrong kind, or out of range.
+    /// The value has the wrong type or is out of range.
     Value {
-        /// What the file says.
+        /// The value in the file.
         found: String,
-        /// What it may say.
+        /// A description of the valid values.
         expected: String,
     },
-    /// The key is a known one in a table where nobody reads it.
+    /// The key is known, but has no effect in this table.
     Misplaced {
-        /// Where it belongs.
+        /// The table in which the key belongs.
         home: String,
     },
-    /// Another key says something else about the same thing.
+    /// Another key sets the same thing to another value.
     Contradicts {
         /// The other key.
         other: String,
     },
-    /// It takes back what another key demands of the same plugin.
+    /// The setting cancels what another key demands of the same plugin.
     Undoes {
-        /// The other key.
+        /// The key whose demand is cancelled.
         demand: String,
-        /// Why that takes it back.
+        /// Why the setting cancels that demand.
         reason: Obstacle,
     },
-    /// It names a user who may not connect at all.
+    /// A policy names a user who may not connect at all.
     CannotConnect {
         /// The user.
         uid: u32,
-        /// The key that says who may.
+        /// The key that lists the users who may connect.
         allowed: String,
     },
-    /// The key is a known one in a file that is not YAML.
+    /// The file is YAML, and the key is known only in the TOML form of the same file.
     InToml,
-    /// The name of a table should be that of a plugin, and cannot be.
+    /// The name of the table is not a valid name of a plugin.
     NoPlugin(PluginKeyError),
-    /// Plugins that have no name cannot be required, as validators or at all: nobody could tell
-    /// that one is absent.
+    /// The defaults for all plugins set `required` or `validator`. These settings need a plugin
+    /// with a name: otherwise nobody could tell that the plugin is absent.
     Nameless,
 }
 

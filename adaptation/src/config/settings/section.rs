@@ -1,4 +1,4 @@
-//! One table of a file.
+//! One table of a configuration file.
 
 use toml::{Table, Value};
 
@@ -7,9 +7,9 @@ use super::KeyPath;
 use super::Problem;
 use super::Setting;
 
-/// A table whose keys are taken out one by one. What is left in the end is unknown, and reported
-/// with the nearest of the keys that were asked for: there is no list of keys that could fall
-/// behind.
+/// A table whose keys are taken one by one. The keys that are left at the end are unknown, and are
+/// reported with the most similar key that was taken. So no separate list of known keys exists that
+/// could become outdated.
 pub(crate) struct Section<'a> {
     place: KeyPath,
     table: Table,
@@ -18,17 +18,18 @@ pub(crate) struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// The table at `place`. What is wrong in it is added to `problems`.
+    /// Creates a section for the table at `place`. Problems are added to `problems`.
     pub(crate) fn new(place: KeyPath, table: Table, problems: &'a mut Vec<(KeyPath, Fault)>) -> Self {
         Self { place, table, known: Vec::new(), problems }
     }
 
-    /// Takes the value of a key, if it is there and as it must be.
+    /// Takes the value of a key, if the table has the key. Reports an invalid value.
     pub(crate) fn take<T: Setting>(&mut self, key: &'static str) -> Option<T> {
         self.take_with(key, T::read)
     }
 
-    /// Takes the value of a key of a kind that can say nothing.
+    /// Takes the value of a key whose type has a value that means "not set", such as an empty path.
+    /// Returns `None` for that value.
     pub(crate) fn take_set<T>(&mut self, key: &'static str) -> Option<T>
     where
         Option<T>: Setting,
@@ -36,8 +37,8 @@ impl<'a> Section<'a> {
         self.take::<Option<T>>(key).flatten()
     }
 
-    /// Takes the value of a key with a way to read it that says, if it cannot, what the value must
-    /// be.
+    /// Takes the value of a key and reads it with `read`. If the value is invalid, `read` returns a
+    /// description of the valid values.
     pub(crate) fn take_with<T>(
         &mut self,
         key: &'static str,
@@ -50,13 +51,13 @@ impl<'a> Section<'a> {
             .ok()
     }
 
-    /// Takes a table that lies in this one.
+    /// Takes the table under a key.
     pub(crate) fn section(&mut self, key: &'static str) -> Option<Section<'_>> {
         let table = self.take_with(key, table)?;
         Some(Section::new(self.place.of(key), table, self.problems))
     }
 
-    /// Takes all tables that lie in this one, with the names that they have.
+    /// Takes all tables in this table, and passes each with its name to `read`.
     pub(crate) fn sections(&mut self, mut read: impl FnMut(&str, &mut Section<'_>)) {
         for (key, value) in std::mem::take(&mut self.table) {
             match table(&value) {
@@ -70,26 +71,26 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Reports something about a key of this table.
+    /// Reports a problem of a key of this table.
     pub(crate) fn report(&mut self, key: &str, fault: Fault) {
         self.problems.push((self.place.of(key), fault));
     }
 
-    /// Reports something about what lies deeper in this table, and what that has to do with what
-    /// lies at `other`.
+    /// Reports a problem of a key in a table inside this one. `keys` leads to that key, `other` to
+    /// the second key that the problem concerns; both begin at this table.
     pub(crate) fn report_deeper(&mut self, keys: &[&str], other: &[&str], fault: impl FnOnce(String) -> Fault) {
         let place = |keys: &[&str]| keys.iter().fold(self.place.clone(), |place, key| place.of(key));
         let fault = fault(place(other).to_string());
         self.problems.push((place(keys), fault));
     }
 
-    /// Reports something about this table.
+    /// Reports a problem of this table as a whole.
     pub(crate) fn report_all(&mut self, fault: Fault) {
         self.problems.push((self.place.clone(), fault));
     }
 
-    /// Reports what nobody took, with the nearest key: one of this table, or of those `elsewhere`,
-    /// which are given with their place.
+    /// Reports each key that was not taken as unknown, with the most similar known key. Known keys
+    /// are those of this table, and those of `elsewhere`: pairs of a key and the path to suggest.
     pub(crate) fn finish(&mut self, elsewhere: &[(&str, String)]) {
         for (key, _) in std::mem::take(&mut self.table) {
             let here = self.known.iter().map(|known| (*known, (*known).to_owned()));
@@ -99,14 +100,14 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The keys that were asked for.
+    /// Returns the keys that were asked for so far.
     pub(crate) fn known(&self) -> &[&'static str] {
         &self.known
     }
 }
 
 impl Problem {
-    /// A problem whose line is not known.
+    /// Creates a problem without a line.
     pub(crate) fn new((place, fault): (KeyPath, Fault)) -> Self {
         Self { line: None, place: place.to_string(), fault }
     }
@@ -116,7 +117,7 @@ fn table(value: &Value) -> Result<Table, String> {
     value.as_table().cloned().ok_or_else(|| "a table".to_owned())
 }
 
-/// As much of a value as a sentence repeats.
+/// Shortens a value for use in a sentence.
 fn shortened(text: &str) -> String {
     const MOST: usize = 60;
     match text.char_indices().nth(MOST) {
@@ -125,8 +126,8 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// The candidate that `key` was probably meant to be. Of those that are equally near the first
-/// counts.
+/// Returns the candidate that is most similar to `key`, if any is similar enough. If several are
+/// equally similar, the first is returned.
 pub(crate) fn nearest<'c>(key: &str, candidates: impl Iterator<Item = (&'c str, String)>) -> Option<String> {
     const NEAR: f64 = 0.6;
     let key = plain(key);
@@ -134,7 +135,8 @@ pub(crate) fn nearest<'c>(key: &str, candidates: impl Iterator<Item = (&'c str, 
     for (candidate, shown) in candidates {
         let candidate = plain(candidate);
         let nearness = match () {
-            // `timeout` is a part of many: only a good part of a key stands for all of it.
+            // A known key that is contained in the unknown key counts as similar, unless the known
+            // key is short: a short text may be a part of many keys.
             () if key.contains(&candidate) && candidate.len() > 5 => 0.9,
             () => strsim::normalized_damerau_levenshtein(&key, &candidate),
         };
@@ -145,8 +147,7 @@ pub(crate) fn nearest<'c>(key: &str, candidates: impl Iterator<Item = (&'c str, 
     best.1
 }
 
-/// A key without what is written in one way here and in another there: `keepConnected`,
-/// `keep-connected`.
+/// Normalizes the spelling of a key, so that `keepConnected` and `keep-connected` are equal.
 fn plain(key: &str) -> String {
     key.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }

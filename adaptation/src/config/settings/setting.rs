@@ -1,4 +1,4 @@
-//! One value.
+//! The types of values in a configuration file.
 
 use std::fmt::Debug;
 use std::num::NonZeroU32;
@@ -9,20 +9,20 @@ use toml::Value;
 
 use super::duration;
 
-/// A kind of value that an operator writes.
+/// A type of value that a configuration file can have.
 pub(crate) trait Setting: Sized + Debug {
-    /// Reads it, or says what the value must be.
+    /// Reads a value. The error describes the valid values.
     fn read(value: &Value) -> Result<Self, String>;
 
-    /// Shows it as an operator would write it, without quotes.
+    /// Returns the value as an operator would write it, without quotes.
     fn show(&self) -> String {
         format!("{self:?}")
     }
 }
 
-/// A choice between words.
+/// An enum whose variants have names in a configuration file.
 pub(crate) trait Choice: Copy + PartialEq + Debug + 'static {
-    /// All there is to choose from.
+    /// The names and variants.
     const CHOICES: &'static [(&'static str, Self)];
 }
 
@@ -54,8 +54,8 @@ impl Setting for NonZeroU32 {
     }
 }
 
-/// A limit for a wait. The wire tells plugins theirs in milliseconds, and none there would mean no
-/// limit; a day is as good as none.
+/// A timeout, from one millisecond to one day. The wire has timeouts in milliseconds, where zero
+/// would mean no limit. A day is as good as no limit.
 impl Setting for Duration {
     fn read(value: &Value) -> Result<Self, String> {
         let range = Self::from_millis(1)..=Self::from_hours(24);
@@ -69,7 +69,7 @@ impl Setting for Duration {
     }
 }
 
-/// A duration of any length, and a bare 0, which needs no unit in Go either.
+/// Reads a duration of any length. A bare 0 needs no unit, as in Go.
 fn duration_of(value: &Value) -> Result<Duration, Option<duration::DurationError>> {
     match value.as_str() {
         Some(text) => duration::parse(text).map_err(Some),
@@ -78,7 +78,7 @@ fn duration_of(value: &Value) -> Result<Duration, Option<duration::DurationError
     }
 }
 
-/// As a limit, but zero is nothing said. Containerd has it so for its timeouts.
+/// A timeout, for which zero means "not set", as in containerd.
 impl Setting for Option<Duration> {
     fn read(value: &Value) -> Result<Self, String> {
         match duration_of(value) {
@@ -94,7 +94,7 @@ impl Setting for String {
     }
 }
 
-/// A path, if it is not empty. Containerd has it so for its paths.
+/// A path, for which empty means "not set", as in containerd.
 impl Setting for Option<PathBuf> {
     fn read(value: &Value) -> Result<Self, String> {
         let text = value.as_str().ok_or_else(|| "a path, as text".to_owned())?;

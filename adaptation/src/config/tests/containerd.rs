@@ -1,6 +1,6 @@
 use super::*;
 
-/// A file of containerd's, from containerd/containerd#9374 and its own defaults.
+/// A configuration file of containerd, from containerd/containerd#9374 and containerd's defaults.
 const FILE: &str = r#"
 version = 3
 root = "/var/lib/containerd"
@@ -59,7 +59,8 @@ fn problems_in_it_are_told_with_their_place() {
     );
 }
 
-/// A tool wrote them to the root for two years, and nobody noticed (containers/nri-plugins#745).
+/// A tool wrote such keys to the root of the file for two years, unnoticed
+/// (containers/nri-plugins#745).
 #[test]
 fn timeouts_at_the_root_of_containerds_file_are_not_ignored() {
     refused(

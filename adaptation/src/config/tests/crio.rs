@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::policy::{Policies, PolicyRules};
 
-/// A file of CRI-O's: its own template with everything said.
+/// A configuration file of CRI-O: its own template with all keys set.
 const FILE: &str = r#"
 [crio]
 root = "/var/lib/containers/storage"

@@ -1,4 +1,4 @@
-//! What containerd's file imports.
+//! The imports of containerd's configuration file.
 
 use std::error::Error;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::config::imports::imported;
 
 const TABLE: &str = "[plugins.'io.containerd.nri.v1.nri']\n";
 
-/// Some files.
+/// Creates a directory with these files: pairs of a name and a text.
 fn files(files: &[(&str, &str)]) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -22,13 +22,13 @@ fn files(files: &[(&str, &str)]) -> TempDir {
     dir
 }
 
-/// What `config.toml` among them says.
+/// Loads the `config.toml` in a directory.
 #[track_caller]
 fn read(texts: &[(&str, &str)]) -> Config {
     Config::load(files(texts).path().join("config.toml")).unwrap()
 }
 
-/// Which file among them cannot be used, and why.
+/// Returns the name of the file that cannot be used, and the error.
 #[track_caller]
 fn fails(texts: &[(&str, &str)]) -> (String, String) {
     let dir = files(texts);
@@ -40,7 +40,7 @@ fn fails(texts: &[(&str, &str)]) -> (String, String) {
     (file, error.source().map_or_else(|| error.to_string(), ToString::to_string))
 }
 
-/// As containerd 2.4.2 reads the same files.
+/// Containerd 2.4.2 reads the same files with the same result.
 #[test]
 fn what_is_read_later_counts_key_by_key() {
     let main = format!(

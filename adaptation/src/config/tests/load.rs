@@ -2,7 +2,7 @@ use std::fs;
 
 use super::*;
 
-/// Loads a file that is called so.
+/// Writes a text to a file of this name and loads the file.
 fn load(name: &str, text: &str) -> Result<Config, LoadError> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);

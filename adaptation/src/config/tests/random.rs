@@ -1,10 +1,10 @@
-//! Texts that nobody would write.
+//! Random texts never make the parser panic.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Keys, values and what holds them together, of all kinds of files.
+/// Keys, values and separators of all file formats.
 const PIECES: &[&str] = &[
     "[crio]\n",
     "[crio.nri]\n",

@@ -8,7 +8,7 @@ use super::changes;
 use super::stamps;
 use crate::launch::directory::look;
 
-/// Looks at the directory, and does what follows from it, as text.
+/// Lists the directory and applies the changes. Returns them as text.
 fn look_again(dir: &Path, running: &mut Stamps, before: &mut Stamps) -> Vec<String> {
     let now = look(dir, 64).unwrap();
     let changes = changes(running, before, &now);
@@ -74,14 +74,14 @@ fn a_program_that_others_can_change_is_not_launched_and_ends_none_that_runs() {
     put(dir, "10-a", "1");
     look();
     assert_eq!(look(), ["launch 10-a"]);
-    // Whoever may write to it exchanges what it does.
+    // A user who may write to the program can change what it does.
     let set_mode = |mode| fs::set_permissions(dir.join("10-a"), Permissions::from_mode(mode)).unwrap();
     set_mode(0o775);
     fs::write(dir.join("10-a"), "evil").unwrap();
     for _ in 0..3 {
         assert_eq!(look(), [""; 0]);
     }
-    // Taking the permission away is to vouch for what is there.
+    // An operator who takes that permission away vouches for the contents of the file.
     set_mode(0o755);
     assert_eq!(look(), ["launch 10-a"]);
     set_mode(0o775);

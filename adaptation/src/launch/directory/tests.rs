@@ -10,7 +10,7 @@ fn put(dir: &Path, name: &str, mode: u32) {
     fs::set_permissions(dir.join(name), Permissions::from_mode(mode)).unwrap();
 }
 
-/// The ids of what is found, and what is said of the rest.
+/// Returns the ids of the programs that are found, and the reasons for the other entries.
 fn seen(dir: &Path, limit: usize) -> (Vec<String>, Vec<String>) {
     let look = look(dir, limit).unwrap();
     let found = look.found.iter().map(|found| found.id.to_string()).collect();
@@ -21,7 +21,6 @@ fn seen(dir: &Path, limit: usize) -> (Vec<String>, Vec<String>) {
     (found, unfit.collect())
 }
 
-/// A40.
 #[test]
 fn a40_u20_what_is_no_plugin_is_passed_over_and_keeps_no_other_from_being_found() {
     let dir = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::MAX_CONFIG;
 use super::read;
 
-/// Writes a file that only its owner may change, whatever the umask is.
+/// Writes a file that only its owner may change, whatever the umask.
 fn put(path: &Path, text: impl AsRef<[u8]>) {
     fs::write(path, text).unwrap();
     fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
@@ -66,7 +66,7 @@ fn a_configuration_that_others_can_change_is_not_used() {
     set_mode(&path, 0o664);
     assert_eq!(refused(), writable(&path, &path, 0o664));
 
-    // A link counts with what it leads to.
+    // A symbolic link counts as the file that it leads to.
     fs::remove_file(&path).unwrap();
     let other = dir.path().join("other");
     put(&other, "a");
@@ -76,7 +76,7 @@ fn a_configuration_that_others_can_change_is_not_used() {
     assert_eq!(refused(), writable(&path, &other, 0o646));
     set_mode(&other, 0o644);
 
-    // Whoever may write to the directory may take a configuration away, or put one there.
+    // A user who may write to the directory may remove or add a configuration.
     fs::remove_file(&path).unwrap();
     for mode in [0o775, 0o1777] {
         set_mode(&conf_d, mode);

@@ -9,7 +9,7 @@ use super::MAX_LINE;
 use super::Quota;
 use super::printable;
 
-/// What comes of these pieces: each line, with how much of it was cut.
+/// Returns the lines of this output, each with the number of bytes that were cut off.
 fn lines(pieces: &[&[u8]]) -> Vec<(String, usize)> {
     let (mut lines, mut out) = (LineSplitter::default(), Vec::new());
     let mut take = |line: &[u8], n_cut| out.push((String::from_utf8(line.to_vec()).unwrap(), n_cut));

@@ -11,10 +11,10 @@ use super::UntrustedPath;
 use super::check;
 use super::is_partial;
 
-/// Somebody else.
+/// The id of a user who is not trusted.
 const STRANGER: u32 = 12345;
 
-/// A directory with `a/b/file`, which nobody else may write to.
+/// A directory with the file `a/b/file`, to which nobody else may write.
 struct Tree(TempDir);
 
 impl Tree {
@@ -77,7 +77,8 @@ fn a_path_is_trusted_if_nobody_else_can_write_to_any_part_of_it() {
     tree.check("a/b/file", "trusted");
 }
 
-/// The kernel follows such a link to the file that was opened, whatever lies where its text says.
+/// The kernel follows such a link to the file that was opened, whatever path the text of the link
+/// names.
 #[test]
 fn a_link_that_leads_elsewhere_than_its_text_says_is_not_trusted() {
     let tree = Tree::new();
@@ -119,14 +120,14 @@ fn a_sticky_directory_may_be_on_the_way_to_what_is_trusted_and_not_at_the_end() 
             format!("./a/b is writable by its group or by others (mode {mode:04o}): take that permission away");
         tree.check("a/b", &expected);
     }
-    // What lies in it must not be writable all the same, sticky or not.
+    // The file in the directory must not be writable by others, sticky or not.
     tree.set_mode("a/b/file", 0o1777);
     tree.check("a/b/file", "./a/b/file is writable by its group or by others (mode 1777): take that permission away");
     if !is_root() {
         return;
     }
-    // The owner of a sticky directory may replace what is in it, and the owner of an entry that
-    // entry.
+    // The owner of a sticky directory may replace its entries, and the owner of an entry may
+    // replace that entry.
     tree.set_mode("a/b/file", 0o755);
     for name in ["a/b", "a/b/file"] {
         chown(tree.path(name), Some(STRANGER), None).unwrap();

@@ -1,4 +1,4 @@
-//! How a socket gets into its directory.
+//! Creates the socket file.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -16,14 +16,14 @@ use super::lock::{self, Lock};
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// The file of a socket, as long as somebody listens on it.
+/// The file of a socket. Dropping it removes the file, unless another file is at the path by then.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
     id: (u64, u64),
 }
 
-/// Makes a socket that listens, in place of a stale one.
+/// Creates a listening socket. Replaces a stale one.
 pub(super) fn bind(path: PathBuf) -> Result<(SocketFile, UnixListener), BindError> {
     secure(directory_of(&path))?;
     let _locked = lock(&path)?;
@@ -38,7 +38,7 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Makes the directory if it is not there, and sees that it is safe.
+/// Creates the directory if it does not exist, and checks that it is safe.
 fn secure(dir: &Path) -> Result<(), BindError> {
     DirBuilder::new()
         .recursive(true)
@@ -56,9 +56,10 @@ fn secure(dir: &Path) -> Result<(), BindError> {
     Ok(())
 }
 
-/// Keeps other runtimes from the path until the lock is dropped.
+/// Locks the path, so that no other runtime binds it until the lock is dropped. Returns `None` for
+/// a path that cannot be a socket's.
 fn lock(path: &Path) -> Result<Option<Lock>, BindError> {
-    // What cannot be the path of a socket needs no lock, and is refused below.
+    // Such a path needs no lock, because binding it fails in any case.
     if path.file_name().is_none() || SocketAddrUnix::new(path).is_err() {
         return Ok(None);
     }
@@ -82,12 +83,13 @@ fn remove_stale(path: &Path) -> Result<(), BindError> {
     }
 }
 
-/// Says whether somebody listens on a socket, by connecting to it.
+/// Returns whether a process listens on a socket, by connecting to it.
 fn is_live(path: &Path) -> Result<bool, Errno> {
     let address = SocketAddrUnix::new(path)?;
     match rustix::net::connect(&socket()?, &address) {
         Err(Errno::CONNREFUSED | Errno::NOENT) => Ok(false),
-        // Its queue is full, or it is of another type: it is somebody's in any case.
+        // The queue of connections is full, or the socket has another type. In both cases the
+        // socket is in use.
         Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => Ok(true),
         Err(errno) => Err(errno),
     }
@@ -96,8 +98,9 @@ fn is_live(path: &Path) -> Result<bool, Errno> {
 fn listen(path: &Path) -> io::Result<(SocketFile, UnixListener)> {
     let address = SocketAddrUnix::new(path)?;
     let socket = socket()?;
-    // Linux gives the file the permissions that the socket has, less the umask. So it is never open
-    // to others, not even for a moment, and the umask, which all threads share, is left alone.
+    // Linux creates the file with the permissions of the socket, minus the umask. So others can
+    // never open the file, not even for a moment, and the umask of the process stays unchanged: it
+    // is shared by all threads.
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, &address)?;
     let metadata = fs::symlink_metadata(path)?;
@@ -112,7 +115,6 @@ pub(super) fn socket() -> Result<rustix::fd::OwnedFd, Errno> {
 }
 
 impl SocketFile {
-    /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

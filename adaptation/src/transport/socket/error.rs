@@ -1,30 +1,30 @@
-//! Why nobody listens.
+//! The errors of creating a socket.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a [`Socket`](super::Socket) could not be made.
+/// Why a [`Socket`](super::Socket) could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// The directory was not there, and could not be made.
+    /// The directory did not exist, and could not be created.
     #[error("could not make directory {}", dir.display())]
     MakeDirectory {
         /// The directory.
         dir: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 
-    /// The directory could not be looked at.
+    /// The directory could not be inspected.
     #[error("could not open directory {}", dir.display())]
     OpenDirectory {
         /// The directory.
         dir: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 
-    /// Others could replace what is in the directory, because it is theirs.
+    /// The directory belongs to another user, who could replace its contents.
     #[error("directory {} belongs to user {uid}, neither to us nor to root", dir.display())]
     ForeignDirectory {
         /// The directory.
@@ -33,7 +33,7 @@ pub enum BindError {
         uid: u32,
     },
 
-    /// Others could replace what is in the directory, because they may write to it.
+    /// Other users may write to the directory, so they could replace its contents.
     #[error("others may write to directory {} (mode {mode:04o})", dir.display())]
     WritableDirectory {
         /// The directory.
@@ -42,63 +42,63 @@ pub enum BindError {
         mode: u32,
     },
 
-    /// The path could not be locked. If that takes too long, another process of our own user keeps
-    /// it locked.
+    /// The path could not be locked. If the cause is a timeout, another process of the same user
+    /// keeps the path locked.
     #[error("could not lock {}", path.display())]
     Lock {
         /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 
-    /// It could not be found out what is at the path.
+    /// The file at the path could not be inspected.
     #[error("could not look at {}", path.display())]
     Inspect {
         /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 
-    /// What is at the path is no socket. It may be of use to somebody.
+    /// The file at the path is not a socket. It is not replaced, because it may be of use.
     #[error("{} is no socket, and will not be replaced", path.display())]
     NoSocket {
         /// The path.
         path: PathBuf,
     },
 
-    /// Somebody listens at the path.
+    /// A process already listens on the path.
     #[error("somebody already listens on {}", path.display())]
     InUse {
         /// The path.
         path: PathBuf,
     },
 
-    /// It could not be found out whether somebody listens at the path.
+    /// An error prevented the check whether a process listens on the path.
     #[error("could not find out whether somebody listens on {}", path.display())]
     Probe {
         /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 
-    /// Nobody listens at the path, but the socket there could not be removed.
+    /// No process listens on the socket at the path, but its file could not be removed.
     #[error("could not remove stale socket {}", path.display())]
     RemoveStale {
         /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 
-    /// The socket could not be made.
+    /// The socket could not be created.
     #[error("could not listen on {}", path.display())]
     Listen {
         /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }

@@ -1,8 +1,9 @@
-//! A lock on the path of a socket: who has it may look who listens there, and replace the file.
+//! The lock on the path of a socket. Its holder may check who listens on the socket, and may
+//! replace the file.
 //!
-//! The lock is on a file beside the socket, of mode 0600. Whoever may open a file may lock it, so
-//! the directory itself, which others may be able to read, is no place for a lock. The file is
-//! removed before it is unlocked.
+//! A file of mode 0600 beside the socket is locked. The directory itself cannot serve as the lock:
+//! everybody who may open a file may lock it, and others may be able to open the directory. The
+//! lock file is removed before it is unlocked.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,29 +16,30 @@ use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 use tracing::warn;
 
-/// How long a lock is waited for. It is held for a few system calls that do not wait.
+/// How long to wait for the lock. A holder needs it for a few system calls that do not block.
 pub(super) const LIMIT: Duration = Duration::from_secs(1);
 
-/// How often a lock that somebody has is tried.
+/// The pause between two attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The lock on the path of a socket, until it is dropped.
+/// The lock on the path of a socket. Dropping it removes the lock file and unlocks the path.
 #[derive(Debug)]
 pub(super) struct Lock {
-    /// Closed, and so unlocked, after [`Drop`] has removed it.
+    /// Closed, which unlocks it, after [`Drop`] has removed the file.
     _file: File,
     path: PathBuf,
 }
 
 impl Lock {
-    /// Locks the path of a socket, whose directory must be there. Waits for at most `limit`.
+    /// Locks the path of a socket, whose directory must exist. Waits for at most `limit`.
     pub(super) fn take(socket: &Path, limit: Duration) -> io::Result<Self> {
         let path = path_of(socket);
         let over = Instant::now() + limit;
         loop {
             let file = open(&path)?;
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // Whoever had the lock may have removed the file since it was opened here.
+                // The previous holder may have removed the file after it was opened here. Then the
+                // lock is on a file that is no longer at the path.
                 Ok(()) if is_at(&file, &path)? => return Ok(Self { _file: file, path }),
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => thread::sleep(PAUSE),
@@ -61,14 +63,15 @@ impl Drop for Lock {
     }
 }
 
-/// Where the lock for a socket is.
+/// Returns the path of the lock file of a socket.
 pub(super) fn path_of(socket: &Path) -> PathBuf {
     let mut path = socket.as_os_str().to_owned();
     path.push(".lock");
     path.into()
 }
 
-/// Opens the file, or makes it. One that others may open would let them hold the lock.
+/// Opens or creates the lock file. Refuses a file that other users may open, because they could
+/// hold the lock.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;

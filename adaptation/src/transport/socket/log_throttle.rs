@@ -1,14 +1,14 @@
-//! Limits log lines that would fill the log.
+//! Limits the rate of a log message.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long one complaint stands for all.
+/// The interval in which at most one message is logged.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Lets one complaint through in an interval, and counts the others.
+/// Allows one message per interval, and counts the others.
 #[derive(Debug, Default)]
 pub(super) struct Complaints(Mutex<ThrottleState>);
 
@@ -19,8 +19,8 @@ struct ThrottleState {
 }
 
 impl Complaints {
-    /// Hears of one more. If it is to be said, returns how many were not since the last one that
-    /// was.
+    /// Counts a message. If the message is to be logged, returns how many were suppressed since the
+    /// last logged one.
     pub(super) fn hear(&self) -> Option<u64> {
         let now = Instant::now();
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

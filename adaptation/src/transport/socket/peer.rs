@@ -1,31 +1,31 @@
-//! Who is at the other end.
+//! The credentials of a peer.
 
 use std::io;
 
 use tokio::net::UnixStream;
 
-/// Who connected, as the kernel saw it at that moment.
+/// The credentials of the process that connected, as the kernel recorded them at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The user.
+    /// The user id.
     pub uid: u32,
-    /// The group.
+    /// The group id.
     pub gid: u32,
-    /// The process, if it is one that we can see. For people: it may have ended, and its number be
-    /// another's.
+    /// The process id, if the process is visible in the runtime's pid namespace. For information
+    /// only: the process may have ended, and another process may have the same id.
     pub pid: Option<i32>,
 }
 
 impl Peer {
-    /// Who is at the other end of a connection.
+    /// Returns the credentials of the peer of a connection.
     pub(super) fn of(stream: &UnixStream) -> io::Result<Self> {
         let credentials = stream.peer_cred()?;
-        // A process in a namespace that we do not see has the number 0.
+        // The kernel reports 0 for a process that is not visible in this pid namespace.
         let pid = credentials.pid().filter(|pid| *pid > 0);
         Ok(Self { uid: credentials.uid(), gid: credentials.gid(), pid })
     }
 
-    /// Says whether the peer's user is one of these.
+    /// Returns whether the peer's user is one of these.
     #[must_use]
     pub fn is_allowed(&self, uids: &[u32]) -> bool {
         uids.contains(&self.uid)

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A path in a directory of its own, which is removed in the end.
+/// Returns a path in a new directory, which is removed when the first value is dropped.
 fn place() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("nri.sock");
@@ -20,7 +20,7 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().mode() & 0o7777
 }
 
-/// The error of a bind, with its cause.
+/// Returns the error of a bind, with its cause.
 #[track_caller]
 fn refused(path: &Path) -> String {
     let error = Socket::bind(path).expect_err("it was bound");

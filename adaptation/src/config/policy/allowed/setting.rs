@@ -1,4 +1,4 @@
-//! How it is written.
+//! Reads and shows permissions in a configuration file.
 
 use nri_proto::{Event, EventMask, Field};
 use toml::Value;
@@ -14,7 +14,7 @@ const RESOURCES: &str = "Resources";
 const UPDATES: &str = "Updates";
 const EVICTIONS: &str = "Evictions";
 
-/// What is meant by [`RESOURCES`]: the fields of an update.
+/// The fields that [`RESOURCES`] stands for: those of an update.
 const RESOURCE_FIELDS: [Field; 20] = [
     Field::MemLimit,
     Field::MemReservation,
@@ -102,7 +102,7 @@ fn words<'v>(key: &str, value: &'v Value) -> Result<Vec<&'v str>, String> {
     words.ok_or_else(|| format!("a table whose {key} are a list of texts"))
 }
 
-/// Says which word is not known, and which one was probably meant.
+/// Returns the end of an error text: the unknown word, and the word that was probably meant.
 fn instead<'c>(word: &str, known: impl IntoIterator<Item = &'c str>) -> String {
     match nearest(word, known.into_iter().map(|known| (known, known.to_owned()))) {
         Some(nearest) => format!(": there is no {word:?}, did you mean {nearest:?}?"),

@@ -135,7 +135,7 @@ fn it_is_shown_as_it_is_written() {
     assert_eq!(show("changes = []"), "changes=[]");
 }
 
-/// Reads what is allowed as an operator writes it.
+/// Reads permissions as an operator writes them.
 fn read(allow: &str) -> Allowed {
     let config = crate::Config::from_toml(&format!("[plugins.a.allow]\n{allow}")).unwrap();
     config.policies.effective(&id("10-a"), NOTHING).policy.allow

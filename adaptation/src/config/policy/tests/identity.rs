@@ -5,7 +5,7 @@ fn connected(uid: u32) -> Identity {
     Identity::connected(Some(uid))
 }
 
-/// What a policy says to a peer; nothing if the peer may be the plugin.
+/// Checks that a policy refuses a peer with this error; `None` if the peer may be the plugin.
 #[track_caller]
 fn check(policy: &str, plugin: &str, identity: Identity, expected: Option<&str>) {
     let policies = Config::from_toml(&format!("allowed_uids = [0, 991, 1000]\n{policy}")).unwrap().policies;

@@ -91,7 +91,7 @@ async fn a41_a_live_socket_that_accepts_nobody_is_refused() {
         let waiting = bind::socket().ok()?;
         rustix::net::connect(&waiting, &address).ok().map(|()| waiting)
     };
-    // Until the queue is full: one more would have to wait.
+    // Connects until the queue is full: one more connection would have to wait.
     let waiting: Vec<_> = std::iter::from_fn(connect).take(1000).collect();
     assert!(waiting.len() > 10 && waiting.len() < 1000, "{}", waiting.len());
     assert_eq!(refused(&path), format!("somebody already listens on {}", path.display()));
@@ -186,7 +186,7 @@ async fn a_lock_file_that_others_could_hold_or_that_leads_elsewhere_is_refused()
     assert!(!victim.exists());
     fs::remove_file(&lock).unwrap();
 
-    // What was left by a runtime that was killed is used again.
+    // The lock file of a runtime that was killed is used again.
     fs::write(&lock, "").unwrap();
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o600)).unwrap();
     Socket::bind(&path).unwrap();
