@@ -1,13 +1,13 @@
-//! An act of the runtime, such as the creation of a container: the only way to reach plugins.
+//! An operation of the runtime, such as the creation of a container: the only way to reach plugins.
 //!
-//! - `relay.rs` asks the plugins about one request, one after the other; `validation.rs` then asks
-//!   the validators, with `default_validator.rs` among them.
-//! - `wait.rs` waits for a required plugin that has yet to hear of earlier operations.
-//! - `state.rs` is what is known of an open operation: its requests, its participants, and who
-//!   waits for its end.
-//! - `rollback.rs` undoes an operation that failed; `prior_state.rs` is what a joining plugin is
-//!   shown meanwhile.
-//! - `shared.rs` is what all operations of one adaptation share.
+//! - `relay.rs` asks the plugins about one request, one after the other. `validation.rs` then asks
+//!   the validators, among them the built-in one of `default_validator.rs`.
+//! - `wait.rs` waits for a required plugin that has yet to receive earlier requests.
+//! - `state.rs` is the state of an open operation: its requests, its participants, and the plugins
+//!   that wait for its end.
+//! - `rollback.rs` rolls back an operation that failed. `prior_state.rs` restores the state before
+//!   open operations in the snapshot of a joining plugin.
+//! - `shared.rs` is the state that all operations of one adaptation share.
 
 pub(crate) mod default_validator;
 pub(crate) mod prior_state;
@@ -39,16 +39,16 @@ use crate::reply::merging::Merging;
 use crate::reply::recorder;
 use crate::session::roster::Roster;
 
-/// What plugins are told, and do not answer but with an error.
+/// An event that plugins are notified of. A plugin answers a notice with success or with an error.
 #[derive(Clone, Debug)]
 pub enum Notice {
-    /// The pod is there, and about to run.
+    /// The pod was created and is about to run.
     RunPod,
     /// The pod is about to get new limits.
     UpdatePod {
-        /// Of what the pod itself costs.
+        /// The resources of the pod's own overhead.
         overhead: Option<Resources>,
-        /// Of all its containers together.
+        /// The resources of all containers of the pod together.
         resources: Option<Resources>,
     },
     /// The pod has new limits.
@@ -57,7 +57,7 @@ pub enum Notice {
     StopPod,
     /// The pod is removed.
     RemovePod,
-    /// The container is created.
+    /// The container was created.
     PostCreate(Container),
     /// The container is about to start.
     Start(Container),
@@ -69,40 +69,45 @@ pub enum Notice {
     Remove(Container),
 }
 
-/// One act of the runtime in flight. All requests of the act are made on it, so that the same
-/// plugins take part in all of them.
+/// One operation of the runtime in progress. All requests of the operation are made through this
+/// value, so that the same plugins take part in all of them.
 ///
-/// Requests about one pod go one after the other, in the order in which they were made. There is
-/// one exception: a request that cannot do without a required plugin waits, up to its
-/// `join_timeout`, until the plugin has heard how the operations about the pod ended that it
-/// missed. Only then does it take its place in that order, so those operations can go on meanwhile,
-/// and whatever need not wait. Requests that wait keep the order among themselves.
+/// Requests about one pod are relayed one after the other, in the order in which they were made.
+/// There is one exception: a request that needs a required plugin waits, up to the plugin's
+/// `join_timeout`, until the plugin has received the outcome of the operations about the pod that
+/// it missed. Only then does the request take its place in the order, so that those operations, and
+/// requests that need not wait, can proceed meanwhile. Requests that wait keep their order among
+/// themselves.
 ///
-/// It ends in one of two ways. [`Operation::commit`] says that what the runtime's
-/// [`Source`](crate::Source) shows includes what came of it, which it must not before the first
-/// request was made. To drop it without that is to say that the act failed: then all is as it was
-/// before. Plugins that were told of a pod that was to run, or asked about a container that was to
-/// be created, are told that it is stopped and removed, as far as the runtime has not told them so
-/// itself; [`Operation::abandon`] leaves that to the runtime. All other requests have nothing that
-/// could be undone.
+/// An operation ends in one of two ways:
 ///
-/// A start is undone only if [`Operation::undoing_start`] asked for it: then the plugins that saw
-/// StartContainer are told StopContainer. By default it is not, because runtimes like those on Go's
-/// NRI tell the Stop of a container that did not start themselves.
+/// - [`Operation::commit`] states that the operation succeeded. From then on, the runtime's
+///   [`Source`](crate::Source) has to show its result; before the first request was made, it must
+///   not.
+/// - Dropping the operation without a commit states that the operation failed and that everything
+///   is as it was before. The operation is rolled back then: plugins that were notified of a pod
+///   that was to run, or asked about a container that was to be created, are notified of its stop
+///   and its removal, unless the runtime has done so itself. [`Operation::abandon`] leaves this to
+///   the runtime. No other request is rolled back.
 ///
-/// A plugin that joins while an operation is open is shown the object of the operation as it was
-/// before, and told of the operation when it has ended. What was before is by default what the
-/// words of the request say, of an end that it had not come yet. A runtime whose words may lag
-/// behind what plugins were told, or run ahead of it, says what plugins know with
-/// [`Operation::knowing`].
+/// A start is rolled back only after [`Operation::undoing_start`]: plugins that saw StartContainer
+/// are then notified of StopContainer. This is off by default, because runtimes that follow Go's
+/// NRI send the StopContainer of a container that did not start themselves.
 ///
-/// A plugin that could not be asked, because it was just joining or silent, hears of it when it has
-/// ended. So do not leave it open: after [`operation_timeout`](crate::Config::operation_timeout)
-/// that is reported, and nobody waits for it any more.
+/// A plugin that joins while the operation is open is shown the pod or container as it was before
+/// the operation, and receives the requests of the operation after its end. By default, the state
+/// before the operation is the state in the request; for a stop, it is the state before the stop. A
+/// runtime whose requests may lag behind the state that plugins know, or run ahead of it, sets that
+/// state with [`Operation::knowing`].
+///
+/// A plugin that could not be asked, because it was joining or silent, receives the requests after
+/// the end of the operation. So an operation must not stay open: after
+/// [`operation_timeout`](crate::Config::operation_timeout) it is reported, and nothing waits for
+/// its end any more.
 pub struct Operation {
     shared: Arc<Shared>,
     pod: Arc<Pod>,
-    /// What is known of it since the first request, which also fixes who takes part.
+    /// The state of the operation since its first request, which also fixes the participants.
     operation: OnceLock<Arc<OperationState>>,
     deadline: Option<Instant>,
     nature: OperationOptions,
@@ -115,30 +120,31 @@ pub(crate) struct OperationOptions {
     pub(crate) start_undo: Option<StartUndo>,
 }
 
-/// What plugins know of a pod or container before an operation about it.
+/// The state of a pod or container before an operation, as plugins know it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prior {
-    /// What the words of the request say; of an end, that it had not come yet.
+    /// The state in the request. For a stop, the state before the stop.
     #[default]
     AsSaid,
-    /// What the [`Source`](crate::Source) shows: the operation changes nothing that a state says,
-    /// and the source shows nothing but what plugins know.
+    /// The state that the [`Source`](crate::Source) shows. Use it if the operation does not change
+    /// the state, and the source shows only states that plugins know.
     AsShown,
-    /// It was created, and had not run.
+    /// The container was created and has not run.
     Created,
-    /// It ran. A pod that is there and has not stopped runs.
+    /// The container was running. A pod that exists and has not stopped counts as running.
     Running,
-    /// It had stopped. Plugins that join are not shown it.
+    /// The pod or container had stopped. Plugins that join are not shown it.
     Stopped,
 }
 
-/// What plugins know of the pod and of the container that an operation is about. See
+/// The states of a pod and a container before an operation about them, as plugins know them. See
 /// [`Operation::knowing`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Of the pod, if the operation is about that, or changes it with its container.
+    /// The state of the pod, if the operation is about the pod or changes the pod together with its
+    /// container.
     pub pod: Prior,
-    /// Of the container.
+    /// The state of the container.
     pub container: Prior,
 }
 
@@ -147,39 +153,40 @@ impl Operation {
         Self { shared, pod, operation: OnceLock::new(), deadline: None, nature: OperationOptions::default() }
     }
 
-    /// Says what plugins know of the pod and the container before this operation. A plugin that
-    /// joins while it is open is shown that, whatever state the words of the requests say. To be
-    /// called before the first request.
+    /// Sets the states of the pod and the container before this operation, as plugins know them. A
+    /// plugin that joins while the operation is open is shown these states, whatever the requests
+    /// say. Call this before the first request.
     #[must_use]
     pub fn knowing(mut self, known: Known) -> Self {
         self.nature.known = known;
         self
     }
 
-    /// Undoes a start, too, if the operation fails: StopContainer is told to exactly those plugins
-    /// that saw StartContainer. With `with_pod` they are told StopPodSandbox after that, for a pod
-    /// that runs only while its container does. To be called before the first request.
+    /// Makes a failure of the operation roll back a start, too: exactly the plugins that saw
+    /// StartContainer are notified of StopContainer. If `with_pod` is set, they are then notified
+    /// of StopPodSandbox, for a pod that runs only while its container runs. Call this before the
+    /// first request.
     #[must_use]
     pub fn undoing_start(mut self, with_pod: bool) -> Self {
         self.nature.start_undo = Some(StartUndo { with_pod });
         self
     }
 
-    /// With a deadline of the caller's own. It costs a plugin nothing that is asked when it is
-    /// over, unless the plugin's own time is over, too.
+    /// Sets a deadline of the caller for all requests of the operation. A plugin that is being
+    /// asked when the deadline passes is not penalized, unless its own request timeout passes, too.
     #[must_use]
     pub fn until(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// Tells plugins something.
+    /// Notifies plugins of an event.
     ///
     /// # Errors
     ///
-    /// A plugin that refuses, or fails and is not to be passed over. What gates something, such as
-    /// the start of a container, then ends there; of an end or of what has happened already, every
-    /// plugin is told in any case.
+    /// A plugin refused the event, or failed and its policy does not let the request continue
+    /// without it. An event that plugins can veto, such as the start of a container, ends with the
+    /// first such plugin. For any other event, all plugins are notified in any case.
     pub async fn notify(&self, notice: Notice) -> Result<(), RelayError> {
         let (event, subject) = match notice {
             Notice::RunPod => (Event::RunPodSandbox, Subject::Pod),
@@ -200,13 +207,13 @@ impl Operation {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Asks plugins what they want changed in a container being created, and validators whether
-    /// that may be.
+    /// Asks plugins which changes they want in a container that is to be created, and validators
+    /// whether they accept the result.
     ///
     /// # Errors
     ///
-    /// As [`Operation::notify`]; plugins that want contrary things; a validator that does not
-    /// accept.
+    /// The errors of [`Operation::notify`]; plugins that ask for conflicting changes; a validator
+    /// that does not accept the result.
     pub async fn create_container(&self, container: Container) -> Result<MergedCreate, RelayError> {
         let (event, made) = (Event::CreateContainer, Instant::now());
         let (operation, participants) = self.operation(event, Some(&container)).await?;
@@ -227,11 +234,11 @@ impl Operation {
             .unwrap_or_else(|| Err(over(progress.current(&operation.participants, event))))
     }
 
-    /// Asks plugins what they make of new limits of a container.
+    /// Asks plugins which changes they want in new resources of a container.
     ///
     /// # Errors
     ///
-    /// As [`Operation::notify`]; plugins that want contrary things.
+    /// The errors of [`Operation::notify`]; plugins that ask for conflicting changes.
     pub async fn update_container(
         &self,
         container: Container,
@@ -241,13 +248,14 @@ impl Operation {
         Ok(self.relay(Event::UpdateContainer, subject, merging).await?.merging.updated())
     }
 
-    /// Tells plugins that a container has stopped, and asks what that means for others.
+    /// Notifies plugins that a container has stopped, and asks which updates of other containers
+    /// they want.
     ///
     /// # Errors
     ///
-    /// As [`Operation::notify`]; plugins that want contrary things. Every plugin is told in any
-    /// case, and what the others want is in the error, unless the caller's own deadline was over
-    /// before they had said it.
+    /// The errors of [`Operation::notify`]; plugins that ask for conflicting changes. All plugins
+    /// are notified in any case. The error contains the updates that the other plugins want, unless
+    /// the caller's own deadline passed before all plugins had answered.
     pub async fn stop_container(&self, container: Container) -> Result<MergedStop, StopError> {
         let (merged, failed) = match self.relay(Event::StopContainer, subject(container), Merging::stop()).await {
             Ok(Relayed { merging, failed }) => (merging.stopped(), failed),
@@ -259,21 +267,22 @@ impl Operation {
         }
     }
 
-    /// The runtime's store shows the outcome.
+    /// Ends the operation as successful. The runtime's [`Source`](crate::Source) shows its result.
     pub fn commit(mut self) {
         self.end(OperationOutcome::Committed);
     }
 
-    /// The same for one that several hold: whoever says it first ends it, and whatever becomes of
-    /// it afterwards changes nothing.
+    /// Like [`Operation::commit`], for an operation that has several owners. The first end of the
+    /// operation counts: a later commit or drop has no effect.
     pub fn committed(&self) {
         if let Some(operation) = self.operation.get() {
             self.shared.end(operation, OperationOutcome::Committed);
         }
     }
 
-    /// The act failed, and the runtime itself tells plugins what follows from that, as runtimes on
-    /// Go's NRI do. Who could not be asked hears nothing of what was to begin.
+    /// Ends the operation as failed, without a rollback: the runtime itself sends plugins the
+    /// events that follow, as runtimes that follow Go's NRI do. Plugins that could not be asked are
+    /// not notified of a pod that was to run, or of a container that was to be created.
     pub fn abandon(mut self) {
         if let Some(operation) = self.operation.take() {
             self.shared.end_and(&operation, OperationOutcome::Failed, false);
@@ -286,7 +295,7 @@ impl Operation {
         }
     }
 
-    /// The one path of all requests.
+    /// Relays a request of any kind but a create, and waits for its result.
     async fn relay(&self, event: Event, subject: Subject, merging: Merging) -> Result<Relayed, RelayError> {
         let made = Instant::now();
         let (operation, participants) = self.operation(event, subject.container()).await?;
@@ -307,7 +316,7 @@ impl Operation {
         relayed.unwrap_or_else(|| Err(over(progress.current(&operation.participants, event))))
     }
 
-    /// Nobody is asked, but someone may join and want to hear of it.
+    /// Records a request that no plugin is asked about, for plugins that join later.
     fn nobody_asks(&self, operation: &OperationState, event: Event, subject: Subject) {
         let before = operation.before(event, &subject);
         let decision = Arc::new(self.shared.decision(operation));
@@ -315,8 +324,8 @@ impl Operation {
         self.shared.asks(operation, event, before, KeptRequest::Bare(subject, decision), None);
     }
 
-    /// What is known of it, and who takes part. Those that the operator wants must be there before
-    /// the first one is asked.
+    /// Returns the state of the operation, which begins with the first request, and the
+    /// participants. Fails if a plugin is missing that the operator requires for the request.
     async fn operation(
         &self,
         event: Event,
@@ -338,7 +347,8 @@ impl Operation {
         Err(Failure { plugin: key.as_str().to_owned(), event, cause: Cause::Absent }.into())
     }
 
-    /// Waits while one of those is joining, each up to its own limit.
+    /// Waits while a missing plugin that the operator requires is joining, for at most the
+    /// `join_timeout` of that plugin.
     async fn wait_for_the_wanted(&self, event: Event, container: Option<&Container>) {
         let begun = Instant::now();
         loop {
@@ -354,7 +364,8 @@ impl Operation {
         }
     }
 
-    /// Who is wanted and not there, and what for.
+    /// Returns the first plugin that the operator requires for the request and that is missing,
+    /// with the event that needs the plugin.
     fn missing<'r>(
         &self,
         participants: &'r Roster,
@@ -386,7 +397,7 @@ impl Operation {
         Some((key, validation))
     }
 
-    /// What a future yields, unless the caller's deadline is over before.
+    /// Returns the output of a future, or `None` if the caller's deadline passes first.
     async fn in_time<T>(&self, future: Pin<Box<impl Future<Output = T>>>) -> Option<T> {
         match self.deadline {
             Some(deadline) => tokio::time::timeout_at(deadline, future).await.ok(),
@@ -401,12 +412,13 @@ impl Drop for Operation {
     }
 }
 
-/// Whether anyone must be there for an event.
+/// Returns whether the operator requires any plugin for an event.
 fn is_anyone_wanted(participants: &Roster, event: Event) -> bool {
     event.can_be_vetoed() && !participants.config().requirements.are_none()
 }
 
-/// The caller's deadline was over while this plugin was asked about this.
+/// Returns the error for a caller's deadline that passed while this plugin was asked about this
+/// event.
 fn over(asked: Option<(&PluginId, Event)>) -> RelayError {
     match asked {
         Some((plugin, event)) => Failure::new(plugin, event, Cause::CallerDeadline).into(),

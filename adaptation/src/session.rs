@@ -1,18 +1,18 @@
-//! The session of a plugin that was let in: how it is asked, and what it hears when it could not be
-//! asked.
+//! The session of an admitted plugin: how requests reach the plugin, and how the plugin receives
+//! requests that it missed.
 //!
-//! - `policy.rs` is what the operator and the plugin say about it, `roster.rs` the plugins in
-//!   order, `services.rs` what all sessions share.
-//! - `permit.rs` and `lane.rs` decide when the plugin may be asked; `call.rs` is a request in
-//!   flight, `outcome.rs` what its answer means for the plugin, `patience.rs` how long a request
-//!   waits for silent plugins.
-//! - `journal.rs` is the list of missed requests, `missed.rs` fills it, `delivery.rs` tells the
-//!   plugin what is in it, `backlog.rs` checks that it becomes shorter.
-//! - `late.rs` and `unsolicited.rs` apply what a plugin wants outside a request, `visibility.rs`
-//!   takes out what it may not see.
-//! - `open_operation.rs` and `progress.rs` are what a session needs to know of an operation and of
-//!   a request.
-//! - `phase.rs` reports the beginning and the end of a session; `faults.rs` has the mistakes that
+//! - `policy.rs` is the policy of one plugin, `roster.rs` the list of plugins in order,
+//!   `services.rs` the services that all sessions share.
+//! - `permit.rs` and `lane.rs` decide when a request may ask the plugin. `call.rs` is a call in
+//!   flight, `outcome.rs` the effect of its result on the plugin, `patience.rs` the time that a
+//!   request may wait for silent plugins.
+//! - `journal.rs` is the list of missed requests. `missed.rs` fills the list, `delivery.rs`
+//!   delivers its requests to the plugin, and `backlog.rs` checks that it becomes shorter.
+//! - `late.rs` and `unsolicited.rs` apply changes that a plugin asks for outside a request.
+//!   `visibility.rs` takes out changes of containers that the plugin may not see.
+//! - `open_operation.rs` and `progress.rs` are the parts of an operation and of a request that a
+//!   session uses.
+//! - `phase.rs` reports the beginning and the end of a session. `faults.rs` has the mistakes that
 //!   tests inject.
 
 pub(crate) mod call;
@@ -67,65 +67,70 @@ use crate::session::policy::PluginPolicy;
 use crate::session::progress::RelayProgress;
 use crate::session::services::Services;
 
-/// A plugin that was let in.
+/// The session of an admitted plugin.
 pub(crate) struct PluginSession {
     pub(crate) id: PluginId,
     /// The identity of the plugin as the runtime itself knows it.
     pub(crate) identity: Identity,
-    /// What it subscribed to, and what it says about itself.
+    /// The events that the plugin subscribed to.
     wanted: EventMask,
     declared: Declared,
-    /// What that comes to, as the operator has it now.
+    /// The effective policy under the current configuration.
     terms: Mutex<Arc<PluginPolicy>>,
     pub(crate) plugin: Arc<dyn Plugin>,
     lanes: Lanes,
-    /// The right to have the runtime apply a late answer: those of one plugin are applied in order.
+    /// A permit to have the runtime apply a late answer: the late answers of one plugin are applied
+    /// in order.
     applying: Semaphore,
     standing: Mutex<Standing>,
-    /// Rung when whoever waits to ask it should look again.
+    /// Notified when the state or the backlog of the plugin changes, so that waiting requests check
+    /// again.
     changed: Notify,
-    /// Ends what still waits for an answer.
+    /// Cancelled when the plugin is closed: calls then stop waiting for an answer.
     pub(crate) closed: CancellationToken,
     reason: OnceLock<String>,
     pub(crate) services: Arc<Services>,
 }
 
-/// The health of a plugin and its journal, under one lock, so that no request overtakes one that
-/// the plugin missed.
+/// The health of a plugin and its journal, under one lock, so that no request overtakes an earlier
+/// request that the plugin missed.
 struct Standing {
     health: Health,
     journal: Journal,
-    /// The requests of its journal that the plugin is being told.
+    /// The requests of the journal that are being delivered.
     deliveries: Deliveries,
     stage: SessionStage,
-    /// Nothing is kept for it: more happened than there is room for, or it is gone.
+    /// Whether nothing is added to the journal: the plugin has not begun to join, is closed, or
+    /// missed more than the journal may hold.
     deaf: bool,
 }
 
-/// How far a session has come.
+/// The stage of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SessionStage {
-    /// Nobody asks it yet.
+    /// Requests do not ask the plugin yet.
     Joining,
-    /// Requests ask it, and whoever watches is told how it is doing.
+    /// Requests ask the plugin, and changes of its state are reported to observers.
     Joined,
-    /// Only operations ask it that it takes part in. For whoever watches it is closed.
+    /// Only operations in which the plugin already takes part ask it. Observers were told that the
+    /// plugin is closed.
     Dismissed,
 }
 
-/// The operation that a request belongs to, if any, and how.
+/// The operation that a request belongs to, if any, and the role of the request in it.
 #[derive(Clone, Copy)]
 pub(crate) enum RequestScope<'a> {
-    /// It stands for itself.
+    /// The request belongs to no operation.
     Alone,
-    /// It is made in an operation, where it is noted that the plugin at this place has seen it.
+    /// The request is made in an operation. `progress` records that the plugin at this place of the
+    /// roster has seen the request.
     Of { operation: &'a Arc<dyn OpenOperation>, progress: &'a RelayProgress, place: usize },
-    /// It undoes what was begun in an operation.
+    /// The request rolls back what an operation began.
     Undoes(&'a dyn OpenOperation),
 }
 
 impl<'a> RequestScope<'a> {
-    /// The operation that it is made in.
+    /// Returns the operation that the request is made in.
     fn operation(self) -> Option<&'a Arc<dyn OpenOperation>> {
         match self {
             Self::Of { operation, .. } => Some(operation),
@@ -133,7 +138,8 @@ impl<'a> RequestScope<'a> {
         }
     }
 
-    /// Whether it is of no use: it undoes what the plugin has not taken.
+    /// Returns whether the request is pointless: it rolls back something that the plugin has not
+    /// seen begin.
     fn is_moot(self, entry: &Arc<PluginSession>) -> bool {
         matches!(self, Self::Undoes(operation) if operation.is_unseen_by(entry))
     }
@@ -170,13 +176,13 @@ impl PluginSession {
         })
     }
 
-    /// The terms that hold now.
+    /// Returns the policy that is in effect now.
     pub(crate) fn terms(&self) -> Arc<PluginPolicy> {
         Arc::clone(&self.terms.lock())
     }
 
-    /// From now on it is asked on the terms that the operator has for it. Says whether that are
-    /// others.
+    /// Applies the operator's policies to the plugin from now on. Returns whether the plugin's
+    /// policy changed.
     pub(crate) fn adopt(&self, policies: &Policies) -> bool {
         let terms = PluginPolicy::of(policies, &self.id, self.wanted, self.declared);
         let is_changed = terms != *self.terms();
@@ -187,18 +193,19 @@ impl PluginSession {
         is_changed
     }
 
-    /// The policy that holds for it, for whoever watches.
+    /// Returns the plugin's current policy, as it is reported to observers.
     pub(crate) fn policy(&self) -> Happening {
         let (plugin, terms) = (self.id.clone(), self.terms());
         Happening::Policy { plugin, events: terms.events, policy: terms.effective.to_string() }
     }
 
-    /// Whether it wants to be asked about an event, let or not.
+    /// Returns whether the plugin subscribed to an event, also if its policy does not allow the
+    /// event.
     pub(crate) fn subscribes(&self, event: Event) -> bool {
         self.wanted.contains(event)
     }
 
-    /// Whether it is asked about an event of a pod in this namespace.
+    /// Returns whether the plugin is asked about an event of a pod in this Kubernetes namespace.
     pub(crate) fn is_asked(&self, event: Event, namespace: &str) -> bool {
         self.terms().is_asked(event, namespace)
     }
@@ -210,13 +217,14 @@ impl PluginSession {
         Occasion { took, shadow, ..recorder::occasion_of(id, request.event(), request.pod(), request.container()) }
     }
 
-    /// How it is doing.
+    /// Returns the state of the plugin's health.
     pub(crate) fn state(&self) -> State {
         self.standing().health.state()
     }
 
-    /// Asks it on these terms, waits for at most its request timeout and no longer than is allowed,
-    /// and judges it. A plugin that is cut short is judged later, when its own time is over.
+    /// Asks the plugin under this policy, and judges the plugin by the result. Waits for at most
+    /// the plugin's request timeout, and for no longer than `allowance`. A call that is cut short
+    /// by `allowance` is judged later, when the request timeout of the plugin is over.
     ///
     /// The future may be dropped at any time: the plugin keeps its lane until it has answered.
     pub(crate) async fn ask_on(
@@ -251,12 +259,13 @@ impl PluginSession {
         let cut = cut.filter(|cut| *cut < asked.deadline());
         match timeout_at(cut.unwrap_or_else(|| asked.deadline()), asked.answer()).await {
             Ok(answer) => {
-                // Judged while the lane is held: what it missed comes before the next request.
+                // Judged while the lane is held: a request that the plugin did not take is kept
+                // before the next request asks the plugin.
                 let outcome = self.judge_asked(request, part.operation(), begun, is_trial, answer);
                 asked.finish();
                 outcome
             }
-            // Dropped, it is judged when its own time is over.
+            // The call is dropped here, and judged when the plugin's own request timeout is over.
             Err(_elapsed) if cut.is_some() => Err(Cause::CutShort),
             Err(_elapsed) => {
                 self.timed_out(request, begun, is_trial);
@@ -266,27 +275,29 @@ impl PluginSession {
         }
     }
 
-    /// Waits until earlier late answers of the plugin were applied. `None` if the adaptation stops.
+    /// Waits until earlier late answers of the plugin were applied. Returns `None` if the
+    /// adaptation stops.
     pub(crate) async fn turn_to_apply(&self) -> Option<SemaphorePermit<'_>> {
         self.services.stopping.run_until_cancelled(self.applying.acquire()).await?.ok()
     }
 
-    /// All of its lanes: nobody else asks it meanwhile.
+    /// Waits for all lanes of the plugin. While they are held, no request asks the plugin.
     pub(crate) async fn all_lanes(&self) -> Lane {
         self.lanes.all().await
     }
 
-    /// Closes it, unless it is closed already. The first reason counts.
+    /// Closes the plugin, unless the plugin is closed already. The first reason counts.
     pub(crate) fn close(self: &Arc<Self>, reason: &str) {
         self.update(|standing| ((), standing.health.close()), reason);
     }
 
-    /// Why it was closed.
+    /// Returns the reason for which the plugin was closed. Empty if the plugin is not closed.
     pub(crate) fn reason(&self) -> &str {
         self.reason.get().map_or("", String::as_str)
     }
 
-    /// Changes how it stands, and does what follows from that.
+    /// Changes the standing of the plugin, and applies the effects: reports the new state, delivers
+    /// requests of the journal, and closes the plugin if its state became closed.
     fn update<T>(self: &Arc<Self>, change: impl FnOnce(&mut Standing) -> (T, Effect), reason: &str) -> T {
         let (value, effect, caught_up, is_strike) = {
             let mut standing = self.standing();
@@ -304,8 +315,8 @@ impl PluginSession {
         value
     }
 
-    /// Whoever watches will be told, unless the plugin is to them not there yet, or not any more.
-    /// That it is closed is told when it is removed.
+    /// Queues a new state for observers if the plugin has joined and was not dismissed.
+    /// [`State::Closed`] is not queued here: it is reported when the plugin is removed.
     fn note_state(&self, standing: &Standing, effect: Effect) {
         if let (Effect::Became(state), SessionStage::Joined) = (effect, standing.stage)
             && state != State::Closed
@@ -325,7 +336,7 @@ impl PluginSession {
     }
 
     fn cut_off(&self, reason: &str) {
-        // Another reason may have been first.
+        // Does nothing if the plugin already has a reason.
         let _ = self.reason.set(reason.to_owned());
         self.stops_listening();
         self.plugin.close();

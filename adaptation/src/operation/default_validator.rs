@@ -1,8 +1,8 @@
-//! What upstream's built-in validator forbids, with upstream's texts. The settings are
+//! The rules of upstream's built-in validator, with upstream's messages. Its settings are
 //! [`DefaultValidator`].
 //!
-//! To remove something is to adjust it. Upstream looks only at what is set, and lets a plugin
-//! remove any sysctl.
+//! Here, to remove a value is to adjust it. Upstream looks only at values that are set, and lets a
+//! plugin remove any sysctl.
 
 mod names;
 mod objection;
@@ -17,10 +17,10 @@ use crate::config::DefaultValidator;
 use crate::merge::Touch;
 
 impl DefaultValidator {
-    /// What it is called among plugins.
+    /// The id of the validator in the list of plugins.
     pub const ID: &'static str = "00-default-validator";
 
-    /// Judges what plugins want of a new container.
+    /// Judges the adjustments that plugins want in a new container.
     ///
     /// ```
     /// use nri_adaptation::config::DefaultValidator;
@@ -43,7 +43,7 @@ impl DefaultValidator {
         }
     }
 
-    /// Looks for the first objection, in upstream's order.
+    /// Checks a proposal. The error is the first objection, in upstream's order.
     fn check(&self, proposal: &Proposal) -> Result<(), Objection> {
         let mut offences = Offence::all(proposal);
         let mut take = |field| offences.extract_if(.., |offence| offence.field == field).collect::<Vec<_>>();
@@ -66,14 +66,15 @@ impl DefaultValidator {
         }
     }
 
-    /// What is forbidden depends on what the container had before any plugin changed it.
+    /// Checks adjustments of the seccomp policy. Which of them are forbidden depends on the profile
+    /// that the container had before any plugin changed it.
     fn check_seccomp(&self, offences: Vec<Offence>, container: Option<&Container>) -> Result<(), Objection> {
         let linux = container.and_then(|container| container.linux.as_ref());
         let (is_forbidden, profile) = match linux.and_then(profile_kind) {
             None | Some(ProfileKind::Unconfined) => (self.reject_unconfined_seccomp_adjustment, " unconfined"),
             Some(ProfileKind::RuntimeDefault) => (self.reject_runtime_default_seccomp_adjustment, "runtime default"),
             Some(ProfileKind::Localhost) => (self.reject_custom_seccomp_adjustment, " custom"),
-            // Nobody could say anything about a kind that is newer than these settings.
+            // The settings have no option for a profile kind that is newer than they are.
             Some(ProfileKind::Unnamed(_)) => return Ok(()),
         };
         match offences.into_iter().next() {
@@ -92,8 +93,8 @@ fn none(offences: Vec<Offence>, objection: impl FnOnce(Vec<Offence>) -> Objectio
 }
 
 impl Offence {
-    /// Returns everything that is adjusted, by field and key, so that the same proposal gives the
-    /// same text.
+    /// Returns all adjusted fields of a proposal, ordered by field and key, so that equal proposals
+    /// give equal messages.
     fn all(proposal: &Proposal) -> Vec<Self> {
         let Some(adjustment) = &proposal.adjustment else { return Vec::new() };
         let container = proposal.container.as_ref().map_or("", |container| &container.id);

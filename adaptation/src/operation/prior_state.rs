@@ -1,8 +1,9 @@
-//! How things were before the operations that are open while a snapshot is taken.
+//! The states of pods and containers before the operations that are open while a snapshot is taken.
 //!
-//! A snapshot is taken while the runtime goes on. Whether it shows what an operation does depends
-//! on chance, and a plugin hears of that operation afterwards. So all that is touched meanwhile is
-//! put back to how it was before.
+//! The runtime continues its work while the snapshot for a joining plugin is taken, so it depends
+//! on timing whether the snapshot shows the effect of an operation. The plugin receives the
+//! requests of that operation afterwards. So every object that an operation touches meanwhile is
+//! restored to its state before the operation.
 
 #[cfg(test)]
 mod tests;
@@ -28,32 +29,33 @@ pub(crate) struct PriorStates {
 #[derive(Clone, Debug)]
 struct PriorObject<T> {
     id: String,
-    /// What else is known of it.
+    /// The pod or container as the request describes it.
     words: Arc<T>,
-    /// Whether it was to be shown, and in which state. `None`: as the snapshot says.
+    /// Whether the snapshot is to show the object, and in which state. `None`: as the snapshot
+    /// shows it.
     shown: Option<Visibility>,
-    /// All that is done to it is that it ends: what the snapshot shows of one that has not ended is
-    /// how it was.
+    /// Whether the operation only stops the object. If the snapshot shows the object as not
+    /// stopped, the rest of what the snapshot shows is kept.
     ends: bool,
-    /// Something else is done to the object afterwards, such as a start: what the snapshot shows of
-    /// it may be of its next run.
+    /// Whether another operation touches the object afterwards, for example a start. The snapshot
+    /// may then show the next run of the object.
     goes_on: bool,
 }
 
-/// Whether a snapshot shows an object as it was before the operation.
+/// Whether a snapshot is to show an object, and in which state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Visibility {
-    /// It was not there, or had stopped.
+    /// Not shown: the object did not exist, or had stopped.
     No,
-    /// In the state that its words say.
+    /// Shown in the state that the request says.
     AsSaid,
-    /// In this state. Of pods it says nothing.
+    /// Shown in this state. Of a pod, the state is not used.
     In(ContainerState),
 }
 
 impl PriorStates {
-    /// How what a request is about was before, as is known of it or else as the request says.
-    /// `None` if that makes no difference.
+    /// Returns the prior states of the objects that a request is about: as `known` says, or else as
+    /// the request says. Returns `None` if the request has no effect on snapshots.
     pub(crate) fn of(event: Event, pod: &Arc<Pod>, subject: &Subject, known: Known) -> Option<Self> {
         let of_pod =
             |shown, ends| PriorObject { id: pod.id.clone(), words: Arc::clone(pod), shown, ends, goes_on: false };
@@ -64,7 +66,8 @@ impl PriorStates {
             Subject::Pod | Subject::PodResources { .. } | Subject::Proposal(_) => None,
         };
         let (pod_shown, shown) = (shown(known.pod), shown(known.container));
-        // A request about a container changes its pod only if someone says so.
+        // A request about a container changes its pod only if the runtime has set the prior state
+        // of the pod.
         let with_pod = (known.pod != Prior::AsSaid).then(|| of_pod(pod_shown, false));
         match event {
             Event::RunPodSandbox => Some(Self { pod: Some(of_pod(Some(Visibility::No), false)), container: None }),
@@ -76,7 +79,8 @@ impl PriorStates {
                 Some(Self { pod: with_pod, container: of_container(shown, false) })
             }
             Event::StopContainer => Some(Self { pod: with_pod, container: of_container(shown, true) }),
-            // A pod that has stopped need not be shown, and this one may have.
+            // RemovePodSandbox: a snapshot need not show stopped pods, and this pod may have
+            // stopped before.
             Event::RemovePodSandbox
             | Event::PostUpdatePodSandbox
             | Event::PostCreateContainer
@@ -87,7 +91,7 @@ impl PriorStates {
     }
 }
 
-/// How something was to be shown of which this is known.
+/// Returns whether and how an object with this prior state is shown.
 fn shown(prior: Prior) -> Option<Visibility> {
     match prior {
         Prior::AsSaid => Some(Visibility::AsSaid),
@@ -106,23 +110,26 @@ pub(crate) struct TouchedObjects {
 }
 
 impl TouchedObjects {
-    /// Something is touched. How it was is what the first one says who touches it; and in which
-    /// state, the first one who knows.
+    /// Adds the prior states of the objects of a request. The first request that touches an object
+    /// determines its prior state. If that request leaves the state to the snapshot, the state
+    /// comes from the first request that knows it.
     pub(crate) fn add(&mut self, before: &PriorStates) {
         let PriorStates { pod, container } = before;
         pod.iter().for_each(|pod| add(&mut self.pods, pod));
         container.iter().for_each(|container| add(&mut self.containers, container));
     }
 
-    /// A snapshot as it was at that moment, and the pods that were not there yet.
+    /// Restores the touched objects in a snapshot. Returns the snapshot, and the pods that were
+    /// taken out of it because they did not exist before, or had stopped.
     ///
-    /// Of containers that have stopped a snapshot need not say anything: one is left out if it was.
+    /// Snapshots need not show stopped containers, so a container that is missing is added back
+    /// only if it had not stopped.
     pub(crate) fn put_back(self, snapshot: Snapshot) -> (Snapshot, Vec<Pod>) {
         let Snapshot { mut pods, mut containers } = snapshot;
         let Self { pods: mut pods_were, containers: mut containers_were } = self;
         let is_hidden = |pod: &Pod| pods_were.get(&pod.id).is_some_and(|was| was.shown == Some(Visibility::No));
-        // Their containers may be shown all the same: the operations of those have ended, so nobody
-        // would tell of them.
+        // The containers of such a pod may stay in the snapshot: their operations have ended, so
+        // the plugin will not be notified of them.
         let hidden = pods.extract_if(.., |pod| is_hidden(pod)).collect();
         for pod in &mut pods {
             if let Some(was) = pods_were.remove(&pod.id) {
@@ -153,7 +160,7 @@ fn add<T>(touched: &mut HashMap<String, PriorObject<T>>, was: &PriorObject<T>) {
     }
 }
 
-/// Those that were there and are not in the snapshot.
+/// Restores the objects that existed before and are not in the snapshot.
 fn missing<T>(were: HashMap<String, PriorObject<T>>, restore: impl Fn(&PriorObject<T>) -> T) -> Vec<T> {
     let is_missing = |was: &PriorObject<T>| matches!(was.shown, Some(Visibility::AsSaid | Visibility::In(_)));
     let mut missing: Vec<_> = were.into_values().filter(is_missing).collect();
@@ -162,7 +169,8 @@ fn missing<T>(were: HashMap<String, PriorObject<T>>, restore: impl Fn(&PriorObje
 }
 
 impl PriorObject<Container> {
-    /// Makes a container of the snapshot what it was. False if it was not to be shown.
+    /// Restores a container of the snapshot to its prior state. Returns false if the container is
+    /// not to be shown.
     fn restore(&self, container: &mut Container) -> bool {
         if self.shown == Some(Visibility::No) {
             return false;
@@ -175,7 +183,8 @@ impl PriorObject<Container> {
         true
     }
 
-    /// The container as it was, if the snapshot shows it in this state.
+    /// Returns the container in its prior state. `in_snapshot` is the state that the snapshot
+    /// shows.
     fn as_it_was(&self, in_snapshot: ContainerState) -> Arc<Container> {
         let state = match self.shown {
             None => in_snapshot,
@@ -185,7 +194,8 @@ impl PriorObject<Container> {
         in_state(&self.words, state)
     }
 
-    /// The state that it was in, if someone says that it is this one. One that is frozen runs.
+    /// Returns the prior state of a container for which the snapshot or the request says `said`. A
+    /// paused container counts as running.
     fn state(&self, said: ContainerState) -> ContainerState {
         match self.shown {
             Some(Visibility::In(ContainerState::Running)) if said == ContainerState::Paused => said,
@@ -195,7 +205,7 @@ impl PriorObject<Container> {
     }
 }
 
-/// A container as it was before it ended, as far as its words tell.
+/// Returns a container as it was before it stopped, as far as its start and finish times show that.
 fn alive(container: &Arc<Container>) -> Arc<Container> {
     if container.state != ContainerState::Stopped {
         return Arc::clone(container);
@@ -204,7 +214,7 @@ fn alive(container: &Arc<Container>) -> Arc<Container> {
     in_state(container, if has_run { ContainerState::Running } else { ContainerState::Created })
 }
 
-/// A container in another state than its words say: what they say of its end is not so yet.
+/// Returns a container in another state, without the fields about its exit.
 fn in_state(container: &Arc<Container>, state: ContainerState) -> Arc<Container> {
     if container.state == state {
         return Arc::clone(container);

@@ -1,4 +1,4 @@
-//! The plugins that are asked about one request, one after the other.
+//! The relay of one request to plugins, one after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,29 +30,31 @@ use crate::session::progress::RelayProgress;
 use crate::session::roster::{Participant, Roster};
 use crate::session::visibility::{self, Wanted};
 
-/// One request on its way.
+/// One request that is relayed to plugins.
 pub(crate) struct Relay {
     pub(crate) shared: Arc<Shared>,
     pub(crate) operation: Arc<OperationState>,
-    /// The same operation, as sessions know it.
+    /// The operation in the form that plugin sessions use.
     pub(crate) open: Arc<dyn OpenOperation>,
-    /// Who takes part in the operation, on the terms that held when the request was made.
+    /// The plugins that take part in the operation, with the policies that were in effect when the
+    /// request was made.
     pub(crate) participants: Arc<Roster>,
     pub(crate) shown: ShownRequest,
     merging: Merging,
     pub(crate) notes: RequestRecord,
     patience: Patience,
-    /// How long the request has waited for required plugins to join.
+    /// The time that the request has waited for required plugins to join.
     pub(crate) waited: Duration,
     pub(crate) progress: RelayProgress,
 }
 
-/// The request as the next plugin is shown it, with the changes of the plugins before. Its last
-/// version is kept for plugins that hear of it later.
+/// The request as the next plugin is shown it, with the changes of earlier plugins. When dropped,
+/// its last version is kept in the operation for plugins that receive it later, and a request that
+/// has not succeeded counts as failed.
 pub(crate) struct ShownRequest {
     pub(crate) request: Arc<Request>,
     operation: Arc<OperationState>,
-    /// Where in the operation, if plugins may change it.
+    /// The place of the request in the operation, if plugins may change the request.
     place: Option<usize>,
 }
 
@@ -65,15 +67,15 @@ impl Drop for ShownRequest {
     }
 }
 
-/// What a request came to. Where the whole chain is told in any case, plugins may have failed all
-/// the same.
+/// The result of a relayed request. `failed` is the first failure of a request that is relayed to
+/// all plugins in any case.
 pub(crate) struct Relayed {
     pub(crate) merging: Merging,
     pub(crate) failed: Option<RelayError>,
 }
 
 impl Relay {
-    /// One that is made now.
+    /// Begins the relay of a request, and records the request in its operation.
     pub(crate) fn new(
         shared: Arc<Shared>,
         operation: Arc<OperationState>,
@@ -108,14 +110,15 @@ impl Relay {
         }
     }
 
-    /// In which all that is said about the request is said.
+    /// Returns the tracing span of the request.
     pub(crate) fn span(&self) -> Span {
         let request = &self.shown.request;
         let container = request.container().map(|container| &*container.id);
         info_span!("request", event = request.event().rpc(), pod = request.pod().id, container)
     }
 
-    /// Asks all of them while someone waits for it, and ends with the first that fails.
+    /// Asks all plugins in order. Ends with the first failure of the request, or when the future is
+    /// dropped.
     pub(crate) async fn run(mut self) -> Result<Relayed, RelayError> {
         let _turn = self.turn_when_heard().await?;
         self.begins();
@@ -125,7 +128,7 @@ impl Relay {
         Ok(Relayed { merging: self.merging, failed: None })
     }
 
-    /// The same for a container to be created: what comes out is shown to validators.
+    /// Like [`Relay::run`], for a container to be created: the validators then judge the result.
     pub(crate) async fn create(mut self) -> Result<MergedCreate, RelayError> {
         let _turn = self.turn_when_heard().await?;
         self.begins();
@@ -145,7 +148,8 @@ impl Relay {
         Ok(merged)
     }
 
-    /// Asks all of them, whether or not anyone still waits for it, and whether or not one fails.
+    /// Asks all plugins in order, in a task: also after a plugin has failed, and also if this
+    /// future is dropped.
     pub(crate) async fn run_anyway(mut self) -> Relayed {
         let shared = Arc::clone(&self.shared);
         let (sender, outcome) = oneshot::channel();
@@ -156,23 +160,24 @@ impl Relay {
             self.begins();
             let failed = self.ask_anyway().await;
             self.goes_on(self.merging.claims(), self.merging.updates());
-            // Nobody may be waiting for it any more: then nobody does what they want.
+            // If the caller has left, the runtime does not apply what the plugins want, so it is
+            // not recorded as applied.
             if sender.send(Relayed { merging: self.merging, failed }).is_ok() {
                 self.notes.came_true();
             }
         };
         shared.services.spawn(telling.in_current_span());
-        // Whatever ends the task before it has told ends the adaptation.
+        // If the task ends without a result, the adaptation is ending, too.
         outcome.await.unwrap_or(Relayed { merging: Merging::Nothing, failed: Some(RelayError::Stopped) })
     }
 
-    /// Plugins are asked from now on.
+    /// Records that plugins are asked from now on.
     fn begins(&self) {
         self.shown.request.decision().begins(self.shared.services.update_log.now());
     }
 
-    /// The request has gone on. What plugins answer late is applied as far as nobody else had a
-    /// say.
+    /// Records that the request succeeded. Late answers are applied where neither the plugins in
+    /// this request nor later updates have decided.
     fn goes_on(&self, claims: Owners, updates: &[Update]) {
         let request = &self.shown.request;
         self.shared.goes_on(request.decision(), request.event(), request.container(), claims, updates);
@@ -209,7 +214,7 @@ impl Relay {
         failed
     }
 
-    /// Asks one of them. Says whether it answered.
+    /// Asks one plugin. Returns whether the plugin answered.
     async fn ask_one(&mut self, place: usize, entry: &Participant) -> Result<bool, RelayError> {
         let begun = Instant::now();
         let part = RequestScope::Of { operation: &self.open, progress: &self.progress, place };
@@ -232,26 +237,27 @@ impl Relay {
         }
     }
 
-    /// How long the request waits for a plugin. It is never shorter for a required plugin than what
-    /// the plugin may take.
+    /// Returns how long the request waits for a plugin. A plugin that may not be cut short has its
+    /// whole request timeout.
     fn allowance(&self, place: usize, entry: &Participant) -> Allowance {
         if !entry.terms.may_be_cut_short() {
             return Allowance::Whole;
         }
-        // Plugins that are passed over in any case need no share.
+        // Plugins that are skipped in any case need no share.
         let is_to_ask = |(other, entry): &(usize, &Participant)| *other >= place && entry.state() == State::Active;
         let (event, namespace) = (self.shown.request.event(), &*self.operation.pod.namespace);
         let n_to_ask = || self.participants.subscribed(event, namespace).filter(is_to_ask).count();
         self.patience.of_next(entry.terms.policy().request_timeout, n_to_ask)
     }
 
-    /// Goes on without a plugin's answer, unless the request fails for that.
+    /// Continues without a plugin's answer, or fails if the policy says that the request fails for
+    /// this cause.
     pub(crate) fn go_without(&mut self, entry: &Participant, took: Duration, cause: Cause) -> Result<(), RelayError> {
         self.notes.failed(entry.exchange(&self.shown.request, took), &cause);
         self.decide(entry, cause).map_or(Ok(()), |failure| Err(failure.into()))
     }
 
-    /// Takes an answer into account.
+    /// Merges an answer and records the result. Fails if the answer is refused.
     fn take(&mut self, entry: &Participant, reply: Reply, took: Duration) -> Result<(), RelayError> {
         let event = self.shown.request.event();
         self.shared.services.watchers.metrics().adjustments(&entry.id, event.rpc(), &reply);
@@ -279,12 +285,14 @@ impl Relay {
         Ok(())
     }
 
-    /// Merges an answer, and shows the next plugin what comes out.
+    /// Merges an answer, and updates the request that the next plugin is shown. Returns `None` if
+    /// the answer is of another kind than the request.
     fn merge(&mut self, entry: &Participant, reply: Reply) -> Option<ReplyOutcome> {
         if !self.merging.may_change(&reply) {
             return self.merging.take(entry.terms.policy(), &entry.id, reply);
         }
-        // What nobody else looks at is changed where it lies, so we do not look at it, either.
+        // The merge changes the container in place if nobody else references it, so the reference
+        // of this relay is dropped first.
         let before = self.shown.request.made_bytes();
         self.shown.request = Arc::new(self.shown.request.with(Subject::Pod, Since::default(), None));
         let outcome = self.merging.take(entry.terms.policy(), &entry.id, reply);
@@ -294,14 +302,15 @@ impl Relay {
         outcome
     }
 
-    /// Whether a request fails for this cause, as the policy says, or goes on without the plugin.
+    /// Returns the failure of the request if, by the plugin's policy, the request fails for this
+    /// cause. Returns `None` if the request continues without the plugin.
     fn decide(&self, entry: &Participant, cause: Cause) -> Option<Failure> {
         let policy = entry.terms.policy();
         let fails = match &cause {
             Cause::Plugin(PluginError::Refused { .. } | PluginError::TooLarge { .. })
             | Cause::NotAllowed(_)
             | Cause::CallerDeadline => true,
-            // A notice is delivered as soon as the plugin has heard what was before.
+            // A notice is delivered later, as soon as the plugin has received the earlier requests.
             Cause::Behind | Cause::CatchingUp if !self.shown.request.event().can_be_vetoed() => false,
             Cause::PassedOver(State::Closed) | Cause::Absent | Cause::Plugin(PluginError::Left(_)) => {
                 policy.required && !self.tolerates_absence()
@@ -318,12 +327,13 @@ impl Relay {
         fails.then(|| Failure::new(&entry.id, self.shown.request.event(), cause))
     }
 
-    /// Says whether the operator lets the pod do without required plugins that do not answer.
+    /// Returns whether the operator lets the pod proceed without required plugins that do not
+    /// answer.
     pub(crate) fn is_exempt(&self) -> bool {
         self.participants.config().requirements.is_exempt(self.shown.request.pod())
     }
 
-    /// Says whether the pod may do without required plugins that are absent.
+    /// Returns whether the pod may proceed without required plugins that are absent.
     fn tolerates_absence(&self) -> bool {
         let container = self.shown.request.container().map(|container| &*container.name);
         self.participants.config().requirements.tolerates_absence(self.shown.request.pod(), container)

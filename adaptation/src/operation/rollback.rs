@@ -1,8 +1,10 @@
-//! What plugins are told of a pod or container that did not come to be after all.
+//! The rollback of a failed operation: plugins are notified that a pod or container that was begun
+//! has ended.
 //!
-//! As containerd does it: of a pod that it stops and is removed, of a container likewise. But only
-//! plugins hear it that have seen the beginning, each after it has answered to that. Of a container
-//! that was to start they hear that it stops, if the operation is to undo that.
+//! As in containerd, a pod is stopped and removed, and so is a container. Only plugins that have
+//! seen the beginning are notified, each after it has answered the request that began the object.
+//! For a container that was to start, plugins are notified of its stop, if the operation rolls
+//! starts back.
 
 use std::sync::Arc;
 
@@ -22,13 +24,14 @@ use crate::session::patience::{Allowance, Patience};
 use crate::session::unsolicited::Unasked;
 use crate::session::{PluginSession, RequestScope};
 
-/// That a start is undone, and whether the container's pod stops with it.
+/// The option of an operation to roll a start back, and to stop the container's pod with it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StartUndo {
     pub(crate) with_pod: bool,
 }
 
-/// A pod or container whose creation or start was begun, and the plugins that have seen that.
+/// A pod or container whose creation or start was begun, and the plugins that have seen the request
+/// for it.
 pub(crate) struct BegunObject {
     request: Arc<Request>,
     start_undo: Option<StartUndo>,
@@ -42,18 +45,20 @@ impl BegunObject {
         Self { request, start_undo, seen, stopped: false, removed: false }
     }
 
-    /// Whether something is begun with this event. A start begins something if it is to be undone.
+    /// Returns whether a request with this event begins something that a rollback ends. A start
+    /// does so only if starts are rolled back.
     pub(crate) fn is_begin(event: Event, start_undo: Option<StartUndo>) -> bool {
         let is_start = event == Event::StartContainer && start_undo.is_some();
         is_start || matches!(event, Event::RunPodSandbox | Event::CreateContainer)
     }
 
-    /// Whether this is the request that it was begun with, perhaps before others changed it.
+    /// Returns whether a request is the one that began this object, possibly in a version without
+    /// the changes of other plugins.
     pub(crate) fn is_begun_by(&self, other: &Request) -> bool {
         self.request.event() == other.event() && self.container() == id(other)
     }
 
-    /// The runtime itself may have told its end.
+    /// Records a request of the runtime itself that ends this object.
     pub(crate) fn ends_with(&mut self, request: &Request) {
         if self.container() != id(request) {
             return;
@@ -67,7 +72,7 @@ impl BegunObject {
         id(&self.request)
     }
 
-    /// The events of its Stop and its Remove.
+    /// Returns the events of the object's stop and of its removal.
     fn ends(&self) -> (Event, Event) {
         if self.request.event() == Event::RunPodSandbox {
             return (Event::StopPodSandbox, Event::RemovePodSandbox);
@@ -75,7 +80,7 @@ impl BegunObject {
         (Event::StopContainer, Event::RemoveContainer)
     }
 
-    /// What undoes something that was begun with this event.
+    /// Returns the events that roll back a request with this event.
     pub(crate) fn ends_of(event: Event, start_undo: Option<StartUndo>) -> Vec<Event> {
         match (event, start_undo) {
             (Event::RunPodSandbox, _) => vec![Event::StopPodSandbox, Event::RemovePodSandbox],
@@ -87,7 +92,8 @@ impl BegunObject {
         }
     }
 
-    /// What is still to be told.
+    /// Returns the requests that roll the object back, without those that the runtime has sent
+    /// itself.
     pub(crate) fn undone(&self) -> impl Iterator<Item = Arc<Request>> {
         let (stop, _) = self.ends();
         let is_due = |event: &Event| !self.removed && (!self.stopped || *event != stop);
@@ -113,14 +119,15 @@ fn id(request: &Request) -> Option<&str> {
     request.container().map(|container| &*container.id)
 }
 
-/// What is to be told, and to whom.
+/// The requests of a rollback, each with the plugins that receive it.
 pub(crate) struct Undo {
     pod: Arc<str>,
     steps: Vec<(Arc<Request>, Vec<Arc<PluginSession>>)>,
 }
 
 impl Undo {
-    /// The last that was begun is undone first.
+    /// Returns the rollback of everything that an operation has begun, the last object first.
+    /// Returns `None` if there is nothing to send.
     pub(crate) fn of(operation: &OperationState, begun: Vec<BegunObject>) -> Option<Self> {
         let steps: Vec<_> = begun
             .iter()
@@ -131,7 +138,8 @@ impl Undo {
         (!steps.is_empty()).then(|| Self { pod: Arc::clone(&operation.pod_id), steps })
     }
 
-    /// Tells them in a task. Whatever is asked about the pod from now on waits behind it.
+    /// Sends the requests in a task. Its place in the queue of the pod is taken before this
+    /// function returns, so later requests about the pod wait behind the rollback.
     pub(crate) fn start(self, shared: &Arc<Shared>, operation: Arc<OperationState>) {
         let Self { pod, steps } = self;
         let span = info_span!("undo", pod = &*pod);
@@ -147,7 +155,7 @@ impl Undo {
             drop(turn);
             to.undone(&operation);
             for (entry, updates) in wanted {
-                // The plugin may have gone, or may not be one any more. What fails of it is logged
+                // The plugin may have left, or may not be permitted any more. Failures are logged
                 // and recorded.
                 if let Ok(policy) = to.services.policy_now(&entry.id, entry.identity) {
                     let _ = Unasked::updates(updates).apply(&to.services, &entry.id, &policy).await;
@@ -158,16 +166,17 @@ impl Undo {
     }
 }
 
-/// Tells those who have seen what began. Returns what they want for others now that there is more
-/// room. Plugins that do not answer cost no more than the budget of a request: others wait for the
-/// turn of the pod.
+/// Sends one request of a rollback to the plugins that saw the beginning. Returns the updates of
+/// other containers that the plugins want, since more resources are free now. Plugins that do not
+/// answer cost no more than the budget of one request, because other requests wait for the turn of
+/// the pod.
 async fn tell_all(
     shared: &Shared,
     seen: &[Arc<PluginSession>],
     request: &Arc<Request>,
     operation: &Arc<OperationState>,
 ) -> Vec<(Arc<PluginSession>, Vec<Update>)> {
-    // Who has seen it hears of its end, also if it is not to see such pods any more.
+    // A plugin that saw the beginning receives the end, also if its policy hides the pod by now.
     let told: Vec<_> = seen.iter().filter(|entry| entry.terms().events.contains(request.event())).collect();
     if told.is_empty() {
         return Vec::new();
@@ -182,7 +191,8 @@ async fn tell_all(
     wanted
 }
 
-/// Tells one of them. `n_to_ask` counts those that are still to be told.
+/// Sends one request of a rollback to a plugin. `n_to_ask` counts the active plugins that are still
+/// to receive the request, this one included.
 async fn tell(
     entry: &Arc<PluginSession>,
     request: &Arc<Request>,

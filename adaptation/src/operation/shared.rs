@@ -1,4 +1,4 @@
-//! What everything in one adaptation shares.
+//! The state that all operations of one adaptation share.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,48 +32,50 @@ use crate::session::services::Services;
 pub(crate) struct Shared {
     pub(crate) services: Arc<Services>,
     pub(crate) turns: KeyedQueue,
-    /// Requests that wait for required plugins, by pod.
+    /// The queues of requests that wait for required plugins, one for each pod.
     pub(crate) waiting: KeyedQueue,
-    /// Places for plugins that another one has replaced, and that may finish what they do.
+    /// Permits for plugins that were replaced and may finish the operations in which they take
+    /// part.
     pub(crate) leaving: Arc<Semaphore>,
-    /// How many plugins are being synchronized.
+    /// The number of plugins that are being synchronized.
     pub(crate) joining: watch::Sender<usize>,
-    /// Rung when a plugin was let in, or was not.
+    /// Notified when the registration of a plugin has ended, with or without its admission, and
+    /// after a reload.
     pub(crate) arrived: Notify,
-    /// Rung when an operation has ended that a plugin on its way out may take part in.
+    /// Notified when an operation or a rollback has ended in which a leaving plugin may take part.
     pub(crate) ended: Notify,
     plugins: Mutex<Plugins>,
-    /// The number of the regime of the roster.
+    /// The number of the roster's configuration.
     config: AtomicU64,
-    /// How many snapshots are being taken.
+    /// The number of snapshots that are being taken.
     snapshots: AtomicUsize,
 }
 
-/// How many plugins may be on their way out at a time. A peer that comes again and again is not
-/// given time each time.
+/// The number of replaced plugins that may finish their operations at a time. A peer that connects
+/// again and again does not get this time each time.
 const MAX_LEAVING: usize = 8;
 
-/// The plugins, and whether there may be more. One lock: a plugin is in the roster that is closed
-/// at the end, or not at all; and an operation has it among its participants, or among those who
-/// will hear of it.
+/// The plugins and the open operations. They are under one lock, so that a plugin is either in the
+/// roster that is closed when the adaptation stops, or never added; and so that each operation has
+/// a plugin either among its participants or among the plugins that receive its requests later.
 pub(crate) struct Plugins {
     pub(crate) roster: Arc<Roster>,
     pub(crate) stopped: bool,
-    /// Those who have registered and are not let in yet.
+    /// The plugins that have registered and are not admitted yet.
     pub(crate) arriving: Vec<Arriving>,
-    /// Those for whom all that happens is kept.
+    /// The plugins that are joining: every request is added to their journals.
     pub(crate) joining: Vec<Joiner>,
-    /// The operations that something was asked in.
+    /// The operations in which a request was made and that have not ended.
     pub(crate) open: HashMap<u64, Arc<OperationState>>,
-    /// Those that have failed and are being undone.
+    /// The failed operations whose rollback is in progress.
     undoing: Vec<Arc<OperationState>>,
     n_acts: u64,
-    /// Plugins that are asked no more but in operations that they take part in.
+    /// The plugins that are asked only in operations in which they already take part.
     pub(crate) leaving: Vec<Arc<PluginSession>>,
 }
 
 impl Plugins {
-    /// None yet.
+    /// Returns an empty set of plugins with this configuration.
     fn under(config: Arc<ConfigSnapshot>) -> Self {
         let roster = Arc::new(Roster::new(config));
         Self {
@@ -88,12 +90,12 @@ impl Plugins {
         }
     }
 
-    /// Whether a plugin takes part in an operation that is open.
+    /// Returns whether a plugin takes part in an open operation.
     pub(crate) fn asks_in_any(&self, entry: &Arc<PluginSession>) -> bool {
         self.open.values().any(|operation| operation.participants.contains(entry))
     }
 
-    /// Whether a plugin may still be told that something came to nothing.
+    /// Returns whether a rollback in progress may still notify a plugin.
     pub(crate) fn undoes_for(&self, entry: &Arc<PluginSession>) -> bool {
         self.undoing.iter().any(|operation| operation.participants.contains(entry))
     }
@@ -105,17 +107,18 @@ pub(crate) struct Arriving {
     pub(crate) identity: Identity,
 }
 
-/// A plugin that joins.
+/// A plugin that is joining.
 pub(crate) struct Joiner {
     pub(crate) entry: Arc<PluginSession>,
-    /// What is touched while its snapshot is taken.
+    /// The objects that were touched since the snapshot for the plugin was requested. `None` after
+    /// the snapshot was taken.
     touched: Option<TouchedObjects>,
 }
 
-/// Why plugins are closed at the end.
+/// The reason for closing plugins when the adaptation stops.
 pub(crate) const GOES_AWAY: &str = "the runtime goes away";
 
-/// How many times it is looked at an operation until it has been open for too long.
+/// The number of checks of an open operation during one operation timeout.
 const LOOKS: u32 = 4;
 
 impl Shared {
@@ -135,12 +138,13 @@ impl Shared {
         })
     }
 
-    /// The plugins that there are now.
+    /// Returns the current plugins.
     pub(crate) fn roster(&self) -> Arc<Roster> {
         Arc::clone(&self.lock().roster)
     }
 
-    /// Begins an operation: fixes who takes part. Those who join hear of it when it has ended.
+    /// Begins an operation with the current plugins as its participants. Plugins that are joining
+    /// receive its requests after its end.
     pub(crate) fn begin(&self, pod: &Arc<Pod>, nature: OperationOptions) -> Arc<OperationState> {
         let mut plugins = self.lock();
         plugins.n_acts += 1;
@@ -154,7 +158,8 @@ impl Shared {
         operation
     }
 
-    /// Those who take part in an operation, on the terms that hold now.
+    /// Returns the participants of an operation, with their policies under the current
+    /// configuration.
     pub(crate) fn participants(&self, operation: &OperationState) -> Arc<Roster> {
         if operation.participants.config().number == self.config.load(Ordering::Acquire) {
             return Arc::clone(&operation.participants);
@@ -163,8 +168,8 @@ impl Shared {
         Arc::new(operation.participants.under(plugins.roster.config()))
     }
 
-    /// From now on this is what the operator says. Returns how many plugins are asked on other
-    /// terms for it.
+    /// Puts another configuration into effect. Returns the number of plugins in the roster whose
+    /// policy changed.
     pub(crate) fn reload(&self, config: &Config) -> usize {
         let (n_changed, not_permitted) = {
             let mut plugins = self.lock();
@@ -189,12 +194,12 @@ impl Shared {
         for (entry, refused) in not_permitted {
             entry.close(&format!("since a reload it is not permitted: {refused}"));
         }
-        // Who waits for a plugin may wait for nobody now.
+        // A request that waits for a required plugin may not need that plugin any more.
         self.arrived.notify_waiters();
         n_changed
     }
 
-    /// A request is made in an operation. Returns its place there.
+    /// Records a request in an operation. Returns its place there.
     pub(crate) fn asks(
         &self,
         operation: &OperationState,
@@ -204,8 +209,8 @@ impl Shared {
         progress: Option<RelayProgress>,
     ) -> usize {
         let place = operation.ask(event, before, kept, progress);
-        // Whoever takes a snapshot says so first and then looks at the operations, so one of us
-        // sees the other.
+        // A join increments this counter before it looks at the open operations. So either the join
+        // sees this request, or this function sees the join.
         if self.snapshots.load(Ordering::SeqCst) != 0 {
             let mut plugins = self.lock();
             plugins
@@ -217,13 +222,13 @@ impl Shared {
         place
     }
 
-    /// What a request will have come to that is made in an operation now.
+    /// Returns the decision, still open, of a request that is made in an operation now.
     pub(crate) fn decision(&self, operation: &OperationState) -> Decision {
         Decision::new(operation.id(), operation.fate(), self.services.update_log.now())
     }
 
-    /// A request has gone on, with these claims and updates of plugins. Late answers to earlier
-    /// requests leave alone the containers that it updates.
+    /// Records that a request succeeded, with these claims and updates of plugins. Late answers to
+    /// earlier requests then do not change the containers that it updates.
     pub(crate) fn goes_on(
         &self,
         decision: &Decision,
@@ -243,25 +248,26 @@ impl Shared {
         self.services.update_log.add(own.into_iter().chain(others), &Author::Operation(operation), None);
     }
 
-    /// A container can be created as plugins want it.
+    /// Records that a create request succeeded with this result.
     pub(crate) fn created(&self, request: &Request, merged: &MergedCreate) {
         let claims = merged.owners.clone();
         self.goes_on(request.decision(), request.event(), None, claims, &merged.updates);
     }
 
-    /// An operation has ended. From now on a snapshot shows what came of it.
+    /// Ends an operation, and rolls it back if it failed. From now on, snapshots show its outcome.
     pub(crate) fn end(self: &Arc<Self>, operation: &Arc<OperationState>, outcome: OperationOutcome) {
         self.end_and(operation, outcome, outcome == OperationOutcome::Failed);
     }
 
-    /// The same, and what was begun in it is undone or not.
+    /// Ends an operation, and rolls it back if `undoes` is set.
     pub(crate) fn end_and(self: &Arc<Self>, operation: &Arc<OperationState>, outcome: OperationOutcome, undoes: bool) {
-        // What has begun nothing is never undone.
+        // An operation that has begun nothing has nothing to roll back.
         let is_undoing = undoes && operation.has_begun();
         let is_waited_for = {
             let mut plugins = self.lock();
             plugins.open.remove(&operation.id().0);
-            // Nobody may take a participant for one that has nothing left to hear.
+            // Under the same lock, so that a participant that leaves never seems to have nothing
+            // left to receive.
             if is_undoing {
                 plugins.undoing.push(Arc::clone(operation));
             }
@@ -279,7 +285,8 @@ impl Shared {
         }
     }
 
-    /// All who saw what was begun in an operation know that it came to nothing, or cannot be told.
+    /// Records the end of a rollback: all plugins that saw the beginning were notified, or cannot
+    /// be.
     pub(crate) fn undone(&self, operation: &Arc<OperationState>) {
         let is_waited_for = {
             let mut plugins = self.lock();
@@ -291,33 +298,35 @@ impl Shared {
         }
     }
 
-    /// Reports operations that are open for too long.
+    /// Checks for operations that are open for too long and reports them, until the adaptation
+    /// stops.
     pub(crate) async fn watch_operations(self: Arc<Self>) {
         let limit = self.services.config.operation_timeout;
         let interval = (limit / LOOKS).max(Duration::from_millis(1));
         while self.services.stopping.run_until_cancelled(tokio::time::sleep(interval)).await.is_some() {
             let open: Vec<_> = self.lock().open.values().cloned().collect();
-            // One look more than it takes: the first may come at once.
+            // One check more than in a timeout, because the first check may follow at once.
             for operation in open.iter().filter(|operation| operation.grow_older(LOOKS + 1)) {
                 self.services.watchers.tell(Happening::Overdue { pod: operation.pod_id.to_string(), open: limit });
             }
         }
     }
 
-    /// Whether such a plugin has registered, and is not let in yet.
+    /// Returns whether a plugin that `is_meant` accepts has registered and is not admitted yet.
     pub(crate) fn is_arriving(&self, is_meant: impl Fn(&PluginId) -> bool) -> bool {
         self.lock().arriving.iter().any(|arriving| is_meant(&arriving.id))
     }
 
-    /// How long a request waits for such a plugin, if one is arriving.
+    /// Returns how long a request waits for a plugin with this key that has registered and is not
+    /// admitted yet. Returns `None` if there is no such plugin.
     pub(crate) fn join_timeout(&self, key: &PluginKey) -> Option<Duration> {
         let plugins = self.lock();
         let arriving = plugins.arriving.iter().find(|arriving| key.matches(&arriving.id))?;
         Some(plugins.roster.config().policies.effective(&arriving.id, Declared::default()).policy.join_timeout)
     }
 
-    /// A plugin joins: from now on all that happens is kept for it, and its snapshot is taken.
-    /// False if the adaptation was stopped.
+    /// Begins the join of a plugin: every request is added to its journal from now on, and its
+    /// snapshot is about to be taken. Returns false if the adaptation was stopped.
     pub(crate) fn begin_join(&self, entry: &Arc<PluginSession>) -> bool {
         let mut plugins = self.lock();
         if plugins.stopped {
@@ -337,7 +346,8 @@ impl Shared {
         true
     }
 
-    /// Its snapshot is there. Returns what was touched meanwhile.
+    /// Ends the snapshot of a joining plugin. Returns the objects that were touched while the
+    /// snapshot was taken.
     pub(crate) fn end_snapshot(&self, entry: &Arc<PluginSession>) -> TouchedObjects {
         let mut plugins = self.lock();
         let joiner = plugins.joining.iter_mut().find(|joiner| Arc::ptr_eq(&joiner.entry, entry));
@@ -348,7 +358,7 @@ impl Shared {
         touched.unwrap_or_default()
     }
 
-    /// It has joined, or does not.
+    /// Ends the join of a plugin. If the plugin was not added, its journal is cleared.
     pub(crate) fn end_join(&self, entry: &Arc<PluginSession>) {
         self.end_snapshot(entry);
         let mut plugins = self.lock();
@@ -361,7 +371,8 @@ impl Shared {
         }
     }
 
-    /// Stops: no request is relayed and no plugin added any more. Returns those that there are.
+    /// Stops the adaptation: no request is relayed and no plugin added any more. Closes the plugins
+    /// that are joining, and returns the admitted ones.
     pub(crate) fn stop(&self) -> Arc<Roster> {
         self.services.stopping.cancel();
         let (roster, joining) = {

@@ -1,5 +1,5 @@
-//! One act of the runtime, as plugins that could not be asked will hear of it: what was asked in
-//! it, who took part, and who waits for its end.
+//! The state of an operation: its requests, its participants, and the plugins that wait for its end
+//! because they could not be asked.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::session::open_operation::OpenOperation;
 use crate::session::progress::RelayProgress;
 use crate::session::roster::Roster;
 
-/// One act of the runtime, from its first request until it ends.
+/// The state of one operation of the runtime, from its first request until it has ended.
 pub(crate) struct OperationState {
     id: OperationId,
     pub(crate) pod: Arc<Pod>,
     pub(crate) pod_id: Arc<str>,
     nature: OperationOptions,
-    /// Who takes part.
+    /// The plugins that take part, with the policies that were in effect when the operation began.
     pub(crate) participants: Arc<Roster>,
     said: Mutex<OperationRecord>,
     fate: Fate,
@@ -40,11 +40,12 @@ struct OperationRecord {
     asked: SmallVec<[MadeRequest; 2]>,
     holders: Vec<Holder>,
     phase: OperationPhase,
-    /// Those who turned out, after its end, not to have taken what began in it.
+    /// The plugins that turned out, after the operation failed, not to have taken a request that
+    /// began something.
     unseen: Vec<Arc<PluginSession>>,
-    /// How many times someone looked whether it is still open.
+    /// The number of checks that found the operation open.
     age: u32,
-    /// Late answers that wait for its end.
+    /// The late answers that wait for the end of the operation.
     waiting: Vec<oneshot::Sender<OperationOutcome>>,
 }
 
@@ -52,36 +53,37 @@ struct OperationRecord {
 enum OperationPhase {
     #[default]
     Open,
-    /// It has been open for too long: nothing waits for it any more.
+    /// The operation has been open for too long: nothing waits for its end any more.
     Overdue,
     Ended(OperationOutcome),
 }
 
-/// A request that was made in the operation.
+/// A request of the operation.
 struct MadeRequest {
     event: Event,
     before: Option<PriorStates>,
     kept: KeptRequest,
-    /// Who of the participants has seen it.
+    /// Which of the participants have seen the request.
     progress: Option<RelayProgress>,
 }
 
-/// A request of an operation, kept for plugins that hear of it later.
+/// A request of an operation, kept for plugins that receive it later.
 pub(crate) enum KeptRequest {
     /// Plugins are being asked, and may still change it.
     InFlight,
-    /// Nobody was asked.
+    /// No plugin was asked.
     Bare(Subject, Arc<Decision>),
     Request(Arc<Request>),
 }
 
-/// A plugin that waits for the end.
+/// A plugin that waits for the end of the operation.
 struct Holder {
     entry: Arc<PluginSession>,
-    /// How much of what was asked it has been given, if it is given all of it. Others hold on to
-    /// what they missed themselves.
+    /// For a joining plugin, the number of requests of the operation that were already added to its
+    /// journal. `None` for a participant: its journal gets only the requests that it missed.
     given: Option<usize>,
-    /// What of it the plugin was told, or will be, although the act had not ended.
+    /// The requests that were added to the plugin's journal for delivery although the operation had
+    /// not ended.
     told: Vec<Arc<Request>>,
 }
 
@@ -91,12 +93,13 @@ impl OperationState {
         Self { id, pod, pod_id, nature, participants, said: Mutex::default(), fate: Fate::default() }
     }
 
-    /// How what a request is about was before.
+    /// Returns the prior states of the objects that a request is about.
     pub(crate) fn before(&self, event: Event, subject: &Subject) -> Option<PriorStates> {
         PriorStates::of(event, &self.pod, subject, self.nature.known)
     }
 
-    /// Whether a request with this event begins something that is undone if the act fails.
+    /// Returns whether a request with this event begins something that is rolled back if the
+    /// operation fails.
     fn begins(&self, event: Event) -> bool {
         BegunObject::is_begin(event, self.nature.start_undo)
     }
@@ -105,12 +108,12 @@ impl OperationState {
         self.id
     }
 
-    /// How it has ended, once it has.
+    /// Returns the outcome of the operation, which is set when the operation ends.
     pub(crate) fn fate(&self) -> Fate {
         self.fate.clone()
     }
 
-    /// A request is made. Returns its place.
+    /// Records a request. Returns its place.
     pub(crate) fn ask(
         &self,
         event: Event,
@@ -123,20 +126,22 @@ impl OperationState {
         said.asked.len() - 1
     }
 
-    /// The request at this place, as it is when all were asked.
+    /// Keeps the last version of the request at this place, when the relay of the request has
+    /// ended.
     pub(crate) fn keep(&self, place: usize, request: Arc<Request>) {
         if let Some(asked) = self.said().asked.get_mut(place) {
             asked.kept = KeptRequest::Request(request);
         }
     }
 
-    /// A plugin that joins, and sees nothing of this before it ends.
+    /// Makes a joining plugin wait for the end of the operation to receive its requests. If the
+    /// operation is overdue, the plugin receives the requests so far without that wait.
     pub(crate) fn wait_for(&self, entry: &Arc<PluginSession>) {
         if entry.services.makes(Mistake::JournalNotKept) {
             return;
         }
         let mut said = self.said();
-        // Those that failed to join are gone.
+        // Remove sessions that were closed because they failed to join.
         said.holders.retain(|holder| !Arc::ptr_eq(&holder.entry, entry) && !holder.entry.closed.is_cancelled());
         let mut holder = Holder { entry: Arc::clone(entry), given: Some(0), told: Vec::new() };
         if said.phase == OperationPhase::Overdue {
@@ -150,18 +155,19 @@ impl OperationState {
         said.holders.push(holder);
     }
 
-    /// Whether something was begun in it, for whoever may have seen it.
+    /// Returns whether a request of the operation began something that is rolled back if the
+    /// operation fails.
     pub(crate) fn has_begun(&self) -> bool {
         self.said().asked.iter().any(|asked| self.begins(asked.event))
     }
 
-    /// Adds how what is touched in this was before.
+    /// Adds the prior states of all objects that the requests of this operation touch.
     pub(crate) fn touched(&self, touched: &mut TouchedObjects) {
         self.said().asked.iter().filter_map(|asked| asked.before.as_ref()).for_each(|before| touched.add(before));
     }
 
-    /// Someone looks whether it is still open. True if that is for the `limit`th time: nothing
-    /// waits for it from now on.
+    /// Counts a check that found the operation open. At the `limit`th check the operation becomes
+    /// overdue, and nothing waits for its end from then on. Returns whether it became overdue.
     pub(crate) fn grow_older(&self, limit: u32) -> bool {
         let mut said = self.said();
         said.age += 1;
@@ -180,8 +186,9 @@ impl OperationState {
         true
     }
 
-    /// Ends the operation. Plugins that waited for its end will hear of it. Returns what is to be
-    /// undone, if the adaptation undoes it.
+    /// Ends the operation, and delivers its requests to the plugins that waited for its end.
+    /// Returns the rollback if `undoes` is set and there is something to roll back. A second call
+    /// has no effect.
     pub(crate) fn end(&self, outcome: OperationOutcome, undoes: bool) -> Option<Undo> {
         let mut said = self.said();
         if let OperationPhase::Ended(_) = said.phase {
@@ -190,7 +197,7 @@ impl OperationState {
         let was_overdue = std::mem::replace(&mut said.phase, OperationPhase::Ended(outcome)) == OperationPhase::Overdue;
         self.fate.is(outcome);
         let holders = std::mem::take(&mut said.holders);
-        // A late answer may have been given up.
+        // The receiver may have been dropped.
         std::mem::take(&mut said.waiting).into_iter().for_each(|waiting| _ = waiting.send(outcome));
         let mut begun = if outcome == OperationOutcome::Failed { self.begun(&mut said) } else { Vec::new() };
         let requests = if holders.is_empty() { Vec::new() } else { self.requests(&mut said) };
@@ -202,8 +209,8 @@ impl OperationState {
                 let has_heard = |begun: &&mut BegunObject| told.iter().any(|request| begun.is_begun_by(request));
                 for begun in begun.iter_mut().rev().filter(has_heard) {
                     begun.seen.retain(|other| !Arc::ptr_eq(other, entry));
-                    // Into the journal now: what follows about the pod may be noted there before
-                    // the undo has the pod's turn.
+                    // Added to the journal now: later requests about the pod may be added to it
+                    // before the rollback has the turn of the pod.
                     let undone: Vec<_> = begun.undone().filter(|_| undoes).collect();
                     let now = entry.services.update_log.now();
                     undone.iter().for_each(|end| end.decision().begins(now));
@@ -223,12 +230,13 @@ impl OperationState {
         Undo::of(self, begun).filter(|_| undoes)
     }
 
-    /// What was asked so far, up to what is still being asked.
+    /// Returns the requests before the first one that plugins are still being asked.
     fn requests(&self, said: &mut OperationRecord) -> Vec<Arc<Request>> {
         said.asked.iter_mut().map_while(|asked| asked.request(&self.pod)).collect()
     }
 
-    /// What was begun in it, and by whom it was seen.
+    /// Returns the objects that the operation began, each with the plugins that have seen its
+    /// beginning.
     fn begun(&self, said: &mut OperationRecord) -> Vec<BegunObject> {
         let mut begun: Vec<BegunObject> = Vec::new();
         for asked in &mut said.asked {
@@ -266,7 +274,7 @@ impl OpenOperation for OperationState {
                 }
             }
             OperationPhase::Ended(OperationOutcome::Failed) if request.event().can_be_vetoed() => {
-                // So it has not seen what is being undone.
+                // The plugin did not take the request, so it has not seen what is rolled back.
                 if self.begins(request.event()) {
                     said.unseen.push(Arc::clone(entry));
                     entry.note(|journal| {
@@ -276,7 +284,7 @@ impl OpenOperation for OperationState {
                 }
             }
             OperationPhase::Overdue => {
-                // It will be told, whatever comes of it.
+                // The plugin receives the request whatever the outcome of the operation.
                 said.holder(entry).told.push(Arc::clone(request));
                 entry.note(|journal| journal.add(Arc::clone(request), end));
             }
@@ -316,7 +324,8 @@ impl OpenOperation for OperationState {
 }
 
 impl OperationRecord {
-    /// A participant that waits for the end from now on, unless it does already.
+    /// Returns the entry of a participant that waits for the end of the operation, and adds the
+    /// entry if there is none.
     fn holder(&mut self, entry: &Arc<PluginSession>) -> &mut Holder {
         let at = self.holders.iter().position(|holder| Arc::ptr_eq(&holder.entry, entry)).unwrap_or_else(|| {
             self.holders.push(Holder { entry: Arc::clone(entry), given: None, told: Vec::new() });
@@ -345,14 +354,14 @@ impl MadeRequest {
     }
 }
 
-/// All of this is so, for a plugin.
+/// Adds requests to a plugin's journal, to be delivered whatever the outcome of any operation.
 fn add_all<'r>(entry: &Arc<PluginSession>, requests: impl Iterator<Item = &'r Arc<Request>>) {
     for request in requests {
         entry.note(|journal| journal.add(Arc::clone(request), End::Back));
     }
 }
 
-/// What of it a plugin sees.
+/// Returns the requests that the plugin is asked about under its current policy.
 fn asked_of(entry: &PluginSession, requests: &[Arc<Request>]) -> Vec<Arc<Request>> {
     let is_seen = |request: &&Arc<Request>| entry.is_asked(request.event(), &request.pod().namespace);
     requests.iter().filter(is_seen).cloned().collect()

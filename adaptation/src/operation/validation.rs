@@ -1,4 +1,5 @@
-//! Whether what plugins want of a new container may be.
+//! The validation of a container to be created: validators judge the merged adjustments of all
+//! plugins.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,10 +26,10 @@ use crate::session::roster::{Participant, Roster};
 use crate::session::{PluginSession, RequestScope};
 
 const EVENT: Event = Event::ValidateContainerAdjustment;
-/// What a validator says that does not say why.
+/// The reason for a rejection by a validator that gives no reason.
 const NO_REASON: &str = "unknown rejection reason";
 
-/// Whether anyone might have something against a new container.
+/// Returns whether any validator judges new containers of pods in this Kubernetes namespace.
 pub(crate) fn is_wanted(participants: &Roster, namespace: &str) -> bool {
     participants.config().default_validator().is_some() || participants.has_subscriber(EVENT, namespace)
 }
@@ -42,7 +43,7 @@ pub(crate) struct Validation {
 }
 
 impl Validation {
-    /// Begins one, if anyone wants it.
+    /// Begins the validation of a container. Returns `None` if there is no validator for it.
     pub(crate) fn of(participants: &Arc<Roster>, original: &Arc<Request>) -> Option<Self> {
         is_wanted(participants, &original.pod().namespace).then(|| Self {
             participants: Arc::clone(participants),
@@ -51,18 +52,20 @@ impl Validation {
         })
     }
 
-    /// The longest that a plugin may take for its verdict, if any is asked.
+    /// Returns the longest request timeout of the plugins that validate. Returns `None` if no
+    /// plugin does.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         let validators = self.participants.subscribed(EVENT, &self.original.pod().namespace);
         validators.map(|(_, entry)| entry.terms.policy().request_timeout).max()
     }
 
-    /// A plugin has said what it wants.
+    /// Records that a plugin has answered the CreateContainer.
     pub(crate) fn answered(&mut self, plugin: &PluginId) {
         self.answered.push(plugin.clone());
     }
 
-    /// Asks all validators at the same time. Each must accept.
+    /// Asks all validators at the same time. The container is created only if each of them accepts
+    /// it, or gives no verdict and is not needed.
     pub(crate) async fn judge(
         self,
         merged: MergedCreate,
@@ -117,9 +120,10 @@ impl Validation {
         }
     }
 
-    /// Those whose answers count, and those who could have answered but do not want to be asked; as
-    /// upstream, also the default validator. Who is on trial, or kept from this pod by the
-    /// operator, has no say.
+    /// Returns the plugins that the proposal lists as consulted: plugins that have answered the
+    /// CreateContainer, active plugins that did not subscribe to it, and, as upstream, the default
+    /// validator. Not listed are plugins in shadow mode, and plugins that subscribed and have not
+    /// answered, for example because the operator hides the pod from them.
     fn consulted(&self) -> Vec<PluginInstance> {
         let is_consulted = |entry: &&Participant| {
             let is_heard = if entry.subscribes(Event::CreateContainer) {
@@ -139,7 +143,8 @@ impl Validation {
         consulted.iter().map(PluginInstance::from).collect()
     }
 
-    /// Says whether the pod may do without the verdict of a validator that the operator wants.
+    /// Returns whether the pod may proceed without the verdict of a validator that the operator
+    /// names or requires, and that gave none for this cause.
     fn is_exempt_from(&self, cause: &Cause) -> bool {
         let container = self.original.container().map(|container| &*container.name);
         let (requirements, pod) = (&self.participants.config().requirements, self.original.pod());
@@ -147,8 +152,9 @@ impl Validation {
             || is_absence(cause) && requirements.tolerates_absence(pod, container)
     }
 
-    /// Asks one validator. Without its verdict the container is not created, unless it is on trial
-    /// or the verdict is not needed.
+    /// Asks one validator. Fails if the validator does not accept the container, or if it gives no
+    /// verdict and the pod may not proceed without it. The failure says whether the container is
+    /// not created for it.
     async fn verdict(
         &self,
         entry: &Participant,
@@ -156,7 +162,8 @@ impl Validation {
         patience: &Patience,
     ) -> Result<(), FailedVerdict> {
         let begun = Instant::now();
-        // Its answer decides whether its suspension ends, and nothing else.
+        // This request may be the probe of a suspended validator. If the probe fails, the validator
+        // counts as suspended, not as silent.
         let is_suspended = entry.state() == State::Suspended;
         let allowance = match is_listed(entry) {
             true => Allowance::Whole,
@@ -169,12 +176,13 @@ impl Validation {
                 accepted(entry.id.as_str(), &verdict)
             }
             Ok(_) => Err(failed(entry, PluginError::Breach("its answer is not a verdict").into())),
-            // A validator that the operator wants does not hold up pods that may do without it.
+            // An unavailable validator does not prevent creates in pods that may proceed without
+            // it.
             Err(cause) if is_listed(entry) && self.is_exempt_from(&cause) => Ok(()),
             Err(cause) => Err(failed(entry, cause)),
         };
         let Err(failure) = verdict else { return Ok(()) };
-        // It may have been back before it was asked.
+        // The suspension may have ended before the validator was asked.
         let is_suspended = is_suspended && matches!(entry.state(), State::Suspended | State::Closed);
         let occasion = entry.occasion(&entry.terms, request, Some(begun.elapsed()));
         let (is_needed, what) = match &failure {
@@ -190,11 +198,12 @@ impl Validation {
     }
 }
 
-/// Why a validator has not accepted a container, and how that is written down. A validator on trial
-/// has objections, too.
+/// Why a validator has not accepted a container, and the record of that. A validator in shadow mode
+/// can fail to accept, too.
 struct FailedVerdict {
     failure: RelayError,
-    /// Whether the container is not created for this. Otherwise it is created without the verdict.
+    /// Whether this prevents the creation of the container. Otherwise, the container is created
+    /// without the verdict.
     is_needed: bool,
     occasion: Occasion,
     what: What,
@@ -214,11 +223,12 @@ fn accept_by_default(
     accepted
 }
 
-/// Whether a container is not created for want of a plugin's verdict.
+/// Returns whether a missing verdict of a plugin prevents the creation of a container.
 ///
-/// A plugin that merely subscribes to validation fails the create that it does not answer, and
-/// those that come while it is silent. Once it is closed or suspended, what it claims for itself
-/// cannot hold up the node. That holds for the request with which a suspended plugin is tried, too.
+/// A plugin that only subscribes to validation, and that the operator neither names as a validator
+/// nor requires, prevents the create that it does not answer, and creates while it is silent. Once
+/// it is closed or suspended, it cannot block the node by its own subscription alone. The same
+/// holds for the request that probes a suspended plugin.
 fn is_needed(Effective { policy, origins }: &Effective, is_suspended: bool, cause: &Cause) -> bool {
     if policy.validator || policy.required {
         return true;
@@ -248,7 +258,7 @@ fn is_needed(Effective { policy, origins }: &Effective, is_suspended: bool, caus
     }
 }
 
-/// It has not said anything.
+/// Returns whether the cause is that the validator gave no answer.
 fn is_silence(cause: &Cause) -> bool {
     match cause {
         Cause::TimedOut
@@ -265,7 +275,7 @@ fn is_silence(cause: &Cause) -> bool {
     }
 }
 
-/// Says whether the plugin had left before it was asked.
+/// Returns whether the cause is that the plugin had left before it was asked.
 fn is_absence(cause: &Cause) -> bool {
     match cause {
         Cause::PassedOver(State::Closed) | Cause::Absent | Cause::Plugin(PluginError::Left(_)) => true,
@@ -281,14 +291,15 @@ fn is_absence(cause: &Cause) -> bool {
     }
 }
 
-/// The operator wants this one.
+/// Returns whether the operator names the plugin as a validator or requires it.
 fn is_listed(entry: &Participant) -> bool {
     let policy = entry.terms.policy();
     policy.validator || policy.required
 }
 
-/// A plugin was closed. If it could have validated, from now on containers are created without its
-/// verdict, unless the operator wants it. The log, the metrics and the ledger say so.
+/// Reports in the log, the metrics and the ledger that a closed plugin could have validated: from
+/// now on, containers are created without its verdict. Reports nothing if the operator names the
+/// plugin as a validator or requires it.
 pub(crate) fn lost(entry: &PluginSession) {
     let terms = entry.terms();
     let policy = terms.policy();

@@ -1,10 +1,10 @@
-//! Waiting until required plugins have heard what was before.
+//! The wait of a request for required plugins that have yet to receive earlier requests.
 //!
-//! A plugin that has just joined, or was silent, is told what it missed before requests ask it
-//! again. A request that cannot do without the plugin waits for that. It waits before it has the
-//! pod's turn: the plugin may have to hear how another operation about the pod ended, and that
-//! operation may need the turn. The time for which the request has waited for the plugin to join
-//! counts, too.
+//! A plugin that has just joined, or was silent, receives the requests that it missed before new
+//! requests ask it. A request that needs the plugin waits for that. It waits before it has the turn
+//! of the pod: the plugin may have to receive the outcome of another operation about the pod first,
+//! and that operation may need the turn. The time that the request has waited for the plugin to
+//! join counts, too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +20,15 @@ use crate::session::policy::PluginPolicy;
 use crate::session::roster::Participant;
 
 impl Relay {
-    /// The turn of the pod, once all required plugins have heard what was before.
+    /// Waits until all required plugins have received the earlier requests, and returns the turn of
+    /// the pod.
     ///
-    /// A request that waits for them has no place in order yet: what need not wait goes before it.
-    /// Those that wait keep their order.
+    /// While the request waits, it has no place in the queue of the pod, and requests that need not
+    /// wait overtake it. Requests that wait keep their order among themselves.
     ///
     /// # Errors
     ///
-    /// One of them does not hear it in time. Nobody was asked then.
+    /// A required plugin does not receive the earlier requests in time. No plugin was asked then.
     pub(crate) async fn turn_when_heard(&mut self) -> Result<Turn, RelayError> {
         if self.participants.config().requirements.are_none() {
             return Ok(self.place().turn().await);
@@ -48,7 +49,7 @@ impl Relay {
         let mut had = None;
         loop {
             if had.is_none() {
-                // Those before this one wait for the same.
+                // The earlier requests in this queue wait for the same plugins.
                 let limit = self.behind().map(|(_, entry)| begun + self.left_to_wait(&entry));
                 had = match limit {
                     Some(limit) => timeout_at(limit, &mut place).await.ok(),
@@ -76,33 +77,37 @@ impl Relay {
         entry.terms.policy().join_timeout.saturating_sub(self.waited)
     }
 
-    /// Whether it has to wait, or others wait already that were made before it.
+    /// Returns whether the request has to wait for a required plugin, or behind earlier requests
+    /// that wait. A request does not wait behind others while a plugin waits for the end of its
+    /// operation.
     fn has_to_wait(&self) -> bool {
         let others_wait = || self.shared.waiting.is_busy(&self.operation.pod_id) && self.required().next().is_some();
         self.behind().is_some() || others_wait() && !self.is_waited_for()
     }
 
-    /// Whether someone waits for the operation that this is a part of.
+    /// Returns whether a plugin waits for the end of the operation that this request belongs to.
     fn is_waited_for(&self) -> bool {
         self.shared.roster().entries().iter().any(|entry| entry.waits_for(self.operation.id()))
     }
 
-    /// The first that has yet to hear what was before, and its place. An operation does not wait
-    /// for itself, nor for anyone if its pod may do without.
+    /// Returns the first required plugin that has yet to receive earlier requests, and its place.
+    /// An operation does not wait for itself, and a pod that is exempt from required plugins waits
+    /// for none.
     fn behind(&self) -> Option<(usize, Participant)> {
         let is_behind = |entry: &Participant| entry.is_behind(self.asked_about(entry), self.operation.id());
         let (place, entry) = self.required().find(|(_, entry)| is_behind(entry))?;
         (!self.is_exempt()).then(|| (place, entry.clone()))
     }
 
-    /// Returns the pod that the request asks a plugin about. A plugin that only validates is asked
-    /// about what the request itself shows.
+    /// Returns the pod that the request asks a plugin about. Returns `None` for a plugin that only
+    /// validates: its verdict depends on the validation request alone.
     fn asked_about(&self, entry: &Participant) -> Option<&str> {
         let is_asked = entry.terms.is_asked(self.shown.request.event(), &self.operation.pod.namespace);
         is_asked.then_some(&*self.operation.pod_id)
     }
 
-    /// Returns the required plugins that the request asks, or that validate what comes of it.
+    /// Returns the required plugins that the request asks, or that validate its result, each with
+    /// its place.
     fn required(&self) -> impl Iterator<Item = (usize, &Participant)> {
         let (event, namespace) = (self.shown.request.event(), &*self.operation.pod.namespace);
         let is_needed = move |terms: &PluginPolicy| {

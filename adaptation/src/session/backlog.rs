@@ -1,7 +1,7 @@
-//! Whether a backlog becomes shorter.
+//! A check that the backlog of a plugin becomes shorter.
 //!
-//! A plugin that catches up is measured by its whole backlog. An active plugin may be behind on
-//! single pods: there the backlog of each pod has to become shorter.
+//! For a plugin that catches up, the whole backlog counts. An active plugin may be behind on single
+//! pods: the backlog of each of these pods has to become shorter.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,31 +14,32 @@ use super::Standing;
 use super::delivery::Deliveries;
 use crate::api::health::State;
 
-/// The fewest request timeouts in which a backlog has to become shorter: a slow answer is not a
-/// backlog.
+/// The least number of request timeouts in which a backlog has to become shorter. A single slow
+/// answer must not close the plugin.
 const REQUEST_TIMEOUTS: u32 = 2;
 
 impl Standing {
-    /// Whether a backlog is delivered that has to become shorter.
+    /// Returns whether a backlog is being delivered that has to become shorter.
     pub(super) fn is_to_be_watched(&self) -> bool {
         self.is_catching_up() || self.is_behind_on_some()
     }
 
-    /// Ends the streaks of pods of which nothing is left to be told.
+    /// Ends the streaks of pods about which nothing is left to deliver.
     fn end_streaks(&mut self) {
         let Self { deliveries, journal, .. } = self;
         let Deliveries { streaks, pods, .. } = deliveries;
         streaks.retain(|pod, _| pods.contains(pod) || journal.has_ready_about(pod));
     }
 
-    /// Whether requests ask the plugin, but about some pods.
+    /// Returns whether the plugin is active and behind on some pods.
     fn is_behind_on_some(&self) -> bool {
         self.health.state() == State::Active && !self.deliveries.streaks.is_empty()
     }
 }
 
 impl PluginSession {
-    /// Has a task close the plugin if its backlog does not become shorter.
+    /// Spawns a task, unless it runs already, that closes the plugin if the backlog does not become
+    /// shorter. A joining plugin is not closed: its join begins again.
     pub(super) fn watch_backlog(self: &Arc<Self>, standing: &mut Standing) {
         if !std::mem::replace(&mut standing.deliveries.is_watched, true) {
             let (entry, mark) = (Arc::clone(self), BacklogMark::of(standing));
@@ -67,7 +68,7 @@ impl PluginSession {
                 standing.deliveries.is_watched = false;
                 let is_joining = standing.stage == SessionStage::Joining;
                 if is_joining {
-                    // The join notices that, and begins anew.
+                    // The join sees this and begins again.
                     standing.deaf = true;
                     standing.journal.clear();
                 }
@@ -84,9 +85,9 @@ impl PluginSession {
 
 /// The length of a backlog at one moment.
 enum BacklogMark {
-    /// All of it, and which catching up it was a part of.
+    /// The whole backlog. `n_begun` tells one catching up from the next.
     Whole { n_begun: u64, length: usize },
-    /// That of each pod that an active plugin was behind on, and which streak it was a part of.
+    /// The backlog of each pod that an active plugin is behind on, with the number of its streak.
     ByPod(HashMap<Arc<str>, (u64, usize)>),
 }
 
@@ -102,8 +103,8 @@ impl BacklogMark {
         Self::ByPod(pods.filter(|(_, (_, length))| *length > 0).collect())
     }
 
-    /// Whether this is the backlog of `last`, or that of a pod is, and has not become shorter
-    /// since.
+    /// Returns whether the backlog, or the backlog of one pod, is the same as at `last` and has not
+    /// become shorter since.
     fn is_no_shorter_than(&self, last: &Self) -> bool {
         match (self, last) {
             (Self::Whole { n_begun, length }, Self::Whole { n_begun: begun_last, length: length_last }) => {

@@ -1,4 +1,4 @@
-//! A plugin that was asked and has not answered yet, whether or not anyone waits for it.
+//! A call to a plugin that has no answer yet, whether or not anyone waits for the answer.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -18,23 +18,23 @@ use crate::session::open_operation::OpenOperation;
 use crate::session::policy::PluginPolicy;
 use crate::session::{Lane, PluginSession};
 
-/// What a plugin says.
+/// The result of a call to a plugin.
 pub(crate) type Answer = Result<Reply, PluginError>;
 
 type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// An answer that is owed, and the lane that it occupies.
+/// A call to a plugin, and the lane that the call occupies.
 ///
-/// Dropped before the answer came, it goes on in a task: the plugin has been asked, it is judged
-/// by its answer, and until then nobody else asks it.
+/// If this value is dropped before the answer came, a task continues the call: the plugin is judged
+/// by its answer, and the lane stays occupied until then.
 pub(crate) struct CallInFlight(Option<Owed>);
 
 struct Owed {
     entry: Arc<PluginSession>,
-    /// The terms on which it is asked.
+    /// The policy under which the plugin is asked.
     terms: Arc<PluginPolicy>,
     request: Arc<Request>,
-    /// The operation that it is asked in, unless it is told what it missed.
+    /// The operation of the request. `None` if the request is delivered from the journal.
     operation: Option<Arc<dyn OpenOperation>>,
     answering: Answering,
     begun: Instant,
@@ -43,7 +43,7 @@ struct Owed {
 }
 
 impl CallInFlight {
-    /// Begins to ask.
+    /// Begins to ask the plugin.
     pub(crate) fn begin(
         entry: Arc<PluginSession>,
         terms: Arc<PluginPolicy>,
@@ -56,22 +56,23 @@ impl CallInFlight {
         Self(Some(Owed { entry, terms, request, operation, answering, begun: Instant::now(), is_trial, _lane: lane }))
     }
 
-    /// When the answer is late.
+    /// Returns the time after which the answer is late.
     pub(crate) fn deadline(&self) -> Instant {
         self.0.as_ref().expect(HELD).deadline()
     }
 
-    /// The answer, however late.
+    /// Returns the future of the answer, which may also complete after the deadline.
     pub(crate) fn answer(&mut self) -> &mut Answering {
         &mut self.0.as_mut().expect(HELD).answering
     }
 
-    /// It has come, and was judged.
+    /// Ends the call after its answer has come and was judged.
     pub(crate) fn finish(mut self) {
         self.0 = None;
     }
 
-    /// It has not come in time, and was judged for that.
+    /// Lets a task wait for an answer that did not come in time. The plugin was judged for the
+    /// timeout already.
     pub(crate) fn linger(mut self) {
         let owed = self.0.take().expect(HELD);
         let services = Arc::clone(&owed.entry.services);
@@ -90,7 +91,7 @@ impl Drop for CallInFlight {
     }
 }
 
-/// Asks a plugin. A plugin that panics has broken the protocol.
+/// Asks a plugin. A panic of the plugin's code counts as a breach of the protocol.
 fn answering(entry: &PluginSession, terms: &PluginPolicy, request: &Arc<Request>) -> Answering {
     let progress = Arc::clone(&entry.plugin).ask(Arc::clone(request), terms.policy().request_timeout);
     let panicked = |_| Err(PluginError::Breach("it panicked"));
@@ -102,7 +103,8 @@ impl Owed {
         self.begun + self.terms.policy().request_timeout
     }
 
-    /// The answer if it is in time. Nothing else matters once the plugin is closed.
+    /// Waits for the answer until the deadline. Returns `None` if the plugin is closed before, and
+    /// `Some(None)` if no answer came in time.
     async fn in_time(&mut self) -> Option<Option<Answer>> {
         let deadline = self.deadline();
         tokio::select! {
@@ -112,8 +114,8 @@ impl Owed {
         }
     }
 
-    /// The caller has left. The plugin is judged as if it had not, and nobody is there to be told
-    /// but whoever reads the ledger.
+    /// Continues a call whose caller has left. The plugin is judged as if the caller still waited.
+    /// A failure is recorded in the ledger, and an answer is handled as a late answer.
     async fn left_alone(mut self) {
         match self.in_time().await {
             None => self.record_failed(&Cause::PassedOver(State::Closed)),
@@ -137,7 +139,7 @@ impl Owed {
         entry.services.records.failed(&entry.occasion(terms, request, Some(begun.elapsed())), cause);
     }
 
-    /// Waits for an answer that is late, and counts the silence.
+    /// Waits for a late answer, and counts each further interval of silence as a possible strike.
     async fn late(mut self) {
         let interval = self.terms.policy().request_timeout;
         let answer = loop {
@@ -159,7 +161,7 @@ impl Owed {
             Err(error @ (PluginError::Left(_) | PluginError::Gone(_) | PluginError::Breach(_))) => {
                 entry.close(&error.to_string())
             }
-            // It has not even taken it.
+            // The plugin did not take the request, so the request goes to the front of the journal.
             Err(PluginError::NotTaken) => entry.keep(request, operation.as_ref(), End::Front),
             Err(error @ (PluginError::Refused { .. } | PluginError::TooLarge { .. })) => {
                 self.record_failed(&error.into());
@@ -171,7 +173,8 @@ impl Owed {
         }
     }
 
-    /// The plugin has answered, and the request was decided without it. Others may ask it again.
+    /// Returns the answer as a late answer: the request was decided without it. Releases the lane,
+    /// so that other requests can ask the plugin.
     fn answered_late(self, reply: Reply) -> LateAnswer {
         let Self { entry, terms, request, operation, answering: _, begun, is_trial: _, _lane: _ } = self;
         let (took, arrived) = (Some(begun.elapsed()), entry.services.update_log.arrive());
@@ -179,7 +182,7 @@ impl Owed {
     }
 }
 
-/// Tells a plugin one request of its backlog, and judges the plugin by the answer.
+/// Delivers one request of the backlog to a plugin, and judges the plugin by the answer.
 pub(crate) async fn deliver(entry: Arc<PluginSession>, request: Arc<Request>, is_probe: bool) {
     let Some(lane) = entry.lane_for_delivery(&request, is_probe).await else { return };
     let terms = entry.terms();

@@ -1,11 +1,13 @@
-//! Delivery of a backlog: how a plugin is told what it missed.
+//! Delivery of a backlog: the requests that a plugin missed are sent to it.
 //!
-//! A plugin that joins, was silent or was suspended is *behind* until it has been told everything
-//! in its journal that can be told. Meanwhile the plugin counts as silent: requests skip it, and
-//! are added to the journal. An active plugin may still have to be told something about single
-//! pods, because an operation about them was open while the plugin joined; then it is behind for
-//! those pods alone, and other requests share its lane with the delivery: one of them may have to
-//! wait for one request of the backlog, as for a request about another pod.
+//! A plugin that joins, was silent or was suspended is *behind* until every request in its journal
+//! that can be delivered was delivered. Meanwhile the plugin counts as silent: requests skip the
+//! plugin, and are added to its journal.
+//!
+//! An active plugin may still be behind on single pods, because an operation about them was open
+//! while the plugin joined. Requests about other pods then share the lanes of the plugin with the
+//! delivery. Such a request may have to wait for one request of the backlog, as it would for a
+//! request about another pod.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,26 +27,26 @@ use crate::session::call::deliver;
 use crate::session::faults::Mistake;
 use crate::session::journal::End;
 
-/// The requests of a journal that a plugin is being told.
+/// The deliveries of a journal that are in progress.
 #[derive(Debug, Default)]
 pub(super) struct Deliveries {
-    /// The plugin is being synchronized: nothing of its journal is delivered.
+    /// Whether nothing is delivered from the journal, because the plugin is being synchronized.
     is_held_back: bool,
-    /// The pods that the plugin is being told about, one request each.
+    /// The pods of the requests that are being delivered, one request each.
     pub(super) pods: HashSet<Arc<str>>,
     /// Pods that the plugin is behind on, each with the number of that streak: a streak begins with
     /// the first delivery about the pod, and ends when nothing more about the pod can be delivered.
     pub(super) streaks: HashMap<Arc<str>, u64>,
     n_streaks: u64,
-    /// Whether the plugin was last told about one pod at a time.
+    /// The concurrency of the plugin when requests were last taken from the journal.
     concurrency: Option<Concurrency>,
-    /// When a timer looks whether a suspended plugin can be tried.
+    /// The time at which a timer checks whether the suspended plugin can be probed.
     probe_at: Option<Instant>,
-    /// A task checks that the backlog becomes shorter.
+    /// Whether a task checks that the backlog becomes shorter.
     pub(super) is_watched: bool,
     /// How many times the plugin has begun to catch up.
     pub(super) n_begun: u64,
-    /// The plugin has begun to catch up, and is not even yet.
+    /// Whether the plugin has begun to catch up and is not [even](Standing::is_even) yet.
     is_catching_up: bool,
 }
 
@@ -53,7 +55,7 @@ impl Deliveries {
         Self { is_held_back: true, ..Self::default() }
     }
 
-    /// Begins nothing from now on. What is being delivered goes on.
+    /// Starts no delivery from now on. Deliveries in progress continue.
     pub(super) fn hold_back(&mut self) {
         self.is_held_back = true;
         self.streaks.clear();
@@ -63,7 +65,7 @@ impl Deliveries {
         self.pods.is_empty()
     }
 
-    /// The plugin is told something about a pod.
+    /// Records that a delivery about a pod begins.
     fn begin(&mut self, pod: Arc<str>) {
         if !self.streaks.contains_key(&pod) {
             self.n_streaks += 1;
@@ -81,26 +83,26 @@ impl Deliveries {
 }
 
 impl Standing {
-    /// Whether the plugin has been told everything that it can be told now. A plugin that is told
-    /// about several pods at a time is even when nothing waits but behind what it is being told
-    /// about a pod: under load something is always on its way.
+    /// Returns whether no request can be delivered now. While requests about several pods are
+    /// delivered at a time, requests that wait behind a delivery about the same pod do not count:
+    /// under load, some delivery is always in progress.
     pub(super) fn is_even(&self) -> bool {
         let pods = &self.deliveries.pods;
         self.deliveries.has_room() && !self.journal.has_ready_but(|pod| pods.contains(pod))
     }
 
-    /// Whether the plugin has been told everything that it can be told now, and is being told
-    /// nothing.
+    /// Returns whether no request can be delivered now, and none is being delivered.
     fn has_heard_all(&self) -> bool {
         self.deliveries.are_none() && !self.journal.has_ready()
     }
 
-    /// Whether the plugin has yet to hear something about this pod.
+    /// Returns whether the journal has a request about this pod, or one is being delivered.
     pub(super) fn is_behind_on(&self, pod: &str) -> bool {
         self.deliveries.pods.contains(pod) || self.journal.concerns(pod)
     }
 
-    /// Whether the plugin owes nothing, and only has to be told what it missed to be active.
+    /// Returns whether the plugin counts as silent only because its backlog was not delivered yet.
+    /// A joining plugin counts as silent.
     pub(super) fn is_catching_up(&self) -> bool {
         let counts_as_silent = self.health.state() == State::Silent || self.stage == SessionStage::Joining;
         counts_as_silent && !self.deliveries.is_held_back && self.health.owes_nothing() && !self.is_even()
@@ -108,8 +110,8 @@ impl Standing {
 }
 
 impl PluginSession {
-    /// Delivers what the plugin missed, as far as that can be done now. A silent plugin that owes
-    /// nothing and has heard everything is active again.
+    /// Starts the deliveries that are possible now. A silent plugin that owes no answer and has no
+    /// backlog left becomes active.
     pub(super) fn catch_up(self: &Arc<Self>, standing: &mut Standing) -> Effect {
         if standing.deliveries.is_held_back {
             return Effect::None;
@@ -145,11 +147,11 @@ impl PluginSession {
         while standing.deliveries.has_room() && self.deliver_next(standing, false) {}
     }
 
-    /// Delivers the first request of a suspended plugin's backlog, if it can be tried now.
-    /// Otherwise a timer looks again when the plugin's pause is over.
+    /// Delivers the first request of a suspended plugin's backlog as a probe, if the plugin may be
+    /// probed now. Otherwise a timer checks again when the plugin's pause is over.
     fn probe(self: &Arc<Self>, standing: &mut Standing, now: Instant) {
         if standing.health.may_try(now) {
-            // With an empty backlog the next request is the probe: NRI has no ping.
+            // With an empty backlog, the next request is the probe: NRI has no ping.
             if standing.is_even() || !standing.deliveries.are_none() {
                 return;
             }
@@ -182,8 +184,9 @@ impl PluginSession {
         true
     }
 
-    /// Waits for a lane in which a request of the backlog can be delivered. `None` if the plugin is
-    /// closed, or owes an answer again: then the request goes back to where it was.
+    /// Waits for a lane in which a request of the backlog can be delivered. Returns `None` if the
+    /// plugin is closed, or if it owes an answer again; in that case the request goes back to the
+    /// front of the journal.
     pub(crate) async fn lane_for_delivery(self: &Arc<Self>, request: &Arc<Request>, is_probe: bool) -> Option<Lane> {
         let concurrency = self.terms().policy().concurrency;
         let lane = self.lanes.one(concurrency, &request.pod().id);
@@ -200,7 +203,7 @@ impl PluginSession {
         Some(lane)
     }
 
-    /// Ends a delivery. The next request about the pod can be delivered.
+    /// Ends a delivery, so that the next request about the pod can be delivered.
     pub(crate) fn delivered(self: &Arc<Self>, request: &Request) {
         self.update(
             |standing| {
@@ -216,9 +219,9 @@ impl PluginSession {
         self.changed.notify_waiters();
     }
 
-    /// Whether a request that cannot do without the plugin has to wait until the plugin has heard
-    /// what was before. `about` is the pod that the plugin is asked about; a validator is not asked
-    /// about the pod. A request does not wait for the end of its own operation.
+    /// Returns whether a request that needs the plugin has to wait until earlier requests were
+    /// delivered. `about` is the pod that the plugin is asked about, or `None` if the plugin only
+    /// validates. A request does not wait for the end of its own operation.
     pub(crate) fn is_behind(&self, about: Option<&str>, operation: OperationId) -> bool {
         let standing = self.standing();
         match (standing.health.state(), about) {
@@ -229,7 +232,7 @@ impl PluginSession {
                     || standing.journal.has_ready_about(pod)
                     || standing.journal.holds_for_others(pod, operation)
             }
-            // It is asked for its verdict while it catches up.
+            // A validator is asked for its verdict while it catches up.
             (State::Active | State::Silent, None) | (State::Suspended | State::Closed, _) => false,
         }
     }
@@ -239,12 +242,12 @@ impl PluginSession {
         self.until(|| !self.is_behind(about, operation)).await;
     }
 
-    /// Waits until the plugin has heard everything that it can hear now.
+    /// Waits until no request can be delivered to the plugin now, and none is being delivered.
     pub(crate) async fn has_heard_all(&self) {
         self.until(|| self.standing().has_heard_all()).await;
     }
 
-    /// Waits until the plugin is being told nothing, and owes no answer.
+    /// Waits until no request is being delivered and the plugin is active.
     pub(crate) async fn is_idle(&self) {
         self.until(|| {
             let standing = self.standing();
@@ -253,8 +256,9 @@ impl PluginSession {
         .await;
     }
 
-    /// Begins to tell a joining plugin what is in its journal. Returns when the plugin has heard
-    /// all of it, or fails to.
+    /// Begins to deliver the journal of a joining plugin. Returns when every request that can be
+    /// delivered was delivered, when the plugin owes an overdue answer, when its journal has
+    /// overflowed, or when it is closed.
     pub(crate) async fn catches_up(self: &Arc<Self>) {
         self.update(
             |standing| {
@@ -270,7 +274,7 @@ impl PluginSession {
         self.closed.run_until_cancelled(catching_up).await;
     }
 
-    /// Has a plugin that joins before it is even count as silent until it is.
+    /// Makes a plugin that joins with a backlog count as silent until its backlog was delivered.
     pub(crate) fn falls_behind(self: &Arc<Self>) {
         if self.services.makes(Mistake::BacklogWaitedFor) {
             return;
@@ -278,7 +282,8 @@ impl PluginSession {
         self.update(|standing| ((), standing.health.falls_behind()), "");
     }
 
-    /// Waits until something is so that may change with the state or the backlog.
+    /// Waits until a condition holds. The condition is checked again whenever the state or the
+    /// backlog of the plugin changes.
     async fn until(&self, is_so: impl Fn() -> bool) {
         loop {
             let changed = self.changed.notified();
@@ -291,8 +296,8 @@ impl PluginSession {
         }
     }
 
-    /// Waits before a request that the plugin did not take is delivered again. False if the plugin
-    /// is closed meanwhile.
+    /// Waits for one request timeout before a request that the plugin did not take is delivered
+    /// again. Returns false if the plugin is closed meanwhile.
     pub(crate) async fn pause(&self) -> bool {
         let pause = tokio::time::sleep(self.terms().policy().request_timeout);
         self.closed.run_until_cancelled(pause).await.is_some()

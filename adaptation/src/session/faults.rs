@@ -1,10 +1,10 @@
-//! Mistakes that a test injects, to prove that the model in `adaptation/src/tests/model` notices
+//! Mistakes that a test injects to prove that the model in `adaptation/src/tests/model` detects
 //! them.
 
 /// A mistake that the code makes if a test asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mistake {
-    /// A joining plugin is not told of operations that were open when it joined.
+    /// A joining plugin does not receive the requests of operations that were open when it joined.
     JournalNotKept,
     /// A joining plugin is shown the effects of operations that are still open.
     SnapshotAfterTheFact,
@@ -16,9 +16,10 @@ pub(crate) enum Mistake {
     RemoveForgotten,
     /// A backlog is delivered in another order than that of the events.
     BacklogOutOfOrder,
-    /// A plugin that missed an operation hears of it although the operation failed.
+    /// A plugin that missed the requests of an operation receives them although the operation
+    /// failed.
     FailureDelivered,
-    /// A failed operation is rolled back also for plugins that have not seen it.
+    /// A failed operation is also rolled back for plugins that have not seen its requests.
     UndoneForAll,
     /// Requests wait for a plugin with a backlog although they do not need the plugin.
     BacklogWaitedFor,
@@ -34,7 +35,7 @@ pub(crate) enum Mistake {
     LateAnswerLost,
 }
 
-/// The mistake that a test has chosen. There is none outside of tests.
+/// The mistake that a test has chosen. Always empty outside of tests.
 #[derive(Default)]
 pub(crate) struct Faults {
     #[cfg(test)]
@@ -48,7 +49,7 @@ impl Faults {
         self.chosen.set(mistake).expect("a test chooses one mistake");
     }
 
-    /// Returns whether the code is to make this mistake.
+    /// Returns whether the test chose this mistake.
     #[cfg(test)]
     pub(crate) fn make(&self, mistake: Mistake) -> bool {
         self.chosen.get() == Some(&mistake)

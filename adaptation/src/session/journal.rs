@@ -1,10 +1,11 @@
-//! What happened while a plugin could not be told: it joins, is silent, or is suspended. A plain
-//! list, without a clock.
+//! The requests that a plugin missed because it joins, is silent, or is suspended. A plain list,
+//! without a clock.
 //!
-//! What may still come to nothing stays held until its operation has ended. Only then is it known
-//! whether it has happened, and only then can what a plugin answers be applied to what the
-//! runtime's store shows. What follows about the same pod waits behind it; other pods do not. An
-//! end, or what has happened already, waits for nothing else.
+//! A request whose operation may still fail is held until the operation has ended. Only then is it
+//! certain that the request took effect, and only then can the plugin's answer be applied to the
+//! state in the runtime's store. Later requests about the same pod wait behind a held request;
+//! requests about other pods do not. A request about an end, or about something that has already
+//! happened, is never held itself.
 
 #[cfg(test)]
 mod tests;
@@ -18,56 +19,58 @@ use thiserror::Error;
 use crate::api::operation::{OperationId, OperationOutcome};
 use crate::api::request::Request;
 
-/// What a request costs beside its encoding.
+/// The bytes that a request counts beside its encoding.
 const OVERHEAD: usize = 1024;
-/// What an operation costs of which nothing is here yet.
+/// The bytes that an open operation counts, of which no request is in the journal yet.
 const OPEN: usize = 256;
 
-/// Which end of a journal something is put at.
+/// The end of a journal at which a request is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Before all else: the plugin should have had it already.
+    /// Before all other requests: the plugin should have received this request already.
     Front,
     Back,
 }
 
-/// What a plugin is told when an operation has ended.
+/// The effect of an operation's end on the journal of a plugin.
 #[derive(Debug, Default)]
 pub(crate) struct EndedOperation {
-    /// The plugin will be told.
+    /// The requests that will be delivered.
     pub(crate) told: Vec<Arc<Request>>,
-    /// It held on to this, and does not get to see it after all.
+    /// The held requests that were dropped, because the operation failed.
     pub(crate) dropped: Vec<Arc<Request>>,
 }
 
-/// There is no room for it.
+/// The journal has no room for another request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("more happened than is kept for the plugin")]
 pub(crate) struct Full;
 
-/// What a plugin is to be told, in order.
+/// The requests to deliver to a plugin, in order.
 #[derive(Debug)]
 pub(crate) struct Journal {
     items: VecDeque<JournalItem>,
     bytes: usize,
-    /// The bytes of the plugin's own late answers, which wait for the end of their operations.
+    /// The bytes reserved for the plugin's own late answers, which wait for the end of their
+    /// operations.
     answers: usize,
     limit: usize,
 }
 
 #[derive(Debug)]
 enum JournalItem {
-    /// An operation of which the plugin sees nothing until it ends: all that was asked in it comes
-    /// here then.
+    /// An operation whose requests the plugin does not receive before the operation ends. The
+    /// requests then replace this item.
     Open { operation: OperationId, pod: Arc<str> },
-    /// Asked in an operation that has not ended.
+    /// A request of an operation that has not ended, and that may still fail.
     Held { operation: OperationId, request: Arc<Request> },
-    /// To be told.
+    /// A request that can be delivered. `operation` is the open operation that the request belongs
+    /// to, if any.
     Ready { operation: Option<OperationId>, request: Arc<Request> },
 }
 
 impl Journal {
-    /// One that holds at most so many bytes.
+    /// Returns an empty journal that holds at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self { items: VecDeque::new(), bytes: 0, answers: 0, limit }
     }
@@ -80,7 +83,7 @@ impl Journal {
         *self = Self { answers: self.answers, ..Self::new(self.limit) };
     }
 
-    /// Makes room for a late answer of the plugin. False if there is none.
+    /// Reserves room for a late answer of the plugin. Returns false if there is not enough room.
     pub(crate) fn reserve(&mut self, bytes: usize) -> bool {
         let has_room = self.bytes + self.answers + bytes <= self.limit;
         if has_room {
@@ -94,12 +97,13 @@ impl Journal {
         self.answers = self.answers.saturating_sub(bytes);
     }
 
-    /// An operation about this pod takes place without the plugin.
+    /// Adds an operation about this pod that takes place without the plugin.
     pub(crate) fn open(&mut self, operation: OperationId, pod: Arc<str>) -> Result<(), Full> {
         self.put(JournalItem::Open { operation, pod }, End::Back)
     }
 
-    /// Something was asked in an operation that has not ended.
+    /// Adds a request of an operation that has not ended. A request that cannot be vetoed is not
+    /// held.
     pub(crate) fn hold(&mut self, operation: OperationId, request: Arc<Request>, end: End) -> Result<(), Full> {
         let item = match request.event().can_be_vetoed() {
             true => JournalItem::Held { operation, request },
@@ -108,15 +112,16 @@ impl Journal {
         self.put(item, end)
     }
 
-    /// Something that is so in any case.
+    /// Adds a request that is delivered whatever the outcome of any operation.
     pub(crate) fn add(&mut self, request: Arc<Request>, end: End) -> Result<(), Full> {
         self.put(JournalItem::Ready { operation: None, request }, end)
     }
 
-    /// An operation has ended. `asked` is what was asked in it, if the plugin saw nothing of it.
+    /// Ends an operation in the journal. `asked` are the requests of the operation, for a plugin
+    /// that received none of them before.
     ///
-    /// Of one that failed nothing is told that was only to be, nor anything about what it was to
-    /// begin. But what ends has ended.
+    /// If the operation failed, its vetoable requests are dropped, and so are all its requests
+    /// about an object that the operation was to create. All other requests are delivered.
     pub(crate) fn end(
         &mut self,
         operation: OperationId,
@@ -155,8 +160,9 @@ impl Journal {
         if self.bytes + self.answers > self.limit { Err(Full) } else { Ok(ended) }
     }
 
-    /// What a request was to begin has not been seen: these ends of it are not told, either. Of a
-    /// start only the first of each is one of them: what comes behind is the end of another run.
+    /// Removes requests about the end of an object whose beginning, `begin`, the plugin has not
+    /// seen. For a StartContainer, only the first request of each event is removed: a later one
+    /// belongs to another run.
     pub(crate) fn forget_ends_of(&mut self, begin: &Request, mut ends: Vec<Event>) {
         let mut is_end = |request: &Request| {
             let is_about_it = id(request).is_none_or(|other| id(begin) == Some(other));
@@ -176,7 +182,7 @@ impl Journal {
         });
     }
 
-    /// Takes the next request that the plugin can be told, about a pod that is not busy.
+    /// Removes and returns the next request that can be delivered, about a pod that is not busy.
     pub(crate) fn pop(&mut self, is_busy: impl Fn(&str) -> bool) -> Option<Arc<Request>> {
         let (at, _) = self.ready().find(|(_, request)| !is_busy(&request.pod().id))?;
         let Some(JournalItem::Ready { request, .. }) = self.items.remove(at) else { return None };
@@ -184,49 +190,49 @@ impl Journal {
         Some(request)
     }
 
-    /// Whether there is a request that the plugin can be told.
+    /// Returns whether a request can be delivered.
     pub(crate) fn has_ready(&self) -> bool {
         self.has_ready_but(|_| false)
     }
 
-    /// Whether there is a request that the plugin can be told, about a pod that is not busy.
+    /// Returns whether a request can be delivered about a pod that is not busy.
     pub(crate) fn has_ready_but(&self, is_busy: impl Fn(&str) -> bool) -> bool {
         self.ready().any(|(_, request)| !is_busy(&request.pod().id))
     }
 
-    /// Whether there is a request about this pod that the plugin can be told.
+    /// Returns whether a request about this pod can be delivered.
     pub(crate) fn has_ready_about(&self, pod: &str) -> bool {
         self.ready().any(|(_, request)| request.pod().id == pod)
     }
 
-    /// Returns the number of requests that the plugin can be told now. What waits behind an open
-    /// operation is not counted: that it becomes no shorter is not the plugin's doing.
+    /// Returns the number of requests that can be delivered now. Requests that wait behind an open
+    /// operation are not counted: the plugin is not responsible for their delay.
     pub(crate) fn n_ready(&self) -> usize {
         self.ready().count()
     }
 
-    /// Returns the number of requests about this pod that the plugin can be told.
+    /// Returns the number of requests about this pod that can be delivered now.
     pub(crate) fn n_ready_about(&self, pod: &str) -> usize {
         self.ready().filter(|(_, request)| request.pod().id == pod).count()
     }
 
-    /// Whether the plugin has yet to hear something about this pod.
+    /// Returns whether the journal has an item about this pod.
     pub(crate) fn concerns(&self, pod: &str) -> bool {
         self.items.iter().any(|item| item.pod() == pod)
     }
 
-    /// Whether something about this pod waits for the end of an operation.
+    /// Returns whether an item about this pod waits for the end of an operation.
     pub(crate) fn holds(&self, pod: &str) -> bool {
         self.items.iter().any(|item| !matches!(item, JournalItem::Ready { .. }) && item.pod() == pod)
     }
 
-    /// Whether something about this pod waits for the end of other operations than this one, which
-    /// cannot wait for itself.
+    /// Returns whether items about this pod wait for the end of operations, none of which is
+    /// `operation`. An operation cannot wait for itself.
     pub(crate) fn holds_for_others(&self, pod: &str, operation: OperationId) -> bool {
         self.holds(pod) && !self.waits_for(operation)
     }
 
-    /// Whether something waits for the end of this operation.
+    /// Returns whether an item waits for the end of this operation.
     pub(crate) fn waits_for(&self, operation: OperationId) -> bool {
         self.items.iter().any(|item| match item {
             JournalItem::Open { operation: of, .. } | JournalItem::Held { operation: of, .. } => *of == operation,
@@ -234,8 +240,8 @@ impl Journal {
         })
     }
 
-    /// Returns the requests that wait for no operation about their pod, in order, each with its
-    /// place.
+    /// Returns the requests that can be delivered, in order, each with its place: requests before
+    /// which no item about the same pod waits for an operation.
     fn ready(&self) -> impl Iterator<Item = (usize, &Request)> {
         let mut held = HashSet::new();
         self.items.iter().enumerate().filter_map(move |(place, item)| match item {
@@ -287,8 +293,8 @@ impl JournalItem {
     }
 }
 
-/// Whether a plugin is told something that was asked in an operation, of which it has seen nothing
-/// but `asked`.
+/// Returns whether a plugin that received none of the requests `asked` of an operation receives
+/// `request`, given the outcome of the operation.
 pub(crate) fn is_told(request: &Request, asked: &[Arc<Request>], outcome: OperationOutcome) -> bool {
     match outcome {
         OperationOutcome::Committed => true,
@@ -298,7 +304,7 @@ pub(crate) fn is_told(request: &Request, asked: &[Arc<Request>], outcome: Operat
     }
 }
 
-/// Whether a request was to begin what another one, in the same operation, is about.
+/// Returns whether `first` was to create the object that `other`, in the same operation, is about.
 fn begins(first: &Request, other: &Request) -> bool {
     let event = first.event();
     event == Event::RunPodSandbox || event == Event::CreateContainer && id(first) == id(other)

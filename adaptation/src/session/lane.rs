@@ -1,4 +1,4 @@
-//! The lanes of a plugin: who asks it now.
+//! The lanes of a plugin: permits to ask the plugin.
 
 use std::sync::Arc;
 
@@ -7,19 +7,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::api::queue::{KeyedQueue, Turn};
 use crate::config::policy::Concurrency;
 
-/// How many pods a plugin is asked about at a time, if it may be asked about several.
+/// The number of pods that a plugin with [`Concurrency::PerPod`] may be asked about at a time.
 pub(super) const PODS_AT_A_TIME: u32 = 64;
 
 /// All lanes of a plugin.
 pub(super) struct Lanes {
     free: Arc<Semaphore>,
-    /// The pods that it is being asked about, if it may be asked about several at a time.
+    /// The pods that a plugin with [`Concurrency::PerPod`] is being asked about.
     pods: KeyedQueue,
 }
 
-/// The right to ask a plugin now. A late answer keeps it, so that the plugin never has two
-/// requests at a time (about a pod, if it allows several pods). An update that the plugin starts
-/// takes none, so it may call back while it is asked.
+/// A permit to ask a plugin now. A call whose answer is late keeps the lane, so that the plugin
+/// never works on two requests at a time, or on two requests about one pod if its concurrency is
+/// [`Concurrency::PerPod`].
+///
+/// An update that the plugin starts by itself needs no lane, so a plugin may call back while it is
+/// asked.
 pub(crate) struct Lane {
     _permit: OwnedSemaphorePermit,
     _pod: Option<Turn>,
@@ -30,8 +33,8 @@ impl Lanes {
         Self { free: Arc::new(Semaphore::new(PODS_AT_A_TIME as usize)), pods: KeyedQueue::default() }
     }
 
-    /// What it takes to ask about a pod. It may change how many pods it is asked about at a time:
-    /// who asks it alone, asks it when nobody else does.
+    /// Waits for a lane to ask about a pod. A plugin with [`Concurrency::Serial`] is asked only
+    /// while no other call is in flight, so the concurrency may differ from call to call.
     pub(super) async fn one(&self, concurrency: Concurrency, pod: &str) -> Lane {
         match concurrency {
             Concurrency::Serial => self.all().await,
@@ -43,7 +46,7 @@ impl Lanes {
         }
     }
 
-    /// All of them: nobody else asks it meanwhile.
+    /// Waits for all lanes: no other call is in flight while they are held.
     pub(super) async fn all(&self) -> Lane {
         let permit = Arc::clone(&self.free).acquire_many_owned(PODS_AT_A_TIME).await.expect(NEVER_CLOSED);
         Lane { _permit: permit, _pod: None }

@@ -1,14 +1,14 @@
-//! What a plugin answers too late: to a request that has been decided without the plugin, because
-//! the plugin did not answer in time, or was asked late.
+//! Late answers of plugins. A late answer belongs to a request that was decided without the plugin,
+//! because the plugin did not answer in time, or received the request from its journal.
 //!
-//! A request that went on without the plugin may still be changed by an update of what there is
-//! now: limits of the container, updates of others, and evictions. So a late answer waits until the
-//! operation of its request has ended. If the runtime has committed the operation, what can still
-//! be applied is applied; the rest is recorded as too late. If the request failed, nothing of its
-//! answer is applied.
+//! Parts of such an answer can still be applied as an update: limits of the container, updates of
+//! other containers, and evictions. A late answer waits until the operation of its request has
+//! ended. If the runtime has committed the operation, these parts are applied, and the rest is
+//! recorded as too late. If the request failed, nothing of the answer is applied.
 //!
-//! What others have updated since is looked up when the runtime is asked to apply the answer. An
-//! update that is made while the runtime does so is made before or after it, as the runtime likes.
+//! Changes that others have made since the request are looked up when the runtime is asked to apply
+//! the answer. The order between the answer and an update that is made at the same time is up to
+//! the runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,27 +29,28 @@ use crate::session::open_operation::OpenOperation;
 use crate::session::policy::PluginPolicy;
 use crate::session::unsolicited::Unasked;
 
-/// How many times as much as on the wire an answer takes in memory, roughly.
+/// The approximate ratio of the size of an answer in memory to its size on the wire.
 const IN_MEMORY: usize = 2;
 
 /// An answer that came too late for its request.
 pub(crate) struct LateAnswer {
     pub(crate) entry: Arc<PluginSession>,
-    /// The terms on which the plugin was asked.
+    /// The policy under which the plugin was asked.
     pub(crate) terms: Arc<PluginPolicy>,
     pub(crate) request: Arc<Request>,
-    /// The operation of the request, unless that has ended.
+    /// The operation of the request. `None` if the request was delivered from the journal.
     pub(crate) operation: Option<Arc<dyn OpenOperation>>,
-    /// How long the plugin took.
+    /// The time that the plugin took. `None` if the request was delivered from the journal.
     pub(crate) took: Option<Duration>,
-    /// The place of the answer among all that the plugin asks for.
+    /// The place of the answer among everything that the plugin asks for.
     pub(crate) arrived: u64,
     pub(crate) reply: Reply,
 }
 
 impl LateAnswer {
-    /// Applies what can still be applied, in a task, when the operation of the request has ended.
-    /// An answer that there is no room for until then is only recorded.
+    /// Spawns a task that applies the answer, as far as possible, after the operation of the
+    /// request has ended. If there is no room to keep the answer until then, the answer is only
+    /// recorded.
     pub(crate) fn apply_later(self) {
         if self.entry.services.makes(Mistake::LateAnswerLost) {
             return self.record();
@@ -60,8 +61,8 @@ impl LateAnswer {
         }
     }
 
-    /// Like [`LateAnswer::apply_later`], for an answer to a request that was asked late: without
-    /// room it is applied before this returns.
+    /// Like [`LateAnswer::apply_later`], for an answer to a request that was delivered from the
+    /// journal. If there is no room to keep the answer, it is applied before this function returns.
     pub(crate) async fn apply_soon(self) {
         if !self.is_asking() {
             return;
@@ -72,7 +73,7 @@ impl LateAnswer {
         }
     }
 
-    /// Whether the answer can ask for anything.
+    /// Returns whether the answer is of a kind that can ask for changes.
     fn is_asking(&self) -> bool {
         !matches!(self.reply, Reply::Heard | Reply::Verdict(_))
     }
@@ -90,7 +91,7 @@ impl LateAnswer {
         if self.terms.policy().mode == Mode::Shadow {
             return self.record();
         }
-        // The container has stopped, whatever comes of the request and its operation.
+        // The container has stopped, whether or not the request and its operation succeed.
         if self.request.event() == Event::StopContainer {
             stopping.run_until_cancelled(self.request.decision().until_decided()).await;
             return self.apply().await;
@@ -101,7 +102,7 @@ impl LateAnswer {
         }
         let outcome = match &self.operation {
             Some(operation) => stopping.run_until_cancelled(operation.outcome()).await.flatten(),
-            // Asked late: it has ended, or is open for too long.
+            // Delivered from the journal: the operation has ended, or is overdue.
             None => self.request.decision().outcome(),
         };
         if outcome == Some(OperationOutcome::Committed) && has_gone_on() == Some(true) {
@@ -110,11 +111,12 @@ impl LateAnswer {
         self.record();
     }
 
-    /// Has the runtime make what can still be made, behind earlier late answers of the plugin.
+    /// Has the runtime apply the parts that can still be applied, after earlier late answers of the
+    /// plugin.
     async fn apply(mut self) {
         let Some(_turn) = self.entry.turn_to_apply().await else { return self.record() };
         let services = &self.entry.services;
-        // What the operator says now holds, too: the answer is applied now.
+        // The answer is applied now, so the current policy of the plugin has to allow it, too.
         let policy = match services.policy_now(&self.entry.id, self.entry.identity) {
             Ok(policy) if policy.mode == Mode::Enforce => policy,
             Ok(_) | Err(_) => return self.record(),
@@ -135,19 +137,20 @@ impl LateAnswer {
                 services.records.ledger().record(&occasion, What::late(touches));
             }
         }
-        // The container itself may have gone since, and another one may have its id. So may the
-        // plugin, whose own terms are then as they were when it left.
+        // The container may have been removed since, and another container may have its id. The
+        // plugin may have left, too; the policy of its session is then the one at the time when it
+        // left, so `policy` was looked up again.
         wanted.take_hidden(services, &self.entry.id, [self.terms.policy(), &policy], &occasion).await;
         wanted.updates.retain_mut(|update| self.is_still_wanted(update, &occasion));
         wanted.evictions.retain(|eviction| self.is_still_to_go(eviction, &occasion));
         if !wanted.updates.is_empty() || !wanted.evictions.is_empty() {
-            // What fails of it is logged and recorded.
+            // Failures are logged and recorded.
             let _ = wanted.apply_allowed(services, &self.entry.id, &policy, self.arrived).await;
         }
     }
 
-    /// Takes out of an update what others have decided since the request was made. False if nothing
-    /// is left of it. What is taken out is recorded as too late.
+    /// Takes the fields that others have decided since the request out of an update, and records
+    /// them as too late. Returns false if nothing is left of the update.
     fn is_still_wanted(&self, update: &mut Update, occasion: &Occasion) -> bool {
         let Self { entry, request, .. } = self;
         let (decision, id) = (request.decision(), &entry.id);
@@ -172,8 +175,8 @@ impl LateAnswer {
         !Touch::of_update(update).is_empty()
     }
 
-    /// Whether a container is still to be stopped: nobody has updated it since. Otherwise that is
-    /// recorded.
+    /// Returns whether an eviction is still valid, because nobody has updated or removed the
+    /// container since. Otherwise records the eviction as too late.
     fn is_still_to_go(&self, eviction: &Eviction, occasion: &Occasion) -> bool {
         let is_updated = self.is_updated_since(&eviction.container_id);
         if is_updated {
@@ -182,8 +185,9 @@ impl LateAnswer {
         !is_updated
     }
 
-    /// Whether a container was updated or removed since the request was made, but for what this
-    /// very plugin did.
+    /// Returns whether a container was removed since the request was made, or updated by another
+    /// operation or plugin. An update for something that this plugin asked for after this answer
+    /// counts, too.
     fn is_updated_since(&self, container: &str) -> bool {
         let Self { entry, request, arrived, .. } = self;
         let decision = request.decision();
@@ -192,7 +196,7 @@ impl LateAnswer {
         entry.services.update_log.is_updated_since(container, asked)
     }
 
-    /// Records what the answer would have changed.
+    /// Records in the ledger what the answer would have changed, without applying it.
     fn record(&self) {
         let Self { entry, terms, request, took, reply, .. } = self;
         entry.services.records.late(&entry.occasion(terms, request, Some(took.unwrap_or_default())), reply);
@@ -207,7 +211,7 @@ impl LateAnswer {
     }
 }
 
-/// The share of a late answer in the bytes that are kept for its plugin.
+/// The bytes reserved for a late answer in the journal of its plugin.
 struct JournalRoom {
     entry: Arc<PluginSession>,
     bytes: usize,
@@ -225,7 +229,7 @@ impl Drop for JournalRoom {
     }
 }
 
-/// Returns how many bytes an answer takes, roughly.
+/// Returns how many bytes an answer takes in memory, approximately.
 fn size(reply: &Reply) -> usize {
     let on_the_wire = match reply {
         Reply::Create(reply) => api::CreateContainerResponse::from(CreateReply::clone(reply)).compute_size(),
@@ -236,7 +240,7 @@ fn size(reply: &Reply) -> usize {
     IN_MEMORY * usize::try_from(on_the_wire).unwrap_or(usize::MAX / IN_MEMORY)
 }
 
-/// Takes out what nobody could claim or forbid.
+/// Takes the unknown fields out of an answer: they can neither be claimed nor forbidden.
 pub(crate) fn take_unread(reply: &mut Reply) -> Vec<Unread> {
     match reply {
         Reply::Create(reply) => reply.take_unknown(),
@@ -246,7 +250,8 @@ pub(crate) fn take_unread(reply: &mut Reply) -> Vec<Unread> {
     }
 }
 
-/// Whether the plugin may have what it wants, by the rules of the question.
+/// Checks that a policy allows everything that an answer asks for, by the rules of the kind of
+/// answer.
 pub(crate) fn check(policy: &Policy, container: &str, reply: &Reply) -> Result<(), NotAllowed> {
     let allow = &policy.allow;
     match reply {
@@ -257,7 +262,8 @@ pub(crate) fn check(policy: &Policy, container: &str, reply: &Reply) -> Result<(
     }
 }
 
-/// What can still be made, and what cannot.
+/// Splits an answer into the updates and evictions that can still be applied, and the reply to a
+/// create whose other parts cannot.
 fn split(container: &str, reply: Reply) -> (Unasked, Option<CreateReply>) {
     match reply {
         Reply::Create(mut reply) => {

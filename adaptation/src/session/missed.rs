@@ -1,4 +1,5 @@
-//! What a plugin misses while it joins, is silent or is suspended, and how it hears of that.
+//! Requests that a plugin misses while it joins, is silent or is suspended, and how they get into
+//! its journal.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ use crate::session::journal::{End, EndedOperation, Full, Journal};
 use crate::session::open_operation::OpenOperation;
 
 impl PluginSession {
-    /// Keeps a request for later. What is to be judged now is of no use later.
+    /// Adds a request that the plugin missed to its journal, or to the operation that the request
+    /// belongs to. A validation is not kept: a verdict is useless after its request was decided.
     pub(crate) fn keep(self: &Arc<Self>, request: &Arc<Request>, operation: Option<&Arc<dyn OpenOperation>>, end: End) {
         if request.event() == Event::ValidateContainerAdjustment {
             return;
@@ -32,7 +34,8 @@ impl PluginSession {
         }
     }
 
-    /// It is passed over for a request, which is kept for later.
+    /// Keeps a request that skips the plugin. A rollback of something that the plugin has not seen
+    /// is not kept.
     pub(super) fn pass_over(self: &Arc<Self>, request: &Arc<Request>, part: RequestScope<'_>) {
         match part {
             RequestScope::Undoes(operation) => operation.hold_rollback(self, request),
@@ -40,7 +43,8 @@ impl PluginSession {
         }
     }
 
-    /// An operation that it waited for has ended.
+    /// Applies the end of an operation to the journal. `asked` are the requests of the operation,
+    /// for a plugin that received none of them before.
     pub(crate) fn hears_of(
         self: &Arc<Self>,
         operation: OperationId,
@@ -48,18 +52,18 @@ impl PluginSession {
         outcome: OperationOutcome,
     ) -> EndedOperation {
         let ended = self.note(|journal| journal.end(operation, asked, outcome));
-        // Someone may wait behind it.
+        // A request may wait for items that were held by this operation.
         self.changed.notify_waiters();
         ended.unwrap_or_default()
     }
 
-    /// Whether something that it is to hear waits for the end of this operation.
+    /// Returns whether the journal has items that wait for the end of this operation.
     pub(crate) fn waits_for(&self, operation: OperationId) -> bool {
         self.standing().journal.waits_for(operation)
     }
 
-    /// Writes into its journal. One that missed more than can be kept is closed; one that joins has
-    /// to begin again.
+    /// Writes to the journal. If the journal has no room, it is cleared; a plugin that has joined
+    /// is then closed, and a joining plugin has to begin its join again.
     pub(crate) fn note<T>(self: &Arc<Self>, write: impl FnOnce(&mut Journal) -> Result<T, Full>) -> Option<T> {
         let write = |standing: &mut Standing| {
             if standing.deaf {
@@ -83,7 +87,8 @@ impl PluginSession {
         }
     }
 
-    /// It joins from now on: all that happens is kept for it.
+    /// Begins the journal of a joining plugin: every request is added from now on, and none is
+    /// delivered.
     pub(crate) fn listens(&self) {
         let mut standing = self.standing();
         standing.journal.clear();
@@ -91,7 +96,7 @@ impl PluginSession {
         standing.deaf = standing.health.state() == State::Closed;
     }
 
-    /// It does not join after all.
+    /// Ends the journal: nothing is added any more.
     pub(crate) fn stops_listening(&self) {
         {
             let mut standing = self.standing();
@@ -101,12 +106,13 @@ impl PluginSession {
         self.changed.notify_waiters();
     }
 
-    /// Whether more happened than is kept for it.
+    /// Returns whether nothing is added to the journal, for example because it has overflowed.
     pub(crate) fn is_deaf(&self) -> bool {
         self.standing().deaf
     }
 
-    /// Makes room for a late answer of the plugin. False if there is none.
+    /// Reserves room in the journal for a late answer of the plugin. Returns false if there is not
+    /// enough room.
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
         self.standing().journal.reserve(bytes)
     }

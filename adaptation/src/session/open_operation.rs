@@ -1,4 +1,4 @@
-//! What the session of a plugin needs of the operation that a request belongs to.
+//! The view of an operation that the session of a plugin has.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use crate::api::request::Request;
 use crate::session::PluginSession;
 use crate::session::journal::End;
 
-/// An operation that a plugin is asked in. Sessions hold this trait, and not the operation itself,
-/// so that the session of a plugin can be read, and tested, without operations.
+/// An operation in which a plugin is asked. Sessions hold this trait instead of the operation
+/// itself, so that the code of a session can be read and tested without operations.
 pub(crate) trait OpenOperation: Send + Sync {
-    /// Adds a request that the plugin missed to the journal of the plugin. The request stays held
-    /// there until the operation has ended.
+    /// Adds a request that the plugin missed to the journal of the plugin. A request that can be
+    /// vetoed is held there until the operation has ended.
     fn hold(&self, session: &Arc<PluginSession>, request: &Arc<Request>, end: End);
 
     /// Adds a request that rolls the operation back to the journal of the plugin, unless the plugin

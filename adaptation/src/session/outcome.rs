@@ -1,4 +1,4 @@
-//! What an answer, or its absence, means for a plugin.
+//! The effect of an answer, or of its absence, on a plugin.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use crate::session::journal::End;
 use crate::session::open_operation::OpenOperation;
 
 impl PluginSession {
-    /// Judges an answer. What the plugin has not even taken is kept for it.
+    /// Judges an answer, and adds a request that the plugin did not take to the front of its
+    /// journal.
     pub(crate) fn judge_asked(
         self: &Arc<Self>,
         request: &Arc<Request>,
@@ -33,7 +34,8 @@ impl PluginSession {
         outcome
     }
 
-    /// What an answer in time means for the plugin and for the request.
+    /// Updates the health of the plugin for an answer in time, and returns the outcome for the
+    /// request.
     pub(crate) fn judge(
         self: &Arc<Self>,
         request: &Arc<Request>,
@@ -49,7 +51,8 @@ impl PluginSession {
                     let is_even = is_even || self.services.makes(Mistake::ProbeMakesActive);
                     (Ok(reply), standing.health.answered(is_trial, is_even))
                 }
-                // Its own deadline and ours are the same: which of us notices first is chance.
+                // The plugin's own deadline is the same as ours, so it is chance which side notices
+                // the timeout first.
                 Err(PluginError::Refused { code: Code::DEADLINE_EXCEEDED, .. } | PluginError::NotTaken) => {
                     (Err(Cause::TimedOut), standing.health.gave_up(Instant::now(), is_trial))
                 }
@@ -68,20 +71,20 @@ impl PluginSession {
         outcome
     }
 
-    /// An answer is late, and owed from now on.
+    /// Records that an answer did not come in time. The plugin owes it from now on.
     pub(crate) fn timed_out(self: &Arc<Self>, request: &Arc<Request>, begun: Instant, is_trial: bool) {
         let now = Instant::now();
         self.update(|standing| ((), standing.health.timed_out(now, is_trial)), "it did not answer in time");
         self.services.watchers.asked(&self.id, request, begun.elapsed(), Some(&Cause::TimedOut));
     }
 
-    /// Another interval of silence.
+    /// Records another request timeout of silence.
     pub(crate) fn still_silent(self: &Arc<Self>) {
         let now = Instant::now();
         self.update(|standing| ((), standing.health.still_silent(now)), "it was silent for too long");
     }
 
-    /// An answer that was owed has come.
+    /// Records that an overdue answer has come.
     pub(crate) fn settled(self: &Arc<Self>) {
         if self.state() == State::Suspended && self.services.makes(Mistake::LateAnswerKeepsSuspended) {
             return;

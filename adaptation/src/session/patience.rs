@@ -1,4 +1,4 @@
-//! How long one request waits for plugins that do not answer: arithmetic without a clock.
+//! The time that one request waits for plugins that do not answer: arithmetic without a clock.
 
 use std::time::Duration;
 
@@ -6,32 +6,34 @@ use tokio::time::Instant;
 
 use crate::config::{BUDGETED_TIMEOUTS, RequestBudget};
 
-/// A plugin may take at least this part of its request timeout, as long as anything is left of the
+/// The fraction of its request timeout that a plugin gets at least, while anything is left of the
 /// budget.
 const LEAST_SHARE: u32 = 10;
 
-/// What is left of the time that a request may wait, in all, for plugins that do not answer it.
+/// The remaining time that a request may wait, in total, for plugins that do not answer it.
 ///
-/// Time in which a plugin answers is not charged. Until a plugin has not answered, each may take
-/// its whole request timeout. After that the plugins that are still to be asked share what is left.
+/// The time of a plugin that answers is not charged. Until a plugin was silent, each plugin may
+/// take its whole request timeout. After that, the plugins that are still to be asked share the
+/// remaining time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Patience {
     left: Duration,
-    /// The request timeout that a default budget is made of: what one plugin costs of it at most,
-    /// however long the plugin's own request timeout. A budget that the operator sets has none.
+    /// The request timeout from which a default budget is computed. A silent plugin costs at most
+    /// this much, also if its own request timeout is longer. `None` for a budget that the operator
+    /// has set.
     unit: Option<Duration>,
-    /// What is kept for validators, which are asked after all others.
+    /// The time that is kept for validators, which are asked after all others.
     kept: Duration,
-    /// Whether the plugins that are still to be asked share what is left.
+    /// Whether the plugins that are still to be asked share the remaining time.
     is_shared: bool,
 }
 
-/// How long a request waits for one plugin.
+/// The time that a request waits for one plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Allowance {
-    /// As long as the plugin may take.
+    /// The whole request timeout of the plugin.
     Whole,
-    /// No longer than this, for its lane and its answer together. With none the plugin is not
+    /// At most this time, for the lane and the answer together. If it is zero, the plugin is not
     /// asked.
     Only(Duration),
 }
@@ -45,15 +47,15 @@ impl Patience {
         Self { left, unit, kept: Duration::ZERO, is_shared: false }
     }
 
-    /// Keeps one request timeout for validators, which are asked at the same time. Of a budget that
-    /// the operator sets they get half at most.
+    /// Keeps one request timeout for the validators, which are all asked at the same time. Of a
+    /// budget that the operator has set, at most half is kept.
     pub(crate) fn keep_for_validators(&mut self, timeout: Duration) {
         self.kept = if self.unit.is_some() { timeout } else { timeout.min(self.left / 2) };
         self.left = self.left.saturating_sub(self.cost(self.kept));
     }
 
-    /// How long the request waits for the next plugin, which may take `timeout`. `n_to_ask` counts
-    /// the plugins that are still to be asked, the next one among them.
+    /// Returns how long the request waits for the next plugin, whose request timeout is `timeout`.
+    /// `n_to_ask` counts the plugins that are still to be asked, including the next one.
     pub(crate) fn of_next(&self, timeout: Duration, n_to_ask: impl FnOnce() -> usize) -> Allowance {
         if !self.is_shared {
             return if self.unit.is_some() { Allowance::Whole } else { Allowance::up_to(timeout, self.left) };
@@ -63,21 +65,22 @@ impl Patience {
         Allowance::up_to(timeout, share.min(self.left))
     }
 
-    /// How long the request waits for validators, each of which may take `timeout`.
+    /// Returns how long the request waits for a validator whose request timeout is `timeout`.
     pub(crate) fn of_validators(&self, timeout: Duration) -> Allowance {
         Allowance::up_to(timeout, self.left.saturating_add(self.kept))
     }
 
-    /// The request has waited so long for a plugin that did not answer, and that may take
-    /// `timeout`. What it waited beyond that, it waited for answers to others.
+    /// Charges the time that the request has waited for a plugin that did not answer. At most
+    /// `timeout`, the request timeout of the plugin, is charged: beyond that, the request waited
+    /// for answers to other requests.
     pub(crate) fn charge(&mut self, waited: Duration, timeout: Duration) {
         let lost = waited.min(timeout);
         self.left = self.left.saturating_sub(self.cost(lost));
-        // A moment that was lost is no reason to cut others short.
+        // A short silence is no reason to shorten the time of other plugins.
         self.is_shared |= !lost.is_zero() && lost >= timeout / LEAST_SHARE;
     }
 
-    /// What so much time of one plugin costs of the budget.
+    /// Returns what this much time of one plugin costs of the budget.
     fn cost(&self, time: Duration) -> Duration {
         self.unit.map_or(time, |unit| time.min(unit))
     }
@@ -88,7 +91,8 @@ impl Allowance {
         if most < timeout { Self::Only(most) } else { Self::Whole }
     }
 
-    /// When the request stops to wait, unless the plugin may take its whole time.
+    /// Returns when the request stops waiting, or `None` if the plugin may take its whole request
+    /// timeout.
     pub(crate) fn ends(self, begun: Instant) -> Option<Instant> {
         match self {
             Self::Whole => None,
@@ -103,25 +107,25 @@ mod tests {
 
     const TIMEOUT: u64 = 500;
     const NEVER: u64 = u64::MAX;
-    /// How many plugins there are.
+    /// The number of plugins in the tests.
     const N: usize = 60;
 
     fn ms(milliseconds: u64) -> Duration {
         Duration::from_millis(milliseconds)
     }
 
-    /// A budget that the operator sets.
+    /// Returns a budget of this size that the operator has set.
     fn set(budget: Duration) -> Patience {
         Patience::new(RequestBudget::Set(budget))
     }
 
-    /// The budget of an operator who sets none.
+    /// Returns the default budget, for an operator who sets none.
     fn unset() -> Patience {
         Patience::new(RequestBudget::Timeouts(ms(TIMEOUT)))
     }
 
-    /// Asks plugins of which each takes so long to answer, one after the other. Says how long the
-    /// request waits for each; `None` for one that is not asked.
+    /// Asks plugins one after the other, each of which takes this long to answer. Returns how long
+    /// the request waits for each plugin, `None` for a plugin that is not asked.
     fn waits(mut patience: Patience, takes: &[u64]) -> Vec<Option<u64>> {
         let wait = |(place, takes): (usize, &u64)| {
             let most = match patience.of_next(ms(TIMEOUT), || N - place) {

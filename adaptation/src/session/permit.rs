@@ -1,4 +1,4 @@
-//! Whether a plugin may be asked now, and waiting until it may.
+//! The decision whether a request may ask a plugin now, and the wait until it may.
 
 use std::sync::Arc;
 
@@ -16,27 +16,27 @@ use crate::api::request::Request;
 use crate::config::policy::Policy;
 use crate::session::faults::Mistake;
 
-/// Whether a request may ask a plugin.
+/// The decision whether a request may ask a plugin.
 enum Pass {
     Ask {
         is_trial: bool,
     },
-    /// What was asked about the pod before has to be told first.
+    /// Earlier requests about the pod have to be delivered to the plugin first.
     Behind,
-    /// The plugin owes nothing, and has yet to hear what it missed. It is asked for verdicts all
-    /// the same.
+    /// The plugin owes no answer, but has a backlog. It can still be asked for verdicts.
     CatchingUp,
     Over(State),
 }
 
 impl Standing {
-    /// Whether the plugin has to hear something else about the pod first. A verdict is about what
-    /// the request itself shows, so a validator need not have heard what was before.
+    /// Returns whether earlier requests about the pod have to be delivered to the plugin first. A
+    /// verdict depends on the validation request alone, so a validation need not wait for earlier
+    /// requests.
     fn is_behind(&self, request: &Request) -> bool {
         request.event() != Event::ValidateContainerAdjustment && self.is_behind_on(&request.pod().id)
     }
 
-    /// Whether the plugin can be asked for a verdict although it catches up.
+    /// Returns whether the plugin can be asked for a verdict although it is catching up.
     fn can_judge(&self, request: &Request) -> bool {
         let is_verdict = request.event() == Event::ValidateContainerAdjustment;
         is_verdict && self.health.state() == State::Silent && self.health.owes_nothing()
@@ -44,8 +44,10 @@ impl Standing {
 }
 
 impl PluginSession {
-    /// Waits for the lane, until `cut` at most. Whoever may not ask now, or any more, is told at
-    /// once.
+    /// Waits for a lane until the lane timeout of the policy, and until `cut` at most. Returns the
+    /// lane, and whether the request is the probe of a suspended plugin. Fails as soon as the
+    /// request may not ask the plugin. A request that fails is added to the plugin's journal if it
+    /// is still useful later.
     pub(super) async fn enter(
         self: &Arc<Self>,
         request: &Arc<Request>,
@@ -59,16 +61,16 @@ impl PluginSession {
             Some(cut) => (cut, Cause::CutShort),
             None => (limit, Cause::Busy),
         };
-        // With no time left, not even a free lane is taken.
+        // With no time left, even a free lane is not taken.
         let is_over = cut.is_some_and(|cut| cut <= begun);
-        // A request keeps its place in the queue, whatever changes meanwhile: nothing that comes
-        // later goes before it.
+        // A request keeps its place in the queue for the lanes, whatever changes while it waits: no
+        // later request overtakes it.
         let queue = || self.lanes.one(policy.concurrency, &request.pod().id);
         let lane = queue();
         tokio::pin!(lane);
         loop {
             if part.is_moot(self) {
-                // It has not even heard of the beginning.
+                // The plugin has not seen the beginning of what this request rolls back.
                 return Err(Cause::Behind);
             }
             let changed = self.changed.notified();
@@ -95,7 +97,8 @@ impl PluginSession {
                     }
                 }
                 free = &mut lane, if !is_over => {
-                    // It may have become silent while this one waited, or have missed something.
+                    // The plugin may have become silent, or may have missed a request, while this
+                    // one waited.
                     let may_ask = trial.is_trial || self.may_ask(request);
                     if may_ask && !part.is_moot(self) {
                         return Ok((free, trial.begins()));
@@ -112,7 +115,8 @@ impl PluginSession {
         }
     }
 
-    /// Whether it may be asked. If it is passed over, what it must not miss is kept for it.
+    /// Returns whether the plugin may be asked. If a request skips a silent or suspended plugin,
+    /// the request is kept for the plugin.
     fn pass(self: &Arc<Self>, request: &Arc<Request>, part: RequestScope<'_>) -> Pass {
         let (pass, caught_up) = {
             let mut standing = self.standing();
@@ -132,7 +136,7 @@ impl PluginSession {
             State::Active if standing.stage == SessionStage::Joining || standing.is_behind(request) => Pass::Behind,
             State::Silent if standing.can_judge(request) => Pass::Ask { is_trial: false },
             State::Silent if standing.health.owes_nothing() => Pass::CatchingUp,
-            // The trial of a plugin that missed something begins with that.
+            // A plugin with a backlog is probed with the first request of the backlog.
             State::Suspended if !standing.is_even() || standing.is_behind(request) => Pass::Over(State::Suspended),
             state @ (State::Active | State::Silent | State::Suspended | State::Closed) => {
                 match standing.health.gate(now) {
@@ -150,14 +154,16 @@ impl PluginSession {
     }
 }
 
-/// A request that may turn out not to be a suspended plugin's trial after all.
+/// The reservation of a request to probe a suspended plugin. Dropping it before [`Trial::begins`]
+/// gives the reservation back.
 struct Trial<'a> {
     entry: &'a PluginSession,
     is_trial: bool,
 }
 
 impl Trial<'_> {
-    /// It is asked now: its answer ends the trial.
+    /// Uses the reservation, because the request asks the plugin now. Returns whether the request
+    /// is a probe; the result of the call then ends the probe.
     fn begins(mut self) -> bool {
         std::mem::take(&mut self.is_trial)
     }

@@ -1,4 +1,4 @@
-//! The beginning and the end of a plugin's time, as whoever watches is told of them.
+//! The beginning and the end of a plugin's session, as they are reported to observers.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ impl PluginSession {
         self.standing().stage != SessionStage::Joining
     }
 
-    /// It has joined, perhaps in place of another: requests ask it. False if more happened than is
-    /// kept for it.
+    /// Records that the plugin has joined and dismisses the plugin that it replaces, if any:
+    /// requests ask it from now on. Returns false if more happened than the journal could hold.
     pub(crate) fn joins(&self, replaced: Option<&PluginSession>) -> bool {
         let mut standing = self.standing();
         if standing.deaf {
@@ -26,7 +26,7 @@ impl PluginSession {
         let terms = self.terms();
         let (plugin, events, policy) = (self.id.clone(), terms.events, terms.effective.to_string());
         self.services.watchers.note(Happening::Joined { plugin, events, policy });
-        // It may have become silent while it was told what it had missed.
+        // The plugin may have become silent while its journal was delivered.
         let state = standing.health.state();
         if state != State::Active {
             self.note_state(&standing, Effect::Became(state));
@@ -34,25 +34,26 @@ impl PluginSession {
         true
     }
 
-    /// What can be told it that was not when it joined, is.
+    /// Delivers requests of the journal that have become deliverable.
     pub(crate) fn goes_on(self: &Arc<Self>) {
         self.update(|_| ((), Effect::None), "");
     }
 
-    /// It is asked no more in operations that begin now.
+    /// Records that operations that begin from now on do not ask the plugin, and queues its end for
+    /// observers.
     pub(crate) fn is_dismissed(&self, reason: &str) {
         let mut standing = self.standing();
         standing.stage = SessionStage::Dismissed;
-        // It may be closed already, for a reason of its own.
+        // The plugin may have been closed already, for another reason.
         let reason = self.reason.get().map_or(reason, String::as_str).to_owned();
         self.services.watchers.note(Happening::Closed { plugin: self.id.clone(), reason });
     }
 
-    /// Whether whoever watches has been told that it is closed.
+    /// Returns whether observers were told that the plugin is closed.
     pub(crate) fn was_dismissed(&self) -> bool {
         self.standing().stage == SessionStage::Dismissed
     }
 }
 
-/// Why a plugin is closed whose place another one took.
+/// The reason for closing a plugin that another plugin has replaced.
 pub(crate) const REPLACED: &str = "another plugin of the same name took its place";

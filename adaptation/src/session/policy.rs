@@ -1,23 +1,23 @@
-//! On which terms a plugin is asked: what the operator says about it and what it says itself, as it
-//! is at one moment.
+//! The policy of one plugin at one moment: the operator's settings combined with the plugin's own
+//! declarations.
 
 use nri_proto::{Event, EventMask, PluginId};
 
 use crate::api::health::Rules;
 use crate::config::policy::{Declared, Effective, Mode, Policies, Policy};
 
-/// On which terms a plugin is asked. They are never changed, only replaced, so whoever has them
-/// keeps what it began with.
+/// The policy under which a plugin is asked. A value is never changed, only replaced, so a request
+/// keeps the policy that it began with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PluginPolicy {
-    /// What it subscribed to, as far as it may.
+    /// The events that the plugin subscribed to and that the operator allows.
     pub(crate) events: EventMask,
     pub(crate) effective: Effective,
 }
 
 impl PluginPolicy {
-    /// What comes of the operator's word for a plugin that wants these events and says this about
-    /// itself.
+    /// Computes the policy of a plugin that subscribed to the events `wanted` and declares this
+    /// about itself.
     pub(crate) fn of(policies: &Policies, id: &PluginId, wanted: EventMask, declared: Declared) -> Self {
         let effective = policies.effective(id, declared);
         let is_allowed = |event: &Event| effective.policy.allow.allows_event(*event);
@@ -28,22 +28,24 @@ impl PluginPolicy {
         &self.effective.policy
     }
 
-    /// Whether the operator lets it hear of nothing that it wants to hear of.
+    /// Returns whether the operator restricts the plugin's events, and allows none of the events
+    /// that the plugin subscribed to.
     pub(crate) fn hears_nothing(&self) -> bool {
         self.policy().allow.events.is_some() && self.events.is_empty()
     }
 
-    /// Whether it is asked about an event of a pod in this namespace.
+    /// Returns whether the plugin is asked about an event of a pod in this Kubernetes namespace.
     pub(crate) fn is_asked(&self, event: Event, namespace: &str) -> bool {
         self.events.contains(event) && self.policy().namespaces.contains(namespace)
     }
 
-    /// Whether a request may wait for the plugin for a shorter time than the plugin may take.
+    /// Returns whether a request may wait for the plugin for a shorter time than the plugin's
+    /// request timeout.
     pub(crate) fn may_be_cut_short(&self) -> bool {
         !self.policy().required || self.policy().mode == Mode::Shadow
     }
 
-    /// How it is judged when it does not answer.
+    /// Returns the rules by which the plugin's health is judged when it does not answer.
     pub(crate) fn rules(&self) -> Rules {
         let policy = self.policy();
         Rules {

@@ -1,4 +1,5 @@
-//! Which plugins of a roster have seen one request, and which of them is being asked.
+//! The progress of a request along a roster: which plugins have seen the request, and which of them
+//! is being asked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,7 +10,7 @@ use parking_lot::Mutex;
 use crate::session::PluginSession;
 use crate::session::roster::Roster;
 
-/// The progress of one request along a roster. Plugins are named by their place in the roster.
+/// The progress of one request along a roster. Plugins are identified by their place in the roster.
 /// Clones share the progress.
 #[derive(Clone)]
 pub(crate) struct RelayProgress(Arc<Places>);
@@ -18,7 +19,7 @@ struct Places {
     current: AtomicUsize,
     /// A bit for each of the first 64 places.
     seen: AtomicU64,
-    /// The places behind those.
+    /// The places from 64 on.
     seen_behind: Mutex<Vec<usize>>,
 }
 
@@ -48,8 +49,8 @@ impl RelayProgress {
         self.set_current(VALIDATES + place);
     }
 
-    /// Returns the plugin that the request waits for, and the event that the plugin was asked
-    /// about: `event`, or the validation of what came of it.
+    /// Returns the plugin that the request waits for, and the event that the plugin is asked about:
+    /// `event`, or the validation of its result.
     pub(crate) fn current<'a>(&self, participants: &'a Roster, event: Event) -> Option<(&'a PluginId, Event)> {
         let current = self.0.current.load(Ordering::Relaxed);
         let event = if current >= VALIDATES { Event::ValidateContainerAdjustment } else { event };

@@ -1,4 +1,4 @@
-//! The plugins that there are, in the order in which they are asked.
+//! The list of admitted plugins, in the order in which they are asked.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::session::patience::Allowance;
 use crate::session::policy::PluginPolicy;
 use crate::session::{PluginSession, RequestScope};
 
-/// The plugins at one moment, and what the operator says about them. It is never changed, only
-/// replaced.
+/// The plugins at one moment, and the configuration that is in effect for them. A roster is never
+/// changed, only replaced.
 pub(crate) struct Roster {
     config: Arc<ConfigSnapshot>,
     entries: Vec<Participant>,
 }
 
-/// A plugin, and the terms on which it takes part. The [entry](PluginSession::terms) may be on
-/// others by now.
+/// A plugin and the policy under which it takes part in operations. The
+/// [session](PluginSession::terms) of the plugin may have a newer policy.
 #[derive(Clone)]
 pub(crate) struct Participant {
     pub(crate) entry: Arc<PluginSession>,
@@ -39,12 +39,12 @@ impl Deref for Participant {
 }
 
 impl Participant {
-    /// On the terms that hold now.
+    /// Returns the plugin with its current policy.
     fn new(entry: &Arc<PluginSession>) -> Self {
         Self { entry: Arc::clone(entry), terms: entry.terms() }
     }
 
-    /// Whether it sees all pods, on these terms and on those that hold now.
+    /// Returns whether the plugin may see all pods, under this policy and under its current one.
     pub(crate) fn sees_all(&self) -> bool {
         self.terms.policy().sees_all() && self.entry.terms().policy().sees_all()
     }
@@ -54,7 +54,7 @@ impl Participant {
         Exchange { plugin: &self.id, mode: self.terms.policy().mode, request, took }
     }
 
-    /// Asks it on the terms on which it takes part, and waits no longer than is allowed.
+    /// Asks the plugin under this policy, and waits no longer than `allowance`.
     pub(crate) async fn ask(
         &self,
         request: &Arc<Request>,
@@ -66,18 +66,18 @@ impl Participant {
 }
 
 impl Roster {
-    /// No plugins.
+    /// Returns a roster without plugins.
     pub(crate) fn new(config: Arc<ConfigSnapshot>) -> Self {
         Self { config, entries: Vec::new() }
     }
 
-    /// What the operator says.
+    /// Returns the configuration of the roster.
     pub(crate) fn config(&self) -> &Arc<ConfigSnapshot> {
         &self.config
     }
 
-    /// The same plugins, on the terms that hold now. Some may have left: nobody else gives those
-    /// the terms.
+    /// Returns the same plugins with their policies under another configuration. The sessions get
+    /// these policies, too: sessions of plugins that have left get them nowhere else.
     pub(crate) fn under(&self, config: &Arc<ConfigSnapshot>) -> Self {
         let under = |participant: &Participant| {
             participant.entry.adopt(&config.policies);
@@ -86,12 +86,13 @@ impl Roster {
         Self { config: Arc::clone(config), entries: self.entries.iter().map(under).collect() }
     }
 
-    /// All of them.
+    /// Returns all plugins in order.
     pub(crate) fn entries(&self) -> &[Participant] {
         &self.entries
     }
 
-    /// Those that subscribed to `event` and see pods of this namespace, with their places.
+    /// Returns the plugins that are asked about `event` of pods in this Kubernetes namespace, each
+    /// with its place.
     pub(crate) fn subscribed<'r>(
         &'r self,
         event: Event,
@@ -100,22 +101,24 @@ impl Roster {
         self.entries.iter().enumerate().filter(move |(_, participant)| participant.terms.is_asked(event, namespace))
     }
 
-    /// Whether there are any of them.
+    /// Returns whether any plugin is asked about `event` of pods in this Kubernetes namespace.
     pub(crate) fn has_subscriber(&self, event: Event, namespace: &str) -> bool {
         self.subscribed(event, namespace).next().is_some()
     }
 
-    /// Whether there is a plugin of this id.
+    /// Returns whether the roster has a plugin with this id.
     pub(crate) fn has(&self, id: &PluginId) -> bool {
         self.place(id).is_ok()
     }
 
-    /// Whether this very plugin is there.
+    /// Returns whether the roster has this session. Another session with the same id does not
+    /// count.
     pub(crate) fn contains(&self, entry: &Arc<PluginSession>) -> bool {
         self.entries.iter().any(|other| Arc::ptr_eq(other, entry))
     }
 
-    /// With one more. One that has the same id gives way, and is returned.
+    /// Returns the roster with one more plugin, and the plugin with the same id that it replaces,
+    /// if any.
     pub(crate) fn with(&self, entry: &Arc<PluginSession>) -> (Self, Option<Arc<PluginSession>>) {
         let (mut entries, newcomer) = (self.entries.clone(), Participant::new(entry));
         let replaced = match self.place(&entry.id) {
@@ -128,7 +131,7 @@ impl Roster {
         (Self { config: Arc::clone(&self.config), entries }, replaced)
     }
 
-    /// Without this one, if it is there.
+    /// Returns the roster without this plugin, or `None` if the roster does not have it.
     pub(crate) fn without(&self, entry: &Arc<PluginSession>) -> Option<Self> {
         let at = self.entries.iter().position(|other| Arc::ptr_eq(other, entry))?;
         let mut entries = self.entries.clone();
@@ -136,7 +139,7 @@ impl Roster {
         Some(Self { config: Arc::clone(&self.config), entries })
     }
 
-    /// Returns the plugin of this id.
+    /// Returns the plugin with this id.
     pub(crate) fn find(&self, id: &PluginId) -> Option<&Participant> {
         self.place(id).ok().map(|at| &self.entries[at])
     }

@@ -1,5 +1,5 @@
-//! What the sessions of all plugins share: the runtime's source, the event stream, the records and
-//! the tasks.
+//! The services that the sessions of all plugins share: the runtime's source, the event stream, the
+//! records and the tasks.
 
 use std::sync::Arc;
 
@@ -64,8 +64,8 @@ impl Services {
         *self.snapshot.lock() = snapshot;
     }
 
-    /// Checks that a peer may be this plugin under the configuration in effect. Returns the policy
-    /// of the plugin, whether or not the plugin is still registered.
+    /// Checks that the configuration in effect permits this plugin for a peer with this identity.
+    /// Returns the current policy of the plugin, also for a plugin that has left.
     pub(crate) fn policy_now(&self, id: &PluginId, identity: Identity) -> Result<Policy, NotPermitted> {
         let policies = &self.snapshot().policies;
         policies.check_identity(id, identity)?;
@@ -83,7 +83,7 @@ impl Services {
         self.tasks.spawn_on(task, &self.handle);
     }
 
-    /// Returns whether a test wants this mistake.
+    /// Returns whether a test has chosen this mistake.
     pub(crate) fn makes(&self, mistake: Mistake) -> bool {
         self.faults.make(mistake)
     }

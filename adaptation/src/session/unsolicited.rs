@@ -1,5 +1,5 @@
-//! What a plugin wants without being asked: by calling back, when it is synchronized, or too late
-//! for its request.
+//! Updates and evictions that a plugin asks for outside a request: by calling back, when it is
+//! synchronized, or in a late answer.
 
 use std::panic::AssertUnwindSafe;
 
@@ -19,13 +19,13 @@ use crate::reply::update_log::Author;
 use crate::session::services::Services;
 use crate::session::visibility::{Hidden, Wanted};
 
-/// Updates and evictions that a plugin asks for by itself.
+/// Updates and evictions that a plugin asks for outside a request.
 pub(crate) struct Unasked {
     pub(crate) updates: Vec<Update>,
     pub(crate) evictions: Vec<Eviction>,
 }
 
-/// Why unsolicited updates and evictions were not applied, or not all of them.
+/// The reason why unsolicited updates and evictions were not applied, or not all of them.
 #[derive(Debug, Error)]
 pub(crate) enum UnaskedError {
     #[error(transparent)]
@@ -43,8 +43,9 @@ impl Unasked {
         Self { updates, evictions: Vec::new() }
     }
 
-    /// Has the runtime do it, if the plugin may ask for it and is not on trial. Returns the updates
-    /// that failed.
+    /// Has the runtime apply the changes, if the policy allows them and the plugin is not in shadow
+    /// mode. Changes of containers that the plugin may not see are left out, and reported as
+    /// failed. Returns the updates that failed.
     pub(crate) async fn apply(
         self,
         services: &Services,
@@ -55,7 +56,7 @@ impl Unasked {
             .await
     }
 
-    /// The same, done in another way.
+    /// Like [`Unasked::apply`], with another function that applies the changes.
     pub(crate) async fn apply_by<F: Future<Output = Result<Vec<Update>, UpdatesFailed>>>(
         mut self,
         services: &Services,
@@ -83,7 +84,7 @@ impl Unasked {
         if occasion.shadow { made } else { hidden.and(made) }
     }
 
-    /// Takes out and records what the plugin wants of containers in pods that it does not see.
+    /// Takes out and records the changes of containers in pods that the plugin may not see.
     pub(crate) async fn take_hidden(
         &mut self,
         services: &Services,
@@ -104,8 +105,8 @@ impl Unasked {
         self.updates.is_empty() && self.evictions.is_empty()
     }
 
-    /// Like [`Unasked::apply`], for what is known to be allowed. `arrived` is the place of the
-    /// answer among all that the plugin asks for.
+    /// Like [`Unasked::apply`], for changes that were checked already. `arrived` is the place of
+    /// the changes among everything that plugins ask for.
     pub(crate) async fn apply_allowed(
         mut self,
         services: &Services,
@@ -129,7 +130,8 @@ impl Unasked {
         }
     }
 
-    /// Has it done, in time.
+    /// Records the changes and has them applied within the source timeout, unless the plugin is in
+    /// shadow mode.
     async fn make<F: Future<Output = Result<Vec<Update>, UpdatesFailed>>>(
         self,
         services: &Services,
@@ -139,7 +141,8 @@ impl Unasked {
         apply: impl FnOnce(Vec<Update>, Vec<Eviction>) -> F,
     ) -> Result<Vec<Update>, UnaskedError> {
         let Self { updates, evictions } = self;
-        // Before it is done: the runtime may take its time, and nothing is held twice meanwhile.
+        // Recorded before the changes are applied: the runtime may take its time, and no second
+        // copy is kept meanwhile.
         services.records.unasked(occasion, plugin, updates.clone(), &evictions);
         if occasion.shadow {
             return Ok(Vec::new());
@@ -169,8 +172,7 @@ impl Unasked {
     }
 }
 
-/// Takes out of an update what nobody could claim or forbid, and what only a new container can
-/// have.
+/// Takes unknown fields out of an update, and fields that only a new container can have.
 fn dropped_of(update: &mut Update) -> Vec<Dropped> {
     let mut dropped: Vec<_> = update.take_unknown().into_iter().map(Dropped::Unread).collect();
     let resources = update.linux.as_mut().and_then(|linux| linux.resources.as_mut());

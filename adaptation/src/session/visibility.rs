@@ -1,10 +1,11 @@
-//! What a plugin sees of what it wants to change: an update or eviction of a container in a pod
-//! that its policy hides is refused, whichever way the plugin asks for it.
+//! Limits on what a plugin may change: an update or an eviction of a container in a pod that the
+//! plugin's policy hides is refused, in whichever way the plugin asks for it.
 //!
-//! Such a plugin names containers by their ids alone, so the runtime's [`Source`](crate::Source) is
-//! asked where they are. A container that it does not know, or does not tell of in time, is hidden.
-//! The plugin is told the same of a container that is hidden and of one that is not there, or it
-//! could find out what there is.
+//! Such a plugin identifies containers by their ids alone, so the runtime's
+//! [`Source`](crate::Source) is asked for the namespaces of the containers. A container that the
+//! source does not know, or does not report in time, counts as hidden. The plugin gets the same
+//! refusal for a hidden container and for one that does not exist, so that it cannot find out which
+//! containers exist.
 
 use std::collections::{BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
@@ -25,16 +26,16 @@ use crate::session::roster::Participant;
 use crate::session::services::Services;
 use crate::session::unsolicited::UnaskedError;
 
-/// How many containers a refusal names. The others are counted.
+/// The number of containers that a refusal names. Further containers are only counted.
 const MAX_NAMED: usize = 10;
 
-/// What a plugin wants of containers other than the one that it is asked about.
+/// The updates and evictions that a plugin asks for.
 pub(crate) struct Wanted<'r> {
     pub(crate) updates: &'r mut Vec<Update>,
     pub(crate) evictions: Option<&'r mut Vec<Eviction>>,
 }
 
-/// What a plugin wants of containers in pods that it does not see.
+/// Updates and evictions of containers in pods that the plugin may not see.
 #[derive(Debug, Default)]
 pub(crate) struct Hidden {
     updates: Vec<Update>,
@@ -42,7 +43,7 @@ pub(crate) struct Hidden {
 }
 
 impl<'r> Wanted<'r> {
-    /// What an answer wants of other containers, if it wants anything.
+    /// Returns the updates and evictions in an answer, or `None` if it has none.
     pub(crate) fn of(reply: &'r mut Reply) -> Option<Self> {
         let wanted = match reply {
             Reply::Create(reply) => Self { updates: &mut reply.updates, evictions: Some(&mut reply.evictions) },
@@ -54,9 +55,9 @@ impl<'r> Wanted<'r> {
         is_anything.then_some(wanted)
     }
 
-    /// Takes out what a plugin may not change, on any of these policies, as it does not see it.
-    /// Updates of the container `own`, which the plugin is asked about and the runtime updates
-    /// itself, stay.
+    /// Takes out the changes of containers that any of these policies hides from the plugin. `own`
+    /// is the container that the plugin is asked about: updates of it stay, because the runtime
+    /// makes them itself.
     pub(crate) async fn take_hidden(self, services: &Services, policies: [&Policy; 2], own: Option<&str>) -> Hidden {
         if policies.iter().all(|policy| policy.sees_all()) {
             return Hidden::default();
@@ -92,8 +93,8 @@ impl<'r> Wanted<'r> {
     }
 }
 
-/// Takes out of an answer what its plugin wants of containers in pods that it does not see. An
-/// answer that is refused for something else stays as it is.
+/// Takes the changes of containers in hidden pods out of an answer. An answer that is refused for
+/// another reason stays as it is.
 pub(crate) async fn take_hidden(entry: &Participant, request: &Request, reply: &mut Reply) -> Hidden {
     let container = request.container().map(|container| &*container.id);
     let then = entry.terms.policy();
@@ -102,14 +103,14 @@ pub(crate) async fn take_hidden(entry: &Participant, request: &Request, reply: &
     }
     let Some(wanted) = Wanted::of(reply) else { return Hidden::default() };
     let now = entry.entry.terms();
-    // A container that stops is updated by its id, as others are.
+    // A container that stops is updated by its id, like other containers.
     let own = container.filter(|_| request.event() != Event::StopContainer);
     let hidden = wanted.take_hidden(&entry.services, [then, now.policy()], own).await;
     hidden.warn(&entry.id);
     hidden
 }
 
-/// Where containers are, as far as the runtime says so in time.
+/// Returns the Kubernetes namespaces of containers, as far as the runtime reports them in time.
 async fn namespaces_of(services: &Services, ids: &[String]) -> HashMap<String, Vec<String>> {
     let progress = AssertUnwindSafe(services.source.namespaces_of(ids)).catch_unwind();
     let problem = match timeout(services.config.source_timeout, progress).await {
@@ -126,13 +127,13 @@ impl Hidden {
         self.updates.is_empty() && self.evictions.is_empty()
     }
 
-    /// What is refused, by the containers.
+    /// Returns the refused containers, each with the reason.
     pub(crate) fn refusals(&self) -> impl Iterator<Item = (&str, NotAllowed)> {
         let refusal = |id| (id, NotAllowed::Hidden { container: limits::cut(id) });
         self.ids().map(refusal)
     }
 
-    /// Logs what is refused, in one line.
+    /// Logs the refused changes in one line.
     pub(crate) fn warn(&self, plugin: &PluginId) {
         if !self.is_empty() {
             let (count, containers) = (self.ids().count(), named(self.ids()));
@@ -140,8 +141,8 @@ impl Hidden {
         }
     }
 
-    /// What came of all that the plugin asked for by itself, if this came of the rest. The plugin
-    /// is not told of updates whose failure it ignores.
+    /// Combines these refusals with the result of the changes that were applied. Updates whose
+    /// failure the plugin ignores are not reported to the plugin.
     pub(crate) fn and(self, made: Result<Vec<Update>, UnaskedError>) -> Result<Vec<Update>, UnaskedError> {
         let Self { mut updates, evictions } = self;
         updates.retain(|update| !update.ignore_failure);
@@ -169,9 +170,9 @@ impl Hidden {
     }
 }
 
-/// Names containers, up to a limit. Nothing if there are none.
+/// Lists container ids, up to a limit. Returns an empty text if there are none.
 fn named<'i>(ids: impl Iterator<Item = &'i str>) -> String {
-    /// How many bytes of an id are told.
+    /// The number of bytes of an id that are listed.
     const MAX_ID: usize = 80;
     let mut ids = ids;
     let first = ids.by_ref().take(MAX_NAMED);

@@ -1,11 +1,11 @@
-//! A list of names, as people write it in an annotation: YAML, of which JSON is a part.
+//! Reader for a list of names in an annotation. The list is YAML, of which JSON is a part.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 
-/// What YAML's own tags begin with.
+/// The prefix of YAML's own tags.
 const CORE: &str = "tag:yaml.org,2002:";
 
-/// Why something is not a list of names.
+/// The reason why a text is not a list of names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NamesError {
     #[error(transparent)]
@@ -20,16 +20,16 @@ pub(super) enum NamesError {
     NoName { line: usize },
 }
 
-/// What stands where a name may be.
+/// A scalar at a place where a name may be.
 enum Scalar {
     Name,
     Nothing,
-    /// It says that it is no text.
+    /// A scalar whose tag says that it is not text.
     Other,
 }
 
-/// Reads a list. As with Go, names need no quotes, `null` is nothing, and what follows the list is
-/// not looked at.
+/// Reads a list of names. As in Go, names need no quotes, `null` counts as nothing, and text behind
+/// the list is ignored.
 pub(super) fn read(text: &str) -> Result<Vec<String>, NamesError> {
     check_directives(text)?;
     check_tabs(text)?;
@@ -69,7 +69,8 @@ impl Scalar {
     }
 }
 
-/// The parser passes over a version that it does not know. Go refuses each but this one.
+/// Checks the directives at the beginning of a text. Go refuses every `%YAML` version but 1.1,
+/// while the parser accepts unknown versions.
 fn check_directives(text: &str) -> Result<(), NamesError> {
     let is_before = |line: &str| line.trim().is_empty() || line.starts_with(['#', '%']);
     for (line, text) in (1..).zip(text.lines()).take_while(|(_, text)| is_before(text)) {
@@ -86,7 +87,8 @@ fn check_directives(text: &str) -> Result<(), NamesError> {
     Ok(())
 }
 
-/// To the parser a tab is a blank, as it is to Go only where brackets say what belongs together.
+/// Checks that no line begins with a tab, until a line begins with a bracket. The parser reads a
+/// tab as a blank, and Go does so only within brackets.
 fn check_tabs(text: &str) -> Result<(), NamesError> {
     for (line, text) in (1..).zip(text.lines()) {
         let rest = text.trim_start_matches([' ', '-', '\t']);

@@ -6,16 +6,17 @@ use thiserror::Error;
 
 use crate::config::policy::BadAnnotation;
 
-/// Something that is adjusted, and by whom.
+/// A field that is adjusted, and the plugins that adjust it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Offence {
     pub(super) field: Field,
     pub(super) key: String,
-    /// Separated by commas, where there may be several.
+    /// The names of the plugins, separated by commas.
     pub(super) plugins: String,
 }
 
-/// Why a container must not be created. Blanks are where upstream has them.
+/// The reason why a container must not be created. The messages are upstream's, including their
+/// blanks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum Objection {
     #[error("validation error: plugin{} {} attempted restricted OCI hook injection", plural(&.0.plugins), quoted(&.0.plugins))]

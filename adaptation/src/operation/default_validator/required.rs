@@ -1,4 +1,4 @@
-//! Plugins that must have been consulted.
+//! The check that all required plugins were consulted.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ pub(super) fn check(validator: &DefaultValidator, proposal: &Proposal) -> Result
     let container = proposal.container.as_ref().map(|container| &*container.name);
     let mut required = validator.required_plugins.clone();
     if let Some(pod) = &proposal.pod {
-        // Upstream knows no namespaces that are exempt, and these settings are upstream's.
+        // Upstream has no exempt namespaces, and these settings are upstream's.
         let annotation = validator.tolerate_missing_plugins_annotation.clone();
         if (Exemptions { namespaces: Namespaces::none(), annotation }).cover(pod, container)? {
             return Ok(());
@@ -36,7 +36,8 @@ fn annotated(pod: &Pod, container: Option<&str>) -> Result<Vec<String>, BadAnnot
     })
 }
 
-/// Each may be told by its name, or by its index and name.
+/// Returns the required plugins that were not consulted. A plugin may be required by its name, or
+/// by its index and name.
 fn missing(mut required: Vec<String>, plugins: &[PluginInstance]) -> Vec<String> {
     let ids = plugins.iter().map(|plugin| format!("{}-{}", plugin.index, plugin.name));
     let present: HashSet<_> = plugins.iter().map(|plugin| plugin.name.clone()).chain(ids).collect();

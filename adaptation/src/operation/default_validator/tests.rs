@@ -1,4 +1,5 @@
-//! Each option is a sentence or some. What is judged comes out of the merge, with its owners.
+//! Tests of the default validator, one or more for each option. The proposals come from a merge,
+//! with the owners that the merge records.
 
 mod adjustments;
 mod names;
@@ -17,7 +18,7 @@ fn container() -> Container {
     Container { id: "new".to_owned(), name: "cart".to_owned(), ..Container::default() }
 }
 
-/// What these plugins make of a container.
+/// Returns the proposal that results from these plugins' adjustments of a container.
 fn proposal<'a>(container: Container, adjustments: impl IntoIterator<Item = (&'a str, Adjustment)>) -> Proposal {
     let mut merge = CreateMerge::new(container.clone());
     let mut plugins = Vec::new();

@@ -12,13 +12,13 @@ fn pod(id: &str) -> Pod {
     Pod { id: id.to_owned(), ..Pod::default() }
 }
 
-/// In pod `p`, with a name that says which of several it is.
+/// Returns a container in pod `p`. The name tells several versions of one container apart.
 fn container(id: &str, name: &str) -> Container {
     Container { id: id.to_owned(), pod_id: "p".to_owned(), name: name.to_owned(), ..Container::default() }
 }
 
-/// What a snapshot of pods and containers is as a plugin is shown it, after these requests, as `p
-/// c/name`.
+/// Restores a snapshot of pods and containers after these requests, and compares the result, in the
+/// form `p c/name`.
 fn check(shown: (&[&str], &[(&str, &str)]), touched: &[(Event, &str, &str)], expected: &str) {
     let snapshot = Snapshot {
         pods: shown.0.iter().map(|id| pod(id)).collect(),
@@ -53,7 +53,8 @@ fn what_is_being_made_is_not_shown() {
     check((&["q"], &[]), &[(Event::RunPodSandbox, "p", "")], "q");
 }
 
-/// Nobody would hear of it otherwise: its own operation has ended.
+/// A plugin would not be notified of the container otherwise: the operation that created it has
+/// ended.
 #[test]
 fn what_was_made_in_a_pod_that_is_not_shown_is() {
     check((&["p", "q"], &[("c", "now")]), &[(Event::RunPodSandbox, "p", "")], "q c/now");
@@ -120,7 +121,7 @@ fn a_container_whose_stop_says_that_it_has_stopped_is_shown_as_it_was_before() {
     assert_eq!(touched.put_back(Snapshot::default()).0, snapshot);
 }
 
-/// Its end does not say that as well.
+/// The StopContainer describes the earlier state less exactly than the snapshot.
 #[test]
 fn a_container_that_is_shown_as_before_its_stop_stays_so() {
     let stopped = Container { state: ContainerState::Stopped, ..container("c", "then") };
@@ -147,8 +148,8 @@ fn a_pod_that_is_removed_may_have_stopped_before_and_is_not_brought_back() {
     check((&["p"], &[]), &[(Event::RemovePodSandbox, "p", "")], "p");
 }
 
-/// What is shown of a container that the snapshot shows in one state, while a request is open whose
-/// words say another one.
+/// Checks the state in which a container is shown. The snapshot shows the container in the state
+/// `shown`, and the open request says the state `said`.
 fn check_known(
     shown: Option<ContainerState>,
     event: Event,
@@ -191,7 +192,7 @@ fn what_plugins_know_counts_before_what_words_say() {
     check_known(None, stop, Stopped, Prior::AsSaid, Some(Created));
 }
 
-/// An update says nothing of that, and the Stop behind it does.
+/// The update leaves the state to the snapshot, and the StopContainer after it sets the state.
 #[test]
 fn the_state_is_what_the_first_request_says_that_knows_it() {
     let stopped = Subject::Container(Arc::new(Container { state: ContainerState::Stopped, ..container("c", "then") }));

@@ -10,7 +10,7 @@ use super::OperationOutcome;
 use crate::api::request::{Request, Subject};
 use crate::operation::rollback::BegunObject;
 
-/// `p1 RunPodSandbox`, or with a container: `p1 CreateContainer c1`.
+/// Parses a request: `p1 RunPodSandbox`, or with a container `p1 CreateContainer c1`.
 fn request(words: &str) -> Arc<Request> {
     let mut words = words.split(' ');
     let pod = Pod { id: words.next().unwrap().to_owned(), ..Pod::default() };
@@ -27,9 +27,10 @@ fn words(request: &Request) -> String {
     format!("{} {}{container}", request.pod().id, request.event().rpc())
 }
 
-/// What is done to a journal, line by line: `open 1 p1`, `hold 1 p1 StartContainer c`, `add p1
-/// ...`, `commit 1`, `fail 1`, where what was asked in an operation that is open follows behind a
-/// colon. Then what is told.
+/// Applies a script to a journal and compares the requests that are delivered then. A line of the
+/// script is `open 1 p1`, `hold 1 p1 StartContainer c`, `add p1 ...`, `commit 1` or `fail 1`;
+/// `back` adds at the front, and `forget` removes the ends of an object. The requests of an open
+/// operation follow behind a colon.
 fn check(script: &str, told: &str) {
     let mut journal = Journal::new(1 << 20);
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {

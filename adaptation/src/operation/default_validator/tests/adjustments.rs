@@ -6,7 +6,7 @@ fn default() -> DefaultValidator {
     DefaultValidator::default()
 }
 
-/// One that forbids all that it can.
+/// Returns a validator that forbids everything that it can forbid.
 fn strict() -> DefaultValidator {
     DefaultValidator {
         enable: true,
@@ -43,7 +43,7 @@ fn unsysctl(key: &str) -> Adjustment {
     adjusting_linux(|linux| linux.sysctl.remove(key))
 }
 
-/// A container whose seccomp policy is of that kind.
+/// Returns a container with a seccomp profile of this kind.
 fn confined(kind: ProfileKind) -> Container {
     let seccomp_profile = Some(SecurityProfile { kind, ..SecurityProfile::default() });
     let linux = Some(LinuxContainer { seccomp_profile, ..LinuxContainer::default() });

@@ -1,4 +1,4 @@
-//! What Go's YAML reader made of the same texts is what is expected here.
+//! The expected lists and errors are the results of Go's YAML reader for the same texts.
 
 use proptest::prelude::*;
 

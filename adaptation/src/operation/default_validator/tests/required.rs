@@ -1,4 +1,4 @@
-//! The names are those of the cases that upstream has.
+//! The names in these tests are those of upstream's test cases.
 
 use nri_proto::Pod;
 
@@ -7,7 +7,7 @@ use super::*;
 const TOLERATE: &str = "tolerate-missing-plugins.noderesource.dev";
 const REQUIRED: &str = "required-plugins.noderesource.dev";
 
-/// Checks which of the plugins that the operator and the pod require are missed.
+/// Checks which plugins are missing, of those that the operator and the pod require.
 #[track_caller]
 fn check(global: &[&str], annotations: &[(&str, &str)], present: &[&str], expected: Option<&str>) {
     let validator = DefaultValidator {
