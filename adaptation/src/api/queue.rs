@@ -50,7 +50,7 @@ impl KeyedQueue {
         {
             let mut queues = self.0.lock();
             if let Some(waiting) = queues.get_mut(&key) {
-                // Places that were given up do not make the queue grow.
+                // Removes places that were given up, so that they do not make the queue grow.
                 if waiting.len() == waiting.capacity() {
                     waiting.retain(|sender| !sender.is_closed());
                 }
