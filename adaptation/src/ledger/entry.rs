@@ -41,7 +41,8 @@ pub struct Occasion {
     pub took: Option<Duration>,
     /// Whether the reply was not applied because the plugin is in shadow mode.
     pub shadow: bool,
-    /// Whether the reply was discarded because the request failed for another reason.
+    /// Whether the reply was discarded because the request failed for another reason, or was
+    /// dropped by its caller.
     pub in_vain: bool,
 }
 
@@ -76,7 +77,7 @@ pub enum What {
         /// The error, with its causes.
         reason: String,
     },
-    /// The plugin answered too late. The reply was discarded.
+    /// The plugin answered too late for these changes, and they were not applied.
     Late {
         /// The fields that the reply would have changed.
         fields: Vec<Field>,
