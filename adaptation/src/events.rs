@@ -93,7 +93,7 @@ impl Metrics for NoMetrics {}
 pub enum Happening {
     /// A plugin joined. Requests ask the plugin from now on.
     Joined {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
         /// The events that the plugin subscribed to.
         events: EventMask,
@@ -102,7 +102,7 @@ pub enum Happening {
     },
     /// A [reload](crate::Adaptation::reload) changed the policy of a plugin.
     Policy {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
         /// The events that the plugin subscribed to, without those that the policy hides.
         events: EventMask,
@@ -111,7 +111,7 @@ pub enum Happening {
     },
     /// A plugin was asked.
     Asked {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
         /// The event of the request.
         event: Event,
@@ -127,7 +127,7 @@ pub enum Happening {
     /// A plugin answered too late for its request. Its changes may still be applied as updates,
     /// once the operation of the request has been committed.
     Late {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
         /// The event of the request.
         event: Event,
@@ -136,14 +136,14 @@ pub enum Happening {
     },
     /// The health state of a plugin changed.
     State {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
         /// The new state.
         state: State,
     },
     /// A plugin was refused, because another plugin with the same id is connected.
     Refused {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
         /// Why the plugin was refused.
         reason: String,
@@ -159,21 +159,21 @@ pub enum Happening {
     },
     /// A plugin was closed, or has disconnected.
     Closed {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
         /// Why the plugin was closed.
         reason: String,
     },
     /// The process of a plugin was started. The plugin has not joined yet.
     Launched {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
         /// The process id.
         pid: u32,
     },
     /// The process of a plugin could not be started.
     NotLaunched {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
         /// Why the process could not be started.
         reason: String,
@@ -182,7 +182,7 @@ pub enum Happening {
     },
     /// The process of a launched plugin has ended.
     Exited {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
         /// The status of the process: `exit status: 1`, `signal: 9 (SIGKILL)`.
         status: String,

@@ -40,7 +40,7 @@ use crate::merge::{Applied, Dropped};
 /// The fraction of a history that one item may take.
 const SHARE: usize = 16;
 
-/// A history of what plugins did.
+/// The history of what plugins changed, refused and missed, limited in bytes.
 ///
 /// ```
 /// use std::sync::Arc;

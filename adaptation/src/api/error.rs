@@ -141,7 +141,7 @@ pub enum RelayError {
     /// A validator rejected the merged adjustments of the plugins.
     #[error("validator {} rejected container adjustment, reason: {reason}", quoted(validator))]
     Rejected {
-        /// The validator.
+        /// The name of the validator.
         validator: String,
         /// The reason that the validator gave.
         reason: String,
@@ -149,7 +149,7 @@ pub enum RelayError {
     /// A validator gave no verdict. The container is not created without its verdict.
     #[error("validator plugin {plugin} failed")]
     Validator {
-        /// The validator.
+        /// The id of the validator.
         plugin: PluginId,
         /// Why the validator gave no verdict.
         #[source]

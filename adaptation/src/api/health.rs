@@ -10,11 +10,11 @@ use tokio::time::Instant;
 pub enum State {
     /// The plugin is asked, and requests wait for its answers.
     Active,
-    /// The plugin owes an answer that did not come in time, or has yet to hear what it missed
-    /// meanwhile. Requests skip the plugin until it owes nothing and has heard everything.
+    /// The plugin owes an answer that did not come in time, or has not received everything that it
+    /// missed meanwhile. Requests skip the plugin until it owes nothing and has caught up.
     Silent,
     /// The plugin was silent too often, and its connection is kept. Requests skip the plugin until
-    /// its last overdue answer has come, or until it answers a probe after a pause.
+    /// its last overdue answer has arrived, or until it answers a probe after a pause.
     Suspended,
     /// The connection of the plugin is closed.
     Closed,
@@ -81,8 +81,8 @@ pub struct Health {
     resumes: Option<Instant>,
     /// Whether a request is probing the suspended plugin.
     trying: bool,
-    /// The plugin was suspended twice without an answer in time in between: a late answer does not
-    /// end this suspension before its pause is over.
+    /// Whether the plugin was suspended twice without an answer in time in between. A late answer
+    /// then does not end the suspension before its pause is over.
     waits_out_pause: bool,
     /// The number of strikes since the plugin joined.
     struck: u64,

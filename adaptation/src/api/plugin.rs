@@ -108,7 +108,7 @@ impl PluginError {
     }
 }
 
-/// A plugin: behind a connection, or built into the runtime.
+/// The interface to a plugin. A plugin is connected to the runtime, or built into it.
 ///
 /// A built-in plugin changes containers only by its replies. To ask for updates by itself, a plugin
 /// needs a connection; a plugin in the runtime's process may connect to the socket, too.

@@ -40,12 +40,12 @@ use crate::config::policy::Namespaces;
 /// has the names of service and method, a timeout and some lengths, less than a hundred bytes.
 pub const MAX_CHUNK: usize = call::MAX_MESSAGE - 512;
 
-/// Pods and containers at one moment.
+/// The pods and containers of a runtime at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The pods.
+    /// The pods of the runtime.
     pub pods: Vec<Pod>,
-    /// The containers.
+    /// The containers of the runtime, in these or other pods.
     pub containers: Vec<Container>,
 }
 

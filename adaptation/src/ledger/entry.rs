@@ -102,7 +102,7 @@ pub enum What {
 /// A change of a field of the container, or of an entry of the field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The field.
+    /// The field that changed.
     pub field: Field,
     /// The entry of the field. Empty if the field has no entries.
     pub key: String,

@@ -13,7 +13,7 @@ pub enum Dropped {
     Update(Conflict),
     /// Device rules in an update of this container. Only a new container can get device rules.
     DeviceRules {
-        /// The container.
+        /// The id of the container.
         container: String,
     },
 }

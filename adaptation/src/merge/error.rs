@@ -7,7 +7,7 @@ use nri_proto::{Field, PluginId};
 pub struct Conflict {
     /// The container that the field belongs to.
     pub container: String,
-    /// The field.
+    /// The field that both plugins set.
     pub field: Field,
     /// The entry of the field. Empty if the field has no entries.
     pub key: String,
@@ -27,9 +27,9 @@ pub enum MergeError {
     /// A plugin updates the container that is being created, which does not exist yet.
     #[error("plugin {} asked update of {} during creation", quoted(plugin.as_str()), quoted(container))]
     UpdateDuringCreation {
-        /// The plugin.
+        /// The plugin that asked for the update.
         plugin: PluginId,
-        /// The container.
+        /// The id of the container.
         container: String,
     },
 }

@@ -14,7 +14,7 @@ use super::resources;
 /// An eviction, with the plugin that asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedEviction {
-    /// The plugin.
+    /// The plugin that asked for the eviction.
     pub plugin: PluginId,
     /// The container to evict, and the reason.
     pub eviction: Eviction,

@@ -144,7 +144,8 @@ fn growth_of_value(kind: u64, input: &mut Reader<'_>) -> usize {
     }
 }
 
-/// Of the fields of a word, each as often as it is there. Any may be an entry of a list.
+/// Returns the growth of the fields in an encoded message. Each field is counted as often as it
+/// occurs, as an entry of a list.
 fn growth_of_fields(shape: Shape, mut word: Reader<'_>) -> usize {
     let mut growth = 0;
     while let Some((number, kind)) = word.next_field() {

@@ -58,7 +58,7 @@ pub struct Tried<V, M> {
 /// The step of one plugin in a dry run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step<V> {
-    /// The plugin.
+    /// The id of the plugin.
     pub plugin: PluginId,
     /// What the plugin would be shown.
     pub seen: V,

@@ -312,7 +312,7 @@ async fn a_join_that_begins_anew_is_not_measured_by_what_was_before() {
     assert_eq!(setting.diary.lines().len(), 4);
 }
 
-/// V5.
+/// V5: the plugin becomes active again without further requests.
 #[tokio::test(start_paused = true)]
 async fn a_suspended_plugin_that_answers_at_last_catches_up_on_an_idle_node() {
     let setting = setting("plugins.slow = { keep_connected = true, strikes = 1 }");
