@@ -8,8 +8,8 @@
 //!   Requests about one pod run one after the other, requests about different pods overlap. A
 //!   request to a plugin takes a *lane*: the permit to ask that plugin now.
 //! - [`health`] is the state machine for plugins that do not answer. [`policy`] holds the
-//!   operator's settings for plugins, and [`Config`] is the whole configuration, which is one TOML
-//!   table.
+//!   operator's settings for plugins, and [`Config`] is the whole configuration, which an operator
+//!   writes as one TOML table.
 //! - [`Source`] is the interface of the runtime that the adaptation needs. A plugin may join at any
 //!   time: the plugin receives a snapshot of pods and containers, and then the events that happened
 //!   meanwhile.
@@ -103,7 +103,7 @@
 //!   plugin: waits for the end of the pause. One per missed event: delivers the event.
 //! - One per answer that is late, or whose caller has left: waits for the answer. Another one
 //!   applies the changes of a late answer.
-//! - One per request that is sent to all plugins regardless of errors, such as a stop or a removal.
+//! - One per request that is sent to all plugins even if one fails, such as a stop or a removal.
 //! - One per failed operation: rolls the operation back.
 //! - One for all operations: reports operations that stay open for too long.
 //! - One for the directory of plugins: launches new programs. One per launched program: keeps the

@@ -123,7 +123,8 @@ impl Health {
         self.strikes
     }
 
-    /// Returns the number of strikes since the plugin joined, including strikes that were cleared.
+    /// Returns the number of strikes since the plugin joined, including strikes that were cleared,
+    /// and probes that failed.
     #[must_use]
     pub fn struck(&self) -> u64 {
         self.struck

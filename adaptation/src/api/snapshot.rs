@@ -45,7 +45,7 @@ pub const MAX_CHUNK: usize = call::MAX_MESSAGE - 512;
 pub struct Snapshot {
     /// The pods of the runtime.
     pub pods: Vec<Pod>,
-    /// The containers of the runtime, in these or other pods.
+    /// The containers of the runtime.
     pub containers: Vec<Container>,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A change is its length, then the number of the field, the kinds of the [`Value`]s before and
 //! after, the key, and the values that are present. Keys and values are prefixed by their lengths.
-//! Numbers and messages are encoded as in protobuf.
+//! Lengths, field numbers and kinds are varints. Messages are encoded as in protobuf.
 
 use nri_proto::decode::{Reader, SIZED};
 use nri_proto::encode::{Encode, Writer};

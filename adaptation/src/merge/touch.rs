@@ -33,9 +33,10 @@ pub(super) enum Act {
     /// The plugin becomes the owner. A conflict if the field has an owner already, even this
     /// plugin.
     Claim,
-    /// The plugin removes the value, whoever owns it, and may then claim the field.
+    /// The plugin removes the value, even of another owner. Only this plugin may then claim the
+    /// field.
     Clear,
-    /// Like `Clear`, if a plugin owns the field. Otherwise no effect.
+    /// Like `Clear`, if a plugin has set the field. Otherwise no effect.
     ClearIfSet,
     /// The plugin becomes one of several owners.
     Share,
