@@ -1,7 +1,7 @@
-//! The adaptation as a whole: it is made, started, reloaded and stopped here.
+//! The adaptation as a whole: creation, start, reload and stop.
 //!
-//! - `readiness.rs` says which required plugins are missing.
-//! - `reload.rs` applies a new configuration to plugins that are connected.
+//! - `readiness.rs` reports which required plugins are missing.
+//! - `reload.rs` applies a new configuration to connected plugins.
 
 pub(crate) mod readiness;
 pub(crate) mod reload;
@@ -35,45 +35,45 @@ use crate::transport::connection::{CHANNELS, PeerKind, take_in};
 use crate::transport::listener::listen;
 use crate::transport::socket::{BindError, Socket};
 
-/// What the runtime knows of one plugin.
+/// The status of one plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginStatus {
-    /// The plugin.
+    /// The id of the plugin.
     pub id: PluginId,
-    /// The identity of the plugin as the runtime knows it: its origin, and the user who connected.
+    /// How the plugin came to the runtime, and the user who connected.
     pub identity: Identity,
-    /// What it subscribed to.
+    /// The events that the plugin subscribed to.
     pub events: EventMask,
-    /// How it is doing.
+    /// The health state of the plugin.
     pub state: State,
-    /// The policy that holds for it. It prints as one line, with who said what of it:
+    /// The effective policy of the plugin. It displays as one line with the origin of each setting:
     /// `required=true (operator, by name), …`
     pub policy: Effective,
 }
 
-/// The runtime side of NRI. Dropping it leaves plugins without a word; [`Adaptation::stop`] tells
-/// them.
+/// The runtime side of NRI. [`Adaptation::stop`] notifies plugins and closes them; a drop only
+/// closes them.
 pub struct Adaptation {
     pub(crate) shared: Arc<Shared>,
     is_launched: AtomicBool,
 }
 
 impl Adaptation {
-    /// An adaptation without plugins. Its tasks run on the Tokio runtime that it is made in.
+    /// Creates an adaptation without plugins. Its tasks run on the current Tokio runtime.
     ///
     /// # Panics
     ///
-    /// Outside a Tokio runtime.
+    /// Panics outside a Tokio runtime.
     #[must_use]
     pub fn new(config: Config, source: Arc<dyn Source>) -> Self {
         Self::with_metrics(config, source, Arc::new(NoMetrics))
     }
 
-    /// The same, counted.
+    /// Creates an adaptation without plugins that reports to `metrics`.
     ///
     /// # Panics
     ///
-    /// Outside a Tokio runtime.
+    /// Panics outside a Tokio runtime.
     #[must_use]
     pub fn with_metrics(config: Config, source: Arc<dyn Source>, metrics: Arc<dyn Metrics>) -> Self {
         ConfigSnapshot::complain(&config);
@@ -82,39 +82,41 @@ impl Adaptation {
         Self { shared, is_launched: AtomicBool::new(false) }
     }
 
-    /// Launches the plugins in the configured directory, and returns when each of them is asked, or
-    /// has failed to join for the first time. From then on they are looked after: one that ends is
-    /// started again after a pause, and programs that are added to the directory, replaced or
-    /// removed are plugins accordingly, some seconds later. Without a directory there is nothing to
-    /// do.
+    /// Launches the plugins in the configured directory. Returns when each plugin has joined, or
+    /// has failed its first attempt to join. Without a configured directory, nothing is launched.
     ///
-    /// A program is called as its plugin is, `10-logger`; what is called otherwise is reported and
-    /// passed over. It is started as upstream has it: no arguments, three variables in its
-    /// environment, its connection as file descriptor 3. What it writes goes to the log, as events
-    /// of the target `nri_plugin`.
+    /// From then on the plugins are supervised: a plugin whose process ends is started again after
+    /// a pause. Programs that are added to the directory, replaced or removed are started,
+    /// restarted or stopped within seconds.
     ///
-    /// To be called before [`Adaptation::listen`], so that those that connect by themselves come
-    /// after.
+    /// The name of a program is the id of its plugin, such as `10-logger`. A program with another
+    /// name is reported and skipped. A program is started as upstream starts plugins: without
+    /// arguments, with three environment variables, and with its connection as file descriptor 3.
+    /// Its output is logged with the target `nri_plugin`.
+    ///
+    /// Call this before [`Adaptation::listen`], so that launched plugins join before plugins that
+    /// connect.
     ///
     /// # Errors
     ///
-    /// The directory is there and cannot be read in time, or others than root and the runtime's own
-    /// user can change it: nothing is launched then, and this may be called again, as after a call
-    /// that was dropped before it had looked there. Or plugins were launched before. What keeps a
-    /// single plugin from being launched is reported and keeps no other.
+    /// Returns an error if the directory exists and cannot be read in time, or if users other than
+    /// root and the runtime's own user can change it. Nothing is launched then, and the call may be
+    /// repeated. The call may also be repeated if its future was dropped before the directory was
+    /// read. Otherwise a second call returns an error. A problem with a single plugin is reported
+    /// as an event and in the log, and does not affect other plugins.
     pub async fn launch(&self) -> Result<(), LaunchError> {
         launch(&self.shared, &self.is_launched).await
     }
 
-    /// Lets plugins connect to the configured socket. Without one there is nothing to do.
+    /// Accepts plugins on the configured socket. Without a configured socket, this does nothing.
     ///
     /// # Errors
     ///
-    /// The socket cannot be made.
+    /// Returns an error if the socket cannot be created.
     ///
     /// # Panics
     ///
-    /// Outside a Tokio runtime.
+    /// Panics outside a Tokio runtime.
     pub fn listen(&self) -> Result<(), BindError> {
         let Some(path) = &self.shared.services.config.socket else { return Ok(()) };
         let socket = Socket::bind(path)?;
@@ -122,14 +124,14 @@ impl Adaptation {
         Ok(())
     }
 
-    /// Lets in whoever is at the other end of a connection that is there already, given as its two
-    /// halves, as if they had connected to the socket. Nobody is asked who they are: a policy that
-    /// binds the plugin's name to [users](crate::config::policy::Policy::uids) refuses them. If the
-    /// user is known, [`Adaptation::attach_user`] takes it.
+    /// Serves a plugin on an existing connection, given as its two halves, as if the plugin had
+    /// connected to the socket. The user of the peer is unknown: if the policy binds the plugin's
+    /// name to [users](crate::config::policy::Policy::uids), the plugin is refused. If the user is
+    /// known, call [`Adaptation::attach_user`] instead.
     ///
     /// # Panics
     ///
-    /// Outside a Tokio runtime.
+    /// Panics outside a Tokio runtime.
     pub fn attach<R, W>(&self, reader: R, writer: W)
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -138,13 +140,13 @@ impl Adaptation {
         self.attach_as(None, reader, writer);
     }
 
-    /// Lets in whoever is at the other end of a connection that is there already, as
-    /// [`Adaptation::attach`] does. The runtime vouches for the user whose process that is.
-    /// [`allowed_uids`](Config::allowed_uids) is not looked at.
+    /// Serves a plugin on an existing connection, as [`Adaptation::attach`] does, for a peer of the
+    /// user `uid`. The caller vouches for the user. [`allowed_uids`](Config::allowed_uids) is not
+    /// checked.
     ///
     /// # Panics
     ///
-    /// Outside a Tokio runtime.
+    /// Panics outside a Tokio runtime.
     pub fn attach_user<R, W>(&self, uid: u32, reader: R, writer: W)
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -168,26 +170,27 @@ impl Adaptation {
         });
     }
 
-    /// Begins an act of the runtime that is about `pod`.
+    /// Begins an operation about `pod`. Requests to plugins are made on the operation.
     #[must_use]
     pub fn begin(&self, pod: impl Into<Arc<Pod>>) -> Operation {
         Operation::new(Arc::clone(&self.shared), pod.into())
     }
 
-    /// What happens from now on. A watcher that is too far behind is told how much was dropped.
+    /// Subscribes to all events from now on. A receiver that lags too far behind learns how many
+    /// events it missed.
     #[must_use]
     pub fn watch(&self) -> broadcast::Receiver<Happening> {
         self.shared.services.watchers.subscribe()
     }
 
-    /// The same without [`Happening::Asked`], for who only looks on how plugins are doing: unless
-    /// someone [watches](Adaptation::watch) everything, requests then cost nothing more.
+    /// Subscribes to all events except [`Happening::Asked`]. Unless another subscriber
+    /// [watches](Adaptation::watch) all events, requests have no cost for the event stream.
     #[must_use]
     pub fn watch_plugins(&self) -> broadcast::Receiver<Happening> {
         self.shared.services.watchers.subscribe_rare()
     }
 
-    /// Looks at who changed what until now. Nobody waits for that.
+    /// Runs `look` on a copy of the ledger. Requests do not wait for `look`.
     ///
     /// ```
     /// # use nri_adaptation::{Adaptation, ledger::Ledger};
@@ -202,22 +205,24 @@ impl Adaptation {
         look(&ledger)
     }
 
-    /// Writes into the ledger what the runtime knows and plugins do not say: that an update or
-    /// eviction which a plugin had asked for could not be made.
+    /// Records in the ledger that the runtime could not apply an update or eviction that a plugin
+    /// had asked for.
     pub fn record(&self, occasion: &Occasion, what: What) {
         self.shared.services.records.ledger().record(occasion, what);
     }
 
-    /// Whether the operator hides pods from any plugin.
+    /// Returns whether a policy hides pods from any plugin.
     #[must_use]
     pub fn hides_pods(&self) -> bool {
         self.shared.roster().config().hides_any
     }
 
-    /// Whether a plugin may see pods in this namespace of Kubernetes, and so may change what is in
-    /// them; `None` if nobody knows the namespace. What plugins want is looked at before the
-    /// runtime is asked to do it. A runtime in which another container may have taken the id since
-    /// looks again with this when it does it.
+    /// Returns whether a plugin may see pods in a Kubernetes namespace, and so may change their
+    /// containers. `None` stands for an unknown namespace.
+    ///
+    /// The adaptation checks this before it asks the runtime to apply the updates of a plugin. If
+    /// another container may have got the same id since, the runtime has to check again when it
+    /// applies the update.
     #[must_use]
     pub fn sees(&self, plugin: &PluginId, namespace: Option<&str>) -> bool {
         let roster = self.shared.roster();
@@ -225,19 +230,19 @@ impl Adaptation {
         policy.sees_all() || namespace.is_some_and(|namespace| policy.sees(namespace))
     }
 
-    /// Waits until no plugin is being synchronized: each that was is asked from now on, or closed.
+    /// Waits until no plugin is being synchronized: each of them has joined or was closed.
     pub async fn settled(&self) {
-        // The sender lives as long as we do.
+        // The sender lives as long as the adaptation.
         let _ = self.shared.joining.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    /// Waits until everything that was asked about a pod before this call has been answered, the
-    /// undo of operations that failed included.
+    /// Waits until all requests about a pod that were made before this call have been answered,
+    /// including the rollback of operations that failed.
     pub async fn settled_pod(&self, pod: &str) {
         drop(self.shared.turns.enqueue(pod).turn().await);
     }
 
-    /// The plugins that there are, in the order in which they are asked.
+    /// Returns the plugins that have joined, in the order in which they are asked.
     #[must_use]
     pub fn plugins(&self) -> Vec<PluginStatus> {
         let status = |entry: &Participant| PluginStatus {
@@ -250,15 +255,15 @@ impl Adaptation {
         self.shared.roster().entries().iter().map(status).collect()
     }
 
-    /// Lets a plugin in: configures it, tells it what there is, and asks it from then on. It takes
-    /// the place of one of the same id that is built in, too; one that was launched or has
-    /// connected stays.
+    /// Admits a built-in plugin: configures it, sends it the existing pods and containers, and asks
+    /// it from then on. The plugin replaces a built-in plugin with the same id. A launched or
+    /// connected plugin with the same id is not replaced.
     ///
     /// # Errors
     ///
-    /// The plugin fails one of the steps, or takes too long; or the operator does not permit it
-    /// ([`origin`](crate::config::policy::Policy::origin),
-    /// [`unnamed`](crate::config::policy::Policies::unnamed)). It is closed then.
+    /// Returns an error if the plugin fails one of the steps or takes too long, or if the operator
+    /// does not permit the plugin ([`origin`](crate::config::policy::Policy::origin),
+    /// [`unnamed`](crate::config::policy::Policies::unnamed)). The plugin is closed then.
     pub async fn admit(&self, id: PluginId, plugin: Arc<dyn Plugin>) -> Result<(), AdmitError> {
         let candidate = Candidate { plugin: Arc::clone(&plugin), config: String::new(), early: Arc::default() };
         let admitted = match Arrival::begin(&self.shared, id, Identity::BUILT_IN) {
@@ -271,7 +276,7 @@ impl Adaptation {
         admitted
     }
 
-    /// Tells plugins to go, closes them, and waits until nothing is left running.
+    /// Notifies all plugins of the shutdown, closes them, and waits until all tasks have ended.
     pub async fn stop(&self) {
         let roster = self.shared.stop();
         let telling = roster.entries().iter().map(|entry| entry.plugin.shutdown());

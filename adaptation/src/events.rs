@@ -1,9 +1,9 @@
-//! What is seen from outside: metrics, and a stream of events.
+//! Observability: metrics, and a stream of events.
 //!
-//! - [`Metrics`] is the trait that a runtime implements to count requests, and [`Happening`] one
+//! - [`Metrics`] is the trait that a runtime implements to count requests. [`Happening`] is an
 //!   event of the stream.
-//! - `outbox.rs` sends events in the order in which they were recorded, without a lock held while
-//!   anyone receives them.
+//! - `outbox.rs` publishes events in the order in which they were recorded. No lock is held while
+//!   subscribers receive an event.
 
 mod outbox;
 
@@ -23,180 +23,184 @@ use crate::api::health::State;
 use crate::api::plugin::Reply;
 use crate::api::request::Request;
 
-/// How much of what happened is kept for a watcher that is behind.
+/// The number of events that are kept for a subscriber that lags behind.
 const BEHIND: usize = 1024;
 
-/// Counts what plugins do. Each method has a default that counts nothing, and must not wait.
+/// Counts what plugins do. The default of each method does nothing. A method must not block.
 ///
-/// An operation is the name of the RPC. `Synchronize`, with which a plugin joins, is one too: its
-/// answer is that to a stop, which can ask for the same.
+/// An operation is the name of an RPC. `Synchronize`, with which a plugin joins, is one of them:
+/// its answer is reported as the reply to a stop, which can ask for the same.
 pub trait Metrics: Send + Sync + 'static {
-    /// A plugin was asked, and this is what came of it.
+    /// Counts a request to a plugin. `failure` is the error, if the plugin did not answer as
+    /// required.
     fn invocation(&self, plugin: &PluginId, operation: &str, failure: Option<&Cause>) {
         let _ = (plugin, operation, failure);
     }
-    /// How long a plugin took to answer.
+    /// Records how long a plugin took to answer.
     fn latency(&self, plugin: &PluginId, operation: &str, took: Duration) {
         let _ = (plugin, operation, took);
     }
-    /// What a plugin's answer asks for.
+    /// Counts the changes that a plugin's reply asks for.
     fn adjustments(&self, plugin: &PluginId, operation: &str, reply: &Reply) {
         let _ = (plugin, operation, reply);
     }
-    /// How many plugins there are now.
+    /// Sets the number of plugins that have joined.
     fn plugins(&self, count: usize) {
         let _ = count;
     }
-    /// A plugin was silent for one request timeout.
+    /// Counts a strike: a plugin was silent for one request timeout.
     fn strike(&self, plugin: &PluginId) {
         let _ = plugin;
     }
-    /// A plugin is in another state now.
+    /// Sets the health state of a plugin, whenever it changes.
     fn state(&self, plugin: &PluginId, state: State) {
         let _ = (plugin, state);
     }
-    /// How long a request waited until the plugin was free.
+    /// Records how long a request waited until the plugin was free.
     fn queued(&self, plugin: &PluginId, event: Event, waited: Duration) {
         let _ = (plugin, event, waited);
     }
-    /// A plugin that subscribes to validation, and that the operator neither names as a validator
-    /// nor requires, has no say: once for each container that is created without its verdict, and
-    /// once when it is closed by us.
+    /// Counts a validator that gave no verdict, although it subscribes to validation. Only plugins
+    /// count that the operator neither names as validators nor requires. Called for each container
+    /// that is created without the verdict, and when the runtime closes such a plugin.
     fn unvalidated(&self, plugin: &PluginId) {
         let _ = plugin;
     }
-    /// The process of a plugin was started.
+    /// Counts a start of a plugin's process.
     fn launched(&self, plugin: &PluginId) {
         let _ = plugin;
     }
-    /// The process of a plugin has ended, with this status; without one it could not be started. If
-    /// `again_in` is there it is started again.
+    /// Counts an exit of a plugin's process. Without a status, the process could not be started. If
+    /// `again_in` is set, the process is started again after that time.
     fn exited(&self, plugin: &PluginId, status: Option<&str>, again_in: Option<Duration>) {
         let _ = (plugin, status, again_in);
     }
 }
 
-/// Counts nothing.
+/// Metrics that count nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoMetrics;
 
 impl Metrics for NoMetrics {}
 
-/// Something that happened.
+/// An event in the life of plugins and requests.
 ///
-/// Of one plugin it is told in order: that it has joined, which states it is in, that it is closed,
-/// and only then that another one of its id has joined. A plugin that is closed without having
-/// joined was not let in. Requests are another matter: one that was replaced may still be asked, in
-/// operations that it takes part in.
+/// The events of one plugin have an order: the plugin joined, its states, the plugin was closed.
+/// Only then another plugin of its id can join. A plugin that is closed without having joined was
+/// not admitted. Requests do not follow this order: a plugin that was replaced may still be asked
+/// in operations that it takes part in.
 #[derive(Clone, Debug)]
 pub enum Happening {
-    /// A plugin was let in, and is asked from now on.
+    /// A plugin joined. Requests ask the plugin from now on.
     Joined {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
-        /// What it subscribed to.
+        /// The events that the plugin subscribed to.
         events: EventMask,
-        /// The policy that holds for it, and where each part of it comes from.
+        /// The effective policy of the plugin, with the origin of each setting.
         policy: String,
     },
-    /// Another policy holds for a plugin since a [reload](crate::Adaptation::reload).
+    /// A [reload](crate::Adaptation::reload) changed the policy of a plugin.
     Policy {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
-        /// What it subscribed to, as far as it may see it now.
+        /// The events that the plugin subscribed to, without those that the policy hides.
         events: EventMask,
-        /// The policy that holds for it, and where each part of it comes from.
+        /// The effective policy of the plugin, with the origin of each setting.
         policy: String,
     },
     /// A plugin was asked.
     Asked {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
-        /// What about.
+        /// The event of the request.
         event: Event,
-        /// The pod.
+        /// The pod of the request.
         pod: String,
-        /// The container, if it is about one.
+        /// The container of the request, if any.
         container: Option<String>,
-        /// How long it took.
+        /// How long the plugin took to answer.
         took: Duration,
-        /// Why it has no say, if it has none.
+        /// The error, if the plugin did not answer as required.
         failure: Option<String>,
     },
-    /// A plugin answered too late. The answer was not applied.
+    /// A plugin answered too late for its request. Its changes may still be applied as updates,
+    /// once the operation of the request has been committed.
     Late {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
-        /// What it had been asked about.
+        /// The event of the request.
         event: Event,
-        /// How long it took.
+        /// How long the plugin took to answer.
         took: Duration,
     },
-    /// A plugin is in another state now.
+    /// The health state of a plugin changed.
     State {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
-        /// Its state.
+        /// The new state.
         state: State,
     },
-    /// A plugin was not let in. One of the same id is there, and stays.
+    /// A plugin was refused, because another plugin with the same id is connected.
     Refused {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
-        /// Why.
+        /// Why the plugin was refused.
         reason: String,
     },
-    /// An operation about this pod has been open for so long that nobody waits for its end any
-    /// more. A runtime that neither commits nor drops it has forgotten it.
+    /// An operation has been open for longer than
+    /// [`operation_timeout`](crate::Config::operation_timeout), and nothing waits for its end any
+    /// more. The runtime has neither committed nor dropped it.
     Overdue {
-        /// The pod.
+        /// The pod of the operation.
         pod: String,
-        /// How long at least.
+        /// The least time that the operation has been open.
         open: Duration,
     },
-    /// A plugin was closed, or has left.
+    /// A plugin was closed, or has disconnected.
     Closed {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
-        /// Why.
+        /// Why the plugin was closed.
         reason: String,
     },
-    /// The process of a plugin was started. It has not joined yet.
+    /// The process of a plugin was started. The plugin has not joined yet.
     Launched {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
-        /// The process.
+        /// The process id.
         pid: u32,
     },
     /// The process of a plugin could not be started.
     NotLaunched {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
-        /// Why not.
+        /// Why the process could not be started.
         reason: String,
-        /// When it is tried again, if it is.
+        /// The pause before the next attempt. `None` if there is no next attempt.
         again_in: Option<Duration>,
     },
-    /// The process of a plugin that was launched has ended.
+    /// The process of a launched plugin has ended.
     Exited {
-        /// The plugin.
+        /// The id of the plugin.
         plugin: PluginId,
-        /// How it ended: `exit status: 1`, `signal: 9 (SIGKILL)`.
+        /// The status of the process: `exit status: 1`, `signal: 9 (SIGKILL)`.
         status: String,
-        /// When it is started again, if it is.
+        /// The pause before the next start. `None` if the process is not started again.
         again_in: Option<Duration>,
     },
 }
 
-/// Everyone who looks on.
+/// The metrics, and the subscribers to the event stream.
 #[derive(Clone)]
 pub(crate) struct Watchers {
     metrics: Arc<dyn Metrics>,
     happenings: broadcast::Sender<Happening>,
-    /// Without those that come with each request.
+    /// The event stream without events that occur with each request.
     rare: broadcast::Sender<Happening>,
     outbox: Arc<Outbox>,
-    /// Cancelled when the adaptation stops: plugins are closed then because they are to be.
+    /// Cancelled when the adaptation stops. Closing a plugin is then expected, and not logged as a
+    /// warning.
     stopping: CancellationToken,
 }
 
@@ -221,17 +225,19 @@ impl Watchers {
         self.metrics.as_ref()
     }
 
-    /// What happens from now on. Who is too far behind is told how much was dropped.
+    /// Subscribes to all events from now on. A receiver that lags too far behind learns how many
+    /// events it missed.
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Happening> {
         self.happenings.subscribe()
     }
 
-    /// The same without [`Happening::Asked`], which then is not even made.
+    /// Subscribes to all events except [`Happening::Asked`]. That event is not created if nobody
+    /// else subscribes to it.
     pub(crate) fn subscribe_rare(&self) -> broadcast::Receiver<Happening> {
         self.rare.subscribe()
     }
 
-    /// A plugin was asked: counted always, told if someone listens.
+    /// Counts a request to a plugin, and publishes the event if there are subscribers.
     pub(crate) fn asked(&self, plugin: &PluginId, request: &Request, took: Duration, failure: Option<&Cause>) {
         let operation = request.event().rpc();
         self.metrics.latency(plugin, operation, took);
@@ -239,7 +245,7 @@ impl Watchers {
         if self.happenings.receiver_count() == 0 {
             return;
         }
-        // The last one may have stopped listening.
+        // The last subscriber may have left, so a failed send is ignored.
         let _ = self.happenings.send(Happening::Asked {
             plugin: plugin.clone(),
             event: request.event(),
@@ -254,24 +260,24 @@ impl Watchers {
         self.metrics.strike(plugin);
     }
 
-    /// Tells, logs and counts what does not happen with each request.
+    /// Queues an event and publishes the queue. For events that do not occur with each request.
     pub(crate) fn tell(&self, happening: Happening) {
         self.note(happening);
         self.flush();
     }
 
-    /// Something is to be told behind all that was noted before. Under the lock under which it has
-    /// happened; told it is without.
+    /// Queues an event behind all queued events. Call this under the lock that guards the change,
+    /// and [`flush`](Self::flush) after the lock is released.
     pub(crate) fn note(&self, happening: Happening) {
         self.outbox.push(OutboxItem::Happening(happening));
     }
 
-    /// The plugins are others now.
+    /// Queues the new order of the plugins.
     pub(crate) fn note_order(&self, order: Vec<PluginId>) {
         self.outbox.push(OutboxItem::Order(order));
     }
 
-    /// Tells what was noted.
+    /// Publishes the queued events: logs, counts and sends each of them.
     pub(crate) fn flush(&self) {
         self.outbox.empty(|news| match news {
             OutboxItem::Happening(happening) => self.publish(happening),
@@ -326,7 +332,7 @@ impl Watchers {
             }
             Happening::Asked { .. } => {}
         }
-        // Nobody may be listening.
+        // A send fails if nobody subscribes.
         let _ = self.rare.send(happening.clone());
         let _ = self.happenings.send(happening);
     }

@@ -1,18 +1,19 @@
-//! Who changed what: a history of what plugins did and did not do, with a bound in bytes.
+//! The history of what plugins changed, refused and missed, limited in bytes.
 //!
-//! Whoever asks plugins records here what came of it: an [`Occasion`], and [`What`] happened. What
-//! is read is an [`Entry`]. The oldest go first. An entry that would take more than a share of the
-//! history is kept without its values. What a reply changed is packed until someone reads it: it is
-//! written with each request, and read seldom.
+//! Each record has an [`Occasion`] (when, which plugin, which request) and says [`What`] happened.
+//! Readers get an [`Entry`] for each record. If the history exceeds its limit, the oldest entries
+//! are dropped. An entry larger than a fixed share of the limit is stored without its values. The
+//! changes of a reply stay packed until someone reads them: they are written with each request, and
+//! read seldom.
 //!
-//! An entry reads as one line, and serializes to one flat object, with values as people write them.
+//! An entry displays as one line, and serializes to one flat object with readable values.
 //!
-//! - `entry.rs` is an entry, `value.rs` and `packed.rs` are the values in it, `failed.rs` the
-//!   changes that could not be made.
-//! - `cost.rs` counts bytes, `cut.rs` makes an entry smaller.
-//! - `line.rs` and `object.rs` show an entry, `mask.rs` hides what may be secret.
+//! - `entry.rs`: an entry. `value.rs`, `packed.rs`: the values in it. `failed.rs`: updates that the
+//!   runtime could not apply.
+//! - `cost.rs` counts bytes, `cut.rs` shortens an entry.
+//! - `line.rs`, `object.rs`: an entry as text and as an object. `mask.rs` hides secrets.
 //!
-//! Nothing here does I/O or knows the time.
+//! The ledger does no I/O and reads no clock.
 
 mod cost;
 mod cut;
@@ -36,10 +37,10 @@ use self::packed::Packed;
 use crate::merge::packing::{self, Cut};
 use crate::merge::{Applied, Dropped};
 
-/// The part of a history that one entry may take.
+/// The fraction of a history that one item may take.
 const SHARE: usize = 16;
 
-/// A history of what plugins did.
+/// The history of what plugins changed, refused and missed, limited in bytes.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -82,7 +83,8 @@ const SHARE: usize = 16;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    /// Oldest first, each with what it costs. Whoever reads shares them.
+    /// The history with the cost of each item in bytes, the oldest item first. Readers share the
+    /// items.
     kept: VecDeque<(Forgetting, usize)>,
     bytes: usize,
     limit: usize,
@@ -90,7 +92,7 @@ pub struct Ledger {
     forgotten: u64,
 }
 
-/// The smallest piece of the history that is forgotten at a time.
+/// An item of the history, which is dropped as a whole.
 #[derive(Clone, Debug)]
 enum Forgetting {
     One(Arc<Entry>),
@@ -98,8 +100,8 @@ enum Forgetting {
 }
 
 impl Ledger {
-    /// Begins a history that takes at most so many bytes, those of its entries included. What is
-    /// read of it takes up to four times as much, as it was packed before.
+    /// Creates a history that takes at most `limit` bytes. The entries that a reader gets may take
+    /// up to four times as much, because they are unpacked.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { kept: VecDeque::new(), bytes: 0, limit, recorded: 0, forgotten: 0 }
@@ -122,7 +124,7 @@ impl Ledger {
         self.keep(Forgetting::One(Arc::new(entry)), cost);
     }
 
-    /// Records what came of a reply: each change, and each thing that was not used.
+    /// Records the effect of a reply: each change, and each part that was ignored.
     pub fn record_applied(&mut self, occasion: &Occasion, applied: Applied) {
         let Applied { changes, dropped } = applied;
         let own = Arc::new(occasion.clone());
@@ -142,7 +144,7 @@ impl Ledger {
         }
     }
 
-    /// Records packed changes of one container, as many together as fit into a share.
+    /// Records packed changes of one container, in as few items as the share of an item permits.
     fn record_changes(&mut self, occasion: &Arc<Occasion>, changes: &[u8]) {
         let room = self.share().saturating_sub(Packed::cost_of_nothing(occasion));
         for Cut { n_changes, bytes, weight } in packing::cut(changes, room, Packed::weigh) {
@@ -158,22 +160,24 @@ impl Ledger {
         }
     }
 
-    /// The part of the history that may be forgotten at a time.
+    /// Returns the largest size of an item of the history, in bytes.
     fn share(&self) -> usize {
         self.limit / SHARE
     }
 
-    /// Records what is to be stopped, each with its own container.
+    /// Records the evictions that a plugin asked for, each for its own container.
     pub fn record_evictions<'e>(&mut self, occasion: &Occasion, evictions: impl IntoIterator<Item = &'e Eviction>) {
         for Eviction { container_id, reason, unknown: _ } in evictions {
             self.record(&occasion.of_container(container_id), What::EvictionAsked { reason: reason.clone() });
         }
     }
 
-    /// Returns how a field of a container came to be what it is: all changes of it that were
-    /// applied, in order; of one of its entries, or of all. Those that are known to have
-    /// [failed](What::UpdateFailed) are not among them; of several updates of one container that a
-    /// plugin asked for at once, none is.
+    /// Returns the changes that were applied to a field of a container, in order. With `key`, only
+    /// the changes to that entry of the field.
+    ///
+    /// Changes that the runtime [could not apply](What::UpdateFailed) are left out. If a plugin
+    /// asked for several updates of one container at once and one of them failed, all of them are
+    /// left out.
     #[must_use]
     pub fn why(&self, container: &str, field: Field, key: Option<&str>) -> Vec<Arc<Entry>> {
         let mut entries = failed::without(self.of(container));
@@ -181,26 +185,26 @@ impl Ledger {
         entries
     }
 
-    /// Returns all that is known about a container, in order.
+    /// Returns all entries about a container, in order.
     #[must_use]
     pub fn of(&self, container: &str) -> Vec<Arc<Entry>> {
         self.select(|occasion| occasion.is_about(container))
     }
 
-    /// Returns everything, in order.
+    /// Returns all entries, in order.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Entry>> {
         self.select(|_| true)
     }
 
-    /// How many entries were recorded, and are forgotten.
+    /// Returns the number of entries that were recorded and have been dropped.
     #[must_use]
     pub fn n_forgotten(&self) -> u64 {
         self.forgotten
     }
 
-    /// How many bytes it takes. What the entries of different replies share is counted for each of
-    /// them, so it may take less.
+    /// Returns the size of the history in bytes. This is an upper bound: memory that several
+    /// entries share is counted for each of them.
     #[must_use]
     pub fn n_bytes(&self) -> usize {
         self.bytes
@@ -217,7 +221,7 @@ impl Ledger {
         entries
     }
 
-    /// Keeps something, and lets the oldest go until the rest fits.
+    /// Adds an item, and drops the oldest items until the limit holds.
     fn keep(&mut self, kept: Forgetting, cost: usize) {
         self.bytes += cost;
         self.kept.push_back((kept, cost));
@@ -226,7 +230,7 @@ impl Ledger {
             self.bytes -= cost;
             self.forgotten += kept.n_entries();
         }
-        // A queue does not shrink by itself, and each entry pays for two places only.
+        // A queue does not shrink by itself, and the cost of an item covers two places only.
         if self.kept.capacity() > 64 && self.kept.capacity() > 4 * self.kept.len() {
             self.kept.shrink_to(2 * self.kept.len());
         }

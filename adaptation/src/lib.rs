@@ -1,19 +1,23 @@
-//! The runtime side of the Node Resource Interface: what a runtime links to relay what happens to
-//! its pods and containers to plugins.
+//! The runtime side of the Node Resource Interface (NRI). A container runtime links this crate to
+//! notify plugins of the life of its pods and containers, and to ask them for changes.
 //!
-//! - [`Adaptation`] lets plugins in: programs that it starts itself ([`Adaptation::launch`]),
-//!   through a socket ([`Adaptation::listen`]), or built in ([`Adaptation::admit`], [`Plugin`]).
-//! - [`Operation`] is one act of the runtime, and the only way to reach plugins. Requests about one
-//!   pod go one after the other; different pods overlap, since each plugin has a *lane* of its own.
-//! - [`health`] is the state machine that judges a plugin which does not answer, [`policy`] what
-//!   the operator says about that, [`Config`] all of it as one TOML table.
-//! - [`Source`] is what the adaptation needs from the runtime. A plugin may join at any moment: it
-//!   is shown what there is, and told what happens meanwhile.
-//! - [`merge`] decides what comes out when several plugins adjust one container, [`ledger`]
-//!   remembers who changed what ([`Adaptation::ledger`]), [`dry_run`] tries replies without any
-//!   plugin. All three are pure.
+//! - [`Adaptation`] manages the plugins: programs that it launches ([`Adaptation::launch`]),
+//!   processes that connect to a socket ([`Adaptation::listen`]), and plugins that are part of the
+//!   runtime ([`Adaptation::admit`], [`Plugin`]).
+//! - [`Operation`] is one action of the runtime, and the only way to send requests to plugins.
+//!   Requests about one pod run one after the other, requests about different pods overlap. A
+//!   request to a plugin takes a *lane*: the permit to ask that plugin now.
+//! - [`health`] is the state machine for plugins that do not answer. [`policy`] holds the
+//!   operator's settings for plugins, and [`Config`] is the whole configuration, which an operator
+//!   writes as one TOML table.
+//! - [`Source`] is the interface of the runtime that the adaptation needs. A plugin may join at any
+//!   time: the plugin receives a snapshot of pods and containers, and then the events that happened
+//!   meanwhile.
+//! - [`merge`] combines the replies of several plugins about one container. [`ledger`] records
+//!   which plugin changed what ([`Adaptation::ledger`]). [`dry_run`] merges replies without
+//!   plugins. All three are pure: they do no I/O.
 //!
-//! A runtime in one file, with a plugin that is built in:
+//! A runtime in one file, with a built-in plugin:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -88,13 +92,22 @@
 //!
 //! # Tasks
 //!
-//! All of them are waited for by [`Adaptation::stop`]: one that accepts connections; for each
-//! connection one that lets it in, and then one that serves what the plugin calls; for each plugin
-//! one that waits until it is gone, and at times one that tells it what it missed; for each answer
-//! that is late, or that nobody waits for any more, one that waits for it; for each operation that
-//! failed one that undoes it; and one that looks for operations that nobody ends. One looks at the
-//! directory of plugins to launch, and each of those has one that keeps it running and two that
-//! read what it writes.
+//! The crate spawns the tasks below. [`Adaptation::stop`] waits for all of them.
+//!
+//! - One for the socket: accepts connections.
+//! - One per connection: registers the plugin, then serves the plugin's calls.
+//! - One per plugin: waits until the plugin is closed or has disconnected, and removes it.
+//! - One per plugin that was replaced: closes the plugin when the operations that it takes part in
+//!   have ended.
+//! - One per plugin that catches up: closes the plugin if no progress is made. One per suspended
+//!   plugin: waits for the end of the pause. One per missed event: delivers the event.
+//! - One per answer that is late, or whose caller has left: waits for the answer. Another one
+//!   applies the changes of a late answer.
+//! - One per request that is sent to all plugins even if one fails, such as a stop or a removal.
+//! - One per failed operation: rolls the operation back.
+//! - One for all operations: reports operations that stay open for too long.
+//! - One for the directory of plugins: launches new programs. One per launched program: keeps the
+//!   program running. Two per process: forward its output to the log.
 
 mod adaptation;
 mod api;

@@ -1,27 +1,28 @@
-//! What several plugins' replies to one question come to.
+//! Merges what several plugins reply to one request.
 //!
-//! A merge is made for each question that is answered with changes: [`CreateMerge`],
-//! [`UpdateMerge`], [`StopMerge`]. Replies are applied in the order in which plugins are asked.
-//! After each, `view` is what the next plugin is shown, and [`Applied`] says whether that changed.
-//! At the end `finish` gives what the runtime is to do.
+//! Each request that plugins answer with changes has a merge: [`CreateMerge`], [`UpdateMerge`] or
+//! [`StopMerge`]. Replies are applied in the order in which plugins are asked. After each reply,
+//! `view` returns what the next plugin is shown, and [`Applied`] reports whether that changed. At
+//! the end, `finish` returns what the runtime has to do.
 //!
-//! 1. A reply is looked at as a list of what it touches ([`Touch`]), and each touch is claimed.
-//!    What another plugin has claimed is a [`Conflict`] that names both. A plugin that removes
-//!    something first may set it again.
-//! 2. Only if all claims could be made is anything changed: a refused reply leaves nothing behind.
-//! 3. The reply is added to the result, and made in the view.
+//! 1. A reply is converted to a list of the fields that it touches ([`Touch`]), and each of them is
+//!    claimed. A field that another plugin has claimed is a [`Conflict`], which names both plugins.
+//!    A plugin that first removes an entry may set the entry again.
+//! 2. The merge changes only if all claims succeed. A refused reply leaves no trace.
+//! 3. The reply is added to the result, and applied to the view.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `create.rs`, `update.rs`, `stop.rs` | a merge for each kind of question |
-//! | `touch.rs`, `claims.rs`, `spellings.rs` | what a reply touches, under one spelling of each key, and who claimed it |
+//! | `create.rs`, `update.rs`, `stop.rs` | one merge for each kind of request |
+//! | `touch.rs`, `claims.rs`, `spellings.rs` | the fields that a reply touches, one spelling for each key, and the claims |
 //! | `collect.rs`, `resources.rs`, `other_updates.rs` | the result |
 //! | `view.rs` | the container as the next plugin sees it |
-//! | `notes.rs`, `change.rs`, `change_log.rs`, `packing.rs` | what was changed, for the ledger and the encoder |
-//! | `dropped.rs`, `error.rs` | what was left out, and why a reply was refused |
+//! | `notes.rs`, `change.rs`, `change_log.rs`, `packing.rs` | the list of changes, for the ledger and the encoder |
+//! | `dropped.rs`, `error.rs` | ignored parts of a reply, and why a reply is refused |
 //!
-//! Nothing here does I/O, waits or knows the time, and the same replies in the same order give the
-//! same result. Rules and texts are upstream's; where they are not, `docs/differences.md` says so.
+//! The merge is pure: it does no I/O, never waits and reads no clock. The same replies in the same
+//! order give the same result. Rules and error texts are upstream's, except where
+//! `docs/differences.md` says otherwise.
 
 mod change;
 mod change_log;
@@ -54,22 +55,22 @@ pub use update::{MergedUpdate, UpdateMerge};
 
 use nri_proto::Unread;
 
-/// What became of a reply.
+/// The effect of one reply on a merge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// What it changed, in the order in which it was changed.
+    /// What the reply changed, in the order in which it was changed.
     pub changes: Changes,
-    /// What of it was not used.
+    /// The parts of the reply that were ignored.
     pub dropped: Vec<Dropped>,
 }
 
 impl Applied {
-    /// Begins with what nobody could read.
+    /// Creates an effect without changes. The fields that could not be read count as dropped.
     fn without(unread: Vec<Unread>) -> Self {
         Self { changes: Changes::default(), dropped: unread.into_iter().map(Dropped::Unread).collect() }
     }
 
-    /// Says whether the next plugin is shown something else than this one was.
+    /// Returns whether the next plugin is shown something else than this plugin was.
     pub fn view_changed(&self) -> bool {
         !self.changes.shown().is_nothing()
     }

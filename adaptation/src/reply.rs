@@ -1,9 +1,9 @@
-//! What becomes of a plugin's answer.
+//! Processes the reply of a plugin.
 //!
-//! - `question.rs` checks an answer against the policy of the plugin and merges it.
-//! - `merging.rs` is the result of the answers so far, and the next plugin's view of it.
-//! - `recorder.rs` writes the ledger; `update_log.rs` tells whether a late answer is out of date.
-//! - `dry_run.rs` does all of this without a plugin.
+//! - `question.rs` checks a reply against the plugin's policy and merges it.
+//! - `merging.rs` holds the merge of a request, and the next plugin's view of the request.
+//! - `recorder.rs` writes the ledger. `update_log.rs` tells whether a late reply is outdated.
+//! - `dry_run.rs` merges replies without plugins.
 
 pub mod dry_run;
 pub(crate) mod merging;

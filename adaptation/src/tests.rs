@@ -1,4 +1,4 @@
-//! A real adaptation with fake plugins, on a clock that stands still.
+//! Tests of a real adaptation with fake plugins, on a paused clock.
 
 mod adjusting;
 mod budgets;

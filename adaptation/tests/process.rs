@@ -1,5 +1,5 @@
-//! Sockets in a process that is not as it should be, and what is left in a process after a stop.
-//! What these tests change and count is that of the whole process, so each has one of its own.
+//! Sockets in a process with an unusual state, and what remains in a process after a stop. The
+//! tests change and count resources of the whole process, so each runs in its own process.
 
 #![allow(clippy::unwrap_used, reason = "these are tests, and what they share")]
 
@@ -81,12 +81,13 @@ fn stopping_leaves_no_task_no_socket_and_no_file_descriptor() {
             let good = [Plugin::join(&path, "10", true).await, Plugin::join(&path, "20", true).await];
             let silent = Plugin::join(&path, "30", false).await;
             until(|| nri.plugins().len() == 3).await;
-            // Connected; half of a frame; registered and never to answer what follows.
+            // Peers that only connected, that sent half of a frame, and that registered and then
+            // never answer.
             let connected = UnixStream::connect(&path).unwrap();
             let mut half = UnixStream::connect(&path).unwrap();
             half.write_all(&[0, 0, 0, 2, 0, 0]).unwrap();
             let unconfigured = Plugin::register(&path, "40").await;
-            // One is asked and does not answer.
+            // A plugin that is asked and does not answer.
             let asked = nri.begin(Pod::default());
             assert!(tokio::time::timeout(Duration::from_millis(100), asked.notify(Notice::RunPod)).await.is_err());
             assert!(n_files() >= before.0 + 13, "six connections have two ends each");
@@ -115,7 +116,7 @@ async fn until(is_so: impl Fn() -> bool) {
     tokio::time::timeout(Duration::from_secs(10), waiting).await.expect("it never comes to that");
 }
 
-/// A runtime without anything.
+/// A runtime without pods.
 struct Nothing;
 
 #[async_trait]
@@ -129,7 +130,7 @@ impl Source for Nothing {
     }
 }
 
-/// A plugin that answers, or that answers nothing but what it takes to join.
+/// A plugin that answers every request, or only those that a join needs.
 struct Plugin {
     mux: Mux,
     _served: Option<Channel>,
@@ -158,7 +159,7 @@ impl service::Plugin for Answers {
         _: api::RunPodSandboxRequest,
     ) -> ttrpc::Result<api::RunPodSandboxResponse> {
         if !self.0 {
-            // Longer than anyone here waits; handlers run to their end.
+            // Longer than the tests wait. Handlers run to their end.
             tokio::time::sleep(Duration::from_secs(3)).await;
         }
         Ok(api::RunPodSandboxResponse::new())
@@ -166,7 +167,7 @@ impl service::Plugin for Answers {
 }
 
 impl Plugin {
-    /// Registers, and answers.
+    /// Registers and joins.
     async fn join(path: &Path, index: &str, answers: bool) -> Self {
         let mut plugin = Self::register(path, index).await;
         let services = Arc::new(service::create_plugin(Arc::new(Answers(answers))));

@@ -1,4 +1,4 @@
-//! A pod's life, from its run to its removal.
+//! The life of a pod, from its start to its removal.
 
 use anyhow::Result;
 use nri_adaptation::Notice;
@@ -7,14 +7,14 @@ use nri_proto::{Container, ContainerState, Event, Pod, Resources};
 use crate::node::Node;
 use crate::show::Show;
 
-/// What the pod asks of the plugins: upstream's annotations.
+/// The annotations of the pod, which the plugins read. The keys are upstream's.
 const ANNOTATIONS: [(&str, &str); 3] = [
     ("ulimits.noderesource.dev/container.app", "[{ type: nofile, soft: 1024, hard: 4096 }]"),
     ("devices.noderesource.dev/container.app", "[{ path: /dev/fuse, type: c, major: 10, minor: 229 }]"),
     ("ulimits.noderesource.dev/container.typo", "[{ type: nofiles, soft: 1, hard: 1 }]"),
 ];
 
-/// One pod with two containers, of which one cannot be.
+/// A pod with two containers. The plugins refuse one of the containers.
 pub(crate) struct Life {
     number: u32,
     pub(crate) pod: Pod,
@@ -27,7 +27,7 @@ impl Life {
         Self::new(1)
     }
 
-    /// The same again, with other ids.
+    /// Returns another pod of the same kind, with other ids.
     pub(crate) fn next(&self) -> Self {
         Self::new(self.number + 1)
     }
@@ -70,7 +70,7 @@ impl Life {
     async fn create_app(&mut self, node: &mut Node, show: &mut Show) -> Result<()> {
         let name = self.app.name.clone();
         let creating = node.nri.begin(self.pod.clone());
-        // A runtime would make the container as they want it.
+        // A runtime would create the container with the merged adjustment.
         creating.create_container(self.app.clone()).await?;
         self.app.state = ContainerState::Created;
         node.store.put(&self.app);
@@ -91,8 +91,8 @@ impl Life {
         Ok(())
     }
 
-    /// A container whose annotation has a mistake: the plugin that reads it says no, and nothing is
-    /// created.
+    /// Tries to create a container with an invalid annotation. The plugin that reads the annotation
+    /// refuses the request, and nothing is created.
     async fn create_typo(&self, node: &mut Node, show: &mut Show) {
         let creating = node.nri.begin(self.pod.clone());
         let refused = creating.create_container(self.typo.clone()).await;

@@ -1,11 +1,11 @@
-//! A runtime without containers, two plugins that it launches, and a pod's life: who is asked, who
-//! changes what, how long that takes.
+//! A runtime without real containers, with two launched plugins and the life of a pod. It prints
+//! which plugins are asked, what each plugin changes, and how long each takes.
 //!
-//! `make run`, or `make run STAY=1` for a runtime that stays up. The plugins are examples of
-//! `nri-plugin`, and lie beside this program when they were built: `cargo build -p nri-plugin -p
-//! nri-adaptation --examples`.
+//! Run it with `make run`, or `make run STAY=1` to keep the runtime running. The plugins are
+//! examples of `nri-plugin`. They are in the same directory as this program after `cargo build -p
+//! nri-plugin -p nri-adaptation --examples`.
 
-#![allow(clippy::print_stdout)] // Its purpose is to show something.
+#![allow(clippy::print_stdout)] // The purpose of the program is its output.
 
 mod life;
 mod node;
@@ -20,7 +20,7 @@ use life::Life;
 use node::Node;
 use show::Show;
 
-/// The pause between two lives of a runtime that stays up.
+/// The pause between two pods of a runtime that keeps running.
 const PAUSE: Duration = Duration::from_secs(5);
 
 #[tokio::main(flavor = "current_thread")]
@@ -52,7 +52,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Goes on until somebody presses Ctrl-C: others may connect meanwhile.
+/// Runs more pods until Ctrl-C is pressed. More plugins can connect meanwhile.
 async fn stay_up(node: &mut Node, show: &mut Show, mut life: Life) -> Result<()> {
     show.invitation(node);
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);

@@ -1,4 +1,4 @@
-//! The runtime: it has pods and containers only in name.
+//! The runtime. Its pods and containers exist only in a table.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -15,7 +15,7 @@ use tokio::sync::broadcast::Receiver;
 
 use crate::show::Show;
 
-/// The programs that are launched, and the names of their plugins.
+/// The indexes and names of the launched plugins, which are also the names of their programs.
 const PLUGINS: [(&str, &str); 2] = [("10", "ulimit-adjuster"), ("20", "device-injector")];
 
 pub(crate) struct Node {
@@ -25,7 +25,7 @@ pub(crate) struct Node {
     directory: TempDir,
 }
 
-/// What there is, for plugins that join.
+/// The pods and containers, for plugins that join.
 #[derive(Default)]
 pub(crate) struct Store(Mutex<Snapshot>);
 
@@ -57,13 +57,13 @@ impl Source for Store {
     }
 
     async fn apply(&self, _: &PluginId, updates: Vec<Update>, _: Vec<Eviction>) -> Result<Vec<Update>, UpdatesFailed> {
-        // There is nothing to update.
+        // There are no real containers to update, so all updates fail.
         Ok(updates)
     }
 }
 
 impl Node {
-    /// A runtime in a directory of its own, with its plugins in place.
+    /// Creates a runtime in a temporary directory, with its plugins in place.
     pub(crate) fn start() -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("nri-demo-").tempdir()?;
         let path = |name: &str| directory.path().join(name);
@@ -72,8 +72,8 @@ impl Node {
         for (index, name) in PLUGINS {
             let program = programs.join(name);
             ensure!(program.exists(), "no {}: build it with cargo build -p nri-plugin --examples", program.display());
-            // A program is launched only if nobody else can change it, and where it was built
-            // others may.
+            // A program is launched only if no other user can change it. Other users may be able to
+            // change files in the build directory.
             let copy = path("plugins").join(format!("{index}-{name}"));
             fs::copy(program, &copy)?;
             fs::set_permissions(copy, Permissions::from_mode(0o755))?;
@@ -91,7 +91,7 @@ impl Node {
         Ok(Self { happenings: nri.watch(), nri, store, directory })
     }
 
-    /// Launches the plugins, then lets others connect.
+    /// Launches the plugins, then accepts connections.
     pub(crate) async fn open(&mut self, show: &Show) -> Result<()> {
         let Self { nri, happenings, .. } = self;
         let mut launching = Box::pin(nri.launch());
@@ -113,12 +113,12 @@ impl Node {
         self.directory.path().join("plugins")
     }
 
-    /// What happens next.
+    /// Waits for the next event.
     pub(crate) async fn next(&mut self) -> Option<Happening> {
         self.happenings.recv().await.ok()
     }
 
-    /// What has happened since it was asked last.
+    /// Returns the events since the last call.
     pub(crate) fn happened(&mut self) -> Vec<Happening> {
         std::iter::from_fn(|| self.happenings.try_recv().ok()).collect()
     }

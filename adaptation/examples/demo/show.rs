@@ -1,4 +1,4 @@
-//! What is seen: lines of text, in colour on a terminal.
+//! The output: lines of text, in colour on a terminal.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -24,7 +24,7 @@ const CYAN: &str = "36";
 pub(crate) struct Show {
     begun: Instant,
     has_colour: bool,
-    /// How long each plugin took, each time.
+    /// How long each request to each plugin took.
     took: BTreeMap<String, Vec<Duration>>,
 }
 
@@ -52,14 +52,14 @@ impl Show {
         }
     }
 
-    /// What has happened to plugins.
+    /// Prints what happened to plugins since the last call.
     pub(crate) fn happenings(&mut self, node: &mut Node) {
         for happening in node.happened() {
             self.happening(&happening);
         }
     }
 
-    /// One step of a life, and who was asked about it.
+    /// Prints one step in the life of a pod, and the plugins that were asked.
     pub(crate) fn step(&mut self, node: &mut Node, event: Event, container: &str) {
         let mut asked = Vec::new();
         for happening in node.happened() {
@@ -80,7 +80,7 @@ impl Show {
         println!("           {}", self.paint(RED, format!("not created: {error}{cause}")));
     }
 
-    /// Who changed what, and how long each took.
+    /// Prints what each plugin changed, and how long each took to answer.
     pub(crate) fn summary(&self, node: &Node, life: &Life) {
         self.title("Who changed what, from the ledger:");
         for container in [&life.app, &life.typo] {
@@ -104,7 +104,7 @@ impl Show {
         }
     }
 
-    /// How to take part.
+    /// Prints how to connect another plugin.
     pub(crate) fn invitation(&self, node: &Node) {
         self.title("The runtime stays up until Ctrl-C, and the pod lives again every few seconds. To take part, connect a plugin,");
         println!("  cargo run -p nri-plugin --example logger -- --idx 30 --socket {}", node.socket().display());
@@ -112,7 +112,7 @@ impl Show {
         println!("  cp my-plugin {}", node.plugins().join("30-my-plugin").display());
     }
 
-    /// What has happened to a plugin. Of its being asked, a step tells.
+    /// Prints an event of a plugin. Requests are printed by [`Show::step`].
     pub(crate) fn happening(&self, happening: &Happening) {
         let (colour, plugin, text) = match happening {
             Happening::Launched { plugin, pid } => (CYAN, plugin, format!("launched as process {pid}")),
@@ -128,7 +128,7 @@ impl Show {
                 (YELLOW, plugin, format!("answered {} too late, after {}", event.rpc(), milliseconds(*took)))
             }
             Happening::Refused { plugin, reason } => (RED, plugin, format!("a second one is not let in: {reason}")),
-            // The demonstration ends its operations, and keeps its policy.
+            // The demo ends its operations, and keeps its policy.
             Happening::Asked { .. } | Happening::Overdue { .. } | Happening::Policy { .. } => return,
         };
         self.line(&self.paint(colour, plugin), text);

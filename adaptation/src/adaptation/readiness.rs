@@ -1,4 +1,4 @@
-//! Which plugins must be there and are not.
+//! Reports which required plugins are missing.
 
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
@@ -12,56 +12,58 @@ use crate::api::health::State;
 use crate::operation::shared::Shared;
 use crate::session::roster::{Participant, Roster};
 
-/// A plugin that must be there, and is not or does not answer.
+/// A plugin that is required, and is absent or does not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// As the operator calls it: by name, or by index and name.
+    /// The plugin as the operator calls it: by name, or by index and name.
     pub plugin: String,
-    /// Who wants it.
+    /// What requires the plugin.
     pub demand: Demand,
-    /// Why it counts as missing.
+    /// Why the plugin counts as missing.
     pub absence: Absence,
 }
 
-/// Who wants a plugin.
+/// What requires a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// The operator [requires](crate::config::policy::Policy::required) it.
+    /// The operator [requires](crate::config::policy::Policy::required) the plugin.
     Required,
-    /// The operator wants its [verdict](crate::config::policy::Policy::validator).
+    /// The operator requires the [verdict](crate::config::policy::Policy::validator) of the plugin.
     Validator,
-    /// The [default validator](crate::config::DefaultValidator::required_plugins) does.
+    /// The [default validator](crate::config::DefaultValidator::required_plugins) requires the
+    /// plugin.
     DefaultValidator,
 }
 
-/// Why a plugin counts as missing.
+/// Why a required plugin counts as missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
-    /// There is none of this name.
+    /// No plugin of this name is connected.
     Absent,
-    /// It has registered, and is not asked yet.
+    /// The plugin has registered, and has not joined yet.
     Joining,
-    /// It is there, in a state in which it is not asked.
+    /// The plugin has joined, and is skipped because of its health state.
     State(State),
-    /// It is there, and did not subscribe to validate, or may not.
+    /// The plugin has joined, and did not subscribe to validation or is not permitted to.
     NoValidator,
 }
 
-/// Plugins that must be there were missing all the time.
+/// Required plugins were missing until the time limit expired.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("plugins are missing: {}", list(missing))]
 pub struct NotReady {
-    /// Those that still are.
+    /// The plugins that are missing.
     pub missing: Vec<Missing>,
 }
 
 impl Adaptation {
-    /// The plugins that must be there and are not, or are not [active](State::Active). While there
-    /// are some, containers may not be created, but for pods that may do without.
+    /// Returns the required plugins that are absent or not [active](State::Active). While plugins
+    /// are missing, containers cannot be created, except in pods that are exempt.
     ///
-    /// One that the operator requires counts as missing if any of its name does not answer, since
-    /// requests fail for each. One that the default validator requires counts if none of its name
-    /// does. One on trial is required by nobody.
+    /// A plugin that the operator requires counts as missing if any plugin of its name is not
+    /// active, since requests fail for each of them. A plugin that the default validator requires
+    /// counts as missing if no plugin of its name is active. A plugin in shadow mode is never
+    /// required.
     ///
     /// ```
     /// # use nri_adaptation::Adaptation;
@@ -74,13 +76,13 @@ impl Adaptation {
         missing(&self.shared, &self.shared.roster())
     }
 
-    /// Waits until no plugin is [missing](Adaptation::missing), for so long at most.
+    /// Waits until no plugin is [missing](Adaptation::missing), for at most `limit`.
     ///
     /// # Errors
     ///
-    /// Those that are missing when the time is over, or when the adaptation is stopped.
+    /// The plugins that are missing when the time limit expires or the adaptation is stopped.
     pub async fn ready(&self, limit: Duration) -> Result<(), NotReady> {
-        // Whether it was in time or not is seen from what is missing.
+        // The plugins that are missing tell whether the wait was successful.
         let _ = timeout(limit, self.shared.services.stopping.run_until_cancelled(self.complete())).await;
         match self.missing() {
             missing if missing.is_empty() => Ok(()),
@@ -91,7 +93,7 @@ impl Adaptation {
     async fn complete(&self) {
         let mut happenings = self.watch_plugins();
         loop {
-            // A reload is told to nobody if no plugin has another policy for it, but rings.
+            // A reload that changes no plugin's policy publishes no event, but notifies `arrived`.
             let arrived = self.shared.arrived.notified();
             tokio::pin!(arrived);
             arrived.as_mut().enable();
@@ -100,7 +102,7 @@ impl Adaptation {
             }
             tokio::select! {
                 () = &mut arrived => {}
-                // What was dropped does not matter: it is looked at how things are.
+                // Missed events do not matter, because the loop checks the current state.
                 _ = happenings.recv() => {}
             }
         }
@@ -133,7 +135,7 @@ fn missing(shared: &Shared, roster: &Roster) -> Vec<Missing> {
     found
 }
 
-/// How those are doing that are meant.
+/// Returns the states of the plugins that match.
 fn states(roster: &Roster, is_meant: impl Fn(&Participant) -> bool) -> Vec<State> {
     roster.entries().iter().filter(|entry| is_meant(entry)).map(|entry| entry.state()).collect()
 }
@@ -142,13 +144,13 @@ fn validates(entry: &Participant) -> bool {
     entry.terms.events.contains(Event::ValidateContainerAdjustment)
 }
 
-/// Nobody is there.
+/// Returns the absence if no plugin matches.
 fn absent(shared: &Shared, states: &[State], is_meant: impl Fn(&PluginId) -> bool) -> Option<Absence> {
     let why = || if shared.is_arriving(is_meant) { Absence::Joining } else { Absence::Absent };
     states.is_empty().then(why)
 }
 
-/// One of them is not asked.
+/// Returns the absence if one of the states is not active.
 fn any(states: &[State]) -> Option<Absence> {
     states.iter().find(|state| **state != State::Active).map(|state| Absence::State(*state))
 }

@@ -1,4 +1,4 @@
-//! Another word of the operator, while plugins are asked.
+//! Applies a new configuration while plugins are connected.
 
 use tracing::{info, warn};
 
@@ -7,38 +7,39 @@ use crate::config::Config;
 use crate::config::snapshot::ConfigSnapshot;
 
 impl Adaptation {
-    /// What the operator says from now on: of `config`, the [policies](Config::policies), the
-    /// [exempt namespaces](Config::required_exempt_namespaces), the [annotation that tolerates
+    /// Applies a new configuration: the [policies](Config::policies), the [exempt
+    /// namespaces](Config::required_exempt_namespaces), the [annotation that tolerates
     /// absence](Config::required_tolerate_annotation) and the [default
-    /// validator](Config::default_validator). Returns what else of it differs and [needs a
-    /// restart](Config::changes_that_need_a_restart), by its key; that is left as it is.
+    /// validator](Config::default_validator) of `config`. Everything else stays as it is. Returns
+    /// the keys of the other settings that differ, which [need a
+    /// restart](Config::changes_that_need_a_restart).
     ///
-    /// Plugins that are there, are joining or are on their way out are treated so from the next
-    /// request on; what they declared about themselves still counts as far as the operator lets it.
-    /// [`Happening::Policy`](crate::Happening::Policy) tells of each that is there and whose policy
-    /// is another one now. Requests that are being made keep what held when they began, up to the
-    /// last plugin, the validators and the late answer. One that still waits for a required plugin
-    /// to join waits no longer than is required now. In particular:
+    /// The new policies hold from the next request on, for plugins that have joined, are joining or
+    /// are leaving. What a plugin declared about itself still counts as far as the operator permits
+    /// it. [`Happening::Policy`](crate::Happening::Policy) reports each plugin whose policy
+    /// changed. A request in flight keeps the former policies, up to its last plugin, its
+    /// validators and late answers. A request that waits for a required plugin to join stops
+    /// waiting if the plugin is no longer required. In particular:
     ///
-    /// - A plugin that is required now and is absent refuses what it gates; one that is not any
-    ///   more, does not.
-    /// - What a plugin missed while it was silent or suspended it is told, whether or not it may
-    ///   see such things now.
-    /// - Strikes that a plugin has count under the new rules, with the next one. A suspended plugin
-    ///   that is not to be kept any more is closed if its trial fails.
-    /// - A plugin that sees more namespaces or events now hears what happens in them from now on.
-    ///   It is not shown what there was before, and may hear the end of something whose beginning
-    ///   it has not seen. It is shown all of it when it joins again.
-    /// - A plugin that sees fewer namespaces or events now does not hear how things end there that
-    ///   it has seen begin. Only what comes to nothing, in an operation that fails, it is told all
-    ///   the same.
-    /// - A plugin that may not be one any more, because of its user, of how it came, or for want of
-    ///   a table, is closed; one that joins is refused before it is shown anything more, and what
-    ///   it asks for is not done. A program that may be launched now is, within a minute.
-    /// - A pod's annotation that tolerates absence does so from the next request on, or does not
-    ///   any more.
-    /// - A plugin is not told again which `request_timeout` it has; that is part of joining, as is
-    ///   `sync_timeout`.
+    /// - A required plugin that is absent fails the requests that it gates. A plugin that is no
+    ///   longer required does not.
+    /// - Events that a plugin missed while it was silent or suspended are delivered, whether or not
+    ///   the new policy permits the plugin to see them.
+    /// - Strikes so far count under the new rules, with the next strike. If the new rules close
+    ///   plugins instead of suspending them, a suspended plugin is closed when its probe fails.
+    /// - A plugin that may see more namespaces or events receives their events from now on.
+    ///   Existing objects are not shown, so the plugin may see the end of an object whose beginning
+    ///   it has not seen. When the plugin joins again, everything is shown.
+    /// - A plugin that may see fewer namespaces or events does not receive the ends of objects
+    ///   whose beginning it has seen. Only the rollback of a failed operation is still delivered.
+    /// - A plugin that is no longer permitted is closed: because of its user, its origin, or
+    ///   because no table names it. A plugin that is joining is refused before anything more is
+    ///   shown to it, and its updates are not applied. A program that becomes permitted is launched
+    ///   within a minute.
+    /// - The annotation of a pod that tolerates absence takes effect, or loses its effect, with the
+    ///   next request.
+    /// - A plugin does not learn its new `request_timeout`. That value is sent when a plugin joins,
+    ///   and so is `sync_timeout`.
     ///
     /// ```
     /// # use nri_adaptation::{Adaptation, Config, config::ConfigError};

@@ -1,4 +1,4 @@
-//! The outcome of a request, for plugins that answer the request late.
+//! The outcome of a request, for plugins that answer late.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,29 +8,30 @@ use tokio::sync::Notify;
 
 use crate::api::operation::{OperationId, OperationOutcome};
 
-/// The outcome of a request without the plugins that had no say in it.
+/// The outcome of a request, without the plugins that did not answer in time.
 ///
-/// All versions of one request share one decision: plugins change what the next plugin is shown.
+/// A request has several versions, because plugins change what the next plugin is shown. All
+/// versions share one decision.
 #[derive(Debug, Default)]
 pub(crate) struct Decision {
-    /// The operation of the request, if there is one.
+    /// The operation of the request, if any.
     pub(crate) operation: Option<OperationId>,
-    /// How that operation has ended.
+    /// The outcome of that operation.
     fate: Fate,
-    /// The number of the last update of a container before plugins were asked.
+    /// The number of the last update of a container before the first plugin was asked.
     since: AtomicU64,
-    /// The claims of plugins in the request; `None` if the request failed, or its caller left.
+    /// The claims of the plugins. `None` if the request failed, or its caller dropped the request.
     claims: OnceLock<Option<Owners>>,
-    /// Rung when the request is decided.
+    /// Notified when the request is decided.
     decided: Notify,
 }
 
-/// The outcome of an operation, once it has ended.
+/// The outcome of an operation, once it has ended. Clones share the outcome.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fate(Arc<OnceLock<OperationOutcome>>);
 
 impl Fate {
-    /// The operation has ended. What was said first counts.
+    /// Sets the outcome of the operation. Later calls have no effect.
     pub(crate) fn is(&self, outcome: OperationOutcome) {
         _ = self.0.set(outcome);
     }
@@ -41,22 +42,24 @@ impl Decision {
         Self { operation: Some(operation), fate, since: AtomicU64::new(since), ..Self::default() }
     }
 
-    /// How the operation of the request has ended. `None` while it is open.
+    /// Returns the outcome of the operation of the request. `None` while the operation is open.
     pub(crate) fn outcome(&self) -> Option<OperationOutcome> {
         self.fate.0.get().copied()
     }
 
-    /// Plugins are asked from now on: the request has the turn of its pod.
+    /// Notes that plugins are asked from now on. `since` is the number of the last update of a
+    /// container.
     pub(crate) fn begins(&self, since: u64) {
         self.since.store(since, Ordering::Relaxed);
     }
 
-    /// Returns the number of the last update of a container before plugins were asked.
+    /// Returns the number of the last update of a container before the first plugin was asked.
     pub(crate) fn since(&self) -> u64 {
         self.since.load(Ordering::Relaxed)
     }
 
-    /// Waits until the request is decided. A request that is not made in an operation undoes one.
+    /// Waits until the request is decided. Returns at once for a request outside an operation,
+    /// which rolls an operation back.
     pub(crate) async fn until_decided(&self) {
         let decided = self.decided.notified();
         tokio::pin!(decided);
@@ -66,25 +69,26 @@ impl Decision {
         }
     }
 
-    /// The request has gone on, and this is what plugins claimed in it.
+    /// Decides that the request succeeded, with the claims of the plugins.
     pub(crate) fn goes_on(&self, claims: Owners) {
         // A request is decided once.
         _ = self.claims.set(Some(claims));
         self.decided.notify_waiters();
     }
 
-    /// The request has failed, or its caller has left, unless the request has gone on.
+    /// Decides that the request failed or was dropped by its caller. No effect if it succeeded
+    /// before.
     pub(crate) fn fails(&self) {
         _ = self.claims.set(None);
         self.decided.notify_waiters();
     }
 
-    /// Whether the request has gone on. `None` while it is not decided.
+    /// Returns whether the request succeeded. `None` while the request is not decided.
     pub(crate) fn has_gone_on(&self) -> Option<bool> {
         self.claims.get().map(Option::is_some)
     }
 
-    /// Whether another plugin has claimed a field of a container in the request.
+    /// Returns whether another plugin has claimed a field of a container in the request.
     pub(crate) fn is_claimed_from(&self, plugin: &PluginId, container: &str, field: Field, key: &str) -> bool {
         let claims = self.claims.get().and_then(Option::as_ref);
         let owner = claims.and_then(|claims| claims.owner(container, field, key));

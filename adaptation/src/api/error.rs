@@ -1,4 +1,4 @@
-//! Why a request was not answered as it should have been, and by whom.
+//! Errors of a request, and the plugin that caused each of them.
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
@@ -11,46 +11,47 @@ use crate::api::plugin::PluginError;
 use crate::config::policy::NotAllowed;
 use crate::merge::{MergeError, MergedStop};
 
-/// Why a plugin has no say in a request.
+/// Why a plugin did not answer a request as required.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Cause {
-    /// It answered no, or could not be asked.
+    /// The plugin refused the request, or its connection failed.
     #[error(transparent)]
     Plugin(#[from] PluginError),
-    /// It did not answer in time.
+    /// The plugin did not answer in time.
     #[error("no answer in time")]
     TimedOut,
-    /// It was passed over, because of the state it is in.
+    /// The plugin was skipped because of its health state.
     #[error("the plugin is {_0}{why}", why = why(*_0))]
     PassedOver(State),
-    /// The plugin was passed over: it joined, was silent or was suspended, and has yet to hear what
-    /// it missed.
+    /// The plugin was skipped because it is catching up: it joined, was silent or was suspended,
+    /// and earlier events are still to be delivered to it.
     #[error("the plugin is catching up: it has yet to hear what it missed")]
     CatchingUp,
-    /// Others were asked of it for so long that its turn did not come.
+    /// The plugin was busy with other requests until the lane timeout expired.
     #[error("its turn did not come in time")]
     Busy,
-    /// It has yet to hear what was before, as it has just joined or was silent, and that waits for
-    /// an operation to end.
+    /// The plugin just joined or was silent, and earlier events about the pod could not be
+    /// delivered to it in time. They may wait for an open operation to end.
     #[error("it has yet to hear what was before")]
     Behind,
-    /// Other plugins had not answered for so long that the request did not wait for this one as
-    /// long as it may take, or did not ask it at all. It is no strike by itself.
+    /// Plugins that did not answer have used up the time budget of the request. The request waited
+    /// for this plugin less than its request timeout, or skipped it. Not a strike by itself.
     #[error("the time that the request could wait for it was over")]
     CutShort,
-    /// It wants what it may not do.
+    /// The policy does not permit what the plugin asked for.
     #[error(transparent)]
     NotAllowed(#[from] NotAllowed),
-    /// The operator requires it, and it is not there.
+    /// The operator requires the plugin, and it is absent.
     #[error("the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)")]
     Absent,
-    /// The caller's own deadline was over while it was asked.
+    /// The deadline of the caller expired while the plugin was asked.
     #[error("the caller's deadline was over while it was asked")]
     CallerDeadline,
 }
 
 impl Cause {
-    /// Whether it said no, or wants what it may not do.
+    /// Returns whether the plugin refused the request, or asked for something that its policy does
+    /// not permit. A request that is too large to send counts as refused.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         match self {
@@ -67,8 +68,8 @@ impl Cause {
         }
     }
 
-    /// Whether the time that a request waited for the plugin was spent in silence, on the answer or
-    /// on the lane.
+    /// Returns whether the request waited for the plugin without an answer, be it for the reply or
+    /// for the lane.
     pub(crate) fn is_unanswered(&self) -> bool {
         match self {
             Self::TimedOut
@@ -85,21 +86,21 @@ impl Cause {
         }
     }
 
-    /// Whether the caller's own deadline was over.
+    /// Returns whether the deadline of the caller expired.
     #[must_use]
     pub fn is_deadline(&self) -> bool {
         matches!(self, Self::CallerDeadline)
     }
 
-    /// Whether it was not there to answer: it is absent, silent, suspended, behind or gone, or has
-    /// not answered in time.
+    /// Returns whether the plugin was unavailable: absent, silent, suspended, behind or
+    /// disconnected, or without an answer in time.
     #[must_use]
     pub fn is_absence(&self) -> bool {
         !self.is_refusal() && !self.is_deadline()
     }
 }
 
-/// What has made a plugin so, for whoever hears of it without its log.
+/// Returns an explanation of a health state, for readers who do not have the log.
 fn why(state: State) -> &'static str {
     match state {
         State::Silent => ": it has yet to answer an earlier request",
@@ -108,15 +109,15 @@ fn why(state: State) -> &'static str {
     }
 }
 
-/// A plugin that failed a request.
+/// A request that failed because of one plugin.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("plugin {plugin} failed to handle {} request", event.rpc())]
 pub struct Failure {
-    /// The plugin. A required one that is absent may have no index.
+    /// The name of the plugin. A required plugin that is absent may lack the index.
     pub plugin: String,
-    /// The event it was asked about.
+    /// The event of the request.
     pub event: Event,
-    /// Why.
+    /// Why the request failed.
     #[source]
     pub cause: Cause,
 }
@@ -130,32 +131,31 @@ impl Failure {
 /// Why a request failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RelayError {
-    /// A plugin failed it. Where the whole chain is told in any case, others may have, too: they
-    /// are logged.
+    /// A plugin failed the request. If the request was sent to all plugins regardless, other
+    /// plugins may have failed too; their errors are logged.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// Plugins want contrary things.
+    /// The replies of two plugins conflict.
     #[error(transparent)]
     Contrary(#[from] MergeError),
-    /// A validator does not accept what plugins want.
+    /// A validator rejected the merged adjustments of the plugins.
     #[error("validator {} rejected container adjustment, reason: {reason}", quoted(validator))]
     Rejected {
-        /// The validator.
+        /// The name of the validator.
         validator: String,
-        /// Why.
+        /// The reason that the validator gave.
         reason: String,
     },
-    /// A validator has not said whether it accepts what plugins want. Without its word nothing may
-    /// be.
+    /// A validator gave no verdict. The container is not created without its verdict.
     #[error("validator plugin {plugin} failed")]
     Validator {
-        /// The validator.
+        /// The id of the validator.
         plugin: PluginId,
-        /// Why.
+        /// Why the validator gave no verdict.
         #[source]
         cause: Cause,
     },
-    /// The caller's deadline was over before a plugin was asked.
+    /// The deadline of the caller expired before a plugin was asked.
     #[error("the deadline was over before any plugin could be asked")]
     Deadline,
     /// The adaptation was stopped.
@@ -164,9 +164,9 @@ pub enum RelayError {
 }
 
 impl RelayError {
-    /// Whether plugins do not want it: one said no, wants what it may not do or what another one
-    /// does not, or a validator does not accept it. To try again is of no use unless something
-    /// changes.
+    /// Returns whether plugins reject the request: a plugin refused it or asked for something that
+    /// its policy does not permit, two plugins conflict, or a validator rejected the result. A
+    /// retry is useless unless something changes.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         match self {
@@ -176,8 +176,8 @@ impl RelayError {
         }
     }
 
-    /// Whether a plugin that is not to be passed over was not there to answer: absent, joining,
-    /// silent, suspended or gone, or it has not answered in time. It may be there later.
+    /// Returns whether a plugin that must not be skipped was unavailable: absent, joining, silent,
+    /// suspended or disconnected, or without an answer in time. A retry may succeed later.
     #[must_use]
     pub fn is_plugin_absent(&self) -> bool {
         match self {
@@ -186,7 +186,7 @@ impl RelayError {
         }
     }
 
-    /// Whether the caller's own deadline was over.
+    /// Returns whether the deadline of the caller expired.
     #[must_use]
     pub fn is_deadline(&self) -> bool {
         match self {
@@ -197,13 +197,12 @@ impl RelayError {
     }
 }
 
-/// Why the end of a container was not told as it should have been, and what comes of it all the
-/// same.
+/// The error of a container stop, with the merged result of the plugins that did not fail.
 #[derive(Clone, Debug)]
 pub struct StopError {
-    /// What the plugins want that did not fail.
+    /// The merged replies of the plugins that did not fail.
     pub merged: MergedStop,
-    /// Why.
+    /// Why the request failed.
     pub cause: RelayError,
 }
 
@@ -223,7 +222,7 @@ impl Error for StopError {
 mod tests {
     use super::*;
 
-    /// What an error of a plugin with this cause is.
+    /// Checks the kind of the errors with this cause.
     fn check(cause: Cause, expected: &str) {
         let failure = Failure { plugin: "10-a".to_owned(), event: Event::StartContainer, cause: cause.clone() };
         let validator = RelayError::Validator { plugin: "10-a".parse().unwrap(), cause };

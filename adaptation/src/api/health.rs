@@ -1,22 +1,22 @@
-//! How a plugin is doing: a state machine that does no I/O and knows no clock.
+//! The health of a plugin: a state machine that does no I/O and reads no clock.
 
 use std::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How a plugin is doing.
+/// The health state of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is asked, and waited for.
+    /// The plugin is asked, and requests wait for its answers.
     Active,
-    /// The plugin owes an answer that did not come in time, or has yet to hear what it missed
-    /// meanwhile. Requests skip the plugin until it owes nothing and has heard everything.
+    /// The plugin owes an answer that did not come in time, or has not received everything that it
+    /// missed meanwhile. Requests skip the plugin until it owes nothing and has caught up.
     Silent,
     /// The plugin was silent too often, and its connection is kept. Requests skip the plugin until
-    /// its last overdue answer has come, or until it answers a probe after a pause.
+    /// its last overdue answer has arrived, or until it answers a probe after a pause.
     Suspended,
-    /// Its connection is gone.
+    /// The connection of the plugin is closed.
     Closed,
 }
 
@@ -31,65 +31,65 @@ impl fmt::Display for State {
     }
 }
 
-/// What the policy says about a plugin that does not answer.
+/// The policy for a plugin that does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// How many strikes end its time.
+    /// The number of strikes after which the plugin is closed or suspended.
     pub strikes: u32,
-    /// Whether it is then suspended, not closed.
+    /// Whether the plugin is suspended instead of closed.
     pub keep_connected: bool,
-    /// How long each silence may be until it is a strike: the request timeout.
+    /// How long a silence may last before it counts as a strike: the request timeout.
     pub interval: Duration,
-    /// How long the first suspension lasts if nothing ends it before.
+    /// How long the first suspension lasts, unless an answer ends the suspension earlier.
     pub first_pause: Duration,
-    /// The limit of that pause, which doubles from one suspension to the next.
+    /// The limit of that pause. The pause doubles with each suspension.
     pub longest_pause: Duration,
 }
 
-/// Whether a plugin may be asked now.
+/// Whether a request may ask the plugin now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// It may.
+    /// The request may ask the plugin.
     Ask,
-    /// It is passed over, because it is in this state.
+    /// The request skips the plugin because of this state.
     Pass(State),
 }
 
-/// What an input did.
+/// The effect of an input on the health of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing that anyone else need know.
+    /// Nothing that the caller has to act on.
     None,
-    /// One more strike, and it is still in the state it was in.
+    /// The plugin got a strike, and its state is unchanged.
     Strike,
-    /// It is in another state now. To [`State::Closed`] means: close it.
+    /// The state has changed. If the state is [`State::Closed`], the caller must close the plugin.
     Became(State),
 }
 
-/// How one plugin is doing.
+/// The health of one plugin.
 #[derive(Clone, Debug)]
 pub struct Health {
     rules: Rules,
     state: State,
     strikes: u32,
-    /// Answers that are late and still to come.
+    /// The number of overdue answers that have not arrived.
     overdue: usize,
     last_strike: Option<Instant>,
     /// How many times in a row the plugin was suspended without an answer in time.
     n_pauses: u32,
-    /// When a suspended plugin may be tried again.
+    /// When a suspended plugin may be probed.
     resumes: Option<Instant>,
-    /// One request tries a suspended plugin.
+    /// Whether a request is probing the suspended plugin.
     trying: bool,
-    /// The plugin was suspended twice without an answer in time in between: a late answer does not
-    /// end this suspension before its pause is over.
+    /// Whether the plugin was suspended twice without an answer in time in between. A late answer
+    /// then does not end the suspension before its pause is over.
     waits_out_pause: bool,
-    /// All strikes that it ever had.
+    /// The number of strikes since the plugin joined.
     struck: u64,
 }
 
 impl Health {
-    /// A plugin that is doing well.
+    /// Creates the health of a plugin that is active and has no strikes.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         Self {
@@ -106,30 +106,32 @@ impl Health {
         }
     }
 
-    /// From now on these rules hold. What was counted so far still counts.
+    /// Replaces the rules. Strikes so far still count.
     pub fn follow(&mut self, rules: Rules) {
         self.rules = rules;
     }
 
-    /// Its state.
+    /// Returns the state of the plugin.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// How many strikes it has.
+    /// Returns the number of strikes that count towards the limit.
     #[must_use]
     pub fn strikes(&self) -> u32 {
         self.strikes
     }
 
-    /// How many strikes it ever had, those too that were cleared or ended its time.
+    /// Returns the number of strikes since the plugin joined, including strikes that were cleared,
+    /// and probes that failed.
     #[must_use]
     pub fn struck(&self) -> u64 {
         self.struck
     }
 
-    /// Whether a request may ask it now. One that may ask a suspended plugin is its trial.
+    /// Returns whether a request may ask the plugin now. If the plugin is suspended, the request
+    /// becomes its probe.
     pub fn gate(&mut self, now: Instant) -> Gate {
         match self.state {
             State::Active => Gate::Ask,
@@ -141,7 +143,8 @@ impl Health {
         }
     }
 
-    /// Whether a suspended plugin's pause is over, and nothing is in the way of a trial.
+    /// Returns whether a suspended plugin may be probed: its pause is over, no answer is overdue,
+    /// and no other request probes it.
     #[must_use]
     pub fn may_try(&self, now: Instant) -> bool {
         self.state == State::Suspended
@@ -150,13 +153,13 @@ impl Health {
             && self.resumes.is_none_or(|resumes| resumes <= now)
     }
 
-    /// The request that might have asked it did not: it gave up before, or was too late itself.
+    /// Cancels a probe: the request that [`Health::gate`] let through was not sent.
     pub fn not_asked(&mut self) {
         self.trying = false;
     }
 
-    /// The plugin answered in time. If that was its trial, the suspension ends; `is_even` says
-    /// whether the plugin has heard everything that it missed.
+    /// Handles an answer in time. If the request was the probe (`is_trial`), the suspension ends.
+    /// `is_even` says whether the plugin has received everything that it missed.
     pub fn answered(&mut self, is_trial: bool, is_even: bool) -> Effect {
         if self.state == State::Closed {
             return Effect::None;
@@ -169,14 +172,15 @@ impl Health {
         self.resume(is_even)
     }
 
-    /// Ends a suspension. A plugin that has yet to hear what it missed counts as silent.
+    /// Ends a suspension. A plugin that has not received everything that it missed becomes silent.
     fn resume(&mut self, is_even: bool) -> Effect {
         (self.trying, self.resumes) = (false, None);
         let is_even = is_even && self.overdue == 0;
         self.become_state(if is_even { State::Active } else { State::Silent })
     }
 
-    /// It answered that its own deadline had passed: a strike, but nothing is owed.
+    /// Handles an answer which says that the plugin's own deadline has expired: a strike, without
+    /// an overdue answer.
     pub fn gave_up(&mut self, now: Instant, is_trial: bool) -> Effect {
         if is_trial {
             return self.fail_trial(now);
@@ -184,7 +188,7 @@ impl Health {
         self.strike(now)
     }
 
-    /// An answer did not come in time, and is owed from now on.
+    /// Handles an answer that did not come in time. The answer is overdue from now on.
     pub fn timed_out(&mut self, now: Instant, is_trial: bool) -> Effect {
         self.overdue += 1;
         if is_trial {
@@ -197,7 +201,7 @@ impl Health {
         }
     }
 
-    /// Another interval of silence has passed.
+    /// Handles another interval of silence.
     pub fn still_silent(&mut self, now: Instant) -> Effect {
         match self.state {
             State::Silent => self.strike(now),
@@ -205,9 +209,9 @@ impl Health {
         }
     }
 
-    /// An overdue answer has come. The last one ends a suspension, unless the plugin was suspended
-    /// again before it had answered anything in time; then its pause has to be over, too. The late
-    /// answer clears no strikes. `is_even` as in [`Health::answered`].
+    /// Handles an overdue answer that has arrived. The last one ends a suspension. If the plugin
+    /// was suspended twice without an answer in time in between, the pause must be over as well. A
+    /// late answer clears no strikes. `is_even` is as in [`Health::answered`].
     pub fn settled(&mut self, now: Instant, is_even: bool) -> Effect {
         self.overdue = self.overdue.saturating_sub(1);
         let waits = self.waits_out_pause && self.resumes.is_some_and(|resumes| resumes > now);
@@ -217,14 +221,15 @@ impl Health {
         Effect::None
     }
 
-    /// Returns when a suspended plugin may be tried, unless an overdue answer ends that before.
+    /// Returns when a suspended plugin may be probed, unless an overdue answer ends the suspension
+    /// earlier.
     #[must_use]
     pub fn resumes(&self) -> Option<Instant> {
         self.resumes.filter(|_| self.state == State::Suspended)
     }
 
-    /// The plugin has joined before it has heard everything that it missed: it counts as silent
-    /// until then, without a strike.
+    /// Handles a plugin that joins before it has received everything that it missed. The plugin is
+    /// silent until then, without a strike.
     pub fn falls_behind(&mut self) -> Effect {
         match self.state {
             State::Active => self.become_state(State::Silent),
@@ -232,14 +237,15 @@ impl Health {
         }
     }
 
-    /// Whether it may be told what it missed: no answer is overdue, and it is neither suspended nor
-    /// closed.
+    /// Returns whether missed events may be delivered to the plugin: no answer is overdue, and the
+    /// plugin is neither suspended nor closed.
     #[must_use]
     pub fn owes_nothing(&self) -> bool {
         self.overdue == 0 && matches!(self.state, State::Active | State::Silent)
     }
 
-    /// It owes nothing and has been told what it missed: a silent plugin is active again.
+    /// Handles a plugin that has received everything that it missed. A silent plugin becomes
+    /// active, unless an answer is overdue.
     pub fn caught_up(&mut self) -> Effect {
         match (self.state, self.overdue) {
             (State::Silent, 0) => self.become_state(State::Active),
@@ -247,7 +253,7 @@ impl Health {
         }
     }
 
-    /// Its connection is gone, or is to be.
+    /// Handles a connection that is closed or must be closed.
     pub fn close(&mut self) -> Effect {
         match self.state {
             State::Closed => Effect::None,
@@ -255,7 +261,7 @@ impl Health {
         }
     }
 
-    /// Counts at most one strike in an interval, however many answers are overdue.
+    /// Counts a strike, at most one per interval, however many answers are overdue.
     fn strike(&mut self, now: Instant) -> Effect {
         let counted = self.last_strike.is_some_and(|last| now.saturating_duration_since(last) < self.rules.interval);
         if counted || matches!(self.state, State::Closed | State::Suspended) {
@@ -293,7 +299,7 @@ impl Health {
         self.become_state(State::Suspended)
     }
 
-    /// Returns how long the next pause is, by the rules that hold now.
+    /// Returns the length of the next pause under the current rules.
     fn next_pause(&self) -> Duration {
         let Rules { first_pause, longest_pause, .. } = self.rules;
         let times = 1_u32.checked_shl(self.n_pauses).unwrap_or(u32::MAX);

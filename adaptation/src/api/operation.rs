@@ -1,10 +1,10 @@
-//! How an operation of the runtime is named, and how it ends.
+//! The id and the outcome of an operation of the runtime.
 
-/// The number of an operation. A later operation has a higher number.
+/// The number of an operation. Later operations have higher numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OperationId(pub(crate) u64);
 
-/// How an operation has ended.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OperationOutcome {
     /// The runtime has committed the operation: its store shows the result.

@@ -1,4 +1,4 @@
-//! A plugin, wherever it runs.
+//! The interface to a plugin, whether it is connected or built in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use ttrpc::Code;
 use crate::api::request::Request;
 use crate::api::snapshot::Snapshot;
 
-/// What the runtime says of itself when it configures a plugin.
+/// What the runtime tells a plugin when it configures the plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Introduction {
     /// The plugin's own configuration, verbatim.
@@ -24,40 +24,40 @@ pub struct Introduction {
     pub runtime_version: String,
     /// The version of NRI that the runtime speaks.
     pub nri_version: String,
-    /// How long a plugin may take to register.
+    /// How long the plugin may take to register.
     pub registration_timeout: Duration,
-    /// How long a plugin may take to answer.
+    /// How long the plugin may take to answer a request.
     pub request_timeout: Duration,
 }
 
-/// What a plugin answers when it is configured.
+/// The answer of a plugin to its configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subscription {
-    /// The events that it wants, and bits that we have no event for.
+    /// The events that the plugin subscribes to, and bits that stand for no known event.
     pub events: WireEvents,
-    /// What it declares should happen when it does not answer.
+    /// The failure policy that the plugin declares for itself.
     pub declared: FailurePolicy,
 }
 
 impl From<EventMask> for Subscription {
-    /// A plugin that wants these events, and declares nothing.
+    /// Subscribes to these events, without a declared failure policy.
     fn from(known: EventMask) -> Self {
         Self { events: WireEvents { known, unknown: 0 }, declared: FailurePolicy::default() }
     }
 }
 
-/// What a plugin answers to a request.
+/// The reply of a plugin to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// It has heard it.
+    /// The plugin accepts the request and asks for no changes.
     Heard,
-    /// To a container being created.
+    /// The reply to CreateContainer.
     Create(Box<CreateReply>),
-    /// To a container being updated.
+    /// The reply to UpdateContainer.
     Update(UpdateReply),
-    /// To a container that stops.
+    /// The reply to StopContainer.
     Stop(StopReply),
-    /// To what all plugins together want of a new container.
+    /// The verdict of a validator on the merged adjustments.
     Verdict(Verdict),
 }
 
@@ -67,77 +67,79 @@ impl From<CreateReply> for Reply {
     }
 }
 
-/// Why there is no reply.
+/// Why a plugin gave no reply.
 #[derive(Clone, Debug, Error)]
 pub enum PluginError {
-    /// The plugin answered no.
+    /// The plugin refused the request.
     #[error("{message}")]
     Refused {
-        /// With this code.
+        /// The status code of the answer.
         code: Code,
-        /// And this text.
+        /// The text of the answer.
         message: String,
     },
-    /// The plugin's connection was gone before it could be asked.
+    /// The plugin's connection was closed before the request was sent.
     #[error("it had left before it was asked")]
     Left(#[source] Closed),
-    /// The plugin's connection is gone, and what it was asked has no answer.
+    /// The plugin's connection was closed before the plugin answered.
     #[error("its connection is gone")]
     Gone(#[source] Closed),
-    /// The plugin sent what is not an answer.
+    /// The plugin sent an invalid answer.
     #[error("it broke the protocol: {0}")]
     Breach(&'static str),
     /// The request is too large to be sent.
     #[error("the request has {size} bytes, at most {limit} can be sent")]
     TooLarge {
-        /// Its size.
+        /// The size of the request in bytes.
         size: usize,
-        /// The largest that can be sent.
+        /// The largest size that can be sent, in bytes.
         limit: usize,
     },
-    /// The plugin did not even take the request.
+    /// The plugin did not read the request from its connection in time.
     #[error("it did not read the request in time")]
     NotTaken,
 }
 
 impl PluginError {
-    /// An answer that says no.
+    /// Creates the error of a plugin that refuses a request.
     #[must_use]
     pub fn refused(message: impl Into<String>) -> Self {
         Self::Refused { code: Code::UNKNOWN, message: message.into() }
     }
 }
 
-/// A plugin: behind a connection, or built into the runtime.
+/// The interface to a plugin. A plugin is connected to the runtime, or built into it.
 ///
-/// One that is built in changes containers by what it answers. To ask for something by itself it
-/// has to be behind a connection: one in the same process may connect to the socket, too.
+/// A built-in plugin changes containers only by its replies. To ask for updates by itself, a plugin
+/// needs a connection; a plugin in the runtime's process may connect to the socket, too.
 ///
-/// Whoever asks decides how long to wait. A future of [`Plugin::ask`] that is not in time is kept
-/// and waited for: as long as it runs, the plugin owes an answer.
+/// The caller decides how long to wait. A future of [`Plugin::ask`] that is not ready in time is
+/// kept: the answer is overdue until the future is ready.
 #[async_trait]
 pub trait Plugin: Send + Sync + 'static {
-    /// Tells the plugin about the runtime, and learns what it wants.
+    /// Tells the plugin about the runtime. Returns the events that the plugin subscribes to.
     async fn configure(&self, introduction: Introduction) -> Result<Subscription, PluginError>;
 
-    /// Tells the plugin what there is. Returns the updates that it wants.
+    /// Sends the plugin the pods and containers that exist. Returns the updates that the plugin
+    /// asks for.
     async fn synchronize(&self, snapshot: Snapshot) -> Result<Vec<Update>, PluginError> {
         drop(snapshot);
         Ok(Vec::new())
     }
 
-    /// Tells or asks the plugin something: to a create, an update, a stop and a proposal there is a
-    /// [`Reply`] of that name, to all else [`Reply::Heard`], which to the first three says that it
-    /// wants nothing. `timeout` is how long the answer will be waited for; it may come later.
+    /// Sends a request to the plugin. CreateContainer, UpdateContainer, StopContainer and
+    /// ValidateContainerAdjustment are answered by the [`Reply`] for them, all other events by
+    /// [`Reply::Heard`]. `Heard` is also a reply to the first three: the plugin asks for no
+    /// changes. The caller waits for `timeout`; the answer may come later.
     async fn ask(self: Arc<Self>, request: Arc<Request>, timeout: Duration) -> Result<Reply, PluginError>;
 
-    /// Tells the plugin that the runtime goes away.
+    /// Tells the plugin that the runtime shuts down.
     async fn shutdown(&self) {}
 
-    /// Cuts the plugin off.
+    /// Closes the connection to the plugin.
     fn close(&self) {}
 
-    /// Waits until the plugin is gone by itself.
+    /// Waits until the plugin has disconnected by itself.
     async fn gone(&self) -> Closed {
         std::future::pending().await
     }

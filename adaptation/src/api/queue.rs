@@ -11,7 +11,7 @@ type Waiters = VecDeque<oneshot::Sender<Turn>>;
 /// A queue for each key: one caller at a time has the turn of a key, the others wait in the order
 /// in which they called [`enqueue`](KeyedQueue::enqueue).
 ///
-/// Clones share their queues. A key costs nothing while nobody has or awaits its turn.
+/// Clones share their queues. A key takes no memory while no caller has or awaits its turn.
 ///
 /// ```
 /// # use nri_adaptation::queue::KeyedQueue;
@@ -50,7 +50,7 @@ impl KeyedQueue {
         {
             let mut queues = self.0.lock();
             if let Some(waiting) = queues.get_mut(&key) {
-                // Places that were given up do not make the queue grow.
+                // Removes places that were given up, so that they do not make the queue grow.
                 if waiting.len() == waiting.capacity() {
                     waiting.retain(|sender| !sender.is_closed());
                 }
@@ -59,7 +59,7 @@ impl KeyedQueue {
             }
             queues.insert(Arc::clone(&key), Waiters::new());
         }
-        // The receiver is here, so the turn arrives.
+        // The receiver exists, so the send succeeds.
         let _ = sender.send(Turn { queue: self.clone(), key });
         Place(place)
     }
@@ -90,8 +90,8 @@ impl Place {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // A caller that has given up its place since is skipped. The lock is not held while the
-        // turn is handed over, because a turn that nobody receives is dropped here.
+        // Skips callers that have given up their places. The lock is not held while the turn is
+        // sent, because a turn without a receiver is dropped here.
         while let Some(next) = self.queue.next(&self.key) {
             if next.is_closed() {
                 continue;
@@ -120,7 +120,7 @@ mod tests {
         let first = queue.enqueue("pod").turn().await;
         let (sender, mut had) = tokio::sync::mpsc::unbounded_channel();
         let places: Vec<_> = (0..10).map(|number| (number, queue.enqueue("pod"))).collect();
-        // The order is that of the places, whoever waits first.
+        // The order is that of the places, whichever is awaited first.
         for (number, place) in places.into_iter().rev() {
             let sender = sender.clone();
             tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! What plugins are told and asked, encoded once for all of them.
+//! Requests to plugins, encoded once for all plugins.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,36 +9,36 @@ use protobuf::Message;
 
 use crate::api::decision::Decision;
 
-/// What most requests have room in.
+/// The initial capacity of an encoding, which fits most requests.
 const ROOM: usize = 8 << 10;
 
-/// What a request is about, beside its pod.
+/// The subject of a request, beside the pod.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// The pod alone.
+    /// Only the pod.
     Pod,
-    /// New limits of the pod.
+    /// New resources of the pod.
     PodResources {
-        /// Of what the pod itself costs.
+        /// The overhead of the pod itself.
         overhead: Option<Box<Resources>>,
-        /// Of all its containers together.
+        /// The resources of all containers together.
         resources: Option<Box<Resources>>,
     },
-    /// One of its containers.
+    /// A container of the pod.
     Container(Arc<Container>),
-    /// New limits of one of its containers.
+    /// New resources of a container.
     ContainerResources {
         /// The container.
         container: Arc<Container>,
-        /// Its limits to be.
+        /// The new resources.
         resources: Option<Box<Resources>>,
     },
-    /// What all plugins together want of one of its containers, for validators to look at.
+    /// The merged adjustments of all plugins to a new container, for validators.
     Proposal(Arc<Proposal>),
 }
 
 impl Subject {
-    /// The container that it is about, unless it is about the pod.
+    /// Returns the container of the request, if any.
     pub(crate) fn container(&self) -> Option<&Container> {
         match self {
             Self::Pod | Self::PodResources { .. } => None,
@@ -48,16 +48,16 @@ impl Subject {
     }
 }
 
-/// One moment in the life of a pod or container that plugins may subscribe to.
+/// A request to plugins: an event in the life of a pod or container.
 #[derive(Debug)]
 pub struct Request {
     event: Event,
     pod: Arc<Pod>,
-    /// The pod's encoding, for all requests that were made from this one.
+    /// The encoding of the pod, shared by all requests that derive from this one.
     pod_bytes: Arc<OnceLock<Bytes>>,
-    /// How the container was first encoded, for those of them that show it as plugins change it.
+    /// The first encoding of the container, for requests in which plugins change the container.
     first: Option<Arc<OnceLock<First>>>,
-    /// What has become of it since then.
+    /// Which parts of the container changed since the first encoding.
     since: Since,
     subject: Subject,
     bytes: OnceLock<Bytes>,
@@ -65,7 +65,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request about `pod`.
+    /// Creates a request about `pod`.
     #[must_use]
     pub fn new(event: Event, pod: Arc<Pod>, subject: Subject) -> Self {
         let (pod_bytes, bytes) = (Arc::default(), OnceLock::new());
@@ -73,28 +73,28 @@ impl Request {
         Self { event, pod, pod_bytes, first: None, since: Since::default(), subject, bytes, decision }
     }
 
-    /// Returns the request with what it will come to.
+    /// Attaches the decision of the request, which is made later.
     pub(crate) fn decided(self, decision: Arc<Decision>) -> Self {
         Self { decision, ..self }
     }
 
-    /// What the request came to.
+    /// Returns the decision of the request.
     pub(crate) fn decision(&self) -> &Decision {
         &self.decision
     }
 
-    /// One that plugins may change, so that it is encoded again.
+    /// Marks the request as one that plugins change. Its first encoding is kept for later versions.
     pub(crate) fn changing(self) -> Self {
         Self { first: Some(Arc::default()), ..self }
     }
 
-    /// The moment.
+    /// Returns the event.
     #[must_use]
     pub fn event(&self) -> Event {
         self.event
     }
 
-    /// The pod.
+    /// Returns the pod.
     #[must_use]
     pub fn pod(&self) -> &Pod {
         &self.pod
@@ -104,45 +104,46 @@ impl Request {
         Arc::clone(&self.pod)
     }
 
-    /// What it is about, beside the pod.
+    /// Returns the subject of the request, beside the pod.
     #[must_use]
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
 
-    /// The container that it is about, unless it is about the pod.
+    /// Returns the container of the request, if any.
     #[must_use]
     pub fn container(&self) -> Option<&Container> {
         self.subject.container()
     }
 
-    /// What validators are to look at, if it is for them.
+    /// Returns the proposal, if the request is for validators.
     #[must_use]
     pub fn proposal(&self) -> Option<&Proposal> {
         if let Subject::Proposal(proposal) = &self.subject { Some(proposal) } else { None }
     }
 
-    /// The same about the container as plugins before have changed it, `since` it was first
-    /// encoded. Its encoding, if that is still the same.
+    /// Returns the next version of the request, after a plugin has changed the container. `since`
+    /// says which parts changed since the first encoding. `bytes` is the encoding, if it is the
+    /// same as before.
     pub(crate) fn with(&self, subject: Subject, since: Since, bytes: Option<Bytes>) -> Self {
         let bytes = bytes.map_or_else(OnceLock::new, OnceLock::from);
         let (first, decision) = (self.first.clone(), Arc::clone(&self.decision));
         Self { first, since, bytes, decision, ..self.of(self.event, subject) }
     }
 
-    /// Its encoding, if it has been made.
+    /// Returns the encoding, if it has been made.
     pub(crate) fn made_bytes(&self) -> Option<Bytes> {
         self.bytes.get().cloned()
     }
 
-    /// Another about the same pod.
+    /// Creates another request about the same pod.
     pub(crate) fn of(&self, event: Event, subject: Subject) -> Self {
         let (pod, pod_bytes) = (Arc::clone(&self.pod), Arc::clone(&self.pod_bytes));
         Self { pod_bytes, ..Self::new(event, pod, subject) }
     }
 
-    /// How many bytes it holds, about: its encoding, the words that it was made from, and how those
-    /// were first encoded.
+    /// Returns the approximate memory of the request: its encoding, the model that was encoded, and
+    /// the first encoding.
     pub(crate) fn n_bytes(&self) -> usize {
         let first = self.first.as_ref().and_then(|first| first.get());
         let is_another = !self.since.is_nothing();
@@ -157,10 +158,10 @@ impl Request {
         })
     }
 
-    /// Its encoding, made once.
+    /// Returns the encoding, which is made once.
     ///
-    /// The messages of all events number the pod and the container alike, and nothing in a message
-    /// says which one it is: there is one way to encode them.
+    /// The messages of all events use the same field numbers for pod and container, and do not
+    /// contain the event, so one encoding fits all of them.
     pub(crate) fn bytes(&self) -> Bytes {
         self.bytes.get_or_init(|| self.encode()).clone()
     }
@@ -186,8 +187,8 @@ impl Request {
         out.into_bytes()
     }
 
-    /// Writes the container and the pod. What plugins left alone of a container that was encoded
-    /// before is copied.
+    /// Encodes the container and the pod. The parts of the container that are unchanged since the
+    /// first encoding are copied.
     fn encode_container(&self, container: &Container, mut out: Writer) -> Bytes {
         let Some(first) = &self.first else {
             out.model(2, container);
@@ -199,7 +200,7 @@ impl Request {
         }
         let marked = out.message(2, |out| First::write(container, out));
         let bytes = self.behind_pod(out);
-        // One that is another already is not how it was at first.
+        // A container that has changed is not the first version.
         if self.since.is_nothing() {
             _ = first.set(marked.within(&bytes));
         }
@@ -211,7 +212,7 @@ impl Request {
         out.into_bytes()
     }
 
-    /// Its encoding for plugins that know no RPC for this event.
+    /// Returns the encoding as a StateChange message, for plugins that have no RPC for the event.
     pub(crate) fn state_change(&self) -> Bytes {
         let mut out = Writer::with_capacity(ROOM);
         if let Some(container) = self.container() {
@@ -225,6 +226,6 @@ impl Request {
 
 /// Encodes a message.
 pub(crate) fn encode(message: &impl Message) -> Bytes {
-    // Messages of proto3 have no required fields, and memory takes what is written.
+    // Proto3 messages have no required fields, and a write to memory does not fail.
     message.write_to_bytes().expect("encoding to memory does not fail").into()
 }

@@ -1,9 +1,9 @@
-//! Pods and containers at one moment, and the messages that tell a joining plugin about them.
+//! Pods and containers at one moment, and the messages that send them to a joining plugin.
 //!
-//! A node's snapshot may be larger than a message can be, so it is cut into chunks: requests of
-//! which all but the last say that there are more. Upstream cuts by counting objects, and guesses
-//! again when a message was refused; that panics where a snapshot has few of one kind, and never
-//! ends where it has few of the other. Here each object is encoded once and goes where it fits.
+//! A snapshot may be larger than a message, so it is cut into chunks: all requests except the last
+//! announce that more follow. Upstream cuts by counting objects, and guesses again if a message is
+//! refused. That panics if a snapshot has few objects of one kind, and never ends if it has few of
+//! the other kind. Here, each object is encoded once and put where it fits.
 //!
 //! ```
 //! use nri_adaptation::snapshot::{MAX_CHUNK, Snapshot};
@@ -36,21 +36,22 @@ use protobuf::{CodedOutputStream, Message};
 
 use crate::config::policy::Namespaces;
 
-/// The most that a chunk may have: the largest message, less the envelope of a call. That has the
-/// names of service and method, a timeout and some lengths, less than a hundred bytes.
+/// The largest size of a chunk: the largest message without the envelope of a call. The envelope
+/// has the names of service and method, a timeout and some lengths, less than a hundred bytes.
 pub const MAX_CHUNK: usize = call::MAX_MESSAGE - 512;
 
-/// Pods and containers at one moment.
+/// The pods and containers of a runtime at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The pods.
+    /// The pods of the runtime.
     pub pods: Vec<Pod>,
-    /// The containers.
+    /// The containers of the runtime.
     pub containers: Vec<Container>,
 }
 
 impl Snapshot {
-    /// What of it is in these namespaces. Containers may also be in pods that are not shown yet.
+    /// Returns the pods and containers in these namespaces. The pod of a container may be among
+    /// `hidden`: pods that are not shown yet.
     pub(crate) fn seen_by(mut self, namespaces: &Namespaces, hidden: &[Pod]) -> Self {
         if !namespaces.are_all() {
             let is_seen = |pod: &Pod| namespaces.contains(&pod.namespace);
@@ -62,8 +63,9 @@ impl Snapshot {
         self
     }
 
-    /// Looks up in which namespaces of Kubernetes containers are, by their pods. A container that
-    /// is not there, or whose pod is not, is left out; so is one of several that have its id.
+    /// Returns the Kubernetes namespaces of containers, from their pods. Left out are containers
+    /// that are absent and containers whose pod is absent. If several containers share an id, the
+    /// result has the namespaces of all of them, or omits the id if one of the pods is absent.
     #[must_use]
     pub fn namespaces_of(&self, containers: &[String]) -> HashMap<String, Vec<String>> {
         let wanted: HashSet<&str> = containers.iter().map(String::as_str).collect();
@@ -86,27 +88,27 @@ impl Snapshot {
     }
 }
 
-/// A part of a snapshot.
+/// One chunk of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     /// An encoded [`api::SynchronizeRequest`].
     pub bytes: Bytes,
-    /// Whether it is the last one. The request says the same (`more` is false).
+    /// Whether this is the last chunk. The request says the same: its field `more` is false.
     pub last: bool,
 }
 
-/// An object that alone is larger than a chunk may be, and was left out.
+/// An object that was left out because it is larger than a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Oversized {
-    /// What it is.
+    /// The kind of the object.
     pub kind: ChunkKind,
-    /// Its id.
+    /// The id of the object.
     pub id: String,
-    /// Its size when it is encoded.
+    /// The encoded size in bytes.
     pub size: u64,
 }
 
-/// What a snapshot is made of.
+/// The kind of an object in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChunkKind {
     /// A pod.
@@ -115,36 +117,35 @@ pub enum ChunkKind {
     Container,
 }
 
-/// The chunks of a snapshot, made one by one. See [`Snapshot::chunks`].
+/// An iterator over the chunks of a snapshot. See [`Snapshot::chunks`].
 #[derive(Debug)]
 pub struct Chunks {
     pods: vec::IntoIter<Pod>,
     containers: vec::IntoIter<Container>,
     limit: usize,
-    /// The chunk that is being filled; none once the last one was given out.
+    /// The chunk that is being filled. `None` after the last chunk was returned.
     open: Option<Vec<u8>>,
     oversized: Vec<Oversized>,
 }
 
-/// The fields of [`api::SynchronizeRequest`].
+/// The field numbers of [`api::SynchronizeRequest`].
 mod field {
     pub(super) const PODS: u32 = 1;
     pub(super) const CONTAINERS: u32 = 2;
     pub(super) const MORE: u32 = 3;
 }
 
-/// The field that says that there are more chunks, set. Room for it is left in every chunk, the
-/// last one too.
+/// The encoded field `more` with the value true. Every chunk reserves room for it, even the last.
 const MORE: [u8; 2] = [(field::MORE << 3) as u8 | WireType::Varint as u8, 1];
 
 impl Snapshot {
     /// Cuts the snapshot into chunks of at most `limit` bytes.
     ///
-    /// First all pods and then all containers are in them, each once and in order, but for those
-    /// that do not fit into any chunk: these are in [`Chunks::oversized`]. There is always at least
-    /// one chunk, and one that has no object is the only one.
+    /// The chunks contain first all pods and then all containers, each once and in order. Objects
+    /// that fit into no chunk are left out and listed in [`Chunks::oversized`]. There is always at
+    /// least one chunk. A chunk without objects is the only one.
     ///
-    /// Only as much is encoded at a time as the next chunk needs.
+    /// Chunks are encoded one at a time, when they are needed.
     #[must_use]
     pub fn chunks(self, limit: usize) -> Chunks {
         let Self { pods, containers } = self;
@@ -159,13 +160,13 @@ impl Snapshot {
 }
 
 impl Chunks {
-    /// What was left out so far; all of it once the last chunk was taken.
+    /// Returns the objects that were left out so far. The list is complete after the last chunk.
     #[must_use]
     pub fn oversized(&self) -> &[Oversized] {
         &self.oversized
     }
 
-    /// The next object that fits into a chunk, with its size in one.
+    /// Returns the next object that fits into a chunk, with its size in the chunk.
     fn next_object(&mut self) -> Option<(SizedMessage, usize)> {
         loop {
             let object = self
@@ -203,8 +204,8 @@ impl Iterator for Chunks {
 
 impl FusedIterator for Chunks {}
 
-/// A message whose size is known, and with it those of all in it: they are written without being
-/// counted again.
+/// A message with its size. The sizes of its parts are cached, so that they are not counted again
+/// when the message is written.
 enum SizedMessage {
     Pod(api::PodSandbox, u64),
     Container(api::Container, u64),
@@ -223,7 +224,7 @@ impl SizedMessage {
         Self::Container(message, size)
     }
 
-    /// Its size with the tag, which is one byte, and the length.
+    /// Returns the size of the object in a chunk: a one-byte tag, the length and the message.
     fn size_in_chunk(&self) -> u64 {
         let (Self::Pod(_, size) | Self::Container(_, size)) = self;
         1 + protobuf::rt::compute_raw_varint64_size(*size) + size
@@ -246,7 +247,7 @@ impl SizedMessage {
     }
 }
 
-/// Writes a message of this size, which it has counted itself before.
+/// Writes a message as a field. The message has computed its size before.
 fn write_field(number: u32, message: &impl Message, size: u64, chunk: &mut Vec<u8>) -> protobuf::Result<()> {
     let mut out = CodedOutputStream::vec(chunk);
     out.write_tag(number, WireType::LengthDelimited)?;

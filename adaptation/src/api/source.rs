@@ -1,4 +1,4 @@
-//! The runtime, as the adaptation needs it.
+//! The interface of the runtime that the adaptation needs.
 
 use std::collections::HashMap;
 
@@ -8,56 +8,60 @@ use thiserror::Error;
 
 use crate::api::snapshot::Snapshot;
 
-/// Why the runtime does not let a plugin in that it has synchronized.
+/// Why the runtime does not admit a plugin that was synchronized.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct SourceError(pub String);
 
-/// Updates that a plugin asked for by itself, and that the runtime failed to apply.
+/// Updates that a plugin asked for outside a request, and that the runtime failed to apply.
 ///
-/// A plugin that is told this gets an error and the list. A plugin on Go's stub sees the error
-/// alone.
+/// The plugin gets an error and the list of failed updates. A plugin on Go's stub sees only the
+/// error.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("{reason}")]
 pub struct UpdatesFailed {
-    /// What the plugin is told: which updates failed, and why. More than 4096 bytes are cut off.
+    /// The error that the plugin gets: which updates failed, and why. The text is cut after 4096
+    /// bytes.
     pub reason: String,
     /// The updates that failed.
     pub failed: Vec<Update>,
 }
 
-/// Where a joining plugin's snapshot comes from, and where what plugins want by themselves goes to.
+/// The runtime: provides snapshots for joining plugins, and applies what plugins ask for outside
+/// requests.
 ///
-/// Neither may wait for a lock under which plugins are asked: a plugin may call back while it is.
-/// What takes longer than [`source_timeout`](crate::Config::source_timeout) is given up, and its
-/// future dropped.
+/// The methods must not wait for a lock that the runtime holds while it asks plugins, because a
+/// plugin may call back during a request. A call that takes longer than
+/// [`source_timeout`](crate::Config::source_timeout) fails, and its future is dropped.
 #[async_trait]
 pub trait Source: Send + Sync + 'static {
-    /// The pods and containers that there are. Those that have stopped need not be among them:
-    /// plugins are told all the same when they are removed.
+    /// Returns the pods and containers that exist. Stopped ones may be left out: plugins are
+    /// notified of their removal all the same.
     ///
-    /// It shows what was [committed](crate::Operation::commit), and nothing of an operation in
-    /// which nothing was asked yet. Of others it may show what is already so, or not.
+    /// The snapshot contains the results of operations that were
+    /// [committed](crate::Operation::commit), and nothing of an operation whose first request has
+    /// not been made. The intermediate state of other operations may be visible or not.
     async fn snapshot(&self) -> Snapshot;
 
-    /// Looks up in which namespaces of Kubernetes containers are: in those of their pods. Asked for
-    /// what a plugin wants to change that does not see all pods. By default it is looked up in a
-    /// [snapshot](Source::snapshot); a runtime with many containers had better look these up.
+    /// Returns the Kubernetes namespaces of containers: the namespaces of their pods. Called when a
+    /// plugin that may not see all pods wants to change containers. The default implementation
+    /// takes a [snapshot](Source::snapshot). A runtime with many containers should look them up
+    /// instead.
     ///
-    /// Of several containers that have one id the namespaces of all are returned, of all that an
-    /// update or eviction by this id might reach. A container whose namespace is not known, or that
-    /// of another one of its id, is left out: the plugin may not change it.
+    /// If several containers share an id, the namespaces of all containers that an update or
+    /// eviction by this id might reach are returned. If one of these namespaces is unknown, the id
+    /// is left out, and the plugin may not change the container.
     async fn namespaces_of(&self, containers: &[String]) -> HashMap<String, Vec<String>> {
         self.snapshot().await.namespaces_of(containers)
     }
 
-    /// A plugin was told what there is, and asks for these updates, if for any. Returns the updates
-    /// that failed. By default they are [applied](Source::apply), and a plugin whose updates fail
-    /// is let in all the same.
+    /// Completes the synchronization of a plugin, with the updates that the plugin asks for.
+    /// Returns the updates that failed. By default, the updates are [applied](Source::apply), and
+    /// failed updates do not keep the plugin from joining.
     ///
     /// # Errors
     ///
-    /// The plugin is not let in.
+    /// An error refuses the plugin.
     async fn synchronized(&self, plugin: &PluginId, updates: Vec<Update>) -> Result<Vec<Update>, SourceError> {
         if updates.is_empty() {
             return Ok(updates);
@@ -65,21 +69,22 @@ pub trait Source: Send + Sync + 'static {
         Ok(self.apply(plugin, updates, Vec::new()).await.unwrap_or_else(|UpdatesFailed { reason: _, failed }| failed))
     }
 
-    /// Whether it [writes down](crate::Adaptation::record) itself why updates failed that a plugin
-    /// asked for by itself. By default it does not, and the ledger says only that they did.
+    /// Returns whether the runtime itself [records](crate::Adaptation::record) in the ledger why
+    /// updates that a plugin asked for have failed. By default it does not, and the ledger records
+    /// only that they failed.
     fn records_failures(&self) -> bool {
         false
     }
 
-    /// Updates and evicts containers because a plugin asks for it. Returns the updates that failed.
+    /// Applies updates and evictions that a plugin asks for. Returns the updates that failed.
     ///
-    /// The plugin gets the list of failed updates in either case. If this returns `Ok`, the
-    /// plugin's call succeeds: a plugin on Go's stub has to look at the list. If this returns an
+    /// The plugin gets the list of failed updates in either case. If this method returns `Ok`, the
+    /// plugin's call succeeds, and a plugin on Go's stub has to check the list. If it returns an
     /// error, the plugin's call fails.
     ///
     /// # Errors
     ///
-    /// Updates failed, and the plugin's call is to fail.
+    /// Updates failed, and the plugin's call has to fail.
     async fn apply(
         &self,
         plugin: &PluginId,

@@ -1,4 +1,4 @@
-//! What is yet to be told, in order.
+//! The queue of events that were not published yet.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,22 +7,22 @@ use nri_proto::PluginId;
 
 use super::Happening;
 
-/// Something that the observers are told.
+/// An item that is logged, counted and sent to subscribers.
 pub(super) enum OutboxItem {
     Happening(Happening),
     /// The plugins, in the order in which they are asked.
     Order(Vec<PluginId>),
 }
 
-/// Whoever changes something puts it in here under the lock under which it was changed, and has it
-/// told when the lock is free: metrics are the runtime's own code.
+/// A queue of events. A change is queued under the lock that guards the change, and published when
+/// the lock is free, because metrics are code of the runtime.
 #[derive(Default)]
 pub(super) struct Outbox(Mutex<OutboxState>);
 
 #[derive(Default)]
 struct OutboxState {
     news: VecDeque<OutboxItem>,
-    /// Someone is at it.
+    /// Whether a caller of [`Outbox::empty`] is publishing.
     is_being_told: bool,
 }
 
@@ -31,7 +31,8 @@ impl Outbox {
         self.lock().news.push_back(news);
     }
 
-    /// Tells all of it, or leaves that to who is at it already.
+    /// Publishes all items in order. If another caller is publishing, leaves the items to that
+    /// caller.
     pub(super) fn empty(&self, mut tell: impl FnMut(OutboxItem)) {
         if std::mem::replace(&mut self.lock().is_being_told, true) {
             return;
@@ -54,7 +55,7 @@ impl Outbox {
     }
 }
 
-/// The right to send what is in the outbox. A panic gives it back.
+/// The right to publish. A panic returns it.
 struct OutboxTurn<'a>(&'a Outbox);
 
 impl Drop for OutboxTurn<'_> {

@@ -1,4 +1,4 @@
-//! What an entry takes, in bytes.
+//! The memory that an entry takes, in bytes.
 
 use std::sync::Arc;
 
@@ -16,22 +16,22 @@ use super::packed::Packed;
 use crate::config::policy::NotAllowed;
 use crate::merge::{Conflict, Dropped, MergeError, Value};
 
-/// What the allocator takes for itself, roughly.
+/// The approximate overhead of one allocation.
 const OVERHEAD: usize = 16;
-/// The counts of what is shared.
+/// The reference counts of an `Arc`.
 const COUNTS: usize = 2 * size_of::<usize>();
 
-/// How many times as much as it counts as may a packed change take unpacked.
+/// The largest ratio of the unpacked size of a change to its cost.
 const READING: usize = 4;
-/// What an unpacked change takes whatever its values are: the entry, its place in a list that may
-/// be half empty, and what the allocator takes for it, its key and two texts.
+/// The unpacked size of a change without its values: the entry, two places in a list (which may be
+/// half empty), and the overhead of the allocations for the entry, its key and two values.
 const UNPACKED: usize = COUNTS + size_of::<Entry>() + 2 * size_of::<Arc<Entry>>() + 4 * OVERHEAD;
 
-/// The places in a queue that may be half empty.
+/// Two places in a queue, which may be half empty.
 const PLACES: usize = 2 * size_of::<(Forgetting, usize)>();
 
 impl Entry {
-    /// Everything that is kept for it.
+    /// Returns the memory that the history keeps for the entry.
     pub(super) fn cost(&self) -> usize {
         let Self { sequence: _, occasion, what, is_cut: _ } = self;
         PLACES + allocation(COUNTS + size_of::<Self>()) + occasion.cost() + what.heap()
@@ -39,29 +39,31 @@ impl Entry {
 }
 
 impl Packed {
-    /// Everything that is kept for them, or the part of what they take unpacked that is more.
+    /// Returns the cost of packed changes: the memory that they take, or a part of their unpacked
+    /// size if that is more.
     pub(super) fn cost(&self) -> usize {
         let Self { first: _, n_changes: _, occasion, bytes: _, weight } = self;
         Self::cost_of_nothing(occasion) + weight
     }
 
-    /// What a change counts as that takes so many bytes, and so many more when it is read.
+    /// Returns the cost of one packed change of `length` bytes that takes `growth` more bytes
+    /// unpacked.
     ///
-    /// Of what it takes when it is read some is counted, so that no plugin can make the history
-    /// much larger then than its bound. Not all, as few read it, and most changes are small beside
-    /// the occasion that they share.
+    /// A fraction of the unpacked size counts, so that reading a history never takes more than
+    /// [`READING`] times its limit. The full size does not count, since entries are seldom read and
+    /// most changes are small beside the occasion that they share.
     pub(super) fn weigh(length: usize, growth: usize) -> usize {
         length.max((UNPACKED + length + growth).div_ceil(READING))
     }
 
-    /// What is kept beside the bytes.
+    /// Returns the cost of packed changes without their bytes.
     pub(super) fn cost_of_nothing(occasion: &Occasion) -> usize {
         PLACES + allocation(COUNTS + size_of::<Self>()) + occasion.cost() + OVERHEAD
     }
 }
 
 impl Occasion {
-    /// What the entries that share it take together for it.
+    /// Returns the memory that an occasion takes, shared by its entries.
     pub(super) fn cost(&self) -> usize {
         allocation(COUNTS + size_of::<Self>()) + self.heap()
     }
@@ -124,7 +126,7 @@ macro_rules! no_heap {
 
 no_heap!(u32, Field, SchedulerFlag, MemoryPolicyFlag, IoPriority);
 
-/// Words: the fields that hold memory, and those that do not.
+/// For each model type: the fields that hold memory, then the fields that do not.
 macro_rules! heaps {
     ($($word:ident { $($held:ident),*; $($plain:ident),* })+) => {
         $(impl HeapSize for $word {
@@ -136,7 +138,7 @@ macro_rules! heaps {
     };
 }
 
-// Fields that nobody knows are taken out before.
+// Unknown fields were removed before.
 heaps! {
     Mount { destination, kind, source, options; unknown }
     Device { path, kind; major, minor, file_mode, uid, gid, unknown }

@@ -1,4 +1,4 @@
-//! Makes an entry smaller.
+//! Shortens an entry that is too large.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use super::What;
 use crate::config::policy::NotAllowed;
 use crate::merge::{Conflict, Dropped, MergeError, Value};
 
-/// How much is left of a text, in bytes.
+/// The number of bytes that a text keeps.
 const TEXT: usize = 256;
-/// How much is left of a list.
+/// The number of elements that a list keeps.
 const LIST: usize = 64;
 
 impl Entry {
-    /// Takes out what nobody could read: fields of values that we do not know.
+    /// Removes unknown fields from the values.
     pub(super) fn strip(&mut self) {
         if let What::Changed(Change { field: _, key: _, before, after }) = &mut self.what {
             before.iter_mut().chain(after).for_each(strip);
         }
     }
 
-    /// Leaves out values, and cuts texts. Plugins, pods and containers can be as long as a peer
-    /// likes, too.
+    /// Removes values and shortens texts. The names of plugins, pods and containers are shortened
+    /// too, because a peer can make them arbitrarily long.
     pub(super) fn cut(&mut self) {
         self.is_cut = true;
         let Occasion { plugin, pod, container, when: _, event: _, took: _, shadow: _, in_vain: _ } =

@@ -10,89 +10,91 @@ use crate::api::plugin::PluginError;
 use crate::config::policy::NotAllowed;
 use crate::merge::{Dropped, MergeError, Touch, Value};
 
-/// One thing that a [`Ledger`](super::Ledger) remembers.
+/// An entry of the [`Ledger`](super::Ledger): one thing that a plugin did or did not do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its number: each entry has one more than the one before it.
+    /// The sequence number, counted from 0.
     pub sequence: u64,
-    /// When and about what. The entries of one reply share it.
+    /// The plugin, the request and the time. The entries of one reply share it.
     pub occasion: Arc<Occasion>,
-    /// What happened.
+    /// The recorded fact.
     pub what: What,
-    /// Whether values were left out and texts cut, since it was too large to be kept whole.
+    /// Whether values were removed and texts shortened because the entry was too large.
     pub is_cut: bool,
 }
 
-/// When something happened, and about what. A clone is cheap.
+/// The plugin, the request and the time of an entry. A clone is cheap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occasion {
-    /// When the plugin answered, or should have.
+    /// When the plugin answered, or should have answered.
     pub when: SystemTime,
-    /// The plugin. One that is required and absent may have no index.
+    /// The name of the plugin. A required plugin that is absent may lack the index.
     pub plugin: Arc<str>,
-    /// What it was asked about; `None` for an update that nobody asked it for.
+    /// The event of the request. `None` for an update that the plugin started itself.
     pub event: Option<Event>,
-    /// The pod, if it is known.
+    /// The pod of the request, if it is known.
     pub pod: Option<Arc<str>>,
-    /// The container that it is about. For updates and evictions of others that is the other one.
+    /// The container that the entry is about. For an update or eviction of another container, that
+    /// other container.
     pub container: Option<Arc<str>>,
-    /// How long the plugin took.
+    /// How long the plugin took to answer.
     pub took: Option<Duration>,
-    /// Whether nothing came of it, as the plugin is on trial.
+    /// Whether the reply was not applied because the plugin is in shadow mode.
     pub shadow: bool,
-    /// Whether nothing came of it, as the request failed for another reason.
+    /// Whether the reply was discarded because the request failed for another reason, or was
+    /// dropped by its caller.
     pub in_vain: bool,
 }
 
 /// What a plugin did, or did not do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// It changed something.
+    /// The plugin changed a field.
     Changed(Change),
-    /// It asked to stop the container.
+    /// The plugin asked to evict the container.
     EvictionAsked {
-        /// Why, as it says.
+        /// The reason that the plugin gave.
         reason: String,
     },
-    /// Part of what it said was not used.
+    /// A part of the reply was ignored.
     Dropped(Dropped),
-    /// It said no.
+    /// The plugin refused the request.
     Refused {
-        /// Why, as it says.
+        /// The reason that the plugin gave.
         reason: String,
     },
-    /// It wanted what another plugin had set, and nothing of its reply was used.
+    /// The plugin set a field that another plugin had set. The whole reply was discarded.
     Conflict(MergeError),
-    /// It wanted what it may not do. Nothing of its reply was used, or all but what it wanted of
-    /// [hidden](NotAllowed::Hidden) containers.
+    /// The plugin wanted something that its policy does not permit. The whole reply was discarded,
+    /// or only its changes to [hidden](NotAllowed::Hidden) containers.
     NotAllowed(NotAllowed),
-    /// It did not answer in time.
+    /// The plugin did not answer in time.
     TimedOut,
-    /// It was not asked, because of the state it is in.
+    /// The plugin was skipped because of its health state.
     PassedOver(State),
-    /// It has no say for another reason.
+    /// The request to the plugin failed for another reason.
     Failed {
-        /// Why.
+        /// The error, with its causes.
         reason: String,
     },
-    /// Its answer came too late to be used.
+    /// The plugin answered too late for these changes, and they were not applied.
     Late {
-        /// What it would have changed.
+        /// The fields that the reply would have changed.
         fields: Vec<Field>,
     },
-    /// It rejected, as a validator, what all plugins wanted.
+    /// The plugin, as a validator, rejected the merged result of all plugins.
     Rejected {
-        /// Why, as it says.
+        /// The reason that the plugin gave.
         reason: String,
     },
-    /// The runtime could not make an update that it had asked for.
+    /// The runtime could not apply an update that the plugin had asked for.
     UpdateFailed {
-        /// Why.
+        /// The error.
         reason: String,
     },
-    /// The runtime could not stop the container, which it had asked for.
+    /// The runtime could not evict the container, as the plugin had asked for.
     EvictionFailed {
-        /// Why.
+        /// The error.
         reason: String,
     },
 }
@@ -100,18 +102,18 @@ pub enum What {
 /// A change of a field of the container, or of an entry of the field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The field.
+    /// The field that changed.
     pub field: Field,
-    /// The entry of the field; empty if it has none.
+    /// The entry of the field. Empty if the field has no entries.
     pub key: String,
-    /// What it was, if anything.
+    /// The value before the change, if any.
     pub before: Option<Value>,
-    /// What it became, if anything.
+    /// The value after the change, if any.
     pub after: Option<Value>,
 }
 
 impl Entry {
-    /// Whether it is a change of a field, or of one of its entries, that was applied.
+    /// Returns whether the entry is an applied change of the field, or of that entry of the field.
     pub(super) fn is_change_of(&self, field: Field, key: Option<&str>) -> bool {
         let What::Changed(change) = &self.what else { return false };
         let is_meant = change.field == field && key.is_none_or(|key| key == change.key);
@@ -124,7 +126,7 @@ impl Occasion {
         self.container.as_deref() == Some(container)
     }
 
-    /// The same, about another container.
+    /// Returns the same occasion for another container.
     #[must_use]
     pub fn of_container(&self, container: &str) -> Self {
         Self { container: Some(container.into()), ..self.clone() }
@@ -132,7 +134,7 @@ impl Occasion {
 }
 
 impl What {
-    /// An answer that came too late to be used, by what it touches.
+    /// Records a reply that came too late, with the fields that it touches.
     pub fn late<'a>(touches: impl IntoIterator<Item = Touch<'a>>) -> Self {
         let fields: BTreeSet<_> = touches.into_iter().map(|touch| touch.field).collect();
         Self::Late { fields: fields.into_iter().collect() }
@@ -157,7 +159,7 @@ impl From<&Cause> for What {
     }
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

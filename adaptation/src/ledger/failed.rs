@@ -1,4 +1,4 @@
-//! Changes that the runtime was to make and could not.
+//! Filters out the changes that the runtime could not apply.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::Entry;
 use super::Occasion;
 use super::What;
 
-/// Leaves them out of the entries of one container.
+/// Removes failed changes from the entries of one container.
 pub(super) fn without(mut entries: Vec<Arc<Entry>>) -> Vec<Arc<Entry>> {
     let failures = (0..entries.len()).filter(|&n| matches!(entries[n].what, What::UpdateFailed { .. }));
     let failed: Vec<_> = failures.filter_map(|n| asked_for(&entries[n].occasion, &entries[..n])).collect();
@@ -14,8 +14,9 @@ pub(super) fn without(mut entries: Vec<Arc<Entry>>) -> Vec<Arc<Entry>> {
     entries
 }
 
-/// When an update that failed was asked for: the failure says that, or else, where the runtime has
-/// written it down by itself and later, it was the last time that is like it.
+/// Returns the occasion on which a failed update was asked for. That is the occasion of the failure
+/// itself. If the runtime recorded the failure later with a time of its own, the latest occasion
+/// with the same plugin, event and pod is used.
 fn asked_for(failure: &Occasion, before: &[Arc<Entry>]) -> Option<Arc<Occasion>> {
     let tried = || before.iter().rev().filter(|entry| is_tried(entry)).map(|entry| &entry.occasion);
     let same = tried().find(|asked| is_same(asked, failure));
@@ -26,7 +27,7 @@ fn is_tried(entry: &Entry) -> bool {
     matches!(entry.what, What::Changed(_)) && !entry.occasion.shadow && !entry.occasion.in_vain
 }
 
-/// Whether a plugin said both about one thing, perhaps at different times.
+/// Returns whether two occasions have the same plugin, event and pod, at any time.
 fn is_like(one: &Occasion, other: &Occasion) -> bool {
     one.plugin == other.plugin && one.event == other.event && one.pod == other.pod
 }

@@ -1,4 +1,4 @@
-//! An entry as one line of a table.
+//! An entry as one line of text.
 
 use std::fmt::{self, Display, Formatter, Write};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::Change;
 use super::Entry;
 use super::What;
 
-/// A text of somebody else, on one line and not all of it if it is long.
+/// Displays a text from outside on one line: control characters are escaped, long texts cut.
 pub(super) struct Line<'a>(pub(super) &'a str);
 
 const LONGEST: usize = 120;
@@ -25,7 +25,7 @@ impl Display for Line<'_> {
     }
 }
 
-/// `10-a set Env LEVEL: info -> debug (1.2 ms)`
+/// Displays the entry as one line: `10-a set Env LEVEL: info -> debug (1.2 ms)`.
 impl Display for Entry {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let occasion = &self.occasion;

@@ -1,4 +1,4 @@
-//! Hides what may be secret from whoever an entry is shown to.
+//! Masks values that may be secret before an entry is shown.
 
 use nri_proto::{Field, Hook, Hooks};
 
@@ -7,12 +7,12 @@ use super::Entry;
 use super::What;
 use crate::merge::Value;
 
-/// What is shown in the place of a value that may be secret.
+/// Replaces a value that may be secret.
 const MASK: &str = "***";
 
 impl Change {
-    /// Whether its values may be secret: those of environment variables often are, of the
-    /// container's and of its hooks'.
+    /// Returns whether the values may be secret. The values of environment variables are treated as
+    /// secret, both those of the container and those of hooks.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         let has_variables =
@@ -22,16 +22,16 @@ impl Change {
 }
 
 impl Entry {
-    /// Whether it has [values that may be secret](Change::is_secret).
+    /// Returns whether the entry has [values that may be secret](Change::is_secret).
     #[must_use]
     pub fn is_secret(&self) -> bool {
         matches!(&self.what, What::Changed(change) if change.is_secret())
     }
 
-    /// The same, to be shown to anyone: `***` is in the place of the values of environment
-    /// variables.
+    /// Returns a copy of the entry in which the values of environment variables are replaced by
+    /// `***`.
     ///
-    /// Texts that plugins have written, such as the reason of a refusal, stay as they are.
+    /// Texts of plugins, such as the reason of a refusal, stay as they are.
     #[must_use]
     pub fn masked(&self) -> Self {
         let mut masked = self.clone();
@@ -50,7 +50,7 @@ fn mask(field: Field, value: &mut Value) {
     }
 }
 
-/// One that has no `=` is a name alone.
+/// Masks the value of a `NAME=value` variable. A variable without `=` has no value.
 fn mask_variable(variable: &mut String) {
     if let Some(at) = variable.find('=') {
         variable.truncate(at + 1);

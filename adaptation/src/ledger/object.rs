@@ -1,4 +1,4 @@
-//! An entry as one flat object.
+//! An entry as one flat serialized object.
 
 use std::time::SystemTime;
 
@@ -14,7 +14,7 @@ use super::line::milliseconds;
 use crate::config::policy::NotAllowed;
 use crate::merge::{Conflict, MergeError};
 
-/// How many entries are forgotten, and those that are not.
+/// Serializes the number of dropped entries, and all entries that remain.
 impl Serialize for Ledger {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let all = self.all();
@@ -112,7 +112,7 @@ impl What {
     }
 }
 
-/// What is not known is not there.
+/// Writes a field unless its value is unknown.
 fn entry<M: SerializeMap>(object: &mut M, key: &str, value: Option<impl Serialize>) -> Result<(), M::Error> {
     value.map_or(Ok(()), |value| object.serialize_entry(key, &value))
 }
@@ -122,7 +122,7 @@ fn subject<M: SerializeMap>(object: &mut M, field: nri_proto::Field, key: &str) 
     entry(object, "key", Some(key).filter(|key| !key.is_empty()))
 }
 
-/// RFC 3339 in UTC. A clock that is ten thousand years off has other problems.
+/// Formats a time as RFC 3339 in UTC. A time out of range becomes the epoch.
 fn instant(when: SystemTime) -> String {
     Timestamp::try_from(when).unwrap_or(Timestamp::UNIX_EPOCH).to_string()
 }

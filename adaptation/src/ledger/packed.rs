@@ -1,4 +1,4 @@
-//! Changes that are kept as bytes, until someone reads them.
+//! Changes that are stored as bytes until someone reads them.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use super::Occasion;
 use super::What;
 use crate::merge::{Changed, packing};
 
-/// What one reply changed in one container, or a part of that.
+/// The changes of one reply to one container, or a part of them.
 #[derive(Debug)]
 pub(super) struct Packed {
-    /// The number of the first one.
+    /// The sequence number of the first change.
     pub(super) first: u64,
     pub(super) n_changes: usize,
     pub(super) occasion: Arc<Occasion>,
     pub(super) bytes: Box<[u8]>,
-    /// What the bytes count as.
+    /// The cost of the changes in bytes.
     pub(super) weight: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Values as people write them: text is text, a number a number, and the rest objects with
-//! upstream's names.
+//! Values in readable form: text and numbers as such, everything else as an object with upstream's
+//! field names.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -19,7 +19,7 @@ impl Serialize for Value {
     }
 }
 
-/// On one line, and not all of it if it is long.
+/// Displays the value on one line, cut if it is long.
 impl Display for Value {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if let Self::Text(text) = self {
@@ -145,7 +145,7 @@ fn named(flags: &[impl Display]) -> Json {
     flags.iter().map(ToString::to_string).collect()
 }
 
-/// Leaves out what is not set.
+/// Removes the fields that are not set.
 fn said(mut object: Json) -> Json {
     if let Some(object) = object.as_object_mut() {
         object.retain(|_, value| !value.is_null());

@@ -2,53 +2,54 @@ use nri_proto::{
     Device, DeviceRule, Field, Hooks, IoPriority, MemoryPolicy, Mount, Namespace, NetDevice, Rlimit, Scheduler, Seccomp,
 };
 
-/// One thing that a plugin changed.
+/// One change that a plugin made to a field of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// The container, or `None` for the one that the request is about.
+    /// The container, or `None` for the container that the request is about.
     pub container: Option<String>,
-    /// The field. Rules for devices, which upstream has no field for, are [`Field::Devices`].
+    /// The field. Device rules, for which upstream has no field, are [`Field::Devices`].
     pub field: Field,
-    /// The entry of the field; empty if it has none.
+    /// The entry of the field. Empty if the field has no entries.
     pub key: String,
-    /// What it was to this plugin, if anything.
+    /// The value that this plugin was shown, if any.
     pub before: Option<Value>,
-    /// What it is to the next, if anything. For hooks and rules for devices, what was added.
+    /// The value that the next plugin is shown, if any. For hooks and device rules, only the
+    /// additions.
     pub after: Option<Value>,
 }
 
-/// What a field is set to.
+/// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A text.
+    /// A string.
     Text(String),
-    /// Several texts.
+    /// A list of strings.
     Texts(Vec<String>),
-    /// A number that may be below zero.
+    /// A signed number.
     Signed(i64),
-    /// A number.
+    /// An unsigned number.
     Unsigned(u64),
-    /// Yes or no.
+    /// A boolean.
     Flag(bool),
     /// A mount.
     Mount(Box<Mount>),
     /// A device node.
     Device(Box<Device>),
-    /// Rules for devices.
+    /// A list of device rules.
     DeviceRules(Vec<DeviceRule>),
     /// A network device.
     NetDevice(NetDevice),
     /// A namespace.
     Namespace(Box<Namespace>),
-    /// Hooks.
+    /// A set of hooks.
     Hooks(Box<Hooks>),
     /// An I/O priority.
     IoPriority(IoPriority),
     /// A seccomp policy.
     Seccomp(Box<Seccomp>),
-    /// How a process is scheduled.
+    /// A scheduling policy.
     Scheduler(Box<Scheduler>),
-    /// Where memory comes from.
+    /// A memory policy.
     MemoryPolicy(Box<MemoryPolicy>),
     /// A resource limit.
     Rlimit(Box<Rlimit>),

@@ -6,10 +6,10 @@ use nri_proto::encode::{Part as Shown, Since, Writer};
 use super::Changed;
 use super::packing::{self, Pack};
 
-/// What a reply changed, in the order in which it was changed.
+/// The changes that a reply made, in the order in which they were made.
 ///
-/// It is packed: each reply makes one, the [ledger](crate::ledger) keeps it as it is, and it is
-/// seldom read.
+/// The changes are stored packed: each reply makes a list, the [ledger](crate::ledger) keeps the
+/// list as it is, and the list is seldom read.
 ///
 /// ```
 /// use nri_adaptation::merge::{Changed, Changes, Value};
@@ -27,15 +27,15 @@ use super::packing::{self, Pack};
 /// ```
 #[derive(Clone, Default)]
 pub struct Changes {
-    /// One for each row of changes to one container.
+    /// One part for each run of changes to the same container.
     parts: Vec<ViewChanges>,
-    /// About how many there will be to the container that the request is about.
+    /// The expected number of changes to the container that the request is about.
     expected: usize,
-    /// What the next plugin is shown of them.
+    /// The parts of the container that the next plugin sees changed.
     shown: Since,
 }
 
-/// Changes to one container that were made one after the other.
+/// Consecutive changes to one container.
 #[derive(Clone)]
 pub(crate) struct ViewChanges {
     container: Option<String>,
@@ -44,29 +44,30 @@ pub(crate) struct ViewChanges {
 }
 
 impl Changes {
-    /// What most changes have room in, in bytes.
+    /// The number of bytes that fits most changes.
     const ROOM: usize = 96;
-    /// For more of them room is made when it is needed: a peer says how many there are.
+    /// Limits the memory that is allocated in advance, because the peer determines the number of
+    /// changes.
     const MOST_EXPECTED: usize = 32;
 
-    /// Says that there will be about so many to the container that the request is about.
+    /// Sets the expected number of changes to the container that the request is about.
     pub(super) fn will_be(&mut self, count: usize) {
         self.expected = count.min(Self::MOST_EXPECTED);
     }
 
-    /// Returns how many there are.
+    /// Returns the number of changes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.parts.iter().map(|part| part.count).sum()
     }
 
-    /// Says whether there are none.
+    /// Returns whether the list has no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// Returns them in order, each unpacked.
+    /// Returns the changes in order, unpacked.
     pub fn iter(&self) -> impl Iterator<Item = Changed> {
         self.parts.iter().flat_map(|part| {
             let container = part.container.as_deref();
@@ -75,12 +76,12 @@ impl Changes {
         })
     }
 
-    /// Returns what the next plugin is shown because of them.
+    /// Returns the parts of the container that the next plugin sees changed.
     pub(super) fn shown(&self) -> Since {
         self.shown
     }
 
-    /// The same, packed.
+    /// Returns the changes in order, packed.
     pub(crate) fn parts(&self) -> &[ViewChanges] {
         &self.parts
     }
@@ -104,7 +105,7 @@ impl Changes {
 
     fn part_of(&mut self, container: Option<&str>) -> &mut ViewChanges {
         if self.parts.last().is_none_or(|last| last.container.as_deref() != container) {
-            // Of others there may be many, each with little that changes.
+            // Other containers may be many, each with few changes.
             let expected = if container.is_none() { self.expected.max(1) } else { 1 };
             let packed = Writer::of_known(Self::ROOM * expected);
             self.parts.push(ViewChanges { container: container.map(str::to_owned), packed, count: 0 });
@@ -114,18 +115,19 @@ impl Changes {
 }
 
 impl ViewChanges {
-    /// The container, or `None` for the one that the request is about.
+    /// Returns the container, or `None` for the container that the request is about.
     pub(crate) fn container(&self) -> Option<&str> {
         self.container.as_deref()
     }
 
-    /// Its changes, packed.
+    /// Returns the packed changes.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.packed.written()
     }
 }
 
-/// Notes where a container shows a change. What a list did not have is added at its end.
+/// Marks the part of the container that shows a change. An entry that a list did not have is
+/// appended to the list.
 fn show(field: Field, was_there: bool, is_there: bool, shown: &mut Since) {
     match shown_in(field) {
         Some(list @ (Shown::Env | Shown::Mounts)) if is_there && !was_there => shown.grows(list),
@@ -134,7 +136,7 @@ fn show(field: Field, was_there: bool, is_there: bool, shown: &mut Since) {
     }
 }
 
-/// The part of a container that shows a field, if it has a place for it.
+/// Returns the part of a container that shows a field, or `None` if no part does.
 fn shown_in(field: Field) -> Option<Shown> {
     Some(match field {
         Field::CdiDevices | Field::MemoryPolicy => return None,

@@ -9,12 +9,12 @@ use super::Touch;
 use super::touch::Act;
 use crate::limits;
 
-/// Who has claimed what, for the length of one request.
+/// The owner of each claimed field, for the length of one request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Claims(Owners);
 
 impl Claims {
-    /// Lets `claim` make claims for a plugin, and takes all of them back if it fails.
+    /// Lets `claim` make claims for a plugin, and takes all of them back if `claim` fails.
     pub(super) fn all_or_none<'a, T, E>(
         &mut self,
         plugin: &'a PluginId,
@@ -28,18 +28,18 @@ impl Claims {
         result
     }
 
-    /// Returns who has claimed what so far.
+    /// Returns the owners of all claims so far.
     pub(super) fn owners(&self) -> &Owners {
         &self.0
     }
 
-    /// Ends the request.
+    /// Returns the owners, at the end of the request.
     pub(super) fn into_owners(self) -> Owners {
         self.0
     }
 
-    /// Lets `change` change what is claimed of a container. No empty table is left behind: nothing
-    /// is different from before if nothing is claimed.
+    /// Lets `change` change the claims on a container. A container without claims gets no table, so
+    /// that taking claims back restores the former value.
     fn of_container<T>(&mut self, container: &str, change: impl FnOnce(&mut FieldOwners) -> T) -> T {
         let containers = &mut self.0.containers;
         if let Some(fields) = containers.get_mut(container) {
@@ -58,15 +58,15 @@ impl Claims {
     }
 }
 
-/// Claims that are being made.
+/// The claims of one reply, while they are being made.
 pub(super) struct Claiming<'c, 'a> {
     claims: &'c mut Claims,
     plugin: &'a PluginId,
-    /// As many as most replies make take no memory of their own.
+    /// Most replies make few claims, which fit inline without an allocation.
     made: SmallVec<[MadeClaim<'a>; 16]>,
 }
 
-/// A claim that was made, and whose it was before.
+/// A claim that was made, and the former owner of the field.
 struct MadeClaim<'a> {
     container: &'a str,
     touch: Touch<'a>,
@@ -78,7 +78,7 @@ impl<'a> Claiming<'_, 'a> {
         self.plugin
     }
 
-    /// Claims all that is touched, or nothing.
+    /// Claims every field in `touches`, or none of them.
     pub(super) fn claim(&mut self, container: &'a str, touches: &[Touch<'a>]) -> Result<(), Conflict> {
         let start = self.made.len();
         let result = self.claim_each(container, touches);
@@ -114,7 +114,8 @@ impl<'a> Claiming<'_, 'a> {
     }
 }
 
-/// Returns who owns something after a plugin's claim, or who forbids it.
+/// Returns the owner of a field after a plugin's claim, or an error with the plugin that owns it
+/// already.
 fn claim(plugin: &PluginId, act: Act, now: Option<&Owner>) -> Result<Option<Owner>, String> {
     match (act, now) {
         (Act::Claim, Some(owner)) => {
@@ -130,7 +131,7 @@ fn claim(plugin: &PluginId, act: Act, now: Option<&Owner>) -> Result<Option<Owne
     }
 }
 
-/// Gives what is touched the owner that `change` says, and returns the one it had.
+/// Replaces the owner of the touched field by what `change` returns. Returns the former owner.
 fn change_owner<E>(
     fields: &mut FieldOwners,
     touch: Touch<'_>,
@@ -148,7 +149,7 @@ fn change_owner<E>(
     before
 }
 
-/// Returns a table's place, with an empty one if there was none.
+/// Returns the occupied entry of a table, after inserting an empty value if the entry is vacant.
 fn occupied<K: Ord, V: Default>(entry: Entry<'_, K, V>) -> OccupiedEntry<'_, K, V> {
     match entry {
         Entry::Occupied(entry) => entry,

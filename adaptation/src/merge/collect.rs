@@ -1,4 +1,4 @@
-//! Adds a plugin's adjustment to those of the plugins before it.
+//! Adds a plugin's adjustment to the adjustments of the plugins before it.
 
 use std::mem::take;
 
@@ -8,8 +8,8 @@ use super::notes::ChangeNotes;
 use super::resources;
 use super::view::add_hooks;
 
-/// Returns an adjustment that changes nothing, as upstream gives it to validators: with the
-/// messages that are often looked into.
+/// Returns an adjustment that changes nothing, in the form in which upstream gives it to
+/// validators: with empty hooks and resources messages.
 pub(super) fn nothing_adjusted() -> Adjustment {
     Adjustment {
         hooks: Some(Hooks::default()),
@@ -18,8 +18,8 @@ pub(super) fn nothing_adjusted() -> Adjustment {
     }
 }
 
-/// Adds a later adjustment, of which nothing is left. What both change has been claimed by the
-/// later one.
+/// Adds a later adjustment to the result, and leaves the later one empty. Where both change a
+/// field, the later plugin has claimed the field, so its value wins.
 pub(super) fn add(result: &mut Adjustment, later: &mut Adjustment) {
     let Adjustment { annotations, mounts, env, hooks, linux, rlimits, cdi_devices, args, unknown: _ } = later;
     result.annotations.then(take(annotations));
@@ -66,7 +66,7 @@ fn add_linux(result: &mut LinuxAdjustment, later: &mut LinuxAdjustment) {
     result.sysctl.then(take(sysctl));
     result.net_devices.then(take(net_devices));
     set(take(scheduler), &mut result.scheduler);
-    // Upstream's validators find it, empty, once any plugin has adjusted anything of Linux.
+    // Upstream's validators find an empty RDT message once any plugin has adjusted a Linux field.
     add_rdt(result.rdt.get_or_insert_default(), take(rdt).unwrap_or_default());
     set(take(memory_policy), &mut result.memory_policy);
 }
@@ -78,7 +78,7 @@ fn set<T>(new: Option<T>, target: &mut Option<T>) {
     }
 }
 
-/// Something that is set is no longer to be removed.
+/// Adds a later RDT adjustment. Setting a value cancels an earlier removal.
 fn add_rdt(result: &mut Rdt, later: Rdt) {
     let Rdt { clos_id, schemata, enable_monitoring, remove, unknown: _ } = later;
     if remove {

@@ -16,7 +16,7 @@ use super::spellings::Spellings;
 use super::view;
 use crate::merge::other_updates::{self, Updates};
 
-/// What plugins want of a container that is being created.
+/// Merges the replies of plugins about a container that is being created.
 ///
 /// ```
 /// use nri_adaptation::merge::CreateMerge;
@@ -40,11 +40,11 @@ use crate::merge::other_updates::{self, Updates};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateMerge {
-    /// Copied when it is changed while somebody else still looks at it.
+    /// Copied before a change if a caller still holds the former view.
     view: Arc<Container>,
-    /// What became of it since it was the runtime's.
+    /// Which parts of the view changed since the first plugin was shown it.
     since: Since,
-    /// As it was before any plugin changed it.
+    /// The RDT settings before any plugin changed them.
     rdt: Option<Rdt>,
     spellings: Spellings,
     adjustment: Adjustment,
@@ -53,24 +53,24 @@ pub struct CreateMerge {
     claims: Claims,
 }
 
-/// What the runtime is to do when it creates the container.
+/// What the runtime has to do when it creates the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergedCreate {
-    /// What changes in the container. Upstream gives the messages that are often looked into also
-    /// where they are empty, and so do we.
+    /// The changes to the container. The messages that upstream always sends are present even if
+    /// they are empty.
     pub adjustment: Adjustment,
-    /// What changes in others, one update for each.
+    /// The changes to other containers, one update for each container.
     pub updates: Vec<Update>,
-    /// What is to be stopped, in the order in which it was asked for.
+    /// The containers to stop, in the order in which plugins asked for it.
     pub evictions: Vec<AskedEviction>,
-    /// Which plugin wants what.
+    /// The plugins that own each changed field.
     pub owners: Owners,
-    /// The container with all of that, as one more plugin would be shown it.
+    /// The container with all changes, as one more plugin would be shown it.
     pub container: Arc<Container>,
 }
 
 impl MergedCreate {
-    /// What comes out where no plugin is asked.
+    /// Returns the result of a request for which no plugin is asked.
     pub(crate) fn unchanged(container: Arc<Container>) -> Self {
         Self {
             adjustment: collect::nothing_adjusted(),
@@ -83,7 +83,7 @@ impl MergedCreate {
 }
 
 impl CreateMerge {
-    /// Begins with the container as the runtime has it.
+    /// Creates a merge for the container as the runtime describes it.
     pub fn new(mut container: Container) -> Self {
         view::normalise(&mut container);
         Self {
@@ -103,22 +103,22 @@ impl CreateMerge {
         &self.view
     }
 
-    /// The same, to be kept: the next reply leaves it as it is.
+    /// Returns the same container as [`CreateMerge::view`] to keep: later replies do not change it.
     pub fn shared_view(&self) -> Arc<Container> {
         Arc::clone(&self.view)
     }
 
-    /// What has become of what the first plugin was shown.
+    /// Returns which parts of the container changed since the first plugin was shown it.
     pub(crate) fn since(&self) -> Since {
         self.since
     }
 
-    /// Applies what a plugin replied, or nothing of it.
+    /// Applies the reply of a plugin. If the reply is refused, none of it is applied.
     pub fn apply(&mut self, plugin: &PluginId, mut reply: CreateReply) -> Result<Applied, MergeError> {
         self.apply_all_of(plugin, &mut reply)
     }
 
-    /// The same where the reply lies. Nothing of it is left.
+    /// Applies a reply in place, without moving it. The reply is empty afterwards.
     pub(crate) fn apply_all_of(&mut self, plugin: &PluginId, reply: &mut CreateReply) -> Result<Applied, MergeError> {
         let unread = reply.take_unknown();
         if let Some(adjustment) = &mut reply.adjustment {
@@ -145,7 +145,7 @@ impl CreateMerge {
         Ok(applied)
     }
 
-    /// Returns what the replies come to.
+    /// Returns the merged result of all replies.
     pub fn finish(self) -> MergedCreate {
         MergedCreate {
             adjustment: self.adjustment,
@@ -156,7 +156,7 @@ impl CreateMerge {
         }
     }
 
-    /// Makes an adjustment, of which nothing is left.
+    /// Applies an adjustment, and leaves it empty.
     pub(super) fn adjust(&mut self, adjustment: &mut Adjustment, notes: &mut ChangeNotes<'_>) {
         let touches_rdt = adjustment.linux.as_ref().is_some_and(|linux| linux.rdt.is_some());
         view::adjust(Arc::make_mut(&mut self.view), adjustment, notes);
@@ -166,8 +166,9 @@ impl CreateMerge {
         }
     }
 
-    /// Shows what the result makes of what was there at first: a removal is forgotten once
-    /// something is set. One with nothing in it and none say the same, so that is no change.
+    /// Shows the RDT settings that the result makes of the original settings: setting a value
+    /// cancels an earlier removal. Empty settings and no settings mean the same, so that difference
+    /// is not a change.
     fn show_rdt(&mut self, notes: &mut ChangeNotes<'_>) {
         let result = self.adjustment.linux.as_ref().and_then(|linux| linux.rdt.clone()).unwrap_or_default();
         let shown = &mut Arc::make_mut(&mut self.view).linux.get_or_insert_default().rdt;
@@ -182,7 +183,7 @@ impl CreateMerge {
     }
 }
 
-/// Notes a change, and says whether it is one.
+/// Notes a value if it changed. Returns whether it changed.
 fn note<T: PartialEq + Pack + ?Sized>(
     field: Field,
     before: Option<&T>,

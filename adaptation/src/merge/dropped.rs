@@ -4,16 +4,16 @@ use nri_proto::Unread;
 
 use super::Conflict;
 
-/// Something in a reply that was not used. The reply counts without it.
+/// A part of a reply that was ignored. The rest of the reply is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dropped {
-    /// Fields that we do not know: nobody could claim or forbid them.
+    /// Fields of an unknown number. They cannot be claimed or forbidden.
     Unread(Unread),
-    /// An update that is in conflict, and may fail.
+    /// An update that conflicts with another plugin's claim, and that may fail.
     Update(Conflict),
-    /// Rules for devices in an update of this container: only a new container gets any.
+    /// Device rules in an update of this container. Only a new container can get device rules.
     DeviceRules {
-        /// The container.
+        /// The id of the container.
         container: String,
     },
 }

@@ -5,15 +5,16 @@ use nri_proto::{Field, PluginId};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("plugins {} and {} both tried to set {field} {key}", quoted(claimer.as_str()), quoted(owner))]
 pub struct Conflict {
-    /// The container that it is a field of.
+    /// The container that the field belongs to.
     pub container: String,
-    /// The field.
+    /// The field that both plugins set.
     pub field: Field,
-    /// The entry of the field; empty if it has none.
+    /// The entry of the field. Empty if the field has no entries.
     pub key: String,
-    /// The plugin that came second.
+    /// The plugin that set the field second.
     pub claimer: PluginId,
-    /// The one that came first. The same, if a plugin says two things about one entry.
+    /// The plugin that set the field first. The same as `claimer` if one plugin set one entry
+    /// twice.
     pub owner: String,
 }
 
@@ -26,9 +27,9 @@ pub enum MergeError {
     /// A plugin updates the container that is being created, which does not exist yet.
     #[error("plugin {} asked update of {} during creation", quoted(plugin.as_str()), quoted(container))]
     UpdateDuringCreation {
-        /// The plugin.
+        /// The plugin that asked for the update.
         plugin: PluginId,
-        /// The container.
+        /// The id of the container.
         container: String,
     },
 }

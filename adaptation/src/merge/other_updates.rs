@@ -11,12 +11,12 @@ use super::claims::Claiming;
 use super::notes::ChangeNotes;
 use super::resources;
 
-/// An eviction, and who asked for it.
+/// An eviction, with the plugin that asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedEviction {
-    /// The plugin.
+    /// The plugin that asked for the eviction.
     pub plugin: PluginId,
-    /// What it asked for.
+    /// The container to evict, and the reason.
     pub eviction: Eviction,
 }
 
@@ -26,8 +26,8 @@ impl AskedEviction {
     }
 }
 
-/// Updates of containers other than the one that the request is about: one for each, in the order
-/// in which they were first mentioned.
+/// Updates of containers other than the one that the request is about: one update for each
+/// container, in the order in which plugins first mentioned the containers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Updates {
     list: Vec<Update>,
@@ -35,7 +35,7 @@ pub(super) struct Updates {
 }
 
 impl Updates {
-    /// Adds an update whose claims have been made.
+    /// Adds an update whose fields have been claimed.
     pub(super) fn add(&mut self, update: Update, applied: &mut Applied) {
         let Update { container_id, linux, ignore_failure, unknown: _ } = update;
         let entry = self.entry(&container_id, ignore_failure);
@@ -52,7 +52,8 @@ impl Updates {
         self.list
     }
 
-    /// A failure of the whole may be ignored if each plugin says so.
+    /// Returns the merged update of a container. Its failure may be ignored only if each plugin
+    /// says so.
     fn entry(&mut self, container_id: &str, ignore_failure: bool) -> &mut Update {
         let place = *self.places.entry(container_id.to_owned()).or_insert(self.list.len());
         if place == self.list.len() {
@@ -66,8 +67,8 @@ impl Updates {
     }
 }
 
-/// Claims what updates touch. Returns the conflicts of those that may fail, each in the place of
-/// its update.
+/// Claims the fields that updates touch. Returns for each update the conflict that caused it to be
+/// dropped, if any: an update that may fail does not refuse the whole reply.
 pub(super) fn claim<'a>(
     claiming: &mut Claiming<'_, 'a>,
     updates: &'a [Update],
@@ -88,7 +89,7 @@ pub(super) fn claim<'a>(
     Ok(conflicts)
 }
 
-/// Returns the updates whose claims were made, and drops the others.
+/// Returns the updates whose claims succeeded, and adds the others to `dropped`.
 pub(super) fn claimed(
     updates: Vec<Update>,
     conflicts: Vec<Option<Conflict>>,
@@ -104,9 +105,9 @@ pub(super) fn claimed(
     updates.into_iter().zip(conflicts).filter_map(kept).collect()
 }
 
-/// Sets in `target` what an update sets. There were so many limits for huge pages before any plugin
-/// was asked. No plugin changes one that was added since: that would be a conflict. So these are
-/// not looked at, as there may be very many.
+/// Applies an update to `target`. `n_limits` is the number of huge page limits before any plugin
+/// was asked. Limits that plugins added since are not searched for the former value: a second
+/// change to one of them is a conflict, and there may be very many.
 pub(super) fn apply(
     linux: Option<LinuxUpdate>,
     target: &mut Resources,

@@ -1,9 +1,9 @@
-//! How changes are packed: each before those that were made earlier, so that the last one stands
+//! The packed form of changes. The writer fills its buffer from the end, so the last change stands
 //! first.
 //!
-//! A change is its length, then the number of the field, what [`Value`]s were there before and
-//! after, the key, and those that were there. Keys and values have their lengths in front of them.
-//! Numbers are as on the wire, and so are words.
+//! A change is its length, then the number of the field, the kinds of the [`Value`]s before and
+//! after, the key, and the values that are present. Keys and values are prefixed by their lengths.
+//! Lengths, field numbers and kinds are varints. Messages are encoded as in protobuf.
 
 use nri_proto::decode::{Reader, SIZED};
 use nri_proto::encode::{Encode, Writer};
@@ -18,13 +18,13 @@ use smallvec::SmallVec;
 use super::Changed;
 use super::Value;
 
-/// What a change can be about.
+/// A type that can be the value of a change.
 pub(super) trait Pack {
-    /// Writes what it holds, and returns which [`Value`] it is.
+    /// Writes the value, and returns its [`Value`] kind.
     fn pack(&self, out: &mut Writer) -> u8;
 }
 
-/// Packs one more.
+/// Packs one more change.
 pub(super) fn pack<T: Pack + ?Sized>(field: Field, key: &str, before: Option<&T>, after: Option<&T>, out: &mut Writer) {
     let end = out.length();
     let after = pack_value(after, out);
@@ -43,12 +43,12 @@ fn pack_value<T: Pack + ?Sized>(value: Option<&T>, out: &mut Writer) -> u8 {
     kind
 }
 
-/// Returns the changes in order.
+/// Unpacks the changes, in the order in which they were made.
 pub(crate) fn unpack(bytes: &[u8]) -> impl Iterator<Item = Changed> {
     records_in_order(bytes).map(|(record, _)| read_change(Reader::new(record)))
 }
 
-/// Some of several packed changes.
+/// A consecutive part of several packed changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut<'a> {
     pub(crate) n_changes: usize,
@@ -56,12 +56,12 @@ pub(crate) struct Cut<'a> {
     pub(crate) weight: usize,
 }
 
-/// Cuts packed changes into parts of at most so much weight, in order. One that weighs more is a
-/// part of its own.
+/// Cuts packed changes into parts of at most `room` weight, in order. A change that weighs more is
+/// a part of its own.
 ///
-/// A change is weighed by its bytes, and by how much it [grows](growth).
+/// A change is weighed by its length in bytes and by its [growth].
 pub(crate) fn cut(bytes: &[u8], room: usize, weigh: impl Fn(usize, usize) -> usize) -> SmallVec<[Cut<'_>; 1]> {
-    // Most fit together.
+    // Usually all changes fit into one part.
     let mut whole = Cut { n_changes: 0, bytes, weight: 0 };
     for (record, length) in records(bytes) {
         whole.n_changes += 1;
@@ -86,7 +86,8 @@ pub(crate) fn cut(bytes: &[u8], room: usize, weigh: impl Fn(usize, usize) -> usi
     cuts
 }
 
-/// Each change, and how many bytes it takes with its length; the last one first.
+/// Returns each change, with the number of bytes that it takes including its length. The last
+/// change comes first.
 fn records(bytes: &[u8]) -> impl Iterator<Item = (&[u8], usize)> {
     let mut input = Reader::new(bytes);
     std::iter::from_fn(move || {
@@ -96,18 +97,18 @@ fn records(bytes: &[u8]) -> impl Iterator<Item = (&[u8], usize)> {
     })
 }
 
-/// The same, the first one first.
+/// Returns the same pairs as [`records`], in the order in which the changes were made.
 fn records_in_order(bytes: &[u8]) -> impl Iterator<Item = (&[u8], usize)> {
     records(bytes).collect::<Vec<_>>().into_iter().rev()
 }
 
-/// What the allocator takes for itself, roughly.
+/// The approximate overhead of one allocation, in bytes.
 const OVERHEAD: usize = 16;
-/// What a text takes at most beside its bytes, as the only one in a list.
+/// The largest size of a string beyond its bytes, for a list with this one string.
 const TEXT: usize = size_of::<String>() + 2 * OVERHEAD;
-/// The same of a word in a list, of which hooks are the largest.
+/// The largest size of a message in a list. Hooks are the largest.
 const WORD: usize = size_of::<Hook>() + OVERHEAD;
-/// What a word takes that is a value, of which seccomp policies are the largest.
+/// The largest size of a message that is a value. Seccomp policies are the largest.
 const VALUE: usize = size_of::<Seccomp>() + OVERHEAD;
 
 const _: () = {
@@ -119,8 +120,9 @@ const _: () = {
     assert!(size_of::<Namespace>() <= seccomp && size_of::<Rlimit>() <= seccomp);
 };
 
-/// How many bytes more the values of a change take at most when they are unpacked, beside their own
-/// place. An empty text is a byte here, and an empty hook two.
+/// Returns an upper bound of the heap memory that the values of a packed change take when they are
+/// unpacked, beyond their packed length. An empty string takes at least one packed byte, an empty
+/// hook two.
 fn growth(record: &[u8]) -> usize {
     let mut input = Reader::new(record);
     let mut header = || Some((input.varint()?, input.varint()?, input.varint()?, input.sized()?));
@@ -142,7 +144,8 @@ fn growth_of_value(kind: u64, input: &mut Reader<'_>) -> usize {
     }
 }
 
-/// Of the fields of a word, each as often as it is there. Any may be an entry of a list.
+/// Returns the growth of the fields in an encoded message. Each field is counted as often as it
+/// occurs, as an entry of a list.
 fn growth_of_fields(shape: Shape, mut word: Reader<'_>) -> usize {
     let mut growth = 0;
     while let Some((number, kind)) = word.next_field() {
@@ -157,7 +160,7 @@ fn growth_of_fields(shape: Shape, mut word: Reader<'_>) -> usize {
     growth
 }
 
-/// What is read was written by ourselves; what cannot be is empty.
+/// Reads a packed change. The bytes were written by this module, so unreadable parts become empty.
 fn read_change(mut input: Reader<'_>) -> Changed {
     let field = input.varint().and_then(|number| i32::try_from(number.cast_signed()).ok()).map(Field::of_number);
     let (before, after) = (input.varint().unwrap_or_default(), input.varint().unwrap_or_default());
@@ -170,7 +173,7 @@ fn read_change(mut input: Reader<'_>) -> Changed {
     }
 }
 
-/// The kinds that are no words of their own.
+/// The kinds of values that are not protobuf messages.
 mod kind {
     pub(super) const NOTHING: u8 = 0;
     pub(super) const TEXT: u8 = 1;
@@ -233,7 +236,7 @@ impl Pack for [DeviceRule] {
     }
 }
 
-/// The kinds that are words, which are written as their messages are.
+/// The kinds of values that are messages, packed in their protobuf encoding.
 macro_rules! words {
     ($($kind:literal $word:ident as $message:ident),+ $(,)?) => {
         $(impl Pack for $word {
@@ -257,7 +260,7 @@ macro_rules! words {
             }
         }
 
-        /// The shape of the words of a kind.
+        /// Returns the shape of the messages of a kind.
         fn shape_of(kind: u8) -> Option<Shape> {
             Some(match kind {
                 $($kind => const { Shape::of::<api::$message>() },)+
@@ -267,7 +270,7 @@ macro_rules! words {
 
         fn read_word(kind: u8, bytes: &[u8]) -> Option<Value> {
             Some(match kind {
-                // The lists of a copy take no more than they hold.
+                // The lists of a clone have no spare capacity.
                 $($kind => $word::from(api::$message::parse_from_bytes(bytes).ok()?).clone().into(),)+
                 _ => return None,
             })
@@ -307,7 +310,7 @@ fn read_value(kind: u64, input: &mut Reader<'_>) -> Option<Value> {
     })
 }
 
-/// A list that takes no more than it holds.
+/// Collects a list without spare capacity.
 fn list<T>(entries: impl Iterator<Item = T>) -> Vec<T> {
     let mut list: Vec<T> = entries.collect();
     list.shrink_to_fit();

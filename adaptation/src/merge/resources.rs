@@ -1,4 +1,4 @@
-//! Changes resources: those of a new container, of the result, or of an update.
+//! Applies changes to resources: those of a new container, of the merged result, or of an update.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,8 +7,8 @@ use nri_proto::{Cpu, Field, HugepageLimit, Memory, Resources};
 use super::notes::ChangeNotes;
 use super::packing::Pack;
 
-/// Sets in `target` what is set in `resources`. Limits for huge pages and rules for devices are
-/// added: what the former change is among the first `n_limits`.
+/// Sets in `target` what is set in `resources`. Huge page limits and device rules are appended. The
+/// former value of a huge page limit is searched among the first `n_limits` limits.
 pub(super) fn apply(resources: &Resources, target: &mut Resources, n_limits: usize, notes: &mut ChangeNotes<'_>) {
     let Resources { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified, devices, pids, unknown: _ } =
         resources;
@@ -34,8 +34,8 @@ pub(super) fn apply(resources: &Resources, target: &mut Resources, n_limits: usi
     }
 }
 
-/// Unsets in `resources` what is not to be kept, by its field and its key. Rules for devices are
-/// kept.
+/// Unsets each resource for which `keep` returns false, given its field and key. Device rules are
+/// always kept.
 pub(crate) fn retain(resources: &mut Resources, keep: impl Fn(Field, &str) -> bool) {
     let Resources { memory, cpu, hugepage_limits, blockio_class, rdt_class, unified, devices: _, pids, unknown: _ } =
         resources;
@@ -92,15 +92,15 @@ fn retain_one<T>(field: Field, value: &mut Option<T>, keep: &impl Fn(Field, &str
     value.take_if(|_| !keep(field, ""));
 }
 
-/// Returns resources in which nothing is set, as upstream shows them: with the messages that are
-/// often looked into.
+/// Returns resources in which nothing is set, in upstream's form: with empty memory and CPU
+/// messages.
 pub(super) fn nothing_set() -> Resources {
     let mut resources = Resources::default();
     normalise(&mut resources);
     resources
 }
 
-/// Adds the messages that upstream adds.
+/// Adds the empty messages that upstream adds.
 pub(super) fn normalise(resources: &mut Resources) {
     resources.memory.get_or_insert_default();
     resources.cpu.get_or_insert_default();
@@ -114,15 +114,15 @@ pub(super) fn set<T: Clone + Pack>(field: Field, new: Option<&T>, target: &mut O
     }
 }
 
-/// Few of the many fields are set at a time, so this is kept out of the way of those who ask for
-/// each.
+/// Kept out of line: every field is checked for each update, and few are set.
 #[inline(never)]
 fn put<T: Clone + Pack>(field: Field, new: &T, target: &mut Option<T>, notes: &mut ChangeNotes<'_>) {
     let before = target.replace(new.clone());
     notes.take(field, "", before.as_ref(), Some(new));
 }
 
-/// Sets `target` if the new text is not empty: that means "not set" where the wire has no wrapper.
+/// Sets `target` if the new text is not empty. Empty means "not set" for a field without a wrapper
+/// message.
 #[inline]
 pub(super) fn set_text(field: Field, new: &str, target: &mut String, notes: &mut ChangeNotes<'_>) {
     if !new.is_empty() {
@@ -136,7 +136,7 @@ fn put_text(field: Field, new: &str, target: &mut String, notes: &mut ChangeNote
     notes.take(field, "", Some(&*before).filter(|text| !text.is_empty()), Some(new));
 }
 
-/// Gives a key of a map a value.
+/// Inserts a value into a map.
 pub(super) fn insert<T: Clone + Pack>(
     field: Field,
     key: &str,

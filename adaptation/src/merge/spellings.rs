@@ -5,12 +5,13 @@ use nri_proto::{Adjustment, Container, Field, LinuxAdjustment, PluginId, spellin
 
 use super::Conflict;
 
-/// The spellings under which the container has what can be spelled in several ways: where mounts
-/// and devices are, and what kernel parameters are called.
+/// How the container spells the keys that have several spellings: the paths of mounts and devices,
+/// and the names of kernel parameters.
 ///
-/// Whatever a plugin calls one of these, it is claimed, changed and shown under one name, or two
-/// plugins could both own it. The name is the container's own, so that whoever makes the changes
-/// finds it there, or else the plain one.
+/// Every spelling that a plugin uses is replaced by one spelling before the key is claimed, changed
+/// and shown. Otherwise two plugins could both own the same thing. That spelling is the container's
+/// own, so that the runtime finds the entry, or the canonical spelling if the container does not
+/// have the key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spellings {
     mounts: OfContainer,
@@ -18,11 +19,11 @@ pub(super) struct Spellings {
     sysctl: OfContainer,
 }
 
-/// What the container does not spell plainly, by its plain spelling. There once somebody changed
-/// any.
+/// The keys that the container does not spell canonically, with the canonical spelling first.
+/// `None` until a plugin changes such a key.
 type OfContainer = Option<Vec<(String, String)>>;
 
-/// They follow from the container, whether or not somebody has looked for them.
+/// All are equal: the spellings follow from the container, and are only cached here.
 impl PartialEq for Spellings {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -32,8 +33,8 @@ impl PartialEq for Spellings {
 type Spell = fn(&str) -> Cow<'_, str>;
 
 impl Spellings {
-    /// Spells what an adjustment changes as the container does. If a plugin calls one kernel
-    /// parameter by two names and gives it two values, it is in conflict with itself.
+    /// Respells the keys in an adjustment as the container spells them. If a plugin gives one
+    /// kernel parameter two values under two spellings, the plugin conflicts with itself.
     pub(super) fn apply(
         &mut self,
         container: &Container,
@@ -67,7 +68,8 @@ impl Spellings {
     }
 }
 
-/// What is not spelled plainly, and the first spelling of each.
+/// Returns the keys that are not spelled canonically, without duplicates, as pairs of canonical
+/// spelling and key.
 fn odd<'k>(keys: impl Iterator<Item = &'k str> + Clone, spell: Spell) -> Vec<(String, String)> {
     let is_odd = |key: &&str| matches!(spell(key), Cow::Owned(_));
     if !keys.clone().any(|key| is_odd(&key)) {
@@ -78,7 +80,7 @@ fn odd<'k>(keys: impl Iterator<Item = &'k str> + Clone, spell: Spell) -> Vec<(St
     keys.filter(is_odd).map(|key| (spell(key).into_owned(), key.to_owned())).filter(is_first).collect()
 }
 
-/// Returns how a key is to be spelled, unless it is spelled so.
+/// Returns the spelling to use for a key, or `None` if the key has that spelling already.
 fn respelled(key: &str, of_container: &[(String, String)], spell: Spell) -> Option<String> {
     let plain = spell(key);
     if let Some((_, spelled)) = of_container.iter().find(|(other, _)| *other == plain) {

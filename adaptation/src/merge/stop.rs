@@ -5,7 +5,7 @@ use super::MergeError;
 use super::claims::Claims;
 use crate::merge::other_updates::{self, Updates};
 
-/// What plugins want when a container is stopped.
+/// Merges the replies of plugins about a container that is stopped.
 ///
 /// ```
 /// use nri_adaptation::merge::StopMerge;
@@ -25,27 +25,27 @@ pub struct StopMerge {
     claims: Claims,
 }
 
-/// What the runtime is to do when it stops the container.
+/// What the runtime has to do when it stops the container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergedStop {
-    /// What changes in other containers, one update for each.
+    /// The changes to other containers, one update for each container.
     pub updates: Vec<Update>,
-    /// Which plugin wants what.
+    /// The plugins that own each changed field.
     pub owners: Owners,
 }
 
 impl StopMerge {
-    /// Begins. What plugins are shown does not change.
+    /// Creates a merge. The replies do not change what plugins are shown.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Applies what a plugin replied, or nothing of it.
+    /// Applies the reply of a plugin. If the reply is refused, none of it is applied.
     pub fn apply(&mut self, plugin: &PluginId, mut reply: StopReply) -> Result<Applied, MergeError> {
         self.apply_all_of(plugin, &mut reply)
     }
 
-    /// The same where the reply lies. Nothing of it is left.
+    /// Applies a reply in place, without moving it. The reply is empty afterwards.
     pub(crate) fn apply_all_of(&mut self, plugin: &PluginId, reply: &mut StopReply) -> Result<Applied, MergeError> {
         let unread = reply.take_unknown();
         let conflicts =
@@ -59,17 +59,17 @@ impl StopMerge {
         Ok(applied)
     }
 
-    /// Returns who has claimed what so far.
+    /// Returns the owners of all claims so far.
     pub(crate) fn claims(&self) -> &Owners {
         self.claims.owners()
     }
 
-    /// Returns what changes so far in containers other than the one that the request is about.
+    /// Returns the changes so far to other containers than the one that the request is about.
     pub(crate) fn updates(&self) -> &[Update] {
         self.updates.list()
     }
 
-    /// Returns what the replies come to.
+    /// Returns the merged result of all replies.
     pub fn finish(self) -> MergedStop {
         MergedStop { updates: self.updates.into_list(), owners: self.claims.into_owners() }
     }

@@ -1,4 +1,5 @@
-//! Each rule is a sentence. Replies are written as scripts, see [`entries`], or made by hand.
+//! The rules of a merge, one test for each rule. Replies are written as scripts (see [`entries`])
+//! or built by hand.
 
 mod args;
 mod dropped;
@@ -20,7 +21,7 @@ use nri_proto::{Adjustment, Container, CreateReply, Field, LinuxAdjustment, Plug
 
 use super::*;
 
-/// The container that is being created.
+/// The id of the container that is being created.
 const NEW: &str = "new";
 
 fn id(plugin: &str) -> PluginId {
@@ -45,7 +46,7 @@ fn adjusting_resources(adjust: impl FnOnce(&mut Resources)) -> CreateReply {
     adjusting_linux(|linux| adjust(linux.resources.get_or_insert_default()))
 }
 
-/// Applies replies in turn, up to the first that is refused.
+/// Applies replies in order, up to the first that is refused.
 fn create(
     container: Container,
     replies: impl IntoIterator<Item = (&'static str, CreateReply)>,

@@ -4,7 +4,7 @@ use nri_proto::{
 };
 use smallvec::SmallVec;
 
-/// One thing that a reply does to a field of a container, or to an entry of the field.
+/// One access of a reply to a field of a container, or to an entry of the field.
 ///
 /// ```
 /// use nri_adaptation::merge::Touch;
@@ -20,37 +20,39 @@ use smallvec::SmallVec;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch<'a> {
-    /// The field. Rules for devices, which upstream has no field for, are [`Field::Devices`].
+    /// The field. Device rules, for which upstream has no field, are [`Field::Devices`].
     pub field: Field,
-    /// The entry of the field; empty if it has none.
+    /// The entry of the field. Empty if the field has no entries.
     pub key: &'a str,
     pub(super) act: Act,
 }
 
-/// What a touch means to the claims.
+/// How a touch changes the claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// It is this plugin's now. A conflict if it is another's, or this one's already.
+    /// The plugin becomes the owner. A conflict if the field has an owner already, even this
+    /// plugin.
     Claim,
-    /// It is nobody's but this plugin's to claim.
+    /// The plugin removes the value, even of another owner. Only this plugin may then claim the
+    /// field.
     Clear,
-    /// The same, but only if somebody has set it.
+    /// Like `Clear`, if a plugin has set the field. Otherwise no effect.
     ClearIfSet,
-    /// It is this plugin's too.
+    /// The plugin becomes one of several owners.
     Share,
-    /// It is nobody's.
+    /// The field is not claimed.
     Pass,
 }
 
 impl<'a> Touch<'a> {
-    /// Returns what an adjustment touches, in the order in which it is claimed.
+    /// Returns the fields that an adjustment touches, in the order in which they are claimed.
     ///
-    /// The same entry may be there twice, as it is first cleared and then claimed.
+    /// The same entry may occur twice: first cleared and then claimed.
     pub fn of_adjustment(adjustment: &'a Adjustment) -> Vec<Self> {
         Self::list_of_adjustment(adjustment).into_vec()
     }
 
-    /// The same, where it lies while it is claimed.
+    /// Returns the same fields as [`Touch::of_adjustment`], without an allocation if they are few.
     pub(super) fn list_of_adjustment(adjustment: &'a Adjustment) -> TouchList<'a> {
         let Adjustment { annotations, mounts, env, hooks, linux, rlimits, cdi_devices, args, unknown: _ } = adjustment;
         let mut touches = Touches(TouchList::new());
@@ -71,25 +73,25 @@ impl<'a> Touch<'a> {
         touches.0
     }
 
-    /// Returns what an update touches, in the order in which it is claimed.
+    /// Returns the fields that an update touches, in the order in which they are claimed.
     pub fn of_update(update: &'a Update) -> Vec<Self> {
         let mut touches = Touches(TouchList::new());
         if let Some(resources) = update.resources() {
             touches.resources(resources);
         }
-        // An update has no rules for devices: they are dropped.
+        // Device rules of an update are dropped.
         touches.0.retain(|touch| touch.act != Act::Pass);
         touches.0.into_vec()
     }
 }
 
-/// As many as most replies touch take no memory of their own.
+/// Most replies touch few fields, which fit inline without an allocation.
 pub(super) type TouchList<'a> = SmallVec<[Touch<'a>; 16]>;
 
 struct Touches<'a>(TouchList<'a>);
 
 impl<'a> Touches<'a> {
-    /// Few of the many fields are touched at a time.
+    /// Kept out of line: few of the many fields are touched at a time.
     #[inline(never)]
     fn add(&mut self, field: Field, key: &'a str, act: Act) {
         self.0.push(Touch { field, key, act });
@@ -120,8 +122,8 @@ impl<'a> Touches<'a> {
         }
     }
 
-    /// Entries of a list that only the runtime has made are nobody's after their removal. Upstream
-    /// has it so.
+    /// Adds the changes of a list. Removing an entry that only the runtime has set claims nothing,
+    /// as upstream does.
     fn list<T: Keyed>(&mut self, field: Field, changes: &'a ChangeList<T>) {
         for (key, _) in changes.iter().filter(|(_, change)| change.is_removal()) {
             self.add(field, key, Act::ClearIfSet);
@@ -131,7 +133,8 @@ impl<'a> Touches<'a> {
         }
     }
 
-    /// Namespaces can be touched once: to remove one is a claim, and to replace one is two.
+    /// Adds the changes of the namespaces. A namespace can be touched once: removing one is a
+    /// claim, and replacing one is two claims, which always conflict.
     fn namespaces(&mut self, changes: &'a ChangeList<Namespace>) {
         for (key, change) in changes.iter() {
             self.add(Field::Namespace, key, Act::Claim);

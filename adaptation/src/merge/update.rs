@@ -10,7 +10,7 @@ use super::notes::ChangeNotes;
 use super::resources;
 use crate::merge::other_updates::{self, Updates};
 
-/// What plugins want when a container is updated.
+/// Merges the replies of plugins about a container that is updated.
 ///
 /// ```
 /// use nri_adaptation::merge::UpdateMerge;
@@ -33,7 +33,7 @@ use crate::merge::other_updates::{self, Updates};
 pub struct UpdateMerge {
     container_id: String,
     view: Resources,
-    /// How many limits for huge pages the runtime was asked for.
+    /// The number of huge page limits in the runtime's request.
     n_limits: usize,
     own: Option<OwnUpdate>,
     others: Updates,
@@ -41,28 +41,28 @@ pub struct UpdateMerge {
     claims: Claims,
 }
 
-/// The updates of the container that the request itself is about.
+/// Plugins have updated the container that the request is about.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct OwnUpdate {
     ignore_failure: bool,
 }
 
-/// What the runtime is to do when it updates the container.
+/// What the runtime has to do when it updates the container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergedUpdate {
-    /// What the container is updated to; `None` if no plugin has a say, and the runtime does what
-    /// it was asked to.
+    /// The update of the container itself. `None` if no plugin changed it: the runtime then applies
+    /// the update that it was asked for.
     pub own: Option<Update>,
-    /// What changes in others, one update for each.
+    /// The changes to other containers, one update for each container.
     pub others: Vec<Update>,
-    /// What is to be stopped, in the order in which it was asked for.
+    /// The containers to stop, in the order in which plugins asked for it.
     pub evictions: Vec<AskedEviction>,
-    /// Which plugin wants what.
+    /// The plugins that own each changed field.
     pub owners: Owners,
 }
 
 impl UpdateMerge {
-    /// Begins with what the runtime was asked to update the container to.
+    /// Creates a merge for an update of a container to `resources`, as the runtime was asked for.
     pub fn new(container_id: impl Into<String>, mut resources: Resources) -> Self {
         resources::normalise(&mut resources);
         Self {
@@ -86,12 +86,12 @@ impl UpdateMerge {
         &self.view
     }
 
-    /// Applies what a plugin replied, or nothing of it.
+    /// Applies the reply of a plugin. If the reply is refused, none of it is applied.
     pub fn apply(&mut self, plugin: &PluginId, mut reply: UpdateReply) -> Result<Applied, MergeError> {
         self.apply_all_of(plugin, &mut reply)
     }
 
-    /// The same where the reply lies. Nothing of it is left.
+    /// Applies a reply in place, without moving it. The reply is empty afterwards.
     pub(crate) fn apply_all_of(&mut self, plugin: &PluginId, reply: &mut UpdateReply) -> Result<Applied, MergeError> {
         let unread = reply.take_unknown();
         let conflicts =
@@ -110,17 +110,17 @@ impl UpdateMerge {
         Ok(applied)
     }
 
-    /// Returns who has claimed what so far.
+    /// Returns the owners of all claims so far.
     pub(crate) fn claims(&self) -> &Owners {
         self.claims.owners()
     }
 
-    /// Returns what changes so far in containers other than the one that the request is about.
+    /// Returns the changes so far to other containers than the one that the request is about.
     pub(crate) fn others(&self) -> &[Update] {
         self.others.list()
     }
 
-    /// Returns what the replies come to.
+    /// Returns the merged result of all replies.
     pub fn finish(self) -> MergedUpdate {
         let Self { container_id, view, n_limits: _, own, others, evictions, claims } = self;
         let own = own.map(|OwnUpdate { ignore_failure }| {

@@ -1,4 +1,4 @@
-//! Shows the next plugin what the ones before it changed.
+//! Shows the next plugin what the plugins before it changed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,15 +11,14 @@ use super::notes::ChangeNotes;
 use super::packing::Pack;
 use super::resources::{self, set, set_text};
 
-/// Adds what upstream adds to a container before the first plugin is shown it: messages that are
-/// often looked into.
+/// Adds the empty messages that upstream adds to a container before the first plugin is shown it.
 pub(super) fn normalise(container: &mut Container) {
     container.hooks.get_or_insert_default();
     let linux = container.linux.get_or_insert_default();
     resources::normalise(linux.resources.get_or_insert_default());
 }
 
-/// Makes an adjustment in the container, but for `rdt`, which depends on what it was at first.
+/// Applies an adjustment to the container, except `rdt`, which depends on the original value.
 pub(super) fn adjust(container: &mut Container, adjustment: &Adjustment, notes: &mut ChangeNotes<'_>) {
     let Adjustment { annotations, mounts, env, hooks, linux, rlimits, cdi_devices, args, unknown: _ } = adjustment;
     change_map(Field::Annotations, annotations, &mut container.annotations, notes);
@@ -36,13 +35,13 @@ pub(super) fn adjust(container: &mut Container, adjustment: &Adjustment, notes: 
         adjust_linux(container.linux.get_or_insert_default(), linux, notes);
     }
     add_rlimits(rlimits, &mut container.rlimits, notes);
-    // Not shown: they are names for what the runtime looks up later.
+    // CDI devices are not shown: they are names that the runtime resolves later.
     for device in cdi_devices {
         notes.take(Field::CdiDevices, &device.name, None, Some(&*device.name));
     }
 }
 
-/// Adds hooks to others.
+/// Appends hooks to the hooks in `target`.
 pub(super) fn add_hooks(hooks: Hooks, target: &mut Hooks) {
     let Hooks { prestart, create_runtime, create_container, start_container, poststart, poststop, unknown: _ } = hooks;
     target.prestart.extend(prestart);
@@ -53,7 +52,8 @@ pub(super) fn add_hooks(hooks: Hooks, target: &mut Hooks) {
     target.poststop.extend(poststop);
 }
 
-/// Returns what a container shows if it had `original` and `result` comes of all plugins.
+/// Returns the RDT settings that a container shows, given its original settings and the merged
+/// adjustment of all plugins.
 pub(super) fn rdt(original: Option<&Rdt>, result: Rdt) -> Option<Rdt> {
     let Rdt { clos_id, schemata, enable_monitoring, remove, unknown: _ } = result;
     if remove {
@@ -98,7 +98,7 @@ fn adjust_linux(container: &mut LinuxContainer, adjustment: &LinuxAdjustment, no
     change_map(Field::Sysctl, sysctl, &mut container.sysctl, notes);
     change_map(Field::LinuxNetDevices, net_devices, &mut container.net_devices, notes);
     set(Field::LinuxSched, scheduler.as_ref(), &mut container.scheduler, notes);
-    // A container has no place to show it.
+    // A container has no field that shows a memory policy.
     set(Field::MemoryPolicy, memory_policy.as_ref(), &mut None, notes);
 }
 
@@ -116,13 +116,14 @@ fn change_map<T: Clone + Pack>(
     }
 }
 
-/// An entry of a list in a container, where changes of it are of `T`.
+/// An entry of a list in a container. `T` is the type of the entry in an adjustment.
 trait ViewEntry<T>: Sized {
-    /// What is noted of one.
+    /// The part of an entry that is noted as its value.
     type Noted: Pack + ?Sized;
 
     fn key(&self) -> &str;
-    /// Says whether that is its key, without looking for where it ends.
+    /// Returns whether the entry has that key, without searching for the end of the entry's own
+    /// key.
     fn is(&self, key: &str) -> bool;
     fn of(value: &T) -> Self;
     fn noted(&self) -> &Self::Noted;
@@ -153,7 +154,7 @@ impl<T: Keyed + Clone + Pack> ViewEntry<T> for T {
     }
 }
 
-/// An environment variable as a container has it, which may lack the `=`.
+/// An environment variable in the form of a container, in which the `=` may be missing.
 impl ViewEntry<EnvVar> for String {
     type Noted = str;
 
@@ -162,7 +163,7 @@ impl ViewEntry<EnvVar> for String {
     }
 
     fn is(&self, key: &str) -> bool {
-        // The byte is looked at first, since most names differ in their lengths.
+        // The byte is compared first, since most names differ in length.
         let ends = self.as_bytes().get(key.len()).is_none_or(|&next| next == b'=');
         ends && self.starts_with(key) && !key.contains('=')
     }
@@ -180,7 +181,7 @@ impl ViewEntry<EnvVar> for String {
     }
 }
 
-/// What changes goes from where it was, and what it becomes is added at the end.
+/// Removes changed entries from their places, and appends the new values at the end of the list.
 fn change_list<T: Keyed, E: ViewEntry<T>>(
     field: Field,
     changes: &ChangeList<T>,
@@ -198,7 +199,8 @@ fn change_list<T: Keyed, E: ViewEntry<T>>(
     }
 }
 
-/// Takes out what changes, if it is there at all.
+/// Removes the changed entries from the list and returns them by key. Returns `None` if the list
+/// has none of them.
 fn take_changed<T: Keyed, E: ViewEntry<T>>(changes: &ChangeList<T>, list: &mut Vec<E>) -> Option<HashMap<String, E>> {
     let keys = changes.keys();
     if !keys.are_in(list, E::is, E::key) {
@@ -208,7 +210,8 @@ fn take_changed<T: Keyed, E: ViewEntry<T>>(changes: &ChangeList<T>, list: &mut V
     Some(gone.map(|entry| (entry.key().to_owned(), entry)).collect())
 }
 
-/// To undo what another plugin set shows no arguments, as upstream does.
+/// Replaces the arguments. A plugin that only removes the arguments leaves none to show, as
+/// upstream does.
 fn change_args(args: &Args, target: &mut Vec<String>, notes: &mut ChangeNotes<'_>) {
     if let Some(change) = args.change() {
         let after = change.into_value();

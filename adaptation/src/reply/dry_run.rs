@@ -1,4 +1,4 @@
-//! What would come of replies, without any plugin.
+//! Merges replies without plugins, to see what a request would result in.
 
 #[cfg(test)]
 mod tests;
@@ -10,11 +10,11 @@ use crate::merge::{CreateMerge, MergedCreate, MergedStop, MergedUpdate, StopMerg
 use crate::reply::question::Question;
 pub use crate::reply::question::{Refusal, ReplyOutcome};
 
-/// A try of what plugins would reply about a pod of one namespace, by the policies of an operator.
+/// Merges given replies of plugins about a pod of one namespace, under an operator's policies.
 ///
-/// Plugins are asked in the order of their ids. Where a request would fail, the rest is tried all
-/// the same. Which other containers are in pods that a plugin does not see only a runtime knows:
-/// what a plugin wants of those is tried as if it saw them.
+/// Replies are applied in the order of the plugin ids. A reply that would fail the request does not
+/// end the dry run. Only a runtime knows which other containers are in pods that a plugin may not
+/// see, so updates of other containers are tried as if the plugin saw them all.
 ///
 /// ```
 /// use nri_adaptation::dry_run::{DryRun, ReplyOutcome};
@@ -39,42 +39,42 @@ pub use crate::reply::question::{Refusal, ReplyOutcome};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct DryRun<'p> {
-    /// What the operator says about plugins. What they would declare about themselves does not
-    /// matter here.
+    /// The operator's policies. The policy that a plugin declares itself is not considered.
     pub policies: &'p Policies,
     /// The namespace of the pod.
     pub namespace: &'p str,
 }
 
-/// What would come of it: `V` is what plugins are shown, `M` what the runtime is to do.
+/// The result of a dry run. `V` is the type of what plugins are shown, `M` the type of the merged
+/// result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried<V, M> {
-    /// Each plugin, in the order in which it is asked.
+    /// One step for each plugin, in the order in which plugins are asked.
     pub steps: Vec<Step<V>>,
-    /// What all that was applied comes to.
+    /// The merged result of all replies that were applied.
     pub merged: M,
 }
 
-/// One plugin.
+/// The step of one plugin in a dry run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step<V> {
-    /// The plugin.
+    /// The id of the plugin.
     pub plugin: PluginId,
-    /// What it would be shown.
+    /// What the plugin would be shown.
     pub seen: V,
-    /// What would become of its reply.
+    /// What would happen to the reply.
     pub outcome: ReplyOutcome,
 }
 
 impl<V, M> Tried<V, M> {
-    /// Says whether the request would fail.
+    /// Returns whether the request would fail.
     pub fn fails(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.outcome, ReplyOutcome::Refused(_)))
     }
 }
 
 impl DryRun<'_> {
-    /// Tries to create a container.
+    /// Merges replies about a container that is created.
     pub fn create(
         &self,
         container: Container,
@@ -84,7 +84,7 @@ impl DryRun<'_> {
         Tried { steps, merged: merge.finish() }
     }
 
-    /// Tries to update a container to these resources.
+    /// Merges replies about a container that is updated to `resources`.
     pub fn update(
         &self,
         container_id: &str,
@@ -95,7 +95,8 @@ impl DryRun<'_> {
         Tried { steps, merged: merge.finish() }
     }
 
-    /// Tries to stop a container. What plugins are shown of it does not change.
+    /// Merges replies about a container that is stopped. The replies do not change what plugins are
+    /// shown.
     pub fn stop(&self, replies: impl IntoIterator<Item = (PluginId, StopReply)>) -> Tried<(), MergedStop> {
         let (merge, steps) = self.run(StopMerge::new(), replies);
         Tried { steps, merged: merge.finish() }

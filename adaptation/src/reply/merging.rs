@@ -1,4 +1,4 @@
-//! What the answers to one request come to so far, and what the next plugin is shown.
+//! The merge of one request: the result so far, and what the next plugin is shown.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::config::policy::Policy;
 use crate::merge::{Applied, CreateMerge, MergedCreate, MergedStop, MergedUpdate, StopMerge, UpdateMerge};
 use crate::reply::question::{Question, ReplyOutcome};
 
-/// The merge of one request, whatever it is about.
+/// The merge of a request of any kind.
 pub(crate) enum Merging {
-    /// Plugins are only told.
+    /// A request that has nothing to merge: plugins are only notified.
     Nothing,
     Create(Box<CreateMerge>),
     Update(Box<UpdateMerge>, Arc<Container>),
@@ -21,14 +21,16 @@ pub(crate) enum Merging {
 }
 
 impl Merging {
-    /// Begins to create a container. What plugins are asked is the container as the merge shows it.
+    /// Creates the merge for a container creation. Returns the merge, and the container that the
+    /// first plugin is shown.
     pub(crate) fn create(container: Container) -> (Self, Subject) {
         let merge = CreateMerge::new(container);
         let subject = Subject::Container(merge.shared_view());
         (Self::Create(Box::new(merge)), subject)
     }
 
-    /// Begins to update a container.
+    /// Creates the merge for a container update. Returns the merge, and what the first plugin is
+    /// shown.
     pub(crate) fn update(container: Container, resources: Option<Resources>) -> (Self, Subject) {
         let merge = UpdateMerge::new(container.id.clone(), resources.unwrap_or_default());
         let merging = Self::Update(Box::new(merge), Arc::new(container));
@@ -36,13 +38,13 @@ impl Merging {
         (merging, subject)
     }
 
-    /// Begins to stop a container.
+    /// Creates the merge for a container stop.
     pub(crate) fn stop() -> Self {
         Self::Stop(Box::default())
     }
 
-    /// Takes a plugin's answer, as far as the policy lets it count. `None` if it is an answer to
-    /// something else.
+    /// Applies a reply as far as the policy permits. Returns `None` if the reply belongs to another
+    /// kind of request.
     pub(crate) fn take(&mut self, policy: &Policy, plugin: &PluginId, reply: Reply) -> Option<ReplyOutcome> {
         match (self, reply) {
             (_, Reply::Heard) => Some(ReplyOutcome::Applied(Applied::default())),
@@ -65,7 +67,7 @@ impl Merging {
         if let Self::Stop(merge) = self { merge.finish() } else { MergedStop::default() }
     }
 
-    /// Returns who has claimed what so far.
+    /// Returns the owners of all claims so far. Empty for a container creation.
     pub(crate) fn claims(&self) -> Owners {
         match self {
             Self::Nothing | Self::Create(_) => Owners::default(),
@@ -74,7 +76,8 @@ impl Merging {
         }
     }
 
-    /// Returns what changes so far in containers other than the one that the request is about.
+    /// Returns the changes so far to other containers than the one that the request is about. Empty
+    /// for a container creation.
     pub(crate) fn updates(&self) -> &[Update] {
         match self {
             Self::Nothing | Self::Create(_) => &[],
@@ -83,7 +86,7 @@ impl Merging {
         }
     }
 
-    /// Whether an answer may be one that changes what the next plugin is shown.
+    /// Returns whether this reply may change what the next plugin is shown.
     pub(crate) fn may_change(&self, reply: &Reply) -> bool {
         match (self, reply) {
             (Self::Create(_), Reply::Create(reply)) => reply.adjustment.is_some(),
@@ -92,7 +95,7 @@ impl Merging {
         }
     }
 
-    /// Whether answers may change what the next plugin is shown.
+    /// Returns whether any reply may change what the next plugin is shown.
     pub(crate) fn changes_the_request(&self) -> bool {
         match self {
             Self::Create(_) | Self::Update(..) => true,
@@ -100,12 +103,12 @@ impl Merging {
         }
     }
 
-    /// What has become of the container that the first plugin was shown.
+    /// Returns which parts of the container changed since the first plugin was shown it.
     pub(crate) fn since(&self) -> Since {
         if let Self::Create(merge) = self { merge.since() } else { Since::default() }
     }
 
-    /// What the next plugin is shown, where that changes.
+    /// Returns what the next plugin is shown, for a request that replies can change.
     pub(crate) fn shown(&self) -> Subject {
         match self {
             Self::Create(merge) => Subject::Container(merge.shared_view()),

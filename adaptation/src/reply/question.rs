@@ -1,36 +1,35 @@
-//! What becomes of a reply: whether the policy lets it count, and what it changes. A request and a
-//! dry run go the same way.
+//! Checks a reply against the plugin's policy and merges it, both for requests and for dry runs.
 
 use nri_proto::{Container, CreateReply, Event, PluginId, Resources, StopReply, UpdateReply};
 
 use crate::config::policy::{Allowed, Mode, NotAllowed, Policy};
 use crate::merge::{Applied, CreateMerge, MergeError, StopMerge, UpdateMerge};
 
-/// What becomes of a plugin's reply.
+/// The outcome of a plugin's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyOutcome {
-    /// It counts.
+    /// The reply was applied.
     Applied(Applied),
-    /// It would count, were its plugin not on trial.
+    /// The plugin is in shadow mode: what applying the reply would have resulted in.
     Shadow(Result<Applied, Refusal>),
-    /// It does not count, and the request fails.
+    /// The reply was refused, and the request fails.
     Refused(Refusal),
-    /// The plugin sees no such event, or no pods of this namespace.
+    /// The policy hides the event, or the namespace of the pod, from the plugin.
     NotAsked,
 }
 
-/// Why a reply is refused.
+/// Why the reply of a plugin is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The plugin may not do what it asks for.
+    /// The policy does not permit what the reply asks for.
     #[error(transparent)]
     NotAllowed(#[from] NotAllowed),
-    /// It cannot be merged.
+    /// The reply conflicts with the reply of another plugin.
     #[error(transparent)]
     Conflict(#[from] MergeError),
 }
 
-/// A merge, by the question whose replies it takes.
+/// A merge for one kind of request.
 pub(crate) trait Question: Clone {
     const EVENT: Event;
     type Reply;
@@ -38,10 +37,11 @@ pub(crate) trait Question: Clone {
 
     fn seen(&self) -> Self::View;
     fn check(&self, allowed: &Allowed, reply: &Self::Reply) -> Result<(), NotAllowed>;
-    /// Applies a reply, of which nothing is left.
+    /// Applies a reply, and leaves it empty.
     fn apply(&mut self, plugin: &PluginId, reply: &mut Self::Reply) -> Result<Applied, MergeError>;
 
-    /// Takes a reply, as far as the policy lets it count.
+    /// Checks a reply against the policy and applies it. In shadow mode, a copy of the merge is
+    /// changed.
     fn take(&mut self, policy: &Policy, plugin: &PluginId, reply: &mut Self::Reply) -> ReplyOutcome {
         match policy.mode {
             Mode::Shadow => ReplyOutcome::Shadow(self.clone().take_allowed(&policy.allow, plugin, reply)),

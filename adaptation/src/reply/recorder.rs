@@ -1,4 +1,4 @@
-//! What is written into the ledger, and when.
+//! Writes the ledger.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -25,12 +25,12 @@ impl Records {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a plugin wants by itself, and may not have.
+    /// Records a request of a plugin's own, or a late reply, that its policy does not permit.
     pub(crate) fn refused(&self, occasion: &Occasion, refusal: &Refusal) {
         self.ledger().record(occasion, refusal.into());
     }
 
-    /// What of an answer nobody could read.
+    /// Records the fields of a reply that could not be read.
     pub(crate) fn unread(&self, occasion: &Occasion, unread: Vec<Unread>) {
         if !unread.is_empty() {
             let dropped = unread.into_iter().map(Dropped::Unread).collect();
@@ -38,8 +38,8 @@ impl Records {
         }
     }
 
-    /// An answer that came when nobody waited for it any more: what it would have changed, here and
-    /// in others.
+    /// Records a reply that came too late to be applied, with the fields that it would have changed
+    /// in the container of the request and in other containers.
     pub(crate) fn late(&self, occasion: &Occasion, reply: &Reply) {
         let (adjustment, updates) = wanted(reply);
         let (own, others): (Vec<_>, Vec<_>) =
@@ -54,30 +54,32 @@ impl Records {
         evictions(reply).iter().for_each(|eviction| self.evicted_too_late(occasion, eviction));
     }
 
-    /// An eviction that was asked for too late.
+    /// Records an eviction that came too late to be applied.
     pub(crate) fn evicted_too_late(&self, occasion: &Occasion, eviction: &Eviction) {
         let reason = "it was asked for too late".to_owned();
         self.ledger().record(&occasion.of_container(&eviction.container_id), What::EvictionFailed { reason });
     }
 
-    /// A plugin without a say in what has been decided without it.
+    /// Records that a request failed for a plugin, after the request was decided without the
+    /// plugin.
     pub(crate) fn failed(&self, occasion: &Occasion, cause: &Cause) {
         self.ledger().record(occasion, cause.into());
     }
 
-    /// Updates and evictions that a plugin asks for by itself.
+    /// Records updates and evictions that a plugin asked for outside a request.
     pub(crate) fn unasked(&self, occasion: &Occasion, plugin: &PluginId, updates: Vec<Update>, evictions: &[Eviction]) {
         for update in updates {
             let reply = nri_proto::StopReply { updates: vec![update], ..Default::default() };
-            // One that says a thing twice is made as the runtime likes.
+            // An update that sets one thing twice is left to the runtime: no change is recorded for
+            // it.
             let applied = StopMerge::new().apply(plugin, reply).unwrap_or_default();
-            // There may be many of them: others are let in between.
+            // The lock is released between updates, because there may be many.
             self.ledger().record_applied(occasion, applied);
         }
         self.ledger().record_evictions(occasion, evictions);
     }
 
-    /// What of that the runtime could not do.
+    /// Records updates of a plugin that the runtime could not apply.
     pub(crate) fn undone(&self, occasion: &Occasion, failed: &[Update]) {
         let mut ledger = self.ledger();
         for Update { container_id, .. } in failed {
@@ -87,30 +89,31 @@ impl Records {
     }
 }
 
-/// Something that is written down when it is known what the request comes to.
+/// A record that is written when the outcome of the request is known.
 enum Note {
-    /// What a reply comes to.
+    /// A reply, and the changes that it made.
     Reply { occasion: Occasion, applied: Applied, evictions: Vec<Eviction> },
-    /// What is so in any case.
+    /// A fact that does not depend on the outcome of the request.
     Fact { occasion: Occasion, what: What },
 }
 
-/// A request that a plugin was asked, and how long the plugin took.
+/// One request to one plugin, with the time that the plugin took.
 #[derive(Clone, Copy)]
 pub(crate) struct Exchange<'a> {
     pub(crate) plugin: &'a PluginId,
-    /// The mode of the plugin: in shadow mode, no reply counts.
+    /// The mode of the plugin. In shadow mode, replies are not applied.
     pub(crate) mode: Mode,
     pub(crate) request: &'a Request,
     pub(crate) took: Duration,
 }
 
-/// The outcomes of one request that go into the ledger, in the order of the plugins. Unless the
-/// request [came true](RequestRecord::came_true), they say that what plugins wanted was in vain.
+/// The records of one request, in the order of the plugins. They are written at the end. Unless
+/// [`came_true`](RequestRecord::came_true) is called, the changes of replies are marked as
+/// discarded (`in_vain`).
 pub(crate) struct RequestRecord {
     records: Arc<Records>,
     notes: Vec<Note>,
-    /// The pod and the container that the request is about, once they are noted.
+    /// The ids of the pod and the container of the request, once they are needed.
     about: Option<(Arc<str>, Option<Arc<str>>)>,
 }
 
@@ -119,7 +122,7 @@ impl RequestRecord {
         Self { records, notes: Vec::new(), about: None }
     }
 
-    /// A reply that counts, or would count if its plugin were not on trial.
+    /// Notes a reply that was applied, or that would have been applied outside shadow mode.
     pub(crate) fn reply(&mut self, answered: Exchange<'_>, applied: Applied, evictions: Vec<Eviction>) {
         if applied != Applied::default() || !evictions.is_empty() {
             let occasion = self.occasion(answered);
@@ -127,14 +130,13 @@ impl RequestRecord {
         }
     }
 
-    /// A reply that does not count.
+    /// Notes a reply that was refused.
     pub(crate) fn refused(&mut self, answered: Exchange<'_>, refusal: &Refusal) {
         let occasion = self.occasion(answered);
         self.fact(occasion, refusal.into());
     }
 
-    /// What a reply wants of containers in pods that its plugin does not see, and that does not
-    /// count.
+    /// Notes what a reply wants to do to containers in pods that the plugin may not see.
     pub(crate) fn hidden<'c>(&mut self, answered: Exchange<'_>, refusals: impl Iterator<Item = (&'c str, NotAllowed)>) {
         let occasion = self.occasion(answered);
         for (container, refusal) in refusals {
@@ -142,13 +144,14 @@ impl RequestRecord {
         }
     }
 
-    /// What is so in any case.
+    /// Notes a fact that does not depend on the outcome of the request.
     pub(crate) fn fact(&mut self, occasion: Occasion, what: What) {
         self.notes.push(Note::Fact { occasion, what });
     }
 
-    /// A plugin without a say. Of ends and of what has happened a plugin that is silent misses
-    /// many: those would only push out what counts.
+    /// Notes why the request to a plugin failed. A skipped plugin is noted only for events that
+    /// plugins can veto: a silent plugin misses many other events, and their entries would displace
+    /// useful ones.
     pub(crate) fn failed(&mut self, asked: Exchange<'_>, cause: &Cause) {
         let is_passed_over = matches!(cause, Cause::PassedOver(_) | Cause::CatchingUp);
         if (is_passed_over || matches!(cause, Cause::CutShort)) && !asked.request.event().can_be_vetoed() {
@@ -159,7 +162,7 @@ impl RequestRecord {
         self.fact(occasion, cause.into());
     }
 
-    /// All of one request share its ids.
+    /// Returns the occasion of an exchange. The occasions of one request share its ids.
     fn occasion(&mut self, Exchange { plugin, mode, request, took }: Exchange<'_>) -> Occasion {
         let (pod, container) = self.about.get_or_insert_with(|| ids(request.pod(), request.container())).clone();
         Occasion {
@@ -169,7 +172,7 @@ impl RequestRecord {
         }
     }
 
-    /// The request came to something.
+    /// Writes the records of a request that succeeded.
     pub(crate) fn came_true(&mut self) {
         self.write(false);
     }
@@ -207,7 +210,7 @@ impl From<&Refusal> for What {
     }
 }
 
-/// One that is no plugin, or not there.
+/// Returns the occasion for a plugin that is absent, or for the default validator.
 pub(crate) fn occasion_of(plugin: Arc<str>, event: Event, pod: &Pod, container: Option<&Container>) -> Occasion {
     let (pod, container) = ids(pod, container);
     occasion_about(plugin, event, pod, container)
@@ -230,7 +233,7 @@ fn occasion_about(plugin: Arc<str>, event: Event, pod: Arc<str>, container: Opti
     }
 }
 
-/// A plugin that nobody asked.
+/// Returns the occasion for something that a plugin does outside a request.
 pub(crate) fn unasked(plugin: &PluginId, mode: Mode) -> Occasion {
     Occasion {
         when: SystemTime::now(),
@@ -244,7 +247,7 @@ pub(crate) fn unasked(plugin: &PluginId, mode: Mode) -> Occasion {
     }
 }
 
-/// What a plugin asks to be stopped.
+/// Returns the evictions that a reply asks for.
 pub(crate) fn evictions(reply: &Reply) -> &[Eviction] {
     match reply {
         Reply::Create(reply) => &reply.evictions,
@@ -253,7 +256,7 @@ pub(crate) fn evictions(reply: &Reply) -> &[Eviction] {
     }
 }
 
-/// What a reply wants of the container that is created, and of those that are there.
+/// Returns the adjustment in a reply, and the updates of existing containers.
 fn wanted(reply: &Reply) -> (Option<&Adjustment>, &[Update]) {
     match reply {
         Reply::Create(reply) => (reply.adjustment.as_ref(), &reply.updates),

@@ -1,5 +1,5 @@
-//! Which containers were updated or removed since when, so that a late answer does not take back
-//! what came after its request.
+//! Records which containers were updated or removed, so that a late reply does not revert changes
+//! that were made after its request.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,34 +9,34 @@ use smallvec::SmallVec;
 
 use crate::api::operation::OperationId;
 
-/// How many containers are remembered. With more, all requests so far count as older than an
-/// update.
+/// The number of containers that are remembered. If it is exceeded, all requests made so far count
+/// as older than an update of any container.
 const MAX_CONTAINERS: usize = 4096;
-/// How many removed containers are remembered. With more, requests that are older than the first
-/// removal count as older than an update of any container.
+/// The number of removed containers that are remembered. If it is exceeded, requests older than the
+/// forgotten removal count as older than an update of any container.
 const MAX_REMOVED: usize = 512;
-/// How many authors of updates are told apart for one container.
+/// The number of authors of updates that are distinguished per container.
 const MAX_AUTHORS: usize = 8;
 
-/// Who updated a container.
+/// The author of an update of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Author {
-    /// The plugins that answered in an operation, or the runtime that began it.
+    /// The plugins that replied in an operation, or the runtime that began the operation.
     Operation(OperationId),
-    /// A plugin, by itself or in a late answer.
+    /// A plugin, by its own request or in a late reply.
     Plugin(PluginId),
-    /// Several of them.
+    /// Several authors.
     Several,
 }
 
-/// The request of a late answer.
+/// The request of a late reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LateReply<'a> {
     pub(crate) operation: Option<OperationId>,
-    /// The number of the last update before plugins were asked.
+    /// The number of the last update when the first plugin was asked.
     pub(crate) since: u64,
     pub(crate) plugin: &'a PluginId,
-    /// The place of the answer among all that the plugin asks for.
+    /// The number that [`UpdateLog::arrive`] gave to the reply.
     pub(crate) arrived: u64,
 }
 
@@ -46,12 +46,12 @@ pub(crate) struct UpdateLog(Mutex<UpdateHistory>);
 
 #[derive(Debug, Default)]
 struct UpdateHistory {
-    /// The last number that was given out, to an update or to what a plugin asks for.
+    /// The last number that was assigned, to an update or to a reply.
     last: u64,
-    /// What was updated up to this number is forgotten.
+    /// Updates up to this number are forgotten.
     forgotten: u64,
     containers: HashMap<String, SmallVec<[MadeUpdate; 1]>>,
-    /// The last containers that were removed, and when.
+    /// The containers that were removed last, with the number of the removal.
     removed: VecDeque<(String, u64)>,
 }
 
@@ -60,25 +60,26 @@ struct UpdateHistory {
 struct MadeUpdate {
     author: Author,
     number: u64,
-    /// When the plugin asked for it, if it was a plugin: late answers may be applied in another
-    /// order.
+    /// The number of the reply that asked for the update, if the author is a plugin. Late replies
+    /// may be applied in another order than they arrived.
     arrived: u64,
 }
 
 impl UpdateLog {
-    /// Returns the number of the last update.
+    /// Returns the last number that was assigned.
     pub(crate) fn now(&self) -> u64 {
         self.lock().last
     }
 
-    /// Returns the place of what a plugin asks for now.
+    /// Assigns a number to a reply of a plugin that arrives now.
     pub(crate) fn arrive(&self) -> u64 {
         let mut log = self.lock();
         log.last += 1;
         log.last
     }
 
-    /// Containers are updated: by a plugin, for what has `arrived` then, or in an operation.
+    /// Records updates of containers. `arrived` is the number of the plugin's reply; `None` for an
+    /// operation.
     pub(crate) fn add<'c>(&self, containers: impl IntoIterator<Item = &'c str>, author: &Author, arrived: Option<u64>) {
         let mut log = self.lock();
         for container in containers {
@@ -86,13 +87,14 @@ impl UpdateLog {
         }
     }
 
-    /// A container was removed. Another one may have its id later.
+    /// Records the removal of a container. Another container may use its id later.
     pub(crate) fn remove(&self, container: &str) {
         self.lock().remove(container);
     }
 
-    /// Whether a container was removed since a request was made, or updated by another operation or
-    /// plugin, or for something that the same plugin has asked for later.
+    /// Returns whether a late reply is outdated for a container: since the request, the container
+    /// was removed, or updated by another operation or plugin, or updated by a later reply of the
+    /// same plugin.
     pub(crate) fn is_updated_since(&self, container: &str, asked: LateReply<'_>) -> bool {
         let log = self.lock();
         let is_newer = |made: &MadeUpdate| match &made.author {

@@ -1,4 +1,4 @@
-//! What plugins want changed, on the way of a request.
+//! How the changes of several plugins travel through a request.
 
 use nri_proto::{Cpu, EnvVar, Event, Eviction, Field, Resources, StopReply, Update, UpdateReply};
 
@@ -10,7 +10,7 @@ fn shares(shares: u64) -> Resources {
     Resources { cpu: Some(Cpu { shares: Some(shares), ..Cpu::default() }), ..Resources::default() }
 }
 
-/// Which containers get how many shares.
+/// Returns the updated containers, with their CPU shares.
 fn updated(updates: &[Update]) -> Vec<(&str, Option<u64>)> {
     updates.iter().map(|update| (&*update.container_id, update.resources().and_then(shares_of))).collect()
 }
@@ -61,7 +61,7 @@ async fn a_conflict_fails_the_request_and_later_plugins_are_not_asked() {
     assert_eq!(diary.lines(), ["10-a CreateContainer c", "20-b CreateContainer c"]);
 }
 
-/// U16. In Go the list of updates ends in an empty entry.
+/// U16: in Go, the list of updates ends in an empty entry.
 #[tokio::test(start_paused = true)]
 async fn u16_an_update_that_no_plugin_answers_has_no_entry() {
     let diary = Diary::default();

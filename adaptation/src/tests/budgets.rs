@@ -1,4 +1,4 @@
-//! What silent plugins cost one request, in all.
+//! The time that silent plugins cost one request in total.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ async fn with(policy: &str, plugins: &[(String, Arc<FakePlugin>)]) -> Adaptation
     adaptation(policy, &plugins).await
 }
 
-/// Creates a container, and says how long that took.
+/// Creates a container, and measures the time.
 async fn create(nri: &Adaptation) -> (Result<MergedCreate, RelayError>, Duration) {
     let begun = Instant::now();
     let operation = nri.begin(pod("p"));
@@ -140,7 +140,7 @@ async fn a_required_plugin_behind_silent_ones_has_its_whole_request_timeout() {
 async fn to_be_cut_short_is_no_strike() {
     let diary = Diary::default();
     let mut all = plugins(10, Manner::Never, &diary);
-    // It is cut short, and answers within its own request timeout.
+    // The request waits for less than the plugin's request timeout; the plugin answers within it.
     all.push((
         "80-slow".to_owned(),
         FakePlugin::new("80-slow", LIFE, Manner::After(Duration::from_millis(400)), &diary),
@@ -299,7 +299,7 @@ async fn a_plugin_that_is_cut_short_keeps_its_lane_and_is_judged_once_for_it() {
     all.push(("80-slow".to_owned(), Arc::clone(&slow)));
     let nri = with(&TIMEOUT.replace("100", "3"), &all).await;
     create(&nri).await.0.unwrap();
-    // Two of its own request timeouts are over, and another request was made meanwhile.
+    // Two request timeouts of the plugin have passed, and another request was made meanwhile.
     nri.begin(pod("q")).notify(Notice::RunPod).await.unwrap();
     sleep(SECOND).await;
     assert_eq!(slow.most_at_a_time(), 1);

@@ -1,4 +1,4 @@
-//! Callers with deadlines, and callers that leave.
+//! Callers with deadlines, and callers that drop their requests.
 
 use std::time::Duration;
 
@@ -11,7 +11,6 @@ use crate::RelayError;
 use crate::api::health::State;
 use crate::ledger::What;
 
-/// U33.
 #[tokio::test(start_paused = true)]
 async fn u33_a_callers_deadline_names_the_plugin_and_is_no_strike_by_itself() {
     let diary = Diary::default();
@@ -25,7 +24,7 @@ async fn u33_a_callers_deadline_names_the_plugin_and_is_no_strike_by_itself() {
     assert_eq!(nri.plugins()[0].state, State::Active, "it answered in its own time");
 }
 
-/// U33: in Go a hung plugin is never dropped if callers are impatient.
+/// U33: in Go, a hung plugin is never dropped if callers are impatient.
 #[tokio::test(start_paused = true)]
 async fn u33_a_plugin_whose_own_time_is_over_too_is_judged_although_the_caller_has_left() {
     let diary = Diary::default();
@@ -39,7 +38,7 @@ async fn u33_a_plugin_whose_own_time_is_over_too_is_judged_although_the_caller_h
     assert_eq!(diary.lines().last().unwrap(), "90-last RunPodSandbox p");
 }
 
-/// U33: nobody else is told what became of it.
+/// U33: only the ledger reports the outcome.
 #[tokio::test(start_paused = true)]
 async fn u33_what_a_plugin_does_that_outlasts_its_caller_is_in_the_ledger() {
     let soon = Duration::from_millis(1500);
@@ -66,7 +65,7 @@ async fn u33_what_a_plugin_does_that_outlasts_its_caller_is_in_the_ledger() {
     assert_eq!(whats, [What::TimedOut, refused], "a refusal that is late");
 }
 
-/// A48.
+/// A48: a caller drops its request.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_leaves_frees_the_pods_turn_and_not_the_plugins_lane() {
     let diary = Diary::default();

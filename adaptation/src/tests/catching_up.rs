@@ -1,4 +1,4 @@
-//! Plugins that have yet to hear what they missed: nobody waits for them but who needs them.
+//! Plugins that are catching up. Only requests that need such a plugin wait for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::limits;
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 impl Setting {
-    /// Runs a pod. Returns how long that took, and what the error was.
+    /// Runs a pod. Returns the time that this took, and the error.
     async fn run(&self, id: &str) -> (Duration, Result<(), String>) {
         let begun = Instant::now();
         let operation = self.nri.begin(pod(id));
@@ -32,7 +32,7 @@ impl Setting {
         self.nri.plugins()[0].state
     }
 
-    /// A plugin that was silent, and has so many requests to hear. It owes nothing any more.
+    /// Returns a plugin that was silent, has a backlog of this length, and owes no answer.
     async fn behind(&self, name: &str, backlog: usize, takes: Duration) -> Arc<FakePlugin> {
         let plugin = FakePlugin::new(name, LIFE, Manner::After(SECOND * 3), &self.diary);
         self.admit(name, &plugin).await.unwrap().unwrap();
@@ -44,7 +44,8 @@ impl Setting {
         plugin
     }
 
-    /// A plugin that was silent, and has four ends of pods to hear, a second each.
+    /// Admits a plugin that was silent and has a backlog of four StopPodSandbox requests, which
+    /// take a second each.
     async fn behind_on_stops(&self, name: &str) {
         let plugin = FakePlugin::new(name, LIFE, Manner::After(SECOND * 3), &self.diary);
         self.admit(name, &plugin).await.unwrap().unwrap();
@@ -311,7 +312,7 @@ async fn a_join_that_begins_anew_is_not_measured_by_what_was_before() {
     assert_eq!(setting.diary.lines().len(), 4);
 }
 
-/// V5.
+/// V5: the plugin becomes active again without further requests.
 #[tokio::test(start_paused = true)]
 async fn a_suspended_plugin_that_answers_at_last_catches_up_on_an_idle_node() {
     let setting = setting("plugins.slow = { keep_connected = true, strikes = 1 }");

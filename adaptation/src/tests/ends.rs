@@ -1,4 +1,4 @@
-//! Nobody misses an end, and nothing overtakes it.
+//! Every plugin receives the end of an object, and nothing is delivered before the end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,7 +129,7 @@ async fn a_plugin_that_fails_its_trial_is_left_in_peace() {
     sleep(SECOND * 30).await;
     nri.begin(pod("q")).notify(Notice::RunPod).await.unwrap();
     sleep(SECOND * 15).await;
-    // After its late answer, and once after the pause that followed.
+    // One probe after the plugin's late answer, and one after the pause that followed.
     assert_eq!(diary.lines().len(), 3, "{:?}", diary.lines());
     assert_eq!(nri.plugins()[0].state, State::Suspended);
 }

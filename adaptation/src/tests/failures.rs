@@ -1,5 +1,4 @@
-//! Plugins that declare what is to become of requests that they fail, plugins that leave, and
-//! answers that are too late.
+//! Declared failure policies, plugins that disconnect, and answers that are too late.
 
 use nri_proto::{Cpu, CreateReply, EnvVar, Event, Eviction, Field, Resources, Update};
 use tokio::time::sleep;
@@ -11,7 +10,7 @@ use crate::Notice;
 use crate::Operation;
 use crate::ledger::What;
 
-/// What gates something, and so can fail: each as the first request of a pod.
+/// The events that plugins can veto, each as the first request about a pod.
 const GATES: [Event; 5] = [
     Event::RunPodSandbox,
     Event::UpdatePodSandbox,
@@ -120,7 +119,7 @@ async fn a_plugin_that_leaves_before_its_turn_is_passed_over() {
     assert_eq!(diary.lines(), ["10-slow StartContainer c", "30-last StartContainer c"]);
 }
 
-/// U37. In Go nobody is told.
+/// U37: in Go, late answers are dropped without a trace.
 #[tokio::test(start_paused = true)]
 async fn u37_what_cannot_be_applied_of_an_answer_that_is_too_late_is_recorded() {
     let diary = Diary::default();

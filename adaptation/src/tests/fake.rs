@@ -1,4 +1,4 @@
-//! Plugins and a runtime that do as the test says.
+//! Fake plugins and a fake runtime, scripted by the tests.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,14 +25,14 @@ use crate::api::snapshot::Snapshot;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-/// All events but the validation of others: who does not answer to that lets nothing be created.
+/// All events but validation. A subscriber of validation that does not answer fails every creation.
 pub(super) const LIFE: EventMask = {
     let mut events = EventMask::ALL;
     events.remove(Event::ValidateContainerAdjustment);
     events
 };
 
-/// What all plugins of a test have seen, in order: `10-a CreateContainer c1`.
+/// The requests to all plugins of a test, in order: `10-a CreateContainer c1`.
 #[derive(Clone, Default)]
 pub(super) struct Diary(Arc<Mutex<Vec<String>>>);
 
@@ -56,11 +56,11 @@ pub(super) enum Manner {
     GivesUpAfter(Duration),
     Panics,
     DoesNotTake,
-    /// It takes so long until it turns out.
+    /// Like `DoesNotTake`, after a while.
     DoesNotTakeAfter(Duration),
-    /// Its connection breaks while it is asked.
+    /// The connection breaks while the plugin is asked.
     Breaks,
-    /// The same, after a while.
+    /// Like `Breaks`, after a while.
     BreaksAfter(Duration),
 }
 
@@ -71,15 +71,15 @@ pub(super) struct FakePlugin {
     diary: Diary,
     manner: Mutex<Manner>,
     replies: Mutex<BTreeMap<Event, Reply>>,
-    /// What it was asked last.
+    /// The last request.
     asked: Mutex<Option<Arc<Request>>>,
-    /// How long it was told that it may take.
+    /// The timeout of each request.
     timeouts: Mutex<Vec<Duration>>,
     introduction: Mutex<Option<Introduction>>,
-    /// How long it takes to be synchronized, and what it was shown each time.
+    /// How long a synchronization takes.
     synchronizes: Mutex<Duration>,
     shown: Mutex<Vec<Snapshot>>,
-    /// What it asks for when it is synchronized.
+    /// The updates that the plugin asks for when it is synchronized.
     wants: Mutex<Vec<Update>>,
     left: CancellationToken,
     now: AtomicUsize,
@@ -109,22 +109,22 @@ impl FakePlugin {
         })
     }
 
-    /// From now on it answers like this.
+    /// Sets how the plugin answers from now on.
     pub(super) fn behave(&self, manner: Manner) {
         *self.manner.lock().unwrap() = manner;
     }
 
-    /// What it says of its failures when it is configured.
+    /// Sets the failure policy that the plugin declares.
     pub(super) fn declare(&self, fail_request: bool, keep_connected: bool) {
         *self.declared.lock().unwrap() = FailurePolicy { fail_request, keep_connected, ..FailurePolicy::default() };
     }
 
-    /// From now on it answers this to an event, if it answers at all.
+    /// Sets the reply to an event from now on, for manners that answer.
     pub(super) fn reply(&self, event: Event, reply: Reply) {
         self.replies.lock().unwrap().insert(event, reply);
     }
 
-    /// From now on it makes this change to containers that are created.
+    /// Sets the adjustment of created containers from now on.
     pub(super) fn adjust(&self, adjust: impl FnOnce(&mut Adjustment)) {
         let mut adjustment = Adjustment::default();
         adjust(&mut adjustment);
@@ -132,48 +132,48 @@ impl FakePlugin {
         self.reply(Event::CreateContainer, Reply::Create(Box::new(reply)));
     }
 
-    /// From now on it rejects containers, as a validator.
+    /// Rejects containers from now on, as a validator.
     pub(super) fn reject(&self, reason: &str) {
         self.reply(Event::ValidateContainerAdjustment, Reply::Verdict(Verdict::reject(reason)));
     }
 
-    /// It takes so long to be synchronized.
+    /// Sets how long a synchronization takes.
     pub(super) fn synchronizes_for(&self, time: Duration) {
         *self.synchronizes.lock().unwrap() = time;
     }
 
-    /// It asks for this when it is synchronized.
+    /// Sets the updates that the plugin asks for when it is synchronized.
     pub(super) fn wants(&self, updates: Vec<Update>) {
         *self.wants.lock().unwrap() = updates;
     }
 
-    /// What it was shown, each time that it was synchronized.
+    /// Returns the snapshot of each synchronization.
     pub(super) fn shown(&self) -> Vec<Snapshot> {
         self.shown.lock().unwrap().clone()
     }
 
-    /// What it was asked last.
+    /// Returns the last request.
     pub(super) fn asked(&self) -> Arc<Request> {
         self.asked.lock().unwrap().clone().expect("it was asked nothing")
     }
 
-    /// How long it was told that it may take, each time that it was asked.
+    /// Returns the timeout of each request.
     pub(super) fn timeouts(&self) -> Vec<Duration> {
         self.timeouts.lock().unwrap().clone()
     }
 
-    /// What the runtime said of itself.
+    /// Returns what the runtime told the plugin about itself.
     pub(super) fn introduction(&self) -> Introduction {
         self.introduction.lock().unwrap().clone().expect("it was not configured")
     }
 
-    /// It goes without a word. The adaptation has seen that when this returns.
+    /// Disconnects the plugin. The adaptation has noticed when this returns.
     pub(super) async fn leave(&self) {
         self.left.cancel();
         tokio::time::sleep(Duration::from_nanos(1)).await;
     }
 
-    /// The most requests that it had at a time.
+    /// Returns the largest number of requests in flight at the same time.
     pub(super) fn most_at_a_time(&self) -> usize {
         self.most.load(Ordering::SeqCst)
     }
@@ -249,7 +249,7 @@ impl Plugin for FakePlugin {
     }
 }
 
-/// What a plugin answers that wants nothing.
+/// Returns a reply that asks for no changes.
 pub(super) fn reply(event: Event) -> Reply {
     if event == Event::CreateContainer {
         Reply::Create(Box::default())
@@ -277,7 +277,7 @@ impl Source for FakeSource {
     }
 }
 
-/// An adaptation with this configuration, in TOML, and these plugins.
+/// Creates an adaptation with a configuration in TOML, and with these plugins.
 pub(super) async fn adaptation(config: &str, plugins: &[(&str, &Arc<FakePlugin>)]) -> Adaptation {
     let config = Config { socket: None, ..Config::from_toml(config).unwrap() };
     let adaptation = Adaptation::new(config, Arc::new(FakeSource));
@@ -295,7 +295,7 @@ pub(super) fn container(id: &str) -> Container {
     Container { id: id.to_owned(), ..Container::default() }
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -306,7 +306,7 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A time for all.
+/// Answers without a delay.
 pub(super) fn at_once() -> Manner {
     Manner::After(Duration::ZERO)
 }

@@ -1,4 +1,4 @@
-//! Who may be a plugin, and in whose place.
+//! Which peer may be a plugin, and which may replace a plugin.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,10 +100,10 @@ async fn plugins_that_may_be_absent_leave_places_for_those_that_must_be_there() 
         let expected = "11-flood has no place: of 3 plugins (max_plugins) the last 2 are kept for those that are required \
                         or validators";
         assert_eq!(refused.to_string(), expected);
-        // One that has its place may come again.
+        // A plugin that has a place may be replaced.
         admit("10-flood", 1000).await.unwrap();
         admit("20-guard", 0).await.unwrap();
-        // A second one of the name is one that may be absent.
+        // A second plugin of the name is not the required one, so no place is kept for it.
         assert!(matches!(admit("21-guard", 0).await.unwrap_err(), AdmitError::Kept { .. }));
         admit("10-gate", 0).await.unwrap();
         assert!(matches!(admit("30-flood", 1000).await.unwrap_err(), AdmitError::Full { .. }));

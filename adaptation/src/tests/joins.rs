@@ -1,4 +1,4 @@
-//! Plugins that are let in, or are not.
+//! Plugins that are admitted or refused.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::api::plugin::{Introduction, Plugin, PluginError, Reply, Subscription}
 use crate::api::request::Request;
 use crate::api::snapshot::Snapshot;
 
-/// A plugin that asks for an update when it is synchronized, or refuses to be.
+/// A plugin that asks for an update when it is synchronized, or fails the synchronization.
 struct Joins {
     refuses: bool,
 }
@@ -45,7 +45,7 @@ impl Plugin for Joins {
     }
 }
 
-/// A runtime that notes what a plugin asked for, and then does not want it.
+/// A runtime that records what a plugin asked for, and then refuses the plugin.
 #[derive(Default)]
 struct Unwilling(Mutex<Vec<String>>);
 
@@ -83,7 +83,7 @@ async fn a_plugin_that_the_runtime_does_not_want_after_all_is_not_let_in() {
     assert_eq!(reason, "the runtime failed to synchronize plugin 10-a: not this one");
 }
 
-/// Metrics as lines.
+/// Metrics, recorded as lines.
 #[derive(Default)]
 struct Counted(Mutex<Vec<String>>);
 

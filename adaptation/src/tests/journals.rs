@@ -1,4 +1,4 @@
-//! What happens while a plugin joins.
+//! Events that happen while a plugin joins.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,7 +21,6 @@ use crate::api::health::State;
 use crate::api::plugin::Reply;
 use crate::ledger::What;
 
-/// U25.
 #[tokio::test(start_paused = true)]
 async fn u25_what_is_created_while_a_plugin_is_synchronized_is_told_once_and_nobody_waits() {
     let setting = setting("");
@@ -67,7 +66,6 @@ async fn what_was_being_created_when_a_plugin_joined_and_failed_is_never_told() 
     assert_eq!(setting.diary.lines(), ["10-a StopPodSandbox p"]);
 }
 
-/// A26.
 #[tokio::test(start_paused = true)]
 async fn a26_a_container_that_stops_while_the_snapshot_is_taken_is_shown_and_its_stop_told() {
     let setting = setting("");
@@ -157,7 +155,7 @@ async fn what_can_still_be_applied_of_a_late_answer_is_and_the_rest_is_recorded(
     assert!(whats.contains(&What::Late { fields: vec![Field::Env] }), "{whats:?}");
 }
 
-/// As of an answer in time.
+/// Unknown fields are recorded as for an answer in time.
 #[tokio::test(start_paused = true)]
 async fn what_nobody_knows_of_an_answer_to_what_was_asked_late_or_undone_is_recorded() {
     fn with_unknown<M: protobuf::Message>() -> M {

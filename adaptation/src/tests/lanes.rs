@@ -1,4 +1,4 @@
-//! Order, lanes and turns.
+//! The order of requests, the lanes of plugins and the turns of pods.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ async fn plugins_are_asked_by_index_then_by_name() {
     assert_eq!(diary.lines(), ["10-a RunPodSandbox p", "10-b RunPodSandbox p", "20-a RunPodSandbox p"]);
 }
 
-/// Starts a container in each of so many pods at once, and says how long all took.
+/// Starts a container in each of `count` pods at once. Returns the total time.
 async fn start_in_pods(nri: Adaptation, count: usize) -> Duration {
     let nri = Arc::new(nri);
     let before = Instant::now();
@@ -36,7 +36,6 @@ async fn start_in_pods(nri: Adaptation, count: usize) -> Duration {
     before.elapsed()
 }
 
-/// U22.
 #[tokio::test(start_paused = true)]
 async fn u22_the_chain_is_a_pipeline_for_different_pods() {
     let diary = Diary::default();
@@ -127,7 +126,7 @@ async fn a_second_plugin_of_the_same_name_takes_over() {
     assert_eq!(nri.plugins().len(), 1);
 }
 
-/// A plugin that does not answer is asked, and another takes its place.
+/// Replaces a plugin while the plugin leaves a request unanswered.
 async fn replace_a_stuck_one(nri: &Arc<Adaptation>, pod_id: String) {
     let progress = Arc::clone(nri);
     tokio::spawn(async move { progress.begin(pod(&pod_id)).notify(Notice::RunPod).await });

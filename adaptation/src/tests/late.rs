@@ -1,4 +1,4 @@
-//! Answers that come when their request has been decided: what of them is still applied.
+//! Late answers: which of their changes are applied after the request was decided.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::api::plugin::Reply;
 use crate::ledger::What;
 use crate::session::unsolicited::Unasked;
 
-/// Limits memory, and CPU time if that is said.
+/// Returns resources with a memory limit, and optionally CPU shares.
 fn limits(memory: i64, shares: Option<u64>) -> Resources {
     let mut resources = Resources::default();
     resources.memory_mut().limit = Some(memory);
@@ -23,14 +23,14 @@ fn limits(memory: i64, shares: Option<u64>) -> Resources {
     resources
 }
 
-/// A reply to a create that limits the container.
+/// Returns a reply to CreateContainer that sets resources.
 fn limiting(resources: Resources) -> CreateReply {
     let mut reply = CreateReply::default();
     reply.adjustment.get_or_insert_default().linux.get_or_insert_default().resources = Some(resources);
     reply
 }
 
-/// A plugin that answers after three seconds, one more than it has.
+/// Admits a plugin that answers after three seconds, one more than its request timeout.
 async fn slow(setting: &Setting, name: &str, reply: Reply) -> Arc<FakePlugin> {
     let event = if let Reply::Stop(_) = reply { Event::StopContainer } else { Event::CreateContainer };
     let plugin = FakePlugin::new(name, LIFE, Manner::After(SECOND * 3), &setting.diary);
@@ -44,7 +44,7 @@ impl Setting {
         self.shelf.updates.lock().unwrap().clone()
     }
 
-    /// A plugin asks for an update by itself.
+    /// Applies an update that a plugin asks for outside a request.
     async fn asks_for(&self, plugin: &str, update: Update) {
         let policy = crate::config::policy::Policy::default();
         let asked = Unasked::updates(vec![update]);
@@ -301,7 +301,7 @@ async fn a_late_answer_is_only_recorded_if_its_plugin_may_not_be_one_any_more() 
     assert_eq!(setting.late_fields("c"), [Field::MemLimit]);
 }
 
-/// A plugin answers the create at once and the undone stop late.
+/// Returns a plugin that answers the creation at once, and the Stop of the rollback late.
 async fn undone(setting: &Setting) -> Arc<FakePlugin> {
     let plugin = setting.plugin("10-slow");
     let updates = vec![Update::new("other", limits(8, None))];
@@ -417,7 +417,7 @@ async fn a_late_answer_to_a_stop_is_applied_whatever_comes_of_the_operation() {
 async fn late_answers_wait_within_what_is_kept_for_the_plugin() {
     let setting = setting("");
     let mut reply = limiting(limits(7, None));
-    // An answer of more than eight mebibytes in memory.
+    // The answer takes more than eight MiB of memory.
     let resources = reply.adjustment.as_mut().unwrap().linux.as_mut().unwrap().resources.as_mut().unwrap();
     resources.unified.insert("memory.high".to_owned(), "7".repeat(5 << 20));
     slow(&setting, "10-slow", reply.into()).await;

@@ -1,4 +1,4 @@
-//! What plugins write, in the log of the runtime.
+//! The output of plugins in the log of the runtime.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use tracing::{Level, Metadata, Subscriber};
 use super::fake::{Diary, FakePlugin, adaptation, at_once, container, pod};
 use crate::session::unsolicited::Unasked;
 
-/// The warnings of this thread, each as a line.
+/// The warnings of this thread, one line each.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 

@@ -1,6 +1,6 @@
-//! Random schedules against a model of the runtime: whenever a plugin joins, each act of the
-//! runtime is in what it is shown or is told to it, once, in order; of an act that failed it hears
-//! nothing, or that it is undone.
+//! Random schedules, compared with a model of the runtime. Whenever a plugin joins, each operation
+//! of the runtime is either in the plugin's snapshot or delivered to the plugin, exactly once and
+//! in order. Of a failed operation, the plugin receives nothing or also the rollback.
 
 mod bookkeeper;
 mod budgets;
@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use super::fake::SECOND;
 use crate::session::faults::Mistake;
 
-/// Returns what is wrong with the schedule of this seed, if anything is.
+/// Runs the schedule of a seed. Returns an error text if the schedule violates the model.
 fn wrong<S>(schedule: impl FnOnce(u64, Option<Mistake>) -> S, seed: u64, mistake: Option<Mistake>) -> Option<String>
 where
     S: Future<Output = Option<String>>,
@@ -42,8 +42,8 @@ where
     outcome.unwrap_or_else(|_| Some("a panic".to_owned()))
 }
 
-/// Runs the schedules of so many seeds, ten times as many in a long run. With `NRI_SEED`, runs the
-/// schedule of that seed.
+/// Runs this many schedules, or ten times as many in a long run. If `NRI_SEED` is set, runs only
+/// the schedule of that seed.
 fn check_all<S>(schedule: impl Fn(u64, Option<Mistake>) -> S, schedules: u64)
 where
     S: Future<Output = Option<String>>,
@@ -87,8 +87,7 @@ fn silence_costs_a_request_at_most_its_budget_whoever_is_silent() {
     check_all(budgets::schedule, 200);
 }
 
-/// A test that notices nothing is worth nothing. It is one of the checks that has to notice, and to
-/// say this.
+/// Checks that the model notices a mistake that is injected into the code, with one of these texts.
 fn is_noticed<S>(schedule: impl Fn(u64, Option<Mistake>) -> S, mistake: Mistake, says: &[&str])
 where
     S: Future<Output = Option<String>>,

@@ -1,5 +1,5 @@
-//! What an operator says about a plugin's answers: what it may touch, which pods it sees, whether
-//! it is on trial, and who is needed.
+//! The operator's policies for the replies of a plugin: allowed fields, visible pods, shadow mode,
+//! and required plugins.
 
 use nri_proto::{EnvVar, Event, Eviction, Field, Pod, Resources, Update, UpdateReply};
 
@@ -13,7 +13,7 @@ fn in_namespace(namespace: &str) -> Pod {
     Pod { namespace: namespace.to_owned(), ..pod("p") }
 }
 
-/// What the ledger says of a container, a line each, without the time it took.
+/// Returns the ledger entries of a container as lines, without the time that the plugin took.
 fn told(nri: &Adaptation, container: &str) -> Vec<String> {
     let short = |line: String| line.split(" (").next().unwrap_or_default().to_owned();
     nri.ledger(|ledger| ledger.of(container)).iter().map(|entry| short(entry.to_string())).collect()

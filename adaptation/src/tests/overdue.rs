@@ -1,4 +1,4 @@
-//! Operations that stay open for too long, and are then not committed after all.
+//! Operations that stay open for too long and are then dropped without a commit.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const POLICY: &str = "operation_timeout = '20s'\nplugin_defaults.strikes = 100";
 const LONG: Duration = Duration::from_secs(40);
 const UNDONE: [&str; 3] = ["10-a CreateContainer c", "10-a StopContainer c", "10-a RemoveContainer c"];
 
-/// What was told about containers.
+/// Returns the requests about containers.
 fn told(setting: &Setting) -> Vec<String> {
     setting.diary.lines().into_iter().filter(|line| line.contains("Container ")).collect()
 }
@@ -48,7 +48,7 @@ async fn what_a_plugin_did_not_take_at_first_is_undone_for_it_once() {
     sleep(LONG).await;
     drop(operation);
     sleep(LONG).await;
-    // The first one it did not take.
+    // The plugin did not take the first request.
     assert_eq!(told(&setting)[1..], UNDONE);
 }
 
@@ -80,7 +80,7 @@ async fn an_overdue_run_that_fails_is_undone_before_the_pod_is_run_again() {
     operation.notify(Notice::RunPod).await.unwrap();
     sleep(LONG).await;
     drop(operation);
-    // The undo waits for the pod's turn in a task, and the next operation begins at once.
+    // The rollback waits for the pod's turn in a task. The next operation begins at once.
     let again = setting.nri.begin(pod("p"));
     again.notify(Notice::RunPod).await.unwrap();
     again.commit();

@@ -1,4 +1,4 @@
-//! What becomes of a request.
+//! The outcome of a request under different policies.
 
 use std::time::Duration;
 
@@ -58,7 +58,6 @@ async fn an_error_that_a_plugin_returns_refuses_the_request_and_costs_it_nothing
     assert_eq!(nri.plugins().len(), 2);
 }
 
-/// U31.
 #[tokio::test(start_paused = true)]
 async fn u31_every_plugin_hears_of_an_end_although_one_fails() {
     let diary = Diary::default();

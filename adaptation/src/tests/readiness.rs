@@ -1,4 +1,4 @@
-//! Which plugins must be there, and waiting for them.
+//! Missing plugins, and waiting for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn plugin(name: &str) -> Arc<FakePlugin> {
     FakePlugin::new(name, LIFE, at_once(), &Diary::default())
 }
 
-/// Waits for those who are missing, in another task.
+/// Waits in another task until no plugin is missing.
 async fn waiting(nri: &Arc<Adaptation>) -> JoinHandle<(Result<(), NotReady>, Duration)> {
     let nri = Arc::clone(nri);
     let waiting = tokio::spawn(async move {

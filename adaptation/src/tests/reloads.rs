@@ -1,4 +1,4 @@
-//! Another policy, while plugins are asked.
+//! Reloads of the configuration while plugins are asked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ async fn start(nri: &Adaptation, id: &str) -> Result<(), RelayError> {
     nri.begin(pod(id)).notify(Notice::Start(container("c"))).await
 }
 
-/// Starts a container from another task, which has come as far as it can.
+/// Starts a container in another task. Returns when the task cannot proceed.
 async fn starting(nri: &Arc<Adaptation>, id: &'static str) -> JoinHandle<Result<(), RelayError>> {
     let nri = Arc::clone(nri);
     let starting = tokio::spawn(async move { start(&nri, id).await });
@@ -44,7 +44,7 @@ fn in_namespace(namespace: &str, id: &str) -> Pod {
     Pod { namespace: namespace.to_owned(), ..pod(id) }
 }
 
-/// The policies that were told of, as far as they begin with this.
+/// Returns the plugins whose policy changed, with the new policies.
 fn told(happenings: &mut Receiver<Happening>) -> Vec<(String, String)> {
     let mut told = Vec::new();
     while let Ok(happening) = happenings.try_recv() {

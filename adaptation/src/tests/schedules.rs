@@ -1,5 +1,5 @@
-//! Random schedules against a simple model: what a plugin sees of a pod is its life, in order, with
-//! nothing twice.
+//! Random schedules, compared with a simple model: a plugin sees the events of a pod in the order
+//! of its life, and none twice.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::Operation;
 use crate::Plugin;
 use crate::RelayError;
 
-/// A small generator: the seed is all that is needed to see a failure again.
+/// A small random number generator. The seed is enough to reproduce a failure.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -45,10 +45,10 @@ impl Random {
     }
 }
 
-/// A plugin that is required, and always answers.
+/// A required plugin that always answers.
 const GOOD: &str = "30-c";
 
-/// What a pod goes through, in the words of the diary.
+/// The events in the life of a pod, as the diary spells them.
 pub(super) const LIFE: [&str; 9] = [
     "RunPodSandbox",
     "CreateContainer",
@@ -61,7 +61,7 @@ pub(super) const LIFE: [&str; 9] = [
     "RemovePodSandbox",
 ];
 
-/// The part of it that is a container's.
+/// The part of that life that belongs to a container.
 const CONTAINED: Range<usize> = 1..7;
 
 pub(super) async fn step(operation: &Operation, id: &str, number: usize) -> Result<(), RelayError> {
@@ -79,7 +79,8 @@ pub(super) async fn step(operation: &Operation, id: &str, number: usize) -> Resu
     }
 }
 
-/// What happens to a pod, or to a container of it. Some callers have a deadline, some leave.
+/// Runs the life of a pod, or of a container in it. Some callers have a deadline, others drop their
+/// request.
 async fn live(nri: Arc<Adaptation>, pod_id: String, id: String, mut random: Random, bound: Duration) {
     let steps = if id == pod_id { 0..LIFE.len() } else { CONTAINED };
     for number in steps {
@@ -105,13 +106,13 @@ async fn live(nri: Arc<Adaptation>, pod_id: String, id: String, mut random: Rand
             }
         };
         assert!(before.elapsed() <= bound, "{} of {id} took {:?}", LIFE[number], before.elapsed());
-        // It is always well, whoever takes its place.
+        // The required plugin always answers, even after it was replaced.
         let failed = matches!(&outcome, Err(RelayError::Failed(failure)) if failure.plugin == GOOD);
         assert!(!failed, "{} of {id}: {outcome:?}", LIFE[number]);
     }
 }
 
-/// The steps that a plugin saw of a pod, as places in its life.
+/// Returns the steps of a pod that a plugin saw, as indexes into [`LIFE`].
 fn seen(diary: &Diary, plugin: &str, pod: &str) -> Vec<usize> {
     let lines = diary.lines();
     let of_pod = lines.iter().filter_map(|line| {
@@ -122,7 +123,7 @@ fn seen(diary: &Diary, plugin: &str, pod: &str) -> Vec<usize> {
     of_pod.collect()
 }
 
-/// Another one takes the place of the good one.
+/// Replaces the required plugin.
 async fn succeed(nri: &Adaptation, name: &str, diary: &Diary) -> (String, Arc<FakePlugin>) {
     let plugin = FakePlugin::new(name, EVENTS, at_once(), diary);
     nri.admit(GOOD.parse().unwrap(), Arc::clone(&plugin) as Arc<dyn Plugin>).await.unwrap();
@@ -134,7 +135,7 @@ async fn schedule(seed: u64) {
     let diary = Diary::default();
     let names = ["10-a", "20-b", GOOD];
     let plugins = names.map(|name| FakePlugin::new(name, EVENTS, random.manner(), &diary));
-    // The last one is always good: it may miss nothing that reaches it.
+    // The last plugin always answers, so it must not miss any event.
     plugins[2].behave(at_once());
     let policy = format!(
         "plugins.c = {{ required = true, join_timeout = '5m' }}\nplugin_defaults.strikes = {}\n[plugins.a]\nkeep_connected = {}\n[plugins.b]\nconcurrency = \"{}\"\non_timeout = \"{}\"",
@@ -145,8 +146,9 @@ async fn schedule(seed: u64) {
     );
     let named: Vec<_> = names.iter().zip(&plugins).map(|(name, plugin)| (*name, plugin)).collect();
     let nri = Arc::new(adaptation(&policy, &named).await);
-    // The request timeout and the wait for the lane, of each plugin, for each of the two at a pod.
-    // One that has just joined is waited for until it has heard of such a request.
+    // For each plugin: the request timeout and the lane timeout, for both of the requests that are
+    // queued for a pod. Twice, because a plugin that just joined may first have to receive such a
+    // request.
     let bound = (SECOND * 2 + SECOND * 10) * 3 * 2 * 2;
     let objects: Vec<_> = (0..=random.below(4))
         .map(|number| format!("p{number}"))

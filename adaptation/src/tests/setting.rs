@@ -1,4 +1,4 @@
-//! A runtime whose store a test writes, and plugins that join it.
+//! A runtime whose state is set by a test, and plugins that join it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,15 +21,15 @@ use crate::config::policy::Identity;
 use crate::registry::admission::{Candidate, admit};
 use crate::registry::join::Arrival;
 
-/// A runtime whose store a test writes.
+/// A runtime whose state is set by a test.
 #[derive(Default)]
 pub(super) struct Shelf {
     pub(super) store: Mutex<Snapshot>,
     pub(super) updated: Mutex<Vec<String>>,
-    /// What the runtime was asked to update, and to evict.
+    /// The updates that the runtime was asked for.
     pub(super) updates: Mutex<Vec<Update>>,
     pub(super) evicted: Mutex<Vec<String>>,
-    /// How long it takes to say what there is.
+    /// How long a snapshot takes.
     pub(super) takes: Mutex<Duration>,
 }
 
@@ -72,13 +72,13 @@ impl Setting {
         FakePlugin::new(name, LIFE, at_once(), &self.diary)
     }
 
-    /// Lets a plugin in, from another task.
+    /// Admits a built-in plugin in another task.
     pub(super) fn admit(&self, name: &str, plugin: &Arc<FakePlugin>) -> JoinHandle<Result<(), AdmitError>> {
         let (nri, id, plugin) = (Arc::clone(&self.nri), name.parse().unwrap(), Arc::clone(plugin));
         tokio::spawn(async move { nri.admit(id, plugin).await })
     }
 
-    /// Lets a plugin in that came otherwise than those that are built in.
+    /// Admits a plugin with a given identity.
     pub(super) async fn admit_as(
         &self,
         name: &str,
@@ -90,7 +90,7 @@ impl Setting {
         admit(arrival, Candidate { plugin, config: String::new(), early: Arc::default() }).await
     }
 
-    /// Has a plugin begin to be synchronized.
+    /// Starts to admit a plugin whose synchronization takes `time`.
     pub(super) async fn joining(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! What a plugin may not see it may not change, whichever way it asks.
+//! A plugin cannot change containers in pods that it may not see, by any kind of request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,10 +36,12 @@ fn evict(id: &str) -> Eviction {
     Eviction::new(id, "to make room")
 }
 
-/// What plugins ask to be changed in these tests: `mine` may be changed by who sees the shop alone.
+/// The ids of the containers that plugins want to change. A plugin that sees only the namespace
+/// `shop` may change `mine`.
 const ALL: [&str; 4] = ["mine", "theirs", "twice", "nowhere"];
 
-/// A node with a shop and a bank: each has a container called `twice`, and one of its own.
+/// Returns a node with the namespaces `shop` and `bank`. Each has a container `twice`, and one more
+/// container.
 async fn node(policy: &str) -> Setting {
     let setting = setting(policy);
     let pods = vec![pod_in("shop"), pod_in("bank")];
@@ -61,7 +63,8 @@ impl Setting {
         plugin
     }
 
-    /// What the ledger says may not be changed, as it is hidden, in order and once.
+    /// Returns the containers whose changes were refused as hidden according to the ledger, without
+    /// duplicates.
     fn refused(&self) -> Vec<String> {
         let entries = self.nri.ledger(|ledger| ledger.all());
         let refused = entries.iter().filter_map(|entry| {
@@ -74,7 +77,7 @@ impl Setting {
         refused
     }
 
-    /// What the runtime was asked to update and to evict.
+    /// Returns the containers that the runtime was asked to update, and to evict.
     fn changed(&self) -> (Vec<String>, Vec<String>) {
         (self.shelf.updated.lock().unwrap().clone(), self.shelf.evicted.lock().unwrap().clone())
     }
@@ -191,7 +194,7 @@ async fn a_late_answer_cannot_change_what_was_hidden_since_or_took_an_id() {
     }
 }
 
-/// Nobody gives a plugin that has left other terms.
+/// The policy of a plugin that has disconnected is not updated by a reload.
 #[tokio::test(start_paused = true)]
 async fn what_a_plugin_that_has_left_would_not_see_by_now_its_late_answer_does_not_change() {
     let setting = node("").await;

@@ -48,7 +48,6 @@ async fn those_who_queue_for_a_plugin_that_becomes_silent_go_on_at_once() {
     assert_eq!(diary.lines().len(), 1);
 }
 
-/// U36.
 #[tokio::test(start_paused = true)]
 async fn u36_a_silent_plugin_never_has_two_requests_and_hears_of_the_end_after_its_beginning() {
     let diary = Diary::default();
@@ -91,7 +90,6 @@ async fn a_plugin_that_stays_silent_is_closed_at_its_strikes() {
     assert!(told.last().unwrap().contains("silent for too long"), "{told:?}");
 }
 
-/// U39.
 #[tokio::test(start_paused = true)]
 async fn u39_a_plugin_that_is_kept_is_suspended_and_tried_again_later() {
     let diary = Diary::default();
@@ -132,7 +130,6 @@ async fn a_suspended_plugin_hears_first_what_it_missed() {
     );
 }
 
-/// U41.
 #[tokio::test(start_paused = true)]
 async fn u41_a_deadline_that_the_plugin_reports_is_judged_as_one_that_we_see() {
     let diary = Diary::default();

@@ -1,4 +1,4 @@
-//! Who joins, and who hears of what.
+//! Which plugins join, and which events they receive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::api::plugin::{Introduction, Plugin, PluginError, Reply, Subscription}
 use crate::api::request::Request;
 use crate::api::snapshot::Snapshot;
 
-/// All that happens to a pod and its container, in this order.
+/// Makes every request about a pod and its container once, in the order of their lives.
 async fn live(nri: &Adaptation, pod: Pod) {
     let life = nri.begin(pod);
     let container = || container("c");
@@ -34,7 +34,7 @@ async fn live(nri: &Adaptation, pod: Pod) {
     life.notify(Notice::RemovePod).await.unwrap();
 }
 
-/// In this order, with what each is about.
+/// The requests that [`live`] makes, in order, with the id of their object.
 const LIVED: [(Event, &str); 13] = [
     (Event::RunPodSandbox, "p"),
     (Event::UpdatePodSandbox, "p"),
@@ -125,7 +125,7 @@ async fn a_plugin_is_told_who_the_runtime_is_and_which_timeouts_hold_for_it() {
     }
 }
 
-/// A plugin that does not want to know what there is.
+/// A plugin that fails its synchronization.
 struct Unready;
 
 #[async_trait]

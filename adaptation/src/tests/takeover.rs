@@ -1,4 +1,4 @@
-//! Plugins that take another one's place.
+//! Plugins that replace another plugin of the same id.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,7 +84,7 @@ async fn a_plugin_that_came_in_another_way_does_not_take_the_place_of_the_first(
             assert!(matches!(happenings.try_recv(), Ok(Happening::Refused { .. })));
         }
         one.leave().await;
-        // The place is free again.
+        // The id is free again.
         setting.admit_as("10-a", second, &other).await.unwrap();
         other.leave().await;
     }

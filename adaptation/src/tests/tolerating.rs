@@ -1,4 +1,4 @@
-//! Pods that say themselves that they do without a required plugin.
+//! Pods whose annotation tolerates the absence of a required plugin.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn a_pod_that_tolerates_it_runs_without_a_required_plugin_that_is_absent()
     }
 }
 
-/// Whoever may create pods may annotate them.
+/// Anyone who may create pods can annotate them.
 #[tokio::test(start_paused = true)]
 async fn by_default_no_annotation_exempts_a_pod_from_what_the_operator_requires() {
     let default_validator =
@@ -56,7 +56,7 @@ async fn no_annotation_avoids_the_silence_of_a_required_plugin_that_is_connected
             assert!(error.ends_with(cause), "{error}");
         }
         tokio::time::sleep(SECOND * 5).await;
-        // Suspended, the plugin is connected; closed, it is absent.
+        // A suspended plugin is connected. A closed plugin is absent.
         assert_eq!(create_in(&nri, annotated("true")).await.is_err(), kept);
     }
 }

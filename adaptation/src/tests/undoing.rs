@@ -1,4 +1,4 @@
-//! An act that failed is undone for those who saw it, and for no others.
+//! A failed operation is rolled back for the plugins that saw it, and for no others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ async fn an_act_that_the_runtime_itself_failed_is_undone() {
     operation.create_container(container("c")).await.unwrap();
     operation.notify(Notice::PostCreate(container("c"))).await.unwrap();
     drop(operation);
-    // Whatever is asked about the pod next waits behind it.
+    // The next request about the pod waits until the rollback is complete.
     nri.begin(pod("p")).notify(Notice::StopPod).await.unwrap();
     let told = [
         "RunPodSandbox p",
@@ -84,7 +84,7 @@ async fn what_a_runtime_abandons_it_undoes_itself() {
     let plugin = FakePlugin::new("10-a", LIFE, at_once(), &diary);
     let stuck = FakePlugin::new("20-stuck", LIFE, Manner::After(SECOND * 5), &diary);
     let nri = adaptation("", &[("10-a", &plugin), ("20-stuck", &stuck)]).await;
-    // From now on the second one is silent, and is passed over.
+    // From now on the second plugin is silent and is skipped.
     nri.begin(pod("q")).notify(Notice::StopPod).await.unwrap();
     let operation = nri.begin(pod("p"));
     operation.create_container(container("c")).await.unwrap();
@@ -115,7 +115,6 @@ async fn what_the_runtime_has_told_itself_is_not_told_again() {
     assert_eq!(lines(&diary, "10-a"), [UNDONE, of_d].concat());
 }
 
-/// U36.
 #[tokio::test(start_paused = true)]
 async fn u36_the_undo_comes_after_the_plugin_has_answered_to_the_create() {
     for concurrency in ["serial", "per-pod"] {
@@ -151,8 +150,8 @@ async fn a_caller_that_leaves_has_what_it_asked_for_undone() {
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_turns_out_not_to_have_taken_a_create_hears_nothing_of_its_undo() {
     let half = SECOND / 2;
-    // The caller leaves, or is told that there is no answer, before it turns out; the undo waits
-    // for the lane, or finds the plugin silent.
+    // The caller drops the request, or gets a timeout, before the plugin's failure is known. The
+    // rollback waits for the lane, or finds the plugin silent.
     for (turns_out, leaves) in [(half * 3, half * 2), (half * 6, half * 2), (half * 6, half * 5), (half * 9, half * 5)]
     {
         for concurrency in ["serial", "per-pod"] {

@@ -1,4 +1,5 @@
-//! Validators: after the merge, all at once, and without their word nothing is created.
+//! Validators are asked after the merge, all at once. No container is created without their
+//! verdict.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub(super) fn validator(name: &str, manner: Manner, diary: &Diary) -> Arc<FakePl
     FakePlugin::new(name, VALIDATES.into(), manner, diary)
 }
 
-/// Whether a container may be created, and if not, why.
+/// Creates a container. Returns the error if the creation fails.
 pub(super) async fn create(nri: &Adaptation) -> Result<(), String> {
     create_in(nri, pod("p")).await
 }
@@ -36,7 +37,7 @@ pub(super) async fn join(nri: &Adaptation, id: &str, plugin: &Arc<FakePlugin>) {
     nri.admit(id.parse().unwrap(), Arc::clone(plugin) as Arc<dyn Plugin>).await.unwrap();
 }
 
-/// Who a validator is told was consulted.
+/// Returns the plugins that were consulted, according to the proposal that the validator gets.
 fn consulted(validator: &FakePlugin) -> Vec<String> {
     let request = validator.asked();
     request.proposal().unwrap().plugins.iter().map(|plugin| format!("{}-{}", plugin.index, plugin.name)).collect()
@@ -124,7 +125,7 @@ async fn only_a_container_that_is_created_is_validated() {
     assert!(diary.lines().is_empty());
 }
 
-/// U40. In Go, and where no operator has listed it, a validator that left is missed by nobody.
+/// U40: in Go, and if the operator does not list the validator, its absence goes unnoticed.
 #[tokio::test(start_paused = true)]
 async fn u40_a_validator_that_the_operator_lists_fails_creates_while_it_is_absent() {
     let absent = "plugin judge failed to handle ValidateContainerAdjustment request: the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)";
@@ -143,7 +144,7 @@ async fn u40_a_validator_that_the_operator_lists_fails_creates_while_it_is_absen
     }
 }
 
-/// U40. A name alone is not a verdict.
+/// U40: the name alone is not enough.
 #[tokio::test(start_paused = true)]
 async fn u40_a_plugin_of_that_name_that_does_not_validate_is_no_validator() {
     let plugin = FakePlugin::new("10-judge", LIFE, at_once(), &Diary::default());
@@ -155,7 +156,7 @@ async fn u40_a_plugin_of_that_name_that_does_not_validate_is_no_validator() {
     );
 }
 
-/// U40. Where pods are exempt, those of the validator itself can start.
+/// U40: exempt pods can start, such as the pod of the validator itself.
 #[tokio::test(start_paused = true)]
 async fn u40_exempt_pods_do_without_a_validator_that_is_absent() {
     let nri = adaptation("[plugins.judge]\nvalidator = true", &[]).await;
@@ -164,8 +165,8 @@ async fn u40_exempt_pods_do_without_a_validator_that_is_absent() {
     assert!(create(&nri).await.is_err());
 }
 
-/// U32. In Go a plugin counts as consulted if it was asked, and one that is kept although it hangs
-/// counts for ever.
+/// U32: in Go, a plugin counts as consulted once it was asked, so a hung plugin that is kept always
+/// counts.
 #[tokio::test(start_paused = true)]
 async fn u32_who_did_not_answer_was_not_consulted() {
     let diary = Diary::default();
@@ -187,7 +188,6 @@ async fn u32_who_did_not_answer_was_not_consulted() {
     assert_eq!(consulted(&judge), ["00-judge", "30-other"], "one that left while idle was not either");
 }
 
-/// U32.
 #[tokio::test(start_paused = true)]
 async fn u32_who_is_on_trial_or_kept_from_the_pod_was_not_consulted() {
     let hidden = "namespaces = ['elsewhere']";
@@ -217,7 +217,7 @@ async fn the_default_validator_was_consulted() {
     assert_eq!(consulted(&judge), ["00-a", "00-default-validator", "00-judge"]);
 }
 
-/// U32. In Go the first container passes, and if the plugin is kept, every one.
+/// U32: in Go, the first container is created. If the plugin is kept, all containers are created.
 #[tokio::test(start_paused = true)]
 async fn u32_the_default_validator_misses_a_required_plugin_that_did_not_answer() {
     let policy = "[default_validator]\nenable = true\nrequired_plugins = ['stuck']";
@@ -232,8 +232,8 @@ async fn u32_the_default_validator_misses_a_required_plugin_that_did_not_answer(
     }
 }
 
-/// U32. What the operator requires, as a policy, fails by name: in time and afterwards, for pods as
-/// well.
+/// U32: a plugin that a policy requires fails requests under its name, when it times out and
+/// afterwards, for pods as well.
 #[tokio::test(start_paused = true)]
 async fn u32_a_required_plugin_that_is_kept_and_hangs_fails_every_request() {
     let stuck = FakePlugin::new("10-stuck", LIFE, Manner::Never, &Diary::default());
@@ -276,7 +276,7 @@ async fn a_default_validator_that_is_not_enabled_rejects_nothing() {
     assert_eq!(create(&adaptation(policy, &[]).await).await, Ok(()));
 }
 
-/// In upstream's words: missing, tolerated, and there.
+/// The error texts are upstream's. The plugin is missing, tolerated, or present.
 #[tokio::test(start_paused = true)]
 async fn plugins_that_an_annotation_requires_must_be_there_or_be_tolerated() {
     let policy = "[default_validator]\nenable = true\ntolerate_missing_plugins_annotation = 'tolerate.example.org'";
@@ -312,7 +312,7 @@ async fn a_validator_is_shown_updates_of_others_too() {
     assert_eq!(both.most_at_a_time(), 1);
 }
 
-/// U33. The error names who was being asked.
+/// U33: the error names the validator that was asked.
 #[tokio::test(start_paused = true)]
 async fn u33_a_callers_deadline_names_the_validator_that_was_being_asked() {
     let diary = Diary::default();

@@ -1,5 +1,5 @@
-//! Validators that do not answer: who fails creates, for how long, and when containers are created
-//! without a verdict.
+//! Validators that do not answer: which of them fail creations and for how long, and when
+//! containers are created without a verdict.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +20,8 @@ use crate::ledger::Ledger;
 const SILENT: &str = "validator plugin 10-judge failed: the plugin is silent: it has yet to answer an earlier request";
 const SUSPENDED: &str = "validator plugin 10-judge failed: the plugin is suspended: it was silent too often";
 
-/// U11. In Go the plugin is gone after its timeout, and the next container is created without it.
+/// U11: in Go, the plugin is closed after its timeout, and the next container is created without
+/// it.
 #[tokio::test(start_paused = true)]
 async fn u11_a_validator_that_timed_out_fails_creates_until_it_is_back() {
     for policy in ["", "[plugins.judge]\nvalidator = true", "[plugins.judge]\nrequired = true"] {
@@ -34,7 +35,7 @@ async fn u11_a_validator_that_timed_out_fails_creates_until_it_is_back() {
     }
 }
 
-/// U11. However long that is.
+/// U11: for as long as the validator does not answer.
 #[tokio::test(start_paused = true)]
 async fn u11_a_validator_that_the_operator_wants_is_kept_and_fails_creates_for_good() {
     for axis in ["validator", "required"] {
@@ -49,7 +50,7 @@ async fn u11_a_validator_that_the_operator_wants_is_kept_and_fails_creates_for_g
     }
 }
 
-/// U11. Such a plugin is absent when it is closed, and fails creates all the same.
+/// U11: a validator that was closed is absent, and fails creations all the same.
 #[tokio::test(start_paused = true)]
 async fn u11_a_validator_that_the_operator_wants_and_does_not_keep_fails_creates_when_it_is_closed() {
     let judge = validator("10-judge", Manner::Never, &Diary::default());
@@ -66,7 +67,7 @@ async fn u11_a_validator_that_the_operator_wants_and_does_not_keep_fails_creates
     assert_eq!(create(&nri).await, Ok(()));
 }
 
-/// How often containers were created without the verdict of a plugin.
+/// Counts the containers that were created without the verdict of a plugin.
 #[derive(Default)]
 struct Unvalidated(Mutex<Vec<String>>);
 
@@ -84,7 +85,7 @@ async fn counted(policy: &str, judge: &Arc<FakePlugin>) -> (Adaptation, Arc<Unva
     (nri, metrics)
 }
 
-/// D2. Upstream's logger subscribes to all events, and must not stop a node when it hangs.
+/// D2: upstream's logger subscribes to all events, and must not stop a node when it hangs.
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_merely_subscribes_to_validation_fails_creates_up_to_its_strikes_and_is_closed() {
     for declares_fail in [false, true] {
@@ -113,7 +114,7 @@ async fn a_plugin_that_merely_subscribes_to_validation_fails_creates_up_to_its_s
     }
 }
 
-/// D2. The same for a plugin that is kept.
+/// D2: the plugin is suspended instead of closed.
 #[tokio::test(start_paused = true)]
 async fn containers_are_created_without_a_suspended_plugin_that_merely_subscribes_to_validation() {
     for (policy, declares) in [("", true), ("plugins.judge.keep_connected = true", false)] {
@@ -156,7 +157,7 @@ async fn a_suspended_plugin_that_merely_subscribes_to_validation_fails_no_create
     assert!(create(&nri).await.unwrap_err().ends_with("too large"), "its verdict counts again");
 }
 
-/// The operator's own word that requests fail without the plugin holds for validation as well.
+/// If the operator sets `on_timeout = 'fail'`, this holds for validation as well.
 #[tokio::test(start_paused = true)]
 async fn a_suspended_plugin_that_validates_fails_creates_if_the_operator_says_that_its_silence_does() {
     for table in ["plugin_defaults", "plugins.judge"] {
@@ -169,7 +170,7 @@ async fn a_suspended_plugin_that_validates_fails_creates_if_the_operator_says_th
     }
 }
 
-/// What a plugin declares holds for all other requests, whether or not it validates.
+/// A declared failure policy holds for all other requests, whether or not the plugin validates.
 #[tokio::test(start_paused = true)]
 async fn a_declared_failure_policy_holds_for_other_requests_of_a_plugin_that_validates() {
     let judge = FakePlugin::new("10-judge", EventMask::ALL, Manner::Never, &Diary::default());
@@ -186,7 +187,7 @@ async fn a_declared_failure_policy_holds_for_other_requests_of_a_plugin_that_val
     }
 }
 
-/// U40. Pods that are exempt do without a validator that is suspended.
+/// U40: exempt pods do without a suspended validator.
 #[tokio::test(start_paused = true)]
 async fn exempt_pods_do_without_a_validator_that_does_not_answer() {
     let judge = validator("10-judge", Manner::Never, &Diary::default());
@@ -199,8 +200,8 @@ async fn exempt_pods_do_without_a_validator_that_does_not_answer() {
     }
 }
 
-/// D2. A plugin that owes nothing and has only to hear what it missed can judge: nothing is created
-/// behind its back.
+/// D2: a plugin that owes no answer and is only catching up can judge, so no container is created
+/// without its verdict.
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_catches_up_is_asked_for_its_verdict() {
     let judge = FakePlugin::new("10-judge", EventMask::ALL, Manner::After(SECOND * 3), &Diary::default());
@@ -225,8 +226,8 @@ async fn a_plugin_that_catches_up_is_asked_for_its_verdict() {
     assert_eq!((create(&nri).await, nri.plugins()[0].state), (Ok(()), State::Active));
 }
 
-/// Nobody waits for its backlog, however long that is: the verdict is all that the create needs of
-/// the plugin.
+/// The creation needs only the verdict of the plugin, so it does not wait for the plugin's backlog,
+/// however long that is.
 #[tokio::test(start_paused = true)]
 async fn a_create_does_not_wait_for_a_plugin_that_is_to_validate_alone_to_catch_up() {
     for demand in ["required", "validator"] {
@@ -247,7 +248,7 @@ async fn a_create_does_not_wait_for_a_plugin_that_is_to_validate_alone_to_catch_
     }
 }
 
-/// V4. It is skipped for its changes, and asked for its verdict.
+/// V4: the plugin is skipped for adjustments, and asked for its verdict.
 #[tokio::test(start_paused = true)]
 async fn a_create_does_not_wait_for_a_validator_to_catch_up_that_is_not_required() {
     let judge = FakePlugin::new("10-judge", EventMask::ALL, Manner::After(SECOND * 3), &Diary::default());
@@ -264,7 +265,7 @@ async fn a_create_does_not_wait_for_a_validator_to_catch_up_that_is_not_required
     assert_eq!(nri.plugins()[0].state, State::Silent);
 }
 
-/// D2. It is judged by that like any other.
+/// D2: a plugin that hangs while it catches up is treated like any other plugin that hangs.
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_hangs_again_while_it_catches_up_fails_creates_up_to_its_strikes() {
     let judge = FakePlugin::new("10-judge", EventMask::ALL, Manner::After(SECOND * 3), &Diary::default());
@@ -301,8 +302,8 @@ async fn a_suspended_plugin_whose_connection_breaks_when_it_is_tried_again_fails
     }
 }
 
-/// Every way in which a validator can hang, by what is said of it: what becomes of creates while it
-/// is silent, and afterwards.
+/// All ways in which a validator can hang, for each policy: the outcome of creations while the
+/// validator is silent, and afterwards.
 #[tokio::test(start_paused = true)]
 async fn who_is_kept_and_who_fails_creates_for_good_is_the_operators_word() {
     let words = ["", "validator = true", "required = true", "keep_connected = true", "on_timeout = 'fail'"];
@@ -333,8 +334,8 @@ async fn who_is_kept_and_who_fails_creates_for_good_is_the_operators_word() {
     }
 }
 
-/// As upstream's suite has it, with Go's one strike: the validator stays, and judges the next
-/// container.
+/// As in upstream's suite, with Go's single strike: the validator stays connected, and judges the
+/// next container.
 #[tokio::test(start_paused = true)]
 async fn with_one_strike_a_validator_that_is_kept_judges_the_next_container_once_it_has_answered() {
     let judge = validator("10-judge", Manner::After(SECOND * 3), &Diary::default());

@@ -1,4 +1,4 @@
-//! Plugins that the operator requires, and who waits for them.
+//! Plugins that the operator requires, and the requests that wait for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,6 @@ use super::setting::setting;
 use crate::Notice;
 use crate::api::health::State;
 
-/// U34.
 #[tokio::test(start_paused = true)]
 async fn u34_a_required_plugin_that_joins_is_waited_for_up_to_its_limit() {
     let setting = setting("[plugins.guard]\nrequired = true\njoin_timeout = '10s'\nsync_timeout = '60s'");
@@ -33,7 +32,6 @@ async fn u34_a_required_plugin_that_joins_is_waited_for_up_to_its_limit() {
     assert_eq!(setting.diary.lines(), ["10-guard RunPodSandbox p"], "it was asked");
 }
 
-/// U34.
 #[tokio::test(start_paused = true)]
 async fn u34_nothing_is_asked_of_others_while_a_required_plugin_is_waited_for() {
     let setting = setting("[plugins.guard]\nrequired = true");
@@ -132,7 +130,7 @@ async fn requests_that_wait_for_a_required_plugin_keep_their_order() {
         tokio::task::yield_now().await;
     }
     stopping.commit();
-    // Made before those that wait have noticed, and all the same after them.
+    // A request that is made before the waiting requests were woken still comes after them.
     setting.create("p", "last").await;
     for one in waiting {
         one.await.unwrap();

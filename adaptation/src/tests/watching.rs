@@ -1,4 +1,4 @@
-//! What watchers are told of a plugin, and in which order.
+//! The events of a plugin in the event stream, and their order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::setting::setting;
 use crate::Happening;
 use crate::Notice;
 
-/// What happened, shortly.
+/// Returns the events so far in a short form.
 fn told(happenings: &mut Receiver<Happening>) -> Vec<String> {
     let short = |happening| match happening {
         Happening::Joined { .. } => "joined".to_owned(),

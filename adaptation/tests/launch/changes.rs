@@ -1,4 +1,4 @@
-//! Programs that come and go while the runtime runs.
+//! Programs that are added, replaced or removed while the runtime runs.
 
 use std::fs;
 use std::time::Duration;
@@ -20,7 +20,7 @@ async fn programs_that_are_added_replaced_and_removed_are_plugins_accordingly() 
     let old = node.launched().await;
     node.until("10-a joined").await;
 
-    // The new one first.
+    // The new program is added first.
     node.put("10-a", plugin::script());
     let new = node.launched().await;
     assert_ne!(old, new);
@@ -47,13 +47,13 @@ async fn an_old_program_stays_until_a_new_one_has_joined() {
     node.put("10-a", plugin::script());
     node.launch().await;
     let old = node.launched().await;
-    // One that fails takes nobody's place.
+    // A program that fails replaces no plugin.
     node.put("10-a", "#!/bin/sh\nexit 1\n");
     let happened = node.until("10-a exited: exit status: 1").await;
     assert_eq!(happened, ["10-a joined", "10-a launched", "10-a exited: exit status: 1, again in 1s"]);
     assert!(is_there(old));
     assert_eq!(node.plugins(), ["10-a"]);
-    // One that does not, does.
+    // A program that joins does.
     node.put("10-a", plugin::script());
     node.until("10-a joined").await;
     until(|| !is_there(old)).await;
@@ -70,11 +70,11 @@ async fn a_plugin_that_is_being_replaced_or_removed_answers_what_it_was_asked() 
     let slow = || async {
         let operation = node.nri.begin(Pod { id: "slow".to_owned(), ..Pod::default() });
         let answered = operation.notify(Notice::RunPod).await;
-        // Without a plugin nobody waits for anything.
+        // Without a plugin, requests return at once.
         tokio::task::yield_now().await;
         answered
     };
-    // All the time while it changes hands, one after the other.
+    // Makes requests during the whole replacement, one after the other.
     let replaced = async {
         node.put("10-a", plugin::script());
         tokio::time::sleep(Duration::from_secs(5)).await;

@@ -1,4 +1,4 @@
-//! How plugins that were launched end, and that nothing of them is left.
+//! How launched plugins end, and that nothing of them remains.
 
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,6 @@ use crate::node::{Node, PATIENCE, is_there, until};
 use crate::own_process::in_own_process;
 use crate::plugin;
 
-/// A38, U19.
 #[tokio::test]
 async fn a38_u19_a_plugin_that_ends_before_it_registers_is_collected_and_started_again_after_a_pause() {
     for (ends, status) in
@@ -37,22 +36,22 @@ async fn a38_u19_a_plugin_that_ends_before_it_registers_is_collected_and_started
     }
 }
 
-/// A39.
 #[tokio::test]
 async fn a39_what_a_plugin_leaves_behind_ends_with_it_and_its_connection_is_closed() {
     let mut node = Node::new();
-    // The child keeps the connection and the pipes.
+    // The child inherits the connection and the pipes.
     node.put("10-a", node.script("sleep 1000 &\necho $! >\"$dir/child\"\nexit 0"));
     node.launch().await;
     let happened = node.until("10-a exited").await;
     assert_eq!(happened, ["10-a launched", "10-a exited: exit status: 0, again in 1s"]);
     let child: u32 = fs::read_to_string(node.path("child")).unwrap().trim().parse().unwrap();
-    // Whoever inherits it collects it.
+    // The process that inherits the child collects it.
     until(|| fs::read_to_string(format!("/proc/{child}/stat")).map_or(true, |stat| stat.contains(") Z "))).await;
     node.stop().await;
 }
 
-/// A39. What has left the group cannot be found, but keeps nothing of ours.
+/// A39: a process that has left the process group cannot be found, but holds no resource of the
+/// runtime.
 #[tokio::test]
 async fn a39_a_process_that_left_the_group_of_its_plugin_holds_up_nobody() {
     let mut node = Node::new();
@@ -75,7 +74,7 @@ async fn a_plugin_that_was_killed_is_started_again_and_is_a_plugin_again() {
     )
     .unwrap();
     let mut happened = node.until("10-a joined").await;
-    // The connection and the process end at the same time.
+    // The connection and the process end at the same time, in any order.
     happened.sort();
     assert_eq!(happened.len(), 4, "{happened:?}");
     assert!(happened[0].starts_with("10-a closed: "), "{happened:?}");

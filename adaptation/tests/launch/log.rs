@@ -1,4 +1,4 @@
-//! What plugins write.
+//! The output of launched plugins.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -31,11 +31,11 @@ impl Log {
     }
 }
 
-/// Sets a log for this thread until the guard is dropped.
+/// Installs a log for this thread until the guard is dropped.
 fn log() -> (Log, impl Sized) {
-    // Where there is one log, tracing asks the thread that comes first to an event whether it is
-    // wanted, for all of them. The other tests have no log, and what they come to first would not
-    // be in ours. So there are two.
+    // If only one subscriber exists, tracing caches for all threads whether an event is wanted, as
+    // the first thread that reaches the event decides. The other tests have no subscriber, so this
+    // log would miss events. A second subscriber prevents the cache.
     let other = tracing::Dispatch::new(NoSubscriber::default());
     let log = Log::default();
     let writer = log.clone();
@@ -44,11 +44,11 @@ fn log() -> (Log, impl Sized) {
     (log, (tracing::subscriber::set_default(subscriber), other))
 }
 
-/// On one thread, which the log is set for.
+/// Runs on one thread, for which the log is installed.
 #[tokio::test]
 async fn an_orderly_stop_warns_of_no_plugin() {
     let (log, _guard) = log();
-    // A plugin that does not hear in time that the runtime goes away is worth a warning.
+    // A plugin that does not hear of the shutdown in time causes a warning.
     let mut node = Node::with_grace(PATIENCE);
     node.put("10-a", plugin::script());
     node.put("20-b", plugin::script());
@@ -64,7 +64,7 @@ async fn an_orderly_stop_warns_of_no_plugin() {
     assert!(!text.contains("WARN") && !text.contains("ERROR"), "{text}");
 }
 
-/// On one thread, which the log is set for.
+/// Runs on one thread, for which the log is installed.
 #[tokio::test]
 async fn an_orderly_stop_warns_of_no_peer_that_is_about_to_be_a_plugin() {
     let (log, _guard) = log();
@@ -88,7 +88,7 @@ async fn an_orderly_stop_warns_of_no_peer_that_is_about_to_be_a_plugin() {
     assert!(!text.contains("WARN") && !text.contains("ERROR"), "{text}");
 }
 
-/// On one thread, which the log is set for.
+/// Runs on one thread, for which the log is installed.
 #[tokio::test]
 async fn what_a_plugin_writes_is_in_the_log_line_by_line_with_its_name() {
     let (log, _guard) = log();

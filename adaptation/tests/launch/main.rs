@@ -1,4 +1,4 @@
-//! Plugins that an adaptation launches, as processes.
+//! Plugins that an adaptation launches as processes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "these are tests, and what they share")]
 

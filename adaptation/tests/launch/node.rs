@@ -14,10 +14,10 @@ use nri_proto::{Eviction, PluginId, Update};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::timeout;
 
-/// Longer than anything here takes.
+/// Longer than any step of these tests takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A runtime without any pods, and a directory of plugins, `plugins`, among others.
+/// A runtime without pods, and a temporary directory that contains the directory `plugins`.
 pub(crate) struct Node {
     pub(crate) nri: Adaptation,
     pub(crate) counts: Arc<Counts>,
@@ -25,8 +25,7 @@ pub(crate) struct Node {
     directory: tempfile::TempDir,
 }
 
-/// How often processes were started, how often they have ended, and how often they are started
-/// again.
+/// The number of processes that were started, that have ended, and that are to be started again.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) n_launched: AtomicUsize,
@@ -63,12 +62,12 @@ impl Node {
         Self::with("", Duration::from_millis(500))
     }
 
-    /// Creates a node with what an operator says of plugins.
+    /// Creates a node with an operator's policy.
     pub(crate) fn with_policy(policy: &str) -> Self {
         Self::with(policy, Duration::from_millis(500))
     }
 
-    /// Creates a node whose plugins may take so long to end when the runtime does.
+    /// Creates a node with a limit for the shutdown of plugins.
     pub(crate) fn with_grace(shutdown_grace: Duration) -> Self {
         Self::with("", shutdown_grace)
     }
@@ -78,7 +77,8 @@ impl Node {
         for name in ["plugins", "conf.d"] {
             let path = directory.path().join(name);
             fs::create_dir(&path).unwrap();
-            // Whatever the umask is: only what others cannot change is launched.
+            // Set explicitly, because the umask varies: a program is launched only if no other user
+            // can change it.
             fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
         }
         let config = Config {
@@ -97,7 +97,7 @@ impl Node {
         self.directory.path().join(name)
     }
 
-    /// Puts a program in place of the one that may be there, in one step.
+    /// Puts a program in place atomically.
     pub(crate) fn put(&self, name: &str, text: impl AsRef<[u8]>) {
         let new = self.path("new");
         fs::write(&new, text).unwrap();
@@ -112,7 +112,7 @@ impl Node {
         fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
     }
 
-    /// A script that runs `commands` with the directory as `$dir`.
+    /// Returns a script that runs `commands` with the directory of the test as `$dir`.
     pub(crate) fn script(&self, commands: &str) -> String {
         format!("#!/bin/sh\ndir={}\n{commands}\n", self.directory.path().display())
     }
@@ -133,12 +133,12 @@ impl Node {
         timeout(PATIENCE, self.happenings.recv()).await.expect("nothing happens").unwrap()
     }
 
-    /// What has happened, shortly, since it was asked last.
+    /// Returns the events since the last call, in a short form.
     pub(crate) fn happened(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.happenings.try_recv().ok()).map(|happening| short(&happening)).collect()
     }
 
-    /// Waits until this happens, and returns all that did until then.
+    /// Waits for an event. Returns the events up to this one, in a short form.
     pub(crate) async fn until(&mut self, wanted: &str) -> Vec<String> {
         let mut happened = Vec::new();
         loop {
@@ -149,7 +149,7 @@ impl Node {
         }
     }
 
-    /// Waits until a process was started, and returns its number.
+    /// Waits until a process was started. Returns its process id.
     pub(crate) async fn launched(&mut self) -> u32 {
         loop {
             if let Happening::Launched { pid, .. } = self.next().await {
@@ -159,7 +159,7 @@ impl Node {
     }
 }
 
-/// A happening without what is never the same.
+/// Formats an event without the parts that vary between runs.
 pub(crate) fn short(happening: &Happening) -> String {
     let again = |again_in: &Option<Duration>| again_in.map(|pause| format!(", again in {pause:?}")).unwrap_or_default();
     match happening {
@@ -179,12 +179,12 @@ pub(crate) fn short(happening: &Happening) -> String {
     }
 }
 
-/// Whether there is such a process, be it a zombie.
+/// Returns whether a process exists, even as a zombie.
 pub(crate) fn is_there(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }
 
-/// Waits until it is so.
+/// Waits until a condition holds.
 pub(crate) async fn until(is_so: impl Fn() -> bool) {
     let waiting = async {
         while !is_so() {

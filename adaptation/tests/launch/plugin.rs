@@ -1,7 +1,7 @@
-//! A plugin for the tests to launch: this very program, run by a script.
+//! A plugin for the tests to launch: this test program, run by a script.
 //!
-//! It writes what it is configured with to its standard output, and hears of nothing else but its
-//! end.
+//! The plugin writes its configuration to its standard output, and subscribes to no events but its
+//! shutdown.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -17,8 +17,8 @@ use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 use ttrpc::r#async::TtrpcContext;
 
-/// A script that runs it. Its connection becomes its standard input, which can be had without
-/// `unsafe`.
+/// Returns a script that runs the plugin. The connection is passed as the standard input, which the
+/// plugin can open without `unsafe`.
 pub(crate) fn script() -> String {
     let program = std::env::current_exe().unwrap();
     format!(
@@ -65,7 +65,7 @@ impl service::Plugin for Plugin {
     }
 }
 
-/// Not with `println`, which fails when nobody reads it any more.
+/// Writes a line. Unlike `println`, this does not panic if the pipe is closed.
 fn write(line: &str) {
     use std::io::Write as _;
     let _ = writeln!(io::stdout(), "{line}");
@@ -77,12 +77,13 @@ async fn it_is_a_plugin() {
     let socket = std::os::unix::net::UnixStream::from(io::stdin().as_fd().try_clone_to_owned().unwrap());
     socket.set_nonblocking(true).unwrap();
     let stream = UnixStream::from_std(socket).unwrap();
-    // Not as it was launched: that does not matter.
+    // The name differs from the name of the program, which does not matter.
     connect(stream, "x", "somebody else").await.unwrap();
     write("it is over");
 }
 
-/// Is a plugin on this connection until that ends, unless it is refused.
+/// Serves a plugin on this connection until the connection ends. Returns an error if the plugin is
+/// refused.
 pub(crate) async fn connect(stream: UnixStream, index: &str, name: &str) -> Result<(), CallError> {
     let ids = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
     let (mux, [served, requests]) = Mux::on_unix(stream, ids, Limits::default()).unwrap();

@@ -83,7 +83,7 @@ async fn launching_may_be_tried_again_after_it_was_given_up_or_has_failed() {
 #[tokio::test]
 async fn a_plugin_has_three_variables_four_descriptors_no_arguments_and_a_group_of_its_own() {
     let node = Node::new();
-    // A socket that listens, and a connection to it: none of that may be passed on.
+    // A socket that listens, and a connection to it. Neither may be inherited.
     node.nri.listen().unwrap();
     let _connection = std::os::unix::net::UnixStream::connect(node.path("nri.sock")).unwrap();
     let script = node.script(
@@ -130,8 +130,8 @@ async fn a_plugin_has_three_variables_four_descriptors_no_arguments_and_a_group_
     assert!(launching.await.is_ok());
 }
 
-/// The descriptors beyond the first four that whoever runs the tests has passed on to us, and so to
-/// all that we start.
+/// Returns the descriptors beyond the first four that this process has inherited, and so passes on
+/// to every process that it starts.
 fn passed_on() -> Vec<String> {
     const CLOSED: u32 = 0o2_000_000;
     let flags = |number: &str| {
@@ -160,7 +160,7 @@ async fn a_plugin_is_configured_with_its_drop_in() {
     node.stop().await;
 }
 
-/// A37. A program for a machine that is none, too: upstream would load it.
+/// A37: this includes a program for a machine that does not exist, which upstream would load.
 #[tokio::test]
 async fn a37_a_program_that_cannot_be_run_is_reported_and_tried_again_and_keeps_no_other() {
     let mut node = Node::new();
@@ -199,7 +199,7 @@ async fn a37_a_program_that_cannot_be_run_is_reported_and_tried_again_and_keeps_
             ),
         ]
     );
-    // What was wrong is mended, and the pause is over.
+    // The problem is fixed, and the pause is over.
     fs::remove_dir(node.path("conf.d/40-no-config.conf")).unwrap();
     node.until("40-no-config joined").await;
     node.stop().await;

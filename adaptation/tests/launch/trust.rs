@@ -1,4 +1,4 @@
-//! Programs that others than root and the runtime's own user could exchange.
+//! Programs that users other than root and the runtime's own user could replace.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -12,13 +12,13 @@ fn set_mode(path: impl AsRef<Path>, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// Longer than a changed program needs to be launched.
+/// Waits longer than the launch of a changed program takes.
 async fn some_looks() {
     tokio::time::sleep(Duration::from_millis(3500)).await;
 }
 
-/// As root, a program of another user; otherwise one that is writable by its group. It would leave
-/// a file.
+/// Adds a program that is not trusted: as root, a program of another user, otherwise a program that
+/// its group can write. When it runs, it creates a file.
 fn put_evil(node: &Node, name: &str) {
     node.put(name, node.script("echo >\"$dir/executed\""));
     let path = node.path("plugins").join(name);
@@ -37,7 +37,7 @@ async fn a_program_that_others_can_change_is_never_executed() {
     node.launch().await;
     assert_eq!(node.plugins(), ["20-good"]);
     let pid = node.launched().await;
-    // One that appears later, and one that takes the place of a plugin that runs.
+    // A program that appears later, and a program that replaces a running plugin.
     put_evil(&node, "30-evil");
     put_evil(&node, "20-good");
     some_looks().await;
@@ -141,7 +141,7 @@ async fn a_link_to_a_program_that_nobody_else_can_change_is_launched() {
     symlink("../elsewhere/program", node.path("plugins/10-a")).unwrap();
     node.launch().await;
     assert_eq!(node.plugins(), ["10-a"]);
-    // And not any more, once others can exchange what it leads to.
+    // The plugin is not started again once others can replace the target of the link.
     set_mode(&elsewhere, 0o775);
     let pid = rustix::process::Pid::from_raw(node.launched().await.cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();

@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// What happens to a plugin, and when: seconds since the beginning.
+/// An input of the state machine. Times are in seconds since the beginning.
 #[derive(Clone, Copy, Debug)]
 enum Input {
     Ask,
@@ -37,7 +37,7 @@ fn rules(strikes: u32, keep_connected: bool) -> Rules {
     Rules { strikes, keep_connected, interval: INTERVAL, first_pause: FIRST_PAUSE, longest_pause: LONGEST_PAUSE }
 }
 
-/// Feeds inputs with their times and compares each effect, the final state and the strikes.
+/// Applies inputs at their times. Compares each effect, the final state and the number of strikes.
 #[track_caller]
 fn check(rules: Rules, inputs: &[(f64, Input, Effect)], state: State, strikes: u32) -> Health {
     let start = Instant::now();
@@ -191,7 +191,7 @@ fn a_plugin_that_is_suspended_again_without_an_answer_in_time_waits_out_its_paus
         (4.0 + pause, Ask, Became(Suspended)),
         (4.1 + pause, Ask, Became(Active)),
         (4.2 + pause, Passed, Became(Active)),
-        // An answer in time was between: this suspension ends with the late answer.
+        // The plugin answered in time since the last suspension, so a late answer ends this one.
         (6.2 + pause, TimedOut, Became(Suspended)),
         (6.3 + pause, Settled, Became(Active)),
     ];

@@ -56,7 +56,7 @@ fn what_was_left_out_is_known_before_the_last_chunk_is_taken() {
     assert_eq!(chunks.oversized().len(), 1);
 }
 
-/// Upstream asks for four pods of one and panics.
+/// Upstream asks for four pods of one, and panics.
 #[test]
 fn u6_one_pod_and_nine_large_containers_are_cut() {
     let chunks = check(&snapshot(&[100], &[600_000; 9]), MAX_CHUNK);
@@ -87,7 +87,8 @@ fn a24_one_object_larger_than_a_message_does_not_keep_the_others_out() {
 #[test]
 fn a23_all_small_snapshots_are_cut_well() {
     let limit = 300;
-    // A few to a chunk, two just fit, two just do not, one just fits, one does not.
+    // Sizes of which several fit into a chunk, two just fit, two just do not fit, one just fits,
+    // and one does not fit.
     let sizes = [0, 40, 120, 140, 280, 300];
     for (pods, containers) in (0..=12).flat_map(|pods| (0..=12).map(move |containers| (pods, containers))) {
         for (of_pods, of_containers) in sizes.iter().flat_map(|a| sizes.iter().map(move |b| (*a, *b))) {
@@ -124,7 +125,7 @@ proptest! {
     }
 }
 
-/// Cuts a snapshot and checks all that is promised about it.
+/// Cuts a snapshot into chunks, and checks all promises about the chunks.
 #[track_caller]
 fn check(snapshot: &Snapshot, limit: usize) -> Vec<Chunk> {
     let mut iterator = snapshot.clone().chunks(limit);
@@ -154,7 +155,7 @@ fn check(snapshot: &Snapshot, limit: usize) -> Vec<Chunk> {
     chunks
 }
 
-/// What a request has that tells of this object alone.
+/// Returns the size of an object in a request.
 fn in_chunk<T: Clone + Into<Told>>(object: &T) -> usize {
     let Told(request) = object.clone().into();
     usize::try_from(request.compute_size()).unwrap()

@@ -117,8 +117,8 @@ proptest! {
     }
 }
 
-/// Returns what a history says that it takes with these changes, and what they take when they are
-/// read. The history has their occasion already.
+/// Returns the size that a history reports for these changes, and the memory that their entries
+/// take when they are read. The entries share the history's occasion, so it counts only once.
 fn sizes(changes: Vec<What>) -> (usize, usize) {
     let changed = changes.into_iter().filter_map(|what| {
         let What::Changed(Change { field, key, before, after }) = what else { return None };
@@ -152,7 +152,7 @@ fn values_of_nothing_count_as_a_part_of_what_they_are_when_read() {
     let values: [&dyn Fn(usize) -> Option<Value>; 6] = [&texts, &rules, &hooks, &syscalls, &options, &|_| None];
     for (n, value) in values.iter().enumerate() {
         for length in [0, 1, 5, 9, 130] {
-            // So many that what they share does not count.
+            // So many changes that the shared cost is negligible.
             let (says, reads) = sizes(vec![change(Field::Args, "", value(length), value(length)); 100]);
             assert!(reads <= 4 * says, "value {n}: {length} say {says} bytes, and take {reads} when read");
         }

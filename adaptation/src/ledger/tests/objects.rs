@@ -6,7 +6,7 @@ use crate::api::health::State;
 use crate::config::policy::NotAllowed;
 use crate::merge::MergeError;
 
-/// Checks what an entry has beside what all have.
+/// Compares the fields of an entry beyond those that all entries have.
 #[track_caller]
 fn check(what: What, expected: Json) {
     let entry = Entry { sequence: 7, occasion: occasion("10-a", "c").into(), what, is_cut: false };

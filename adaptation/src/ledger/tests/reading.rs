@@ -15,7 +15,7 @@ fn setting(adjust: impl FnOnce(&mut Adjustment)) -> CreateReply {
     CreateReply { adjustment: Some(adjustment), ..CreateReply::default() }
 }
 
-/// Applies replies in turn, and records what came of each.
+/// Applies replies in order, and records the changes of each.
 fn ledger(replies: impl IntoIterator<Item = (&'static str, CreateReply)>) -> Ledger {
     let mut ledger = Ledger::new(1 << 20);
     let mut merge = CreateMerge::new(Container { id: "c".to_owned(), ..Container::default() });
@@ -69,7 +69,7 @@ fn an_update_that_failed_is_no_reason() {
     let again = later(&by_itself, 1);
     ledger.record(&again, env("A", None, Some("1")));
     ledger.record(&again, pids(2));
-    // Others come in between.
+    // Other entries lie between.
     ledger.record(&later(&by_itself, 2), pids(3));
     ledger.record(&again, failure());
     assert_eq!(lines(&ledger.why("c", Field::PidsLimit, None)), ["10-a set PidsLimit: 1", "10-a set PidsLimit: 3"]);

@@ -2,7 +2,7 @@ use nri_proto::Args;
 
 use super::*;
 
-/// `app x` sets, `! app x` replaces.
+/// Returns a reply that sets (`app x`) or replaces (`! app x`) the arguments.
 fn reply(script: &str) -> CreateReply {
     let words: Vec<&str> = script.split_whitespace().collect();
     let args = match words.split_first() {

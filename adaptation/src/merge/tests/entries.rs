@@ -1,13 +1,13 @@
 //! Fields whose entries have keys.
 //!
-//! A script says what a plugin does: `A=1` sets, `!A=1` replaces, `-A` removes. It also says what
-//! comes out.
+//! A script describes what a plugin does: `A=1` sets, `!A=1` replaces, `-A` removes. The expected
+//! result is written as a script too.
 
 use nri_proto::{Change, ChangeList, ChangeMap, Device, EnvVar, Keyed, Mount, Namespace, NetDevice, api};
 
 use super::*;
 
-/// Where entries are, in an adjustment and in a container.
+/// A field whose entries have keys, in an adjustment and in a container.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     Annotations,
@@ -150,8 +150,8 @@ fn net_device(name: &str) -> NetDevice {
     NetDevice { name: name.to_owned(), ..NetDevice::default() }
 }
 
-/// The container has `original`, plugins answer in turn: what is in the result, and what is the
-/// next one shown?
+/// Applies replies to a container that has `original`. Compares the result, and the container that
+/// the next plugin is shown.
 #[track_caller]
 fn check(kinds: &[Kind], original: &str, replies: &[(&'static str, &str)], result: &str, shown: &str) {
     for &kind in kinds {
@@ -163,7 +163,7 @@ fn check(kinds: &[Kind], original: &str, replies: &[(&'static str, &str)], resul
     }
 }
 
-/// The last plugin is refused.
+/// Checks that the last reply is refused.
 #[track_caller]
 fn check_conflict(kinds: &[Kind], original: &str, replies: &[(&'static str, &str)], others: [&str; 2], key: &str) {
     for &kind in kinds {
@@ -225,7 +225,7 @@ fn a_replacement_may_be_replaced() {
     check(&LISTS, "", &replies, "A=3", "A=3");
 }
 
-/// U14: Go loses removals of devices and variables, and goes on to show what is to be removed from
+/// U14: Go loses removals of devices and variables, and still shows entries that were removed from
 /// a map.
 #[test]
 fn u14_a_removal_reaches_the_result_and_the_next_plugin() {
@@ -234,7 +234,7 @@ fn u14_a_removal_reaches_the_result_and_the_next_plugin() {
     check(&[Namespaces], "A=0 B=0", &[("10-a", "-A")], "-A", "B=0");
 }
 
-/// U13: Go keeps both in a map, and which one counts is a matter of luck.
+/// U13: Go keeps both changes in a map, and which of them wins is random.
 #[test]
 fn u13_a_removal_drops_what_an_earlier_plugin_set() {
     check(&MAPS, "", &[("10-a", "A=1 B=1"), ("20-b", "-A")], "-A B=1", "B=1");
@@ -267,7 +267,8 @@ fn what_was_taken_from_another_in_a_list_cannot_be_taken_again() {
     check_conflict(&LISTS, "", &replies, ["30-c", "20-b"], "A");
 }
 
-/// Also if one plugin does so twice, which our words cannot say and the wire can.
+/// Also if one reply removes the key twice, which the model types cannot express but the wire
+/// format can.
 #[test]
 fn a_removal_that_a_plugin_asks_for_twice_is_one() {
     let marked = || api::KeyValue { key: "-A".to_owned(), ..Default::default() };
@@ -277,7 +278,7 @@ fn a_removal_that_a_plugin_asks_for_twice_is_one() {
     assert_eq!(merged.adjustment.env.len(), 1);
 }
 
-/// In Go it takes the place of the other.
+/// In Go, one replaces the other.
 #[test]
 fn the_removal_of_a_key_with_a_dash_is_not_that_of_the_key_without() {
     check(&LISTS, "A=0", &[("10-a", "-A"), ("20-b", "--A")], "-A --A", "");

@@ -1,4 +1,4 @@
-//! Fields that are one thing, and lists that only grow.
+//! Fields without keys, and lists that only grow.
 
 use nri_proto::{
     CdiDevice, Cpu, DeviceRule, HugepageLimit, IoPriority, Memory, MemoryPolicy, Pids, Rlimit, Scheduler, Seccomp,
@@ -8,7 +8,7 @@ use super::*;
 
 type Set<T> = fn(&mut T);
 
-/// Each field of resources, and how it is set.
+/// Each field of resources, with a function that sets the field.
 pub(super) const RESOURCES: [(Field, &str, Set<Resources>); 20] = [
     (Field::MemLimit, "", |it| memory(it).limit = Some(0)),
     (Field::MemReservation, "", |it| memory(it).reservation = Some(0)),
@@ -58,8 +58,8 @@ fn cpu(resources: &mut Resources) -> &mut Cpu {
     resources.cpu.get_or_insert_default()
 }
 
-/// Each of these fields, its entry, and a reply that sets nothing else. Zero and empty are values
-/// too.
+/// Returns each field with its key, and a reply that sets only this field. Zero and empty count as
+/// values.
 fn each() -> impl Iterator<Item = (Field, &'static str, CreateReply)> {
     let resources = RESOURCES.into_iter().map(|(field, key, set)| (field, key, adjusting_resources(set)));
     let linux = LINUX.into_iter().map(|(field, key, set)| (field, key, adjusting_linux(set)));

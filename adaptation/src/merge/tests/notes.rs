@@ -1,4 +1,4 @@
-//! What is noted of each change.
+//! The changes that a merge reports.
 
 use nri_proto::{Args, Hook, Hooks, HugepageLimit, Memory, Mount, Pids, Rdt, StopReply, Update, UpdateReply, api};
 use proptest::collection::vec;
@@ -15,7 +15,7 @@ fn text(text: &str) -> Option<Value> {
     Some(Value::Text(text.to_owned()))
 }
 
-/// What is noted of the last reply?
+/// Applies replies, and compares the changes of the last one.
 #[track_caller]
 fn check(original: Container, replies: Vec<CreateReply>, expected: &[Changed]) {
     let mut merge = CreateMerge::new(original);

@@ -1,4 +1,4 @@
-//! What does not depend on an order, and what is made one after the other.
+//! Independence from the order of lists, and the equivalence of one merge to several.
 
 use nri_proto::{StopReply, UpdateReply, api, arbitrary};
 use proptest::collection::vec;
@@ -8,7 +8,7 @@ use proptest::sample::Index;
 use super::properties::{any_container, reply};
 use super::*;
 
-/// The same reply, with all lists that have keys the other way round.
+/// Returns the reply with all keyed lists in reverse order.
 fn reversed(reply: CreateReply) -> CreateReply {
     let mut message = api::CreateContainerResponse::from(reply);
     if let Some(adjustment) = message.adjust.as_mut() {
@@ -25,7 +25,7 @@ fn reversed(reply: CreateReply) -> CreateReply {
     message.into()
 }
 
-/// An adjustment with all lists that have keys in the order of keys.
+/// Returns the adjustment with all keyed lists sorted by key.
 fn sorted(adjustment: Adjustment) -> api::ContainerAdjustment {
     let mut message = api::ContainerAdjustment::from(adjustment);
     message.mounts.sort_by(|one, other| one.destination.cmp(&other.destination));
@@ -40,7 +40,7 @@ fn sorted(adjustment: Adjustment) -> api::ContainerAdjustment {
     message
 }
 
-/// A container with what may change in it in the order of keys.
+/// Returns the container with all lists that plugins can change sorted by key.
 fn sorted_view(mut container: Container) -> Container {
     container.mounts.sort_by(|one, other| one.destination.cmp(&other.destination));
     container.env.sort();
@@ -53,18 +53,18 @@ fn sorted_view(mut container: Container) -> Container {
     container
 }
 
-/// A view without `rdt`: a removal of it is forgotten once something is set, and then what was
-/// there at first is shown.
+/// Returns the container without `rdt`. Setting a value cancels an earlier removal, and the
+/// original settings are shown again.
 fn without_rdt(container: &Container) -> Container {
     let mut container = container.clone();
     container.linux.get_or_insert_default().rdt = None;
     container
 }
 
-/// Replies that set nothing, some in many words.
+/// Generates replies that set nothing, some of them with empty messages.
 fn nothing() -> impl Strategy<Value = CreateReply> {
     let in_many_words = collect::nothing_adjusted();
-    // An empty one of these is something that Go's validators find.
+    // An empty `linux` message is visible to Go's validators.
     let without_linux = Adjustment { linux: None, ..in_many_words };
     prop_oneof![
         Just(CreateReply::default()),
@@ -125,7 +125,8 @@ proptest! {
         prop_assert_eq!((update, stop), before);
     }
 
-    /// As if the runtime had made the container so that the next plugin is the first.
+    /// The merge equals a runtime that applied the former replies, so that the next plugin is the
+    /// first.
     #[test]
     fn to_merge_is_to_show_each_plugin_the_result_so_far(container in any_container(), replies in vec(reply(), 1..5)) {
         let mut merge = CreateMerge::new(container);
@@ -151,7 +152,8 @@ proptest! {
             let mut first = UpdateMerge::new("", merge.view().clone());
             let Ok(applied) = merge.apply(&plugin, reply.clone()) else { continue };
             prop_assert!(first.apply(&plugin, reply).is_ok());
-            // What another plugin has claimed, and may fail, is not dropped for the first.
+            // An update that may fail is dropped if another plugin has claimed the field. The first
+            // plugin has no such conflict.
             if !applied.dropped.iter().any(|dropped| matches!(dropped, Dropped::Update(_))) {
                 prop_assert_eq!(merge.view(), first.view());
             }

@@ -3,7 +3,7 @@ use nri_proto::{Owner, Owners};
 use super::entries::Kind::{self, *};
 use super::*;
 
-/// Who owns `A` in the end?
+/// Applies replies, and compares the owner of the entry `A`.
 fn check(kind: Kind, replies: &[(&'static str, &str)], expected: Option<Owner>) {
     let replies = replies.iter().map(|&(plugin, script)| (plugin, kind.reply(script)));
     let owners = merged(container(), replies).owners;
@@ -31,7 +31,7 @@ fn who_takes_from_another_owns_that_it_is_gone() {
     }
 }
 
-/// U12: so that a validator that forbids to adjust it sees a removal, too.
+/// U12: a validator that forbids changes of the entry also sees its removal.
 #[test]
 fn u12_a_removed_entry_of_a_map_is_owned() {
     for kind in [Annotations, Sysctl, NetDevices] {

@@ -10,7 +10,7 @@ use crate::api::request::{Request, Subject};
 use crate::merge::notes::ChangeNotes;
 use crate::merge::spellings::Spellings;
 
-/// Containers and keys are few, and a reply does few things, so that replies meet but not always.
+/// Generates replies with few containers and keys and few changes, so that some replies conflict.
 pub(super) fn reply() -> impl Strategy<Value = CreateReply> {
     (arbitrary::create_reply(), any::<u32>(), any::<u32>()).prop_map(|(mut reply, some, others)| {
         if let Some(adjustment) = &mut reply.adjustment {
@@ -34,7 +34,7 @@ fn keep_some(adjustment: &mut Adjustment, bits: u32) {
     let Adjustment { annotations, mounts, env, hooks, linux, rlimits, cdi_devices, args, unknown: _ } = adjustment;
     keep_if(keep(), annotations, nothing().annotations);
     keep_if(keep(), mounts, nothing().mounts);
-    // A container cannot show where such a name ends.
+    // A container cannot show where a name with `=` ends.
     let is_sound = env.iter().all(|(name, _)| !name.contains('='));
     keep_if(keep() && is_sound, env, nothing().env);
     keep_if(keep(), hooks, None);
@@ -88,12 +88,12 @@ fn keep_if<T>(keep: bool, part: &mut T, nothing: T) {
     }
 }
 
-/// A container with an id that no update has.
+/// Generates a container with an id that no update uses.
 pub(super) fn any_container() -> impl Strategy<Value = Container> {
     arbitrary::container().prop_map(|container| Container { id: NEW.to_owned(), ..container })
 }
 
-/// Applies all that are not refused. A refused one must change nothing.
+/// Applies all replies that are not refused. A refused reply must not change the merge.
 fn apply_all(container: &Container, replies: &[CreateReply]) -> CreateMerge {
     let mut merge = CreateMerge::new(container.clone());
     for (n, reply) in replies.iter().enumerate() {
@@ -121,8 +121,8 @@ proptest! {
         container in any_container(),
         mut replies in vec(reply(), 1..5),
     ) {
-        // As upstream, what replaces arguments is shown as it is, also if it is nothing or has no
-        // command.
+        // As upstream does, replaced arguments are shown as they are, even if they are empty or
+        // have no command.
         for adjustment in replies.iter_mut().filter_map(|reply| reply.adjustment.as_mut()) {
             let list = adjustment.args.change().map(|change| change.into_value().unwrap_or_default());
             if list.is_some_and(|list| list.first().is_none_or(String::is_empty)) {
@@ -168,7 +168,7 @@ proptest! {
         let own: Vec<_> = applied.changes.iter().filter(|change| change.container.is_none()).collect();
         let noted: BTreeSet<_> = own.iter().map(|change| (change.field, &*change.key)).collect();
         let is_rdt = |field| matches!(field, Field::RdtClosID | Field::RdtSchemata | Field::RdtEnableMonitoring);
-        // Of rdt it is noted what is shown.
+        // For RDT fields, the visible change is noted.
         let touched_or_rdt = |(field, _): &&(Field, &str)| !is_rdt(*field);
         prop_assert!(noted.is_subset(&touched));
         prop_assert!(touched.iter().filter(touched_or_rdt).all(|touch| noted.contains(touch)));

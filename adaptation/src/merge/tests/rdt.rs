@@ -2,7 +2,7 @@ use nri_proto::Rdt;
 
 use super::*;
 
-/// `clos=x`, `schemata=x`, `monitor` and `remove`, each if it is there.
+/// Parses a script of `clos=x`, `schemata=x`, `monitor` and `remove`, all of them optional.
 fn rdt(script: &str) -> Rdt {
     let value = |name: &str| {
         let mut words = script.split_whitespace().filter_map(|word| word.split_once('='));

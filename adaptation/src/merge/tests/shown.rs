@@ -1,4 +1,4 @@
-//! What plugins and validators find where nothing is.
+//! The empty messages that plugins and validators are shown.
 
 use nri_proto::{Cpu, Hooks, LinuxContainer, Memory, Rdt};
 

@@ -10,7 +10,7 @@ fn device(path: &str) -> Device {
     Device { path: path.to_owned(), ..Device::default() }
 }
 
-/// A container that has something under spellings that are not plain.
+/// Returns a container with keys in spellings that are not canonical.
 fn odd_container() -> Container {
     let linux = LinuxContainer {
         devices: vec![device("/dev//old")],
@@ -33,7 +33,7 @@ fn with_sysctl(name: &str) -> CreateReply {
     adjusting_linux(|linux| linux.sysctl.set(name, "1").unwrap())
 }
 
-/// Whether the second plugin may set what the first one set under another spelling.
+/// Checks that the second plugin conflicts with the first one, although their spellings differ.
 #[track_caller]
 fn check_one_owner(first: CreateReply, second: CreateReply, told: &str) {
     for container in [Container::default(), odd_container()] {

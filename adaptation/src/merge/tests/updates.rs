@@ -3,7 +3,7 @@ use nri_proto::{Cpu, DeviceRule, Memory, Owners, Pids, StopReply, Update, Update
 use super::fields::RESOURCES;
 use super::*;
 
-/// The container that is being updated.
+/// The id of the container that is being updated.
 const OWN: &str = "own";
 
 fn update(container: &str, set: impl FnOnce(&mut Resources)) -> Update {
@@ -28,7 +28,7 @@ fn may_fail(update: Update) -> Update {
     Update { ignore_failure: true, ..update }
 }
 
-/// What an update comes to, in short.
+/// Formats an update in a short form.
 fn text(update: &Update) -> String {
     let resources = update.resources().unwrap();
     let mut text = update.container_id.clone();
@@ -55,7 +55,7 @@ fn update_own(
     (merge, Ok(()))
 }
 
-/// The container is to get a limit of 100 processes, and plugins answer in turn.
+/// Applies replies to an update of the container to 100 processes, and compares the merged updates.
 #[track_caller]
 fn check(replies: &[(&'static str, Vec<Update>)], own: Option<&str>, others: &[&str]) {
     let (merge, refused) = update_own(pids(OWN, 100).linux.unwrap().resources.unwrap(), replies.iter().cloned());
@@ -68,7 +68,7 @@ fn check(replies: &[(&'static str, Vec<Update>)], own: Option<&str>, others: &[&
         assert_eq!(own.resources(), Some(&shown), "it is not what the next plugin is shown");
     }
 
-    // The same in a stop, where no container is special, and in a create.
+    // The same holds for a stop, which has no update of its own container, and for a creation.
     let mut stop = StopMerge::new();
     let mut create = CreateMerge::new(container());
     for (plugin, updates) in replies.iter().cloned() {
@@ -88,7 +88,7 @@ fn check_conflict(replies: &[(&'static str, Vec<Update>)], expected: &str) {
     assert_eq!(refused, Err(expected.to_owned()));
 }
 
-/// U16: Go returns a list with nothing in it.
+/// U16: Go returns a list with an empty entry.
 #[test]
 fn u16_without_an_answer_there_is_no_update() {
     check(&[], None, &[]);
@@ -154,7 +154,8 @@ fn each_field_of_an_update_is_claimed_and_shown() {
     }
 }
 
-/// U15: Go ignores the plugin's limit, and lets two plugins meet that did not set it.
+/// U15: Go ignores the plugin's limit, and reports a conflict between plugins that did not set the
+/// field.
 #[test]
 fn u15_a_limit_of_processes_is_whose_set_it() {
     check(

@@ -5,7 +5,7 @@ use nri_proto::{Eviction, Update};
 use super::entries::Kind::*;
 use super::*;
 
-/// Everything a reply can do, and at the end something that `10-a` has done too.
+/// Applies a reply with every kind of change, of which the last conflicts with `10-a`.
 fn check(last: impl FnOnce(&mut CreateReply)) {
     let mut reply = Env.reply("NEW=1 -PATH");
     let adjustment = reply.adjustment.get_or_insert_default();

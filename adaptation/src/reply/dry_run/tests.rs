@@ -7,7 +7,7 @@ fn id(plugin: &str) -> PluginId {
     plugin.parse().unwrap()
 }
 
-/// A reply that sets an environment variable.
+/// Returns a reply that sets an environment variable.
 fn env(name: &str, value: &str) -> CreateReply {
     let mut adjustment = Adjustment::default();
     adjustment.env.set(EnvVar::new(name, value)).unwrap();
@@ -19,7 +19,7 @@ fn limit(container: &str) -> Update {
     Update::new(container, Resources { memory, ..Resources::default() })
 }
 
-/// Tries to create a container in the namespace `shop`.
+/// Runs a dry run of a creation in the namespace `shop`.
 fn create(config: &str, replies: &[(&str, CreateReply)]) -> Tried<Container, MergedCreate> {
     let policies = Config::from_toml(config).unwrap().policies;
     let replies = replies.iter().map(|(plugin, reply)| (id(plugin), reply.clone()));

@@ -1,4 +1,4 @@
-//! A plugin that writes down what it sees.
+//! A plugin that records its snapshots and requests.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,10 +22,10 @@ use crate::tests::fake::{LIFE, reply};
 pub(super) struct Bookkeeper {
     node: Arc<Node>,
     patience: Duration,
-    /// When the runtime was asked for what there is, and what that was.
+    /// The snapshot, with the time at which the runtime was asked for it.
     pub(super) shown: Mutex<(u64, BTreeMap<String, &'static str>)>,
     pub(super) told: Mutex<Vec<(&'static str, String)>>,
-    /// How many requests it has about each pod.
+    /// The number of requests in flight for each pod.
     busy: Mutex<BTreeMap<String, u64>>,
     pub(super) overlapped: AtomicBool,
     pub(super) good: AtomicBool,
@@ -46,7 +46,7 @@ impl Bookkeeper {
         })
     }
 
-    /// It has one request more about a pod, or one less.
+    /// Counts a request that begins, and checks that requests do not overlap.
     fn is_asked(&self, pod: &str) {
         let mut busy = self.busy.lock().unwrap();
         let others: u64 = if self.node.per_pod { busy.get(pod).copied().unwrap_or(0) } else { busy.values().sum() };
@@ -60,7 +60,7 @@ impl Bookkeeper {
         *self.busy.lock().unwrap().get_mut(pod).unwrap() -= 1;
     }
 
-    /// What it answers. At times it wants something for others.
+    /// Returns the reply to a request. Some replies ask for updates of other containers.
     fn reply(&self, request: &Request) -> Reply {
         if self.node.below(6) > 0 {
             return reply(request.event());
@@ -96,7 +96,7 @@ impl Plugin for Bookkeeper {
             (container.id.clone(), state)
         });
         *self.shown.lock().unwrap() = (self.node.asked(), pods.chain(containers).collect());
-        // What was told in a join that begins anew does not count any more.
+        // If a join starts over, earlier requests do not count any more.
         self.told.lock().unwrap().clear();
         sleep(self.patience).await;
         Ok(Vec::new())
@@ -105,7 +105,7 @@ impl Plugin for Bookkeeper {
     async fn ask(self: Arc<Self>, request: Arc<Request>, _: Duration) -> Result<Reply, PluginError> {
         let manner = if self.good.load(Ordering::SeqCst) { 0 } else { self.node.below(20) };
         if manner == 19 {
-            // It may take its time to turn out.
+            // The failure may take some time.
             self.node.pause(3000).await;
             return Err(PluginError::NotTaken);
         }

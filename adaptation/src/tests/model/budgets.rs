@@ -1,4 +1,4 @@
-//! What the silence of several plugins costs one request.
+//! The time that the silence of several plugins costs one request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::session::faults::Mistake;
 use crate::tests::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, pod};
 use crate::tests::schedules::Random;
 
-/// One schedule. Returns what is wrong, if anything is.
+/// Runs one schedule. Returns an error text if a promise is broken.
 ///
-/// The silence of plugins costs a request at most three times the request timeout in all. The time
-/// of answers is not counted.
+/// Silent plugins cost a request at most three request timeouts in total. The time of answers is
+/// not counted.
 pub(super) async fn schedule(seed: u64, _: Option<Mistake>) -> Option<String> {
     let mut random = Random::of(seed);
     let diary = Diary::default();

@@ -11,16 +11,16 @@ use crate::session::faults::Mistake;
 use crate::tests::fake::SECOND;
 use crate::tests::schedules::Random;
 
-/// One schedule. Returns what is wrong, if anything is.
+/// Runs one schedule. Returns an error text if a promise is broken.
 ///
-/// - A request waits for no backlog, unless it is a gate that needs the plugin.
-/// - Under half the load that the plugin can answer, it is even 10 s after it has answered what was
-///   overdue; if nothing was, 10 s after its pause.
-/// - A plugin is told all that happened, once, in the order of each pod.
+/// - A request waits for no backlog, unless the event can be vetoed and the plugin is required.
+/// - If the load is at most half of what the plugin can answer, the plugin has caught up 10 s after
+///   it has answered the overdue requests, or 10 s after its pause if nothing was overdue.
+/// - The plugin receives every event once, in the order of each pod.
 pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<String> {
     let mut random = Random::of(seed);
     let temper = Temper::of(&mut random);
-    // Half the load that it can answer, or less; or nearly all of it.
+    // At most half the load that the plugin can answer, or almost all of it.
     let is_light = random.below(2) == 0;
     let gap = if is_light {
         temper.service * (2 + u32::try_from(random.below(3)).unwrap())
@@ -54,8 +54,8 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<Stri
     wrong.map(|wrong| format!("{wrong}; gap {gap:?}, {temper:?}"))
 }
 
-/// Makes the plugin unwell for some seconds, and then well again. Returns why it is not even in
-/// time, if it should be and is not.
+/// Makes the plugin unwell for some seconds, and then well again. Returns an error text if the
+/// plugin has not caught up in time.
 async fn unwell(scene: &Scene, random: &mut Random, is_light: bool) -> Option<String> {
     sleep(random.millis(10_000)).await;
     let mood = if random.below(3) == 0 { Mood::GivesUp } else { Mood::Hangs };
@@ -64,8 +64,8 @@ async fn unwell(scene: &Scene, random: &mut Random, is_light: bool) -> Option<St
     sleep(random.millis(if is_light { 8000 } else { 20_000 })).await;
     let unwell = begun.elapsed();
     scene.plugin.is(Mood::Well);
-    // What did not come in time was late by now. What is not owed is tried after a pause of 10 s,
-    // during which the backlog grows.
+    // If the plugin hung, its answers are overdue by now. If the plugin gave up, nothing is
+    // overdue, and the plugin is probed after a pause of 10 s during which the backlog grows.
     sleep(if mood == Mood::GivesUp { SECOND * 20 } else { SECOND * 10 }).await;
     scene.state().filter(|_| is_light)?;
     scene.check_even().map(|why| format!("not even after it was well again, {mood:?} for {unwell:?}: {why}"))

@@ -1,41 +1,41 @@
-//! Whether what plugins saw is what happened: a pure function of both.
+//! Compares what plugins saw with what happened. A pure function of both.
 
 use std::collections::BTreeMap;
 
 use super::known::check_life;
 
-/// Of one pod or container, what was done to it in one act.
+/// The requests of one operation about one pod or container.
 #[derive(Clone, Debug)]
 pub(super) struct OperationState {
     pub(super) events: Vec<&'static str>,
     pub(super) failed: bool,
-    /// When it had ended, and nothing of it was to come.
+    /// The time at which the operation had ended.
     pub(super) ended: u64,
-    /// What the runtime said of the state of the container, if that was not so. A snapshot that is
-    /// taken meanwhile takes its word for it.
+    /// The state of the container in the runtime's request, if it differed from the actual state. A
+    /// snapshot taken meanwhile shows the state in the request.
     pub(super) words: Option<&'static str>,
 }
 
-/// What one plugin saw, from its joining until it left.
+/// What one plugin saw between joining and disconnecting.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) plugin: String,
-    /// When it was let in.
+    /// When the plugin was admitted.
     pub(super) begun: u64,
-    /// When the runtime was asked for what there is, the last time.
+    /// When the runtime was last asked for a snapshot.
     pub(super) asked: u64,
-    /// What it was shown: the state of each.
+    /// The state of each pod and container in the snapshot.
     pub(super) shown: BTreeMap<String, &'static str>,
-    /// What it was told: what, about which.
+    /// The requests that the plugin received, each with the id of its object.
     pub(super) told: Vec<(&'static str, String)>,
-    /// It was there until the end, and owed nothing.
+    /// Whether the plugin stayed connected until the end and has received everything.
     pub(super) whole: bool,
 }
 
-/// All that was done to each pod and container, in order.
+/// All operations about each pod and container, in order.
 pub(super) type History = BTreeMap<String, Vec<OperationState>>;
 
-/// What is wrong, if anything is.
+/// Returns an error text if the plugin saw something else than what happened.
 pub(super) fn check(history: &History, session: &Session) -> Option<String> {
     if let Some((event, id)) = session.told.iter().find(|(_, id)| !history.contains_key(id)) {
         return Some(format!("{} was told {event} of {id}, which never was", session.plugin));
@@ -65,16 +65,17 @@ fn check_one(id: &str, operations: &[OperationState], session: &Session) -> Opti
     ))
 }
 
-/// Whether a snapshot may show this of it after the acts before this place.
+/// Returns whether a snapshot taken between the operations before `place` and the next one may show
+/// an object in this state.
 fn is_shown(operations: &[OperationState], place: usize, shown: Option<&str>) -> bool {
     if operations.get(place).is_some_and(|next| next.words.is_some() && next.words == shown) {
         return true;
     }
-    // New limits are not a state.
+    // An update does not change the state.
     let is_state = |operation: &&OperationState| !operation.failed && !operation.events[0].starts_with("Update");
     match operations[..place].iter().rev().find(is_state).map(|last| last.events[0]) {
         Some("RunPodSandbox") => shown == Some("pod"),
-        // One that has stopped need not be shown.
+        // A stopped object may be missing.
         Some("StopPodSandbox") => shown.is_none_or(|state| state == "pod"),
         Some("CreateContainer") => shown == Some("created"),
         Some("StartContainer") => shown == Some("running"),
@@ -83,7 +84,8 @@ fn is_shown(operations: &[OperationState], place: usize, shown: Option<&str>) ->
     }
 }
 
-/// Whether these acts are what was told: all of them, or the first ones.
+/// Returns whether the operations match the requests that the plugin received. If the session is
+/// not `whole`, a prefix is enough.
 fn is_told(operations: &[OperationState], told: &[&str], whole: bool) -> bool {
     let Some((operation, rest)) = operations.split_first() else { return told.is_empty() };
     let is_prefix = |events: &[&str]| {
@@ -101,7 +103,7 @@ fn is_told(operations: &[OperationState], told: &[&str], whole: bool) -> bool {
         "CreateContainer" => &["StopContainer", "RemoveContainer"],
         _ => &[],
     };
-    // It saw nothing of it, or as much as there was and the undo.
+    // The plugin saw nothing of a failed operation, or some of its requests and the rollback.
     let seen = |n: usize| [&operation.events[..n], undone].concat();
     is_told(rest, told, whole) || (1..=operation.events.len()).any(|n| is_prefix(&seen(n)))
 }

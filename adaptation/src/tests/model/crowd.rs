@@ -1,4 +1,4 @@
-//! Several plugins on one node under load, each of which is unwell at times of its own.
+//! Several plugins on one node under load. Each plugin is unwell at times of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,11 +33,10 @@ impl Member {
         Self { id: format!("{number}0-m{number}").parse().unwrap(), temper, plugin }
     }
 
-    /// Joins at some time, and then is stopped and continued some times. In the end the plugin is
-    /// well.
+    /// Joins at some time, and is then unwell several times. In the end, the plugin is well.
     async fn live(&self, nri: &Adaptation, mut random: Random) {
         sleep(random.millis(10_000)).await;
-        // Whoever does not join is told nothing.
+        // A plugin that fails to join receives nothing.
         let _ = nri.admit(self.id.clone(), Arc::clone(&self.plugin) as Arc<dyn Plugin>).await;
         for _ in 0..random.below(4) {
             sleep(random.millis(15_000)).await;
@@ -52,12 +51,13 @@ impl Member {
     }
 
     fn promise(&self) -> Promise {
-        // While plugins join and until they are even, `join_timeout` in all.
+        // Required plugins may delay requests until they have caught up, by `join_timeout` at most.
         let gates_wait = if self.temper.is_required { SECOND * 10 } else { Duration::ZERO };
         Promise { request_timeout: SECOND * 2, is_serial: self.temper.is_serial, gates_wait }
     }
 
-    /// Returns what the plugin was not told, or should not have been, or what succeeded without it.
+    /// Returns an error text if the plugin missed an event, received a wrong one, or was required
+    /// and a request succeeded without it.
     fn check(&self, nri: &Adaptation, load: &Load) -> Option<String> {
         let (calls, deliveries) = (load.calls(), self.plugin.deliveries());
         let shown = self.plugin.shown()?;
@@ -69,12 +69,11 @@ impl Member {
     }
 }
 
-/// One schedule. Returns what is wrong, if anything is.
+/// Runs one schedule. Returns an error text if a promise is broken.
 ///
-/// - A request waits for the backlog of no plugin that it does not need, however many plugins are
-///   behind.
-/// - Each plugin is told all that happened, once, in the order of each pod, and is active in the
-///   end.
+/// - A request does not wait for the backlog of plugins that it does not need, however many plugins
+///   are behind.
+/// - Each plugin receives every event once, in the order of each pod, and is active in the end.
 pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<String> {
     let mut random = Random::of(seed);
     let members: Vec<_> = (1..=2 + random.below(3)).map(|number| Member::new(number, &mut random)).collect();
@@ -94,7 +93,7 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<Stri
     stop.cancel();
     requests.await.unwrap();
     sleep(SECOND * 700).await;
-    // A suspended plugin that has nothing to hear is tried with the next request.
+    // A suspended plugin without a backlog is probed by the next request.
     for number in 0..3 {
         load.call(u64::MAX - number, 0).await;
         sleep(SECOND * 5).await;

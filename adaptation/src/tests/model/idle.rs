@@ -1,4 +1,4 @@
-//! A node on which nothing happens any more while a plugin is suspended.
+//! A node without further requests, while a plugin is suspended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::session::faults::Mistake;
 use crate::tests::fake::SECOND;
 use crate::tests::schedules::Random;
 
-/// One schedule. Returns what is wrong, if anything is.
+/// Runs one schedule. Returns an error text if a promise is broken.
 ///
-/// - A suspended plugin that has answered all that is overdue hears its backlog at once, and is
-///   active.
-/// - A suspended plugin that owes nothing hears its backlog after its pause, and is active. Without
-///   a backlog, the next request is its probe.
+/// - A suspended plugin that has answered all overdue requests receives its backlog at once, and
+///   becomes active.
+/// - A suspended plugin without overdue answers receives its backlog after its pause, and becomes
+///   active. Without a backlog, the next request is its probe.
 pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<String> {
     let mut random = Random::of(seed);
     let temper =
@@ -38,21 +38,21 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<Stri
     sleep(random.millis(60_000)).await;
     let gives_up = first == Mood::GivesUp || random.below(4) == 0;
     if first == Mood::Hangs && gives_up {
-        // What it answers late is followed by answers that are of no use, either: it is suspended
-        // anew, for longer.
+        // The plugin answers late, and then gives up on further requests, so it is suspended again
+        // for a longer time.
         scene.plugin.is(Mood::GivesUp);
         sleep(random.millis(30_000)).await;
     }
     let unwell = begun.elapsed();
     scene.plugin.is(Mood::Well);
     let n_calls = u32::try_from(scene.load.calls().len()).unwrap();
-    // A pause is at most as long as all before it together and 20 s, since each is twice as long as
-    // the one before and only the first may have been cut short.
+    // A pause is at most as long as all earlier pauses together plus 20 s, because each pause is
+    // twice as long as the one before, and only the first may have been cut short.
     let pause = if gives_up { (unwell + SECOND * 20).min(SECOND * 300) } else { Duration::ZERO };
     sleep(pause + temper.service * (n_calls + 1)).await;
     let mut wrong = scene.check_told(true);
     if gives_up && scene.state() == Some(State::Suspended) {
-        // It has heard all, so there was nothing to try it with.
+        // The plugin has no backlog, so nothing has probed it.
         scene.load.call(u64::MAX, 0).await;
         sleep(temper.service).await;
     }

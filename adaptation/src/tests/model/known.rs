@@ -1,5 +1,5 @@
-//! What a plugin knows of a pod or container from what it was shown and told, and whether that
-//! makes sense to the plugin.
+//! Checks that the events which a plugin receives about an object make sense after what the plugin
+//! knows.
 
 use super::checker::{OperationState, Session};
 
@@ -12,18 +12,18 @@ enum Known {
     Removed,
 }
 
-/// Returns what a plugin was told of a pod or container that makes no sense to the plugin, if there
-/// is such a thing.
+/// Returns an error text if an event about this object makes no sense to the plugin.
 ///
-/// Each run has at most one Stop, and none without a beginning since the last. Nothing is told of
-/// what was not shown, except the Remove of what had stopped, and a restart.
+/// Each run has at most one Stop, and a Stop needs a beginning since the last Stop. Nothing is
+/// delivered about objects that were not shown, except the Remove or the restart of a stopped
+/// object.
 pub(super) fn check_life(id: &str, operations: &[OperationState], session: &Session) -> Option<String> {
     let mut known = match session.shown.get(id).copied() {
         None => Known::Nothing,
         Some("stopped") => Known::Stopped,
         Some(_) => Known::Alive,
     };
-    // Of some pods all that is ever told is that they end: they were there before.
+    // For pods that existed before, plugins only receive the end.
     if !matches!(operations[0].events[0], "RunPodSandbox" | "CreateContainer") {
         return None;
     }
@@ -41,19 +41,19 @@ pub(super) fn check_life(id: &str, operations: &[OperationState], session: &Sess
 }
 
 impl Known {
-    /// What is known after an event. `None` if the event makes no sense.
+    /// Returns what the plugin knows after an event. `None` if the event makes no sense.
     fn after(self, event: &str, operations: &[OperationState]) -> Option<Self> {
         let has_stopped =
             || operations.iter().any(|operation| !operation.failed && operation.events[0].starts_with("Stop"));
         match (event, self) {
             ("RunPodSandbox" | "CreateContainer", Self::Nothing) => Some(Self::Alive),
             ("StartContainer", Self::Alive | Self::Stopped) => Some(Self::Alive),
-            // What had stopped was not shown.
+            // A stopped object was not in the snapshot.
             ("StartContainer", Self::Nothing) => has_stopped().then_some(Self::Alive),
             ("StopPodSandbox" | "StopContainer", Self::Alive) => Some(Self::Stopped),
             ("RemovePodSandbox" | "RemoveContainer", Self::Stopped) => Some(Self::Removed),
             ("RemovePodSandbox" | "RemoveContainer", Self::Nothing) => has_stopped().then_some(Self::Removed),
-            // A pod that has stopped may be shown like any other.
+            // The snapshot may show a stopped pod like any other.
             ("RemovePodSandbox", Self::Alive) => has_stopped().then_some(Self::Removed),
             ("RemoveContainer", Self::Alive) => is_given_up(operations).then_some(Self::Removed),
             ("RunPodSandbox" | "CreateContainer" | "StopPodSandbox" | "StopContainer", _) => None,
@@ -63,8 +63,8 @@ impl Known {
     }
 }
 
-/// Whether the last start of a container failed, and the runtime said nothing of it but that it was
-/// removed.
+/// Returns whether the last start of a container failed, and the runtime then only removed the
+/// container.
 fn is_given_up(operations: &[OperationState]) -> bool {
     let mut lasts = operations.iter().rev().filter(|operation| operation.events[0] != "RemoveContainer");
     lasts.next().is_some_and(|last| last.failed && last.events[0] == "StartContainer")

@@ -9,7 +9,7 @@ use super::world::Node;
 use crate::Adaptation;
 use crate::Notice;
 
-/// The life of a pod.
+/// Runs the life of a pod.
 pub(super) async fn live(nri: Arc<Adaptation>, node: Arc<Node>, number: u64) {
     let id = format!("p{number}");
     let pod = Pod { id: id.clone(), ..Pod::default() };
@@ -38,7 +38,7 @@ pub(super) async fn live(nri: Arc<Adaptation>, node: Arc<Node>, number: u64) {
     node.done(operation, &id, &["RemovePodSandbox"], false);
 }
 
-/// At times a pod gets new limits.
+/// Updates the resources of a pod in some lives.
 async fn update_pod(nri: &Adaptation, node: &Node, pod: &Pod) {
     if node.below(2) == 0 {
         return;
@@ -55,7 +55,7 @@ async fn update_pod(nri: &Adaptation, node: &Node, pod: &Pod) {
     node.done(operation, &pod.id, &["UpdatePodSandbox", "PostUpdatePodSandbox"], false);
 }
 
-/// The life of a container.
+/// Runs the life of a container.
 async fn contain(nri: &Adaptation, node: &Node, pod: &Pod, id: String) {
     let created =
         Container { id: id.clone(), pod_id: pod.id.clone(), state: ContainerState::Created, ..Container::default() };
@@ -68,13 +68,13 @@ async fn contain(nri: &Adaptation, node: &Node, pod: &Pod, id: String) {
     }
     node.change(|store| drop(store.containers.insert(id.clone(), created.clone())));
     node.pause(300).await;
-    // What has happened is told in any case, also if nobody waits for that.
+    // A post event is delivered even if its caller drops the request.
     let _ = operation.notify(Notice::PostCreate(created.clone())).await;
     node.done(operation, &id, &["CreateContainer", "PostCreateContainer"], false);
 
     let removed = Container { state: ContainerState::Stopped, ..created.clone() };
     let mut stopped = run(nri, node, pod, created).await;
-    // At times it is started again.
+    // Some containers are restarted.
     while let Some(words) = stopped.take_if(|_| node.below(3) == 0) {
         stopped = run(nri, node, pod, words).await;
     }
@@ -84,12 +84,12 @@ async fn contain(nri: &Adaptation, node: &Node, pod: &Pod, id: String) {
     node.done(operation, &id, &["RemoveContainer"], false);
 }
 
-/// Runs a container that is Created or Stopped: it starts, perhaps in vain, and stops. Returns what
-/// the runtime then says of it.
+/// Runs a container that is Created or Stopped: starts the container, in some lives in vain, and
+/// stops it. Returns the container as the runtime describes it afterwards.
 ///
-/// If a first start fails, the runtime itself tells the Stop, as runtimes on Go's NRI do. If a
-/// restart fails, that would be a second Stop for plugins that did not see the Start. So the
-/// runtime says nothing of the container but that it is removed, and `None` is returned.
+/// If a first start fails, the runtime itself sends the Stop, as runtimes on Go's NRI do. After a
+/// failed restart that would be a second Stop for plugins that did not see the Start. So the
+/// runtime only removes the container, and this returns `None`.
 async fn run(nri: &Adaptation, node: &Node, pod: &Pod, container: Container) -> Option<Container> {
     let is_restart = container.state == ContainerState::Stopped;
     let mut tries = 3;
@@ -107,7 +107,8 @@ async fn run(nri: &Adaptation, node: &Node, pod: &Pod, container: Container) -> 
     Some(stop(nri, node, pod, last).await)
 }
 
-/// Starts a container. Returns what the runtime then says of it, unless it failed.
+/// Starts a container. Returns the container as the runtime describes it afterwards, or `None` if
+/// the start failed.
 async fn start(nri: &Adaptation, node: &Node, pod: &Pod, container: &Container) -> Option<Container> {
     node.pause(300).await;
     let operation = nri.begin(pod.clone());
@@ -124,17 +125,17 @@ async fn start(nri: &Adaptation, node: &Node, pod: &Pod, container: &Container) 
     Some(running)
 }
 
-/// Stops a container. Returns what the runtime then says of it.
+/// Stops a container. Returns the container as the runtime describes it afterwards.
 async fn stop(nri: &Adaptation, node: &Node, pod: &Pod, container: Container) -> Container {
     let id = container.id.clone();
     let stopped = Container { state: ContainerState::Stopped, ..container.clone() };
-    // A runtime may say that it has stopped, or how it was.
+    // The request of a runtime may show the container as stopped, or in its former state.
     let words = if node.below(2) == 0 { container } else { stopped.clone() };
     let operation = nri.begin(pod.clone());
     let _ = in_time(node, operation.stop_container(words)).await;
     node.pause(100).await;
     node.change(|store| drop(store.containers.remove(&id)));
-    // A stop may take long.
+    // Some stops take long.
     if node.below(4) == 0 {
         node.pause(60_000).await;
     }
@@ -142,8 +143,8 @@ async fn stop(nri: &Adaptation, node: &Node, pod: &Pod, container: Container) ->
     stopped
 }
 
-/// At times a container gets new limits. What the runtime says of it may be what it was before it
-/// started.
+/// Updates the resources of a container in some lives. The request may show the container in the
+/// state before its start.
 async fn update_container(nri: &Adaptation, node: &Node, pod: &Pod, container: &Container) {
     if node.below(2) == 0 {
         return;
@@ -165,7 +166,7 @@ async fn update_container(nri: &Adaptation, node: &Node, pod: &Pod, container: &
     node.done_with_words(operation, &container.id, &["UpdateContainer", "PostUpdateContainer"], false, said);
 }
 
-/// Whether it went well. Some callers are impatient.
+/// Returns whether the request succeeded. Some callers drop the request early.
 async fn in_time<T, E>(node: &Node, request: impl Future<Output = Result<T, E>>) -> bool {
     if node.below(8) > 0 {
         return request.await.is_ok();

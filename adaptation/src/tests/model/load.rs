@@ -1,5 +1,5 @@
-//! A runtime that makes requests at an even pace, each about a pod that nothing else is asked
-//! about.
+//! A runtime that makes requests at an even pace, each about a pod without other requests in
+//! flight.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::Adaptation;
 use crate::tests::fake::pod;
 use crate::tests::schedules::{LIFE, Random, step};
 
-/// Operations that stay open after their request end together, as often as this.
+/// The interval at which the operations that stayed open end together.
 const TICK: Duration = Duration::from_secs(3);
 
-/// The places of the requests in the life of a pod that decide whether something happens.
+/// The steps in the life of a pod whose requests plugins can veto.
 const GATES: [usize; 3] = [0, 1, 3];
 
 /// A runtime that makes requests at an even pace.
@@ -24,7 +24,7 @@ pub(super) struct Load {
     nri: Arc<Adaptation>,
     random: Mutex<Random>,
     calls: Mutex<Vec<Call>>,
-    /// Pods that no operation is open about, and how far each is.
+    /// Pods without an open operation, with their next step.
     idle: Mutex<Vec<(u64, usize)>>,
     begun: Instant,
 }
@@ -35,13 +35,13 @@ impl Load {
         Arc::new(Self { nri: Arc::clone(nri), random: Mutex::new(random), calls, idle, begun: Instant::now() })
     }
 
-    /// Returns the requests that have returned, in the order in which they did.
+    /// Returns the requests that have returned, in that order.
     pub(super) fn calls(&self) -> Vec<Call> {
         self.calls.lock().unwrap().clone()
     }
 
-    /// Makes a request every `gap` and a bit, until told to stop. Returns when all operations have
-    /// ended.
+    /// Makes a request about every `gap` until `stop` is cancelled. Returns when all operations
+    /// have ended.
     pub(super) async fn run(self: Arc<Self>, gap: Duration, stop: CancellationToken) {
         let mut requests = JoinSet::new();
         let mut n_pods = 0;
@@ -59,8 +59,8 @@ impl Load {
         }
     }
 
-    /// Makes one request about a pod of its own. Some operations stay open for a while, and some of
-    /// those come to nothing.
+    /// Makes one request about a pod. Some operations stay open for a while, and some of these are
+    /// abandoned.
     pub(super) async fn call(&self, number: u64, place: usize) {
         let id = format!("p{number}");
         let operation = self.nri.begin(pod(&id));
@@ -81,8 +81,7 @@ impl Load {
         }
         let is_abandoned = is_gate && (!succeeded || stays_open && self.below(4) == 0);
         if is_abandoned {
-            // Nothing is asked about this pod any more: what undoes a request would be in the way
-            // of others.
+            // This pod has no further requests. A rollback would delay other requests.
             operation.abandon();
         } else {
             operation.commit();
@@ -103,7 +102,8 @@ impl Load {
         self.random.lock().unwrap().below(limit)
     }
 
-    /// Returns a pod that there is already, and how far it is. `None` is a new one.
+    /// Returns an existing pod without an open operation, and its next step. `None` asks for a new
+    /// pod.
     fn next_pod(&self) -> Option<(u64, usize)> {
         let mut idle = self.idle.lock().unwrap();
         let n_idle = u64::try_from(idle.len()).unwrap();

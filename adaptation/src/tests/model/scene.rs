@@ -1,4 +1,4 @@
-//! A node under load with one plugin that is not well at times, and others that answer at once.
+//! A node under load with one plugin that is unwell at times, and others that answer at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::session::faults::Mistake;
 use crate::tests::fake::{FakeSource, SECOND};
 use crate::tests::schedules::Random;
 
-/// The plugin that is not well at times.
+/// The plugin that is unwell at times.
 const UNWELL: &str = "50-unwell";
 
-/// How the plugin that is not well at times is asked, and how fast it is.
+/// The policy and the speed of the plugin that is unwell at times.
 #[derive(Clone, Debug)]
 pub(super) struct Temper {
     pub(super) is_serial: bool,
@@ -28,9 +28,9 @@ pub(super) struct Temper {
     pub(super) keep_connected: bool,
     pub(super) strikes: u64,
     pub(super) on_timeout: &'static str,
-    /// How long a request takes.
+    /// How long the plugin takes for a request.
     pub(super) service: Duration,
-    /// How long the plugin takes to be synchronized, and how long it may.
+    /// How long the plugin takes to synchronize.
     pub(super) synchronizes: Duration,
     pub(super) sync_timeout: Duration,
 }
@@ -44,15 +44,15 @@ impl Temper {
             keep_connected: random.below(3) > 0,
             strikes: [1, 2, 3, 1000][usize::try_from(random.below(4)).unwrap()],
             on_timeout: ["skip", "fail"][usize::try_from(random.below(2)).unwrap()],
-            // Fewer than 64 requests are open at a time, even if each takes its request timeout:
-            // others would wait for those.
+            // Keeps the requests in flight below 64 even if each takes its request timeout. Further
+            // requests would wait for a lane.
             service: Duration::from_millis(40 + random.below(61)),
             synchronizes,
             sync_timeout: synchronizes + SECOND,
         }
     }
 
-    /// Returns the policy of a plugin of this name.
+    /// Returns the policy for a plugin of this name, in TOML.
     pub(super) fn policy(&self, name: &str) -> String {
         format!(
             "[plugins.{name}]\nrequired = {}\nkeep_connected = {}\nstrikes = {}\non_timeout = '{}'\nconcurrency = '{}'\nsync_timeout = '{}ms'\n",
@@ -66,7 +66,7 @@ impl Temper {
     }
 }
 
-/// A node under load with one plugin that is not well at times.
+/// A node under load with one plugin that is unwell at times.
 pub(super) struct Scene {
     pub(super) nri: Arc<Adaptation>,
     pub(super) load: Arc<Load>,
@@ -89,26 +89,26 @@ impl Scene {
         Self { load: Load::new(&nri, random), nri, plugin, temper }
     }
 
-    /// Lets the plugin in that is not well at times. Says whether that succeeded.
+    /// Admits the plugin. Returns whether that succeeded.
     pub(super) async fn join(&self) -> bool {
         let plugin = Arc::clone(&self.plugin) as Arc<dyn Plugin>;
         self.nri.admit(UNWELL.parse().unwrap(), plugin).await.is_ok()
     }
 
-    /// Returns the state of the plugin, if it has joined and was not closed.
+    /// Returns the health state of the plugin, if it has joined and was not closed.
     pub(super) fn state(&self) -> Option<State> {
         let id: PluginId = UNWELL.parse().unwrap();
         self.nri.plugins().into_iter().find(|status| status.id == id).map(|status| status.state)
     }
 
-    /// Returns what the plugin should have been told by now and was not, or should not have been
-    /// told.
+    /// Returns an error text if the plugin missed an event or received a wrong one.
     pub(super) fn check_told(&self, is_even: bool) -> Option<String> {
         let shown = self.plugin.shown()?;
         check_told(&self.load.calls(), &self.plugin.deliveries(), shown, Instant::now(), is_even)
     }
 
-    /// Returns why the plugin is not even, if it is not: all has been told, and requests ask it.
+    /// Returns an error text if the plugin has not caught up: it has received everything, and
+    /// requests ask it.
     pub(super) fn check_even(&self) -> Option<String> {
         match self.state() {
             Some(State::Active) => self.check_told(true),
@@ -116,12 +116,12 @@ impl Scene {
         }
     }
 
-    /// Returns what is wrong with how long requests took, or with what succeeded, if anything is.
+    /// Returns an error text if a request took too long or succeeded without a required plugin.
     pub(super) fn check_calls(&self) -> Option<String> {
         let (calls, deliveries) = (self.load.calls(), self.plugin.deliveries());
         let Temper { is_serial, is_required, .. } = self.temper;
         let request_timeout = SECOND * 2;
-        // While the plugin joins and until it is even, `join_timeout` in all.
+        // A required plugin may delay requests until it has caught up, by `join_timeout` at most.
         let gates_wait = if is_required { SECOND * 10 } else { Duration::ZERO };
         let promise = Promise { request_timeout, is_serial, gates_wait };
         let waits = check_waits(&calls, &[(deliveries.clone(), promise)]);

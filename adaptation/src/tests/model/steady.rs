@@ -17,25 +17,25 @@ use crate::api::request::Request;
 use crate::api::snapshot::Snapshot;
 use crate::tests::fake::{LIFE, reply};
 
-/// How a [`Steady`] plugin is doing.
+/// The mood of a [`Steady`] plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mood {
     /// The plugin answers each request after its time.
     Well,
-    /// The plugin answers nothing until it is in another mood.
+    /// The plugin answers nothing until its mood changes.
     Hangs,
     /// The plugin answers each request after its time with `DEADLINE_EXCEEDED`.
     GivesUp,
 }
 
-/// A plugin that takes the same time for each request, and writes down when it had which.
+/// A plugin that takes the same time for each request, and records the time of each request.
 pub(super) struct Steady {
     /// How long one request takes.
     service: Duration,
     /// How long the plugin takes to be synchronized.
     synchronizes: Duration,
     mood: watch::Sender<Mood>,
-    /// When the plugin was shown what there is, the last time.
+    /// When the plugin last received a snapshot.
     shown: Mutex<Option<Instant>>,
     deliveries: Mutex<Vec<Delivery>>,
 }
@@ -46,17 +46,17 @@ impl Steady {
         Arc::new(Self { service, synchronizes, mood, shown: Mutex::default(), deliveries: Mutex::default() })
     }
 
-    /// Puts the plugin in another mood. What the plugin is being asked now takes part in that.
+    /// Changes the mood of the plugin, also for the requests in flight.
     pub(super) fn is(&self, mood: Mood) {
         self.mood.send_replace(mood);
     }
 
-    /// Returns when the plugin was shown what there is, the last time.
+    /// Returns when the plugin last received a snapshot.
     pub(super) fn shown(&self) -> Option<Instant> {
         *self.shown.lock().unwrap()
     }
 
-    /// Returns what the plugin was told since it was shown what there is, in order.
+    /// Returns the requests since the last snapshot, in order.
     pub(super) fn deliveries(&self) -> Vec<Delivery> {
         self.deliveries.lock().unwrap().clone()
     }
@@ -70,7 +70,7 @@ impl Plugin for Steady {
 
     async fn synchronize(&self, _: Snapshot) -> Result<Vec<Update>, PluginError> {
         *self.shown.lock().unwrap() = Some(Instant::now());
-        // A join that begins anew shows all that was told before.
+        // If a join starts over, the new snapshot shows everything that was delivered before.
         self.deliveries.lock().unwrap().clear();
         sleep(self.synchronizes).await;
         Ok(Vec::new())

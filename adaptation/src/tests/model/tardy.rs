@@ -1,5 +1,4 @@
-//! Answers that come too late, and what becomes of them once it is known what became of the
-//! request.
+//! Late answers, and whether their changes are applied once the outcome of the request is known.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -23,11 +22,11 @@ use crate::session::faults::Mistake;
 use crate::tests::fake::{LIFE, SECOND, container, pod, reply};
 use crate::tests::schedules::Random;
 
-/// A plugin that takes its time. Each of its answers asks for an update of a container that no
-/// other answer is about, named after the request.
+/// A slow plugin. Each answer asks for an update of a container that no other answer touches, named
+/// after the request.
 struct Tardy {
     random: Mutex<Random>,
-    /// When the plugin was asked, and when it answered.
+    /// When each request was received and answered.
     asked: Mutex<HashMap<String, (Instant, Instant)>>,
 }
 
@@ -45,7 +44,7 @@ impl Plugin for Tardy {
         let begun = Instant::now();
         let is_slow = self.random.lock().unwrap().below(4) == 0;
         let time = self.random.lock().unwrap().millis(if is_slow { 7000 } else { 100 });
-        // Never at once: one can tell from the times which answers were too late.
+        // Never zero, so that the times tell which answers were late.
         sleep(time + Duration::from_millis(1)).await;
         let about = request.container().map_or(&request.pod().id, |container| &container.id);
         let what = format!("{} {about}", request.event().rpc());
@@ -64,7 +63,7 @@ impl Plugin for Tardy {
     }
 }
 
-/// A runtime that writes down which updates it was asked for outside of requests, and when.
+/// A runtime that records the updates that it is asked for outside requests, with their times.
 #[derive(Default)]
 struct Applications(Mutex<Vec<(String, Instant)>>);
 
@@ -81,18 +80,19 @@ impl Source for Applications {
     }
 }
 
-/// A question that the runtime asked.
+/// A request that the runtime made.
 struct Question {
     what: String,
     made: Instant,
     returned: Instant,
-    /// When it was known to have happened, if it has.
+    /// When the outcome was committed, if it was.
     committed: Option<Instant>,
-    /// Whether what the plugin wants was in what the runtime was answered.
+    /// Whether the runtime's reply contained the plugin's update.
     was_answered: bool,
 }
 
-/// Asks plugins a question about a container. Returns what they want, or `None` if it failed.
+/// Makes a request about a container. Returns the updates that plugins ask for, or `None` if the
+/// request failed.
 async fn ask(operation: &Operation, event: &str, container: Container) -> Option<Vec<Update>> {
     match event {
         "CreateContainer" => operation.create_container(container).await.ok().map(|merged| merged.updates),
@@ -106,7 +106,7 @@ async fn ask(operation: &Operation, event: &str, container: Container) -> Option
     }
 }
 
-/// The life of a container, in questions.
+/// Makes the requests in the life of a container.
 async fn live(nri: Arc<Adaptation>, id: String, mut random: Random) -> Vec<Question> {
     let mut questions = Vec::new();
     for event in ["CreateContainer", "UpdateContainer", "StopContainer"] {
@@ -117,7 +117,7 @@ async fn live(nri: Arc<Adaptation>, id: String, mut random: Random) -> Vec<Quest
         let (returned, what) = (Instant::now(), format!("{event} {id}"));
         let was_answered = wanted.iter().flatten().any(|update| update.container_id == what);
         sleep(random.millis(4000)).await;
-        // What has stopped has stopped, whatever becomes of the operation.
+        // A stop is final, whatever the outcome of the operation.
         let stopped = (event == "StopContainer").then_some(returned);
         let is_done = wanted.is_some() && random.below(4) > 0;
         let committed = stopped.or_else(|| is_done.then(Instant::now));
@@ -125,7 +125,7 @@ async fn live(nri: Arc<Adaptation>, id: String, mut random: Random) -> Vec<Quest
         if is_done {
             operation.commit();
         } else if event == "CreateContainer" {
-            // Nothing is undone: the answers to that would be in the way.
+            // No rollback, because the replies to it would interfere.
             operation.abandon();
             break;
         }
@@ -133,10 +133,10 @@ async fn live(nri: Arc<Adaptation>, id: String, mut random: Random) -> Vec<Quest
     questions
 }
 
-/// One schedule. Returns what is wrong, if anything is.
+/// Runs one schedule. Returns an error text if a promise is broken.
 ///
-/// What a plugin wants that answers too late, or is asked too late, is applied once, when what it
-/// was asked about has happened, and never if it has not.
+/// The update of a late answer is applied exactly once if the request was committed, and never
+/// otherwise.
 pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<String> {
     let mut random = Random::of(seed);
     let policy = format!(

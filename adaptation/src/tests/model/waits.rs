@@ -1,5 +1,5 @@
-//! Whether a request of the runtime waited for something that it need not wait for: a pure function
-//! of what the runtime did and what a plugin was told, with the times of both.
+//! Checks that requests of the runtime do not wait without need. A pure function of the requests
+//! and of what plugins received, with the times of both.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use tokio::time::Instant;
 pub(super) struct Call {
     /// The event and the object: `StartContainer p1`.
     pub(super) what: String,
-    /// The pod, and the place of the request in the life of the pod.
+    /// The number of the pod.
     pub(super) pod: u64,
     pub(super) step: usize,
     pub(super) made: Instant,
     pub(super) returned: Instant,
-    /// When its operation ended, if it has.
+    /// When the operation ended, if it has.
     pub(super) ended: Option<Instant>,
-    /// Whether it decides if something happens.
+    /// Whether plugins can veto the event.
     pub(super) is_gate: bool,
     pub(super) succeeded: bool,
-    /// Whether its operation came to nothing.
+    /// Whether the operation was abandoned.
     pub(super) is_abandoned: bool,
 }
 
@@ -30,19 +30,20 @@ impl Call {
         self.returned - self.made
     }
 
-    /// Whether its operation stayed open after it had returned.
+    /// Returns whether the operation stayed open after the request returned.
     fn stayed_open(&self) -> bool {
         self.ended.is_none_or(|ended| ended > self.returned)
     }
 
-    /// Whether its operation was open for any time: a plugin may have joined meanwhile, or become
-    /// even.
+    /// Returns whether the operation was open for any time, so that a plugin may have joined or
+    /// caught up meanwhile.
     fn took_time(&self) -> bool {
         self.ended.is_none_or(|ended| ended > self.made)
     }
 
-    /// When a plugin that is even has been told of it: what it is about has happened then, because
-    /// the runtime has committed it. What stayed open is told afterwards, beside other requests.
+    /// Returns when a plugin that has caught up must have received the event, if the operation was
+    /// committed. The events of an operation that stayed open are delivered after its end, beside
+    /// other requests.
     fn is_due(&self) -> Option<Instant> {
         let ended = self.ended.filter(|_| !self.is_abandoned)?;
         Some(if self.stayed_open() { ended + Duration::from_secs(1) } else { ended })
@@ -53,38 +54,39 @@ impl Call {
     }
 }
 
-/// A request as a plugin had it.
+/// A request as a plugin received it.
 #[derive(Clone, Debug)]
 pub(super) struct Delivery {
     pub(super) what: String,
     pub(super) begun: Instant,
-    /// When the plugin answered it.
+    /// When the plugin answered the request.
     pub(super) ended: Option<Instant>,
-    /// Whether that was an answer, not that the plugin gave up.
+    /// Whether the plugin answered, rather than gave up.
     pub(super) is_answer: bool,
 }
 
-/// What is promised of the waits for a plugin that is not well. All that are not spoken of answer
-/// at once.
+/// The limits of waits for an unwell plugin. All other plugins answer at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Promise {
     /// How long the plugin may take to answer.
     pub(super) request_timeout: Duration,
-    /// Whether the plugin has one request at a time: others wait for it.
+    /// Whether the plugin has one request at a time, so that other requests wait.
     pub(super) is_serial: bool,
-    /// How long a gate may wait for the plugin to be even, if the plugin is required.
+    /// How long a request that can be vetoed may wait until the plugin has caught up, if the plugin
+    /// is required.
     pub(super) gates_wait: Duration,
 }
 
-/// Returns what is wrong with how long requests took, if anything is. Of each plugin that is not
-/// well, `plugins` has what it was told.
+/// Returns an error text if a request took too long. `plugins` has the requests that each unwell
+/// plugin received.
 ///
-/// While a request is open, such a plugin is being asked, within its `request_timeout`, about this
-/// request, or about another that the runtime waits for too, if the plugin has one request at a
-/// time. A request that the plugin is told after the runtime went on without it is backlog. Nobody
-/// waits for that but a gate that needs the plugin. There is one exception: what was open while the
-/// plugin became even is told when it has ended, and if the plugin has one request at a time,
-/// another request may have to wait for one such delivery.
+/// While a request is open, an unwell plugin is being asked, within its `request_timeout`, about
+/// this request. If the plugin has one request at a time, it may also be asked about another
+/// request that the runtime waits for. Requests that the plugin receives after the runtime went on
+/// without it are its backlog. Only a request that can be vetoed and needs the plugin waits for the
+/// backlog. There is one exception: events of an operation that was open while the plugin caught up
+/// are delivered after the operation has ended. If the plugin has one request at a time, another
+/// request may have to wait for one such delivery.
 pub(super) fn check_waits(calls: &[Call], plugins: &[(Vec<Delivery>, Promise)]) -> Option<String> {
     let by_what: HashMap<&str, &Call> = calls.iter().map(|call| (&*call.what, call)).collect();
     let lanes: Vec<_> =
@@ -107,17 +109,17 @@ pub(super) fn check_waits(calls: &[Call], plugins: &[(Vec<Delivery>, Promise)]) 
     })
 }
 
-/// What one plugin was asked and told, and when.
+/// The requests that one plugin received, with their times.
 struct Lane {
     promise: Promise,
-    /// What the plugin was asked about each pod while the runtime waited for it. A plugin that is
-    /// cut short goes on with that.
+    /// The requests about each pod that the runtime waited for. A plugin continues with a request
+    /// that was cut short.
     asked: HashMap<u64, Vec<Interval>>,
-    /// The same of all pods, as intervals that do not overlap, in order.
+    /// The same time for all pods together, as disjoint intervals in order.
     busy: Vec<Interval>,
-    /// What the plugin was told late about pods of which an operation had been open for a while.
+    /// The late deliveries about pods with an operation that had been open for a while.
     held: Vec<Interval>,
-    /// When the plugin was told of its backlog.
+    /// When each request of the backlog was delivered.
     told: Vec<Instant>,
 }
 
@@ -142,7 +144,8 @@ impl Lane {
         lane
     }
 
-    /// Returns when the plugin was asked about something that a request may have waited for.
+    /// Returns the times at which the plugin was asked about something that the request may have
+    /// waited for.
     fn may_hold_up(&self, call: &Call) -> Vec<Interval> {
         if !self.promise.is_serial {
             return self.asked.get(&call.pod).cloned().unwrap_or_default();
@@ -151,8 +154,8 @@ impl Lane {
         self.busy[first..].iter().take_while(|(begun, _)| *begun < call.returned).copied().collect()
     }
 
-    /// Returns for how long a request may have waited for the delivery of something that had been
-    /// open.
+    /// Returns how long the request may have waited for the late delivery of an operation that had
+    /// been open.
     fn shares_with(&self, call: &Call) -> Duration {
         let shared = self.held.iter().map(|(begun, ended)| {
             let (begun, ended) = ((*begun).max(call.made), (*ended).min(call.returned));
@@ -166,11 +169,10 @@ impl Lane {
     }
 }
 
-/// Returns what is wrong with what a plugin was told since it was shown what there is, if anything
-/// is.
+/// Returns an error text if the plugin received a wrong event since its snapshot.
 ///
-/// At `now` a plugin that `is_even` has been told all that has happened. No plugin is told anything
-/// twice, out of order, or that did not happen and that it was not asked about at the time.
+/// At `now`, a plugin that `is_even` must have received every event. No plugin may receive an event
+/// twice, out of order, or without having been asked if the event did not happen.
 pub(super) fn check_told(
     calls: &[Call],
     deliveries: &[Delivery],
@@ -185,7 +187,7 @@ pub(super) fn check_told(
         if told.insert(what, *begun).is_some() {
             return Some(format!("{what} was told twice"));
         }
-        // It is still open.
+        // The request is still open.
         let Some(call) = by_what.get(&**what) else { continue };
         if call.is_abandoned && !call.is_open_at(*begun) {
             return Some(format!("{what} was told although it did not happen"));
@@ -203,7 +205,7 @@ pub(super) fn check_told(
     is_even.then(|| format!("{missing} requests were not told, the first is {}", first.what))
 }
 
-/// Returns what happened without the answer of a required plugin, if anything did.
+/// Returns an error text if a request succeeded without the answer of a required plugin.
 pub(super) fn check_required(calls: &[Call], deliveries: &[Delivery], request_timeout: Duration) -> Option<String> {
     let by_what: HashMap<&str, &Delivery> = deliveries.iter().map(|had| (&*had.what, had)).collect();
     let has_answered = |call: &Call| {
@@ -218,13 +220,13 @@ pub(super) fn check_required(calls: &[Call], deliveries: &[Delivery], request_ti
 
 type Interval = (Instant, Instant);
 
-/// Returns the time in which the plugin was asked, or told, and not yet late.
+/// Returns the time from the delivery until the answer or the timeout.
 fn interval(had: &Delivery, promise: Promise) -> Interval {
     let late = had.begun + promise.request_timeout;
     (had.begun, had.ended.map_or(late, |ended| ended.min(late)))
 }
 
-/// Returns the time that these intervals cover, as intervals that do not overlap, in order.
+/// Returns the union of the intervals, as disjoint intervals in order.
 fn union(mut intervals: Vec<Interval>) -> Vec<Interval> {
     intervals.sort_unstable();
     let mut union: Vec<Interval> = Vec::new();
@@ -237,8 +239,7 @@ fn union(mut intervals: Vec<Interval>) -> Vec<Interval> {
     union
 }
 
-/// Returns for how long a request was open while none of these intervals was. They do not overlap
-/// and are in order.
+/// Returns how long a request was open outside the intervals, which are disjoint and in order.
 fn uncovered(call: &Call, intervals: &[Interval]) -> Duration {
     let first = intervals.partition_point(|(_, ended)| *ended <= call.made);
     let overlapping = intervals[first..].iter().take_while(|(begun, _)| *begun < call.returned);
@@ -250,7 +251,7 @@ fn uncovered(call: &Call, intervals: &[Interval]) -> Duration {
 mod tests {
     use super::*;
 
-    /// A clock, a request of the runtime, and a request as the plugin had it, in milliseconds.
+    /// Creates times, requests and deliveries from milliseconds.
     struct Clock(Instant);
 
     impl Clock {

@@ -25,7 +25,7 @@ use crate::session::faults::Mistake;
 use crate::tests::fake::SECOND;
 use crate::tests::schedules::Random;
 
-/// What the runtime has, and what it has done.
+/// The state and the history of the runtime.
 #[derive(Default)]
 pub(super) struct Store {
     pub(super) pods: BTreeMap<String, Pod>,
@@ -37,12 +37,12 @@ pub(super) struct Store {
 pub(super) struct Node {
     store: Mutex<Store>,
     random: Mutex<Random>,
-    /// Counts all that happens, so that one can tell what was before what.
+    /// Counts events, so that their order can be compared.
     clock: AtomicU64,
     asked: AtomicU64,
-    /// Plugins may be asked about several pods at a time.
+    /// Whether plugins may be asked about several pods at a time.
     pub(super) per_pod: bool,
-    /// One plugin must be there.
+    /// Whether one plugin is required.
     pub(super) is_required: bool,
 }
 
@@ -51,7 +51,7 @@ impl Node {
         self.clock.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// When it was asked last for what there is.
+    /// Returns when the runtime was last asked for a snapshot.
     pub(super) fn asked(&self) -> u64 {
         self.asked.load(Ordering::SeqCst)
     }
@@ -66,7 +66,7 @@ impl Node {
 
     pub(super) async fn pause(&self, most: u64) {
         let pause = self.millis(most);
-        // At times nothing at all happens in between.
+        // With a pause of zero, no other task runs in between.
         if !pause.is_zero() {
             sleep(pause).await;
         }
@@ -76,13 +76,12 @@ impl Node {
         change(&mut self.store.lock().unwrap());
     }
 
-    /// An act has ended.
+    /// Ends an operation, and records it in the history.
     pub(super) fn done(&self, operation: Operation, id: &str, events: &[&'static str], failed: bool) {
         self.done_with_words(operation, id, events, failed, None);
     }
 
-    /// An act has ended in which the runtime said this of the state of a container, which was in
-    /// another.
+    /// Like `done`, for a request that showed a container in another state (`words`) than it was.
     pub(super) fn done_with_words(
         &self,
         operation: Operation,
@@ -121,8 +120,8 @@ impl Source for Node {
     }
 }
 
-/// A plugin joins, perhaps in place of another, stays for a while, and leaves or stays until the
-/// end.
+/// A plugin joins, in some schedules in place of another plugin, and later disconnects or stays
+/// until the end.
 async fn visit(nri: Arc<Adaptation>, node: Arc<Node>, name: String, stays: bool, good: bool) -> Visit {
     node.pause(8000).await;
     let plugin = Bookkeeper::new(&node, good);
@@ -144,7 +143,7 @@ struct Visit {
     stays: bool,
 }
 
-/// One schedule. Returns what is wrong, if anything is.
+/// Runs one schedule. Returns an error text if the model is violated.
 pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<String> {
     let mut random = Random::of(seed);
     let (per_pod, is_required) = (random.below(3) == 0, random.below(3) == 0);
@@ -178,7 +177,7 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<Stri
     let visits: Vec<_> = (0..n_plugins)
         .map(|number| {
             let (stays, good) = (node.below(3) > 0, node.below(2) == 0);
-            // Some take the place of another.
+            // Some plugins replace another plugin.
             let name = format!("{}0-a", number % 3);
             tokio::spawn(visit(Arc::clone(&nri), Arc::clone(&node), name, stays, good))
         })
@@ -190,12 +189,12 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<Stri
     for visit in visits {
         seen.push(visit.await.unwrap());
     }
-    // From now on all are well. A suspended plugin hears what it missed by itself, after its pause.
+    // From now on all plugins are well. A suspended plugin receives its backlog after its pause.
     seen.iter().for_each(|visit| visit.plugin.good.store(true, Ordering::SeqCst));
     sleep(SECOND * 400).await;
     let history = node.store.lock().unwrap().history.clone();
     let wrong = seen.iter().find_map(|visit| check_visit(&history, visit, &nri));
-    // One that missed nothing is tried with the next request.
+    // A suspended plugin without a backlog is probed by the next request.
     let pod = Pod { id: "q".to_owned(), ..Pod::default() };
     let operation = nri.begin(pod.clone());
     let _ = operation.notify(Notice::StopPod).await;
@@ -209,7 +208,7 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<Stri
     wrong
 }
 
-/// The state of a plugin, unless it was closed.
+/// Returns the health state of a plugin, unless the plugin was closed.
 fn state(visit: &Visit, nri: &Adaptation) -> Option<State> {
     let this = Arc::clone(&visit.plugin) as Arc<dyn Plugin>;
     let roster = nri.shared.roster();
@@ -231,7 +230,7 @@ fn check_visit(history: &History, visit: &Visit, nri: &Adaptation) -> Option<Str
         return None;
     }
     let told = plugin.told.lock().unwrap().clone();
-    // Whoever is not closed has heard all, also if it is still suspended.
+    // A plugin that was not closed has received everything, even if it is still suspended.
     let whole = state(visit, nri).is_some();
     let session = Session { plugin: name.clone(), begun: *begun, asked, shown, told, whole };
     check(history, &session)
