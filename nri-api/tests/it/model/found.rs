@@ -35,7 +35,7 @@ fn enter_one(node: &Node, number: u64) -> Found {
         node.pods.lock().unwrap().insert(pod.clone(), KnownPod { pod: rig::pod(&pod), state });
     }
     let words = Container { state, ..rig::container(&pod_id, &id) };
-    node.containers.lock().unwrap().insert(id.clone(), Has { words, runs: false });
+    node.containers.lock().unwrap().insert(id.clone(), Has { words, runs: false, is_starting: false });
     let shown = match state {
         ContainerState::Running => Some("running"),
         ContainerState::Created => Some("created"),

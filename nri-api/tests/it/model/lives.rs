@@ -137,7 +137,10 @@ async fn create(node: &Node, pod: &str, id: &str) -> bool {
             node.pause(300).await;
             if !node.one_in(6) {
                 let created = Container { state: ContainerState::Created, ..words };
-                node.containers.lock().unwrap().insert(id.to_owned(), Has { words: created.clone(), runs: false });
+                node.containers
+                    .lock()
+                    .unwrap()
+                    .insert(id.to_owned(), Has { words: created.clone(), runs: false, is_starting: false });
                 node.came_to(&act, &[&["CreateContainer"]], &[Some("created")]);
                 of_pod.iter().for_each(|of_pod| node.came_to(of_pod, &[&["RunPodSandbox"]], &[Some("pod")]));
                 let _ = creation.created(created).await;
@@ -152,7 +155,7 @@ async fn create(node: &Node, pod: &str, id: &str) -> bool {
 /// Starts a container, perhaps again, perhaps in vain, and perhaps lets it end.
 async fn start(node: &Arc<Node>, id: &str) {
     let (c, p) = (format!("c/{id}"), format!("p/{id}"));
-    let Has { words, runs } = node.containers.lock().unwrap()[id].clone();
+    let Has { words, runs, .. } = node.containers.lock().unwrap()[id].clone();
     if runs && !node.one_in(4) {
         return end(node, id).await;
     }
@@ -164,7 +167,9 @@ async fn start(node: &Arc<Node>, id: &str) {
     };
     let is_again = !runs && !is_first;
     let of_pod = (node.is_podless() && is_again).then(|| node.act(&p, &[&[], &["StopPodSandbox"]], &[None]));
+    node.set_starting(id, runs);
     let start = timeout(patience(node), node.way().start(words.clone())).await;
+    node.set_starting(id, false);
     if let Ok(Ok(start)) = start {
         node.pause(300).await;
         if !node.one_in(3) {
@@ -173,7 +178,10 @@ async fn start(node: &Arc<Node>, id: &str) {
             of_pod.iter().for_each(|of_pod| node.came_to(of_pod, &[&[]], &[Some("pod")]));
             let running = Container { state: ContainerState::Running, ..words };
             if !runs {
-                node.containers.lock().unwrap().insert(id.to_owned(), Has { words: running.clone(), runs: true });
+                node.containers
+                    .lock()
+                    .unwrap()
+                    .insert(id.to_owned(), Has { words: running.clone(), runs: true, is_starting: false });
             }
             if node.one_in(3) {
                 start.commit();

@@ -39,6 +39,9 @@ pub(super) struct Has {
     pub(super) words: Container,
     /// It runs, and its end was not said.
     pub(super) runs: bool,
+    /// The runtime is about to start it again although it runs. Its end is not said until that is
+    /// over: a runtime does not start and stop one container at the same time.
+    pub(super) is_starting: bool,
 }
 
 /// The way in, with pods or without.
@@ -143,6 +146,17 @@ impl Node {
         (place, of_pod)
     }
 
+    fn is_starting(&self, id: &str) -> bool {
+        self.containers.lock().unwrap().get(id).is_some_and(|has| has.is_starting)
+    }
+
+    /// A container that runs is about to be started, or that is over.
+    pub(super) fn set_starting(&self, id: &str, is_starting: bool) {
+        if let Some(has) = self.containers.lock().unwrap().get_mut(id) {
+            has.is_starting = is_starting;
+        }
+    }
+
     /// A process has ended by itself.
     pub(super) fn exits(&self, id: &str) {
         if self.ends(id).is_some() {
@@ -238,6 +252,9 @@ impl Domain for Node {
 
     async fn evict(&self, eviction: Eviction) -> Result<(), DomainError> {
         self.pause(500).await;
+        while self.is_starting(&eviction.container_id) {
+            sleep(Duration::from_millis(50)).await;
+        }
         self.exits(&eviction.container_id);
         self.pause(500).await;
         Ok(())
