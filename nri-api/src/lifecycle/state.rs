@@ -239,8 +239,8 @@ impl Lifecycle {
         self.last_call
     }
 
-    /// Returns the run that stands for the creation of the object. Another object of the same id has
-    /// another one.
+    /// Returns the run that stands for the creation of the object. Another object of the same id
+    /// has another one.
     pub(crate) fn creation(&self) -> RunId {
         self.creation
     }
