@@ -282,7 +282,7 @@ impl Adaptation {
         let telling = roster.entries().iter().map(|entry| entry.plugin.shutdown());
         let grace = self.shared.services.config.shutdown_grace;
         if timeout(grace, futures_util::future::join_all(telling)).await.is_err() {
-            warn!("not every plugin heard in time that the runtime goes away");
+            warn!("not all plugins acknowledged the shutdown in time");
         }
         for entry in roster.entries() {
             entry.close(GOES_AWAY);

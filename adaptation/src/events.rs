@@ -141,7 +141,7 @@ pub enum Happening {
         /// The new state.
         state: State,
     },
-    /// A plugin was refused, because another plugin with the same id is connected.
+    /// A plugin was refused while another plugin with the same id is connected.
     Refused {
         /// The id of the plugin.
         plugin: PluginId,
@@ -295,13 +295,13 @@ impl Watchers {
                 self.metrics.state(plugin, State::Active);
             }
             Happening::Policy { plugin, events, policy } => {
-                info!(%plugin, %events, policy, "another policy holds for a plugin");
+                info!(%plugin, %events, policy, "plugin policy changed");
             }
             Happening::Late { plugin, event, took } => {
-                warn!(%plugin, event = event.rpc(), ?took, "plugin answered too late, its answer is not applied");
+                warn!(%plugin, event = event.rpc(), ?took, "plugin answered too late for its request");
             }
             Happening::State { plugin, state } => {
-                warn!(%plugin, %state, "plugin is in another state");
+                warn!(%plugin, %state, "plugin state changed");
                 self.metrics.state(plugin, *state);
             }
             Happening::Closed { plugin, reason } => {
@@ -313,10 +313,10 @@ impl Watchers {
                 self.metrics.state(plugin, State::Closed);
             }
             Happening::Refused { plugin, reason } => {
-                warn!(%plugin, reason = %line(reason), "a second plugin of this id is not let in")
+                warn!(%plugin, reason = %line(reason), "plugin refused: another plugin with this id is connected")
             }
             Happening::Overdue { pod, open } => {
-                warn!(pod, ?open, "an operation is still open, nobody waits for it any more");
+                warn!(pod, ?open, "operation is open for too long; nothing waits for its end any more");
             }
             Happening::Launched { plugin, pid } => {
                 info!(%plugin, pid, "plugin was launched");

@@ -50,9 +50,11 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
+    /// Creates an instance whose tasks run on the current Tokio runtime.
+    ///
     /// # Panics
     ///
-    /// Outside a Tokio runtime.
+    /// Panics outside a Tokio runtime.
     pub(crate) fn new(config: Config, metrics: Arc<dyn Metrics>) -> Arc<Self> {
         Arc::new_cyclic(|instance| {
             let namespaces = Arc::new(Namespaces::new(config.source_timeout, instance.clone()));
@@ -103,7 +105,7 @@ impl Instance {
         self.tasks.close();
         if timeout_at(deadline, self.tasks.wait()).await.is_err() {
             let unfinished = self.tasks.len();
-            warn!(unfinished, "NRI stops before plugins have heard of everything that has ended");
+            warn!(unfinished, "notifications and evictions did not finish in time; cancelling the rest");
             self.n_unfinished.fetch_max(unfinished as u64, Ordering::Relaxed);
         }
         self.is_over.cancel();

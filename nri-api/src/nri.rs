@@ -150,7 +150,7 @@ impl Nri {
         instance.finish_tasks(deadline).await;
         let deadline = deadline.max(Instant::now() + instance.shutdown_limit);
         if timeout_at(deadline, instance.adaptation.stop()).await.is_err() {
-            warn!("NRI stops before everything that plugins requested is done");
+            warn!("the adaptation did not stop in time; no longer waiting for it");
         }
     }
 

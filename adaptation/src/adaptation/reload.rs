@@ -53,10 +53,10 @@ impl Adaptation {
     pub fn reload(&self, config: &Config) -> Vec<&'static str> {
         ConfigSnapshot::complain(config);
         let plugins = self.shared.reload(config);
-        info!(plugins, "the policy was reloaded");
+        info!(plugins, "policies reloaded");
         let left = self.shared.services.config.changes_that_need_a_restart(config);
         if !left.is_empty() {
-            warn!(keys = ?left, "what is changed needs a restart");
+            warn!(keys = ?left, "changed settings take effect only after a restart");
         }
         left
     }

@@ -35,7 +35,7 @@ impl ConfigSnapshot {
     /// because writing the log may block.
     pub(crate) fn complain(config: &Config) {
         for contradiction in config.policies.contradictions() {
-            warn!(%contradiction, "what is demanded of a plugin does not hold");
+            warn!(%contradiction, "contradictory policy settings of a plugin");
         }
     }
 

@@ -101,10 +101,10 @@ pub(super) enum StartError {
 pub(super) enum Unfit {
     #[error("it is not named as a plugin is")]
     Name(#[source] PluginIdError),
-    #[error("it cannot be looked at")]
+    #[error("it could not be inspected")]
     Inspect(#[source] io::Error),
     #[error("it can be changed by others")]
     Untrusted { found: Found, source: UntrustedPath },
-    #[error("there are {limit} plugins before it, and no more may be")]
+    #[error("at most {limit} plugins are allowed (max_plugins)")]
     TooMany { limit: usize },
 }

@@ -74,7 +74,7 @@ impl Instance<'_> {
         let status = process.end(grace / 2, grace).await;
         ended.cancel();
         if let Err(error) = &status {
-            warn!(plugin = %self.found.id, error = error as &dyn std::error::Error, "could not collect a plugin's process");
+            warn!(plugin = %self.found.id, error = error as &dyn std::error::Error, "could not reap the plugin's process");
         }
         Ok(FinishedRun { up, status: status.ok() })
     }
@@ -128,7 +128,7 @@ impl Instance<'_> {
         let (mux, channels) = match Mux::on_unix(socket, CHANNELS, limits::CONNECTION) {
             Ok((mux, channels)) => (Arc::new(mux), channels),
             Err(error) => {
-                warn!(plugin = %self.found.id, error = &error as &dyn std::error::Error, "could not connect to a plugin");
+                warn!(plugin = %self.found.id, error = &error as &dyn std::error::Error, "could not set up the connection of a launched plugin");
                 return Duration::ZERO;
             }
         };
@@ -155,7 +155,7 @@ impl Instance<'_> {
             // The adaptation stops, which closes the plugin. Other causes do not matter then.
             Err(_) if self.shared.services.stopping.is_cancelled() => Duration::ZERO,
             Err(error) => {
-                warn!(plugin = %self.found.id, error = %error_line(&error), "a launched plugin did not join");
+                warn!(plugin = %self.found.id, error = %error_line(&error), "launched plugin did not join");
                 Duration::ZERO
             }
         }

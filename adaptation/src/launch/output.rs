@@ -73,7 +73,7 @@ impl OutputLog {
     fn left_out(&self, n_left_out: u64) {
         if n_left_out > 0 {
             let (plugin, stream) = (&self.plugin, self.stream);
-            warn!(target: "nri_plugin", %plugin, stream, n_left_out, "it writes more lines than are logged");
+            warn!(target: "nri_plugin", %plugin, stream, n_left_out, "plugin writes too many lines; some were not logged");
         }
     }
 }

@@ -78,7 +78,7 @@ impl Keeper {
                     Err(error) => {
                         self.unreadable = true;
                         let error = &error as &dyn std::error::Error;
-                        warn!(error, "plugins stay as they are");
+                        warn!(error, "could not list the plugin directory; launched plugins keep running unchanged");
                     }
                 }
             }
@@ -127,7 +127,7 @@ impl Keeper {
         for (name, unfit) in &look.unfit {
             if !reported.contains(name) {
                 let error = unfit as &dyn std::error::Error;
-                warn!(path = %self.dir.join(name).display(), error, "not launching this as a plugin");
+                warn!(path = %self.dir.join(name).display(), error, "entry of the plugin directory is not launched");
             }
             self.unfit.insert(name.clone());
         }

@@ -207,7 +207,7 @@ impl Relay {
         for (place, entry) in participants.subscribed(self.shown.request.event(), &pod.namespace) {
             self.progress.set_current(place);
             if let Err(failure) = self.ask_one(place, entry).await {
-                warn!(error = %error_line(&failure), "a plugin failed, the others are told all the same");
+                warn!(error = %error_line(&failure), "plugin failed the request; the other plugins are still asked");
                 failed.get_or_insert(failure);
             }
         }

@@ -220,7 +220,7 @@ async fn tell(
                 patience.charge(begun.elapsed(), timeout);
             }
             if !matches!(cause, Cause::PassedOver(_) | Cause::CatchingUp | Cause::Behind | Cause::CutShort) {
-                warn!(plugin = %entry.id, error = %error_line(&cause), "a plugin failed to undo");
+                warn!(plugin = %entry.id, error = %error_line(&cause), "plugin failed to handle the rollback of an operation");
                 entry.services.records.ledger().record(&occasion, (&cause).into());
             }
             None

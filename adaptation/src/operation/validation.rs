@@ -92,7 +92,7 @@ impl Validation {
             match (is_on_trial, is_needed) {
                 (true, _) => {}
                 (false, true) => {
-                    warn!(error = %error_line(&failure), "a container may not be created");
+                    warn!(error = %error_line(&failure), "validation failed; the container is not created");
                     failed.get_or_insert(failure);
                 }
                 (false, false) => without.push((*entry, failure)),
@@ -102,7 +102,7 @@ impl Validation {
             return Err(failure);
         }
         for (entry, failure) in without {
-            warn!(error = %error_line(&failure), "a container is created without the verdict of a plugin");
+            warn!(error = %error_line(&failure), "validator gave no verdict; the container is created without it");
             entry.services.watchers.metrics().unvalidated(&entry.id);
         }
         Ok(merged)
@@ -309,7 +309,7 @@ pub(crate) fn lost(entry: &PluginSession) {
         return;
     }
     let (plugin, reason) = (&entry.id, entry.reason());
-    warn!(%plugin, reason, "plugin was closed, containers are created without its verdict from now on");
+    warn!(%plugin, reason, "validating plugin was closed; containers are created without its verdict from now on");
     entry.services.watchers.metrics().unvalidated(plugin);
     let occasion = Occasion { event: Some(EVENT), ..recorder::unasked(plugin, policy.mode) };
     let reason = format!("it was closed, and containers are created without its verdict: {reason}");

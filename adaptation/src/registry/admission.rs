@@ -169,7 +169,7 @@ async fn try_admit(arrival: &Arrival, candidate: Candidate) -> Result<(), AdmitE
         Newcomer(PluginSession::new(id.clone(), *identity, wanted, declared, plugin, Arc::clone(&shared.services)));
     let events = newcomer.0.terms().events;
     if events != wanted {
-        warn!(plugin = %id, %events, %wanted, "plugin may not see all that it asks for");
+        warn!(plugin = %id, %events, %wanted, "policy hides some of the events that the plugin subscribes to");
     }
     for _ in 0..ATTEMPTS {
         if join(shared, &newcomer.0, &early).await? {
@@ -177,7 +177,7 @@ async fn try_admit(arrival: &Arrival, candidate: Candidate) -> Result<(), AdmitE
         }
         // A reload may also have ended the join, so the permission is checked again.
         shared.check_place(id, *identity)?;
-        warn!(plugin = %id, "a plugin did not catch up while it joined, and begins anew: too much happened, or too fast");
+        warn!(plugin = %id, "plugin did not catch up with events while it joined; its join begins again");
     }
     Err(AdmitError::Overtaken { plugin: id.clone() })
 }
@@ -322,7 +322,7 @@ async fn configure(
         Err(_) => return Err(AdmitError::TimedOut { plugin: id.clone(), step: "configured" }),
     };
     if subscription.events.unknown != 0 {
-        warn!(plugin = %id, events = %subscription.events, "plugin asks for events that we do not know");
+        warn!(plugin = %id, events = %subscription.events, "plugin subscribes to unknown events; these are ignored");
     }
     let wanted = subscription.events.known;
     let declared = Declared {

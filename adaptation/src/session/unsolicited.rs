@@ -67,7 +67,7 @@ impl Unasked {
         let occasion = recorder::unasked(plugin, policy.mode);
         self.drop_unusable(services, plugin, &occasion);
         if let Err(not_allowed) = policy.allow.check_unasked(&self.updates, &self.evictions) {
-            warn!(%plugin, error = %error_line(&not_allowed), "a plugin wants what it may not do");
+            warn!(%plugin, error = %error_line(&not_allowed), "plugin request denied by policy");
             services.records.refused(&occasion, &not_allowed.clone().into());
             return Err(not_allowed.into());
         }
@@ -125,7 +125,7 @@ impl Unasked {
         let of_evictions = self.evictions.iter_mut().flat_map(TakeUnknown::take_unknown);
         dropped.extend(of_evictions.map(Dropped::Unread));
         if !dropped.is_empty() {
-            warn!(%plugin, count = dropped.len(), "a plugin wants what nobody can do");
+            warn!(%plugin, count = dropped.len(), "unsupported fields in plugin request ignored");
             services.records.ledger().record_applied(occasion, Applied { dropped, ..Applied::default() });
         }
     }
@@ -156,7 +156,7 @@ impl Unasked {
                     Ok(failed) | Err(UpdatesFailed { reason: _, failed }) => failed,
                 };
                 if !failed.is_empty() {
-                    warn!(%plugin, count = failed.len(), "updates that the plugin asked for failed");
+                    warn!(%plugin, count = failed.len(), "updates that the plugin requested have failed");
                 }
                 if !services.source.records_failures() {
                     services.records.undone(occasion, failed);
@@ -166,7 +166,7 @@ impl Unasked {
             Ok(Err(_panic)) => UnaskedError::Panicked,
             Err(_elapsed) => UnaskedError::TimedOut,
         };
-        error!(%plugin, error = &undone as &dyn std::error::Error, "what the plugin asked for was not done");
+        error!(%plugin, error = &undone as &dyn std::error::Error, "the runtime failed to apply the changes that the plugin requested");
         services.records.ledger().record(occasion, What::Failed { reason: undone.to_string() });
         Err(undone)
     }

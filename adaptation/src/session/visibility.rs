@@ -115,10 +115,10 @@ async fn namespaces_of(services: &Services, ids: &[String]) -> HashMap<String, V
     let progress = AssertUnwindSafe(services.source.namespaces_of(ids)).catch_unwind();
     let problem = match timeout(services.config.source_timeout, progress).await {
         Ok(Ok(namespaces)) => return namespaces,
-        Ok(Err(_panic)) => "it panicked",
-        Err(_elapsed) => "it did not say it in time",
+        Ok(Err(_panic)) => "the call panicked",
+        Err(_elapsed) => "the call timed out",
     };
-    warn!(problem, containers = ids.len(), "the runtime does not say in which pods containers are");
+    warn!(problem, containers = ids.len(), "could not look up the pods of containers; changes of these containers are refused");
     HashMap::new()
 }
 
@@ -137,7 +137,7 @@ impl Hidden {
     pub(crate) fn warn(&self, plugin: &PluginId) {
         if !self.is_empty() {
             let (count, containers) = (self.ids().count(), named(self.ids()));
-            warn!(%plugin, count, containers, "a plugin wants to change containers in pods that it may not see");
+            warn!(%plugin, count, containers, "plugin request denied: the containers are in pods that the plugin may not see");
         }
     }
 

@@ -102,7 +102,7 @@ impl PeerService {
     pub(crate) fn give_up(&self) {
         let count = self.early.refuse();
         if let (true, Ok(plugin)) = (count > 0, self.registered()) {
-            warn!(%plugin, count, "early updates dropped, the plugin was not let in");
+            warn!(%plugin, count, "early updates dropped: the plugin was not admitted");
         }
     }
 

@@ -20,14 +20,14 @@ pub(crate) async fn listen(shared: Arc<Shared>, socket: Socket) {
             accepted = socket.accept() => accepted,
         };
         if !peer.is_allowed(&shared.services.config.allowed_uids) {
-            warn!(uid = peer.uid, pid = peer.pid, "refusing a peer: its user is not in allowed_uids");
+            warn!(uid = peer.uid, pid = peer.pid, "peer refused: its user is not in allowed_uids");
             continue;
         }
         let Some(place) = strangers.try_take(peer.uid) else {
             warn!(
                 uid = peer.uid,
                 pid = peer.pid,
-                "refusing a peer: too many of its user are not plugins yet, see max_unregistered"
+                "peer refused: too many peers of its user have not become plugins yet (max_unregistered)"
             );
             continue;
         };

@@ -94,7 +94,7 @@ impl Plugin for Remote {
             updates = self.send(chunk, deadline).await?;
         }
         for object in chunks.oversized() {
-            warn!(%object, "left out of a synchronization: it is too large for a message");
+            warn!(%object, "object left out of the synchronization: it is too large for a message");
         }
         Ok(updates)
     }
@@ -198,11 +198,11 @@ const MAX_UNREAD: usize = 8;
 fn report_unread(unread: impl IntoIterator<Item = Unread>) {
     let mut unread = unread.into_iter();
     for unread in unread.by_ref().take(MAX_UNREAD) {
-        warn!(unread = %line(&unread.to_string()), "a plugin says what nobody knows");
+        warn!(unread = %line(&unread.to_string()), "unknown fields in plugin message ignored");
     }
     let count = unread.count();
     if count > 0 {
-        warn!(count, "a plugin says more that nobody knows");
+        warn!(count, "more unknown fields in plugin message ignored");
     }
 }
 

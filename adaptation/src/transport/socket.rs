@@ -105,7 +105,7 @@ impl Socket {
                 Err(error) => {
                     if let Some(unsaid) = self.complaints.hear() {
                         let error = &error as &dyn std::error::Error;
-                        warn!(error, unsaid, path = %self.path().display(), "could not accept a plugin");
+                        warn!(error, unsaid, path = %self.path().display(), "could not accept a connection");
                     }
                     tokio::time::sleep(BACK_OFF).await;
                 }

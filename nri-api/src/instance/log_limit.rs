@@ -24,7 +24,7 @@ impl Drop for LogLimit {
     fn drop(&mut self) {
         let count = self.0.get_mut().saturating_sub(MAX_WARNINGS);
         if count > 0 {
-            warn!(count, "more changes that plugins requested have failed");
+            warn!(count, "further changes that plugins requested have failed");
         }
     }
 }

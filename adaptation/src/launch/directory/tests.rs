@@ -50,7 +50,7 @@ fn a40_u20_what_is_no_plugin_is_passed_over_and_keeps_no_other_from_being_found(
             &format!(
                 "60-everyones: it can be changed by others: {everyones} is writable by its group or by others (mode 0777): take that permission away"
             ),
-            "70-broken: it cannot be looked at: No such file or directory (os error 2)",
+            "70-broken: it could not be inspected: No such file or directory (os error 2)",
             "README.sh: it is not named as a plugin is: invalid plugin name \"README.sh\", idx-pluginname expected",
             "ab-letters: it is not named as a plugin is: invalid plugin index \"ab\" (not [0-9][0-9])",
         ]
