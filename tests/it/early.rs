@@ -225,8 +225,12 @@ async fn a_peer_whose_name_or_place_is_refused_is_told_before_it_is_a_plugin_and
     let refusals = [
         ("10-bound", Code::PERMISSION_DENIED, "user 1000 is not among plugins.bound.uids, [0]"),
         ("10-launched", Code::PERMISSION_DENIED, "plugins.launched.origin is \"launched\""),
-        ("10-guard", Code::ALREADY_EXISTS, "this one is connected to the runtime by user 1000: end the first before"),
-        ("30-more", Code::RESOURCE_EXHAUSTED, "there are 2 plugins already (max_plugins), 30-more would be one more"),
+        (
+            "10-guard",
+            Code::ALREADY_EXISTS,
+            "the new one is connected to the runtime by user 1000: end the first before",
+        ),
+        ("30-more", Code::RESOURCE_EXHAUSTED, "no place for plugin 30-more: there are 2 plugins already (max_plugins)"),
     ];
     for (name, code, text) in refusals {
         let mut peer = connect(1000);

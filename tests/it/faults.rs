@@ -197,7 +197,7 @@ async fn check_answer(answer: Vec<u8>, reason: &str) {
     let operation = nri.begin(pod("p"));
     let (created, plugin) = tokio::join!(operation.create_container(container("c")), answering);
     assert!(created.unwrap().adjustment.annotations.is_empty());
-    assert_eq!(closed(&mut happenings).await, format!("it broke the protocol: {reason}"));
+    assert_eq!(closed(&mut happenings).await, format!("the plugin violated the protocol: {reason}"));
     plugin.closed().await;
     nri.stop().await;
 }
@@ -205,7 +205,7 @@ async fn check_answer(answer: Vec<u8>, reason: &str) {
 /// A17, A18: two bytes each on the wire, hundreds in memory.
 #[tokio::test(start_paused = true)]
 async fn a18_an_answer_of_a_million_entries_is_not_read_and_closes_its_plugin() {
-    check_answer([0x12, 0].repeat(1 << 20), "its answer has more entries than anyone needs").await;
+    check_answer([0x12, 0].repeat(1 << 20), "its answer has too many entries").await;
 }
 
 /// Go fails the request, and keeps the plugin.
@@ -232,7 +232,7 @@ async fn a_group_in_an_answer_is_reported_and_dropped_and_the_rest_counts() {
     let (created, ()) = tokio::join!(operation.create_container(container("c")), answering);
     assert!(created.unwrap().adjustment.annotations.get("a").is_some());
     let said: Vec<String> = nri.ledger(|ledger| ledger.all()).iter().map(ToString::to_string).collect();
-    assert!(said.iter().any(|line| line.contains("nobody knows CreateContainerResponse 15")), "{said:?}");
+    assert!(said.iter().any(|line| line.contains("unknown fields CreateContainerResponse 15")), "{said:?}");
     drop(plugin);
     nri.stop().await;
 }

@@ -58,7 +58,10 @@ async fn a21_a_plugin_that_is_not_configured_is_closed_with_the_reason() {
     leaves.register("10-c").await;
     leaves.asked().await;
     drop(leaves);
-    assert_eq!(closed(&mut happenings).await, "could not configure plugin 10-c: its connection is gone");
+    assert_eq!(
+        closed(&mut happenings).await,
+        "could not configure plugin 10-c: the plugin disconnected before it answered"
+    );
     assert!(nri.plugins().is_empty());
     nri.stop().await;
 }

@@ -127,7 +127,7 @@ impl Show {
             Happening::Late { plugin, event, took } => {
                 (YELLOW, plugin, format!("answered {} too late, after {}", event.rpc(), milliseconds(*took)))
             }
-            Happening::Refused { plugin, reason } => (RED, plugin, format!("a second one is not let in: {reason}")),
+            Happening::Refused { plugin, reason } => (RED, plugin, format!("refused: {reason}")),
             // The demo ends its operations, and keeps its policy.
             Happening::Asked { .. } | Happening::Overdue { .. } | Happening::Policy { .. } => return,
         };

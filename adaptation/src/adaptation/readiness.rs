@@ -179,7 +179,7 @@ impl Display for Demand {
 impl Display for Absence {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Absent => f.write_str("not here"),
+            Self::Absent => f.write_str("absent"),
             Self::Joining => f.write_str("joining"),
             Self::State(state) => state.fmt(f),
             Self::NoValidator => f.write_str("does not validate"),

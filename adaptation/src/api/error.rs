@@ -25,27 +25,27 @@ pub enum Cause {
     PassedOver(State),
     /// The plugin was skipped because it is catching up: it joined, was silent or was suspended,
     /// and earlier events are still to be delivered to it.
-    #[error("the plugin is catching up: it has yet to hear what it missed")]
+    #[error("the plugin is catching up: it has not received all events that it missed")]
     CatchingUp,
     /// The plugin was busy with other requests until the lane timeout expired.
-    #[error("its turn did not come in time")]
+    #[error("the plugin was busy with other requests until lane_timeout expired")]
     Busy,
     /// The plugin just joined or was silent, and earlier events about the pod could not be
     /// delivered to it in time. They may wait for an open operation to end.
-    #[error("it has yet to hear what was before")]
+    #[error("the plugin has not received earlier events about the pod")]
     Behind,
     /// Plugins that did not answer have used up the time budget of the request. The request waited
     /// for this plugin less than its request timeout, or skipped it. Not a strike by itself.
-    #[error("the time that the request could wait for it was over")]
+    #[error("silent plugins have used up the time of the request (request_budget)")]
     CutShort,
     /// The policy does not permit what the plugin asked for.
     #[error(transparent)]
     NotAllowed(#[from] NotAllowed),
     /// The operator requires the plugin, and it is absent.
-    #[error("the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)")]
+    #[error("the plugin is required and absent: start it, or exempt the pod (required_exempt_namespaces)")]
     Absent,
     /// The deadline of the caller expired while the plugin was asked.
-    #[error("the caller's deadline was over while it was asked")]
+    #[error("the caller's deadline expired while the plugin was asked")]
     CallerDeadline,
 }
 
@@ -156,7 +156,7 @@ pub enum RelayError {
         cause: Cause,
     },
     /// The deadline of the caller expired before a plugin was asked.
-    #[error("the deadline was over before any plugin could be asked")]
+    #[error("the caller's deadline expired before any plugin was asked")]
     Deadline,
     /// The adaptation was stopped.
     #[error("NRI was stopped")]

@@ -79,13 +79,13 @@ pub enum PluginError {
         message: String,
     },
     /// The plugin's connection was closed before the request was sent.
-    #[error("it had left before it was asked")]
+    #[error("the plugin disconnected before the request was sent")]
     Left(#[source] Closed),
     /// The plugin's connection was closed before the plugin answered.
-    #[error("its connection is gone")]
+    #[error("the plugin disconnected before it answered")]
     Gone(#[source] Closed),
     /// The plugin sent an invalid answer.
-    #[error("it broke the protocol: {0}")]
+    #[error("the plugin violated the protocol: {0}")]
     Breach(&'static str),
     /// The request is too large to be sent.
     #[error("the request has {size} bytes, at most {limit} can be sent")]
@@ -96,7 +96,7 @@ pub enum PluginError {
         limit: usize,
     },
     /// The plugin did not read the request from its connection in time.
-    #[error("it did not read the request in time")]
+    #[error("the plugin did not read the request in time")]
     NotTaken,
 }
 

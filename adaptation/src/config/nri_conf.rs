@@ -33,7 +33,7 @@ impl Config {
     /// assert_eq!(Config::from_nri_conf("")?, Config::default());
     ///
     /// let policy = Config::from_nri_conf("plugins: {guard: {required: true}}").unwrap_err();
-    /// assert_eq!(policy.to_string(), "line 1: plugins can be said in TOML only: write the whole file so, with disable_connections");
+    /// assert_eq!(policy.to_string(), "line 1: plugins is known only in TOML: write the whole file in TOML, with disable_connections");
     /// assert!(Config::from_toml("disable_connections = true\nplugins.guard.required = true").is_ok());
     /// # Ok::<(), nri_adaptation::config::ConfigError>(())
     /// ```

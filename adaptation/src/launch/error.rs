@@ -86,7 +86,7 @@ pub(super) enum StartError {
     UntrustedConfig { path: PathBuf, source: UntrustedPath },
     #[error("plugin {} can be changed by others", path.display())]
     Untrusted { path: PathBuf, source: UntrustedPath },
-    #[error("plugin {} is WebAssembly, which is not run here", path.display())]
+    #[error("plugin {} is WebAssembly, which is not supported", path.display())]
     WebAssembly { path: PathBuf },
     #[error("could not make a connection for plugin {}", path.display())]
     Connect { path: PathBuf, source: io::Error },
@@ -99,7 +99,7 @@ pub(super) enum StartError {
 /// Why an entry of the plugin directory is not launched.
 #[derive(Debug, Error)]
 pub(super) enum Unfit {
-    #[error("it is not named as a plugin is")]
+    #[error("its name is not that of a plugin")]
     Name(#[source] PluginIdError),
     #[error("it could not be inspected")]
     Inspect(#[source] io::Error),

@@ -53,13 +53,13 @@ impl Entry {
             }
             What::Changed(change) => write_change(f, change),
             What::EvictionAsked { reason } => write!(f, "asked to evict {container}{}", because(reason)),
-            What::Dropped(dropped) => write!(f, "said what was not used: {}", Line(&dropped.to_string())),
+            What::Dropped(dropped) => write!(f, "had a part of its reply ignored: {}", Line(&dropped.to_string())),
             What::Refused { reason } => write!(f, "refused {event}{}", because(reason)),
             What::Conflict(error) => write!(f, "was in conflict: {}", Line(&error.to_string())),
             What::NotAllowed(error) => write!(f, "was not allowed: {}", Line(&error.to_string())),
             What::TimedOut => write!(f, "did not answer {event} in time"),
-            What::PassedOver(state) => write!(f, "was passed over for {event}: it is {state}"),
-            What::Failed { reason } => write!(f, "has no say in {event}{}", because(reason)),
+            What::PassedOver(state) => write!(f, "was skipped for {event}: it is {state}"),
+            What::Failed { reason } => write!(f, "failed {event}{}", because(reason)),
             What::Late { fields } if fields.is_empty() => write!(f, "answered {event} too late"),
             What::Late { fields } => {
                 let fields: Vec<_> = fields.iter().map(ToString::to_string).collect();

@@ -21,10 +21,10 @@ pub enum Dropped {
 impl Display for Dropped {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unread(unread) => write!(f, "nobody knows {unread}"),
+            Self::Unread(unread) => write!(f, "unknown fields {unread}"),
             Self::Update(conflict) => write!(f, "{conflict}"),
             Self::DeviceRules { container } => {
-                write!(f, "only a new container gets rules for devices, not {container}")
+                write!(f, "device rules apply only to a new container, not to {container}")
             }
         }
     }

@@ -278,7 +278,7 @@ impl Relay {
             }
             Some(ReplyOutcome::NotAsked) => {}
             None => {
-                let cause = PluginError::Breach("its answer is one to something else");
+                let cause = PluginError::Breach("its answer is of another kind than the request");
                 return self.go_without(entry, took, cause.into());
             }
         }

@@ -116,7 +116,7 @@ pub(crate) struct Joiner {
 }
 
 /// The reason for closing plugins when the adaptation stops.
-pub(crate) const GOES_AWAY: &str = "the runtime goes away";
+pub(crate) const GOES_AWAY: &str = "the runtime is shutting down";
 
 /// The number of checks of an open operation during one operation timeout.
 const LOOKS: u32 = 4;

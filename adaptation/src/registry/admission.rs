@@ -57,7 +57,7 @@ pub enum AdmitError {
         source: SourceError,
     },
     /// The plugin was closed while it was told what had happened since its snapshot.
-    #[error("plugin {plugin} was closed before it had heard what happened meanwhile: {reason}")]
+    #[error("plugin {plugin} was closed while it caught up with events: {reason}")]
     Closed {
         /// The plugin.
         plugin: PluginId,
@@ -67,7 +67,7 @@ pub enum AdmitError {
     /// The plugin did not catch up in several attempts: each time more happened than its journal
     /// holds, or its backlog did not become shorter.
     #[error(
-        "plugin {plugin} did not catch up while it joined: more happened than is kept for it, \
+        "plugin {plugin} did not catch up while it joined: more events happened than its journal holds, \
          or its backlog did not become shorter within catch_up_timeout"
     )]
     Overtaken {
@@ -84,7 +84,9 @@ pub enum AdmitError {
     },
     /// A plugin of the same id is present that reached the runtime in another way. If both were
     /// admitted, they would replace each other again and again.
-    #[error("there is a plugin {plugin} already, {origin}: which of the two is meant, plugins.{plugin}.origin can say")]
+    #[error(
+        "plugin {plugin} is already present, {origin}: set plugins.{plugin}.origin to say which of the two is admitted"
+    )]
     Taken {
         /// The plugin.
         plugin: PluginId,
@@ -94,7 +96,8 @@ pub enum AdmitError {
     /// A plugin of the same id is present, is required or a validator, and belongs to a process of
     /// another user.
     #[error(
-        "plugin {plugin} is {there} and {demand}: it gives way only to the same user, and this one is {newcomer}: end the first before"
+        "plugin {plugin} is already present, {there}, and is {demand}: only the same user may replace it, \
+         and the new one is {newcomer}: end the first before"
     )]
     Guarded {
         /// The plugin.
@@ -107,7 +110,7 @@ pub enum AdmitError {
         demand: &'static str,
     },
     /// The maximum number of plugins is reached.
-    #[error("there are {limit} plugins already (max_plugins), {plugin} would be one more")]
+    #[error("no place for plugin {plugin}: there are {limit} plugins already (max_plugins)")]
     Full {
         /// The plugin.
         plugin: PluginId,
@@ -116,7 +119,8 @@ pub enum AdmitError {
     },
     /// The remaining places are reserved for required plugins and validators that are absent.
     #[error(
-        "{plugin} has no place: of {limit} plugins (max_plugins) the last {kept} are kept for those that are required or validators"
+        "no place for plugin {plugin}: of {limit} plugins (max_plugins) the last {kept} are reserved for required \
+         plugins and validators"
     )]
     Kept {
         /// The plugin.
@@ -297,7 +301,7 @@ async fn synchronized(
     }
     match timeout(shared.services.config.source_timeout, shared.services.source.synchronized(id, Vec::new())).await {
         Ok(outcome) => outcome.map(drop),
-        Err(_) => Err(SourceError("it did not say in time whether it wants the plugin".to_owned())),
+        Err(_) => Err(SourceError("the runtime did not accept or refuse the plugin in time".to_owned())),
     }
 }
 

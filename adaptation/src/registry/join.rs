@@ -77,7 +77,7 @@ impl<'a> Join<'a> {
         }
         let Ok(snapshot) = timeout(shared.services.config.source_timeout, shared.services.source.snapshot()).await
         else {
-            let source = SourceError("it did not say in time what there is".to_owned());
+            let source = SourceError("the snapshot was not ready in time".to_owned());
             return Err(AdmitError::Source { plugin: entry.id.clone(), source });
         };
         let touched = shared.end_snapshot(entry);

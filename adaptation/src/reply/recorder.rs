@@ -56,7 +56,7 @@ impl Records {
 
     /// Records an eviction that came too late to be applied.
     pub(crate) fn evicted_too_late(&self, occasion: &Occasion, eviction: &Eviction) {
-        let reason = "it was asked for too late".to_owned();
+        let reason = "the plugin asked for it too late".to_owned();
         self.ledger().record(&occasion.of_container(&eviction.container_id), What::EvictionFailed { reason });
     }
 
@@ -83,7 +83,7 @@ impl Records {
     pub(crate) fn undone(&self, occasion: &Occasion, failed: &[Update]) {
         let mut ledger = self.ledger();
         for Update { container_id, .. } in failed {
-            let reason = "the runtime could not make it".to_owned();
+            let reason = "the runtime could not apply the update".to_owned();
             ledger.record(&occasion.of_container(container_id), What::UpdateFailed { reason });
         }
     }

@@ -43,7 +43,7 @@ pub(crate) struct EndedOperation {
 
 /// The journal has no room for another request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("more happened than is kept for the plugin")]
+#[error("the plugin missed more events than its journal holds")]
 pub(crate) struct Full;
 
 /// The requests to deliver to a plugin, in order.

@@ -80,7 +80,7 @@ impl PluginSession {
             Ok(written) => written,
             Err((_full, joined)) => {
                 if joined {
-                    self.close("it missed more than is kept for it");
+                    self.close("it missed more events than its journal holds");
                 }
                 None
             }

@@ -32,9 +32,9 @@ pub(crate) enum UnaskedError {
     Failed(#[from] UpdatesFailed),
     #[error(transparent)]
     NotAllowed(#[from] NotAllowed),
-    #[error("the runtime panicked over it")]
+    #[error("the runtime panicked while it applied the changes")]
     Panicked,
-    #[error("the runtime did not do it in time")]
+    #[error("the runtime did not apply the changes in time")]
     TimedOut,
 }
 

@@ -118,7 +118,11 @@ async fn namespaces_of(services: &Services, ids: &[String]) -> HashMap<String, V
         Ok(Err(_panic)) => "the call panicked",
         Err(_elapsed) => "the call timed out",
     };
-    warn!(problem, containers = ids.len(), "could not look up the pods of containers; changes of these containers are refused");
+    warn!(
+        problem,
+        containers = ids.len(),
+        "could not look up the pods of containers; changes of these containers are refused"
+    );
     HashMap::new()
 }
 

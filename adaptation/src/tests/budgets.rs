@@ -102,7 +102,8 @@ async fn a_plugin_that_was_not_asked_for_want_of_time_hears_of_the_request_later
     created.unwrap();
     assert_eq!(took, BUDGET);
     let entries = nri.ledger(|ledger| ledger.of("c"));
-    let cut_short = "90-last has no say in CreateContainer: the time that the request could wait for it was over";
+    let cut_short =
+        "90-last failed CreateContainer: silent plugins have used up the time of the request (request_budget)";
     assert!(entries.iter().any(|entry| entry.to_string().starts_with(cut_short)), "{entries:?}");
     sleep(Duration::from_millis(10)).await;
     assert!(diary.lines().contains(&"90-last CreateContainer c".to_owned()), "{:?}", diary.lines());
@@ -164,7 +165,7 @@ async fn a_plugin_that_is_cut_short_fails_the_request_if_the_policy_says_so() {
     let (created, _) = create(&with(&format!("{TIMEOUT}\nplugins.slow.on_timeout = 'fail'"), &all).await).await;
     assert_eq!(
         chain(&created.unwrap_err()),
-        "plugin 80-slow failed to handle CreateContainer request: the time that the request could wait for it was over"
+        "plugin 80-slow failed to handle CreateContainer request: silent plugins have used up the time of the request (request_budget)"
     );
 }
 

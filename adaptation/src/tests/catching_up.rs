@@ -112,7 +112,7 @@ async fn a_request_waits_for_a_required_plugin_to_join_and_to_catch_up_no_longer
     }
     let (took, ran) = setting.run("next").await;
     assert_eq!(took, SECOND * 10, "five of them until it has joined");
-    assert!(ran.unwrap_err().contains("it has yet to hear what was before"));
+    assert!(ran.unwrap_err().contains("the plugin has not received earlier events about the pod"));
     joining.await.unwrap().unwrap();
 }
 

@@ -168,5 +168,5 @@ async fn u37_what_a_late_answer_to_a_request_that_failed_wants_is_recorded_for_e
         |container| nri.ledger(|ledger| ledger.of(container)).iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(lines("c")[1..2], ["10-slow answered CreateContainer too late (3000.0 ms)"]);
     assert_eq!(lines("other"), ["10-slow answered CreateContainer too late to change CPUShares (3000.0 ms)"]);
-    assert_eq!(lines("evicted"), ["10-slow could not evict evicted: it was asked for too late (3000.0 ms)"]);
+    assert_eq!(lines("evicted"), ["10-slow could not evict evicted: the plugin asked for it too late (3000.0 ms)"]);
 }

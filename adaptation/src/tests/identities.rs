@@ -36,7 +36,7 @@ async fn a_peer_of_another_user_does_not_displace_a_plugin_that_must_be_there() 
         let refused = setting.admit_as("10-guard", user(1000), &impostor).await.unwrap_err();
         let text = refused.to_string();
         assert!(matches!(refused, AdmitError::Guarded { .. }), "{text}");
-        assert!(text.contains("by user 0 and ") && text.contains("by user 1000"), "{text}");
+        assert!(text.contains("by user 0, and is ") && text.contains("by user 1000"), "{text}");
         assert!(impostor.shown().is_empty(), "it is shown nothing");
         assert_eq!(who(&setting), [("10-guard".to_owned(), user(0))]);
 
@@ -80,7 +80,7 @@ async fn places_are_reserved_for_plugins_that_join() {
     tokio::time::sleep(SECOND / 2).await;
     let second = setting.plugin("20-b");
     let refused = setting.admit_as("20-b", user(0), &second).await.unwrap_err();
-    assert_eq!(refused.to_string(), "there are 1 plugins already (max_plugins), 20-b would be one more");
+    assert_eq!(refused.to_string(), "no place for plugin 20-b: there are 1 plugins already (max_plugins)");
     joining.await.unwrap().unwrap();
     first.leave().await;
     setting.admit_as("20-b", user(0), &second).await.unwrap();
@@ -97,8 +97,8 @@ async fn plugins_that_may_be_absent_leave_places_for_those_that_must_be_there() 
         let admit = async |name: &str, uid| setting.admit_as(name, user(uid), &setting.plugin(name)).await;
         admit("10-flood", 1000).await.unwrap();
         let refused = admit("11-flood", 1000).await.unwrap_err();
-        let expected = "11-flood has no place: of 3 plugins (max_plugins) the last 2 are kept for those that are required \
-                        or validators";
+        let expected = "no place for plugin 11-flood: of 3 plugins (max_plugins) the last 2 are reserved for required \
+                        plugins and validators";
         assert_eq!(refused.to_string(), expected);
         // A plugin that has a place may be replaced.
         admit("10-flood", 1000).await.unwrap();

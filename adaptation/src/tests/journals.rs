@@ -177,8 +177,8 @@ async fn what_nobody_knows_of_an_answer_to_what_was_asked_late_or_undone_is_reco
     let lines = |container| {
         setting.nri.ledger(|ledger| ledger.of(container)).iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    let (create, stop) = ("nobody knows CreateContainerResponse 99", "nobody knows StopContainerResponse 99");
-    assert_eq!(lines("late"), [format!("10-a said what was not used: {create}")]);
+    let (create, stop) = ("unknown fields CreateContainerResponse 99", "unknown fields StopContainerResponse 99");
+    assert_eq!(lines("late"), [format!("10-a had a part of its reply ignored: {create}")]);
     assert_eq!(lines("undone").len(), 2);
     assert!(lines("undone")[0].contains(create) && lines("undone")[1].contains(stop), "{:?}", lines("undone"));
 }
@@ -260,7 +260,7 @@ async fn a_plugin_may_take_anothers_place_where_there_is_no_room_for_more() {
     setting.admit("10-a", &one).await.unwrap().unwrap();
     setting.admit("10-a", &other).await.unwrap().unwrap();
     let refused = setting.admit("20-b", &setting.plugin("20-b")).await.unwrap().unwrap_err();
-    assert_eq!(refused.to_string(), "there are 1 plugins already (max_plugins), 20-b would be one more");
+    assert_eq!(refused.to_string(), "no place for plugin 20-b: there are 1 plugins already (max_plugins)");
     assert_eq!(setting.nri.plugins().len(), 1);
 }
 

@@ -212,5 +212,5 @@ async fn an_answer_to_something_else_counts_as_none() {
 
     let nri = adaptation("[plugins.a]\non_timeout = 'fail'", &[("10-a", &plugin)]).await;
     let error = nri.begin(pod("p")).create_container(container("c")).await.unwrap_err();
-    assert!(chain(&error).ends_with("its answer is one to something else"), "{}", chain(&error));
+    assert!(chain(&error).ends_with("its answer is of another kind than the request"), "{}", chain(&error));
 }

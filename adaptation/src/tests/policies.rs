@@ -38,7 +38,7 @@ async fn a_required_plugin_that_is_absent_fails_before_anyone_is_asked() {
     let failed = nri.begin(pod("p")).notify(Notice::RunPod).await.unwrap_err();
     assert_eq!(
         chain(&failed),
-        "plugin policy failed to handle RunPodSandbox request: the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)"
+        "plugin policy failed to handle RunPodSandbox request: the plugin is required and absent: start it, or exempt the pod (required_exempt_namespaces)"
     );
     assert!(diary.lines().is_empty());
     nri.begin(pod("p")).notify(Notice::StopPod).await.unwrap();

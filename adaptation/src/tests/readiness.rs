@@ -54,9 +54,9 @@ async fn each_that_is_required_by_anyone_is_missing_until_it_is_there() {
     check(
         &nri,
         &[
-            "10-guard (required, not here)",
-            "judge (to validate, not here)",
-            "20-topology (required by the default validator, not here)",
+            "10-guard (required, absent)",
+            "judge (to validate, absent)",
+            "20-topology (required by the default validator, absent)",
         ],
     );
     let missing = nri.missing();
@@ -100,7 +100,7 @@ async fn a_plugin_that_joins_is_missing_until_it_is_asked() {
     nri.ready(SECOND * 60).await.unwrap();
     joining.await.unwrap().unwrap();
     guard.leave().await;
-    check(&nri, &["guard (required, not here)"]);
+    check(&nri, &["guard (required, absent)"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +130,7 @@ async fn who_waits_is_told_who_is_missing_when_the_time_is_over() {
     let nri = adaptation(REQUIRED, &[]).await;
     let begun = Instant::now();
     let error = nri.ready(SECOND * 7).await.unwrap_err();
-    assert_eq!(error.to_string(), "plugins are missing: guard (required, not here)");
+    assert_eq!(error.to_string(), "plugins are missing: guard (required, absent)");
     assert_eq!(begun.elapsed(), SECOND * 7);
 }
 

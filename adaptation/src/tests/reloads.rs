@@ -63,7 +63,7 @@ async fn a_plugin_that_a_reload_requires_is_missed_from_then_on_and_no_longer_wh
     let error = start(&nri, "p").await.unwrap_err();
     assert_eq!(
         chain(&error),
-        "plugin guard failed to handle StartContainer request: the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)"
+        "plugin guard failed to handle StartContainer request: the plugin is required and absent: start it, or exempt the pod (required_exempt_namespaces)"
     );
     reload(&nri, "");
     start(&nri, "p").await.unwrap();

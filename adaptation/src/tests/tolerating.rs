@@ -37,7 +37,7 @@ async fn by_default_no_annotation_exempts_a_pod_from_what_the_operator_requires(
             let error = create_in(&nri, annotated("true")).await.unwrap_err();
             assert!(
                 error.ends_with(
-                    "the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)"
+                    "the plugin is required and absent: start it, or exempt the pod (required_exempt_namespaces)"
                 ),
                 "{error}"
             );
@@ -102,7 +102,7 @@ async fn no_annotation_avoids_a_required_plugin_that_joins() {
         let error = create_in(&setting.nri, annotated("true")).await.unwrap_err();
         assert!(
             error.ends_with(
-                "the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)"
+                "the plugin is required and absent: start it, or exempt the pod (required_exempt_namespaces)"
             ),
             "{demand}: {error}"
         );

@@ -98,8 +98,8 @@ async fn a_validator_that_fails_in_any_way_fails_the_request() {
         (Manner::Never, "no answer in time"),
         (Manner::GivesUpAfter(SECOND), "no answer in time"),
         (Manner::DoesNotTake, "no answer in time"),
-        (Manner::Panics, "it broke the protocol: it panicked"),
-        (Manner::Breaks, "its connection is gone: the peer closed the connection"),
+        (Manner::Panics, "the plugin violated the protocol: it panicked"),
+        (Manner::Breaks, "the plugin disconnected before it answered: the peer closed the connection"),
     ];
     for (manner, cause) in failures {
         let judge = validator("10-judge", manner, &Diary::default());
@@ -109,7 +109,7 @@ async fn a_validator_that_fails_in_any_way_fails_the_request() {
     let judge = validator("10-judge", at_once(), &Diary::default());
     judge.reply(VALIDATES, Reply::Heard);
     let nri = adaptation("", &[("10-judge", &judge)]).await;
-    let cause = "it broke the protocol: its answer is not a verdict";
+    let cause = "the plugin violated the protocol: its answer is not a verdict";
     assert_eq!(create(&nri).await, Err(format!("validator plugin 10-judge failed: {cause}")));
 }
 
@@ -128,7 +128,7 @@ async fn only_a_container_that_is_created_is_validated() {
 /// U40: in Go, and if the operator does not list the validator, its absence goes unnoticed.
 #[tokio::test(start_paused = true)]
 async fn u40_a_validator_that_the_operator_lists_fails_creates_while_it_is_absent() {
-    let absent = "plugin judge failed to handle ValidateContainerAdjustment request: the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)";
+    let absent = "plugin judge failed to handle ValidateContainerAdjustment request: the plugin is required and absent: start it, or exempt the pod (required_exempt_namespaces)";
     for (policy, without) in [("", Ok(())), ("[plugins.judge]\nvalidator = true", Err(absent.to_owned()))] {
         let diary = Diary::default();
         let nri = adaptation(policy, &[]).await;
@@ -150,9 +150,10 @@ async fn u40_a_plugin_of_that_name_that_does_not_validate_is_no_validator() {
     let plugin = FakePlugin::new("10-judge", LIFE, at_once(), &Diary::default());
     let nri = adaptation("[plugins.judge]\nvalidator = true", &[("10-judge", &plugin)]).await;
     assert!(
-        create(&nri).await.unwrap_err().ends_with(
-            "the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)"
-        )
+        create(&nri)
+            .await
+            .unwrap_err()
+            .ends_with("the plugin is required and absent: start it, or exempt the pod (required_exempt_namespaces)")
     );
 }
 

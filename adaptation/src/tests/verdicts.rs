@@ -59,9 +59,10 @@ async fn u11_a_validator_that_the_operator_wants_and_does_not_keep_fails_creates
     sleep(SECOND * 10).await;
     assert!(nri.plugins().is_empty());
     assert!(
-        create(&nri).await.unwrap_err().ends_with(
-            "the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)"
-        )
+        create(&nri)
+            .await
+            .unwrap_err()
+            .ends_with("the plugin is required and absent: start it, or exempt the pod (required_exempt_namespaces)")
     );
     join(&nri, "10-judge", &validator("10-judge", at_once(), &Diary::default())).await;
     assert_eq!(create(&nri).await, Ok(()));
@@ -107,7 +108,7 @@ async fn a_plugin_that_merely_subscribes_to_validation_fails_creates_up_to_its_s
         let entries = nri.ledger(Ledger::all);
         assert_eq!(
             entries.last().unwrap().to_string(),
-            "10-judge has no say in ValidateContainerAdjustment: it was closed, and containers are created without \
+            "10-judge failed ValidateContainerAdjustment: it was closed, and containers are created without \
              its verdict: it was silent for too long"
         );
         nri.stop().await;
@@ -130,7 +131,7 @@ async fn containers_are_created_without_a_suspended_plugin_that_merely_subscribe
         assert_eq!(before.elapsed(), Duration::ZERO);
         assert_eq!(*unvalidated.0.lock().unwrap(), ["10-judge", "10-judge"], "each time");
         let entries = nri.ledger(|ledger| ledger.of("c"));
-        let passed_over = "10-judge was passed over for ValidateContainerAdjustment: it is suspended";
+        let passed_over = "10-judge was skipped for ValidateContainerAdjustment: it is suspended";
         assert!(entries.iter().any(|entry| entry.to_string().starts_with(passed_over)), "{entries:?}");
     }
 }

@@ -16,7 +16,7 @@ async fn u34_a_required_plugin_that_joins_is_waited_for_up_to_its_limit() {
     let absent = setting.nri.begin(pod("p")).notify(Notice::RunPod).await.unwrap_err();
     assert_eq!(
         chain(&absent),
-        "plugin guard failed to handle RunPodSandbox request: the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)"
+        "plugin guard failed to handle RunPodSandbox request: the plugin is required and absent: start it, or exempt the pod (required_exempt_namespaces)"
     );
     let (_, joining) = setting.joining("10-guard", SECOND * 30).await;
     let begun = Instant::now();
@@ -60,7 +60,7 @@ async fn a_required_plugin_is_waited_for_until_it_has_heard_what_was_before() {
     let failed = setting.nri.begin(pod("p")).create_container(container("d")).await.unwrap_err();
     assert_eq!(
         chain(&failed),
-        "plugin 10-guard failed to handle CreateContainer request: it has yet to hear what was before"
+        "plugin 10-guard failed to handle CreateContainer request: the plugin has not received earlier events about the pod"
     );
     assert_eq!(begun.elapsed(), SECOND * 10);
     let nri = Arc::clone(&setting.nri);
@@ -155,7 +155,7 @@ async fn an_operation_does_not_wait_for_its_own_end() {
     let failed = operation.notify(Notice::Start(container("c"))).await.unwrap_err();
     assert_eq!(
         chain(&failed),
-        "plugin 10-guard failed to handle StartContainer request: it has yet to hear what was before"
+        "plugin 10-guard failed to handle StartContainer request: the plugin has not received earlier events about the pod"
     );
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }
@@ -169,7 +169,7 @@ async fn nobody_is_asked_before_a_required_plugin_has_heard_what_was_before() {
     setting.admit("20-guard", &setting.plugin("20-guard")).await.unwrap().unwrap();
     let late = setting.nri.begin(pod("p")).until(Instant::now() + SECOND);
     let failed = late.create_container(container("c")).await.unwrap_err();
-    let reason = "the caller's deadline was over while it was asked";
+    let reason = "the caller's deadline expired while the plugin was asked";
     assert_eq!(chain(&failed), format!("plugin 20-guard failed to handle CreateContainer request: {reason}"));
     setting.nri.begin(pod("p")).create_container(container("d")).await.unwrap_err();
     assert_eq!(setting.diary.lines(), ["10-first StopContainer b"]);

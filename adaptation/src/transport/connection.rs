@@ -60,7 +60,7 @@ pub(crate) enum ConnectError {
     Named(#[from] PluginIdError),
     #[error(transparent)]
     Admit(#[from] AdmitError),
-    #[error("the runtime panicked while the peer was let in")]
+    #[error("the runtime panicked while it admitted the peer")]
     Panicked,
     #[error("NRI was stopped")]
     Stopped,
@@ -261,7 +261,7 @@ impl UpdateContainers {
         }
         match self.0.early.keep(early) {
             Keeping::Kept => Ok(None),
-            Keeping::Full => Err(refusal(Code::RESOURCE_EXHAUSTED, "too many updates before the plugin is let in")),
+            Keeping::Full => Err(refusal(Code::RESOURCE_EXHAUSTED, "too many updates before the plugin is admitted")),
             Keeping::Admitted(early) => Ok(Some(early)),
             Keeping::Refused => Err(not_admitted()),
         }
@@ -321,7 +321,7 @@ fn unread(error: &BoundedError) -> ttrpc::Error {
 }
 
 fn not_admitted() -> ttrpc::Error {
-    refusal(Code::FAILED_PRECONDITION, "the plugin was not let in")
+    refusal(Code::FAILED_PRECONDITION, "the plugin was not admitted")
 }
 
 pub(crate) fn refusal(code: Code, text: &str) -> ttrpc::Error {

@@ -246,9 +246,9 @@ fn parse<M: Message>(answer: &Bytes) -> Result<M, PluginError> {
 
 fn breach(error: BoundedError) -> PluginError {
     PluginError::Breach(match error {
-        BoundedError::TooMany(_) => "its answer has more entries than anyone needs",
+        BoundedError::TooMany(_) => "its answer has too many entries",
         BoundedError::Malformed(_) => "its answer cannot be read",
-        BoundedError::Twice => "its answer has a part twice of which there can be one",
+        BoundedError::Twice => "its answer has a field twice that can occur once",
     })
 }
 

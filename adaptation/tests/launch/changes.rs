@@ -126,8 +126,8 @@ async fn a_launched_plugin_keeps_its_place_from_one_that_connects_under_its_name
     for _ in 0..3 {
         let stream = tokio::net::UnixStream::connect(node.path("nri.sock")).await.unwrap();
         let connected = tokio::spawn(plugin::connect(stream, "10", "a"));
-        let taken = "there is a plugin 10-a already, launched by the runtime: which of the two is meant, \
-                     plugins.10-a.origin can say";
+        let taken = "plugin 10-a is already present, launched by the runtime: set plugins.10-a.origin \
+                     to say which of the two is admitted";
         assert_eq!(node.until("10-a").await, [format!("10-a refused: {taken}")]);
         match connected.await.unwrap() {
             Err(CallError::Refused { message, .. }) => assert_eq!(message, taken),

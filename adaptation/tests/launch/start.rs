@@ -190,7 +190,7 @@ async fn a37_a_program_that_cannot_be_run_is_reported_and_tried_again_and_keeps_
                 program("20-no-permission")
             ),
             format!(
-                "30-wasm not launched: plugin {} is WebAssembly, which is not run here, again in 1s",
+                "30-wasm not launched: plugin {} is WebAssembly, which is not supported, again in 1s",
                 program("30-wasm")
             ),
             format!(

@@ -63,7 +63,7 @@ impl Policies {
     /// let found = Policies { plugins, ..Policies::default() }.contradictions();
     /// assert_eq!(
     ///     found[0].to_string(),
-    ///     "plugins.10-guard.mode puts on trial whom plugins.guard.required demands, and nobody waits for one on trial"
+    ///     "plugins.10-guard.mode puts the plugin in shadow mode, so plugins.guard.required has no effect"
     /// );
     /// # Ok::<(), nri_adaptation::policy::PluginKeyError>(())
     /// ```
@@ -160,13 +160,16 @@ impl Obstacle {
     pub(crate) fn tell(self, f: &mut Formatter<'_>, obstacle: impl Display, demand: impl Display) -> fmt::Result {
         match self {
             Self::OnTrial => {
-                write!(f, "{obstacle} puts on trial whom {demand} demands, and nobody waits for one on trial")
+                write!(f, "{obstacle} puts the plugin in shadow mode, so {demand} has no effect")
             }
             Self::CannotValidate => {
-                write!(f, "{obstacle} keeps ValidateContainerAdjustment from whom {demand} demands")
+                write!(
+                    f,
+                    "{obstacle} hides ValidateContainerAdjustment from the plugin, so {demand} cannot be satisfied"
+                )
             }
             Self::NobodyConnects => {
-                write!(f, "{obstacle} lets no process connect, and {demand} says which users' processes may")
+                write!(f, "{obstacle} lets no process connect as the plugin, so {demand} has no effect")
             }
         }
     }

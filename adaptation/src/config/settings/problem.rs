@@ -80,17 +80,17 @@ impl Display for Problem {
             Fault::Unknown { nearest: Some(nearest) } => write!(f, "unknown key {place}, did you mean {nearest}?"),
             Fault::Unknown { nearest: None } => write!(f, "unknown key {place}"),
             Fault::Value { found, expected } => write!(f, "{place} is {found}, but must be {expected}"),
-            Fault::Misplaced { home } => write!(f, "nobody reads {place}, it belongs in [{home}]"),
-            Fault::Contradicts { other } => write!(f, "{place} says something else than {other}"),
+            Fault::Misplaced { home } => write!(f, "{place} has no effect here, it belongs in [{home}]"),
+            Fault::Contradicts { other } => write!(f, "{place} contradicts {other}"),
             Fault::InToml => {
-                write!(f, "{place} can be said in TOML only: write the whole file so, with disable_connections")
+                write!(f, "{place} is known only in TOML: write the whole file in TOML, with disable_connections")
             }
             Fault::Undoes { demand, reason } => reason.tell(f, place, demand),
             Fault::CannotConnect { uid, allowed } => {
                 write!(f, "{place} names user {uid}, who may not connect: add {uid} to {allowed}")
             }
-            Fault::NoPlugin(error) => write!(f, "{place} is about no plugin: {error}"),
-            Fault::Nameless => write!(f, "{place} names nobody: require plugins in tables of their own"),
+            Fault::NoPlugin(error) => write!(f, "{place} is not the name of a plugin: {error}"),
+            Fault::Nameless => write!(f, "{place} needs a plugin name: set it in the table of a plugin"),
         }
     }
 }

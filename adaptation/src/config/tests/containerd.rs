@@ -66,13 +66,13 @@ fn timeouts_at_the_root_of_containerds_file_are_not_ignored() {
     refused(
         &format!("plugin_request_timeout = '20s'\nplugin_registration_timeout = '25s'\n{FILE}"),
         &[
-            r#"line 1: nobody reads plugin_request_timeout, it belongs in [plugins."io.containerd.nri.v1.nri"]"#,
-            r#"line 2: nobody reads plugin_registration_timeout, it belongs in [plugins."io.containerd.nri.v1.nri"]"#,
+            r#"line 1: plugin_request_timeout has no effect here, it belongs in [plugins."io.containerd.nri.v1.nri"]"#,
+            r#"line 2: plugin_registration_timeout has no effect here, it belongs in [plugins."io.containerd.nri.v1.nri"]"#,
         ],
     );
     refused(
         "version = 2\nplugin_request_timeout = '20s'",
-        &[r#"line 2: nobody reads plugin_request_timeout, it belongs in [plugins."io.containerd.nri.v1.nri"]"#],
+        &[r#"line 2: plugin_request_timeout has no effect here, it belongs in [plugins."io.containerd.nri.v1.nri"]"#],
     );
 }
 
@@ -81,16 +81,18 @@ fn keys_and_tables_of_ours_beside_the_section_are_not_ignored() {
     refused(
         "[plugins.'io.containerd.cri.v1.runtime']\nplugin_request_timeout = '20s'\nsocket_path = 'theirs'",
         &[
-            r#"line 2: nobody reads plugins."io.containerd.cri.v1.runtime".plugin_request_timeout, it belongs in [plugins."io.containerd.nri.v1.nri"]"#,
+            r#"line 2: plugins."io.containerd.cri.v1.runtime".plugin_request_timeout has no effect here, it belongs in [plugins."io.containerd.nri.v1.nri"]"#,
         ],
     );
     refused(
         &format!("{FILE}\n[plugins.10-logger]\nrequired = true"),
-        &[r#"line 24: nobody reads plugins.10-logger, it belongs in [plugins."io.containerd.nri.v1.nri".plugins]"#],
+        &[
+            r#"line 24: plugins.10-logger has no effect here, it belongs in [plugins."io.containerd.nri.v1.nri".plugins]"#,
+        ],
     );
     refused(
         "version = 3\n[plugin_defaults]\nstrikes = 1",
-        &[r#"line 2: nobody reads plugin_defaults, it belongs in [plugins."io.containerd.nri.v1.nri"]"#],
+        &[r#"line 2: plugin_defaults has no effect here, it belongs in [plugins."io.containerd.nri.v1.nri"]"#],
     );
 }
 

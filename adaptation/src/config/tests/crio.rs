@@ -151,10 +151,7 @@ fn an_unknown_key_is_named_with_its_place_and_the_nearest_known_one() {
     refused("[crio]\nnri = 1", &["line 2: crio.nri is 1, but must be a table"]);
     refused("[crio.nri]\nenable_nri = 'yes'", &[r#"line 2: crio.nri.enable_nri is "yes", but must be true or false"#]);
     let both = "[crio.nri]\nnri_plugin_request_timeout = '1s'\nplugin_defaults.request_timeout = '2s'";
-    refused(
-        both,
-        &["line 2: crio.nri.nri_plugin_request_timeout says something else than plugin_defaults.request_timeout"],
-    );
+    refused(both, &["line 2: crio.nri.nri_plugin_request_timeout contradicts plugin_defaults.request_timeout"]);
 }
 
 #[test]
@@ -182,11 +179,11 @@ fn keys_and_tables_of_ours_beside_the_table_are_not_ignored() {
         "nri_listen = '/s'\n[crio]\nenable_nri = true\n[crio.runtime]\nnri_plugin_dir = '/p'\n[crio.plugins.a]\n\
          [plugin_defaults]",
         &[
-            "line 1: nobody reads nri_listen, it belongs in [crio.nri]",
-            "line 3: nobody reads crio.enable_nri, it belongs in [crio.nri]",
-            "line 5: nobody reads crio.runtime.nri_plugin_dir, it belongs in [crio.nri]",
-            "line 6: nobody reads crio.plugins, it belongs in [crio.nri]",
-            "line 7: nobody reads plugin_defaults, it belongs in [crio.nri]",
+            "line 1: nri_listen has no effect here, it belongs in [crio.nri]",
+            "line 3: crio.enable_nri has no effect here, it belongs in [crio.nri]",
+            "line 5: crio.runtime.nri_plugin_dir has no effect here, it belongs in [crio.nri]",
+            "line 6: crio.plugins has no effect here, it belongs in [crio.nri]",
+            "line 7: plugin_defaults has no effect here, it belongs in [crio.nri]",
         ],
     );
 }

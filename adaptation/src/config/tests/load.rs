@@ -62,7 +62,7 @@ fn the_policies_of_an_nri_conf_are_in_it_in_toml() {
     let told = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(
         told,
-        "line 2: plugins can be said in TOML only: write the whole file so, with disable_connections; \
-         line 3: max_plugins can be said in TOML only: write the whole file so, with disable_connections"
+        "line 2: plugins is known only in TOML: write the whole file in TOML, with disable_connections; \
+         line 3: max_plugins is known only in TOML: write the whole file in TOML, with disable_connections"
     );
 }

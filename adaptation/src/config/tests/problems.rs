@@ -97,11 +97,13 @@ fn a_duration_that_cannot_be_is_told_why() {
 fn a_table_about_no_plugin_is_refused() {
     refused(
         "[plugins.5-logger]",
-        &[r#"line 1: plugins.5-logger is about no plugin: the index of "5-logger" must be 2 digits"#],
+        &[r#"line 1: plugins.5-logger is not the name of a plugin: the index of "5-logger" must be 2 digits"#],
     );
     refused(
         "[plugins.'a b']",
-        &[r#"line 1: plugins."a b" is about no plugin: invalid plugin name "a b": contains invalid character ' '"#],
+        &[
+            r#"line 1: plugins."a b" is not the name of a plugin: invalid plugin name "a b": contains invalid character ' '"#,
+        ],
     );
 }
 
@@ -109,7 +111,7 @@ fn a_table_about_no_plugin_is_refused() {
 fn plugins_are_required_by_name() {
     refused(
         "[plugin_defaults]\nrequired = true",
-        &["line 2: plugin_defaults.required names nobody: require plugins in tables of their own"],
+        &["line 2: plugin_defaults.required needs a plugin name: set it in the table of a plugin"],
     );
     assert_eq!(Config::from_toml("[plugin_defaults]\nrequired = false"), Ok(Config::default()));
 }
@@ -118,7 +120,7 @@ fn plugins_are_required_by_name() {
 fn validators_are_required_by_name_too() {
     refused(
         "[plugin_defaults]\nvalidator = true",
-        &["line 2: plugin_defaults.validator names nobody: require plugins in tables of their own"],
+        &["line 2: plugin_defaults.validator needs a plugin name: set it in the table of a plugin"],
     );
     assert_eq!(Config::from_toml("[plugin_defaults]\nvalidator = false"), Ok(Config::default()));
 }
@@ -161,7 +163,7 @@ fn what_is_no_namespace_is_refused() {
 fn one_timeout_said_twice_must_be_the_same() {
     refused(
         "plugin_request_timeout = '1s'\nplugin_defaults.request_timeout = '2s'",
-        &["line 1: plugin_request_timeout says something else than plugin_defaults.request_timeout"],
+        &["line 1: plugin_request_timeout contradicts plugin_defaults.request_timeout"],
     );
     assert!(Config::from_toml("plugin_request_timeout = '1s'\nplugin_defaults.request_timeout = '1000ms'").is_ok());
 }
@@ -199,28 +201,24 @@ fn a_long_value_is_not_repeated_as_a_whole() {
 fn whom_one_table_demands_no_other_puts_on_trial() {
     refused(
         "[plugins.guard]\nrequired = true\n[plugins.10-guard]\nmode = 'shadow'",
-        &["line 4: plugins.10-guard.mode puts on trial whom plugins.guard.required demands, \
-           and nobody waits for one on trial"],
+        &["line 4: plugins.10-guard.mode puts the plugin in shadow mode, so plugins.guard.required has no effect"],
     );
     refused(
         "[plugins.10-judge]\nvalidator = true\n[plugins.judge]\nmode = 'shadow'",
-        &["line 4: plugins.judge.mode puts on trial whom plugins.10-judge.validator demands, \
-           and nobody waits for one on trial"],
+        &["line 4: plugins.judge.mode puts the plugin in shadow mode, so plugins.10-judge.validator has no effect"],
     );
     refused(
         "[plugin_defaults]\nmode = 'shadow'\n[plugins.guard]\nrequired = true\n[plugins.10-guard]\nstrikes = 1",
-        &["line 2: plugin_defaults.mode puts on trial whom plugins.guard.required demands, \
-           and nobody waits for one on trial"],
+        &["line 2: plugin_defaults.mode puts the plugin in shadow mode, so plugins.guard.required has no effect"],
     );
     refused(
         "[plugins.guard]\nrequired = true\n[plugins.10-guard]\nrequired = true\nmode = 'shadow'",
-        &["line 5: plugins.10-guard.mode puts on trial whom plugins.guard.required demands, \
-           and nobody waits for one on trial"],
+        &["line 5: plugins.10-guard.mode puts the plugin in shadow mode, so plugins.guard.required has no effect"],
     );
     refused(
         "version = 3\n[plugins.'io.containerd.nri.v1.nri']\nplugins.a.required = true\nplugin_defaults.mode = 'shadow'",
         &[
-            r#"line 4: plugins."io.containerd.nri.v1.nri".plugin_defaults.mode puts on trial whom plugins."io.containerd.nri.v1.nri".plugins.a.required demands, and nobody waits for one on trial"#,
+            r#"line 4: plugins."io.containerd.nri.v1.nri".plugin_defaults.mode puts the plugin in shadow mode, so plugins."io.containerd.nri.v1.nri".plugins.a.required has no effect"#,
         ],
     );
 }
@@ -242,11 +240,15 @@ fn what_is_said_in_one_table_or_taken_back_by_name_is_meant() {
 fn a_validator_may_see_what_it_is_to_validate() {
     refused(
         "[plugins.judge]\nvalidator = true\nallow.events = ['CreateContainer']",
-        &["line 3: plugins.judge.allow keeps ValidateContainerAdjustment from whom plugins.judge.validator demands"],
+        &[
+            "line 3: plugins.judge.allow hides ValidateContainerAdjustment from the plugin, so plugins.judge.validator cannot be satisfied",
+        ],
     );
     refused(
         "[plugins.judge]\nvalidator = true\n[plugins.10-judge]\nallow = { events = [] }",
-        &["line 4: plugins.10-judge.allow keeps ValidateContainerAdjustment from whom plugins.judge.validator demands"],
+        &[
+            "line 4: plugins.10-judge.allow hides ValidateContainerAdjustment from the plugin, so plugins.judge.validator cannot be satisfied",
+        ],
     );
 }
 
@@ -274,8 +276,9 @@ fn users_of_a_plugin_that_nobody_connects_as_are_refused_in_one_table_and_meant_
     for origin in ["launched", "built-in"] {
         refused(
             &format!("[plugins.guard]\nuids = [0]\norigin = '{origin}'"),
-            &["line 3: plugins.guard.origin lets no process connect, and plugins.guard.uids says which users' \
-               processes may"],
+            &[
+                "line 3: plugins.guard.origin lets no process connect as the plugin, so plugins.guard.uids has no effect",
+            ],
         );
     }
     for text in [

@@ -44,15 +44,15 @@ fn a40_u20_what_is_no_plugin_is_passed_over_and_keeps_no_other_from_being_found(
     assert_eq!(
         unfit,
         [
-            "1-short: it is not named as a plugin is: invalid plugin index \"1\", must be 2 digits",
-            "10-: it is not named as a plugin is: invalid plugin name: name is empty",
-            "10-my plugin: it is not named as a plugin is: invalid plugin name \"my plugin\": contains invalid character ' '",
+            "1-short: its name is not that of a plugin: invalid plugin index \"1\", must be 2 digits",
+            "10-: its name is not that of a plugin: invalid plugin name: name is empty",
+            "10-my plugin: its name is not that of a plugin: invalid plugin name \"my plugin\": contains invalid character ' '",
             &format!(
                 "60-everyones: it can be changed by others: {everyones} is writable by its group or by others (mode 0777): take that permission away"
             ),
             "70-broken: it could not be inspected: No such file or directory (os error 2)",
-            "README.sh: it is not named as a plugin is: invalid plugin name \"README.sh\", idx-pluginname expected",
-            "ab-letters: it is not named as a plugin is: invalid plugin index \"ab\" (not [0-9][0-9])",
+            "README.sh: its name is not that of a plugin: invalid plugin name \"README.sh\", idx-pluginname expected",
+            "ab-letters: its name is not that of a plugin: invalid plugin index \"ab\" (not [0-9][0-9])",
         ]
     );
 }

@@ -53,7 +53,7 @@ fn what_came_of_a_question_is_a_sentence() {
         r#"10-a was in conflict: plugins "10-a" and "05-z" both tried to set Env A"#,
     );
     check(What::NotAllowed(not_allowed), "10-a was not allowed: it may not touch Env A (allow.changes)");
-    check(What::Dropped(Dropped::Unread(unread)), "10-a said what was not used: nobody knows Mount 9");
+    check(What::Dropped(Dropped::Unread(unread)), "10-a had a part of its reply ignored: unknown fields Mount 9");
     check(What::Late { fields: Vec::new() }, "10-a answered CreateContainer too late");
     check(What::Rejected { reason: reason() }, "10-a rejected c: why");
     check(What::UpdateFailed { reason: reason() }, "10-a could not update c: why");
@@ -64,16 +64,22 @@ fn what_came_of_a_question_is_a_sentence() {
 fn each_cause_is_a_sentence() {
     check(&Cause::Plugin(PluginError::refused("no")), "10-a refused CreateContainer: no");
     check(&Cause::TimedOut, "10-a did not answer CreateContainer in time");
-    check(&Cause::PassedOver(State::Silent), "10-a was passed over for CreateContainer: it is silent");
-    check(&Cause::Busy, "10-a has no say in CreateContainer: its turn did not come in time");
-    check(&Cause::CutShort, "10-a has no say in CreateContainer: the time that the request could wait for it was over");
+    check(&Cause::PassedOver(State::Silent), "10-a was skipped for CreateContainer: it is silent");
+    check(
+        &Cause::Busy,
+        "10-a failed CreateContainer: the plugin was busy with other requests until lane_timeout expired",
+    );
+    check(
+        &Cause::CutShort,
+        "10-a failed CreateContainer: silent plugins have used up the time of the request (request_budget)",
+    );
     check(
         &Cause::Absent,
-        "10-a has no say in CreateContainer: the plugin is required, and not here: start it, or exempt the pod (required_exempt_namespaces)",
+        "10-a failed CreateContainer: the plugin is required and absent: start it, or exempt the pod (required_exempt_namespaces)",
     );
     check(
         &Cause::Plugin(PluginError::Breach("nonsense")),
-        "10-a has no say in CreateContainer: it broke the protocol: nonsense",
+        "10-a failed CreateContainer: the plugin violated the protocol: nonsense",
     );
 }
 
@@ -89,6 +95,6 @@ fn what_a_plugin_does_unasked_has_no_event_and_takes_no_time() {
     let took = Occasion { took: Some(Duration::from_micros(2_345)), ..occasion("10-a", "c") };
     let line =
         |occasion: Occasion, what| Entry { sequence: 0, occasion: occasion.into(), what, is_cut: false }.to_string();
-    assert_eq!(line(unasked, What::Failed { reason: String::new() }), "10-a has no say in UpdateContainers");
+    assert_eq!(line(unasked, What::Failed { reason: String::new() }), "10-a failed UpdateContainers");
     assert_eq!(line(took, What::TimedOut), "10-a did not answer CreateContainer in time (2.3 ms)");
 }

@@ -106,7 +106,10 @@ fn changes_of_other_containers_are_found_by_theirs() {
     assert_eq!(lines(&ledger.why("x", Field::MemLimit, None)), ["10-a set MemLimit: 7"]);
     assert_eq!(
         lines(&ledger.of("y")),
-        ["10-a set MemLimit: 7", "10-a said what was not used: only a new container gets rules for devices, not y",]
+        [
+            "10-a set MemLimit: 7",
+            "10-a had a part of its reply ignored: device rules apply only to a new container, not to y",
+        ]
     );
 }
 

@@ -53,7 +53,7 @@ pub enum BindError {
     },
 
     /// The file at the path could not be inspected.
-    #[error("could not look at {}", path.display())]
+    #[error("could not inspect {}", path.display())]
     Inspect {
         /// The path.
         path: PathBuf,
@@ -62,7 +62,7 @@ pub enum BindError {
     },
 
     /// The file at the path is not a socket. It is not replaced, because it may be of use.
-    #[error("{} is no socket, and will not be replaced", path.display())]
+    #[error("{} is not a socket, and is not replaced", path.display())]
     NoSocket {
         /// The path.
         path: PathBuf,

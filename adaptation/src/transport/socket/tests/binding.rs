@@ -55,7 +55,7 @@ async fn a_path_that_cannot_be_is_refused_by_name() {
     let long = directory.path().join("x".repeat(200));
     assert!(refused(&long).starts_with(&format!("could not listen on {}: ", long.display())));
     assert!(refused(Path::new("")).starts_with("could not listen on : "));
-    assert!(refused(directory.path()).ends_with(" is no socket, and will not be replaced"));
+    assert!(refused(directory.path()).ends_with(" is not a socket, and is not replaced"));
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn a_live_socket_of_another_type_is_refused() {
 #[tokio::test]
 async fn a41_what_is_no_socket_is_refused_and_stays() {
     let (directory, path) = place();
-    let refusal = format!("{} is no socket, and will not be replaced", path.display());
+    let refusal = format!("{} is not a socket, and is not replaced", path.display());
     fs::write(&path, "precious").unwrap();
     assert_eq!(refused(&path), refusal);
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
