@@ -83,7 +83,7 @@ impl NamespaceClient {
     }
 }
 
-/// Fails if an object to be created has no id.
+/// Checks that an object to be created has an id.
 fn check_id(kind: ObjectKind, id: &str) -> Result<(), Error> {
     if id.is_empty() { Err(Error::NoId { kind }) } else { Ok(()) }
 }

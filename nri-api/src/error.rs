@@ -103,21 +103,23 @@ impl From<RelayError> for Error {
 }
 
 impl Error {
-    /// Whether plugins reject the request: a plugin refuses it, a plugin wants a change that is
-    /// forbidden or that conflicts with another plugin's, or a validator rejects the result.
+    /// Returns whether plugins reject the request: a plugin refuses it, a plugin wants a change
+    /// that is forbidden or that conflicts with another plugin's, or a validator rejects the
+    /// result.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Relay(error) if error.is_refusal())
     }
 
-    /// Whether a required plugin is absent or does not answer: it is joining, silent, suspended or
-    /// gone. The plugin may be available later.
+    /// Returns whether a required plugin is absent or does not answer: it is joining, silent,
+    /// suspended or gone. The plugin may be available later.
     #[must_use]
     pub fn is_plugin_absent(&self) -> bool {
         matches!(self, Self::Relay(error) if error.is_plugin_absent())
     }
 
-    /// Whether the deadline of the caller ([`Handle::until`](crate::Handle::until)) has expired.
+    /// Returns whether the deadline of the caller ([`Handle::until`](crate::Handle::until)) has
+    /// expired.
     #[must_use]
     pub fn is_deadline(&self) -> bool {
         matches!(self, Self::Relay(error) if error.is_deadline())

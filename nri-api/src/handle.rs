@@ -55,8 +55,8 @@ impl Handle {
         Self { client: client.map(|client| NamespaceClient { deadline: Some(deadline), ..client.clone() }) }
     }
 
-    /// Whether there may be plugins. If NRI is [disabled](crate::Config::disable), each call
-    /// returns at once, and its arguments are not used: a caller need not prepare them.
+    /// Returns whether there may be plugins. If NRI is [disabled](crate::Config::disable), each
+    /// call returns at once, and its arguments are not used: a caller need not prepare them.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.client.is_some()

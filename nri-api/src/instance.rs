@@ -39,7 +39,8 @@ pub(crate) struct Instance {
     pub(crate) tasks: TaskTracker,
     /// Cancelled when [`Nri::stop`](crate::Nri::stop) stops waiting for tasks.
     pub(crate) is_over: CancellationToken,
-    /// How many tasks were unfinished then, and how many lists of evictions.
+    /// How many notifications and lists of evictions were unfinished when NRI stopped waiting for
+    /// them.
     pub(crate) n_unfinished: AtomicU64,
     /// How long the adaptation may take to shut plugins down.
     pub(crate) shutdown_limit: Duration,
@@ -75,7 +76,7 @@ impl Instance {
         })
     }
 
-    /// Whether a test has injected this fault.
+    /// Returns whether a test has injected this fault.
     #[cfg(feature = "mistakes")]
     pub(crate) fn has_mistake(&self, mistake: Mistake) -> bool {
         self.mistake.get() == Some(&mistake)

@@ -66,7 +66,7 @@ impl Nri {
         self.instance.iter().for_each(|instance| _ = instance.mistake.set(mistake));
     }
 
-    /// Whether NRI is enabled.
+    /// Returns whether NRI is enabled.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.instance.is_some()

@@ -64,16 +64,17 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// The runtime is shutting down.
+    /// Called when the runtime is shutting down.
     async fn shutdown(&self) {}
 
-    /// A pod was created, and its network is set up.
+    /// Called when a pod was created and its network is set up.
     async fn run_pod_sandbox(&self, context: &Context, pod: Pod) -> Result<(), Refusal> {
         drop(pod);
         context.unhandled()
     }
 
-    /// The resources of a pod are about to be updated.
+    /// Called when the resources of a pod are about to be updated. `overhead` is what the pod
+    /// itself needs; `resources` is the sum for its containers.
     ///
     /// `overhead` is what the pod itself needs; `resources` is the sum for its containers.
     async fn update_pod_sandbox(
@@ -87,25 +88,26 @@ pub trait Plugin: Send + Sync + 'static {
         context.unhandled()
     }
 
-    /// The resources of a pod were updated.
+    /// Called when the resources of a pod were updated.
     async fn post_update_pod_sandbox(&self, context: &Context, pod: Pod) -> Result<(), Refusal> {
         drop(pod);
         context.unhandled()
     }
 
-    /// A pod is being stopped.
+    /// Called when a pod is being stopped.
     async fn stop_pod_sandbox(&self, context: &Context, pod: Pod) -> Result<(), Refusal> {
         drop(pod);
         context.unhandled()
     }
 
-    /// A pod is being removed.
+    /// Called when a pod is being removed.
     async fn remove_pod_sandbox(&self, context: &Context, pod: Pod) -> Result<(), Refusal> {
         drop(pod);
         context.unhandled()
     }
 
-    /// A container is about to be created. Returns changes to this container and updates of others.
+    /// Called when a container is about to be created. Returns changes to this container and
+    /// updates of others.
     ///
     /// `container` includes the changes of the plugins that ran before this one.
     async fn create_container(
@@ -118,26 +120,26 @@ pub trait Plugin: Send + Sync + 'static {
         context.unhandled()
     }
 
-    /// A container was created.
+    /// Called when a container was created.
     async fn post_create_container(&self, context: &Context, pod: Pod, container: Container) -> Result<(), Refusal> {
         let _ = (pod, container);
         context.unhandled()
     }
 
-    /// A container is about to be started.
+    /// Called when a container is about to be started.
     async fn start_container(&self, context: &Context, pod: Pod, container: Container) -> Result<(), Refusal> {
         let _ = (pod, container);
         context.unhandled()
     }
 
-    /// A container was started.
+    /// Called when a container was started.
     async fn post_start_container(&self, context: &Context, pod: Pod, container: Container) -> Result<(), Refusal> {
         let _ = (pod, container);
         context.unhandled()
     }
 
-    /// A container is about to be updated with these resources. Returns updates of this container
-    /// and of others.
+    /// Called when a container is about to be updated with these resources. Returns updates of this
+    /// container and of others.
     async fn update_container(
         &self,
         context: &Context,
@@ -149,26 +151,26 @@ pub trait Plugin: Send + Sync + 'static {
         context.unhandled()
     }
 
-    /// A container was updated.
+    /// Called when a container was updated.
     async fn post_update_container(&self, context: &Context, pod: Pod, container: Container) -> Result<(), Refusal> {
         let _ = (pod, container);
         context.unhandled()
     }
 
-    /// A container has stopped. Returns updates of other containers.
+    /// Called when a container has stopped. Returns updates of other containers.
     async fn stop_container(&self, context: &Context, pod: Pod, container: Container) -> Result<StopReply, Refusal> {
         let _ = (pod, container);
         context.unhandled()
     }
 
-    /// A container is being removed.
+    /// Called when a container is being removed.
     async fn remove_container(&self, context: &Context, pod: Pod, container: Container) -> Result<(), Refusal> {
         let _ = (pod, container);
         context.unhandled()
     }
 
-    /// All plugins have replied to the creation of a container. Returns whether the runtime may
-    /// create the container with the resulting adjustment.
+    /// Called when all plugins have replied to the creation of a container. Returns whether the
+    /// runtime may create the container with the resulting adjustment.
     async fn validate_container_adjustment(&self, context: &Context, proposal: Proposal) -> Result<Verdict, Refusal> {
         drop(proposal);
         context.unhandled()

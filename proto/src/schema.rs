@@ -1,4 +1,5 @@
-//! What the build makes of `nri.proto`. Nothing here is written by hand but the access to it.
+//! The code that the build generates from `nri.proto`. Nothing here is written by hand but the
+//! access to it.
 //!
 //! - `generated.rs`: the messages (`api`) and the ttrpc services (`service`).
 //! - `shape.rs`: which fields of a message contain messages, to walk over encoded messages.

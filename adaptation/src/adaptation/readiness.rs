@@ -17,13 +17,13 @@ use crate::session::roster::{Participant, Roster};
 pub struct Missing {
     /// The plugin as the operator calls it: by name, or by index and name.
     pub plugin: String,
-    /// What requires the plugin.
+    /// The setting that requires the plugin.
     pub demand: Demand,
     /// Why the plugin counts as missing.
     pub absence: Absence,
 }
 
-/// What requires a plugin.
+/// The setting that requires a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
     /// The operator [requires](crate::config::policy::Policy::required) the plugin.
@@ -135,7 +135,7 @@ fn missing(shared: &Shared, roster: &Roster) -> Vec<Missing> {
     found
 }
 
-/// Returns the states of the plugins that match.
+/// Returns the states of the plugins in the roster that match.
 fn states(roster: &Roster, is_meant: impl Fn(&Participant) -> bool) -> Vec<State> {
     roster.entries().iter().filter(|entry| is_meant(entry)).map(|entry| entry.state()).collect()
 }
@@ -144,13 +144,13 @@ fn validates(entry: &Participant) -> bool {
     entry.terms.events.contains(Event::ValidateContainerAdjustment)
 }
 
-/// Returns the absence if no plugin matches.
+/// Returns why the plugin is missing if no plugin in the roster matches: it is joining, or absent.
 fn absent(shared: &Shared, states: &[State], is_meant: impl Fn(&PluginId) -> bool) -> Option<Absence> {
     let why = || if shared.is_arriving(is_meant) { Absence::Joining } else { Absence::Absent };
     states.is_empty().then(why)
 }
 
-/// Returns the absence if one of the states is not active.
+/// Returns why the plugin is missing if one of the matching plugins is not active.
 fn any(states: &[State]) -> Option<Absence> {
     states.iter().find(|state| **state != State::Active).map(|state| Absence::State(*state))
 }

@@ -18,7 +18,8 @@ pub(crate) struct Decision {
     pub(crate) operation: Option<OperationId>,
     /// The outcome of that operation.
     fate: Fate,
-    /// The number of the last update of a container before the first plugin was asked.
+    /// The number of the latest container update that was recorded before the first plugin was
+    /// asked.
     since: AtomicU64,
     /// The claims of the plugins. `None` if the request failed, or its caller dropped the request.
     claims: OnceLock<Option<Owners>>,
@@ -47,13 +48,14 @@ impl Decision {
         self.fate.0.get().copied()
     }
 
-    /// Notes that plugins are asked from now on. `since` is the number of the last update of a
-    /// container.
+    /// Records that plugins are asked from now on. `since` is the number of the latest container
+    /// update that was recorded so far.
     pub(crate) fn begins(&self, since: u64) {
         self.since.store(since, Ordering::Relaxed);
     }
 
-    /// Returns the number of the last update of a container before the first plugin was asked.
+    /// Returns the number of the latest container update that was recorded before the first plugin
+    /// was asked.
     pub(crate) fn since(&self) -> u64 {
         self.since.load(Ordering::Relaxed)
     }

@@ -55,7 +55,7 @@ impl Outbox {
     }
 }
 
-/// The right to publish. A panic returns it.
+/// The right to publish. If publishing panics, the drop of this value lets the next caller publish.
 struct OutboxTurn<'a>(&'a Outbox);
 
 impl Drop for OutboxTurn<'_> {

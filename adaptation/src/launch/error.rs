@@ -28,7 +28,7 @@ pub enum LaunchError {
     UntrustedDirectory {
         /// The directory.
         dir: PathBuf,
-        /// What others can change.
+        /// The path that other users can change, and how.
         source: UntrustedPath,
     },
     /// Plugins were launched before.

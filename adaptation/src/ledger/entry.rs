@@ -104,7 +104,8 @@ pub enum What {
 pub struct Change {
     /// The field that changed.
     pub field: Field,
-    /// The entry of the field. Empty if the field has no entries.
+    /// The key of the entry, such as the name of an environment variable. Empty if the field has no
+    /// entries.
     pub key: String,
     /// The value before the change, if any.
     pub before: Option<Value>,

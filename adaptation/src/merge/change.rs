@@ -9,7 +9,8 @@ pub struct Changed {
     pub container: Option<String>,
     /// The field. Device rules, for which upstream has no field, are [`Field::Devices`].
     pub field: Field,
-    /// The entry of the field. Empty if the field has no entries.
+    /// The key of the entry, such as the name of an environment variable. Empty if the field has no
+    /// entries.
     pub key: String,
     /// The value that this plugin was shown, if any.
     pub before: Option<Value>,

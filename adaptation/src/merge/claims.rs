@@ -62,7 +62,8 @@ impl Claims {
 pub(super) struct Claiming<'c, 'a> {
     claims: &'c mut Claims,
     plugin: &'a PluginId,
-    /// Most replies make few claims, which fit inline without an allocation.
+    /// The claims made so far. Most replies make few claims, which fit inline without an
+    /// allocation.
     made: SmallVec<[MadeClaim<'a>; 16]>,
 }
 

@@ -40,7 +40,8 @@ use crate::merge::other_updates::{self, Updates};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateMerge {
-    /// Copied before a change if a caller still holds the former view.
+    /// The container as the next plugin is shown it. Copied before a change if a caller still holds
+    /// the former view.
     view: Arc<Container>,
     /// Which parts of the view changed since the first plugin was shown it.
     since: Since,

@@ -9,7 +9,8 @@ pub struct Conflict {
     pub container: String,
     /// The field that both plugins set.
     pub field: Field,
-    /// The entry of the field. Empty if the field has no entries.
+    /// The key of the entry, such as the name of an environment variable. Empty if the field has no
+    /// entries.
     pub key: String,
     /// The plugin that set the field second.
     pub claimer: PluginId,

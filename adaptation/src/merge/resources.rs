@@ -114,7 +114,8 @@ pub(super) fn set<T: Clone + Pack>(field: Field, new: Option<&T>, target: &mut O
     }
 }
 
-/// Kept out of line: every field is checked for each update, and few are set.
+/// Sets `target` to a copy of the new value, and notes the change. Not inlined, because every field
+/// is checked for each update, and few are set.
 #[inline(never)]
 fn put<T: Clone + Pack>(field: Field, new: &T, target: &mut Option<T>, notes: &mut ChangeNotes<'_>) {
     let before = target.replace(new.clone());
@@ -136,7 +137,7 @@ fn put_text(field: Field, new: &str, target: &mut String, notes: &mut ChangeNote
     notes.take(field, "", Some(&*before).filter(|text| !text.is_empty()), Some(new));
 }
 
-/// Inserts a value into a map.
+/// Inserts a copy of a value into a map, and notes the change.
 pub(super) fn insert<T: Clone + Pack>(
     field: Field,
     key: &str,

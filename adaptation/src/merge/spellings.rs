@@ -23,7 +23,7 @@ pub(super) struct Spellings {
 /// `None` until a plugin changes such a key.
 type OfContainer = Option<Vec<(String, String)>>;
 
-/// All are equal: the spellings follow from the container, and are only cached here.
+/// Any two values are equal: the spellings follow from the container, and are only cached here.
 impl PartialEq for Spellings {
     fn eq(&self, _: &Self) -> bool {
         true

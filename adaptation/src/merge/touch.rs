@@ -22,7 +22,8 @@ use smallvec::SmallVec;
 pub struct Touch<'a> {
     /// The field. Device rules, for which upstream has no field, are [`Field::Devices`].
     pub field: Field,
-    /// The entry of the field. Empty if the field has no entries.
+    /// The key of the entry, such as the name of an environment variable. Empty if the field has no
+    /// entries.
     pub key: &'a str,
     pub(super) act: Act,
 }
@@ -85,13 +86,14 @@ impl<'a> Touch<'a> {
     }
 }
 
-/// Most replies touch few fields, which fit inline without an allocation.
+/// The fields that a reply touches. Most replies touch few fields, which fit inline without an
+/// allocation.
 pub(super) type TouchList<'a> = SmallVec<[Touch<'a>; 16]>;
 
 struct Touches<'a>(TouchList<'a>);
 
 impl<'a> Touches<'a> {
-    /// Kept out of line: few of the many fields are touched at a time.
+    /// Adds a touched field. Not inlined, because a reply touches only few of the many fields.
     #[inline(never)]
     fn add(&mut self, field: Field, key: &'a str, act: Act) {
         self.0.push(Touch { field, key, act });

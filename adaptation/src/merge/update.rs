@@ -41,7 +41,7 @@ pub struct UpdateMerge {
     claims: Claims,
 }
 
-/// Plugins have updated the container that the request is about.
+/// The updates that plugins made of the container that the request is about.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct OwnUpdate {
     ignore_failure: bool,

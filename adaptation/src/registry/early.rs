@@ -129,7 +129,7 @@ impl EarlyUpdates {
         self.decided.notify_waiters();
     }
 
-    /// If no call is kept, serves further calls at once and returns true.
+    /// Returns whether no call is kept. If so, further calls are served at once.
     fn is_admitted(&self) -> bool {
         let mut state = self.state();
         let is_admitted = state.kept.is_empty();

@@ -24,7 +24,7 @@ impl Standing {
         self.is_catching_up() || self.is_behind_on_some()
     }
 
-    /// Ends the streaks of pods about which nothing is left to deliver.
+    /// Removes the streaks of pods for which no request of the backlog is left to deliver.
     fn end_streaks(&mut self) {
         let Self { deliveries, journal, .. } = self;
         let Deliveries { streaks, pods, .. } = deliveries;

@@ -72,7 +72,7 @@ impl Services {
         Ok(policies.effective(id, Declared::default()).policy)
     }
 
-    /// Fails if the adaptation was stopped.
+    /// Checks that the adaptation was not stopped.
     pub(crate) fn check_running(&self) -> Result<(), RelayError> {
         if self.stopping.is_cancelled() { Err(RelayError::Stopped) } else { Ok(()) }
     }

@@ -49,7 +49,7 @@ fn amount(number: i64) -> Option<u64> {
     set(number)?.try_into().ok()
 }
 
-/// If a page size occurs several times, the last limit is used.
+/// Converts limits of huge pages. If a page size occurs several times, the last limit is used.
 fn hugepages(limits: &[v1::HugepageLimit]) -> Vec<HugepageLimit> {
     let mut known = BTreeSet::new();
     let mut last: Vec<HugepageLimit> = limits

@@ -17,10 +17,10 @@ pub(super) struct RestoredLimits {
 /// The way to reset one limit.
 #[derive(Clone, Copy)]
 enum NoLimit {
-    /// This value of the field.
+    /// The field gets this value.
     Value(i64),
-    /// This value with cgroups of version 1. With version 2 the value means something else, so this
-    /// file gets this text.
+    /// With cgroups of version 1, the field gets this value. With version 2 the value means
+    /// something else, so this file gets this text.
     ValueOrFile(i64, &'static str, &'static str),
     /// No value of the field resets the limit.
     NotExpressible,

@@ -27,7 +27,8 @@ pub enum SpecError {
     Refused {
         /// The field of the value.
         field: Field,
-        /// The entry of the field; empty if the field has no entries.
+        /// The key of the entry, such as the name of an environment variable; empty if the field
+        /// has no entries.
         key: String,
         /// The reason why the value is invalid.
         problem: &'static str,
@@ -38,7 +39,8 @@ pub enum SpecError {
     Host {
         /// The field of the value.
         field: Field,
-        /// The entry of the field; empty if the field has no entries.
+        /// The key of the entry, such as the name of an environment variable; empty if the field
+        /// has no entries.
         key: String,
         /// The error of the host.
         source: HostError,

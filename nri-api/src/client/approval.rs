@@ -17,7 +17,7 @@ pub(super) struct ApprovalRequest<'a> {
     pub(super) approval: Approval<'a, ContainerInfo>,
     /// The state that plugins know.
     pub(super) state: State,
-    /// What became known through this request.
+    /// The objects that became known through this request.
     pub(super) newly_known: NewlyKnown,
 }
 

@@ -37,7 +37,7 @@ impl<'a> ContainerDetails<'a> {
     }
 }
 
-/// Whether the exit of the current run contains what plugins are told of its end.
+/// Returns whether the exit of the current run contains what plugins are told of its end.
 pub(super) fn has_exit_details(entry: &TableEntry<ContainerInfo>) -> bool {
     let exit = entry.info.exits.iter().find(|exit| exit.run >= entry.lifecycle.run());
     exit.is_some_and(|exit| exit.container.is_some())

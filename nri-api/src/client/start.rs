@@ -190,7 +190,7 @@ impl NamespaceClient {
         }
     }
 
-    /// Whether a synthetic pod is running although its container has stopped.
+    /// Returns whether a synthetic pod is running although its container has stopped.
     fn is_pod_left_running(&self, id: &str, pod: &str) -> bool {
         let is_over = self.namespace.containers.read(id, |entry| entry.lifecycle.is_over()) == Some(true);
         is_over && self.namespace.pods.read(pod, |entry| entry.lifecycle.needs_stop()) == Some(true)

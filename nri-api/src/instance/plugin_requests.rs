@@ -48,8 +48,8 @@ impl Instance {
         }
     }
 
-    /// Whether the plugins that want a change of a container in `namespace` may see the container's
-    /// pod.
+    /// Returns whether the plugins that want a change of a container in `namespace` may see the
+    /// container's pod.
     pub(crate) fn may_see(&self, requester: Requester<'_>, namespace: &Namespace, container: &str) -> bool {
         if !self.adaptation.hides_pods() {
             return true;

@@ -54,7 +54,7 @@ pub(crate) struct Startup {
 pub(crate) struct StartAttempt<'a>(&'a Startup);
 
 impl Startup {
-    /// Fails unless requests are allowed: after the start and before the stop.
+    /// Checks that requests are allowed: after the start and before the stop.
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self.stage.load(Ordering::Acquire) {
             STARTED => Ok(()),

@@ -63,7 +63,7 @@ pub(crate) enum Presence {
     Unknown,
 }
 
-/// What became known when a container was entered.
+/// The objects that became known when a container was added to the tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NewlyKnown {
     /// Whether the container was unknown before.

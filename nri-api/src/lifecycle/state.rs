@@ -141,12 +141,13 @@ impl Lifecycle {
         self.phase == Phase::Creating
     }
 
-    /// Whether the object exists and its Stop is not claimed yet.
+    /// Returns whether the object exists and its Stop is not claimed yet.
     pub(crate) fn needs_stop(&self) -> bool {
         matches!(self.phase, Phase::Created | Phase::Running)
     }
 
-    /// Whether the Stop is claimed: nothing may be created or started in a pod that is over.
+    /// Returns whether the Stop is claimed: nothing may be created or started in a pod that is
+    /// over.
     pub(crate) fn is_over(&self) -> bool {
         !self.needs_stop() && !self.is_creating()
     }
@@ -216,7 +217,8 @@ impl Lifecycle {
         self.is_remove_requested = true;
     }
 
-    /// Whether plugins were told of the end of the object, and no other end is to be delivered.
+    /// Returns whether plugins were told of the end of the object, and no other end is to be
+    /// delivered.
     ///
     /// A failed restart has ended when its operation has ended: only then the rollback has a place
     /// in the queue of the pod.
@@ -224,7 +226,7 @@ impl Lifecycle {
         self.phase == Phase::Stopped && self.open_starts == 0 && self.holds == 0 && !self.is_remove_requested
     }
 
-    /// Whether the Remove is claimed.
+    /// Returns whether the Remove is claimed.
     pub(crate) fn is_removing(&self) -> bool {
         self.phase == Phase::Removing
     }
@@ -250,13 +252,13 @@ impl Lifecycle {
         self.run
     }
 
-    /// Whether the Stop for an end that was reported of this run is not claimed yet.
+    /// Returns whether the Stop for an end that was reported of this run is not claimed yet.
     pub(crate) fn run_needs_stop(&self, run: RunId) -> bool {
         self.needs_stop() && run >= self.run
     }
 
-    /// Whether plugins may have to hear of an exit that is reported now: the object has not ended,
-    /// or it is being started again.
+    /// Returns whether plugins may have to be notified of an exit that is reported now: the object
+    /// has not ended, or it is being started again.
     pub(crate) fn can_exit(&self) -> bool {
         !self.is_over() || self.last_call > self.run
     }
@@ -322,7 +324,7 @@ impl Lifecycle {
         }
     }
 
-    /// Whether all plugins have to hear a Stop because the first start has failed.
+    /// Returns whether all plugins have to be sent a Stop because the first start has failed.
     pub(crate) fn needs_stop_after_failed_start(&self, run: RunId) -> bool {
         // If plugins are being asked about another start, the outcome of that start decides.
         let is_not_started = self.phase == Phase::Created && self.open_starts == 0;
@@ -335,9 +337,10 @@ impl Lifecycle {
         (self.phase, self.run) = (Phase::Created, run);
     }
 
-    /// Whether this start belongs to the current run, the object has not stopped since, and no
-    /// PostStartContainer was claimed for this start or for a later one. A start that begins no run
-    /// takes nothing from the start that began it.
+    /// Returns whether PostStartContainer may be sent for this start: it belongs to the current
+    /// run, the object has not stopped since, and no PostStartContainer was claimed for it or for a
+    /// later start. The start of a running object begins no run, and does not use up the
+    /// PostStartContainer of the start that began the run.
     fn may_post_start(&self, start: RunId) -> bool {
         self.needs_stop() && start >= self.run && self.posted_start.is_none_or(|posted| posted < start)
     }

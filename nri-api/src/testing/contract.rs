@@ -32,7 +32,7 @@ pub trait Fixture: Sync {
     /// Makes the runtime remove the pod and the container.
     async fn remove(&self, pod: &str, container: &str);
 
-    /// Whether the domain is [without pods](crate::Nri::register_podless).
+    /// Returns whether the domain is [without pods](crate::Nri::register_podless).
     fn is_podless(&self) -> bool {
         false
     }

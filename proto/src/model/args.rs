@@ -86,9 +86,9 @@ impl Args {
     }
 }
 
-/// The error of setting arguments of which the first is empty.
+/// The error for a list of arguments whose first argument is empty.
 ///
-/// In the protocol, such a list is a replacement.
+/// On the wire, such a list is a replacement, so it cannot be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot set arguments of which the first is empty: in the protocol this is a replacement")]
 pub struct EmptyCommand;

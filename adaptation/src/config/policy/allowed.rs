@@ -66,7 +66,8 @@ pub enum NotAllowed {
     Field {
         /// The field.
         field: Field,
-        /// The entry of the field; empty if the field has no entries.
+        /// The key of the entry, such as the name of an environment variable; empty if the field
+        /// has no entries.
         key: String,
     },
     /// The reply updates a container other than the one that the request is about.

@@ -1,4 +1,4 @@
-//! The policy settings whose values are words.
+//! The policy settings that choose between a few named values.
 
 use crate::config::settings::Choice;
 

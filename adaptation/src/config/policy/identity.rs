@@ -147,7 +147,7 @@ impl Policies {
 }
 
 impl Uids {
-    /// Returns whether a peer's user is among these. An unknown user is only among [`Uids::Any`].
+    /// Returns whether the set contains a peer's user. An unknown user is only in [`Uids::Any`].
     #[must_use]
     pub fn contains(&self, uid: Option<u32>) -> bool {
         match self {

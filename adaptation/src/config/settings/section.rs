@@ -100,7 +100,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Returns the keys that were asked for so far.
+    /// Returns the keys that are known: those that were taken so far.
     pub(crate) fn known(&self) -> &[&'static str] {
         &self.known
     }

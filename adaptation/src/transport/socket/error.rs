@@ -29,7 +29,7 @@ pub enum BindError {
     ForeignDirectory {
         /// The directory.
         dir: PathBuf,
-        /// Its owner.
+        /// The user id of the directory's owner.
         uid: u32,
     },
 
@@ -38,7 +38,7 @@ pub enum BindError {
     WritableDirectory {
         /// The directory.
         dir: PathBuf,
-        /// Its permissions.
+        /// The permission bits of the directory.
         mode: u32,
     },
 

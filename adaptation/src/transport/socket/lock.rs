@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The lock on the path of a socket. Dropping it removes the lock file and unlocks the path.
 #[derive(Debug)]
 pub(super) struct Lock {
-    /// Closed, which unlocks it, after [`Drop`] has removed the file.
+    /// The locked file. It is unlocked when it is closed, after [`Drop`] has removed the file.
     _file: File,
     path: PathBuf,
 }

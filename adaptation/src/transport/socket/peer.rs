@@ -25,7 +25,7 @@ impl Peer {
         Ok(Self { uid: credentials.uid(), gid: credentials.gid(), pid })
     }
 
-    /// Returns whether the peer's user is one of these.
+    /// Returns whether `uids` contains the peer's user.
     #[must_use]
     pub fn is_allowed(&self, uids: &[u32]) -> bool {
         uids.contains(&self.uid)

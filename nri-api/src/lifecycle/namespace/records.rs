@@ -1,4 +1,4 @@
-//! What is known of a pod or container besides its state.
+//! The facts about a pod or container that are known besides its state.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ pub(crate) type PodContainers = Vec<String>;
 /// The Kubernetes namespace of a container's pod, if it is known.
 pub(crate) type KubernetesNamespace = Option<Arc<str>>;
 
-/// What is known of a container besides its state.
+/// Facts about a container besides its state.
 #[derive(Default)]
 pub(crate) struct ContainerInfo {
     /// The id of the container's pod.
     pub(crate) pod: String,
     pub(crate) pods_namespace: KubernetesNamespace,
-    /// Ends that were reported and that plugins have not heard, the oldest run first. There is
+    /// The reported ends that plugins were not notified of yet, the oldest run first. There is
     /// rarely more than one.
     pub(crate) exits: Vec<ExitRecord>,
     /// Whether plugins were asked about a restart since the last Stop. If the restart failed, the

@@ -55,7 +55,7 @@ impl Namespace {
         state
     }
 
-    /// Whether the pod is absent or has ended. A pod that is about to run is neither.
+    /// Returns whether the pod is absent or has ended. A pod that is about to run is neither.
     fn is_stray(&self, pod: &str) -> bool {
         !self.is_podless && self.pods.read(pod, |entry| entry.lifecycle.is_over()) != Some(false)
     }
