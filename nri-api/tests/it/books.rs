@@ -1,5 +1,5 @@
-//! A plugin that keeps books joins again and again while many pods live and die: whatever it is
-//! shown and told must add up.
+//! A plugin that tracks the state of each pod and container joins again and again while many pods
+//! live and die. Its snapshot and its events must be consistent.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use crate::rig::{Rig, container, exited, pod, running};
 const TASKS: usize = 8;
 const LIVES: usize = 30;
 
-/// What a plugin knows of a container.
+/// The last event that a plugin has seen of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Known {
     Created,
@@ -29,7 +29,7 @@ enum Known {
     Stopped,
 }
 
-/// Books: what is there, and what does not add up.
+/// The pods and containers that a plugin knows, and the contradictions that it has found.
 #[derive(Default)]
 struct Books {
     pods: BTreeMap<String, bool>,
@@ -67,14 +67,14 @@ impl Books {
                 let all_stopped = inside.all(|(_, known)| *known == Known::Stopped);
                 all_stopped && self.pods.insert(pod.to_owned(), false) == Some(true)
             }
-            // One that had stopped is shown only while it is removed, and its Remove is told in any
-            // case.
+            // A stopped pod is in a snapshot only while the pod is being removed. Its Remove is
+            // sent in any case.
             Event::RemovePodSandbox => {
                 self.pods.remove(pod);
                 !self.containers.keys().any(|other| other.starts_with(pod))
             }
             Event::CreateContainer => pod_before == Some(true) && self.write(id, Known::Created).is_none(),
-            // One that joins in between was shown it already.
+            // A plugin that joined after the create has seen the container in its snapshot.
             Event::PostCreateContainer => {
                 self.write(id, Known::PostCreated).is_some_and(|was| was <= Known::PostCreated)
             }
@@ -105,7 +105,7 @@ impl Books {
 }
 
 impl Keeper {
-    /// Whether all that it knew is gone.
+    /// Returns whether the plugin knows no pod and no container any more.
     fn is_empty(&self) -> bool {
         let books = self.0.lock().unwrap();
         books.pods.is_empty() && books.containers.is_empty()
@@ -148,8 +148,8 @@ impl Plugin for Keeper {
     }
 }
 
-/// A pod with two containers, from its beginning to its end. Which way they end depends on the
-/// number.
+/// Runs a pod with two containers through its whole life. `number` determines how the containers
+/// end.
 async fn live(rig: &Rig, number: usize) {
     let pod_id = format!("p{number}-");
     rig.run_pod(&pod_id).await;
@@ -194,7 +194,7 @@ async fn books_add_up_whenever_a_plugin_joins_while_pods_live_and_die() {
         tokio::spawn(async move {
             let mut keepers = Vec::new();
             while !is_over.load(Ordering::Relaxed) || keepers.len() < 3 {
-                // Each takes the place of the one before, which hears nothing more.
+                // Each keeper replaces the previous one, which gets no more events.
                 let keeper = Arc::new(Keeper::default());
                 rig.nri.admit("20-keeper".parse().unwrap(), keeper.clone()).await.unwrap();
                 keepers.push(keeper);
@@ -219,7 +219,8 @@ async fn books_add_up_whenever_a_plugin_joins_while_pods_live_and_die() {
     is_over.store(true, Ordering::Relaxed);
     let keepers = joining.await.unwrap();
     let last = keepers.last().unwrap();
-    // It may yet have to hear what ended while it joined, and a stop does not wait for that.
+    // The last keeper may still have to receive ends from the time in which it joined, and `stop`
+    // does not wait for that.
     let hears_all = async {
         while !last.is_empty() {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -1,5 +1,4 @@
-//! Callers that leave in the middle: each future is looked at n times, for each n, and then
-//! dropped.
+//! Callers that leave early: each future is polled n times, for each n, and then dropped.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -12,11 +11,11 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::rig::{Rig, SECOND, config, container, exited, pod};
 
-/// More looks than any of these takes: each request takes its plugin a second, and there are four
-/// looks in that.
+/// More polls than any of these requests needs: the plugin takes a second for each request, and
+/// there are four polls per second.
 const LOOKS: usize = 24;
 
-/// Looks at a future so many times, and drops it. True if it was done by then.
+/// Polls a future at most this many times, and drops it. Returns whether the future has completed.
 async fn leave_after<T>(looks: usize, future: impl Future<Output = T>) -> bool {
     let mut future = pin!(future);
     for _ in 0..looks {
@@ -28,7 +27,7 @@ async fn leave_after<T>(looks: usize, future: impl Future<Output = T>) -> bool {
     false
 }
 
-/// A rig with a pod and two containers that run, whose plugin takes a second for each answer.
+/// A rig with a pod and two containers, whose plugin takes a second for each answer.
 async fn slow() -> Rig {
     let rig = Rig::new().await;
     rig.running("p", "a").await;
@@ -38,7 +37,7 @@ async fn slow() -> Rig {
     rig
 }
 
-/// All that is begun comes to its end.
+/// Waits until everything that has begun must have ended.
 async fn later() {
     sleep(Duration::from_secs(60)).await;
 }
@@ -155,7 +154,8 @@ async fn nobody_waits_for_a_caller_that_does_not_go_on() {
     assert_eq!(rig.plugin.heard().last().unwrap(), "RemovePodSandbox p");
 }
 
-/// Whoever does not go on with an end that was told leaves nothing for those who join later.
+/// The end of a container was reported and delivered, and its caller stops polling. Plugins that
+/// join later are not shown the container.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_does_not_go_on_makes_no_ghost_for_plugins_that_join() {
     let rig = slow().await;
@@ -188,7 +188,8 @@ async fn a_caller_that_does_not_go_on_makes_no_ghost_for_plugins_that_join() {
     assert_eq!(later.heard(), [""; 0]);
 }
 
-/// What is open for longer than this is reported, and nobody waits for it.
+/// Waits longer than any operation may be open: older operations are reported, and nothing waits
+/// for them.
 async fn later_than_all() {
     sleep(Duration::from_secs(1000)).await;
 }
@@ -206,7 +207,7 @@ async fn a_stop_whose_caller_does_not_go_on_is_over_when_the_container_is_starte
     assert_eq!(late.heard(), [""; 0], "it was shown one that runs");
 }
 
-/// A future that is looked at once, and then kept.
+/// Polls a future once, and returns the pending future.
 macro_rules! kept {
     ($future:expr) => {{
         let mut kept = Box::pin($future);
@@ -255,7 +256,8 @@ async fn a_start_or_an_update_that_its_caller_does_not_go_on_with_holds_up_no_en
     drop((of_container, of_pod));
 }
 
-/// A slow plugin is no slow caller.
+/// A request is not cancelled because its plugin is slow: only a caller that does not poll cancels
+/// it.
 #[tokio::test(start_paused = true)]
 async fn a_create_that_takes_its_time_is_not_given_up() {
     let settings = Config::from_toml("[plugin_defaults]\nrequest_timeout = \"60s\"").unwrap();

@@ -1,4 +1,4 @@
-//! What plugins want of other containers: updates and evictions, and the domains that make them.
+//! Updates and evictions of other containers that plugins ask for, and the domains that apply them.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -14,19 +14,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::rig::{Recorder, Rig, SECOND, config, container, create_reply, exited, pod, running, settle};
 
-/// Sets the CPU shares of a container.
+/// Returns an update that sets the CPU shares of a container.
 fn shares(id: &str, shares: u64) -> Update {
     let mut update = Update::of(id);
     update.resources_mut().cpu_mut().shares = Some(shares);
     update
 }
 
-/// The CPU shares that a container has in a domain.
+/// Returns the CPU shares of a container in a domain.
 fn shares_of(domain: &FakeDomain, id: &str) -> Option<u64> {
     domain.container(id)?.linux?.resources?.cpu?.shares
 }
 
-/// What the ledger says that could not be done, as `10-books CreateContainer c: why`.
+/// Returns the failed updates and evictions in the ledger, as `10-books CreateContainer c: why`.
 fn failures(nri: &Nri) -> Vec<String> {
     use nri_api::ledger::What;
     let entries = nri.ledger(nri_api::ledger::Ledger::all);
@@ -147,12 +147,12 @@ async fn of_two_namespaces_with_the_same_id_each_has_its_own() {
     assert_eq!(handles[1].container_state("c"), Some(State::Stopped));
     handles[1].start_container(pod("p"), container("p", "c")).await.unwrap().started(running("p", "c")).await.unwrap();
 
-    // In a request about one of them, its own is meant.
+    // In a request of one of the namespaces, the container of that namespace is meant.
     plugin.reply(Event::CreateContainer, create_reply(vec![shares("c", 7)], Vec::new()));
     drop(handles[1].create_container(pod("p"), container("p", "d")).await.unwrap());
     assert_eq!((shares_of(&one, "c"), shares_of(&other, "c")), (None, Some(7)));
 
-    // Without one nobody knows which.
+    // Outside a request, the container is ambiguous.
     let joining = Recorder::new();
     joining.want(vec![shares("c", 9)]);
     nri.admit("20-joins".parse().unwrap(), joining.clone()).await.unwrap();
@@ -231,7 +231,7 @@ async fn a_domain_that_hangs_or_panics_costs_its_limit_and_others_nothing() {
         seen.sort_by_key(|line| line.contains("eviction"));
         assert_eq!(seen, expected);
 
-        // Whoever was shown a part of what there is would never hear of the rest.
+        // A plugin that joined with an incomplete snapshot would never learn of the rest.
         let early = nri.admit("20-joins".parse().unwrap(), Recorder::new()).await.unwrap_err();
         assert_eq!(early.to_string(), "the runtime failed to synchronize plugin 20-joins");
         bad.behave(FakeBehavior::Well);
@@ -242,8 +242,7 @@ async fn a_domain_that_hangs_or_panics_costs_its_limit_and_others_nothing() {
     }
 }
 
-/// A runtime that says when a container that it was told to evict has stopped, before it says that
-/// it is done.
+/// A domain that reports the stop of an evicted container before its eviction returns.
 struct Thorough {
     memory: Arc<FakeDomain>,
     handle: OnceLock<Handle>,
@@ -326,7 +325,7 @@ async fn nobody_waits_for_an_eviction_and_one_that_fails_is_in_the_ledger() {
     assert_eq!(before.elapsed(), Duration::ZERO);
 }
 
-/// A plugin in Rust on the other end of a socket.
+/// A plugin on `nri-plugin`, connected through a socket.
 struct Caller;
 
 #[async_trait]

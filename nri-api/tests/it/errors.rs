@@ -1,4 +1,4 @@
-//! What an error of a gate says about what to do next.
+//! How a runtime can tell from the error of an approval request what to do next.
 
 use nri_api::testing::FakeBehavior;
 use nri_api::{Config, Error, Event, State};
@@ -6,14 +6,14 @@ use tokio::time::{Instant, sleep};
 
 use crate::rig::{Rig, SECOND, config, container, pod, requiring, running};
 
-/// What an error is: exactly one of the three, or none.
+/// Returns the kinds of an error, separated by blanks. A test expects at most one.
 fn kind(error: &Error) -> String {
     let kinds =
         [("refusal", error.is_refusal()), ("absent", error.is_plugin_absent()), ("deadline", error.is_deadline())];
     kinds.into_iter().filter(|(_, is_so)| *is_so).map(|(kind, _)| kind).collect::<Vec<_>>().join(" ")
 }
 
-/// The error of a start of the container, and what kind it is.
+/// Starts the container, and returns the kind of the error.
 async fn start(rig: &Rig) -> String {
     kind(&rig.handle.start_container(pod("p"), container("p", "c")).await.err().expect("it fails"))
 }
@@ -53,7 +53,7 @@ async fn a_required_plugin_that_is_silent_suspended_or_gone_counts_as_absent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_of_the_callers_own_is_over_whatever_the_call_waits_for() {
-    // A plugin.
+    // The call waits for a plugin.
     let rig = Rig::new().await;
     rig.running("p", "c").await;
     rig.plugin.take(SECOND);
@@ -61,7 +61,7 @@ async fn a_deadline_of_the_callers_own_is_over_whatever_the_call_waits_for() {
     let late = soon().start_container(pod("p"), container("p", "c")).await.err().unwrap();
     assert_eq!(kind(&late), "deadline");
 
-    // A request of someone else.
+    // The call waits for a request of another caller.
     let other = rig.handle.clone();
     let starting = tokio::spawn(async move { other.start_container(pod("p"), container("p", "c")).await });
     sleep(SECOND / 4).await;
@@ -69,7 +69,7 @@ async fn a_deadline_of_the_callers_own_is_over_whatever_the_call_waits_for() {
     assert_eq!(kind(&late), "deadline");
     starting.await.unwrap().unwrap().commit();
 
-    // A domain that is asked about an end that was said before a start.
+    // The call waits for a domain, which is asked about an end that was reported before the start.
     let rig = Rig::new().await;
     rig.run_pod("p").await;
     rig.create("p", "c").await;
@@ -84,8 +84,8 @@ async fn a_deadline_of_the_callers_own_is_over_whatever_the_call_waits_for() {
     assert_eq!(rig.plugin.heard().last().unwrap(), "StopContainer c", "the end of the first start goes on");
 }
 
-/// The commit is in the call, so whoever drops the future has only not waited for plugins to be
-/// told.
+/// The call itself commits. A caller that drops the future only does not wait until plugins are
+/// notified.
 #[tokio::test(start_paused = true)]
 async fn what_was_done_counts_as_done_when_that_is_said_and_not_when_it_is_awaited() {
     let rig = Rig::new().await;

@@ -28,7 +28,7 @@ async fn an_exit_is_told_as_a_stop_that_says_how() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_tells_the_stop_first_says_how_it_exited() {
-    // The task that would tell of the exit has not run yet.
+    // The task that notifies plugins of the exit has not run yet.
     let stopped = Rig::new().await;
     stopped.running("p", "c").await;
     stopped.handle.container_exited(pod("p"), exited("p", "c", 3));
@@ -75,8 +75,8 @@ async fn a_container_that_exits_while_it_is_created_stops_when_it_is() {
     assert_eq!(rig.plugin.container(Event::StopContainer).exit_code, 5);
 }
 
-/// The back reference that was once nil in containerd: exits come as soon as old containers are
-/// watched, before NRI is started.
+/// In containerd, a reference that exits need was once nil: exits come as soon as existing
+/// containers are watched, before NRI is started.
 #[tokio::test(start_paused = true)]
 async fn exits_before_the_start_are_told_after_it() {
     let domain = FakeDomain::new();
@@ -179,7 +179,7 @@ async fn u29_n08_ten_thousand_exits_at_once_are_told_each_once() {
     assert_eq!(heard.last().unwrap(), "StopPodSandbox p");
 }
 
-/// What was heard of each object, in order.
+/// Returns the events by object, in order.
 fn by_object(heard: Vec<String>) -> BTreeMap<String, Vec<String>> {
     let mut objects = BTreeMap::<String, Vec<String>>::new();
     for line in heard {
@@ -257,7 +257,7 @@ async fn a_container_that_ends_at_once_was_started_before_or_that_is_not_told() 
     assert_eq!(rig.plugin.container(Event::StopContainer).state, ContainerState::Stopped);
 }
 
-/// As a runtime does that restarts what has ended.
+/// A runtime that restarts containers reports the exit right before the start.
 #[tokio::test(start_paused = true)]
 async fn an_exit_is_told_before_the_container_is_started_again() {
     let rig = Rig::new().await;

@@ -1,4 +1,5 @@
-//! What a plugin may not see it may not change: where its containers are is looked up here.
+//! A plugin cannot change containers that it may not see. This crate looks up where the containers
+//! are.
 
 use std::sync::Arc;
 
@@ -29,13 +30,13 @@ fn shares(id: &str) -> Update {
     update
 }
 
-/// The plugins `guest` and `20-guest` see the shop alone.
+/// Returns settings under which the plugins `guest` and `20-guest` see only the namespace `shop`.
 fn shop_alone() -> Config {
     let read = Config::from_toml("[plugins.guest]\nnamespaces = ['shop']").unwrap();
     Config { policies: read.policies, ..config() }
 }
 
-/// Runs a container in the pod of a namespace.
+/// Runs a container in the pod of a Kubernetes namespace.
 async fn run(handle: &Handle, domain: &FakeDomain, namespace: &str, id: &str) {
     let (pod, container) = (pod_in(namespace), container_in(namespace, id));
     if handle.pod_state(&pod.id) != Some(State::Running) {
@@ -48,7 +49,8 @@ async fn run(handle: &Handle, domain: &FakeDomain, namespace: &str, id: &str) {
     handle.start_container(pod, container.clone()).await.unwrap().started(container).await.unwrap();
 }
 
-/// What was refused since it is hidden, and what could not be made.
+/// Returns the containers whose changes were refused because they are hidden, and the reasons of
+/// failed changes.
 fn refused_and_failed(nri: &Nri) -> (Vec<String>, Vec<String>) {
     let (mut refused, mut failed) = (Vec::new(), Vec::new());
     for entry in nri.ledger(Ledger::all) {
@@ -122,7 +124,8 @@ async fn an_id_that_two_namespaces_have_does_not_lead_into_a_hidden_pod() {
     let reply = || create_reply(vec![shares("twice")], vec![Eviction::new("twice", "enough")]);
     guest.reply(Event::CreateContainer, reply());
     drop(handle.create_container(pod_in("shop"), container_in("shop", "c1")).await.unwrap());
-    // When it has stopped here, the one elsewhere would be meant.
+    // After the container has stopped in this namespace, the id would refer to the container in the
+    // other one.
     let updates = vec![shares("twice")];
     guest.reply(Event::StopContainer, Reply::Stop(StopReply { updates, ..StopReply::default() }));
     handle.stop_container(pod_in("shop"), container_in("shop", "twice")).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a plugin that joins is shown, and what it is told after that.
+//! The snapshot of a plugin that joins, and the events that the plugin gets afterwards.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::rig::{Rig, SECOND, container, exited, pod, running, settle};
 
-/// What was shown, as `p c:Running`.
+/// Returns the last snapshot of a plugin, as `p c:Running`.
 fn shown(plugin: &crate::rig::Recorder) -> String {
     let snapshot = plugin.shown().pop().unwrap();
     let containers = snapshot.containers.iter().map(|container| format!("{}:{:?}", container.id, container.state));
@@ -21,7 +21,7 @@ async fn what_plugins_know_is_shown_in_the_state_in_which_they_know_it() {
     rig.create("p", "d").await;
     rig.domain.put(Container { state: ContainerState::Paused, ..running("p", "c") });
     assert_eq!(shown(&*rig.join("20-a").await), "p c:Paused d:Created");
-    // The runtime knows already that it has ended, and has not said so.
+    // The runtime knows that the container has ended, and has not reported it yet.
     rig.domain.put(exited("p", "c", 3));
     let plugin = rig.join("20-b").await;
     assert_eq!(shown(&plugin), "p c:Running d:Created");

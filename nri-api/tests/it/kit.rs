@@ -1,4 +1,4 @@
-//! The kit itself: it must find fault with a domain that is at fault.
+//! Tests of the contract check itself: it must report the rules that a faulty domain breaks.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use nri_api::testing::contract::{self, Fixture};
 use nri_api::testing::{FakeBehavior, FakeDomain};
 use nri_api::{Container, ContainerState, Domain, DomainError, Eviction, Inventory, Update};
 
-/// What is wrong with a domain.
+/// The fault of a domain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     None,
@@ -74,7 +74,7 @@ impl Fixture for Faulty {
     }
 }
 
-/// The rules that a domain with this fault breaks.
+/// Checks a domain with this fault, and returns the rules that it breaks.
 async fn check(fault: Fault) -> Vec<&'static str> {
     let faulty = Faulty { domain: FakeDomain::new(), fault, lock: tokio::sync::Mutex::default() };
     contract::check(&faulty).await.into_iter().map(|breach| breach.rule).collect()

@@ -1,4 +1,4 @@
-//! What plugins are told of pods and containers, and in which order.
+//! The events of pods and containers that plugins get, and their order.
 
 use std::sync::Arc;
 
@@ -382,7 +382,7 @@ async fn what_is_about_to_start_is_created_whatever_it_was_before() {
     }
 }
 
-/// A runtime that can look up what it is asked for.
+/// A domain that looks up single containers instead of filtering its inventory.
 struct Quick(Arc<FakeDomain>);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! What plugins want and cannot have, in the log.
+//! Log messages about changes that plugins asked for and that failed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! A runtime in memory on the public interface of this crate, and plugins that are built in.
+//! Tests of the public interface: a runtime in memory, and built-in plugins.
 
 #![allow(clippy::unwrap_used, reason = "these are tests, and what they share")]
 

@@ -1,6 +1,6 @@
-//! Random schedules of a runtime on this crate, against a model of what plugins may be shown and
-//! told: starts that are refused, dropped and repeated, exits at any moment, domains that take
-//! their time, and plugins that join in the middle of everything.
+//! Random schedules of a runtime on this crate, checked against a model of what plugins may see:
+//! starts that are refused, dropped and repeated, exits at any moment, slow domains, and plugins
+//! that join at any moment.
 
 mod checker;
 mod found;
@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use self::world::schedule;
 
-/// What is wrong with the schedule of this seed, if anything is.
+/// Runs the schedule of a seed, and returns the errors that the checker found.
 fn wrong(seed: u64, mistake: Option<Mistake>) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -26,7 +26,7 @@ fn wrong(seed: u64, mistake: Option<Mistake>) -> Vec<String> {
     outcome.unwrap_or_else(|_| vec!["a panic".to_owned()])
 }
 
-/// The seeds of one run: `NRI_SEEDS=from-to`, many with `NRI_LONG`, else a few.
+/// Returns the seeds of one run: those in `NRI_SEEDS=from-to`, many with `NRI_LONG`, else a few.
 fn seeds() -> std::ops::RangeInclusive<u64> {
     let said = std::env::var("NRI_SEEDS").ok();
     let said = said.as_deref().and_then(|said| said.split_once('-'));
@@ -50,8 +50,8 @@ fn whatever_the_runtime_does_each_plugin_is_shown_and_told_what_has_happened() {
     assert_eq!(n_wrong, 0, "so many schedules failed");
 }
 
-/// A test that notices nothing is worth nothing: something done wrong must be noticed soon, and as
-/// what it is.
+/// Checks that the model detects an injected fault within a few seeds, and reports it with these
+/// words.
 fn is_noticed(mistake: Mistake, as_what: &[&str]) {
     let is_meant = |wrong: &String| as_what.iter().all(|part| wrong.contains(part));
     let noticed = (1..=300).any(|seed| wrong(seed, Some(mistake)).iter().any(is_meant));

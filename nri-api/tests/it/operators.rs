@@ -1,4 +1,4 @@
-//! What an operator says while the runtime runs.
+//! Changes of the configuration while the runtime runs.
 
 use nri_api::testing::FakeDomain;
 use nri_api::{Config, Nri};

@@ -184,7 +184,7 @@ async fn a_container_that_is_being_removed_is_not_started_and_its_pod_does_not_r
     assert_eq!(removed.to_string(), "container c was removed");
 }
 
-/// Outside a Tokio runtime: nothing is made that would need one.
+/// Runs outside a Tokio runtime, because a disabled NRI needs none.
 #[test]
 fn disabled_a_runtime_without_pods_is_answered_at_once() {
     let nri = Nri::new(Config { disable: true, ..config() });

@@ -1,4 +1,5 @@
-//! What has happened, told by itself; and what has come into being by itself.
+//! Completed actions that the runtime reports separately, and objects that were not created through
+//! NRI.
 
 use nri_api::testing::FakeDomain;
 use nri_api::{Container, ContainerState, Inventory, KnownPod, Nri, PodState, State};

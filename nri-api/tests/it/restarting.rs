@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::rig::{Recorder, Rig, SECOND, config, container, exited, pod, requiring, running, settle};
 
-/// A domain that takes half a second to say what it has.
+/// A domain whose inventory takes half a second.
 struct Slow(Arc<FakeDomain>);
 
 #[async_trait]
@@ -205,7 +205,7 @@ async fn whoever_waits_for_an_end_waits_for_the_undo_of_a_restart_that_failed() 
     }
 }
 
-/// Also after the Stop was told, and before the Remove is.
+/// Covers a Stop that was delivered before, and a Remove that was not.
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_for_an_end_waits_for_a_remove_that_was_asked_for() {
     for is_of_pod in [false, true] {

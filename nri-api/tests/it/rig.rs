@@ -1,4 +1,4 @@
-//! A runtime, a plugin that writes down what it hears, and what most tests do with them.
+//! The fixtures of most tests: a runtime, and a plugin that records its events.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// A plugin that writes down what it hears, and answers as the test says.
+/// A plugin that records its events, and answers as the test determines.
 #[derive(Default)]
 pub(crate) struct Recorder {
     heard: Mutex<Vec<String>>,
@@ -34,24 +34,24 @@ impl Recorder {
         Arc::default()
     }
 
-    /// What it has heard: `StopContainer c`.
+    /// Returns the events that the plugin got, as `StopContainer c`.
     pub(crate) fn heard(&self) -> Vec<String> {
         self.heard.lock().unwrap().clone()
     }
 
-    /// The same since it was last asked for that.
+    /// Returns the events since the last call of this method.
     pub(crate) fn news(&self) -> Vec<String> {
         std::mem::take(&mut *self.heard.lock().unwrap())
     }
 
-    /// The container that it last heard this of.
+    /// Returns the container in the last request of this event.
     pub(crate) fn container(&self, event: Event) -> Container {
         let requests = self.requests.lock().unwrap();
         let request = requests.iter().rev().find(|request| request.event() == event).expect("it has not heard of it");
         request.container().expect("it is about a container").clone()
     }
 
-    /// The pod that it last heard of.
+    /// Returns the pod in the last request.
     pub(crate) fn pod(&self) -> Pod {
         self.requests.lock().unwrap().last().expect("it has heard of nothing").pod().clone()
     }
@@ -64,22 +64,22 @@ impl Recorder {
         self.refuses.lock().unwrap().push(event);
     }
 
-    /// It takes so long to answer.
+    /// Sets how long the plugin takes to answer.
     pub(crate) fn take(&self, time: Duration) {
         *self.takes.lock().unwrap() = time;
     }
 
-    /// It takes so long to join.
+    /// Sets how long the plugin takes to process its snapshot.
     pub(crate) fn join_in(&self, time: Duration) {
         *self.joins_in.lock().unwrap() = time;
     }
 
-    /// What it was shown when it joined, each time.
+    /// Returns the snapshots of the plugin, one for each join.
     pub(crate) fn shown(&self) -> Vec<Snapshot> {
         self.shown.lock().unwrap().clone()
     }
 
-    /// What it asks for when it has joined.
+    /// Sets the updates that the plugin asks for when it is synchronized.
     pub(crate) fn want(&self, updates: Vec<Update>) {
         *self.wants.lock().unwrap() = updates;
     }
@@ -119,7 +119,7 @@ impl Plugin for Recorder {
     }
 }
 
-/// What a plugin answers that wants nothing.
+/// Returns the answer of a plugin that asks for no changes.
 fn silence(event: Event) -> Reply {
     if event == Event::CreateContainer {
         Reply::Create(Box::default())
@@ -132,17 +132,17 @@ fn silence(event: Event) -> Reply {
     }
 }
 
-/// The answer to a create that wants this of others.
+/// Returns the answer to a create that asks for these changes of other containers.
 pub(crate) fn create_reply(updates: Vec<Update>, evictions: Vec<nri_api::Eviction>) -> Reply {
     Reply::Create(Box::new(CreateReply { updates, evictions, ..CreateReply::default() }))
 }
 
-/// Settings for a test: nobody connects.
+/// Returns settings under which no plugin is launched or can connect.
 pub(crate) fn config() -> Config {
     Config { socket: None, plugin_path: None, ..Config::default() }
 }
 
-/// The same, and this plugin must be there.
+/// Returns the settings of [`config`] that also require this plugin.
 pub(crate) fn requiring(plugin: &str) -> Config {
     let policy = Config::from_toml(&format!("[plugins.{plugin}]\nrequired = true")).unwrap();
     Config { policies: policy.policies, ..config() }
@@ -161,7 +161,7 @@ impl Rig {
         Self::with(config(), FakeDomain::new()).await
     }
 
-    /// With what is there already.
+    /// Creates a rig with these settings, and with what the domain has.
     pub(crate) async fn with(config: Config, domain: Arc<FakeDomain>) -> Self {
         let nri = Nri::new(config);
         let handle = nri.register("k8s.io", domain.clone()).unwrap();
@@ -171,7 +171,7 @@ impl Rig {
         Self { nri, domain, handle, plugin }
     }
 
-    /// Another plugin joins.
+    /// Admits another plugin.
     pub(crate) async fn join(&self, id: &str) -> Arc<Recorder> {
         let plugin = Recorder::new();
         self.nri.admit(id.parse().unwrap(), plugin.clone()).await.unwrap();
@@ -198,7 +198,7 @@ impl Rig {
         start.started(running).await.unwrap();
     }
 
-    /// A pod with one container, which runs. What was told of that is forgotten.
+    /// Runs a pod with one container, and forgets the events of that.
     pub(crate) async fn running(&self, pod_id: &str, id: &str) {
         self.run_pod(pod_id).await;
         self.create(pod_id, id).await;
@@ -227,7 +227,7 @@ pub(crate) fn running(pod: &str, id: &str) -> Container {
     Container { state: ContainerState::Running, started_at: 1, ..container(pod, id) }
 }
 
-/// One that has ended, with a code and a reason.
+/// Returns a container that has exited with this code and a reason.
 pub(crate) fn exited(pod: &str, id: &str, code: i32) -> Container {
     Container {
         state: ContainerState::Stopped,
@@ -239,7 +239,7 @@ pub(crate) fn exited(pod: &str, id: &str, code: i32) -> Container {
     }
 }
 
-/// Lets all tasks do what they can do now.
+/// Lets all tasks run until they wait.
 pub(crate) async fn settle() {
     sleep(Duration::from_millis(1)).await;
 }

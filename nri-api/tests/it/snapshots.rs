@@ -1,12 +1,12 @@
-//! What a plugin is shown that joins in the middle of a request whose words lag behind what plugins
-//! know.
+//! The snapshot of a plugin that joins during a request whose state lags behind the state that
+//! plugins know.
 
 use nri_api::{Container, ContainerState, Event, State};
 use tokio::time::{sleep, timeout};
 
 use crate::rig::{Recorder, Rig, SECOND, container, exited, pod, requiring, running, settle};
 
-/// A container in each state that plugins may know it in.
+/// Returns a rig with a container that plugins know in this state.
 async fn rig_in(state: State) -> Rig {
     let rig = Rig::new().await;
     rig.run_pod("p").await;
@@ -21,14 +21,14 @@ async fn rig_in(state: State) -> Rig {
     rig
 }
 
-/// The containers of the last snapshot and their states, as `c:Running`.
+/// Returns the containers of the last snapshot and their states, as `c:Running`.
 fn shown(plugin: &Recorder) -> String {
     let snapshot = plugin.shown().pop().unwrap();
     let containers = snapshot.containers.iter().map(|container| format!("{}:{:?}", container.id, container.state));
     containers.collect::<Vec<_>>().join(" ")
 }
 
-/// Words that are right, that lag behind, or that say nothing.
+/// States in a request: the right one, an outdated one, or unknown.
 const WORDS: [ContainerState; 5] = [
     ContainerState::Unknown,
     ContainerState::Created,
@@ -94,7 +94,7 @@ async fn the_words_of_a_post_event_say_what_plugins_know() {
     }
 }
 
-/// A runtime need not say when a container was started.
+/// A runtime need not report when a container was started.
 #[tokio::test(start_paused = true)]
 async fn a_container_that_stops_while_a_plugin_joins_is_shown_as_it_was_before() {
     for (known, expected) in [(State::Created, "c:Created"), (State::Running, "c:Running")] {
@@ -143,7 +143,8 @@ async fn a_plugin_that_joins_during_a_restart_hears_of_it_only_if_it_succeeds() 
     }
 }
 
-/// Such as one that a runtime has found late, and that it does not know the state of.
+/// An update may make a container known, for example one that the runtime has found late and whose
+/// state it does not know.
 #[tokio::test(start_paused = true)]
 async fn what_an_update_makes_known_is_shown_as_its_words_say() {
     for words in WORDS {
@@ -168,8 +169,8 @@ async fn what_an_update_makes_known_is_shown_as_its_words_say() {
     }
 }
 
-/// The runtime drops the `Start`, a plugin refuses, a plugin that must be there is absent, or the
-/// caller leaves.
+/// The start fails in four ways: the runtime drops the `Start`, a plugin refuses, a required plugin
+/// is absent, or the caller leaves.
 #[tokio::test(start_paused = true)]
 async fn after_a_restart_that_fails_a_plugin_that_joined_meanwhile_hears_of_no_second_stop() {
     for how in 0..4 {

@@ -1,4 +1,4 @@
-//! Before the start, after the end, and without NRI.
+//! Calls before the start, after the stop, and while NRI is disabled.
 
 use futures_util::FutureExt;
 use nri_api::ledger::Ledger;
@@ -89,14 +89,14 @@ async fn a_start_that_fails_may_be_tried_again() {
     assert!(matches!(handle.run_pod(pod("p")).await, Err(Error::NotStarted)));
 }
 
-/// Outside a Tokio runtime: nothing is made that would need one.
+/// Runs outside a Tokio runtime, because a disabled NRI needs none.
 #[test]
 fn disabled_nothing_is_made_and_plugins_want_nothing() {
     let nri = Nri::new(Config { disable: true, ..Config::default() });
     assert!(!nri.is_enabled());
     let domain = FakeDomain::new();
     let handle = nri.register("k8s.io", domain.clone()).unwrap();
-    // Each is answered at the first look.
+    // Each call completes at its first poll.
     let life = async {
         nri.start().await.unwrap();
         handle.run_pod(pod("p")).await.unwrap().commit();

@@ -1,4 +1,4 @@
-//! The end of NRI itself: what is waited for, and for how long.
+//! The stop of NRI: what it waits for, and for how long.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::rig::{Rig, SECOND, container, create_reply, exited, pod, settle};
 
-/// A rig with a pod and a container that runs, whose plugin takes a second for each answer.
+/// Returns a rig with a running container, whose plugin takes a second for each answer.
 async fn slow() -> Rig {
     let rig = Rig::new().await;
     rig.running("p", "c").await;
@@ -45,7 +45,7 @@ async fn an_end_that_is_dropped_while_nri_stops_is_told() {
     assert_eq!((rig.handle.container_state("c"), rig.nri.unfinished()), (None, 0));
 }
 
-/// The end of a pod whose domain hangs, one whose caller does not go on, and three evictions.
+/// The end of a pod whose domain hangs, an end whose caller stops polling, and three evictions.
 #[tokio::test(start_paused = true)]
 async fn all_that_hangs_has_one_deadline_and_what_is_not_done_by_then_is_counted() {
     let rig = Rig::new().await;

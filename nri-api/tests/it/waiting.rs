@@ -1,4 +1,4 @@
-//! Requests that wait for a plugin which must be there, and the ends that come meanwhile.
+//! Requests that wait for a required plugin, and ends that are reported meanwhile.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use nri_api::{Event, State};
 
 use crate::rig::{Recorder, Rig, SECOND, container, exited, pod, requiring, running, settle};
 
-/// A rig with a container that runs and one that was created, and a plugin that must be there and
-/// joins for three seconds.
+/// Returns a rig with a running and a created container, and with a required plugin that takes
+/// three seconds to join.
 async fn with_a_guard_that_joins() -> Rig {
     let rig = Rig::new().await;
     rig.running("p", "r").await;

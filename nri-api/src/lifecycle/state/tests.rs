@@ -3,7 +3,8 @@ use proptest::prelude::*;
 use super::{Lifecycle, State};
 use crate::lifecycle::steps::{ApprovalKind, ApprovalStep, Completion, EndGoal, EndStep, PostStep, Refusal, RunId};
 
-/// What comes of claims one after the other, each made at once, as `Stop Remove Nothing`.
+/// Checks the results of claims that are made one after the other, each right after the previous
+/// one, as `Stop Remove Nothing`.
 fn check(state: State, goals: &[EndGoal], expected: &str) {
     let mut life = Lifecycle::known(state, RunId(1));
     let mut step = |goal: &EndGoal| {
@@ -65,7 +66,7 @@ fn what_is_being_created_is_nowhere_and_has_no_end() {
     assert!(!life.mark_created(State::Running), "it is there already");
 }
 
-/// Plugins are asked whether it may start, and let it.
+/// Asks plugins about a start, which they approve.
 fn start(life: &mut Lifecycle, run: RunId) {
     assert!(matches!(life.request_start(), ApprovalStep::Ask(_)));
     life.record_start_call(run);
@@ -73,7 +74,7 @@ fn start(life: &mut Lifecycle, run: RunId) {
     life.approval_ended(ApprovalKind::Start);
 }
 
-/// It stops, and plugins are told.
+/// Stops the object, and delivers the Stop.
 fn stop(life: &mut Lifecycle) {
     assert_eq!(life.claim_end(EndGoal::Stopped, RunId::LAST), EndStep::Stop);
     life.release();
@@ -222,7 +223,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     proptest::collection::vec(act, 0..60)
 }
 
-/// What plugins have heard: the rules alone, without any of the phases.
+/// The events that plugins got: a model with the rules alone, without the phases.
 #[derive(Default)]
 struct Heard {
     stopped: bool,
@@ -230,13 +231,12 @@ struct Heard {
     in_flight: bool,
     /// Plugins are being asked about a start.
     asked: bool,
-    /// The start that they were told was done.
+    /// The last start for which PostStartContainer was sent.
     posted: Option<RunId>,
 }
 
 proptest! {
-    /// Whatever is done in whatever order, plugins hear of each end once and in order, and of no
-    /// start after a stop.
+    /// In any order of calls, plugins get each end once and in order, and no start after a stop.
     #[test]
     fn ends_are_heard_once_and_in_order_whatever_is_done(acts in acts()) {
         let mut life = Lifecycle::known(State::Created, RunId(1));
@@ -294,7 +294,7 @@ proptest! {
                     heard.in_flight |= step == PostStep::Tell;
                 }
             }
-            // Whatever plugins have not heard the end of, one that joins now is shown.
+            // A plugin that joins now is shown each object whose end plugins did not get.
             if !heard.stopped {
                 prop_assert!(life.snapshot_state().is_some());
             }

@@ -1,57 +1,58 @@
-//! Whether what a plugin was shown and told is what has happened: a pure function of both.
+//! Checks the snapshot and the events of a plugin against what happened: a pure function.
 
 use std::collections::BTreeMap;
 
-/// What the runtime did to one pod or container.
+/// One action of the runtime on a pod or container.
 #[derive(Clone, Debug)]
 pub(super) struct Act {
-    /// When the runtime began to say it.
+    /// The time at which the runtime began to report the action.
     pub(super) said: u64,
-    /// When it was told to all; `u64::MAX` if nobody knows.
+    /// The time at which all plugins had been notified; `u64::MAX` if unknown.
     pub(super) done: u64,
-    /// What plugins may be told of it: one of these.
+    /// The possible sequences of events for the action. A plugin must get one of them.
     pub(super) told: Vec<Vec<&'static str>>,
-    /// How it may be shown afterwards: in one of these states.
+    /// The possible states of the object in a later snapshot. `None`: the object is not shown.
     pub(super) shown: Vec<Option<&'static str>>,
 }
 
-/// Something that a plugin was told.
+/// An event that a plugin got.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
     pub(super) at: u64,
     pub(super) event: &'static str,
     pub(super) pod: String,
-    /// The container, and the state that its words say, if it is about one.
+    /// The id of the container and its state in the request, for events about containers.
     pub(super) container: Option<(String, &'static str)>,
 }
 
-/// What one plugin was shown and told, from its joining until the end.
+/// The snapshot and the events of one plugin, from its join until the end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Session {
     pub(super) plugin: String,
-    /// When it began to join.
+    /// The time at which the join began.
     pub(super) begun: u64,
-    /// When it was shown what there is.
+    /// The time at which the plugin got its snapshot.
     pub(super) synced: u64,
-    /// The state of each: `pod`, `created` or `running`. Pods are `p/…`, containers `c/…`.
+    /// The snapshot: the state of each object, which is `pod`, `created` or `running`. Pods are
+    /// `p/…`, containers `c/…`.
     pub(super) shown: BTreeMap<String, &'static str>,
     pub(super) told: Vec<Told>,
 }
 
-/// All that was done to each pod and container, in order.
+/// All actions on each pod and container, in order.
 pub(super) type History = BTreeMap<String, Vec<Act>>;
 
-/// What is wrong, if anything is.
+/// Returns the errors in the session of a plugin.
 pub(super) fn check(history: &History, session: &Session) -> Vec<String> {
     let against = history.iter().filter_map(|(id, acts)| check_one(id, acts, session));
     books(history, session).into_iter().chain(against).collect()
 }
 
-/// Keeps books of one session alone: whether each thing that was told fits what was before.
+/// Checks that each event of a session fits the plugin's earlier events. Returns the first error.
 fn books(history: &History, session: &Session) -> Option<String> {
     let mut known: BTreeMap<String, &'static str> = session.shown.clone();
-    // What plugins know after a start that fails depends on whether they saw it, until the Stop:
-    // words can only say one of it.
+    // After a failed start, and until the Stop, plugins know different states: some saw the start
+    // and some did not. The state in a request can match only one of them.
     let is_vague = |id: &str, at: u64| {
         let is_vague = |act: &Act| act.said <= at && act.told.len() > 1 && act.told[1][0] == "StartContainer";
         history.get(id).is_some_and(|acts| acts.iter().any(is_vague))
@@ -66,11 +67,11 @@ fn books(history: &History, session: &Session) -> Option<String> {
         let fits = match *event {
             "RunPodSandbox" => known.insert(pod.clone(), "pod").is_none(),
             "StopPodSandbox" => known.insert(pod.clone(), "stopped") == Some("pod"),
-            // What had stopped is not shown, and its Remove is told all the same.
+            // A stopped pod is not in the snapshot, but its Remove is sent.
             "RemovePodSandbox" => known.remove(&pod).is_none_or(|was| was == "stopped"),
             "CreateContainer" => known.insert(id.clone(), "created").is_none(),
-            // A container that had stopped may be started again, also if it was not shown. So may
-            // the pod that was made for it.
+            // A stopped container may be started again, even if it was not in the snapshot. The
+            // same is true of its synthetic pod.
             "StartContainer" => {
                 if pod[2..] == id[2..] {
                     known.insert(pod.clone(), "pod");
@@ -87,10 +88,10 @@ fn books(history: &History, session: &Session) -> Option<String> {
                 let was_so = *event == "PostCreateContainer" || was == Some("running");
                 is_vague || was == words && is_alive(was) && was_so
             }
-            // Of what had stopped an update is told, too.
+            // Updates are also sent for stopped containers.
             "UpdateContainer" | "PostUpdateContainer" => {
-                // An update that was open when it joined may have been asked before the start that
-                // it was shown.
+                // The plugin may get an update that was open when the plugin joined, and that was
+                // requested before the start which its snapshot shows.
                 let is_late = words == Some("created") && session.shown.get(&id) == Some(&"running");
                 is_vague || is_late || was.is_none_or(|was| Some(was) == words)
             }
@@ -107,8 +108,8 @@ fn books(history: &History, session: &Session) -> Option<String> {
     left.map(|(id, state)| format!("{} was never told the end of {id}, which is {state}", session.plugin))
 }
 
-/// Whether there is a moment such that all before it is in what was shown, and all after it was
-/// told.
+/// Checks that there is a moment such that the snapshot shows everything before it, and the plugin
+/// was notified of everything after it. Returns an error otherwise.
 fn check_one(id: &str, acts: &[Act], session: &Session) -> Option<String> {
     let is_about = |told: &&Told| match (&told.container, id.split_once('/')) {
         (Some((container, _)), Some(("c", id))) => container == id,
@@ -136,7 +137,8 @@ fn check_one(id: &str, acts: &[Act], session: &Session) -> Option<String> {
     ))
 }
 
-/// Whether this was told of these acts, nothing of it before it was said.
+/// Returns whether these events are those of the actions, none of them before its action was
+/// reported.
 fn is_told(acts: &[Act], told: &[(&'static str, u64)]) -> bool {
     let Some((act, rest)) = acts.split_first() else { return told.is_empty() };
     act.told.iter().any(|events| {
@@ -146,7 +148,7 @@ fn is_told(acts: &[Act], told: &[(&'static str, u64)]) -> bool {
     })
 }
 
-/// What was told: the event, the state that its words say, and when.
+/// Returns events, given as the name, the state in the request, and the time.
 fn told(events: &[(&'static str, &'static str, u64)]) -> Vec<Told> {
     let one = |(event, words, at): &(&'static str, &'static str, u64)| Told {
         at: *at,

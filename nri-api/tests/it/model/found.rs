@@ -1,4 +1,4 @@
-//! Pods and containers that are there when NRI is started, in all states that an inventory may say.
+//! Pods and containers that exist when NRI is started, in all states that an inventory can have.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use super::lives::{end_pod, run_again_and_again};
 use super::world::{Has, Node, WayIn};
 use crate::rig;
 
-/// A container that was found, and its pod.
+/// A container that exists when NRI is started, and its pod.
 pub(super) struct Found {
     pod: String,
     id: String,
-    /// Whether plugins know the pod to run.
+    /// Whether the pod is running as far as plugins know.
     pod_runs: bool,
 }
 
-/// Enters some before the start.
+/// Adds a few such containers to a node, before NRI is started.
 pub(super) fn enter(node: &Node) -> Vec<Found> {
     (0..node.below(3)).map(|number| enter_one(node, number)).collect()
 }
@@ -46,7 +46,7 @@ fn enter_one(node: &Node, number: u64) -> Found {
     Found { pod: pod_id, id, pod_runs }
 }
 
-/// What is done with what was found.
+/// Runs such a container, and its pod, to the end.
 pub(super) async fn live(node: Arc<Node>, found: Found) {
     let Found { pod, id, pod_runs } = found;
     {
@@ -54,7 +54,7 @@ pub(super) async fn live(node: Arc<Node>, found: Found) {
         let has = containers.get_mut(&id).unwrap();
         has.runs = pod_runs && has.words.state == ContainerState::Running;
         if !pod_runs || has.words.state == ContainerState::Unknown {
-            // That is what plugins take it for.
+            // Plugins take such a container for stopped.
             has.words.state = ContainerState::Stopped;
         }
     }

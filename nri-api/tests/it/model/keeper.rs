@@ -1,4 +1,4 @@
-//! A plugin that writes down what it is shown and told.
+//! A plugin that records its snapshot and its events.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +15,8 @@ use tokio::time::sleep;
 use super::checker::{Session, Told};
 use super::world::Node;
 
-/// A plugin that writes down what it is shown and told, takes its time, and at times says no.
+/// A plugin that records its snapshot and its events. It answers slowly, and may refuse requests or
+/// be silent.
 pub(super) struct Keeper {
     node: Arc<Node>,
     session: Mutex<Session>,
@@ -26,9 +27,9 @@ pub(super) struct Keeper {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
     Well,
-    /// At times it says no.
+    /// Refuses some requests.
     Refuses,
-    /// At times it takes longer than a request waits.
+    /// Answers some requests too late.
     IsSilent,
 }
 
@@ -38,13 +39,13 @@ impl Keeper {
         Arc::new(Self { node: Arc::clone(node), session: Mutex::new(session), manner })
     }
 
-    /// What it was shown and told, if it ever was.
+    /// Returns the session of the plugin, if the plugin has got its snapshot.
     pub(super) fn session(&self) -> Option<Session> {
         Some(self.session.lock().unwrap().clone()).filter(|session| session.synced > 0)
     }
 }
 
-/// A state, as a checker calls it. One that is frozen runs.
+/// Returns the checker's name of a state. A paused container counts as running.
 fn word(state: ContainerState) -> &'static str {
     match state {
         ContainerState::Created => "created",

@@ -1,4 +1,4 @@
-//! What the runtime does to one pod and its containers.
+//! The actions of the runtime on one pod and its containers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::world::{Has, Node, WayIn};
 use crate::rig;
 
-/// A pod and its containers, from the beginning to the end.
+/// Runs a pod and its containers through their whole lives.
 pub(super) async fn live(node: Arc<Node>, number: u64) {
     let pod = format!("pod{number}");
     node.pause(1000).await;
@@ -32,12 +32,12 @@ pub(super) async fn live(node: Arc<Node>, number: u64) {
     }
 }
 
-/// How long a caller waits before it leaves: at times not at all.
+/// Returns how long a caller waits before it leaves. Some callers leave at once.
 fn patience(node: &Node) -> Duration {
     Duration::from_millis(if node.one_in(5) { node.below(500) } else { 600_000 })
 }
 
-/// Runs a pod, if there is one.
+/// Runs the pod, unless the runtime has no pods. Returns whether plugins have approved the pod.
 async fn run(node: &Node, pod: &str) -> bool {
     let WayIn::Pods(handle) = node.way() else { return true };
     for _ in 0..20 {
@@ -58,7 +58,7 @@ async fn run(node: &Node, pod: &str) -> bool {
     false
 }
 
-/// Stops and removes a pod, with what is left in it.
+/// Stops and removes a pod and the containers that are left in it.
 pub(super) async fn end_pod(node: &Node, handle: &nri_api::Handle, pod: &str, runs: bool) {
     let left: Vec<_> = {
         let containers = node.containers.lock().unwrap();
@@ -87,7 +87,7 @@ pub(super) async fn end_pod(node: &Node, handle: &nri_api::Handle, pod: &str, ru
     node.pods.lock().unwrap().remove(pod);
 }
 
-/// Whatever plugins take for alive ends now, in the history.
+/// Records the end of a container that plugins take for alive.
 fn settle(node: &Node, id: &str) {
     if node.ends(id).is_none() && node.words(id).state == ContainerState::Created {
         node.containers.lock().unwrap().get_mut(id).unwrap().words.state = ContainerState::Stopped;
@@ -95,14 +95,15 @@ fn settle(node: &Node, id: &str) {
     }
 }
 
-/// A container, from the beginning to the end.
+/// Runs a container through its whole life.
 async fn contained(node: Arc<Node>, pod: String, id: String) {
     if create(&node, &pod, &id).await {
         Box::pin(run_again_and_again(node, id)).await;
     }
 }
 
-/// What is done with a container that there is, until it is removed or left to the end of its pod.
+/// Starts, updates and ends an existing container several times, until it is removed or left to the
+/// end of its pod.
 pub(super) async fn run_again_and_again(node: Arc<Node>, id: String) {
     let updating = tokio::spawn(update(Arc::clone(&node), id.clone()));
     for _ in 0..1 + node.below(4) {
@@ -125,7 +126,7 @@ pub(super) async fn run_again_and_again(node: Arc<Node>, id: String) {
     }
 }
 
-/// Creates a container, if plugins let it be.
+/// Creates a container. Returns whether plugins have approved it.
 async fn create(node: &Node, pod: &str, id: &str) -> bool {
     let words = rig::container(pod, id);
     for _ in 0..20 {
@@ -152,7 +153,8 @@ async fn create(node: &Node, pod: &str, id: &str) -> bool {
     false
 }
 
-/// Starts a container, perhaps again, perhaps in vain, and perhaps lets it end.
+/// Starts a container. The start may be a restart, may fail, and the container may end right after
+/// it.
 async fn start(node: &Arc<Node>, id: &str) {
     let (c, p) = (format!("c/{id}"), format!("p/{id}"));
     let Has { words, runs, .. } = node.containers.lock().unwrap()[id].clone();
@@ -173,7 +175,7 @@ async fn start(node: &Arc<Node>, id: &str) {
     if let Ok(Ok(start)) = start {
         node.pause(300).await;
         if !node.one_in(3) {
-            // If it has ended meanwhile, that came behind the start.
+            // If the container has ended meanwhile, its end came after the start.
             node.came_to(&act, &[&["StartContainer"]], &[Some("running")]);
             of_pod.iter().for_each(|of_pod| node.came_to(of_pod, &[&[]], &[Some("pod")]));
             let running = Container { state: ContainerState::Running, ..words };
@@ -210,7 +212,7 @@ async fn start(node: &Arc<Node>, id: &str) {
     }
 }
 
-/// A container that runs ends.
+/// Ends a running container: it exits, is stopped, or both.
 async fn end(node: &Node, id: &str) {
     let how = node.below(3);
     if how < 2 {
@@ -226,7 +228,7 @@ async fn end(node: &Node, id: &str) {
     }
 }
 
-/// Updates a container a few times, with words that say anything about its state.
+/// Updates a container a few times. The requests contain any state.
 async fn update(node: Arc<Node>, id: String) {
     let states = [
         ContainerState::Created,

@@ -1,4 +1,4 @@
-//! A runtime in memory that takes its time, and plugins that come.
+//! A slow runtime in memory, and plugins that join it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use super::keeper::{Keeper, Manner};
 use super::{found, lives};
 use crate::rig;
 
-/// A small generator: the seed is all that is needed to see a failure again.
+/// A small random number generator. The seed alone reproduces a failure.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -33,25 +33,26 @@ impl Random {
     }
 }
 
-/// A container of the runtime.
+/// A container in the runtime.
 #[derive(Clone)]
 pub(super) struct Has {
     pub(super) words: Container,
-    /// It runs, and its end was not said.
+    /// Whether the container runs and its end was not reported.
     pub(super) runs: bool,
-    /// The runtime is about to start it again although it runs. Its end is not said until that is
-    /// over: a runtime does not start and stop one container at the same time.
+    /// Whether the runtime is about to start the container again although it runs. Its end is not
+    /// reported until that start is over: a runtime does not start and stop one container at the
+    /// same time.
     pub(super) is_starting: bool,
 }
 
-/// The way in, with pods or without.
+/// The handle of the runtime, with pods or without.
 #[derive(Clone)]
 pub(super) enum WayIn {
     Pods(Handle),
     Podless(PodlessHandle),
 }
 
-/// The runtime: what it has, and what it has done.
+/// The runtime: its pods and containers, and the history of its actions.
 pub(super) struct Node {
     pub(super) pods: Mutex<BTreeMap<String, KnownPod>>,
     pub(super) containers: Mutex<BTreeMap<String, Has>>,
@@ -61,7 +62,7 @@ pub(super) struct Node {
     pub(super) way: OnceLock<WayIn>,
 }
 
-/// Where an act is in the history of its object.
+/// The place of an action in the history of its object.
 #[derive(Clone)]
 pub(super) struct Place(String, usize);
 
@@ -78,7 +79,7 @@ impl Node {
         self.below(n) == 0
     }
 
-    /// So many milliseconds at most; at times none at all.
+    /// Pauses for at most this many milliseconds, sometimes for none.
     pub(super) async fn pause(&self, most: u64) {
         let pause = if self.one_in(3) { 0 } else { self.below(most + 1) };
         if pause > 0 {
@@ -100,7 +101,8 @@ impl Node {
         ids.get(place).cloned()
     }
 
-    /// The runtime begins to say something of an object. What it comes to may be said later.
+    /// Records that the runtime begins to report an action on an object. The outcome may be
+    /// recorded later.
     pub(super) fn act(&self, id: &str, told: &[&[&'static str]], shown: &[Option<&'static str>]) -> Place {
         let said = self.tick();
         let act =
@@ -111,7 +113,7 @@ impl Node {
         Place(id.to_owned(), acts.len() - 1)
     }
 
-    /// What came of it.
+    /// Records the outcome of an action.
     pub(super) fn came_to(&self, place: &Place, told: &[&[&'static str]], shown: &[Option<&'static str>]) {
         let mut history = self.history.lock().unwrap();
         let act = &mut history.get_mut(&place.0).unwrap()[place.1];
@@ -119,7 +121,7 @@ impl Node {
         act.shown = shown.to_vec();
     }
 
-    /// All were told.
+    /// Records that all plugins were notified of an action.
     pub(super) fn done(&self, place: &Place) {
         let done = self.tick();
         self.history.lock().unwrap().get_mut(&place.0).unwrap()[place.1].done = done;
@@ -129,7 +131,7 @@ impl Node {
         self.containers.lock().unwrap()[id].words.clone()
     }
 
-    /// The end of a run is said, if there is one: in the history.
+    /// Records the end of the current run, if the container runs.
     pub(super) fn ends(&self, id: &str) -> Option<(Place, Option<Place>)> {
         let mut containers = self.containers.lock().unwrap();
         let has = containers.get_mut(id).filter(|has| has.runs)?;
@@ -139,7 +141,7 @@ impl Node {
         Some(self.stops(id))
     }
 
-    /// It stops, also if it did not run.
+    /// Records a stop, whether or not the container ran.
     pub(super) fn stops(&self, id: &str) -> (Place, Option<Place>) {
         let place = self.act(&format!("c/{id}"), &[&["StopContainer"]], &[None]);
         let of_pod = self.is_podless().then(|| self.act(&format!("p/{id}"), &[&["StopPodSandbox"]], &[None]));
@@ -150,14 +152,14 @@ impl Node {
         self.containers.lock().unwrap().get(id).is_some_and(|has| has.is_starting)
     }
 
-    /// A container that runs is about to be started, or that is over.
+    /// Sets whether a start of a running container is in progress.
     pub(super) fn set_starting(&self, id: &str, is_starting: bool) {
         if let Some(has) = self.containers.lock().unwrap().get_mut(id) {
             has.is_starting = is_starting;
         }
     }
 
-    /// A process has ended by itself.
+    /// Ends the container's process, and reports the exit.
     pub(super) fn exits(&self, id: &str) {
         if self.ends(id).is_some() {
             let words = Container { exit_code: 3, ..self.words(id) };
@@ -177,7 +179,8 @@ impl WayIn {
         }
     }
 
-    /// Says a Stop. The caller may leave, and wait for the end instead.
+    /// Reports a Stop. If the caller leaves before it is done, waits for the end of the container
+    /// instead.
     pub(super) async fn stop(&self, words: Container, patience: Duration) {
         let id = words.id.clone();
         let stopped = match self {
@@ -189,7 +192,8 @@ impl WayIn {
         }
     }
 
-    /// Says a Remove. The caller may leave, and wait for the end instead.
+    /// Reports a Remove. If the caller leaves before it is done, waits for the end of the container
+    /// instead.
     pub(super) async fn remove(&self, words: Container, patience: Duration) {
         let id = words.id.clone();
         let removed = match self {
@@ -261,7 +265,7 @@ impl Domain for Node {
     }
 }
 
-/// A plugin joins at some time.
+/// Admits a plugin after a pause.
 async fn visit(nri: Nri, node: Arc<Node>, name: String, after: u64, manner: Manner) -> Arc<Keeper> {
     sleep(Duration::from_millis(after)).await;
     let keeper = Keeper::new(&node, name.clone(), manner);
@@ -270,7 +274,8 @@ async fn visit(nri: Nri, node: Arc<Node>, name: String, after: u64, manner: Mann
     keeper
 }
 
-/// Which plugins must be there. One that is silent is kept, so that its session has no gap.
+/// Returns settings with these required plugins. A silent plugin stays connected, so that its
+/// session has no gap.
 fn settings(late: bool, absent: bool) -> Config {
     let settings = format!(
         "[plugins.20-late]\nrequired = {late}\n[plugins.50-absent]\nrequired = {absent}\n[plugins.30-a]\nkeep_connected = true"
@@ -278,7 +283,7 @@ fn settings(late: bool, absent: bool) -> Config {
     Config { socket: None, plugin_path: None, ..Config::from_toml(&settings).unwrap() }
 }
 
-/// For a while a plugin must be there that never comes.
+/// Requires a plugin that never joins, for a while.
 async fn lack(nri: Nri, node: Arc<Node>, is_required: bool) {
     if !node.one_in(3) {
         return;
@@ -289,8 +294,8 @@ async fn lack(nri: Nri, node: Arc<Node>, is_required: bool) {
     }
 }
 
-/// A node as its domain. The node has the way in, so the domain does not keep the node: neither
-/// would ever be dropped, nor the runtime that its tasks run on.
+/// A node as its domain. The node owns its handle, so the domain must not own the node: neither
+/// would ever be dropped, nor would the Tokio runtime of its tasks.
 struct View(Weak<Node>);
 
 impl View {
@@ -318,7 +323,7 @@ impl Domain for View {
     }
 }
 
-/// One schedule. Returns what is wrong, if anything is.
+/// Runs one schedule, and returns the errors that the checker found.
 pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Vec<String> {
     let mut random = Random::of(seed);
     let (is_podless, is_required, n_pods) = (random.below(3) == 0, random.below(6) == 0, 1 + random.below(3));
@@ -365,7 +370,7 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Vec<String>
     for visit in visits {
         keepers.push(visit.await.unwrap());
     }
-    // A plugin that is suspended has its pauses.
+    // A suspended plugin is asked again only after its pause.
     sleep(Duration::from_secs(1200)).await;
     let left = nri.plugins();
     nri.stop().await;
