@@ -1,4 +1,4 @@
-//! Peers that do not behave on their way in.
+//! Peers that misbehave before they are admitted as plugins.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use ttrpc::r#async::TtrpcContext;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A runtime without containers, that remembers who wanted what changed.
+/// A runtime without containers. It records which plugin asked for which updates.
 #[derive(Default)]
 struct Node(Mutex<Vec<String>>);
 
@@ -54,7 +54,7 @@ impl Runtime {
         Self::with("")
     }
 
-    /// The same, with what an operator says.
+    /// Starts a runtime with this configuration.
     fn with(config: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let config = Config { socket: Some(directory.path().join("nri.sock")), ..Config::from_toml(config).unwrap() };
@@ -82,7 +82,8 @@ impl Runtime {
     }
 }
 
-/// A plugin made of the wire alone: it answers everything with nothing.
+/// A plugin that is written at the level of the wire: it answers each request with an empty
+/// message.
 struct Peer {
     mux: Mux,
     runtime: Client,
@@ -136,7 +137,7 @@ impl Peer {
         self.runtime.call(method, encode(request).into(), LIMIT).await
     }
 
-    /// How long it takes until the runtime has closed the connection.
+    /// Returns how long the runtime takes to close the connection.
     async fn closed(&self) -> Duration {
         let before = Instant::now();
         timeout(LIMIT, self.mux.closed()).await.expect("the connection stays open");
@@ -176,7 +177,7 @@ async fn u4_a_peer_that_was_refused_is_told_why_and_closed_at_once() {
     runtime.nri.stop().await;
 }
 
-/// The user is the one that the kernel saw.
+/// The user is the one that the kernel reports for the socket.
 #[tokio::test]
 async fn a_process_is_a_plugin_only_under_the_names_of_its_own_user() {
     let own = nix::unistd::geteuid().as_raw();
@@ -261,7 +262,7 @@ async fn a_request_of_a_million_empty_updates_is_refused_before_it_is_read() {
     runtime.nri.stop().await;
 }
 
-/// A peer that never reads what it is told cannot keep the runtime from stopping.
+/// A peer that never reads its requests cannot keep the runtime from stopping.
 #[tokio::test]
 async fn stopping_does_not_wait_for_a_peer_that_does_not_read() {
     let runtime = Runtime::start();
@@ -272,7 +273,7 @@ async fn stopping_does_not_wait_for_a_peer_that_does_not_read() {
     for number in 1..20_000 {
         wire.extend(request(2 * number + 1, &"s".repeat(200), "m", Vec::new()));
     }
-    // It may be closed before it has said all that.
+    // The peer may be closed before it has sent everything.
     let _ = timeout(Duration::from_secs(3), tokio::io::AsyncWriteExt::write_all(&mut stream, &wire)).await;
     timeout(LIMIT, runtime.nri.stop()).await.expect("stopping hangs");
 }

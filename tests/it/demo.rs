@@ -1,4 +1,4 @@
-//! What `make run` shows.
+//! The output of `make run`.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// The examples that are built with the tests of the whole workspace.
+/// Returns the path of an example, which is built with the tests of the whole workspace.
 fn example(name: &str) -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     let target = own.parent().and_then(|deps| deps.parent()).context("tests lie below the target directory")?;
@@ -18,7 +18,7 @@ fn the_demonstration_shows_who_changed_what_and_leaves_nothing() -> Result<()> {
     for name in ["demo", "ulimit-adjuster", "device-injector"] {
         let program = example(name)?;
         if !program.exists() {
-            // Not with `eprintln`, whose text a test that passes keeps to itself.
+            // Not with `eprintln`: the test harness hides its output if the test passes.
             writeln!(io::stderr(), "skipped: the demonstration: {} was not built", program.display())?;
             return Ok(());
         }

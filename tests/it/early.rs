@@ -1,4 +1,4 @@
-//! Updates that a plugin asks for before it is let in.
+//! Updates that a plugin asks for before it is admitted.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,11 +14,11 @@ use ttrpc::Code;
 use crate::node::SECOND;
 use crate::raw::Raw;
 
-/// A quarter of the request timeout: so long a call waits for its plugin to be let in.
+/// A quarter of the request timeout: a call waits this long for its plugin to be admitted.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A runtime without containers that writes down what is wanted of it. It fails to update `broken`,
-/// takes a second to update `slow`, and does not want plugins that are called `unwanted`.
+/// A runtime without containers that records the requested changes. It fails to update `broken`,
+/// takes a second to update `slow`, and refuses plugins that are called `unwanted`.
 #[derive(Default)]
 struct Node(Mutex<Vec<String>>);
 
@@ -89,7 +89,7 @@ fn evicts(id: &str) -> api::UpdateContainersRequest {
     api::UpdateContainersRequest { evict: vec![evict], ..Default::default() }
 }
 
-/// Registers, and returns what the plugin is asked first.
+/// Registers a plugin, and returns it with the id of its Configure request.
 async fn configure(nri: &Adaptation, id: &str) -> (Raw, u32) {
     let mut raw = Raw::connect(nri);
     raw.register(id).await;
@@ -103,7 +103,7 @@ fn failed(answer: &ttrpc::Response) -> Vec<String> {
     failed.into_iter().map(|update| update.container_id).collect()
 }
 
-/// As with Go's stub, whose `Start` returns when it is configured.
+/// A plugin on Go's stub can do this, because `Start` returns once the plugin is configured.
 #[tokio::test(start_paused = true)]
 async fn an_update_right_after_the_registration_is_made_when_the_plugin_is_let_in_and_answered_then() {
     let runtime = Runtime::start("");
@@ -122,7 +122,8 @@ async fn an_update_right_after_the_registration_is_made_when_the_plugin_is_let_i
     runtime.nri.stop().await;
 }
 
-/// The runtime waits for the handler, so the handler is answered before the plugin is let in.
+/// The runtime waits for the handler, so the handler's call is answered before the plugin is
+/// admitted.
 #[tokio::test(start_paused = true)]
 async fn a_handler_with_which_a_plugin_joins_may_ask_for_updates() {
     let runtime = Runtime::start("");
@@ -150,11 +151,11 @@ async fn a_handler_with_which_a_plugin_joins_may_ask_for_updates() {
     runtime.nri.stop().await;
 }
 
-/// Whatever the peer does to be let in no further than it likes.
+/// The peer stops at various steps of its admission.
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_is_not_let_in_changes_nothing() {
     let runtime = Runtime::start("");
-    // It refuses its configuration, while its call waits.
+    // The peer refuses its configuration while its call waits.
     let (mut peer, id) = configure(&runtime.nri, "10-a").await;
     peer.call("UpdateContainers", &updates(&["c"])).await;
     peer.call("UpdateContainers", &evicts("c")).await;
@@ -165,7 +166,7 @@ async fn a_peer_that_is_not_let_in_changes_nothing() {
     }
     peer.closed().await;
 
-    // It refuses to be synchronized, after its call was answered.
+    // The peer refuses the synchronization after its call was answered.
     let (mut peer, id) = configure(&runtime.nri, "10-a").await;
     peer.call("UpdateContainers", &updates(&["c"])).await;
     assert!(peer.answered().await.status.is_none());
@@ -174,7 +175,7 @@ async fn a_peer_that_is_not_let_in_changes_nothing() {
     peer.refuse(id, Code::UNKNOWN, "no").await;
     peer.closed().await;
 
-    // The runtime does not want it.
+    // The runtime refuses the plugin.
     let (mut peer, id) = configure(&runtime.nri, "10-unwanted").await;
     for wanted in [updates(&["c"]), evicts("c")] {
         peer.call("UpdateContainers", &wanted).await;
@@ -186,7 +187,7 @@ async fn a_peer_that_is_not_let_in_changes_nothing() {
     peer.answer(id, &answer).await;
     peer.closed().await;
 
-    // It is never done.
+    // The peer never completes its admission.
     let (mut peer, id) = configure(&runtime.nri, "10-a").await;
     peer.answer(id, &api::ConfigureResponse::new()).await;
     peer.call("UpdateContainers", &updates(&["c"])).await;
@@ -217,7 +218,7 @@ async fn a_peer_whose_name_or_place_is_refused_is_told_before_it_is_a_plugin_and
     let (id, _) = guard.asked().await;
     guard.answer(id, &api::SynchronizeResponse::new()).await;
     runtime.until_joined().await;
-    // It joins for as long as it may, and has its place meanwhile.
+    // This plugin never finishes joining, and occupies a place meanwhile.
     let mut joining = connect(0);
     joining.register("20-joins").await;
     assert!(joining.answered().await.status.is_none(), "it was refused");
@@ -248,7 +249,7 @@ async fn a_peer_whose_name_or_place_is_refused_is_told_before_it_is_a_plugin_and
     runtime.nri.stop().await;
 }
 
-/// What it had under its own name is not what it gets under another.
+/// A plugin that the policy of its name restricts cannot get other permissions under another name.
 #[tokio::test(start_paused = true)]
 async fn a_restricted_plugin_does_not_come_back_under_another_name() {
     let runtime = Runtime::start("unnamed = 'refuse'\n[plugins.tuner]\nallow.changes = ['CPUShares']");
@@ -289,7 +290,7 @@ async fn what_a_peer_asks_for_before_it_is_let_in_is_bounded() {
     runtime.nri.stop().await;
 }
 
-/// As if it had asked for them one by one.
+/// Each call is checked by itself.
 #[tokio::test(start_paused = true)]
 async fn an_early_update_that_is_not_allowed_takes_no_other_with_it() {
     let runtime = Runtime::start("[plugins.a]\nallow.changes = ['Updates']");
@@ -309,7 +310,7 @@ async fn an_early_update_that_is_not_allowed_takes_no_other_with_it() {
     runtime.nri.stop().await;
 }
 
-/// A reload may come at any moment.
+/// The reload happens while one peer is being synchronized and another is being configured.
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_a_reload_does_not_permit_changes_nothing_from_then_on() {
     let runtime = Runtime::start("");
@@ -323,7 +324,7 @@ async fn a_peer_that_a_reload_does_not_permit_changes_nothing_from_then_on() {
     }
     let policy = Config { socket: None, ..Config::from_toml("unnamed = 'refuse'").unwrap() };
     runtime.nri.reload(&policy);
-    // One that is told what there is is closed at once.
+    // A peer that is being synchronized is closed at once.
     joins.closed().await;
     configures.call("UpdateContainers", &updates(&["late"])).await;
     assert_eq!(configures.answered().await.status.code, Code::PERMISSION_DENIED.into());
@@ -333,7 +334,8 @@ async fn a_peer_that_a_reload_does_not_permit_changes_nothing_from_then_on() {
     runtime.nri.stop().await;
 }
 
-/// While the runtime makes what the plugin asked for first, too.
+/// The reload happens while the runtime applies a slow update: one that was requested before the
+/// synchronization was answered, or one from after that.
 #[tokio::test(start_paused = true)]
 async fn early_updates_that_wait_behind_a_slow_one_are_not_made_once_a_reload_does_not_permit_the_plugin() {
     for is_let_in in [false, true] {

@@ -1,4 +1,4 @@
-//! Plugins that fail when they are asked, by the rows of `docs/faults.md`.
+//! Plugins that fail during requests, by the rows of `docs/faults.md`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use ttrpc::Code;
 use crate::node::{DONE, Node, SECOND, closed, container, pod, start};
 use crate::raw::Raw;
 
-/// All that a plugin can be asked, one by one.
+/// Makes one of the requests that a plugin can get, by its number.
 async fn ask(nri: &Adaptation, number: usize) -> Result<(), RelayError> {
     let (life, c) = (nri.begin(pod("p")), container("c"));
     let outcome = match number {
@@ -38,10 +38,10 @@ async fn ask(nri: &Adaptation, number: usize) -> Result<(), RelayError> {
     outcome
 }
 const ALL: usize = 13;
-/// The first ones happen only if plugins let them.
+/// The number of requests that plugins can veto. These come first.
 const GATING: usize = 5;
 
-/// Answers whatever it is asked, and says at its end how often that was.
+/// Answers each request until the connection ends, and returns the number of requests.
 async fn answer_all(mut plugin: Raw) -> usize {
     let mut count = 0;
     while let Some((id, request)) = plugin.asked_or_closed().await {
@@ -114,8 +114,7 @@ async fn a46_plugins_that_die_and_come_back_under_load_take_nothing_from_the_oth
             })
         })
         .collect();
-    // Those before and behind the survivor, each alive for as long as it takes to be asked some
-    // requests.
+    // Plugins before and behind the survivor, each of which lives for a few requests.
     let mut others = std::collections::VecDeque::new();
     for number in 0..60 {
         let id = format!("{:02}-mortal", [10, 90, 20, 80][number % 4]);
@@ -168,7 +167,7 @@ async fn a35_a_plugin_that_joins_during_an_operation_takes_part_in_the_next() {
     assert_eq!(old.await.unwrap(), 2);
 }
 
-/// A09: the answer was given.
+/// A09: the plugin has answered before it dies.
 #[tokio::test(start_paused = true)]
 async fn a09_an_answer_counts_although_its_plugin_dies_right_after_it() {
     let nri = start("plugins.a.required = true", DONE);
@@ -184,7 +183,8 @@ async fn a09_an_answer_counts_although_its_plugin_dies_right_after_it() {
     nri.stop().await;
 }
 
-/// A plugin that gives this answer to a create is closed, and the container is created without it.
+/// Checks that a plugin with this answer to a create is closed, and that the container is created
+/// without it.
 async fn check_answer(answer: Vec<u8>, reason: &str) {
     let nri = start("", DONE);
     let mut happenings = nri.watch();
@@ -217,7 +217,7 @@ async fn an_answer_that_cannot_be_read_closes_its_plugin_and_nothing_of_it_is_us
     check_answer(cut_off.to_vec(), "its answer cannot be read").await;
 }
 
-/// The library that we read with skips it without a word.
+/// The protobuf library skips a group silently.
 #[tokio::test(start_paused = true)]
 async fn a_group_in_an_answer_is_reported_and_dropped_and_the_rest_counts() {
     let nri = start("", DONE);
@@ -299,7 +299,7 @@ async fn a29_an_error_over_failed_updates_comes_with_the_list_in_one_answer() {
     nri.stop().await;
 }
 
-/// A29: the list is cut, and so is the text; that the updates failed is told in any case.
+/// A29: the list and the text are cut. That updates have failed is reported in any case.
 #[tokio::test(start_paused = true)]
 async fn a29_an_error_over_failed_updates_fits_into_a_message() {
     let apply = |_| {
@@ -317,8 +317,8 @@ async fn a29_an_error_over_failed_updates_fits_into_a_message() {
     nri.stop().await;
 }
 
-/// A29: as in Go, what fails of the updates that a plugin asks for when it is synchronized does not
-/// keep it out.
+/// A29: as in Go, failed updates that a plugin asks for when it is synchronized do not keep it from
+/// joining.
 #[tokio::test(start_paused = true)]
 async fn a29_a_plugin_whose_updates_fail_when_it_is_synchronized_is_let_in() {
     let apply = |failed| Err(UpdatesFailed { reason: "no such container".to_owned(), failed });
@@ -348,7 +348,7 @@ async fn a47_a_runtime_that_panics_over_an_update_answers_for_it() {
         plugin.call("UpdateContainers", &api::UpdateContainersRequest::new()).await;
         assert_eq!(plugin.answered().await.status.code, Code::INTERNAL.into());
     }
-    // Also where the plugin cannot be told: in the answer to its synchronization.
+    // The same panic during a synchronization, whose answer cannot report it to the plugin.
     let mut joins = Raw::connect(&nri);
     joins.register("20-b").await;
     let (id, _) = joins.asked().await;
@@ -389,10 +389,11 @@ async fn a45_requests_in_flight_end_when_the_runtime_stops_and_later_ones_fail()
     assert_eq!(Handle::current().metrics().num_alive_tasks(), before, "a task is left");
 }
 
-/// U35: the same death, at any moment before a request. In Go it is chance what comes of it.
+/// U35: the plugin dies at various moments before a request. In Go it depends on timing whether the
+/// request fails.
 #[tokio::test(start_paused = true)]
 async fn u35_what_comes_of_a_plugins_death_is_decided_by_policy_at_any_moment() {
-    // That it shall fail what it does not answer says nothing about what it was not asked.
+    // `on_timeout = "fail"` does not apply to a plugin that was gone before the request.
     for (policy, fails) in
         [("plugins.a.required = true", true), ("", false), ("plugins.a.on_timeout = \"fail\"", false)]
     {
@@ -409,8 +410,8 @@ async fn u35_what_comes_of_a_plugins_death_is_decided_by_policy_at_any_moment() 
     }
 }
 
-/// Plugins of old know one RPC for most events. Go's server of then, and ttrpc's for Rust, say so
-/// in different ways.
+/// Old plugins have one RPC for most events. Go's server of that time and Rust's `ttrpc` refuse the
+/// newer RPCs with different codes.
 #[tokio::test(start_paused = true)]
 async fn a_plugin_of_old_hears_of_an_event_through_state_change() {
     for (code, text) in [

@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::test_runner::{Config, TestRunner};
 
-/// How many random inputs each target gets. A longer run is asked for with `NRI_LONG`.
+/// Returns how many random inputs each target gets. `NRI_LONG` asks for a longer run.
 fn cases() -> u32 {
     if std::env::var_os("NRI_LONG").is_some() { 200_000 } else { 5_000 }
 }
@@ -26,7 +26,7 @@ fn run(name: &str, longest: usize) {
         replayed += 1;
     }
     assert!(replayed > 0, "the corpus of {name} is empty");
-    // The file of failures would be beside this one; the seed that is printed is enough.
+    // Failures are not stored in a file beside this one: the printed seed reproduces them.
     let config = Config { cases: cases(), failure_persistence: None, ..Config::default() };
     TestRunner::new(config)
         .run(&vec(any::<u8>(), 0..longest), |input| {

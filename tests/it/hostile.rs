@@ -1,5 +1,4 @@
-//! What a peer may send that is well framed and still meant to hurt. The fault rows are in
-//! `docs/faults.md`.
+//! Input in valid frames that is meant to do harm. The fault rows are in `docs/faults.md`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +17,7 @@ const ONE: ChannelId = ChannelId::PLUGIN_SERVICE;
 const TWO: ChannelId = ChannelId::RUNTIME_SERVICE;
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Groups in groups: reading them by recursion overflows the stack.
+/// Nested groups: decoding them recursively overflows the stack.
 static NESTED: [u8; 100_000] = [0x33; 100_000];
 
 /// T07.
@@ -49,7 +48,7 @@ async fn a_request_nested_a_hundred_thousand_times_is_refused() {
     server.await.unwrap();
 }
 
-/// T09: all that fit into a message, and they are taken for what they are.
+/// T09: as many entries as fit into a message. They are read as metadata.
 #[tokio::test]
 async fn a_request_with_a_hundred_thousand_entries_of_metadata_is_answered() {
     let (mut peer, mux, [channel, _]) = connect();
@@ -67,7 +66,7 @@ async fn a_request_with_a_hundred_thousand_entries_of_metadata_is_answered() {
     server.await.unwrap();
 }
 
-/// M11: they cost little, and neither channel waits for the other.
+/// M11: the frames cost little, and neither channel waits for the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_million_tiny_frames_are_read_fairly_and_soon() {
     const FRAMES: usize = 500_000;
@@ -88,7 +87,7 @@ async fn a_million_tiny_frames_are_read_fairly_and_soon() {
     mux.close();
 }
 
-/// M08: a reader, two writers and 16 callers, ended at some moment or other.
+/// M08: a reader, two writers and 16 callers; the connection is closed at various moments.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_while_everyone_is_busy_ends_everyone() {
     for round in 0..200u64 {
@@ -136,7 +135,7 @@ fn connect() -> (UnixStream, Mux, [Channel; 2]) {
     (peer, mux, channels)
 }
 
-/// Reads so many of the same byte and says when they were all there.
+/// Reads this many copies of a byte, and returns when the last one had arrived.
 async fn count(channel: &mut Channel, n_bytes: usize, byte: u8) -> Instant {
     let mut left = n_bytes;
     let mut buffer = [0; 4096];
@@ -148,7 +147,7 @@ async fn count(channel: &mut Channel, n_bytes: usize, byte: u8) -> Instant {
     Instant::now()
 }
 
-/// The code of the reply that comes next.
+/// Returns the status code of the next reply.
 async fn refusal(peer: &mut UnixStream) -> Code {
     let reading = async {
         let mut header = [0; 18];
@@ -161,7 +160,7 @@ async fn refusal(peer: &mut UnixStream) -> Code {
     tokio::time::timeout(LIMIT, reading).await.expect("no reply comes")
 }
 
-/// A response whose status is these bytes.
+/// Returns a response with these bytes as its status.
 fn in_status(bytes: &[u8]) -> Vec<u8> {
     let mut response = vec![0x0a];
     let mut length = bytes.len();

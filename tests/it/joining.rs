@@ -1,4 +1,4 @@
-//! Plugins that fail on their way in, by the rows of `docs/faults.md`.
+//! Plugins that fail while they join, by the rows of `docs/faults.md`.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use ttrpc::Code;
 use crate::node::{DONE, Node, SECOND, closed, pod, start};
 use crate::raw::{Raw, registration};
 
-/// A01, A03: at every byte of its registration.
+/// A01, A03: the peer stalls at each byte of its registration.
 #[tokio::test(start_paused = true)]
 async fn a03_a_peer_that_stalls_before_it_has_registered_is_closed_in_time() {
     let before = Handle::current().metrics().num_alive_tasks();
@@ -90,8 +90,8 @@ async fn a22_a_plugin_that_misunderstands_a_split_synchronization_is_closed_with
     nri.stop().await;
 }
 
-/// A47: and one that panics when it is asked what there is lets nobody in, and leaves nothing
-/// behind.
+/// A47: if the runtime panics while it takes the snapshot, no plugin is admitted and nothing is
+/// left behind.
 #[tokio::test(start_paused = true)]
 async fn a47_a_runtime_that_panics_while_a_plugin_joins_closes_it() {
     struct Bad;

@@ -1,4 +1,4 @@
-//! Who may use whom: the table in `docs/architecture.md`, compared with the manifests.
+//! Which crate may use which: the table in `docs/architecture.md`, compared with the manifests.
 //!
 //! Dependencies and build dependencies count, whatever their platform; dev-dependencies do not.
 
@@ -31,7 +31,7 @@ struct Row {
     text: String,
     everything: bool,
     uses: BTreeSet<String>,
-    /// What a feature that is off by default may use besides: feature to folders.
+    /// The folders that a feature which is off by default may use in addition, by feature.
     with_feature: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -54,7 +54,7 @@ impl Layers {
         Ok(layers)
     }
 
-    /// A misspelt name would allow nothing and forbid nothing, so every name must be a row.
+    /// Checks that each name in the table has a row. A misspelt name would have no effect.
     fn check_names(&self) -> Result<()> {
         for row in self.rows.values() {
             for used in row.uses.iter().chain(row.with_feature.values().flatten()) {
@@ -64,14 +64,14 @@ impl Layers {
         Ok(())
     }
 
-    /// The row of a member; a row stands for the folders below its own too, as `tests` does for
-    /// `tests/bench`.
+    /// Returns the row of a member. A row also applies to the folders below its own, as `tests`
+    /// does to `tests/bench`.
     fn row(&self, folder: &str) -> Option<&Row> {
         let parents = std::iter::successors(Some(folder), |folder| folder.rsplit_once('/').map(|(parent, _)| parent));
         parents.into_iter().find_map(|folder| self.rows.get(folder))
     }
 
-    /// A sentence for each arrow that the table does not have.
+    /// Returns a sentence for each dependency that the table does not allow.
     fn breaches(&self, workspace: &Workspace) -> Vec<String> {
         let mut breaches = Vec::new();
         for member in &workspace.members {
@@ -133,17 +133,17 @@ impl Row {
     }
 }
 
-/// One dependency of a member on another.
+/// A dependency of one member on another.
 struct Arrow {
     key: String,
-    /// Folder of the member that is used.
+    /// The folder of the member that is used.
     to: String,
     enabled_by: EnabledBy,
 }
 
 enum EnabledBy {
     Always,
-    /// The dependency is optional, and these features turn it on, directly or through others.
+    /// An optional dependency, which these features turn on, directly or through others.
     Features(BTreeSet<String>),
 }
 
@@ -161,7 +161,7 @@ fn arrows(workspace: &Workspace, member: &Member) -> Vec<Arrow> {
     arrows
 }
 
-/// Everything under `dependencies` and `build-dependencies`, and the same for each `target`.
+/// Returns all `dependencies` and `build-dependencies`, including those for single targets.
 fn dependencies(manifest: &Table) -> impl Iterator<Item = (&String, &Value)> {
     let targets = manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
     let places = std::iter::once(manifest).chain(targets.filter_map(Value::as_table));
@@ -169,7 +169,7 @@ fn dependencies(manifest: &Table) -> impl Iterator<Item = (&String, &Value)> {
     kinds.flatten().filter_map(Value::as_table).flatten()
 }
 
-/// The features that turn an optional dependency on, directly or through other features.
+/// Returns the features that turn an optional dependency on, directly or through other features.
 fn enablers(manifest: &Table, key: &str) -> BTreeSet<String> {
     let features: Vec<(&String, Vec<&str>)> =
         (manifest.get("features").and_then(Value::as_table).into_iter().flatten())
@@ -177,7 +177,7 @@ fn enablers(manifest: &Table, key: &str) -> BTreeSet<String> {
             .collect();
     let explicit = format!("dep:{key}");
     let mut on = BTreeSet::new();
-    // Where nobody says `dep:`, cargo makes a feature of the dependency's own name.
+    // Unless `dep:` is used, cargo creates a feature with the name of the dependency.
     if !features.iter().any(|(_, entries)| entries.contains(&&*explicit)) {
         on.insert(key.to_owned());
     }
@@ -206,7 +206,7 @@ fn list(names: &str) -> impl Iterator<Item = String> {
 
 #[cfg(test)]
 mod checker {
-    //! The checker itself, on a made-up workspace: it must be able to fail.
+    //! Tests of the checker itself, on an invented workspace: it must be able to fail.
 
     use super::*;
 
@@ -223,8 +223,8 @@ Some words.
 Words after it.
 ";
 
-    /// Breaches of [`TABLE`] in a workspace of these manifests, each a folder and what follows
-    /// `[package]`.
+    /// Returns the breaches of [`TABLE`] in a workspace of these manifests, each given as a folder
+    /// and the text that follows `[package]`.
     fn breaches(manifests: &[(&str, &str)]) -> Result<Vec<String>> {
         let folders: Vec<_> = manifests.iter().map(|(folder, _)| format!("{folder:?}")).collect();
         let shared = "nri-proto = { path = 'proto' }\nrenamed = { path = 'adaptation', package = 'nri-adaptation' }";
@@ -238,7 +238,7 @@ Words after it.
         Ok(Layers::parse(TABLE)?.breaches(&workspace))
     }
 
-    /// Exactly one breach, and it says all of `words`.
+    /// Checks that there is exactly one breach, and that its text contains all of `words`.
     fn check_breach(manifests: &[(&str, &str)], words: &[&str]) {
         let breaches = breaches(manifests).unwrap();
         assert_eq!(breaches.len(), 1, "{breaches:?}");

@@ -1,4 +1,4 @@
-//! Limits, from words into a spec and back.
+//! Limits, from the model into a spec and back.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,9 @@ proptest! {
     }
 }
 
-/// What is said of nothing is not set, a limit of memory is one of swap, and classes have no place
-/// in a spec. CPU shares are what the kernel takes, and lists have no white space around them.
+/// Returns the limits as the spec shows them. Empty values are unset, a limit of memory also limits
+/// swap, and a spec has no names of classes. CPU shares are clamped to the range of the kernel, and
+/// lists are trimmed.
 fn expected(mut limits: Resources) -> Resources {
     let mut update = Update::new("", limits.clone());
     update.take_unknown();

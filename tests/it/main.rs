@@ -1,6 +1,6 @@
-//! Stories that run in one process, and what must be true of the workspace itself.
+//! Tests across crates that run in one process, and checks of the workspace itself.
 
-// A test says that something must be so; when it is not, it stops right there.
+// A test asserts, and stops at the first failure.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 mod admission;

@@ -1,4 +1,4 @@
-//! A runtime over connections in memory, and what its tests share.
+//! A runtime over connections in memory, and fixtures for its tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::sync::broadcast::Receiver;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// A runtime that does with updates what the test says.
+/// A runtime that handles updates as the test determines.
 pub(crate) struct Node {
     pub(crate) snapshot: Snapshot,
     pub(crate) apply: fn(Vec<Update>) -> Result<Vec<Update>, UpdatesFailed>,
@@ -43,7 +43,7 @@ pub(crate) fn container(id: &str) -> Container {
     Container { id: id.to_owned(), ..Container::default() }
 }
 
-/// Why the next plugin was closed.
+/// Waits until a plugin is closed, and returns the reason.
 pub(crate) async fn closed(happenings: &mut Receiver<Happening>) -> String {
     loop {
         if let Happening::Closed { reason, .. } = happenings.recv().await.unwrap() {

@@ -1,4 +1,4 @@
-//! A plugin made by hand, over a connection in memory: time can stand still.
+//! A plugin at the level of the wire, over a connection in memory, so that time can be paused.
 
 use nri_adaptation::Adaptation;
 use nri_proto::{Event, EventMask, api};
@@ -8,27 +8,28 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 
 pub(crate) struct Raw {
     stream: DuplexStream,
-    /// What was received on each channel and is not a whole message yet.
+    /// The received bytes of each channel that are not a complete message yet.
     received: [Vec<u8>; 2],
     next: u32,
 }
 
 impl Raw {
-    /// Connects, and says nothing.
+    /// Connects without sending anything.
     pub(crate) fn connect(nri: &Adaptation) -> Self {
         let (raw, reader, writer) = Self::pair();
         nri.attach(reader, writer);
         raw
     }
 
-    /// Makes a connection, and returns the runtime's end of it, too.
+    /// Creates a connection, and returns both ends.
     pub(crate) fn pair() -> (Self, ReadHalf<DuplexStream>, WriteHalf<DuplexStream>) {
         let (here, stream) = tokio::io::duplex(1 << 16);
         let (reader, writer) = tokio::io::split(here);
         (Self { stream, received: [Vec::new(), Vec::new()], next: 1 }, reader, writer)
     }
 
-    /// Registers, and is synchronized with nothing. It subscribes to everything but validation.
+    /// Connects, registers and is synchronized with an empty snapshot. The plugin subscribes to
+    /// everything but validation.
     pub(crate) async fn join(nri: &Adaptation, id: &str) -> Self {
         let mut raw = Self::connect(nri);
         raw.register(id).await;
@@ -49,7 +50,7 @@ impl Raw {
         self.call("RegisterPlugin", &registration(id)).await;
     }
 
-    /// Calls the runtime, and does not wait for the answer.
+    /// Calls the runtime without waiting for the answer.
     pub(crate) async fn call(&mut self, method: &str, message: &impl Message) {
         let wire = request(self.next, RUNTIME, method, encode(message));
         self.next += 2;
@@ -60,12 +61,13 @@ impl Raw {
         self.stream.write_all(wire).await.unwrap();
     }
 
-    /// What the runtime asks next: the id and the request.
+    /// Returns the next request of the runtime, with its id.
     pub(crate) async fn asked(&mut self) -> (u32, ttrpc::Request) {
         self.asked_or_closed().await.expect("nothing is asked any more")
     }
 
-    /// The same, or that the runtime has closed the connection.
+    /// Returns the next request of the runtime, with its id, or `None` if the runtime has closed
+    /// the connection.
     pub(crate) async fn asked_or_closed(&mut self) -> Option<(u32, ttrpc::Request)> {
         let (id, payload) = self.message(1).await?;
         Some((id, ttrpc::Request::parse_from_bytes(&payload).unwrap()))
@@ -81,7 +83,7 @@ impl Raw {
         self.send(&frame(1, &message(2, id, &encode(&refusal)))).await;
     }
 
-    /// What the runtime answers next.
+    /// Returns the next answer of the runtime.
     pub(crate) async fn answered(&mut self) -> ttrpc::Response {
         let (_, payload) = self.message(2).await.expect("nothing is answered any more");
         ttrpc::Response::parse_from_bytes(&payload).unwrap()
@@ -89,7 +91,7 @@ impl Raw {
 
     /// Waits until the runtime has closed the connection.
     pub(crate) async fn closed(mut self) {
-        // A connection that ends within a frame is closed, too.
+        // A connection that ends within a frame counts as closed, too.
         let _ = self.stream.read_to_end(&mut Vec::new()).await;
     }
 

@@ -1,4 +1,4 @@
-//! The README of each crate, which is made from the front page of its documentation.
+//! The README of each crate is generated from the front page of its documentation.
 
 use std::fs;
 
@@ -6,8 +6,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::workspace::Workspace;
 
-/// Set it to have the READMEs written: `NRI_WRITE_READMES=1 cargo test -p nri-tests --test it
-/// readme`.
+/// The variable with which the READMEs are written: `NRI_WRITE_READMES=1 cargo test -p nri-tests
+/// --test it readme`.
 const WRITE: &str = "NRI_WRITE_READMES";
 
 #[test]
@@ -26,7 +26,7 @@ fn the_readme_of_a_crate_is_its_front_page() -> Result<()> {
     Ok(())
 }
 
-/// A front page as those read it who have no rustdoc: without hidden lines, and without links to
+/// Returns a front page for readers without rustdoc: without hidden lines, and without links to
 /// items.
 fn readme(package: &str, lib: &str) -> String {
     let lines = lib.lines().map_while(|line| line.strip_prefix("//!"));
@@ -42,7 +42,7 @@ fn readme(package: &str, lib: &str) -> String {
         } else if in_code {
             text.push_str(line);
         } else {
-            // A heading of the front page stands below that of the README.
+            // Headings of the front page are one level lower in the README.
             text.push_str(if line.starts_with('#') { "#" } else { "" });
             text.push_str(&without_links_to_items(line));
         }
@@ -51,8 +51,8 @@ fn readme(package: &str, lib: &str) -> String {
     text
 }
 
-/// Replaces ``[`Item`]``, ``[`Item`](path::Item)`` and `[words](path::Item)` by what they show.
-/// Links to pages stay.
+/// Replaces the links ``[`Item`]``, ``[`Item`](path::Item)`` and `[words](path::Item)` by their
+/// text. Links to pages stay.
 fn without_links_to_items(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;

@@ -53,7 +53,8 @@ fn no_two_types_of_a_crate_have_one_name() -> Result<()> {
     Ok(())
 }
 
-/// The rows of the table: a crate's folder, and its rooms from the lowest to the highest.
+/// Returns the rows of the table: the folder of a crate, and its rooms from the lowest to the
+/// highest.
 fn rows(page: &str) -> Result<Vec<(String, Vec<String>)>> {
     let lines = page.lines().skip_while(|line| line.trim() != HEAD).skip(2);
     let rows = lines.take_while(|line| line.starts_with('|')).map(|line| {
@@ -64,7 +65,7 @@ fn rows(page: &str) -> Result<Vec<(String, Vec<String>)>> {
     rows.collect()
 }
 
-/// The modules directly below `lib.rs`, without its tests.
+/// Returns the modules directly below `lib.rs`, without its tests.
 fn rooms_of(source: &Path) -> Result<BTreeSet<String>> {
     let entries = fs::read_dir(source).with_context(|| format!("could not list {}", source.display()))?;
     let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().trim_end_matches(".rs").to_owned()));
@@ -72,7 +73,7 @@ fn rooms_of(source: &Path) -> Result<BTreeSet<String>> {
     Ok(names.into_iter().filter(|name| !matches!(&**name, "lib" | "main" | "tests")).collect())
 }
 
-/// A sentence for each room that the table or the source lacks.
+/// Returns a sentence for each room that only one of the table and the source has.
 fn unlisted<'a>(found: &'a BTreeSet<String>, listed: &'a [String]) -> impl Iterator<Item = String> + 'a {
     let new = found.iter().filter(|room| !listed.contains(room));
     let gone = listed.iter().filter(|room| !found.contains(*room));
@@ -80,8 +81,8 @@ fn unlisted<'a>(found: &'a BTreeSet<String>, listed: &'a [String]) -> impl Itera
         .chain(gone.map(|room| format!("{PAGE} names a room {room}, which is not there")))
 }
 
-/// A sentence for each use of a room that stands above the module's own, or of a name of the
-/// crate's root.
+/// Returns a sentence for each use of a room above the module's own, and of a name of the crate's
+/// root.
 fn upward<'a>(module: &'a Module, rooms: &'a [String]) -> impl Iterator<Item = String> + 'a {
     let place = |room: &str| rooms.iter().position(|other| other == room);
     let own = place(module.room()).unwrap_or(rooms.len());
@@ -94,7 +95,7 @@ fn upward<'a>(module: &'a Module, rooms: &'a [String]) -> impl Iterator<Item = S
 
 #[cfg(test)]
 mod checker {
-    //! The checker itself: it must be able to fail.
+    //! Tests of the checker itself: it must be able to fail.
 
     use super::*;
 

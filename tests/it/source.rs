@@ -9,19 +9,19 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Ident, ItemEnum, ItemMod, ItemStruct, ItemTrait, ItemType, ItemUse, Macro, UseTree};
 
-/// One file of a crate.
+/// A file of a crate.
 pub(crate) struct Module {
-    /// Path from `src`, with slashes.
+    /// The path from `src`, with slashes.
     pub(crate) file: String,
-    /// Types and traits that the file declares, without those of its tests.
+    /// The types and traits that the file declares, without those of its tests.
     pub(crate) types: Vec<String>,
-    /// Where the module stands: `["session", "journal"]`.
+    /// The path of the module: `["session", "journal"]`.
     path: Vec<String>,
-    /// Names right below the crate's root that the module uses.
+    /// The names directly below the crate's root that the module uses.
     used: Vec<String>,
 }
 
-/// All files of a crate but `lib.rs`, and without those that only tests use.
+/// Returns all files of a crate except `lib.rs` and those that only tests use.
 pub(crate) fn modules(source: &Path) -> Result<Vec<Module>> {
     let mut found = Vec::new();
     let mut folders = vec![source.to_owned()];
@@ -51,17 +51,17 @@ impl Module {
         Ok(module)
     }
 
-    /// The module below `lib.rs` that this one is or lies in.
+    /// Returns the room of the module: the module directly below `lib.rs` that it is or lies in.
     pub(crate) fn room(&self) -> &str {
         self.path.first().map_or("", String::as_str)
     }
 
-    /// Names right below the crate's root that the module uses, but those of its own room.
+    /// Returns the names directly below the crate's root that the module uses, except its own room.
     pub(crate) fn used_of_root(&self) -> impl Iterator<Item = &str> {
         self.used.iter().map(String::as_str).filter(|used| *used != self.room())
     }
 
-    /// Notes a path, if it leads through the root of the crate.
+    /// Records a path if it leads through the root of the crate.
     fn note(&mut self, path: &[String]) {
         let root = match path.first().map(String::as_str) {
             Some("crate") => Some(1),
@@ -88,7 +88,7 @@ impl Module {
         }
     }
 
-    /// Notes the paths in what a macro is given, which has no syntax of its own.
+    /// Records the paths in the arguments of a macro, which have no syntax of their own.
     fn note_tokens(&mut self, tokens: TokenStream) {
         let mut path = Vec::new();
         let mut colons = 0;
@@ -158,7 +158,7 @@ impl<'ast> Visit<'ast> for Module {
     }
 }
 
-/// Whether an item is compiled for tests alone.
+/// Returns whether an item is compiled for tests alone.
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg") && attribute.parse_args::<Ident>().is_ok_and(|name| name == "test")

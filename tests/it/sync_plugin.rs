@@ -1,5 +1,5 @@
-//! A plugin of the time before each notice had an RPC of its own, on the synchronous server of
-//! Rust's `ttrpc`. That says `INVALID_ARGUMENT` of a method that it does not know, where Go's says
+//! A plugin from before each notice had its own RPC, on the synchronous server of Rust's `ttrpc`.
+//! That server answers `INVALID_ARGUMENT` for an unknown method, where Go's answers
 //! `UNIMPLEMENTED`.
 
 use std::collections::HashMap;
@@ -43,7 +43,7 @@ async fn a_plugin_on_a_synchronous_rust_server_hears_of_state_changes() {
     plugin.end().await;
 }
 
-/// A runtime that has nothing.
+/// A runtime without pods and containers.
 struct Empty;
 
 #[async_trait]
@@ -57,7 +57,7 @@ impl Source for Empty {
     }
 }
 
-/// It has only the RPCs of NRI before v0.10, and writes down what it hears.
+/// A plugin that has only the RPCs of NRI before v0.10, and records its events.
 struct OldPlugin {
     heard: Arc<Mutex<Vec<String>>>,
     server: Server,
@@ -65,8 +65,8 @@ struct OldPlugin {
 }
 
 impl OldPlugin {
-    /// Registers, and serves from then on. Its server wants a socket of its own, so what comes over
-    /// the multiplexer is passed on to it.
+    /// Registers the plugin, and serves from then on. The server needs a socket of its own, so its
+    /// data is copied from and to the multiplexer.
     async fn join(runtime: &Path, directory: &Path) -> Self {
         let own = directory.join("plugin.sock");
         let heard = Arc::default();
@@ -79,7 +79,7 @@ impl OldPlugin {
         let (mux, [mut served, requests]) = Mux::on_unix(stream, ids, Limits::default()).unwrap();
         mux.admit();
         let mut inner = UnixStream::connect(own).await.unwrap();
-        // It ends with the connection, with an error or without.
+        // The copying ends with the connection, with or without an error.
         tokio::spawn(async move { tokio::io::copy_bidirectional(&mut served, &mut inner).await.map(drop) });
 
         let register = api::RegisterPluginRequest {
@@ -111,7 +111,7 @@ fn methods(heard: &Arc<Mutex<Vec<String>>>) -> HashMap<String, Box<dyn MethodHan
     methods.map(|(name, handler)| (format!("/nri.pkg.api.v1alpha1.Plugin/{name}"), handler)).into()
 }
 
-/// Answers the same whatever it is asked.
+/// A method that always gives the same answer.
 struct Always(Vec<u8>);
 
 impl MethodHandler for Always {

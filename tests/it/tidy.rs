@@ -1,4 +1,4 @@
-//! Habits of this workspace that no lint knows.
+//! Rules of this workspace that no lint checks.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +25,7 @@ fn every_member_takes_what_the_workspace_gives() -> Result<()> {
     Ok(())
 }
 
-/// What is not published needs none of it.
+/// Crates that are not published are exempt.
 #[test]
 fn a_published_crate_says_what_it_is_for() -> Result<()> {
     for member in Workspace::load()?.members {
@@ -45,7 +45,7 @@ fn a_published_crate_says_what_it_is_for() -> Result<()> {
     Ok(())
 }
 
-/// So that each build checks the minimum.
+/// Each build then checks the minimum version.
 #[test]
 fn the_minimum_rust_version_is_the_one_that_everything_is_built_with() -> Result<()> {
     let workspace = Workspace::load()?;
@@ -98,8 +98,8 @@ fn links_in_the_documents_lead_somewhere() -> Result<()> {
     Ok(())
 }
 
-/// A path is one from the root, from the page, or from the source of a crate. One below `src` is in
-/// a reader's own project.
+/// A path starts at the root, at the page, or at the source of a crate. A path below `src` is in a
+/// reader's own project.
 #[test]
 fn source_files_that_the_documents_name_exist() -> Result<()> {
     let workspace = Workspace::load()?;
@@ -119,7 +119,7 @@ fn source_files_that_the_documents_name_exist() -> Result<()> {
     Ok(())
 }
 
-/// In these pages each row ends with the tests that show it, or says why there is none.
+/// In these pages each row names the tests that show it, or says why there is none.
 #[test]
 fn differences_and_faults_are_shown_by_tests_that_exist() -> Result<()> {
     let tests = test_names()?;
@@ -140,7 +140,7 @@ fn differences_and_faults_are_shown_by_tests_that_exist() -> Result<()> {
     Ok(())
 }
 
-/// The names of all functions: a test is one of them.
+/// Returns the names of all functions, which include the tests.
 fn test_names() -> Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for file in files("rs")? {
@@ -151,7 +151,7 @@ fn test_names() -> Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// Our files of one kind. Folders that hold what was built or fetched are left out.
+/// Returns our files with this extension. Folders of built or fetched files are left out.
 fn files(extension: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![Workspace::load()?.dir];

@@ -1,4 +1,4 @@
-//! What a plugin wants by itself, by what the operator says about it.
+//! Updates and evictions that a plugin requests on its own initiative, under various policies.
 
 use nri_adaptation::ledger::What;
 use nri_adaptation::snapshot::Snapshot;
@@ -39,7 +39,8 @@ async fn what_a_plugin_wants_by_itself_is_in_the_ledger_with_what_failed() {
     nri.stop().await;
 }
 
-/// What cannot be claimed or forbidden does not reach the runtime, whatever the plugin may do.
+/// Fields that can neither be claimed nor forbidden do not reach the runtime, whatever the plugin
+/// may do.
 #[tokio::test(start_paused = true)]
 async fn rules_for_devices_and_unknown_fields_do_not_reach_the_runtime() {
     let nri = start(
@@ -77,7 +78,7 @@ async fn rules_for_devices_and_unknown_fields_do_not_reach_the_runtime() {
     nri.stop().await;
 }
 
-/// Also where it says the same thing twice, which a merge would refuse.
+/// The plugin even requests the same update twice, which a merge would refuse.
 #[tokio::test(start_paused = true)]
 async fn each_update_that_a_plugin_wants_by_itself_is_recorded() {
     let nri = start("", DONE);

@@ -13,7 +13,7 @@ pub(crate) struct Workspace {
 }
 
 pub(crate) struct Member {
-    /// Path from the root, with slashes: `cmd/crid`.
+    /// The path from the root, with slashes: `cmd/crid`.
     pub(crate) folder: String,
     pub(crate) toml: Table,
 }
@@ -31,12 +31,12 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// A file, by its path from the root.
+    /// Reads a file, by its path from the root.
     pub(crate) fn read(&self, path: &str) -> Result<String> {
         read(&self.dir.join(path))
     }
 
-    /// What `[workspace.dependencies]` says about a name.
+    /// Returns the entry of a name in `[workspace.dependencies]`.
     pub(crate) fn shared_dependency(&self, name: &str) -> Option<&Value> {
         self.table("dependencies")?.get(name)
     }

@@ -1,4 +1,4 @@
-//! What a plugin costs a runtime.
+//! The memory that a plugin costs a runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 
 use crate::{Count, KIB, MIB, alone};
 
-/// A runtime that never gets done with what a plugin wants.
+/// A runtime that never finishes applying the updates of a plugin.
 struct Stuck;
 
 #[async_trait]
@@ -28,7 +28,7 @@ impl Source for Stuck {
     }
 }
 
-/// Requests that are worked on for ever: many small updates, then few large ones.
+/// Returns requests that are never completed: many small updates, then few large ones.
 fn updates(first: u32) -> Vec<u8> {
     let empty = [0x0a, 0].repeat(500);
     let large = api::ContainerUpdate { container_id: "x".repeat(MIB), ..Default::default() };
@@ -38,18 +38,18 @@ fn updates(first: u32) -> Vec<u8> {
     small.chain(large).collect()
 }
 
-/// All but the end of the largest message.
+/// Returns the largest message without its end.
 fn unfinished(channel: u32) -> Vec<u8> {
     let message = message(2, 9, &vec![0; 4 * MIB]);
     message[..4 * MIB].chunks(64 * KIB).flat_map(|part| frame(channel, part)).collect()
 }
 
-/// Requests that are refused, for a peer that does not read why.
+/// Returns requests that are refused.
 fn refused() -> Vec<u8> {
     (0..150_000).flat_map(|_| request(2, "nobody", "nothing", Vec::new())).collect()
 }
 
-/// One that has an end: it ends the connection.
+/// Returns frames that exceed the limit of a channel, so that the connection is closed.
 fn flood(channel: u32) -> Vec<u8> {
     frame(channel, &[0; 64 * KIB]).repeat(300)
 }
@@ -73,7 +73,8 @@ fn a_plugin_never_makes_us_hold_more_than_16_mib() {
     });
 }
 
-/// The most that was held while a plugin that never reads sends this, and requests are made.
+/// Returns the most memory that was in use while a plugin that never reads sends these bytes, and
+/// requests are made.
 async fn most_held(wire: &[u8]) -> usize {
     let config = "plugin_defaults = { request_timeout = \"20ms\", strikes = 1000000 }";
     let nri = Adaptation::new(Config { socket: None, ..Config::from_toml(config).unwrap() }, Arc::new(Stuck));
@@ -86,19 +87,19 @@ async fn most_held(wire: &[u8]) -> usize {
         if !matches!(writing.await, Ok(Ok(()))) {
             break;
         }
-        // Fifteen of them are kept as what it missed.
+        // The journal of the plugin holds fifteen of these requests.
         if number % 16 == 0 && number / 16 < 15 {
             nri.begin(pod.clone()).notify(Notice::StopPod).await.unwrap();
         }
         tokio::task::yield_now().await;
         most = most.max(count.held());
     }
-    // Stopping waits for what the plugin wants, which never comes.
+    // A stop would wait for the updates, which never complete.
     drop(nri);
     most
 }
 
-/// Our end of a plugin that has joined, with everything read that it was told.
+/// Lets a plugin join, and returns its end of the connection after it has read its requests.
 async fn joined(nri: &Adaptation) -> UnixStream {
     let (mut plugin, ours) = UnixStream::pair().unwrap();
     let (reader, writer) = ours.into_split();

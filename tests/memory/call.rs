@@ -1,4 +1,4 @@
-//! What calls cost.
+//! The memory that calls cost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::{Count, KIB, MIB, alone, header};
 
 const METHOD: Method = Method { service: "nri.test.Peer", name: "Echo" };
 
-/// U27, T11: the peer replies to all of them, each time when nobody waits any more.
+/// U27, T11: the peer replies to all calls, each time after their callers have given up.
 #[test]
 fn u27_calls_that_timed_out_hold_nothing() {
     alone(async {
         let (mut peer, _mux, client) = connect();
-        // Until buffers and tables have the size they keep.
+        // Until buffers and tables have reached their final size.
         for _ in 0..20 {
             time_out(&client, &mut peer).await;
         }
@@ -33,7 +33,7 @@ fn u27_calls_that_timed_out_hold_nothing() {
     });
 }
 
-/// U27, T11: the peer replies to none of them.
+/// U27, T11: the peer replies to none of the calls.
 #[test]
 fn u27_calls_that_are_never_answered_hold_no_more_than_a_hundred_do() {
     alone(async {
@@ -52,7 +52,7 @@ fn u27_calls_that_are_never_answered_hold_no_more_than_a_hundred_do() {
     });
 }
 
-/// U27: requests that cannot leave are not kept either.
+/// U27: requests that cannot be sent are not kept either.
 #[test]
 fn u27_calls_to_a_peer_that_does_not_read_hold_no_more_than_is_queued() {
     alone(async {
@@ -68,7 +68,7 @@ fn u27_calls_to_a_peer_that_does_not_read_hold_no_more_than_is_queued() {
     });
 }
 
-/// T02: what is thrown away is not kept on the way.
+/// T02: a discarded message is not buffered.
 #[test]
 fn a_message_that_is_too_large_holds_nothing() {
     alone(async {
@@ -102,7 +102,7 @@ fn metadata_without_end_is_not_kept() {
     });
 }
 
-/// T09: the same in a reply, where a status may have details.
+/// T09: a reply whose status has two million empty details.
 #[test]
 fn details_of_a_status_without_end_are_not_kept() {
     alone(async {
@@ -130,8 +130,8 @@ fn connect_channel() -> (UnixStream, Mux, Channel) {
     (peer, mux, channel)
 }
 
-/// Makes a hundred calls that time out, has the peer reply to those it got, and one more that is
-/// answered: what came before it has arrived.
+/// Makes a hundred calls that time out, and has the peer reply to those that it got. Then makes one
+/// more call that is answered, so all earlier replies have arrived.
 async fn time_out(client: &Client, peer: &mut UnixStream) {
     let calls = (0..100).map(|_| async {
         let mut call = client.send(METHOD, Bytes::new(), Duration::from_millis(5)).await.ok()?;

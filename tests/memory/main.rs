@@ -1,4 +1,4 @@
-//! What a peer can make us allocate, counted.
+//! Counts the memory that a peer can make us allocate.
 //!
 //! Everything that the process allocates is counted, so each test has a process of its own and a
 //! runtime with one thread.
@@ -26,7 +26,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// Runs a story, which is all of a test, in a process of its own.
+/// Runs a whole test in a process of its own.
 fn alone(story: impl Future<Output = ()>) {
     in_own_process(story, |story| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -34,7 +34,7 @@ fn alone(story: impl Future<Output = ()>) {
     });
 }
 
-/// Counts what is allocated from now on.
+/// Counts allocations from its creation on.
 struct Count(Region<'static, System>);
 
 impl Count {
@@ -42,19 +42,19 @@ impl Count {
         Self(Region::new(ALLOCATOR))
     }
 
-    /// All that was allocated, whatever became of it.
+    /// Returns how many bytes were allocated, including those that were freed.
     fn allocated(&self) -> usize {
         self.0.change().bytes_allocated
     }
 
-    /// What is still held.
+    /// Returns how many of the allocated bytes are not freed.
     fn held(&self) -> usize {
         let change = self.0.change();
         change.bytes_allocated.saturating_sub(change.bytes_deallocated)
     }
 }
 
-/// The header of a frame that claims a length.
+/// Returns the header of a frame that claims this length.
 fn header(channel: ChannelId, length: u32) -> [u8; 8] {
     nri_proto::mux::header(channel, length)
 }

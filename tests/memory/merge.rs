@@ -1,4 +1,4 @@
-//! What a merge costs.
+//! The memory that a merge costs.
 
 use nri_adaptation::merge::{StopMerge, UpdateMerge};
 use nri_proto::{HugepageLimit, Resources, StopReply, Update, UpdateReply};
@@ -17,7 +17,7 @@ fn limits_of_huge_pages_cost_the_same_each_however_many_updates_they_come_in() {
     });
 }
 
-/// Returns what is allocated for so many updates of the container that the request is about.
+/// Returns the bytes allocated for this many updates of the container that the request is about.
 fn merge_own(n_updates: usize) -> usize {
     let reply = UpdateReply { updates: updates(OWN, n_updates), ..UpdateReply::default() };
     let mut merge = UpdateMerge::new(OWN, Resources { hugepage_limits: vec![limit(0)], ..Resources::default() });
@@ -26,7 +26,7 @@ fn merge_own(n_updates: usize) -> usize {
     count.allocated()
 }
 
-/// The same of another container.
+/// Returns the bytes allocated for this many updates of another container.
 fn merge_other(n_updates: usize) -> usize {
     let reply = StopReply { updates: updates("other", n_updates), ..StopReply::default() };
     let mut merge = StopMerge::new();

@@ -1,4 +1,4 @@
-//! What frames cost.
+//! The memory that frames cost.
 
 use std::io::ErrorKind;
 
@@ -27,7 +27,7 @@ fn u7_a_header_that_claims_four_gigabytes_allocates_nothing() {
     });
 }
 
-/// M01: the largest frame there may be, from a peer that has not said who it is.
+/// M01: the largest allowed frame, from a peer that has not registered.
 #[test]
 fn u7_no_connection_costs_more_than_64_kib_before_it_is_admitted() {
     alone(async {
@@ -39,7 +39,7 @@ fn u7_no_connection_costs_more_than_64_kib_before_it_is_admitted() {
         assert!(matches!(reason, Closed::BeforeAdmission { .. }), "{reason}");
         assert!(count.allocated() <= 64 * KIB, "{} bytes allocated for a claim", count.allocated());
 
-        // What it does send is held until it is read, up to the limit.
+        // Data that the peer does send is held until it is read, up to the limit.
         let (mut peer, ours) = UnixStream::pair().unwrap();
         let count = Count::begin();
         let (mux, _channels) = connect(ours);
@@ -134,8 +134,8 @@ fn connect(ours: UnixStream) -> (Mux, [Channel; 2]) {
     Mux::on_unix(ours, [ID, ChannelId::RUNTIME_SERVICE], Limits::default()).unwrap()
 }
 
-/// Returns when everything was received that the peer has sent: a byte behind it, on the other
-/// channel, is.
+/// Waits until everything that the peer has sent was received: a byte on the other channel, which
+/// was sent afterwards, has arrived.
 async fn until_read(peer: &mut UnixStream, other: &mut Channel) {
     let mark = [header(ChannelId::RUNTIME_SERVICE, 1).as_slice(), &[1]].concat();
     peer.write_all(&mark).await.unwrap();

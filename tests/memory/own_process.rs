@@ -1,8 +1,8 @@
 //! Runs a test in a process of its own.
 //!
 //! Cargo runs all tests of a target as threads of one process. A test that counts the descriptors,
-//! children or allocations of the process, or changes a limit of it, would meet those of its
-//! neighbours. Tests of other crates include this file by its path.
+//! children or allocations of the process, or changes a limit of the process, would interfere with
+//! the other tests.
 
 use std::process::Command;
 

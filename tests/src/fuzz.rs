@@ -1,4 +1,4 @@
-//! What the fuzz targets do with their input.
+//! The fuzz targets: what they do with their input.
 //!
 //! Each target is a plain function, so that it runs in two places: under libFuzzer (`make fuzz`,
 //! in `tests/fuzz`), and in an ordinary test that replays the corpus and some random inputs
@@ -30,10 +30,10 @@ pub use muxes::muxes;
 pub use peers::peers;
 pub use serving::serving;
 
-/// A target.
+/// A fuzz target.
 pub type Target = fn(&[u8]);
 
-/// All targets, by the name that they have in `tests/fuzz`.
+/// All targets, by their names in `tests/fuzz`.
 pub const TARGETS: [(&str, Target); 10] = [
     ("frames", frames),
     ("muxes", muxes),
@@ -47,8 +47,7 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("configs", configs),
 ];
 
-/// Runs a story on a clock that only moves when everyone waits, and sees that it ends and leaves no
-/// task.
+/// Runs a story with paused time, and checks that it ends and leaves no task behind.
 fn story(story: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

@@ -1,5 +1,4 @@
-//! Specs and adjustments made at random: few names and few keys, so that they meet, and values that
-//! can be meant.
+//! Random specs and adjustments: few names and keys, so that changes meet, and valid values.
 
 mod nonsense;
 mod sane;
@@ -18,18 +17,18 @@ use self::nonsense::NONSENSE;
 use crate::merging;
 use crate::text::text;
 
-/// A spec, and what is to change in it.
+/// A spec and an adjustment.
 #[derive(Clone)]
 pub struct Case {
     /// The spec.
     pub spec: Value,
     /// The adjustment.
     pub adjustment: Adjustment,
-    /// The field that cannot be meant, if there is one.
+    /// The field with an invalid value, if there is one.
     pub nonsense: Option<Field>,
 }
 
-/// Makes a case. One in eight has one thing in it that cannot be meant.
+/// Generates a case. One in eight has one invalid value.
 pub fn case() -> impl Strategy<Value = Case> {
     let nonsense = prop_oneof![7 => Just(None), 1 => select(&NONSENSE[..]).prop_map(Some)];
     (spec(), adjustment(), nonsense).prop_map(|(spec, mut adjustment, nonsense)| {
@@ -41,7 +40,7 @@ pub fn case() -> impl Strategy<Value = Case> {
     })
 }
 
-/// Makes an adjustment that can be meant.
+/// Generates a valid adjustment.
 pub fn adjustment() -> impl Strategy<Value = Adjustment> {
     merging::create_reply().prop_map(|reply| {
         let mut adjustment = CreateReply::from(reply).adjustment.unwrap_or_default();
@@ -50,8 +49,8 @@ pub fn adjustment() -> impl Strategy<Value = Adjustment> {
     })
 }
 
-/// Makes a spec: anything that comes of adjusting a small one, and an environment as people write
-/// it.
+/// Generates a spec: any result of adjusting a small one, and an environment whose entries may be
+/// malformed.
 pub fn spec() -> impl Strategy<Value = Value> {
     let small = select(vec![
         json!({}),
@@ -75,7 +74,7 @@ pub fn spec() -> impl Strategy<Value = Value> {
     })
 }
 
-/// As text, which leaves out what is not set.
+/// Formats the case as text, without fields that are not set.
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { spec, adjustment, nonsense } = self;

@@ -1,4 +1,4 @@
-//! The Go programs that stand for real peers: `tests/interop/peers/cmd/<name>`.
+//! The Go programs that are the real peers in tests: `tests/interop/peers/cmd/<name>`.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, thread};
 
-/// The versions of `github.com/containerd/nri` that our peers are built with, the newest first. Not
+/// The versions of `github.com/containerd/nri` that peers are built with, the newest first. Not
 /// every program is built with each of them.
 pub const VERSIONS: [&str; 5] = ["v0.12.5", "v0.10.0", "v0.8.0", "v0.6.1", "v0.3.0"];
 
-/// Set to `1` where a test without Go is a failed test.
+/// The variable that makes a test fail, instead of being skipped, if Go is missing. Set it to `1`.
 pub const REQUIRE_GO: &str = "NRI_REQUIRE_GO";
 
-/// Says that a test cannot run here. It has been reported: the test has only to return.
+/// A test cannot run here. This was reported already: the test only has to return.
 #[derive(Debug)]
 #[must_use = "a skipped test returns"]
 pub struct Skip;
@@ -34,8 +34,8 @@ pub fn program(name: &str) -> Result<PathBuf, Skip> {
 /// Returns the path of the Go program `name` of a version, built if it is missing or older than its
 /// source.
 ///
-/// Without a Go toolchain a program that was built before is good enough; without one, the calling
-/// test is reported as skipped, or fails if [`REQUIRE_GO`] says so.
+/// Without a Go toolchain, an existing program is used even if it is outdated. If there is none,
+/// the test is reported as skipped, or fails if [`REQUIRE_GO`] is set.
 ///
 /// # Panics
 ///
@@ -72,10 +72,10 @@ pub fn module(name: &str) -> Result<PathBuf, Skip> {
     }
 }
 
-/// What a shell answers for a command that does not exist.
+/// The exit code of a shell for a command that does not exist.
 const COMMAND_NOT_FOUND: i32 = 127;
 
-/// Fails with [`io::ErrorKind::NotFound`] if there is no `go`.
+/// Builds a program. Fails with [`io::ErrorKind::NotFound`] if there is no `go`.
 fn build(peers: &Path, version: &str, name: &str) -> io::Result<()> {
     let bin = peers.join("bin");
     fs::create_dir_all(&bin)?;
@@ -94,7 +94,8 @@ fn required() -> bool {
     env::var_os(REQUIRE_GO).is_some_and(|value| value == "1")
 }
 
-/// Not with `eprintln`, whose text a test that passes keeps to itself.
+/// Reports a skipped test. Not with `eprintln`: the test harness hides its output if the test
+/// passes.
 fn skip(reason: &io::Error) -> Skip {
     let test = thread::current();
     let _ = writeln!(io::stderr(), "skipped: {}: {reason}", test.name().unwrap_or("a test"));

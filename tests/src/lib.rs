@@ -1,4 +1,4 @@
-//! What the tests of this workspace share.
+//! Code that the tests of this workspace share.
 
 pub mod fuzz;
 pub mod generating;

@@ -1,5 +1,5 @@
-//! Questions that several plugins answer with changes, made at random: few names and few keys, so
-//! that the answers meet.
+//! Random requests that several plugins answer with changes: few names and keys, so that the
+//! answers meet.
 
 pub(crate) mod fold;
 mod odd;
@@ -21,10 +21,10 @@ pub use strategies::{case, container, create_reply, resources, stop_reply, updat
 /// The plugins, in the order in which they are asked.
 pub const PLUGINS: [&str; 4] = ["00-a", "10-b", "10-c", "20-d"];
 
-/// The container that a question is about.
+/// The container that a request is about.
 pub const OWN: &str = "own";
 
-/// A question, and what each of the first [`PLUGINS`] replies.
+/// A request, and the reply of each of the first [`PLUGINS`].
 #[derive(Clone)]
 #[expect(missing_docs, reason = "a request and its replies")]
 pub enum Case {
@@ -64,7 +64,7 @@ impl Case {
     }
 }
 
-/// As text, which leaves out what is not set.
+/// Formats the case as text, without fields that are not set.
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (request, replies) = self.texts();

@@ -1,4 +1,4 @@
-//! The layer `api`: the driver as a runtime whose store shows what was committed.
+//! The layer `api`: the driver as a runtime on `nri-api`, whose store shows committed operations.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -15,8 +15,8 @@ use nri_proto::{Owners, Pod};
 use crate::node::Node;
 use crate::relay::{Act, Answer};
 
-/// What the controller says that there is, and what was made since. Which of it is still there is
-/// known to `nri-api`.
+/// The pods and containers that the controller has reported, and those created since. `nri-api`
+/// knows which of them still exist.
 pub(crate) struct Store {
     node: Arc<Node>,
     made: Mutex<Made>,
@@ -34,7 +34,7 @@ impl Store {
         Self { node, made: Mutex::default(), handle: OnceLock::new() }
     }
 
-    /// What the controller says when it is asked is entered through this.
+    /// Sets the handle through which pods and containers that the controller reports are added.
     pub(crate) fn know(&self, handle: Handle) {
         self.handle.get_or_init(|| handle);
     }
@@ -48,7 +48,7 @@ impl Store {
     }
 }
 
-/// All of it, as it is.
+/// Converts a snapshot to an inventory.
 pub(crate) fn inventory(Snapshot { pods, containers }: Snapshot) -> Inventory {
     let pods = pods.into_iter().map(|pod| KnownPod { pod, state: PodState::Running }).collect();
     Inventory { pods, containers }
@@ -59,7 +59,7 @@ impl Domain for Store {
     async fn inventory(&self) -> Inventory {
         let (mut shown, is_new) = self.node.shown().await;
         if self.node.is_refused() {
-            // Nobody is let in without all that there is.
+            // Never returns, so that a plugin that is to be refused does not join.
             return std::future::pending().await;
         }
         if let Some(handle) = self.handle.get().filter(|_| is_new) {
@@ -91,7 +91,7 @@ impl Domain for Store {
     }
 }
 
-/// Asks plugins, and does what they let be.
+/// Asks plugins about an action, and carries it out if they approve.
 pub(crate) async fn perform(handle: Handle, store: &Store, pod: Pod, act: Box<Act>) -> Result<Answer, nri_api::Error> {
     match *act {
         Act::Notice(notice) => {

@@ -1,4 +1,4 @@
-//! Plugins in our own process, which answer as the external ones of the benchmark do, with prepared
+//! Plugins in this process that answer like the external plugins of the benchmark, with prepared
 //! replies.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use nri_proto::{CreateReply, Event, FailurePolicy, Resources, StopReply, Update,
 
 use crate::payload::{MODE, Payload, other_container};
 
-/// A plugin that adjusts if the pod says so.
+/// A plugin that adjusts containers if an annotation of the pod asks for it.
 pub(crate) struct Builtin {
     created: CreateReply,
     stopped: StopReply,
@@ -21,7 +21,7 @@ pub(crate) struct Builtin {
 }
 
 impl Builtin {
-    /// The plugin of this number.
+    /// Creates the plugin with this number.
     pub(crate) fn new(payload: &Payload, number: usize) -> anyhow::Result<Self> {
         let created = payload.adjustment(number)?;
         let linux = created.adjustment.as_ref().and_then(|adjustment| adjustment.linux.as_ref());

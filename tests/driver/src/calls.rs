@@ -1,4 +1,4 @@
-//! Calls that nobody waits for, by tag.
+//! Calls in progress that the controller does not wait for, by tag.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Result, ensure};
 use tokio_util::sync::CancellationToken;
 
-/// Calls under way.
+/// The calls in progress, by tag.
 #[derive(Clone, Default)]
 pub(crate) struct Calls(Arc<Mutex<HashMap<String, CancellationToken>>>);
 
 impl Calls {
-    /// One more call. The token tells when it is cancelled.
+    /// Adds a call. The returned token is cancelled with the call.
     pub(crate) fn begin(&self, tag: &str) -> Result<CancellationToken> {
         let mut calls = self.calls();
         ensure!(!calls.contains_key(tag), "tag {tag:?} is in use");
@@ -24,7 +24,7 @@ impl Calls {
         self.calls().remove(tag);
     }
 
-    /// Cancels a call. False if there is none.
+    /// Cancels a call. Returns false if there is none of this tag.
     pub(crate) fn cancel(&self, tag: &str) -> bool {
         let call = self.calls().remove(tag);
         call.inspect(CancellationToken::cancel).is_some()

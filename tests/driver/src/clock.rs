@@ -3,13 +3,13 @@
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds of the clock that all processes on the machine share.
+/// Returns the time, in nanoseconds, of the clock that all processes of the machine share.
 pub(crate) fn monotonic_ns() -> i64 {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("the clock is always there");
     time.tv_sec() * 1_000_000_000 + time.tv_nsec()
 }
 
-/// What this process has used.
+/// The CPU time and the context switches of this process so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Used {
     pub(crate) user_us: i64,

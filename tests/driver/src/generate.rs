@@ -1,5 +1,5 @@
-//! What the generator makes of a spec. As in Go's driver there are no classes, no CDI devices and
-//! no filters: plugins may change every annotation and every kernel parameter.
+//! Runs the spec generator. As in Go's driver, there are no classes, no CDI devices and no filters:
+//! plugins may change every annotation and every kernel parameter.
 
 use anyhow::{Context, Result};
 use cri_domain::generator::host::{Allowlist, mount_propagation};

@@ -1,4 +1,4 @@
-//! The layer of ours that requests go to.
+//! The layer that handles requests: the adaptation or `nri-api`.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::node::{Node, State};
 use crate::protocol::Outcome;
 use crate::relay::{self, Act, Answer};
 
-/// Where requests go to, and the rest of the runtime.
+/// The layer that handles requests, and its parts.
 pub(crate) enum Layer {
-    /// Straight to the relay.
+    /// Requests go directly to the adaptation.
     Adaptation { nri: Adaptation },
-    /// Through what keeps state.
+    /// Requests go through `nri-api`, which keeps states.
     Api { nri: Nri, handle: Handle, store: Arc<Store> },
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// How it is told.
+    /// Returns the failure in the form of the protocol.
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
             Self::Relay(error) | Self::Api(nri_api::Error::Relay(error)) => relay::outcome(error),
@@ -54,8 +54,8 @@ impl Layer {
         Ok(Self::Api { nri, handle, store })
     }
 
-    /// Lets in plugins that are built in, and launches others. Those of the layer that keeps state
-    /// may connect from then on, too.
+    /// Admits built-in plugins and launches others. With `nri-api`, plugins may also connect from
+    /// then on.
     pub(crate) async fn open(&self, builtin: Vec<(PluginId, Builtin)>) -> Result<()> {
         match self {
             Self::Adaptation { nri } => {
@@ -81,7 +81,7 @@ impl Layer {
         }
     }
 
-    /// The controller says what there is.
+    /// Adds the pods and containers that the controller reports.
     pub(crate) fn adopt(&self, state: &State) {
         if let Self::Api { handle, .. } = self {
             handle.adopt(api::inventory(state.snapshot.clone()));
@@ -116,7 +116,7 @@ impl Layer {
         }
     }
 
-    /// Relays a request. Not an async function: what is relayed would lie in its future twice.
+    /// Relays a request. Not an async function, because the future would contain the request twice.
     pub(crate) fn relay(
         &self,
         pod: Pod,

@@ -1,4 +1,4 @@
-//! Standard output, and the questions on it that wait for an answer on standard input.
+//! Standard output, with questions to the controller that wait for an answer on standard input.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::protocol::{Event, Request};
 
-/// Writes lines, each whole.
+/// Writes whole lines.
 #[derive(Clone, Default)]
 pub(crate) struct Lines(Arc<Mutex<Asked>>);
 
@@ -25,11 +25,11 @@ impl Lines {
         text.push('\n');
         let _one_at_a_time = self.asked();
         let mut out = std::io::stdout().lock();
-        // A controller that has left is noticed when its input ends.
+        // If the controller has left, the end of standard input shows that.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
-    /// Writes a question and waits for its answer. None if the controller has left.
+    /// Writes a question and waits for its answer. Returns `None` if the controller has left.
     pub(crate) async fn ask(&self, question: impl FnOnce(u64) -> Event) -> Option<Request> {
         let (sender, answer) = oneshot::channel();
         let seq = {

@@ -2,7 +2,7 @@
 //! input, one answer per line on standard output, in order. Tests and benchmarks drive it as they
 //! drive the same program on Go's adaptation.
 //!
-//! It takes no profiles: those are for others to take.
+//! The driver writes no profiles itself. Use a profiler from outside.
 
 mod api;
 mod builtin;
@@ -45,8 +45,8 @@ use crate::start::Running;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-// One thread relays for all: it waits for plugins most of the time, and each further thread has a
-// heap and a stack.
+// One thread is enough: it waits for plugins most of the time, and each further thread has a heap
+// and a stack.
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let mut driver = Driver::default();
@@ -58,7 +58,7 @@ async fn main() {
             Ok(()) => Outcome { ok: true, ..Outcome::default() },
             Err(outcome) => outcome,
         };
-        // What happened before the answer is told before it.
+        // Events from before the answer are written before it.
         if let Some(running) = &driver.running {
             running.told().await;
         }
@@ -104,12 +104,12 @@ struct Driver {
     serial: Serial,
     payload: Option<Arc<Payload>>,
     running: Option<Running>,
-    /// Of the last start: what it counted is there also when it has ended.
+    /// The counts of the last start, which stay readable after its end.
     counts: Option<Arc<Counts>>,
 }
 
 impl Driver {
-    /// Executes a command. What it answers with is put into `response`.
+    /// Executes a command, and writes the answer into `response`.
     async fn handle(&mut self, request: &Request, response: &mut Response) -> Result<(), Outcome> {
         match request.cmd.as_str() {
             "call" => self.call(request, response).await,
@@ -152,7 +152,7 @@ impl Driver {
                 let records = self.counts.as_ref().and_then(|counts| counts.take());
                 response.metrics = Some(records.context("started without record_metrics")?);
             }
-            // Nothing is collected later than at once.
+            // Nothing to do: without a garbage collector, memory is freed at once.
             "gc" => {}
             "profile" => bail!("this driver takes no profiles"),
             "stop" | "quit" => self.stop().await,
@@ -211,8 +211,8 @@ impl Driver {
         Ok(())
     }
 
-    /// There is nothing to block: a plugin that joins stops nobody. Those that are joining are
-    /// waited for.
+    /// Waits until no plugin is joining. There is nothing to block, because a joining plugin stops
+    /// no request.
     async fn block(&mut self) -> Result<()> {
         let running = self.running.as_mut().context("not started")?;
         running.blocks += 1;
@@ -259,11 +259,11 @@ impl Driver {
                     (Outcome { ok: false, error, error_code: "canceled" }, Default::default())
                 }
             };
-            // A tag that was cancelled may be in use again.
+            // After a cancellation, another call may use the same tag.
             if !token.is_cancelled() {
                 calls.end(&tag);
             }
-            // The end is told after the beginning.
+            // The end of a call is written after its beginning.
             let _ = answered.await;
             lines.write(&Event::Done { tag, outcome, response_b64 });
         });
@@ -271,7 +271,7 @@ impl Driver {
     }
 }
 
-/// Does something pure, and survives it.
+/// Runs a pure function, and turns a panic into an outcome.
 fn caught<T>(act: impl FnOnce() -> Result<T>) -> Result<T, Outcome> {
     match catch_unwind(AssertUnwindSafe(act)) {
         Ok(done) => done.map_err(|error| relay::failure(&error)),

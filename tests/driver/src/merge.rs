@@ -1,4 +1,4 @@
-//! What the merge makes of replies, without any plugin.
+//! Merges replies without plugins.
 
 use anyhow::{Context, Result, bail};
 use nri_adaptation::merge::{Applied, AskedEviction, CreateMerge, MergeError, StopMerge, UpdateMerge};
@@ -7,7 +7,7 @@ use protobuf::Message;
 
 use crate::protocol::{Encoded, Merge, Reply, Request};
 
-/// Merges the replies that are given. A conflict is a result too; what cannot be read is an error.
+/// Merges the replies in a request. A conflict is a result; unreadable input is an error.
 pub(crate) fn merge(request: &Request) -> Result<Merge> {
     match request.op.as_str() {
         "CreateContainer" => create(request),
@@ -34,8 +34,8 @@ fn create(request: &Request) -> Result<Merge> {
     Ok(end(outcome, &response, Encoded::of(&api::OwningPlugins::from(done.owners)), seen_b64))
 }
 
-/// As in Go's response, the container's own update is the last. If nobody has made one there is
-/// none.
+/// Merges replies to an update. As in Go's response, the container's own update is the last one.
+/// There is none if no plugin has changed it.
 fn update(request: &Request) -> Result<Merge> {
     let mut asked: api::UpdateContainerRequest = request.request_b64.decode().context("request")?;
     let requested = asked.linux_resources.take().map(Resources::from).unwrap_or_default();
@@ -63,8 +63,8 @@ fn stop(request: &Request) -> Result<Merge> {
     Ok(end(outcome, &response, Encoded::default(), seen_b64))
 }
 
-/// Applies the replies in the order of indices, then in the order given, up to the first that is
-/// refused. Returns what each plugin has seen, if that is asked for.
+/// Applies the replies ordered by index, then in the given order, up to the first refused one. If
+/// requested, returns what each plugin has seen.
 fn apply<M: Message>(
     request: &Request,
     mut apply: impl FnMut(&PluginId, M) -> (Encoded, Result<Applied, MergeError>),

@@ -1,5 +1,5 @@
-//! What the adaptation counts: for whoever waits for plugins, and for the controller if it wants
-//! the records.
+//! Metrics of the adaptation, for waiting for plugins, and for the controller if it wants the
+//! records.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,13 +20,15 @@ use crate::watch::active;
 
 const SYNCHRONIZE: &str = "Synchronize";
 
-/// Counts for one start of the runtime.
+/// The counts of one start of the runtime.
 pub(crate) struct Counts {
     syncs: Arc<Syncs>,
     records: bool,
-    /// Whom to tell what plugins ask for when they are synchronized, if nobody else does.
+    /// The node to notify of the updates that plugins ask for when they are synchronized, unless
+    /// another part notifies it.
     synced: Option<Arc<Node>>,
-    /// The number of plugins is counted when those are there that are there at the start.
+    /// Whether the plugins of the start have joined. The number of plugins is recorded from then
+    /// on.
     started: AtomicBool,
     count: watch::Sender<usize>,
     kept: Mutex<Kept>,
@@ -35,7 +37,7 @@ pub(crate) struct Counts {
 #[derive(Default)]
 struct Kept {
     metrics: Vec<Metric>,
-    /// When there were so many plugins, last.
+    /// The last time at which the number of plugins had each value.
     reached: HashMap<usize, i64>,
 }
 
@@ -45,43 +47,44 @@ impl Counts {
         Self { syncs, records, synced, started, count: watch::Sender::new(0), kept: Mutex::default() }
     }
 
-    /// From now on plugins join by themselves.
+    /// Records that the start is complete, and that plugins join by themselves from now on.
     pub(crate) fn started(&self, layer: &Layer) {
         self.started.store(true, Ordering::Relaxed);
         self.requested(layer);
     }
 
-    /// The records since the last time, if they are kept at all.
+    /// Takes the records since the last call, if records are kept.
     pub(crate) fn take(&self) -> Option<Vec<Metric>> {
         self.records.then(|| std::mem::take(&mut self.kept().metrics))
     }
 
-    /// Waits until there are so many plugins.
+    /// Waits until there are `n` plugins.
     pub(crate) async fn reach(&self, n: usize) {
-        // The sender is here.
+        // Cannot fail, because `self` owns the sender.
         let _ = self.count.subscribe().wait_for(|count| *count == n).await;
     }
 
-    /// Waits until plugins that were closed are counted as gone: right before that it is told.
+    /// Waits until closed plugins are no longer counted: the adaptation reports a close right
+    /// before it updates the count.
     pub(crate) async fn caught_up(&self, layer: &Layer) {
         let mut count = self.count.subscribe();
         let catching_up = async {
             while *count.borrow_and_update() != active(layer).count() {
-                // The sender is here.
+                // Cannot fail, because `self` owns the sender.
                 let _ = count.changed().await;
             }
         };
-        // It takes no time, but a controller must not wait for ever if we are wrong about that.
+        // This takes no time, but the controller must not wait for ever if that is wrong.
         let _ = tokio::time::timeout(Duration::from_secs(1), catching_up).await;
     }
 
-    /// How many plugins there are, and since when.
+    /// Returns the number of plugins, and since when there are that many.
     pub(crate) fn now(&self) -> (usize, i64) {
         let count = *self.count.borrow();
         (count, self.kept().reached.get(&count).copied().unwrap_or(0))
     }
 
-    /// Also told after each request, as Go does.
+    /// Records the number of plugins, which Go also does after each request.
     pub(crate) fn requested(&self, layer: &Layer) {
         self.record(|| Metric::Count { count: active(layer).count() });
     }
@@ -137,7 +140,7 @@ impl Metrics for Counts {
         });
     }
 
-    /// Told when a plugin joins, and when one is gone; Go records the first.
+    /// Called when a plugin joins and when a plugin is gone. Go records only the former.
     fn plugins(&self, count: usize) {
         self.kept().reached.insert(count, monotonic_ns());
         if count > self.count.send_replace(count) && self.started.load(Ordering::Relaxed) {

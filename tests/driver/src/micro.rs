@@ -1,4 +1,4 @@
-//! Single steps, without any plugin.
+//! Benchmarks of single steps, without plugins.
 
 use std::hint::black_box;
 use std::ops::Deref;
@@ -13,11 +13,11 @@ use crate::clock::Used;
 use crate::payload::Payload;
 use crate::protocol::{Latency, Request, Run};
 
-/// What a request begins with room for, in the adaptation too.
+/// The initial capacity of an encoded request, as in the adaptation.
 const ROOM: usize = 8 << 10;
 const READS: &str = "what was written can be read";
 
-/// Does a step many times.
+/// Runs a step many times.
 pub(crate) fn micro(request: &Request, payload: &Payload) -> Result<Run> {
     let pod = payload.pod(0, "");
     let container = payload.container(0, &pod, &request.payload);

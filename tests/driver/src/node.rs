@@ -1,4 +1,4 @@
-//! The runtime behind the adaptation: it has what the controller says it has.
+//! The runtime behind the adaptation: it has the pods and containers that the controller reports.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,16 +14,16 @@ use crate::clock::monotonic_ns;
 use crate::lines::Lines;
 use crate::protocol::{Encoded, Event, Objects, Request, Sync};
 
-/// What plugins are synchronized with.
+/// The state with which plugins are synchronized.
 #[derive(Clone, Default)]
 pub(crate) struct State {
     pub(crate) snapshot: Snapshot,
-    /// Why the plugin is not let in all the same.
+    /// Why the plugin is nevertheless refused.
     pub(crate) failure: Option<String>,
 }
 
 impl State {
-    /// What the controller wants them to be synchronized with.
+    /// Decodes the state with which the controller wants plugins to be synchronized.
     pub(crate) fn decode(objects: &Objects) -> Result<Self> {
         let pods = objects.pods_b64.iter().map(|pod| Ok(pod.decode::<api::PodSandbox>()?.into()));
         let containers =
@@ -37,8 +37,8 @@ impl State {
     }
 }
 
-/// The synchronizations that there were, and those under way. Each of them is made by one task from
-/// its beginning to its end.
+/// The completed synchronizations, and those in progress. One task makes each of them from its
+/// beginning to its end.
 #[derive(Default)]
 pub(crate) struct Syncs(Mutex<Course>);
 
@@ -53,7 +53,7 @@ impl Syncs {
         self.course().begun.insert(task::try_id(), monotonic_ns());
     }
 
-    /// The plugin has answered, or has failed to.
+    /// Records that the plugin has answered or failed.
     pub(crate) fn end(&self, error: &str) {
         let mut course = self.course();
         if let Some(t0_ns) = course.begun.remove(&task::try_id()) {
@@ -61,7 +61,7 @@ impl Syncs {
         }
     }
 
-    /// Those that ended since the last time.
+    /// Takes the synchronizations that ended since the last call.
     pub(crate) fn take(&self) -> Vec<Sync> {
         std::mem::take(&mut self.course().ended)
     }
@@ -71,16 +71,16 @@ impl Syncs {
     }
 }
 
-/// What the controller said last.
+/// The node, with the state that the controller reported last.
 pub(crate) struct Node {
     lines: Lines,
     callbacks: bool,
     sync_events: bool,
     state: Arc<Mutex<State>>,
     syncs: Arc<Syncs>,
-    /// What all plugins are synchronized with that are there when the runtime starts.
+    /// The snapshot for the plugins that exist when the runtime starts.
     at_start: Mutex<Option<Snapshot>>,
-    /// Why the plugins that these tasks synchronize are not let in.
+    /// The reasons for which plugins are refused, by the task that synchronizes them.
     failures: Mutex<HashMap<Option<task::Id>, String>>,
 }
 
@@ -97,8 +97,8 @@ impl Node {
         }
     }
 
-    /// Begins the one synchronization of all plugins that are there when the runtime starts, also
-    /// if there are none. Returns why it is to fail, if it is.
+    /// Begins the synchronization of all plugins that exist when the runtime starts, even if there
+    /// are none. Returns why it is to fail, if it is.
     pub(crate) async fn begin_start(&self) -> Option<String> {
         let State { snapshot, failure } = self.current().await;
         self.syncs.begin();
@@ -106,13 +106,14 @@ impl Node {
         failure
     }
 
-    /// Ends it.
+    /// Ends that synchronization.
     pub(crate) fn end_start(&self) {
         *lock(&self.at_start) = None;
         self.syncs.end("");
     }
 
-    /// What a plugin is synchronized with, and whether the controller says it for this one alone.
+    /// Returns the snapshot for a plugin, and whether the controller reported it for this plugin
+    /// alone.
     pub(crate) async fn shown(&self) -> (Snapshot, bool) {
         let at_start = lock(&self.at_start).clone();
         if let Some(snapshot) = at_start {
@@ -126,13 +127,13 @@ impl Node {
         (snapshot, self.sync_events)
     }
 
-    /// Whether the plugin that this task synchronizes is not to be let in.
+    /// Returns whether the plugin that this task synchronizes is to be refused.
     pub(crate) fn is_refused(&self) -> bool {
         lock(&self.failures).remove(&task::try_id()).is_some()
     }
 
-    /// Has the controller update and evict containers. Returns the updates that failed. If the
-    /// controller reports an error, that is one, as in Go.
+    /// Asks the controller to update and evict containers. Returns the updates that failed. As in
+    /// Go, an error of the controller is an error here.
     pub(crate) async fn ask_to_apply(
         &self,
         updates: Vec<Update>,
@@ -151,7 +152,7 @@ impl Node {
         Ok(failed.map(Update::from).collect())
     }
 
-    /// A plugin was synchronized, and asked for these updates.
+    /// Reports to the controller that a plugin was synchronized and asked for these updates.
     pub(crate) fn tell_synced(&self, plugin: &PluginId, updates: Vec<Update>) {
         if self.callbacks {
             let (plugin, updates_b64) = (plugin.to_string(), encode_all::<_, api::ContainerUpdate>(updates));
@@ -159,7 +160,7 @@ impl Node {
         }
     }
 
-    /// What there is, as the controller says now or has said.
+    /// Returns the current state, which the controller reports now or has reported before.
     async fn current(&self) -> State {
         if !self.sync_events {
             return lock(&self.state).clone();

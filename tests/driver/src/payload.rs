@@ -33,7 +33,7 @@ impl Payload {
         })
     }
 
-    /// The pod of a caller: different callers handle different pods.
+    /// Returns the pod of a caller. Different callers use different pods.
     pub(crate) fn pod(&self, caller: usize, mode: &str) -> Pod {
         let mut pod = self.pod.clone();
         pod.id = id("9d", caller);
@@ -53,13 +53,14 @@ impl Payload {
         self.update.clone()
     }
 
-    /// What the plugin of this number replies to a create.
+    /// Returns the reply to a create of the plugin with this number.
     pub(crate) fn adjustment(&self, number: usize) -> Result<CreateReply> {
         let file = format!("rsp_create_adj_{number:02}.bin");
         Ok(read::<api::CreateContainerResponse>(&self.directory, &file)?.into())
     }
 
-    /// So many pods and containers, the first container perhaps a big one.
+    /// Returns a snapshot with as many pods and containers as requested. The first container may be
+    /// a large one.
     pub(crate) fn snapshot(&self, request: &Request) -> Snapshot {
         let pods: Vec<Pod> = (0..request.pods).map(|number| Pod { id: id("9d", number), ..self.pod.clone() }).collect();
         let containers = (0..request.containers).map(|number| {
@@ -76,7 +77,7 @@ impl Payload {
     }
 }
 
-/// The container that plugins update when another one stops.
+/// Returns the id of the container that plugins update when another one stops.
 pub(crate) fn other_container() -> String {
     id("c7", 0xff_ffff)
 }

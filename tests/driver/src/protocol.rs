@@ -1,4 +1,4 @@
-//! The lines: one JSON object each, in both directions.
+//! The protocol: lines with one JSON object each, in both directions.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::sorted;
 
-/// What is wrong with bytes that cannot be read.
+/// The error for bytes that cannot be decoded.
 const OTHER: &str = "not the message that it should be";
 
 /// A message in base64.
@@ -33,7 +33,8 @@ impl Encoded {
         bounded::parse(&self.bytes()?.into(), usize::MAX).context(OTHER)
     }
 
-    /// The same for what a plugin wants.
+    /// Decodes a message in which a plugin asks for changes, and keeps unknown groups as unknown
+    /// fields.
     pub(crate) fn decode_wanted<M: Message>(&self) -> Result<M> {
         bounded::parse_wanted(&self.bytes()?.into(), usize::MAX).context(OTHER)
     }
@@ -47,7 +48,7 @@ impl Encoded {
     }
 }
 
-/// One line on our standard input. What is absent is zero or empty.
+/// One line on standard input. An absent member is zero or empty.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Request {
@@ -102,7 +103,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Reads a line. What is null is absent. An error has the id, if that could be read.
+    /// Reads a line. A null member counts as absent. An error has the id of the command if it could
+    /// be read.
     pub(crate) fn read(line: &[u8]) -> Result<Self, (i64, serde_json::Error)> {
         let mut fields: serde_json::Map<String, Value> = serde_json::from_slice(line).map_err(|error| (0, error))?;
         fields.retain(|_, value| !value.is_null());
@@ -111,7 +113,7 @@ impl Request {
     }
 }
 
-/// The default validator, with upstream's keys.
+/// The settings of the default validator, with upstream's keys.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct DefaultValidator {
@@ -126,7 +128,7 @@ pub(crate) struct DefaultValidator {
     pub(crate) tolerate_missing_plugins_annotation: String,
 }
 
-/// What a plugin is said to have replied.
+/// A reply of a plugin, as given by the controller.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Reply {
@@ -134,7 +136,7 @@ pub(crate) struct Reply {
     pub(crate) response_b64: Encoded,
 }
 
-/// What a plugin is synchronized with.
+/// The pods and containers with which a plugin is synchronized.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Objects {
@@ -143,7 +145,7 @@ pub(crate) struct Objects {
     pub(crate) fail_sync: bool,
 }
 
-/// One line on our standard output that answers a command.
+/// One line on standard output: the answer to a command.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Response {
     pub(crate) id: i64,
@@ -169,12 +171,12 @@ pub(crate) struct Response {
     pub(crate) generate: Option<Generate>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metrics: Option<Vec<Metric>>,
-    /// Dropped when the answer is written.
+    /// Dropped when the answer has been written.
     #[serde(skip)]
     pub(crate) unanswered: Option<oneshot::Sender<()>>,
 }
 
-/// How a command ended.
+/// The outcome of a command.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) ok: bool,
@@ -212,7 +214,7 @@ pub(crate) struct Call {
     pub(crate) response_b64: Encoded,
 }
 
-/// What replies come to.
+/// The result of merging replies.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Merge {
     pub(crate) response_b64: Encoded,
@@ -223,7 +225,7 @@ pub(crate) struct Merge {
     pub(crate) seen_b64: Vec<Encoded>,
 }
 
-/// A spec with an adjustment made.
+/// A spec after an adjustment.
 #[derive(Debug, Serialize)]
 pub(crate) struct Generate {
     pub(crate) spec: Value,
@@ -237,7 +239,7 @@ pub(crate) struct Plugin {
     pub(crate) state: String,
 }
 
-/// What a run measured.
+/// The measurements of a run.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Run {
     pub(crate) op: String,
@@ -306,7 +308,7 @@ pub(crate) struct Stats {
     pub(crate) tasks: usize,
 }
 
-/// Something that was counted.
+/// A record of the metrics.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum Metric {
@@ -335,7 +337,7 @@ pub(crate) enum Metric {
     },
 }
 
-/// A line that nobody asked for.
+/// A line that is not an answer to a command.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(crate) enum Event {

@@ -1,4 +1,4 @@
-//! One operation by its name.
+//! Relays one operation, given by its name.
 
 use std::any::Any;
 use std::error::Error;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::layer::Layer;
 use crate::protocol::{Encoded, Outcome};
 
-/// A request that was read or made, to be relayed. It goes from hand to hand in a box: it is large.
+/// A request to relay. It is boxed because it is large.
 #[expect(clippy::large_enum_variant, reason = "there are a few hundred at a time, made before anything is timed")]
 pub(crate) enum Act {
     Notice(Notice),
@@ -69,7 +69,7 @@ pub(crate) fn read(op: &str, request: &Encoded) -> Result<(Pod, Box<Act>)> {
     Ok((pod, Box::new(act)))
 }
 
-/// What came of a request.
+/// The result of a request.
 pub(crate) enum Answer {
     Heard,
     Created(Box<MergedCreate>),
@@ -78,7 +78,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// Its response message.
+    /// Encodes the response message.
     pub(crate) fn encode(self) -> Encoded {
         match self {
             Self::Heard => Encoded::default(),
@@ -110,7 +110,8 @@ pub(crate) async fn relay(
     Ok(response)
 }
 
-/// An operation that is ended without an undo if it fails or is given up: the protocol wants it so.
+/// An operation that is abandoned, without a rollback, if it fails or is cancelled: the protocol
+/// requires that.
 struct Attempt(Option<Operation>);
 
 impl Drop for Attempt {
@@ -145,8 +146,8 @@ fn created(merged: MergedCreate) -> Encoded {
     })
 }
 
-/// As in Go, the update of the container itself comes last; where there is none, we have nothing
-/// instead of an empty one.
+/// Encodes the response to an update. As in Go, the update of the container itself comes last;
+/// where Go has an empty one, ours is missing.
 fn updated(merged: MergedUpdate) -> Encoded {
     let MergedUpdate { own, others, evictions, owners: _ } = merged;
     Encoded::of(&api::UpdateContainerResponse {
@@ -168,7 +169,7 @@ fn evicted(evictions: Vec<AskedEviction>) -> Vec<api::ContainerEviction> {
     evictions.into_iter().map(|asked| asked.eviction.into()).collect()
 }
 
-/// Reads and relays a request. Also a panic is an outcome.
+/// Reads and relays a request. A panic is an outcome, too.
 pub(crate) async fn call(
     layer: &Layer,
     op: &str,
@@ -182,18 +183,18 @@ pub(crate) async fn call(
     AssertUnwindSafe(called).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)))
 }
 
-/// A failure that is none of a plugin's.
+/// Returns the outcome for a failure that no plugin has caused.
 pub(crate) fn failure(error: &anyhow::Error) -> Outcome {
     Outcome { ok: false, error: format!("{error:#}"), error_code: "" }
 }
 
-/// A panic that we survived.
+/// Returns the outcome for a panic that was caught.
 pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Outcome {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     Outcome { ok: false, error: format!("panic: {}", text.unwrap_or("without a word")), error_code: "" }
 }
 
-/// How a request's end is told.
+/// Returns the outcome for a request that failed.
 pub(crate) fn outcome(error: &RelayError) -> Outcome {
     Outcome { ok: false, error: chain(error), error_code: code(error) }
 }
@@ -220,7 +221,7 @@ fn code(error: &RelayError) -> &'static str {
     }
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

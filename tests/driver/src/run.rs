@@ -1,4 +1,4 @@
-//! The benchmark: many operations by several callers, timed.
+//! The benchmark: times many operations of several callers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::payload::Payload;
 use crate::protocol::{ByOp, Latency, Request, Run, Slow};
 use crate::relay::{Act, Answer};
 
-/// Counts containers over the life of the process.
+/// The number of containers that the process has created.
 #[derive(Clone, Default)]
 pub(crate) struct Serial(Arc<std::sync::atomic::AtomicUsize>);
 
@@ -25,24 +25,24 @@ impl Serial {
     }
 }
 
-/// One operation that was done. There are thousands of them while memory is looked at, so they are
+/// A completed operation. There are thousands of them while memory is measured, so the type is
 /// small.
 struct Done {
-    /// It is the request's `op2`.
+    /// Whether the operation is the request's `op2`.
     is_second: bool,
     start: Instant,
     took: Duration,
     remark: Option<Box<Remark>>,
 }
 
-/// What few operations have.
+/// Facts that only few operations have.
 enum Remark {
     Failed(String),
-    /// What came of it, if that is to be shown.
+    /// The result, if it is to be shown.
     Answered(Answer),
 }
 
-/// Whatever a run needs.
+/// The parts that a run needs.
 #[derive(Clone)]
 pub(crate) struct Bench {
     pub(crate) layer: Arc<Layer>,
@@ -64,7 +64,7 @@ impl Bench {
         let (t0_ns, t0) = (monotonic_ns(), Instant::now());
         let mut used = Used::default();
         let (done, wall) = if request.duration_ms > 0 || request.inline {
-            // A caller would only end if there were no such operation.
+            // Checked here, because a caller would end silently if there were no such operation.
             self.prepare(&request, 0)?;
             Box::pin(self.inline(&request, &mut used)).await?
         } else {
@@ -73,7 +73,7 @@ impl Bench {
         Ok(summary(&request, done, wall, used, t0, t0_ns))
     }
 
-    /// Requests are made beforehand, some at a time; only relaying them is timed.
+    /// Prepares requests in chunks, and times only the relaying.
     async fn chunks(&self, request: &Request, used: &mut Used) -> Result<(Vec<Done>, Duration)> {
         let chunk = if request.chunk == 0 { request.n.max(1) } else { request.chunk };
         let (mut done, mut wall) = (Vec::with_capacity(request.n), Duration::ZERO);
@@ -101,7 +101,7 @@ impl Bench {
         Ok((done, wall))
     }
 
-    /// Callers make each request right before its call, for a time or a number.
+    /// Has each caller prepare each request right before its call, for a time or a number of calls.
     async fn inline(&self, request: &Request, used: &mut Used) -> Result<(Vec<Done>, Duration)> {
         let until = (request.duration_ms > 0).then(|| Instant::now() + Duration::from_millis(request.duration_ms));
         let left = Arc::new(Mutex::new(request.n));

@@ -1,4 +1,4 @@
-//! One encoding of each message: the entries of its maps are in the order of their keys.
+//! A canonical encoding of each message: the entries of maps are in the order of their keys.
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "these are tests")]
@@ -6,11 +6,11 @@ mod tests;
 
 use nri_proto::shape::{FieldShape, Shape};
 
-/// Sorts the entries of maps in an encoded message, at any depth. The entries of one map follow
-/// each other.
+/// Sorts the entries of maps in an encoded message, at any depth. The entries of one map must be
+/// consecutive.
 ///
-/// Nothing changes its length by that, so it is done in place. None if it is not an encoded
-/// message.
+/// Lengths do not change, so the bytes are sorted in place. Returns `None` if the bytes are not an
+/// encoded message.
 pub(crate) fn sort(bytes: &mut [u8], shape: Shape) -> Option<()> {
     let mut map: Option<(u32, usize)> = None;
     let mut entries = Vec::new();
@@ -29,7 +29,7 @@ pub(crate) fn sort(bytes: &mut [u8], shape: Shape) -> Option<()> {
             (Some(FieldShape::Message(shape) | FieldShape::Messages(shape)), Some(body)) => {
                 sort(&mut bytes[body..end], shape)?
             }
-            // One that is not what it should be is carried along as it is.
+            // A field of an unexpected type stays as it is.
             (None | Some(FieldShape::Numbers), _) | (Some(_), None) => {}
         }
         at = end;
@@ -40,7 +40,7 @@ pub(crate) fn sort(bytes: &mut [u8], shape: Shape) -> Option<()> {
     Some(())
 }
 
-/// Sorts what is in the value of a map's entry.
+/// Sorts the maps within the value of a map's entry.
 fn sort_value(entry: &mut [u8], value: Option<Shape>) -> Option<()> {
     let Some(shape) = value else { return Some(()) };
     let mut at = 0;
@@ -65,14 +65,14 @@ fn key(entry: &[u8]) -> Option<&[u8]> {
     Some(if number == 1 { &entry[body.unwrap_or(0)..end] } else { &[] })
 }
 
-/// Puts entries where they were, in order.
+/// Writes the entries back to their place, in order.
 fn put(entries: &mut Vec<Entry>, place: &mut [u8]) {
     entries.sort_by(|one, other| one.key.cmp(&other.key));
     let sorted: Vec<u8> = entries.drain(..).flat_map(|entry| entry.whole).collect();
     place.copy_from_slice(&sorted);
 }
 
-/// One field: where what it has begins, if its length is said, and where it ends.
+/// One field: where its content begins, if it has a length, and where it ends.
 struct Field {
     number: u32,
     body: Option<usize>,

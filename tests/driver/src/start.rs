@@ -18,18 +18,18 @@ use crate::payload::Payload;
 use crate::protocol::{self, Request};
 use crate::watch::Watcher;
 
-/// A runtime that was started.
+/// A running runtime.
 pub(crate) struct Running {
     pub(crate) layer: Arc<Layer>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) watcher: Watcher,
     pub(crate) callbacks: bool,
-    /// How often synchronizations were blocked, and not unblocked.
+    /// How many times synchronizations were blocked and not unblocked.
     pub(crate) blocks: usize,
 }
 
 impl Running {
-    /// Starts one. If that fails, nothing of it is left.
+    /// Starts a runtime. If that fails, nothing is left behind.
     pub(crate) async fn start(
         request: &Request,
         lines: &Lines,
@@ -63,7 +63,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Lets in the plugins that are there from the start, then whoever connects.
+    /// Admits the plugins of the start, and then plugins that connect.
     async fn open(&self, node: &Node, builtin: Vec<(PluginId, Builtin)>) -> Result<()> {
         let failure = node.begin_start().await;
         let launched = self.layer.open(builtin).await;
@@ -76,7 +76,7 @@ impl Running {
         self.layer.listen()
     }
 
-    /// Waits until all that has happened is told.
+    /// Waits until all events so far were written.
     pub(crate) async fn told(&self) {
         if self.callbacks {
             self.counts.caught_up(&self.layer).await;
@@ -90,7 +90,7 @@ impl Running {
     }
 }
 
-/// Whether requests are to go through what keeps state.
+/// Returns whether requests go through `nri-api`.
 fn is_api(request: &Request) -> Result<bool> {
     match request.layer.as_str() {
         "" | "adaptation" => Ok(false),

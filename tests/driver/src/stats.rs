@@ -1,4 +1,4 @@
-//! What this process takes.
+//! The resources that this process uses.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ pub(crate) fn stats(plugins: usize) -> Stats {
         pss_kb: number(&rollup, "Pss:"),
         private_kb: number(&rollup, "Private_Clean:") + number(&rollup, "Private_Dirty:"),
         threads: number(&status, "Threads:"),
-        // The one with which they are listed does not count.
+        // The descriptor with which they are listed does not count.
         fds: fs::read_dir("/proc/self/fd").map_or(0, Iterator::count).saturating_sub(1),
         utime_us: used.user_us,
         stime_us: used.system_us,
@@ -25,7 +25,7 @@ pub(crate) fn stats(plugins: usize) -> Stats {
     }
 }
 
-/// The number behind a name in one of the kernel's tables.
+/// Returns the number after a name in one of the kernel's tables.
 fn number(table: &str, name: &str) -> u64 {
     let line = table.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)

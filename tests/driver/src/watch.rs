@@ -1,4 +1,4 @@
-//! The plugins that there are, and what becomes of them.
+//! The plugins, and events about them.
 
 use std::collections::HashSet;
 
@@ -13,19 +13,19 @@ use crate::layer::Layer;
 use crate::lines::Lines;
 use crate::protocol::{Event, Plugin};
 
-/// The plugins that are asked, in order. One that was closed may be on its way out.
+/// Returns the plugins that are asked, in order. A closed plugin may not be removed yet.
 pub(crate) fn active(layer: &Layer) -> impl Iterator<Item = PluginStatus> {
     layer.plugins().into_iter().filter(|plugin| plugin.state != State::Closed)
 }
 
-/// Tells the controller what becomes of plugins.
+/// Reports events about plugins to the controller.
 pub(crate) struct Watcher {
     builtin: HashSet<PluginId>,
     waiting: mpsc::UnboundedSender<oneshot::Sender<()>>,
 }
 
 impl Watcher {
-    /// Begins, for a controller that wants to know it. Of built-in plugins nothing is told.
+    /// Starts the watcher if the controller wants events. Built-in plugins are not reported.
     pub(crate) fn start(happenings: Option<Receiver<Happening>>, lines: Lines, builtin: HashSet<PluginId>) -> Self {
         let (waiting, waits) = mpsc::unbounded_channel();
         if let Some(happenings) = happenings {
@@ -34,16 +34,16 @@ impl Watcher {
         Self { builtin, waiting }
     }
 
-    /// Waits until all that has happened is told.
+    /// Waits until all events so far were written.
     pub(crate) async fn told(&self) {
         let (sender, told) = oneshot::channel();
         if self.waiting.send(sender).is_ok() {
-            // Nobody tells anything any more.
+            // An error means that the task has ended.
             let _ = told.await;
         }
     }
 
-    /// The plugins that the controller may know of.
+    /// Returns the plugins that the controller may know.
     pub(crate) fn plugins(&self, layer: &Layer) -> Vec<Plugin> {
         let plugin = |status: PluginStatus| Plugin {
             name: status.id.name().to_owned(),
@@ -66,7 +66,7 @@ async fn tell(
             biased;
             happening = happenings.recv() => happening,
             Some(waiting) = waits.recv() => {
-                // Whoever waited may have left.
+                // The waiting task may have ended.
                 let _ = waiting.send(());
                 continue;
             }
@@ -75,7 +75,7 @@ async fn tell(
             Ok(Happening::Joined { plugin, .. }) => (plugin, State::Active.to_string(), String::new()),
             Ok(Happening::State { plugin, state }) => (plugin, state.to_string(), String::new()),
             Ok(Happening::Closed { plugin, reason }) => (plugin, State::Closed.to_string(), reason),
-            // A process that came or went is no plugin that did.
+            // The start or end of a process does not say that a plugin joined or left.
             Ok(Happening::Launched { .. } | Happening::NotLaunched { .. } | Happening::Exited { .. })
             | Ok(
                 Happening::Policy { .. }

@@ -1,16 +1,16 @@
-//! What containerd says to a shim's `start`: it is of one dialect, of the other, or refused.
+//! The input of a shim's `start` from containerd: it is parsed in one of two dialects, or refused.
 
 use protobuf::Message as _;
 use shim_plugins::protos::bootstrap_api::BootstrapParams;
 use shim_plugins::runner::{Bootstrap, BootstrapError, Dialect};
 
-/// Reads the bytes as said to the `start` of a container that they may be about, and of one that
+/// Parses the bytes as input for the `start` of a container that they may be about, and of one that
 /// they are not about.
 pub fn bootstrap(input: &[u8]) {
     let named = BootstrapParams::parse_from_bytes(input).ok();
     let (id, namespace) = named.map(|params| (params.instance_id, params.namespace)).unwrap_or_default();
     let _ = check(input, &id, &namespace);
-    // No container has this name, so what is said is never about it.
+    // No container has this name, so the input is never about it.
     let strange = format!("{id}\u{1}");
     if let Ok(bootstrap) = check(input, &strange, &namespace) {
         assert_eq!(bootstrap.dialect, Dialect::Text);

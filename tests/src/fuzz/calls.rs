@@ -1,4 +1,4 @@
-//! The calling end, against a peer that answers with whatever the input says.
+//! The client, against a peer that answers with the input.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use super::story;
 const METHOD: Method = Method { service: "a.Service", name: "Method" };
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Some calls at once, and bytes of the input's choice for an answer: as they are, or dressed up
-/// as frames or responses. Every call ends by its deadline, and ids only ever grow.
+/// Makes some calls concurrently, and answers with bytes from the input: as they are, or in frames
+/// or responses. Every call ends by its deadline, and stream ids only grow.
 pub fn calls(input: &[u8]) {
     let mut script = Script(input);
     let callers = 1 + usize::from(script.byte() % 4);
@@ -46,7 +46,7 @@ async fn call(client: &Client, length: usize) {
     }
 }
 
-/// Reads requests, and answers with what the script says.
+/// Reads requests, and answers as the script determines.
 async fn peer(stream: DuplexStream, mut script: Script<'_>) {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let reading = async {
@@ -64,7 +64,7 @@ async fn peer(stream: DuplexStream, mut script: Script<'_>) {
     tokio::join!(reading, answering);
 }
 
-/// Bytes, a frame, or a response.
+/// Returns bytes, a frame, or a response.
 fn answer(script: &mut Script<'_>) -> Vec<u8> {
     let kind = script.byte() % 4;
     let length = usize::from(script.byte());
@@ -76,7 +76,7 @@ fn answer(script: &mut Script<'_>) -> Vec<u8> {
         0 => bytes.to_vec(),
         1 => frame(bytes),
         2 => frame(&response),
-        // A good answer, with the bytes as its payload.
+        // A valid response, with the bytes as its payload.
         _ => {
             let payload =
                 [&[0x12, u8::try_from(bytes.len() % 128).expect("it is small")], &bytes[..bytes.len() % 128]].concat();
@@ -91,7 +91,8 @@ fn frame(payload: &[u8]) -> Vec<u8> {
     [&1u32.to_be_bytes()[..], &length.to_be_bytes(), payload].concat()
 }
 
-/// The ids of the requests in what was sent, as far as it was received.
+/// Checks the stream ids of the requests in these bytes, of which the last request may be
+/// incomplete.
 fn check_ids(mut wire: &[u8]) {
     let mut stream = Vec::new();
     while let Some((header, rest)) = wire.split_first_chunk::<8>() {

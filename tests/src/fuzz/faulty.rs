@@ -1,4 +1,4 @@
-//! A stream that cuts, delays and ends where its script says.
+//! A stream that cuts, delays and ends its data as a script determines.
 
 use std::io;
 use std::pin::Pin;
@@ -6,9 +6,9 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Wraps a stream. Each read and write takes the next number of the plan, over and over: zero
-/// waits for a turn, any other number is the most that is moved. After `lifetime` bytes the stream
-/// ends.
+/// Wraps a stream. Each read and write takes the next number of the plan, cyclically: zero waits
+/// for one poll, any other number is the largest number of bytes to transfer. After `lifetime`
+/// bytes the stream ends.
 #[derive(Debug)]
 pub(super) struct Faulty<S> {
     stream: S,
@@ -19,12 +19,12 @@ pub(super) struct Faulty<S> {
 
 impl<S> Faulty<S> {
     pub(super) fn new(stream: S, plan: &[u8], lifetime: usize) -> Self {
-        // A plan of nothing but waiting would never end.
+        // A plan that only waits would never end.
         let plan = plan.iter().copied().chain([255]).collect();
         Self { stream, plan, at: 0, lifetime }
     }
 
-    /// How much may be moved now, or nothing yet.
+    /// Returns how many bytes may be transferred now, or pending.
     fn turn(&mut self, context: &Context<'_>) -> Poll<usize> {
         let most = usize::from(self.plan[self.at % self.plan.len()]);
         self.at += 1;

@@ -1,4 +1,4 @@
-//! The frame decoder: what it finds does not depend on how the bytes were cut.
+//! The frame decoder: its result does not depend on how the bytes were cut.
 
 use nri_proto::mux::{Decoder, FramePiece, HEADER_LENGTH, header};
 
@@ -6,7 +6,7 @@ use super::script::Script;
 
 const LIMIT: usize = 300;
 
-/// Decodes the same bytes in one piece, byte by byte, and in pieces of the input's choice.
+/// Decodes the same bytes in one piece, byte by byte, and in pieces that the input determines.
 pub fn frames(input: &[u8]) {
     let mut script = Script(input);
     let cuts = [script.byte(), script.byte(), script.byte()].map(|cut| usize::from(cut).max(1));
@@ -19,7 +19,7 @@ pub fn frames(input: &[u8]) {
 
 #[derive(Debug, PartialEq, Eq)]
 struct Decoded {
-    /// The frames as they would be sent, as far as they were received.
+    /// The encoding of the received frames, of which the last may be incomplete.
     encoded: Vec<u8>,
     error: Option<String>,
     between_frames: bool,

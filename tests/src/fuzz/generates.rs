@@ -1,5 +1,5 @@
-//! The generator, with specs and adjustments that are whatever the input says: any bytes that can
-//! be read, or what is likely to meet.
+//! The spec generator, with specs and adjustments from the input: any bytes that can be decoded, or
+//! likely values.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::merges::{likely, message};
 use super::script::Script;
 use crate::generating;
 
-/// Applies an adjustment. It is made as a whole or not at all, and made again it is the same; what
-/// is not its business stays, and what it asks for is there.
+/// Applies an adjustment. It is applied as a whole or not at all, applying it again changes
+/// nothing, all requested changes are there, and everything else stays.
 pub fn generates(input: &[u8]) {
     let mut script = Script(input);
     let choice = script.byte();
@@ -33,12 +33,13 @@ pub fn generates(input: &[u8]) {
     let allow = if choice & 4 == 0 { Allowlist::everything() } else { Allowlist::default() };
     check(&spec, &adjustment, &Host { allow, ..Host::default() });
     check_update(&spec, &adjustment);
-    // What plugins are shown of it can always be read.
+    // The result can always be converted to what plugins see.
     let record = ContainerRecord { spec: Some(Arc::new(spec)), ..ContainerRecord::default() };
     _ = to_nri::container(&record, &ServerSettings::default());
 }
 
-/// New limits are applied as a whole or not at all, and nothing but limits changes.
+/// Checks that new limits are applied as a whole or not at all, and that nothing but limits
+/// changes.
 fn check_update(before: &Value, adjustment: &Adjustment) {
     let Some(resources) = adjustment.linux.as_ref().and_then(|linux| linux.resources.as_ref()) else { return };
     let mut spec = before.clone();
@@ -62,13 +63,13 @@ fn check(before: &Value, adjustment: &Adjustment, host: &Host) {
     let text = adjust_json(&before.to_string(), adjustment, host);
     let Ok(_) = outcome else {
         assert_eq!(spec, *before, "a refused adjustment left something behind");
-        // Nothing to do is no reason to look at the spec.
         assert!(text.is_err(), "it is refused once and taken once");
         return;
     };
     if let Ok((text, _)) = text {
         assert_eq!(text, spec.to_string(), "it is not the same again");
     } else {
+        // An adjustment without changes does not examine the spec.
         assert_eq!(*adjustment, Adjustment::default(), "it is taken once and refused once");
     }
     check_what_stays(before, &spec);
@@ -76,7 +77,8 @@ fn check(before: &Value, adjustment: &Adjustment, host: &Host) {
     check_what_is_there(&spec, adjustment);
 }
 
-/// What no plugin may change, and what it may not unless it is allowed.
+/// Checks that nothing has changed that no plugin may change, or that plugins may change only with
+/// permission.
 fn check_what_is_forbidden(before: &Value, after: &Value, host: &Host) {
     let those = |spec: &Value, path: &str, start: &str| -> Vec<(String, Value)> {
         let entries = spec.pointer(path).and_then(Value::as_object).into_iter().flatten();
@@ -92,7 +94,7 @@ fn check_what_is_forbidden(before: &Value, after: &Value, host: &Host) {
     }
 }
 
-/// The members that are nobody's to adjust.
+/// Checks the members that no adjustment changes.
 fn check_what_stays(before: &Value, after: &Value) {
     let adjustable = ["annotations", "process", "hooks", "mounts", "linux"];
     let others = |spec: &Value| -> Vec<(String, Value)> {
@@ -109,7 +111,7 @@ fn check_what_stays(before: &Value, after: &Value) {
     }
 }
 
-/// What is set is there, once; what is removed is not.
+/// Checks that values that were set are present once, and that removed values are absent.
 fn check_what_is_there(spec: &Value, adjustment: &Adjustment) {
     let Adjustment { annotations, mounts, env, linux, rlimits, .. } = adjustment;
     for (key, change) in annotations.iter() {

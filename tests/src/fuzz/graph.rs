@@ -1,4 +1,4 @@
-//! The graph of shim plugins: an order that all needs allow, or problems that are there.
+//! The graph of shim plugins: the result is an order that meets all needs, or problems that exist.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use shim_plugins::graph::{Graph, Need, Node, Problem, Strength, Target};
 
 use super::script::Script;
 
-/// Registers plugins of the input's choice.
+/// Registers plugins that the input determines.
 pub fn graph(input: &[u8]) {
     let mut script = Script(input);
     let n_nodes = usize::from(script.byte() % 32);

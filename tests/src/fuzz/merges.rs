@@ -1,5 +1,4 @@
-//! The merge, with replies that are whatever the input says: any bytes that can be read, or what is
-//! likely to meet.
+//! The merge, with replies from the input: any bytes that can be decoded, or likely values.
 
 use std::fmt::Debug;
 
@@ -14,8 +13,8 @@ use protobuf::Message;
 use super::script::Script;
 use crate::merging::{self, OWN, PLUGINS};
 
-/// Applies replies in turn. A refused one leaves nothing behind, what the next plugin is shown is
-/// what this one was shown with its reply made, and all is the same when it is done again.
+/// Applies replies in turn. A refused reply leaves no trace, the view of the next plugin is that of
+/// this plugin with its reply applied, and repeating everything gives the same result.
 pub fn merges(input: &[u8]) {
     check_reading(input);
     let mut script = Script(input);
@@ -41,7 +40,8 @@ pub fn merges(input: &[u8]) {
     }
 }
 
-/// A reply that is read straight into words is what its message comes to.
+/// Checks that a reply that is decoded directly into the model equals the one that is decoded
+/// through its message.
 fn check_reading(input: &[u8]) {
     if let Some(reply) = decode::usual::<CreateReply>(input) {
         let message = api::CreateContainerResponse::parse_from_bytes(input).expect("only what can be read is usual");
@@ -49,7 +49,7 @@ fn check_reading(input: &[u8]) {
     }
 }
 
-/// Reads a message, as far as there is one.
+/// Reads a message, if the input has a valid one.
 pub(super) fn message<M: Message>(script: &mut Script<'_>) -> Option<M> {
     let length = script.number();
     M::parse_from_bytes(script.bytes(length)).ok()
@@ -63,7 +63,7 @@ fn replies<M: Message, R: From<M>>(script: &mut Script<'_>) -> Vec<R> {
     replies
 }
 
-/// Lets the input choose one of what `strategy` makes.
+/// Generates a value with `strategy`, as the input determines.
 pub(super) fn likely<S: Strategy>(strategy: &S, script: &mut Script<'_>) -> S::Value {
     let mut seed = [0; 32];
     seed[..4].copy_from_slice(&[(); 4].map(|()| script.byte()));
@@ -100,8 +100,8 @@ fn check_view<M: Merge>(before: &M, after: &M, plugin: &PluginId, reply: &M::Rep
     if !applied.view_changed() {
         assert_eq!(after.view(), before.view(), "the view changed, and nobody is told");
     }
-    // Beginning with what the plugin was shown there are no conflicts with others, so nothing else
-    // is dropped.
+    // A merge that begins with the plugin's view has no conflicts with other plugins, so nothing
+    // else is dropped.
     if applied.dropped.iter().any(|dropped| matches!(dropped, Dropped::Update(_))) {
         return;
     }
@@ -118,10 +118,10 @@ trait Merge: Clone + Debug + PartialEq {
     fn apply(&mut self, plugin: &PluginId, reply: Self::Reply) -> Result<Applied, MergeError>;
     fn view(&self) -> Self::View;
     fn finish(self) -> Self::Done;
-    /// Begins with what is shown now.
+    /// Creates a merge that begins with the current view.
     fn again(&self) -> Self;
 
-    /// Returns what of a view depends on nothing but the view before and a reply.
+    /// Returns the parts of a view that depend only on the previous view and on a reply.
     fn alone(view: Self::View) -> Self::View {
         view
     }
@@ -148,8 +148,8 @@ impl Merge for CreateMerge {
         Self::new(self.view().clone())
     }
 
-    /// A removal of `rdt` is forgotten once something of it is set, and then what was there at
-    /// first is shown.
+    /// A removal of `rdt` is cancelled when a part of it is set, and then the original value is
+    /// shown again.
     fn alone(mut view: Container) -> Container {
         if let Some(linux) = &mut view.linux {
             linux.rdt = None;
@@ -180,7 +180,7 @@ impl Merge for UpdateMerge {
     }
 }
 
-/// What is shown does not change.
+/// The view of a stop does not change.
 impl Merge for StopMerge {
     type Reply = StopReply;
     type View = ();

@@ -1,4 +1,4 @@
-//! Two muxes over a stream that cuts, delays and ends at random.
+//! Two multiplexers over a stream that cuts, delays and ends at random.
 
 use nri_proto::mux::{Channel, ChannelId, Limits, Mux};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -9,8 +9,8 @@ use super::story;
 
 const IDS: [ChannelId; 2] = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
 
-/// Writes messages on all channels in both directions at once. What is read is what was written,
-/// or its beginning if the stream ended.
+/// Writes messages on all channels, in both directions concurrently. The received data equals the
+/// sent data, or a prefix of it if the stream ended.
 pub fn muxes(input: &[u8]) {
     let mut script = Script(input);
     let capacity = 1 + script.number() % 5000;
@@ -44,7 +44,7 @@ fn mux(stream: DuplexStream, plans: [&[u8]; 2], lifetimes: [usize; 2]) -> (Mux, 
     Mux::over(Faulty::new(reader, plans[0], lifetimes[0]), Faulty::new(writer, plans[1], lifetimes[1]), IDS, limits)
 }
 
-/// Some ttrpc messages, one after the other.
+/// Returns some ttrpc messages, one after the other.
 fn messages(script: &mut Script<'_>) -> Vec<u8> {
     let count = script.byte() % 4;
     let mut stream = Vec::new();

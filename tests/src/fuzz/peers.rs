@@ -1,4 +1,4 @@
-//! A runtime, against a peer that sends whatever the input says from its connecting to its end.
+//! A runtime, against a peer that sends the input from its connection to its end.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,15 +19,15 @@ use super::script::Script;
 use super::story;
 use crate::wire::{RUNTIME, encode, frame, request, response};
 
-/// What a plugin has to answer a request.
+/// How long a plugin may take to answer a request.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The most that it sends at once.
+/// The most bytes that the peer sends at once.
 const FLOOD: usize = 4 << 20;
 
-/// A peer connects, says what the input says, and answers or does not what it is asked. Meanwhile
-/// the runtime makes requests, and none takes longer than a silent plugin may cost. Then a good
-/// plugin joins and is asked, and the runtime stops.
+/// A peer connects and sends what the input determines; it may answer requests or not. Meanwhile
+/// the runtime makes requests, and none takes longer than a silent plugin may cost. Then a
+/// well-behaved plugin joins and is asked, and the runtime stops.
 pub fn peers(input: &[u8]) {
     let mut script = Script(input);
     let takes_its_time = script.byte() % 4 == 1;
@@ -47,7 +47,7 @@ pub fn peers(input: &[u8]) {
     });
 }
 
-/// A connection that the runtime lets in. Returns the other end.
+/// Attaches a connection to the runtime, and returns the other end.
 fn attach(nri: &Adaptation) -> DuplexStream {
     let (here, there) = tokio::io::duplex(4096);
     let (reader, writer) = tokio::io::split(here);
@@ -59,7 +59,7 @@ fn pod(id: &str) -> Pod {
     Pod { id: id.to_owned(), ..Pod::default() }
 }
 
-/// The runtime goes on, whatever the peer does.
+/// Makes requests, whatever the peer does.
 async fn requests(nri: &Adaptation) {
     for number in 0..6 {
         let operation = nri.begin(pod(&number.to_string()));
@@ -72,8 +72,7 @@ async fn requests(nri: &Adaptation) {
             2 => operation.stop_container(container).await.map(drop).map_err(|error| error.cause),
             _ => operation.update_container(container, None).await.map(drop),
         };
-        // To create a container is two questions: what a plugin wants, and whether what all want
-        // may be.
+        // A create has two requests: one for adjustments, and one for the validation of the result.
         let questions = if number % 4 == 1 { 2 } else { 1 };
         assert!(begun.elapsed() <= TIMEOUT * questions, "a request took {:?}", begun.elapsed());
         operation.commit();
@@ -101,12 +100,12 @@ impl Source for Node {
     }
 }
 
-/// The peer of the input.
+/// The peer that the input determines.
 struct Hostile<'a> {
     script: Script<'a>,
-    /// The requests that it has not answered.
+    /// The ids of the requests that the peer has not answered.
     asked: Arc<Mutex<VecDeque<u32>>>,
-    /// The id of its next request.
+    /// The id of the peer's next request.
     next: u32,
     last: Vec<u8>,
 }
@@ -125,7 +124,7 @@ impl<'a> Hostile<'a> {
                 let _ = writer.shutdown().await;
                 return None;
             };
-            // It may have been closed. Whoever does not read may have to wait here for ever.
+            // The peer may have been closed. A peer that does not read might wait here for ever.
             let writing = tokio::time::timeout(Duration::from_secs(20), writer.write_all(&wire));
             if !matches!(writing.await, Ok(Ok(()))) {
                 break;
@@ -138,7 +137,7 @@ impl<'a> Hostile<'a> {
         Some(writer)
     }
 
-    /// What it sends next, or that it leaves.
+    /// Returns the next bytes to send, or `None` if the peer leaves.
     async fn next(&mut self) -> Option<Vec<u8>> {
         let (kind, number) = (self.script.byte(), self.script.byte());
         let bytes = self.script.bytes(usize::from(number));
@@ -184,7 +183,7 @@ impl<'a> Hostile<'a> {
         request(self.next - 2, RUNTIME, method, payload)
     }
 
-    /// Answers what it was asked first.
+    /// Returns an answer to the oldest request.
     fn answer(&self, payload: Vec<u8>) -> Vec<u8> {
         self.asked().pop_front().map(|id| response(id, payload)).unwrap_or_default()
     }
@@ -194,7 +193,7 @@ impl<'a> Hostile<'a> {
     }
 }
 
-/// Reads what the runtime says, and notes the ids of its requests.
+/// Reads from the runtime, and records the ids of its requests.
 async fn read(mut reader: ReadHalf<DuplexStream>, asked: Arc<Mutex<VecDeque<u32>>>) {
     let mut messages = Vec::new();
     while let (Ok(channel), Ok(length)) = (reader.read_u32().await, reader.read_u32().await) {
@@ -217,7 +216,7 @@ async fn read(mut reader: ReadHalf<DuplexStream>, asked: Arc<Mutex<VecDeque<u32>
     }
 }
 
-/// A plugin that does what it should.
+/// A well-behaved plugin.
 struct Good {
     mux: Mux,
     stops: Arc<Stops>,

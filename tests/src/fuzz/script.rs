@@ -1,6 +1,6 @@
-//! Choices made by a target's input.
+//! Choices that the input of a target determines.
 
-/// Bytes that choices are read from. When they run out every choice is zero.
+/// The bytes from which choices are read. After their end, every choice is zero.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Script<'a>(pub(super) &'a [u8]);
 

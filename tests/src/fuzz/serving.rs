@@ -1,4 +1,4 @@
-//! The serving end, against a peer that sends whatever the input says.
+//! The server, against a peer that sends the input.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use ttrpc::{Request, Response};
 use super::script::Script;
 use super::story;
 
-/// Sends bytes of the input's choice, as they are or dressed up as requests, to a server with one
-/// method. It answers each request once, if only to refuse it, and it ends when the peer does.
+/// Sends bytes from the input, as they are or in requests, to a server with one method. The server
+/// answers each request once, possibly with a refusal, and ends when the peer does.
 pub fn serving(input: &[u8]) {
     let mut script = Script(input);
     let limits = ServeLimits { requests: usize::from(script.byte() % 4), bytes: 100 };
@@ -27,7 +27,7 @@ pub fn serving(input: &[u8]) {
         let length = usize::from(script.byte());
         let bytes = script.bytes(length);
         if kind % 8 == 0 {
-            // From here on the framing may be lost.
+            // From here on the frames may be invalid.
             intact = false;
             wire.extend_from_slice(bytes);
         } else {
@@ -42,7 +42,7 @@ pub fn serving(input: &[u8]) {
     });
 }
 
-/// What the server says to these bytes.
+/// Returns the server's output for these bytes.
 async fn conversation(limits: ServeLimits, wire: Vec<u8>) -> Vec<u8> {
     let (here, there) = tokio::io::duplex(512);
     let (reader, writer) = tokio::io::split(here);
@@ -54,7 +54,7 @@ async fn conversation(limits: ServeLimits, wire: Vec<u8>) -> Vec<u8> {
     let (mut reader, mut writer) = tokio::io::split(there);
     let sending = async {
         let _ = writer.write_all(&wire).await;
-        // Time is paused: it passes when nothing else happens.
+        // Time is paused, so this returns when all tasks wait.
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         mux.finish(std::time::Duration::from_secs(1)).await;
         mux.closed().await;
@@ -76,7 +76,8 @@ impl MethodHandler for Echo {
     }
 }
 
-/// A request in a frame. By its kind it is for the method, for another one, or nonsense.
+/// Returns a request in a frame. `kind` determines whether it is for the method, for another one,
+/// or invalid.
 fn request(id: u32, kind: u8, bytes: &[u8]) -> Vec<u8> {
     let method: &[u8] = if kind % 2 == 1 { b"Echo" } else { b"None" };
     let length = u8::try_from(bytes.len()).expect("it is small");
@@ -95,8 +96,8 @@ fn request(id: u32, kind: u8, bytes: &[u8]) -> Vec<u8> {
     [&2u32.to_be_bytes()[..], &length.to_be_bytes(), &message].concat()
 }
 
-/// How often each id was answered. A connection that was closed for a breach may end within an
-/// answer.
+/// Returns how often each id was answered. A connection that was closed for a violation may end
+/// within an answer.
 fn answers(mut wire: &[u8]) -> HashMap<u32, usize> {
     let mut answers = HashMap::new();
     while let Some((header, rest)) = wire.split_first_chunk::<18>() {

@@ -3,10 +3,10 @@ use nri_proto::{
     NetDevice, Pids, Resources, Rlimit, Seccomp,
 };
 
-/// A field, and what puts something in it that cannot be meant.
+/// A field, and a function that gives it an invalid value.
 type Nonsense = (Field, fn(&mut Adjustment));
 
-/// What cannot be meant, by the field that it is in.
+/// The invalid values, by their fields.
 pub(super) const NONSENSE: [Nonsense; 21] = [
     (Field::Annotations, |it| _ = it.annotations.replace("", "1")),
     (Field::Env, |it| _ = it.env.replace(EnvVar::new("A=B", "c"))),

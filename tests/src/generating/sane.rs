@@ -1,5 +1,4 @@
-//! Turns any adjustment into one that can be meant: names that there are, numbers within their
-//! bounds.
+//! Turns any adjustment into a valid one: with existing names, and numbers within their bounds.
 
 use nri_proto::{
     Adjustment, Change, ChangeList, ChangeMap, Cpu, Device, DeviceRule, Hook, Hooks, HugepageLimit, IoPriority,
@@ -9,9 +8,10 @@ use nri_proto::{
 
 use crate::merging::fold::{name, rename, rename_keys};
 
-/// White space comes of reading a file of the kernel.
+/// Lists with white space, as in a file of the kernel, among others.
 const LISTS: [&str; 6] = ["", "0", "0-3,7", "1,2", "0-3,7\n", " 1"];
-/// What says the kind of file in a mode: nothing, Unix, or Go's `os.FileMode`.
+/// The bits of a mode that encode the kind of file: none, those of Unix, or those of Go's
+/// `os.FileMode`.
 const KINDS: [u32; 3] = [0, 0o2_0000, 1 << 26 | 1 << 21];
 
 pub(super) fn adjustment(adjustment: &mut Adjustment) {
@@ -33,7 +33,7 @@ fn one_of(text: &mut String, names: &[&str]) {
     *text = name(text, names).to_owned();
 }
 
-/// Changes each value. Its key stays.
+/// Changes each value, but not its key.
 fn values<T: Keyed + Clone>(changes: &mut ChangeList<T>, change: impl Fn(&mut T)) {
     let mut changed = ChangeList::new();
     let with = |value: &T| {
@@ -69,7 +69,7 @@ fn values_by_name<T: Clone>(changes: &mut ChangeMap<T>, change: impl Fn(&mut T))
 
 fn mount(mount: &mut Mount) {
     one_of(&mut mount.source, &["/", "/proc", "/nowhere", "tmpfs", ""]);
-    // Few machines have a mount that propagates.
+    // Few machines have a mount that propagates, so such options are rare.
     let often = ["ro", "rbind", "rprivate", "nosuid", "size=1", "x", "ro", "rbind", "rprivate", "nodev", "y"];
     let options = [&often[..], &often[..], &["rshared", "rslave"]].concat();
     mount.options.iter_mut().for_each(|option| one_of(option, &options));
@@ -152,7 +152,7 @@ fn resources(resources: &mut Resources) {
     }
 }
 
-/// A small number, zero, or none for -1.
+/// Returns a small number, zero, or -1.
 fn amount(amount: i64) -> i64 {
     amount.rem_euclid(12) - 1
 }
@@ -178,8 +178,7 @@ fn memory(memory: &mut Memory) {
 fn cpu(cpu: &mut Cpu) {
     let Cpu { shares, quota, period, realtime_runtime, realtime_period, cpus, mems, unknown: _ } = cpu;
     *realtime_runtime = realtime_runtime.map(amount);
-    // The kernel has a least of each, and nothing is what is not set. Shares beyond what it has are
-    // clamped.
+    // The kernel has a minimum for each, and zero means "not set". Shares out of range are clamped.
     *shares = shares.map(|shares| match shares % 8 {
         few @ (0 | 1) => few,
         2 => 262_145 + shares / 8 % 1000,

@@ -1,4 +1,4 @@
-//! Gives things other names, of a few, so that those of one reply and those of another meet.
+//! Renames entries to a few names, so that the entries of different replies meet.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -8,10 +8,10 @@ use nri_proto::{
 };
 
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "/e", "f.g"];
-/// Each is spelled plainly.
+/// The names are in their canonical spelling.
 const SYSCTLS: [&str; 6] = ["a", "b", "c", "d", "e.h", "f.g"];
 
-/// Returns one of `names`, always the same for a text.
+/// Returns one of `names`, always the same one for the same text.
 pub(crate) fn name<'a>(text: &str, names: &[&'a str]) -> &'a str {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
@@ -81,7 +81,7 @@ fn changes_by_name<T: Clone>(changes: &mut ChangeMap<T>) {
     rename_keys(changes, &KEYS);
 }
 
-/// Gives each entry one of these names. None of them begins with a dash, so all can be set.
+/// Renames each entry to one of these names. None of them begins with a dash, so all can be set.
 pub(crate) fn rename<T: Keyed + Clone>(changes: &mut ChangeList<T>, names: &[&str]) {
     let mut folded = ChangeList::new();
     for (text, change) in changes.iter() {
@@ -100,7 +100,7 @@ pub(crate) fn rename<T: Keyed + Clone>(changes: &mut ChangeList<T>, names: &[&st
     *changes = folded;
 }
 
-/// As [`rename`], for a map.
+/// Like [`rename`], for a map.
 pub(crate) fn rename_keys<T: Clone>(changes: &mut ChangeMap<T>, names: &[&str]) {
     let mut folded = ChangeMap::new();
     for (text, change) in changes.iter() {

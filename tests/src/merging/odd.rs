@@ -1,5 +1,5 @@
-//! Puts entries under keys that nobody uses on purpose: markers with values, empty keys, keys that
-//! are nearly the same.
+//! Adds entries with keys that are unlikely in practice: markers with values, empty keys, nearly
+//! equal keys.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,8 @@ use proptest::sample::select;
 
 use super::{Case, PLUGINS};
 
-/// Those of a row meet in a case, in one list or two. Some of them are also what other entries are
-/// called.
+/// The keys of one row are used together in a case, in one list or in two. Some of them are also
+/// names of other entries.
 const KEYS: [[&str; 4]; 9] = [
     ["", "-", "--", "---"],
     ["a", "-a", "--a", "---a"],
@@ -36,7 +36,7 @@ pub(super) struct Oddity {
     key: &'static str,
 }
 
-/// Makes none, most of the time.
+/// Generates such entries, in most cases none.
 pub(super) fn oddities() -> impl Strategy<Value = Vec<Oddity>> {
     let some = (select(&KEYS[..]), vec(any::<u8>(), 1..3)).prop_flat_map(|(keys, lists)| {
         let oddity = (0..=PLUGINS.len(), select(lists), 0..4usize, select(keys.to_vec()));
@@ -120,7 +120,7 @@ impl Oddity {
         }
     }
 
-    /// Gives an entry that is there this key, or adds one.
+    /// Gives an existing entry this key, or adds an entry.
     fn put_into_list<T: Default>(self, list: &mut Vec<T>, key: impl Fn(&mut T) -> &mut String) {
         if list.len() <= self.place {
             list.push(T::default());
@@ -129,7 +129,8 @@ impl Oddity {
         self.key.clone_into(key(&mut list[place]));
     }
 
-    /// As above. Which one it is does not depend on the order of the map.
+    /// Gives an existing entry of a map this key, or adds an entry. The choice does not depend on
+    /// the order of the map.
     fn put_into_map<T: Default>(self, map: &mut HashMap<String, T>) {
         let mut keys: Vec<String> = map.keys().cloned().collect();
         keys.sort_unstable();

@@ -1,6 +1,7 @@
 use nri_proto::{Adjustment, Cpu, LinuxAdjustment, Memory, Resources};
 
-/// Lets a part of a reply through for each bit that is set, so that a reply does few things.
+/// A filter that keeps a part of a reply for each bit that is set, so that a reply changes few
+/// things.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sieve(pub(super) u64);
 

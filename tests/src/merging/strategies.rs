@@ -14,8 +14,8 @@ use super::odd::oddities;
 use super::sieve::Sieve;
 use super::{Case, OWN, PLUGINS, fold};
 
-/// Makes any question with the replies of one to four plugins, some with odd keys. Nothing in it is
-/// unknown.
+/// Generates a request with the replies of one to four plugins, some with odd keys and without
+/// unknown fields.
 pub fn case() -> impl Strategy<Value = Case> {
     (plain_case(), oddities()).prop_map(|(mut case, oddities)| {
         oddities.into_iter().for_each(|oddity| oddity.put_into(&mut case));
@@ -49,7 +49,7 @@ fn own() -> MessageField<nri_proto::api::Container> {
     Some(Container { id: OWN.to_owned(), ..Container::default() }.into()).into()
 }
 
-/// Makes [`OWN`] as any runtime may have it.
+/// Generates the container [`OWN`] as any runtime may describe it.
 pub fn container() -> impl Strategy<Value = Container> {
     arbitrary::container().prop_map(|mut container| {
         container.take_unknown();
@@ -58,7 +58,7 @@ pub fn container() -> impl Strategy<Value = Container> {
     })
 }
 
-/// Makes any resources, few of which are set.
+/// Generates any resources, few of which are set.
 pub fn resources() -> impl Strategy<Value = Resources> {
     (arbitrary::resources(), sieve(), seldom()).prop_map(|(mut resources, mut sieve, pids)| {
         resources.take_unknown();
@@ -69,7 +69,7 @@ pub fn resources() -> impl Strategy<Value = Resources> {
     })
 }
 
-/// Makes any reply to the creation of [`OWN`].
+/// Generates any reply to the creation of [`OWN`].
 pub fn create_reply() -> impl Strategy<Value = CreateContainerResponse> {
     let seldom = (seldom(), seldom(), edits());
     (arbitrary::create_reply(), sieves(), seldom).prop_map(|(mut reply, (own, others), (removals, pids, edits))| {
@@ -88,7 +88,7 @@ pub fn create_reply() -> impl Strategy<Value = CreateContainerResponse> {
     })
 }
 
-/// Makes any reply to an update of [`OWN`].
+/// Generates any reply to an update of [`OWN`].
 pub fn update_reply() -> impl Strategy<Value = UpdateContainerResponse> {
     (arbitrary::update_reply(), sieve(), seldom()).prop_map(|(mut reply, sieve, pids): (UpdateReply, _, _)| {
         reply.take_unknown();
@@ -97,7 +97,7 @@ pub fn update_reply() -> impl Strategy<Value = UpdateContainerResponse> {
     })
 }
 
-/// Makes any reply to the end of [`OWN`].
+/// Generates any reply to the stop of [`OWN`].
 pub fn stop_reply() -> impl Strategy<Value = StopContainerResponse> {
     (arbitrary::stop_reply(), sieve(), seldom()).prop_map(|(mut reply, sieve, pids): (StopReply, _, _)| {
         reply.take_unknown();
@@ -106,7 +106,8 @@ pub fn stop_reply() -> impl Strategy<Value = StopContainerResponse> {
     })
 }
 
-/// Go and we differ as soon as a key of a map is removed and not set again, so that is seldom.
+/// Renames and filters the entries of an adjustment. The result differs from Go's as soon as a key
+/// of a map is removed and not set again, so `removals` is rare.
 fn adjust(adjustment: &mut Adjustment, mut sieve: Sieve, removals: bool) {
     fold::adjustment(adjustment);
     sieve.adjustment(adjustment);
@@ -127,7 +128,7 @@ fn without_lone_removals<T: Clone + Default>(changes: &mut ChangeMap<T>) {
     }
 }
 
-/// Turns updates into some that meet. What may fail is rare.
+/// Changes updates so that they meet. Updates that may fail are rare.
 fn change(updates: &mut [Update], mut sieve: Sieve, pids: bool, containers: &[&str]) {
     for update in updates {
         update.container_id = fold::name(&update.container_id, containers).to_owned();
@@ -140,7 +141,8 @@ fn change(updates: &mut [Update], mut sieve: Sieve, pids: bool, containers: &[&s
     }
 }
 
-/// Go and we differ as soon as an update limits processes, so that is seldom.
+/// Removes limits of processes, unless `keep` is set. The result differs from Go's as soon as an
+/// update limits processes, so this is rare.
 fn keep_pids(resources: &mut Resources, keep: bool) {
     resources.pids = resources.pids.take().filter(|_| keep);
 }
@@ -153,7 +155,7 @@ fn sieves() -> impl Strategy<Value = (Sieve, Sieve)> {
     (sieve(), sieve())
 }
 
-/// Lets a half, a quarter or an eighth through.
+/// Generates a filter that keeps a half, a quarter or an eighth.
 fn sieve() -> impl Strategy<Value = Sieve> {
     any::<[u64; 3]>().prop_map(|[a, b, c]| {
         Sieve(match a % 3 {
@@ -164,7 +166,7 @@ fn sieve() -> impl Strategy<Value = Sieve> {
     })
 }
 
-/// Something that no word says: an entry of a list once more, elsewhere.
+/// A change that the model cannot express: an entry of a list is repeated in another place.
 #[derive(Clone, Debug)]
 struct Edit {
     list: u8,
@@ -172,7 +174,7 @@ struct Edit {
     to: usize,
 }
 
-/// Makes none, most of the time.
+/// Generates such changes, in most cases none.
 fn edits() -> impl Strategy<Value = Vec<Edit>> {
     let edit = (any::<u8>(), 0..4usize, 0..5usize).prop_map(|(list, from, to)| Edit { list, from, to });
     prop_oneof![9 => Just(vec![]), 1 => vec(edit, 1..3)]

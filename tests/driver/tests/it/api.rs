@@ -1,4 +1,4 @@
-//! The layer that keeps state: each end is told once, also of what was there before.
+//! The layer `api`: each end is delivered once, also for objects that existed before.
 
 use nri_proto::{Container, ContainerState, Pod, api};
 use nri_tests::go;
@@ -14,7 +14,7 @@ fn container(id: &str, state: ContainerState) -> Container {
     Container { id: id.to_owned(), pod_id: "p".to_owned(), state, ..Container::default() }
 }
 
-/// What plugins were asked since the last time.
+/// Takes the requests that plugins got since the last call.
 fn asked(driver: &mut Driver) -> Vec<String> {
     let metrics = driver.ask(&json!({"cmd": "metrics"}))["metrics"].take();
     let invocations = metrics.as_array().unwrap().iter().filter(|metric| metric["kind"] == "invocation");

@@ -1,4 +1,4 @@
-//! What is measured, and with what.
+//! The measurements of the driver, and their payloads.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn write<M: Message>(directory: &Path, name: &str, message: &M) {
     fs::write(directory.join(name), message.write_to_bytes().unwrap()).unwrap();
 }
 
-/// Payloads with the replies of two plugins.
+/// Writes payloads with the replies of two plugins.
 fn payloads(directory: &Path) -> String {
     let container = Container { name: "c".to_owned(), ..Container::default() };
     write(directory, "pod.bin", &api::PodSandbox::from(Pod { name: "p".to_owned(), ..Pod::default() }));

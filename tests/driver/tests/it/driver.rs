@@ -32,7 +32,7 @@ impl Driver {
         Self { child, input, output, directory: tempfile::tempdir().unwrap() }
     }
 
-    /// One whose runtime is started, with events and with these options.
+    /// Starts a driver and its runtime, with events and with these options.
     pub(crate) fn running(options: &Value) -> Self {
         let mut driver = Self::start();
         let mut line = json!({"id": 1, "cmd": "start", "socket": driver.socket(), "callbacks": true});
@@ -69,7 +69,7 @@ impl Driver {
         self.ask(&json!({"id": 2, "cmd": "call", "op": op, "request_b64": about_container()}))
     }
 
-    /// Lets a plugin join, and hears of it.
+    /// Starts a plugin, and waits until the driver reports that it has joined.
     pub(crate) fn join(&mut self, program: &Path, arguments: &[&str]) -> Plugin {
         let plugin = Plugin::start(program, &self.socket(), arguments);
         assert_eq!(self.line()["event"], "synced");
@@ -105,7 +105,7 @@ impl Plugin {
         writeln!(self.input, "{line}").unwrap();
     }
 
-    /// The next line in which it tells this.
+    /// Returns the next line of the plugin that has this key.
     pub(crate) fn told(&mut self, key: &str) -> Value {
         loop {
             let mut line = String::new();
@@ -117,7 +117,7 @@ impl Plugin {
         }
     }
 
-    /// From now on it answers nothing.
+    /// Stops the plugin, so that it answers nothing from now on.
     pub(crate) fn freeze(&self) {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), Signal::SIGSTOP).unwrap();
         while !self.is_frozen() {
@@ -125,7 +125,8 @@ impl Plugin {
         }
     }
 
-    /// Whether each of its threads has stopped: another one might still answer.
+    /// Returns whether each thread of the plugin has stopped. A thread that runs might still
+    /// answer.
     fn is_frozen(&self) -> bool {
         let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         let mut stats = threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")));
@@ -140,7 +141,7 @@ impl Drop for Plugin {
     }
 }
 
-/// A request about container `c` of pod `p`. All that are about a container look alike.
+/// Returns a request about container `c` of pod `p`. All requests about a container have this form.
 pub(crate) fn about_container() -> Value {
     let pod = Pod { id: "p".to_owned(), ..Pod::default() };
     let container = Container { id: "c".to_owned(), pod_id: "p".to_owned(), ..Container::default() };

@@ -1,4 +1,4 @@
-//! Calls that fail, and starts that cannot be.
+//! Calls and starts that fail.
 
 use nri_tests::go;
 use serde_json::{Value, json};

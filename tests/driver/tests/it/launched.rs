@@ -27,7 +27,7 @@ fn plugins_are_launched_and_there_when_the_start_is_answered() {
         "id": 1, "cmd": "start", "callbacks": true, "sync_events": true,
         "plugin_path": path("plugins"), "plugin_config_path": directory.path(),
     });
-    // One synchronization for all that are there at the start.
+    // There is one synchronization for all plugins that exist at the start.
     let sync = driver.ask(&start);
     assert_eq!(sync["event"], "sync");
     driver.say(&json!({"cmd": "sync_reply", "seq": sync["seq"]}));

@@ -61,7 +61,7 @@ fn a_go_plugin_is_told_of_asked_and_seen() {
     assert_eq!((&closed["event"], &closed["state"]), (&json!("plugin"), &json!("closed")));
 }
 
-/// Replies that set one variable each.
+/// Merges replies that set one variable each.
 fn merge_env(replies: &[(&str, &str)]) -> Value {
     let reply = |(plugin, variable): &(&str, &str)| {
         let mut adjustment = Adjustment::default();

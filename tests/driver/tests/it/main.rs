@@ -1,4 +1,4 @@
-//! The driver, driven: what a controller relies on.
+//! Tests of the driver as its controllers use it.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 

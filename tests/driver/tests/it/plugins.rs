@@ -1,4 +1,4 @@
-//! Go's plugins: how they join, what they ask for, what is counted, how they go.
+//! Go's plugins: their joins, their requests, the metrics, and their ends.
 
 use nri_proto::{Container, Pod, Resources, Update, api};
 use nri_tests::go;
@@ -118,7 +118,7 @@ fn what_a_plugin_asks_for_by_itself_reaches_the_controller_and_what_failed_reach
     plugin.told("evicted");
 }
 
-/// What was counted, without times.
+/// Takes the metrics, without times.
 fn metrics(driver: &mut Driver) -> Vec<String> {
     let metrics = driver.ask(&json!({"cmd": "metrics"}))["metrics"].take();
     let text = |metric: &Value| match metric["kind"].as_str().unwrap() {
