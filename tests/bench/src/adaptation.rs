@@ -1,5 +1,5 @@
-//! The Rust side of the benchmark: a runtime with the adaptation, on a socket. It obeys the same
-//! lines as Go's (`tests/interop/peers/cmd/benchruntime`).
+//! The Rust side of the benchmark: a runtime with the adaptation, on a socket. It takes the same
+//! commands as Go's side (`tests/interop/peers/cmd/benchruntime`).
 
 use std::io::Write;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::job::Job;
 use crate::served::Served;
 use crate::work::{Requests, work};
 
-/// Serves until `quit`, or the end of the input.
+/// Serves commands until `quit` or the end of the input.
 pub(crate) async fn serve(served: &Served) -> Result<()> {
     let file = &served.request;
     let encoded = std::fs::read(file).with_context(|| format!("could not read {}", file.display()))?;
@@ -91,7 +91,7 @@ async fn wait(nri: &Adaptation, n: usize, timeout: Duration) -> usize {
     nri.plugins().len()
 }
 
-/// A runtime that has these containers, whatever happens.
+/// A runtime whose containers never change.
 struct Node(Snapshot);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! What `nri-api` costs above the adaptation.
+//! Measures what `nri-api` costs in addition to the adaptation.
 //!
 //! `api-bench PLUGIN [--write FILE]` counts with valgrind how many instructions a StartContainer
 //! takes that is relayed to one plugin, on the adaptation alone and through `nri-api`: no clock is
@@ -29,13 +29,14 @@ use tokio::runtime::Builder;
 
 use self::id::id;
 
-/// The one that our programs use.
+/// The allocator that our programs use.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 const USAGE: &str = "usage: api-bench PLUGIN [--write FILE]";
 
-/// What is begun and ended with is the same for both numbers, and taken away.
+/// The two numbers of notices for which instructions are counted. The cost of the start and the end
+/// is the same for both, and is subtracted.
 const FEW: usize = 200;
 const MANY: usize = 2200;
 
@@ -44,7 +45,7 @@ const CONTAINERS: usize = 10_000;
 const PER_POD: usize = 4;
 const ROUNDS: usize = 15;
 
-/// The bars: at most so much of the adaptation's instructions, and of the time of encoding.
+/// The bars: the largest ratio to the adaptation's instructions, and to the time of encoding.
 const NOTICE: f64 = 1.10;
 const SNAPSHOT: f64 = 1.0;
 
@@ -81,14 +82,14 @@ fn compare(plugin: &str, write: Option<&Path>) -> Result<ExitCode> {
     Ok(if notice <= NOTICE && snapshot <= SNAPSHOT { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Instructions of one more notice.
+/// Returns the number of instructions of one more notice.
 fn per_notice(layer: &str, plugin: &str) -> Result<f64> {
     let (few, many) = (instructions(layer, plugin, FEW)?, instructions(layer, plugin, MANY)?);
     Ok(many.checked_sub(few).context("more notices took fewer instructions")? as f64 / (MANY - FEW) as f64)
 }
 
-/// Of a whole process that relays so many notices. Its plugin is a process of its own, and not
-/// counted.
+/// Returns the number of instructions of a whole process that relays `count` notices. Its plugin is
+/// a process of its own, which is not counted.
 fn instructions(layer: &str, plugin: &str, count: usize) -> Result<u64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -101,7 +102,7 @@ fn instructions(layer: &str, plugin: &str, count: usize) -> Result<u64> {
     collected.filter(|_| output.status.success()).with_context(|| format!("valgrind counted nothing:\n{text}"))
 }
 
-/// The process that is counted.
+/// Relays notices, as the process whose instructions are counted.
 async fn relay(layer: &str, plugin: &Path, count: usize) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let socket = folder.path().join("nri.sock");
@@ -143,7 +144,7 @@ async fn until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// The plugin. It is killed when this is dropped.
+/// The process of the plugin. Dropping it kills the process.
 struct Child(std::process::Child);
 
 impl Child {
@@ -157,12 +158,13 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The plugin may have ended by itself.
         let _ = self.0.kill().and_then(|()| self.0.wait());
     }
 }
 
-/// How long it takes, in milliseconds, to ask for a snapshot of many containers, and to encode it.
+/// Returns how long it takes, in milliseconds, to get a snapshot of many containers, and to encode
+/// it.
 async fn snapshots() -> Result<(f64, f64)> {
     let node = Arc::new(Node::new(CONTAINERS));
     let nri = Nri::new(Config { socket: None, plugin_path: None, ..Config::default() });
@@ -184,8 +186,8 @@ async fn snapshots() -> Result<(f64, f64)> {
     Ok((middle::median(taken), middle::median(encoded)))
 }
 
-/// A plugin that takes the time from being configured to being shown what there is, and of encoding
-/// that.
+/// A plugin that measures the time from its configuration to its snapshot, and the time of encoding
+/// the snapshot.
 #[derive(Default)]
 struct Clock(Mutex<Option<(Duration, Duration)>>, Mutex<Option<Instant>>);
 
@@ -215,7 +217,7 @@ impl Plugin for Clock {
     }
 }
 
-/// A runtime with so many running containers.
+/// A runtime with many running containers.
 struct Node(Snapshot);
 
 impl Node {

@@ -1,5 +1,5 @@
-//! Keeps processors from halting. To wake one that halted takes a virtual machine longer than most
-//! of what is measured, and it is nobody's work.
+//! Keeps processors from halting. In a virtual machine, waking a halted processor takes longer than
+//! most of the measured operations, and is not part of them.
 
 use std::io::{Read, stdin};
 use std::process::{Child, Command, Stdio};
@@ -7,8 +7,8 @@ use std::{hint, io, thread};
 
 use anyhow::{Context, Result};
 
-/// A process that runs on every processor when nobody else wants to. It ends when dropped, or with
-/// who started it.
+/// A process that runs on every processor with the lowest priority. It ends when this is dropped,
+/// or with the process that started it.
 pub(crate) struct Awake(Child);
 
 impl Awake {
@@ -30,7 +30,7 @@ impl Drop for Awake {
     }
 }
 
-/// Is awake until standard input ends.
+/// Keeps the processors busy until standard input ends.
 pub(crate) fn stay() -> io::Result<()> {
     for _ in 0..thread::available_parallelism()?.get() {
         thread::spawn(|| {

@@ -1,4 +1,4 @@
-//! What StartContainer costs while others wait for a plugin that has no part in it.
+//! Measures StartContainer while other callers wait for a plugin that does not subscribe to it.
 
 use anyhow::Result;
 
@@ -10,16 +10,16 @@ use crate::process::{Behaviour, Cluster, PLAIN, Setup, Side};
 use crate::row::{Bar, Found, Row};
 
 const SLOW: Behaviour = &["-sleep", "100ms", "-events", "CreateContainer"];
-/// Callers that create containers meanwhile.
+/// The number of callers that create containers meanwhile.
 const CREATING: usize = 8;
 const ROUNDS: usize = 6;
 const OPERATIONS: usize = 1000;
-/// Each of them waits nearly a second in Go.
+/// The number of requests to Go's side, each of which takes nearly a second.
 const GO_OPERATIONS: usize = 8;
-/// At most so often the time without.
+/// The bar: the largest ratio to the time without these callers.
 const BAR: f64 = 2.0;
 
-/// The p50 without creations, and with.
+/// The p50 without and with the creations.
 struct Round {
     without_us: f64,
     with_us: f64,

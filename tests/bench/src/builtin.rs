@@ -1,4 +1,4 @@
-//! Our adaptation with plugins that are built in, and have their replies ready.
+//! Our adaptation with built-in plugins whose replies are prepared.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use nri_adaptation::snapshot::Snapshot;
 use nri_adaptation::{Adaptation, Config, Plugin, Source, UpdatesFailed};
 use nri_proto::{Container, CreateReply, Event, EventMask, Eviction, PluginId, Pod, Update};
 
-/// A runtime that has nothing but these plugins.
+/// A runtime without pods and containers, with these plugins.
 pub(crate) struct BuiltIn {
     nri: Adaptation,
     plugins: Vec<Arc<Ready>>,
@@ -38,7 +38,7 @@ impl BuiltIn {
         }
     }
 
-    /// Creates a container, and says how long it took and how many variables came out.
+    /// Creates a container. Returns how long that took, and the number of variables in the result.
     pub(crate) async fn create(&self, container: Container) -> Result<(Duration, usize)> {
         let start = Instant::now();
         let operation = self.nri.begin(Arc::clone(&self.pod));
@@ -52,7 +52,7 @@ impl BuiltIn {
     }
 }
 
-/// A plugin with replies.
+/// A plugin with prepared replies.
 #[derive(Default)]
 struct Ready(Mutex<Vec<CreateReply>>);
 

@@ -1,4 +1,4 @@
-//! The comparison: which cases there are, and what was found.
+//! The comparison: its cases and its results.
 
 use std::path::Path;
 
@@ -12,21 +12,21 @@ use crate::process::{ADJUSTS, Cluster, PLAIN, Setup, Side};
 use crate::row::Row;
 use crate::{beside, crowd, joining, latency, memory, page, payload, report};
 
-/// How many plugins adjust containers.
+/// The number of plugins that adjust containers.
 const ADJUSTING: usize = 3;
 const GO: &str = "Go";
 
-/// What was found.
+/// The results of the comparison.
 pub(crate) struct Comparison {
     pub(crate) rows: Vec<Row>,
     pub(crate) request_bytes: usize,
-    /// What Rust is compared with.
+    /// The baseline of the comparison.
     pub(crate) baseline: &'static str,
     pub(crate) go: String,
     pub(crate) rust: String,
 }
 
-/// What every case needs.
+/// The parts that every case needs.
 pub(crate) struct Bench<'a> {
     pub(crate) options: &'a Options,
     request: &'a Path,
@@ -90,13 +90,13 @@ impl Bench<'_> {
 }
 
 impl Comparison {
-    /// The rows whose bars are not met. The bars are for the comparison with Go.
+    /// Returns the rows whose bars are not met. The bars apply to the comparison with Go.
     pub(crate) fn missed(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| self.baseline == GO && !row.meets_bar())
     }
 }
 
-/// Runs the whole comparison, and says what is found as it is.
+/// Runs the whole comparison, and prints each result at once.
 pub(crate) fn compare(options: &Options) -> Result<Comparison> {
     let encoded = payload::request().write_to_bytes()?;
     let file = tempfile::NamedTempFile::new()?;

@@ -1,4 +1,4 @@
-//! How much many callers get done while plugins are slow.
+//! Measures the throughput of many callers while plugins are slow.
 
 use std::thread;
 
@@ -13,25 +13,25 @@ use crate::row::{Bar, Found, Row};
 
 const SLOW: Behaviour = &["-sleep", "100ms"];
 const CALLERS: usize = 16;
-/// A multiple of the callers, and more than a hundred.
+/// The number of operations: a multiple of the callers, and more than a hundred.
 const OPERATIONS: usize = 112;
 
-/// Three slow plugins: different lanes at the same time.
+/// Measures three slow plugins, whose lanes are used concurrently.
 pub(crate) fn all_slow(bench: &mut Bench<'_>) -> Result<Row> {
     let setup = Setup { plugins: vec![SLOW; 3], ..Setup::default() };
     let what = format!("{CALLERS} callers, 3 plugins of 100 ms: requests per second");
     compare(bench, what, &setup, 2, 2.8)
 }
 
-/// One slow plugin that may be asked about several pods at a time.
+/// Measures one slow plugin that may be asked about several pods at a time.
 pub(crate) fn one_per_pod(bench: &mut Bench<'_>) -> Result<Row> {
     let setup = Setup { plugins: vec![PLAIN, SLOW, PLAIN], per_pod: Some("01-bench"), ..Setup::default() };
     let what = format!("{CALLERS} callers, one of 3 plugins of 100 ms, ours `per-pod`: requests per second");
     compare(bench, what, &setup, 5, 12.0)
 }
 
-/// Nearly all of the time is spent sleeping, so both work at the same time, and ours more than
-/// once.
+/// Measures both sides. They sleep nearly all of the time, so both run concurrently, and ours
+/// several times.
 fn compare(bench: &mut Bench<'_>, what: String, setup: &Setup, times: usize, bar: f64) -> Result<Row> {
     let (mut go, mut rust) = (bench.cluster(Side::Go, setup)?, bench.cluster(Side::Rust, setup)?);
     let noise = Noise::begin(go.pids().chain(rust.pids()).collect())?;

@@ -24,14 +24,14 @@ use crate::rounds::Rounds;
 use crate::sample::{Sample, cpu_used};
 use crate::{merge, payload};
 
-/// At most so much of Go's time, from text to text.
+/// The bar: the largest ratio to Go's time, from text to text.
 pub(crate) const BAR: f64 = 0.5;
-/// Specs that are made before they are adjusted.
+/// The number of specs that are prepared before they are adjusted.
 const CHUNK: usize = 100;
-/// Adjustments of one turn.
+/// The number of adjustments of one turn.
 const TURN: usize = 1_500;
 
-/// One way of doing it.
+/// The result for one way of adjusting a spec.
 pub(crate) struct Row {
     what: &'static str,
     bar: Option<f64>,
@@ -81,7 +81,7 @@ fn compare_in(way: Way, question: &Question, generator: &mut Process, options: &
     Ok(Row { what, bar, rounds })
 }
 
-/// A spec, and what is to change in it.
+/// A spec and an adjustment.
 struct Question {
     spec: Value,
     text: String,
@@ -101,7 +101,7 @@ impl Question {
         Ok(json!({"spec": self.spec, "adjust": adjust, "repeat": repeat, "alone": alone}))
     }
 
-    /// Adjusts the spec so many times.
+    /// Adjusts the spec `repeat` times.
     fn run(&self, way: Way, repeat: usize) -> Result<Sample> {
         let host = Host::of_this_machine();
         let (mut took, mut cpu) = (vec![], Duration::ZERO);
@@ -110,7 +110,7 @@ impl Question {
             let specs: Vec<Option<Value>> =
                 (0..count).map(|_| matches!(way, Way::Memory).then(|| self.spec.clone())).collect();
             let before = cpu_used()?;
-            // Made again and again, and freed after it was measured.
+            // The results are kept, so that they are freed after the measurement.
             let mut made = Vec::with_capacity(count);
             for spec in specs {
                 let start = Instant::now();
@@ -136,7 +136,7 @@ enum Made {
     Spec(Value),
 }
 
-/// The spec of the container that is relayed, as containerd makes it for Kubernetes with the
+/// Returns the spec of the relayed container, as containerd makes it for Kubernetes with the
 /// default seccomp policy: nearly four hundred system calls by their names, and a few by their
 /// arguments.
 fn spec() -> Value {

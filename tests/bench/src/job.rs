@@ -1,10 +1,10 @@
-//! What a runtime is told to do. Both ends of its line know it.
+//! The jobs of a runtime, as the controller sends them and the runtime reads them.
 
 use std::str::FromStr;
 
 use anyhow::{Result, bail};
 
-/// What is asked.
+/// The kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Start,
@@ -31,9 +31,8 @@ impl FromStr for Op {
     }
 }
 
-/// What is to be measured: `n` requests by so many callers, each with a pod of its own, while
-/// others (`beside`) do nothing but create containers. Requests are made in chunks before they are
-/// relayed.
+/// A measurement: `n` requests by several callers, each with a pod of its own, while other callers
+/// (`beside`) only create containers. Requests are prepared in chunks before they are relayed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     pub(crate) op: Op,

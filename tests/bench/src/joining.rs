@@ -1,4 +1,4 @@
-//! How long a plugin waits to be let in behind one that hinders.
+//! Measures how long a plugin takes to join behind a peer that hinders it.
 
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -11,23 +11,23 @@ use crate::middle::median;
 use crate::process::{Behaviour, PLAIN, Setup, Side};
 use crate::row::{Bar, Found, Row};
 
-/// Who came before.
+/// The peer that connects first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     Nobody,
-    /// It connects and says nothing.
+    /// The peer connects and sends nothing.
     Silent,
-    /// It reads the beginning of what there is, and is stopped then.
+    /// The peer reads the beginning of its snapshot, and is stopped then.
     Stopped,
 }
 
-/// Far more than a socket holds.
+/// The number of containers: their snapshot is far larger than the buffer of a socket.
 const CONTAINERS: usize = 1000;
 const STOPS: Behaviour = &["-stop-after", "65536"];
 const ROUNDS: usize = 7;
-/// In Go each of them takes seconds, and one shows that.
+/// The number of rounds with Go. Each takes seconds, and one is enough to show that.
 const GO_ROUNDS: usize = 1;
-/// Longer than Go's plugins wait to be registered: they have given up then.
+/// The time limit of a join, after which Go's plugins have given up.
 const PATIENCE: Duration = Duration::from_secs(8);
 const BAR_MS: f64 = 100.0;
 
@@ -51,8 +51,8 @@ fn row(bench: &mut Bench<'_>, what: &str, before: Before, containers: usize) -> 
     })
 }
 
-/// How much longer it takes than behind nobody. Medians, since starting a process takes a different
-/// time each time.
+/// Returns how much longer a join takes than without the other peer. Medians are compared, because
+/// the time to start a process varies.
 fn delay_ms(
     bench: &mut Bench<'_>,
     side: Side,
@@ -69,7 +69,8 @@ fn delay_ms(
     Ok(with.map(|with| (median(with) - median(without)).max(0.0)))
 }
 
-/// From its start until it is synchronized, unless that takes too long.
+/// Returns the time from the start of a plugin until it is synchronized, or `None` if that takes
+/// too long.
 fn join_ms(bench: &mut Bench<'_>, side: Side, before: Before, containers: usize) -> Result<Option<f64>> {
     let mut cluster = bench.cluster(side, &Setup { containers, ..Setup::default() })?;
     let _silent = match before {
@@ -83,6 +84,6 @@ fn join_ms(bench: &mut Bench<'_>, side: Side, before: Before, containers: usize)
     let start = Instant::now();
     cluster.launch(PLAIN)?;
     let is_in = cluster.wait(1, PATIENCE).is_ok();
-    // Neither plugin was asked anything, and one cannot leave: they are killed.
+    // No plugin got a request, and the stopped one cannot leave, so both are killed.
     Ok(is_in.then(|| start.elapsed().as_secs_f64() * 1e3))
 }

@@ -1,4 +1,4 @@
-//! How long one request takes, and how much CPU time of the runtime, for one caller.
+//! Measures how long one request takes, and how much CPU time of the runtime, for one caller.
 
 use std::time::{Duration, Instant};
 
@@ -12,20 +12,21 @@ use crate::process::{Behaviour, Cluster, Setup, Side};
 use crate::row::{Bar, Found, Row};
 use crate::sample::Sample;
 
-/// How long a turn should take, so that rounds are short beside what disturbs them.
+/// How long a turn should take. Rounds are then short compared with disturbances.
 const TURN: Duration = Duration::from_millis(400);
-/// Requests that are made before they are relayed.
+/// The number of requests that are prepared before they are relayed.
 const CHUNK: usize = 250;
-/// Fresh processes: a process may be lucky or not with where its memory is.
+/// The number of times that the processes are started: the placement of its memory makes a process
+/// faster or slower.
 const STARTS: usize = 6;
-/// At most so much of Go's p50; with many plugins most of the time is theirs.
+/// The bar: the largest ratio to Go's p50. With many plugins, most of the time is spent in them.
 const P50_BAR: f64 = 0.70;
 const P50_BAR_OF_MANY: f64 = 0.75;
 const MANY: usize = 10;
-/// At most so much of Go's CPU time.
+/// The bar: the largest ratio to Go's CPU time.
 const CPU_BAR: f64 = 0.35;
 
-/// So many plugins that all behave so, asked in these ways.
+/// Compares both sides with `n_plugins` plugins of this behaviour, for each of these requests.
 pub(crate) fn compare(bench: &mut Bench<'_>, n_plugins: usize, behaviour: Behaviour, ops: &[Op]) -> Result<Vec<Row>> {
     let setup = Setup { plugins: vec![behaviour; n_plugins], ..Setup::default() };
     let mut rounds: Vec<Rounds<Round>> = ops.iter().map(|_| Rounds::new()).collect();
@@ -66,20 +67,20 @@ struct Pair {
     rust: Cluster,
 }
 
-/// What one round showed.
+/// The results of one round.
 struct Round {
     go: Figures,
     rust: Figures,
 }
 
-/// Medians over the turns of a round.
+/// The medians over the turns of a round.
 struct Figures {
     p50_us: f64,
     cpu_us: f64,
 }
 
 impl Pair {
-    /// Runs both until they are warm, and finds out how many operations make a turn.
+    /// Runs both sides until they are warm, and returns the number of operations of a turn.
     fn warm_up(&mut self, op: Op, scale: usize) -> Result<usize> {
         self.rust.run(alone(op, CHUNK))?;
         self.go.run(alone(op, CHUNK))?;
@@ -91,7 +92,8 @@ impl Pair {
         Ok(n)
     }
 
-    /// Go, Rust, Rust, Go: what gets slower or faster meanwhile does so for both.
+    /// Runs one round: Go, Rust, Rust, Go. A change in the speed of the machine affects both sides
+    /// alike.
     fn round(&mut self, op: Op, n: usize) -> Result<(Round, f64)> {
         let mut noise = Vec::new();
         let mut turn = |cluster: &mut Cluster| -> Result<Sample> {
@@ -112,7 +114,7 @@ impl Pair {
     }
 }
 
-/// One caller, and nothing beside it.
+/// Returns the job of a single caller.
 pub(crate) fn alone(op: Op, n: usize) -> Job {
     Job { op, n, chunk: CHUNK, callers: 1, beside: 0 }
 }

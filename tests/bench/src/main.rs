@@ -1,4 +1,4 @@
-//! What relaying to Go plugins costs: this implementation beside Go's own, in one run.
+//! Measures what relaying to Go plugins costs: this implementation beside Go's own, in one run.
 //!
 //! `relay-bench` is the controller. It starts two runtimes that do the same, Go's adaptation
 //! (`tests/interop/peers/cmd/benchruntime`) and ours (`bench-runtime`), each with as many Go

@@ -1,4 +1,4 @@
-//! What a runtime keeps in memory after much work.
+//! Measures the memory of a runtime after much work.
 
 use std::thread;
 use std::time::Duration;
@@ -12,12 +12,13 @@ use crate::row::{Bar, Found, Row};
 
 const PLUGINS: usize = 30;
 const CREATES: usize = 5000;
-/// At most so much of Go's.
+/// The bar: the largest ratio to Go's memory.
 const BAR: f64 = 0.40;
-/// What is about to be given back may be.
+/// The time in which a process may return free memory to the system.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Memory does not depend on how busy the machine is, so both work at the same time.
+/// Compares the memory of both sides. They run concurrently, because memory does not depend on how
+/// busy the machine is.
 pub(crate) fn compare(bench: &mut Bench<'_>) -> Result<Row> {
     let setup = Setup { plugins: vec![ADJUSTS; PLUGINS], ..Setup::default() };
     let (go, rust) = (bench.cluster(Side::Go, &setup)?, bench.cluster(Side::Rust, &setup)?);
@@ -40,7 +41,7 @@ pub(crate) fn compare(bench: &mut Bench<'_>) -> Result<Row> {
 }
 
 fn resident_kib(mut cluster: Cluster, n: usize) -> Result<f64> {
-    // Chunks of one: requests that wait to be relayed are not what is asked about.
+    // Requests are prepared one by one, so that waiting requests do not count.
     cluster.work(Job { op: Op::Create, n, chunk: 1, callers: 1, beside: 0 })?;
     thread::sleep(SETTLE);
     let resident = cluster.resident_kib()?;

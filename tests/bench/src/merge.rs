@@ -1,19 +1,19 @@
-//! Merging the replies to one CreateContainer, in one process: this implementation beside Go's own,
-//! in one run.
+//! Measures the merge of the replies to one CreateContainer, in one process: this implementation
+//! beside Go's own, in one run.
 //!
-//! Go's side is `tests/interop/peers/cmd/merger`: its adaptation with plugins that are built in and
-//! reply at once. Ours is the merge. On both sides what is measured is the way from a request to
-//! the merged response, in the types that a plugin in the process and the runtime would use: Go's
-//! messages, and our words. To make words of messages is measured apart: it is what replies from
-//! the wire cost besides. Requests and replies are made before, and nothing is encoded.
+//! Go's side is `tests/interop/peers/cmd/merger`: its adaptation with built-in plugins that reply
+//! at once. Our side is the merge. Both measure the way from a request to the merged response, in
+//! the types of a plugin in the same process: Go's messages, and our model types. Converting
+//! messages to model types is measured separately: replies from the wire cost that in addition.
+//! Requests and replies are prepared before, and nothing is encoded.
 //!
-//! In the time are, on both sides, claims and their owners, what each plugin is shown, and the
-//! result; on ours also what each plugin changed, for the ledger, and freeing that, which Go has no
-//! like of. Out of it is freeing the container that was asked about: it stays with who asked, and
-//! Go leaves it to its collector. The CPU has it in, on our side.
+//! The time includes, on both sides, claims and their owners, the view of each plugin, and the
+//! result. Ours also includes the list of changes for the ledger, and freeing it, which Go does not
+//! have. The time does not include freeing the container of the request: it stays with the caller,
+//! and Go leaves it to its garbage collector. Our CPU time includes it.
 //!
-//! Besides, without a bar, the same through our whole adaptation, with plugins that are built in as
-//! Go's are: turns, lanes, time limits and the ledger come with it.
+//! The same is measured, without a bar, through our whole adaptation with built-in plugins: this
+//! adds turns, lanes, time limits and the ledger.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -37,23 +37,23 @@ use crate::process::{Process, command};
 use crate::rounds::Rounds;
 use crate::sample::{Sample, cpu_used};
 
-/// At most so much of Go's time.
+/// The bar: the largest ratio to Go's time.
 pub(crate) const BAR: f64 = 0.35;
-/// A plugin among many may cost so much more than one among few.
+/// The bar: the largest ratio of the cost of one plugin among many to that of one among few.
 pub(crate) const LINEAR_BAR: f64 = 1.5;
 const PLUGINS: [usize; 4] = [1, 3, 10, 30];
-/// Merges that are made before they are measured.
+/// The number of merges that are prepared before they are measured.
 const CHUNK: usize = 250;
-/// Merges of one turn, all plugins together.
+/// The number of replies that are merged in one turn.
 const TURN: usize = 15_000;
 
-/// One number of plugins.
+/// The results for one number of plugins.
 pub(crate) struct Row {
     n_plugins: usize,
     rounds: Rounds,
-    /// The same through the whole adaptation.
+    /// The same measurement through the whole adaptation.
     whole: Rounds,
-    /// What the replies cost to be made words of.
+    /// The time of converting the replies to model types, in microseconds.
     words_us: f64,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Row {
 pub(crate) fn compare(options: &Options) -> Result<(Vec<Row>, bool)> {
     let mut merger = Process::start(command(&options.peers.join("merger"), options.realtime))?;
     let alone = PLUGINS.map(|n| compare_alone(n, &mut merger, options)).into_iter().collect::<Result<Vec<_>>>()?;
-    // Behind all of those, as it leaves the memory of this process in another state.
+    // Measured last, because it leaves the memory of this process in another state.
     let whole = alone.into_iter().map(|alone| compare_whole(alone, &mut merger, options));
     let rows = whole.collect::<Result<Vec<_>>>()?;
     let per_plugin: Vec<f64> = rows.iter().map(|row| row.rounds.rust_us / row.n_plugins as f64).collect();
@@ -87,7 +87,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
     table
 }
 
-/// What was found of the merge alone.
+/// The results of the merge alone.
 struct Alone {
     question: Question,
     rounds: Rounds,
@@ -115,7 +115,7 @@ fn compare_whole(alone: Alone, merger: &mut Process, options: &Options) -> Resul
     Ok(Row { n_plugins: question.replies.len(), rounds, whole, words_us })
 }
 
-/// A request, and what each plugin replies.
+/// A request, and the reply of each plugin.
 #[derive(Clone)]
 struct Question {
     request: CreateContainerRequest,
@@ -130,7 +130,7 @@ impl Question {
         Self { request, replies: (0..n_plugins).map(|n| (plugin(n), reply(n).into())).collect() }
     }
 
-    /// How many times it is asked in a turn.
+    /// Returns how many times the request is merged in a turn.
     fn repeat(&self, options: &Options) -> usize {
         (TURN / self.replies.len() * options.scale / 100).max(CHUNK)
     }
@@ -144,7 +144,7 @@ impl Question {
         Ok(json!({"op": "CreateContainer", "request": request, "replies": replies, "repeat": repeat}))
     }
 
-    /// Merges so many times.
+    /// Merges `repeat` times.
     fn run(&self, repeat: usize) -> Result<Sample> {
         let container = Container::from(self.request.container.clone().unwrap_or_default());
         let words = || self.replies.iter().map(|(plugin, reply)| (plugin.clone(), reply.clone().into())).collect();
@@ -169,7 +169,7 @@ impl Question {
         BuiltIn::new(self.replies.iter().map(|(plugin, _)| plugin.clone()), pod.into()).await
     }
 
-    /// The same through the whole adaptation.
+    /// The same measurement through the whole adaptation.
     async fn run_through(&self, nri: &BuiltIn, repeat: usize) -> Result<Sample> {
         let container = Container::from(self.request.container.clone().unwrap_or_default());
         let (mut took, mut cpu) = (vec![], Duration::ZERO);
@@ -188,7 +188,7 @@ impl Question {
         Sample::new(took, cpu)
     }
 
-    /// Makes words of the replies so many times.
+    /// Converts the replies to model types `repeat` times.
     fn words_us(&self, repeat: usize) -> Result<f64> {
         let mut took = vec![];
         for _ in 0..repeat {
@@ -211,8 +211,8 @@ fn merge(container: Container, replies: Vec<(PluginId, CreateReply)>) -> Result<
     Ok((merge.finish(), container))
 }
 
-/// What a plugin typically adjusts: something for its own workload, and one of them the CPUs, one
-/// the memory.
+/// Returns a typical reply: an adjustment for the plugin's own workload. One of the plugins adjusts
+/// the CPUs, and one the memory.
 pub(crate) fn reply(n: usize) -> CreateReply {
     let mut adjustment = Adjustment::default();
     let mut linux = LinuxAdjustment::default();

@@ -1,6 +1,6 @@
-//! The middle of some figures.
+//! The median of some figures.
 
-/// Their median, or no number if there are none.
+/// Returns the median, or NaN if there are no values.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<_> = values.into_iter().collect();
     values.sort_unstable_by(f64::total_cmp);

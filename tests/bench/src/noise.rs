@@ -1,10 +1,10 @@
-//! How busy the machine is with what is not measured.
+//! Measures how busy the machine is with other processes.
 
 use anyhow::{Context, Result};
 
 use crate::middle::median;
 
-/// A look at the machine before something is measured.
+/// The CPU times at the beginning of a measurement.
 pub(crate) struct Noise {
     pids: Vec<u32>,
     machine: Machine,
@@ -25,7 +25,7 @@ impl Noise {
         Ok(Self { machine: machine()?, own: used_by(&pids)?, pids })
     }
 
-    /// The share of the machine's CPU time that went to others since.
+    /// Returns the share of the machine's CPU time that other processes have used since.
     pub(crate) fn end(self) -> Result<f64> {
         let (now, own) = (machine()?, used_by(&self.pids)? - self.own);
         let total = (now.total - self.machine.total).max(1);
@@ -51,12 +51,12 @@ fn used_by(pids: &[u32]) -> Result<u64> {
 fn process(pid: u32) -> Result<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let (_, fields) = stat.rsplit_once(')').context("no command in a stat file")?;
-    // The state is first of these; user and system time are the twelfth and thirteenth.
+    // The first of these fields is the state; user and system time are the twelfth and thirteenth.
     fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().context("no number of ticks")).sum()
 }
 
-/// A round with more of the machine's CPU time spent on others is made once more, and left out if
-/// enough others remain.
+/// The largest share of CPU time for other processes in a quiet round. A noisy round is repeated,
+/// and left out if enough other rounds remain.
 pub(crate) const QUIET: f64 = 0.10;
 
 /// Rounds of a measurement, each with its noise.
@@ -67,7 +67,7 @@ impl<T> Rounds<T> {
         Self(Vec::new())
     }
 
-    /// Makes a round, and another if it was noisy.
+    /// Runs a round, and another one if the first was noisy.
     pub(crate) fn add(&mut self, mut round: impl FnMut() -> Result<(T, f64)>) -> Result<()> {
         self.0.push(round()?);
         if self.0.last().is_some_and(|(_, noise)| *noise > QUIET) {
@@ -76,7 +76,7 @@ impl<T> Rounds<T> {
         Ok(())
     }
 
-    /// Leaves out what was noisy, but never more than half.
+    /// Leaves out noisy rounds, but never more than half of all rounds.
     pub(crate) fn quiet(mut self) -> Quiet<T> {
         self.0.sort_by(|(_, one), (_, other)| one.total_cmp(other));
         let n_rounds = self.0.len();
@@ -94,12 +94,12 @@ pub(crate) struct Quiet<T> {
 }
 
 impl<T> Quiet<T> {
-    /// The median of something.
+    /// Returns the median of a value over the rounds.
     pub(crate) fn middle(&self, of: impl Fn(&T) -> f64) -> f64 {
         median(self.kept.iter().map(of))
     }
 
-    /// How many rounds were quiet, of how many.
+    /// Formats how many of the rounds were quiet.
     pub(crate) fn count(&self) -> String {
         format!("{} of {}", self.n_quiet, self.n_rounds)
     }

@@ -32,7 +32,7 @@ The exit status is 1 when a bar is not met; the last lines then say which. To me
 plugin among thirty costs at most 1.5 of one among ten; to generate, it is 0.5 of Go's p50 from text to text.
 ";
 
-/// What the program is this time.
+/// The role in which the program runs.
 #[derive(Debug)]
 pub(crate) enum Face {
     Help,
@@ -42,7 +42,7 @@ pub(crate) enum Face {
     CompareGenerate(Options),
 }
 
-/// What is compared.
+/// The comparison to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Case {
     Empty,
@@ -69,7 +69,7 @@ impl Case {
     }
 }
 
-/// How to compare.
+/// The options of a comparison.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) peers: PathBuf,

@@ -1,4 +1,4 @@
-//! The page that figures are written to.
+//! The page into which figures are written.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(crate) fn write(file: Option<&Path>, name: &str, section: &str) -> Result<()
     std::fs::write(file, page).with_context(|| format!("could not write {}", file.display()))
 }
 
-/// When and where.
+/// Returns when and where the figures were measured.
 pub(crate) fn circumstances() -> Result<String> {
     let date = Command::new("date").args(["--utc", "+%F"]).output()?.stdout;
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
@@ -34,7 +34,8 @@ pub(crate) fn circumstances() -> Result<String> {
     ))
 }
 
-/// `page` with `section` between the markers of that name: comments that begin with it.
+/// Returns `page` with `section` between the markers of this name: comments that begin with the
+/// name.
 fn replace(page: &str, name: &str, section: &str) -> Option<String> {
     let (before, rest) = page.split_once(&format!("<!-- {name}: begin."))?;
     let (by, rest) = rest.split_once("-->")?;

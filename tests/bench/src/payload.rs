@@ -1,8 +1,8 @@
 //! The message that is relayed: a pod and a container as a busy cluster has them.
 //!
-//! Ten labels and annotations, thirty environment variables, fifteen mounts, five devices; a bit
-//! more than a Go peer reads at once. It is made here and nowhere else: Go's side is handed the
-//! encoded message in a file.
+//! The container has ten labels and annotations, thirty environment variables, fifteen mounts and
+//! five devices: a bit more than a Go peer reads at once. Only this module makes the message: Go's
+//! side gets it encoded in a file.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ const POD_UID: &str = "3d1f8a52-97c0-4b7e-8a6d-5f20c91be7a4";
 const N_ENV: usize = 30;
 const N_DEVICES: i64 = 5;
 
-/// The request that all others are made of.
+/// Returns the request from which all others are made.
 pub(crate) fn request() -> StartContainerRequest {
     StartContainerRequest {
         pod: MessageField::some(pod()),

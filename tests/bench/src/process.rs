@@ -15,12 +15,12 @@ use crate::noise::Noise;
 use crate::options::Options;
 use crate::sample::Outcome;
 
-/// How long plugins that nothing hinders have to be let in.
+/// How long plugins may take to join if nothing hinders them.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
-/// How many variables a plugin sets that adjusts containers.
+/// How many variables an adjusting plugin sets.
 const ENV_EACH: usize = 2;
 
-/// Whose runtime.
+/// The runtime that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Go,
@@ -29,16 +29,16 @@ pub(crate) enum Side {
 
 /// The options of a plugin.
 pub(crate) type Behaviour = &'static [&'static str];
-/// Empty answers, at once.
+/// A plugin that answers at once, without changes.
 pub(crate) const PLAIN: Behaviour = &[];
-/// What plugins typically change in a container.
+/// A plugin that makes a typical adjustment.
 pub(crate) const ADJUSTS: Behaviour = &["-adjust"];
 
-/// What a runtime is to have.
+/// The setup of a runtime.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     pub(crate) plugins: Vec<Behaviour>,
-    /// How many containers there are already.
+    /// How many containers exist at the start.
     pub(crate) containers: usize,
     /// The plugin that may be asked about several pods at a time, where a runtime can do that.
     pub(crate) per_pod: Option<&'static str>,
@@ -47,7 +47,8 @@ pub(crate) struct Setup {
 /// A runtime with its plugins.
 pub(crate) struct Cluster {
     pub(crate) versions: String,
-    /// Before the runtime, so that those of a cluster that is dropped do not complain that it left.
+    /// The plugins. They are dropped before the runtime, so that they do not complain about its
+    /// end.
     plugins: Vec<Process>,
     runtime: Process,
     /// How many of them adjust containers.
@@ -56,7 +57,7 @@ pub(crate) struct Cluster {
     folder: TempDir,
     benchplugin: PathBuf,
     realtime: Option<u8>,
-    /// What keeps processors awake.
+    /// The process that keeps processors awake.
     awake: u32,
 }
 
@@ -76,7 +77,8 @@ struct Farewell {
 }
 
 impl Cluster {
-    /// Starts a runtime that relays `request`, with plugins, beside what keeps processors awake.
+    /// Starts a runtime that relays `request`, with its plugins, and a process that keeps
+    /// processors awake.
     pub(crate) fn start(side: Side, setup: &Setup, request: &Path, options: &Options, awake: u32) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let (program, is_ours) = match (side, &options.baseline) {
@@ -111,7 +113,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Where plugins connect.
+    /// Returns the path of the socket on which plugins connect.
     pub(crate) fn socket(&self) -> PathBuf {
         socket_in(&self.folder)
     }
@@ -124,7 +126,7 @@ impl Cluster {
         Ok(self.plugins.last_mut().expect("it was just added"))
     }
 
-    /// Waits until there are `n` plugins, and says how long that was.
+    /// Waits until there are `n` plugins, and returns how long that took.
     pub(crate) fn wait(&mut self, n: usize, timeout: Duration) -> Result<Duration> {
         let start = Instant::now();
         let Admitted { plugins } = self.runtime.ask(&format!("wait {n} {}", timeout.as_secs()))?;
@@ -132,14 +134,14 @@ impl Cluster {
         Ok(start.elapsed())
     }
 
-    /// Does a job, and says how busy the machine was with other things.
+    /// Runs a job. Also returns how busy the machine was with other processes.
     pub(crate) fn run(&mut self, job: Job) -> Result<(Outcome, f64)> {
         let noise = Noise::begin(self.pids().collect())?;
         let outcome = self.work(job)?;
         Ok((outcome, noise.end()?))
     }
 
-    /// Does a job.
+    /// Runs a job.
     pub(crate) fn work(&mut self, job: Job) -> Result<Outcome> {
         let Job { op, n, chunk, callers, beside } = job;
         let line = format!("run {} {n} {chunk} {callers} {beside}", op.name());
@@ -150,19 +152,19 @@ impl Cluster {
         Ok(outcome)
     }
 
-    /// The processes that belong to the measurement.
+    /// Returns the processes that belong to the measurement.
     pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
         self.plugins.iter().chain([&self.runtime]).map(|process| process.child.id()).chain([self.awake])
     }
 
-    /// The resident memory of the runtime, in KiB.
+    /// Returns the resident memory of the runtime, in KiB.
     pub(crate) fn resident_kib(&self) -> Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.runtime.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no resident memory is told")?;
         Ok(line.trim().trim_end_matches(" kB").parse()?)
     }
 
-    /// Ends it, and checks that every plugin was asked every time.
+    /// Stops the cluster, and checks that every plugin got every request.
     pub(crate) fn stop(mut self) -> Result<()> {
         let _: serde_json::Value = self.runtime.ask("quit")?;
         self.runtime.end()?;
@@ -187,7 +189,7 @@ pub(crate) fn command(program: &Path, realtime: Option<u8>) -> Command {
     command
 }
 
-/// A child that is asked in lines and answers in lines of JSON. It is killed when dropped.
+/// A child process that takes lines and answers with lines of JSON. Dropping it kills the process.
 pub(crate) struct Process {
     name: String,
     child: Child,
@@ -224,7 +226,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Most have ended by now, and cannot be killed again.
+        // Most processes have ended by now, and the kill fails.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The figures as people read them.
+//! Formats the figures for people.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::compare::Comparison;
 use crate::page::{circumstances, say, write};
 
-/// Puts the comparison between the markers in `file`, and says which bars are not met.
+/// Writes the comparison between the markers in `file`, and prints which bars are not met.
 pub(crate) fn publish(comparison: &Comparison, file: Option<&Path>) -> Result<()> {
     write(file, "relay-bench", &format!("{}\n\n{}", surroundings(comparison)?, table(comparison)))?;
     for row in comparison.missed() {
@@ -37,12 +37,12 @@ fn table(comparison: &Comparison) -> String {
     table
 }
 
-/// The table's first lines.
+/// Returns the first lines of the table.
 pub(crate) fn heading(baseline: &str) -> String {
     format!("| what | {baseline} | Rust | ratio or delay | bar | | quiet rounds |\n|---|--:|--:|--:|--:|---|--:|\n")
 }
 
-/// When, where and what.
+/// Returns when, where and what was measured.
 fn surroundings(comparison: &Comparison) -> Result<String> {
     let Comparison { go, rust, request_bytes, rows: _, baseline: _ } = comparison;
     let machine = circumstances()?;

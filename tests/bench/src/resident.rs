@@ -4,8 +4,7 @@ use std::fs;
 
 use anyhow::Result;
 
-/// What a process has of memory, in MiB: what it wrote to, which no other process shares with it,
-/// and all that it touched.
+/// Returns the memory of a process in MiB: the private dirty memory, and the resident memory.
 pub(crate) fn memory(pid: u32) -> Result<[f64; 2]> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let of = |key: &str| -> f64 {

@@ -1,27 +1,27 @@
-//! Two sides that do the same by turns, each in a moment.
+//! Measures two sides that run alternately, for a moment each.
 
 use anyhow::Result;
 
 use crate::middle::median;
 use crate::sample::Sample;
 
-/// What was found, in microseconds.
+/// The results, in microseconds.
 pub(crate) struct Rounds {
     pub(crate) go_us: f64,
     pub(crate) rust_us: f64,
-    /// Medians of the ratios within a round.
+    /// The median of the ratios of the rounds.
     pub(crate) ratio: f64,
     pub(crate) cpu_ratio: f64,
 }
 
-/// Both sides, twice each.
+/// One round: two samples of each side.
 struct Round {
     go: [Sample; 2],
     rust: [Sample; 2],
 }
 
 impl Rounds {
-    /// Lets both sides work once for nothing, and then so many rounds.
+    /// Runs both sides once to warm up, and then `count` rounds.
     pub(crate) fn measure(
         count: usize,
         mut go: impl FnMut() -> Result<Sample>,
@@ -31,7 +31,7 @@ impl Rounds {
         rust()?;
         let mut rounds = vec![];
         for _ in 0..count {
-            // What gets slower or faster meanwhile does so for both.
+            // A change in the speed of the machine affects both sides alike.
             let (first, ours, again, last) = (go()?, rust()?, rust()?, go()?);
             rounds.push(Round { go: [first, last], rust: [ours, again] });
         }

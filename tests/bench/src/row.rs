@@ -1,4 +1,4 @@
-//! One figure with its bar, as a line of the table.
+//! One line of the table: a figure and its bar.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,11 +9,11 @@ pub(crate) struct Row {
     pub(crate) rust: String,
     pub(crate) found: Found,
     pub(crate) bar: Bar,
-    /// How much of it was measured while nothing else ran.
+    /// How many of the rounds were quiet.
     pub(crate) quiet: String,
 }
 
-/// What is held against the bar.
+/// The value that is compared with the bar.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Found {
     Ratio(f64),

@@ -20,7 +20,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> Result<()> {
     let served = Served::parse(std::env::args().skip(1))?;
-    // One thread does all of it: relaying is waiting for plugins, and each further thread has a
+    // One thread is enough: relaying is mostly waiting for plugins, and each further thread has a
     // heap and a stack.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(adaptation::serve(&served))?;

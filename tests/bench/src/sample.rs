@@ -1,4 +1,4 @@
-//! What one run showed.
+//! The results of one run.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use nix::sys::resource::{UsageWho, getrusage};
 use serde::{Deserialize, Serialize};
 
-/// What one run of a runtime showed, in microseconds. Go's side prints the same.
+/// The results of one run of a runtime, in microseconds. Go's side prints the same fields.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Sample {
     pub(crate) operations: usize,
@@ -15,20 +15,20 @@ pub(crate) struct Sample {
     pub(crate) cpu_us_per_op: f64,
 }
 
-/// What a job showed. Go's side prints the same.
+/// The results of a job. Go's side prints the same fields.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Outcome {
     #[serde(flatten)]
     pub(crate) sample: Sample,
     pub(crate) wall_us: f64,
-    /// How many containers others created meanwhile.
+    /// How many containers other callers created meanwhile.
     pub(crate) beside: usize,
     /// How many variables the plugins set for the last container that was created.
     pub(crate) env: usize,
 }
 
 impl Sample {
-    /// Sums up operations that took so long, and so much CPU all together.
+    /// Summarizes operations, given their durations and their total CPU time.
     pub(crate) fn new(mut took: Vec<Duration>, cpu: Duration) -> Result<Self> {
         took.sort_unstable();
         let at = |percent: usize| took.get(took.len() * percent / 100).copied().context("nothing was measured");
@@ -45,7 +45,7 @@ pub(crate) fn microseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// The CPU time of this process so far, user and system.
+/// Returns the CPU time of this process so far, user and system.
 pub(crate) fn cpu_used() -> Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).context("could not ask for the CPU time")?;
     let total = usage.user_time() + usage.system_time();

@@ -1,5 +1,5 @@
-//! What a plugin costs: the example `logger` on our SDK beside one on Go's stub, in one interleaved
-//! run.
+//! Measures what a plugin costs: the example `logger` on our SDK beside one on Go's stub, in one
+//! interleaved run.
 //!
 //! `sdk-bench OURS GOS RUNTIME [--rounds N] [--write FILE]` starts a runtime on Go's own adaptation
 //! (`tests/interop/peers/cmd/runtime`), and then both plugins by turns. The time is from the start
@@ -22,12 +22,12 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 15;
-/// How often a pod lives in each round.
+/// The number of pod lives in each round.
 const LIVES: usize = 20;
-/// After so long nothing of the work goes on any more.
+/// The time after which the work of a round is certainly over.
 const REST: Duration = Duration::from_millis(300);
 
-/// The bars: at most so much of Go's, and at most so many megabytes.
+/// The bars: the largest ratios to Go's values, and the largest size of the program in megabytes.
 const REGISTERED: f64 = 1.0;
 const RESIDENT: f64 = 0.35;
 const PROGRAM: f64 = 3.0;
@@ -99,7 +99,7 @@ impl Arguments {
     }
 }
 
-/// Milliseconds until it is registered; resident memory in MiB.
+/// The time until the plugin is registered, in milliseconds, and its resident memory, in MiB.
 struct Sample {
     registered: f64,
     resident: f64,
@@ -127,12 +127,12 @@ fn measure(runtime: &mut Runtime, program: &Path, socket: &Path) -> Result<Sampl
     Ok(Sample { registered: registered.as_secs_f64() * 1e3, resident })
 }
 
-/// It does not outlive a measurement that failed.
+/// A plugin process. Dropping it kills the process, also after a failed measurement.
 struct Plugin(Child);
 
 impl Drop for Plugin {
     fn drop(&mut self) {
-        // It fails where it has been waited for.
+        // The kill fails if the process was waited for.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -142,7 +142,7 @@ fn is_logged(line: &Value, text: &str) -> bool {
     line["log"].as_str().is_some_and(|log| log.contains(text))
 }
 
-/// A runtime on Go's own adaptation. It ends with its standard input.
+/// A runtime on Go's own adaptation, which ends when its standard input is closed.
 struct Runtime {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -169,7 +169,7 @@ impl Runtime {
         }
     }
 
-    /// Tells the plugin of an event, of a container as there are many.
+    /// Notifies the plugin of an event of a typical container.
     fn tell(&mut self, event: &str) -> Result<()> {
         let mut request = json!({"pod": {"id": "p", "name": "p", "namespace": "default", "annotations": {"a": "b"}}});
         if event.ends_with("Container") {
@@ -190,12 +190,12 @@ impl Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // It has nothing to wait for, and nobody would hear why it failed.
+        // The process ends at once, and its exit status does not matter.
         let _ = self.child.wait();
     }
 }
 
-/// The size of a program without what is for debuggers, in MB.
+/// Returns the size of a program without debug information, in MB.
 fn size(program: &Path) -> Result<f64> {
     let stripped = tempfile::NamedTempFile::new()?;
     let status =

@@ -6,13 +6,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::pairs::{Pairs, number};
 
-/// How our runtime is to be.
+/// The options of our runtime.
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(crate) socket: PathBuf,
     /// The file with the encoded request.
     pub(crate) request: PathBuf,
-    /// How many containers there are already.
+    /// How many containers exist at the start.
     pub(crate) containers: usize,
     /// The plugin that is asked about different pods at the same time.
     pub(crate) per_pod: Option<String>,

@@ -1,5 +1,5 @@
-//! What a shim costs: ours, `hello_shim`, beside Go's for runc, under one containerd 2.4 and in one
-//! interleaved run.
+//! Measures what a shim costs: ours, `hello_shim`, beside Go's for runc, under one containerd 2.4
+//! and in one interleaved run.
 //!
 //! `shim-bench OURS DIR [ROUNDS]` starts the containerd in DIR, and lets it run a container with
 //! each of the two by turns. When the shim has rested for a moment, its memory is read. The time is
@@ -33,13 +33,13 @@ use self::middle::median;
 
 const NAMESPACE: &str = "bench";
 const ROUNDS: usize = 15;
-/// What sleeps in the containers. It must need no libraries.
+/// The program that sleeps in the containers. It must be static.
 const BUSYBOX: &str = "/bin/busybox";
 const LIMIT: Duration = Duration::from_secs(10);
-/// After so long nothing of the start goes on any more.
+/// The time after which the work of a start is certainly over.
 const REST: Duration = Duration::from_millis(300);
 
-/// The bars: at most so much of Go's.
+/// The bars: the largest ratios to Go's values.
 const BARS: [f64; 3] = [0.5, 0.15, 0.25];
 const NAMES: [&str; 3] = ["start to ready", "private memory, idle", "resident memory, idle"];
 const UNITS: [&str; 3] = ["ms", "MiB", "MiB"];
@@ -83,11 +83,11 @@ fn report([ours, gos]: &[Vec<[f64; 3]>; 2], rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// Milliseconds until it is ready.
+/// Returns the milliseconds until the shim is ready.
 async fn time_to_ready(program: &Path, containerd: &Containerd) -> Result<f64> {
     let bundle = tempfile::tempdir()?;
     fs::write(bundle.path().join("config.json"), r#"{"ociVersion":"1.0.2","process":{"args":["true"]},"linux":{}}"#)?;
-    // As containerd does, it is opened for both directions before the shim is.
+    // As in containerd, the FIFO is opened for both directions before the shim starts.
     let fifo = bundle.path().join("log");
     ensure!(Command::new("mkfifo").arg(&fifo).status()?.success(), "could not make a FIFO");
     let _log = File::options().read(true).write(true).open(&fifo)?;
@@ -98,7 +98,7 @@ async fn time_to_ready(program: &Path, containerd: &Containerd) -> Result<f64> {
     let connected = task.connect(context::with_duration(LIMIT), &ConnectRequest::new()).await?;
     let ready = begun.elapsed();
 
-    // Go's may be gone before it has answered. Containerd does not mind, either.
+    // Go's shim may end before it has answered. Containerd ignores that, too.
     let shut = task.shutdown(context::with_duration(LIMIT), &ShutdownRequest::new()).await;
     let is_gos = program.starts_with(&containerd.bin);
     ensure!(shut.is_ok() || is_gos, "{} did not answer to Shutdown: {shut:?}", program.display());
@@ -107,7 +107,7 @@ async fn time_to_ready(program: &Path, containerd: &Containerd) -> Result<f64> {
     Ok(ready.as_secs_f64() * 1e3)
 }
 
-/// Waits until it is true.
+/// Waits until a condition holds.
 fn until(what: &str, mut is_true: impl FnMut() -> Result<bool>) -> Result<()> {
     let over = Instant::now() + LIMIT;
     while !is_true()? {
@@ -117,7 +117,7 @@ fn until(what: &str, mut is_true: impl FnMut() -> Result<bool>) -> Result<()> {
     Ok(())
 }
 
-/// A containerd of its own, which is killed when this is dropped.
+/// A containerd for the measurement. Dropping it kills the process.
 struct Containerd {
     bin: PathBuf,
     dir: TempDir,
@@ -157,7 +157,7 @@ impl Containerd {
         Ok(command.status()?)
     }
 
-    /// The memory of a shim whose container sleeps.
+    /// Returns the memory of a shim whose container sleeps.
     fn memory_of(&self, program: &Path) -> Result<[f64; 2]> {
         let id = format!("bench-{}", std::process::id());
         let (program, rootfs) = (program.display().to_string(), self.dir.path().join("rootfs").display().to_string());
@@ -166,7 +166,7 @@ impl Containerd {
         std::thread::sleep(REST);
         let memory = resident::memory(shim_of(&id)?)?;
         ensure!(self.ctr(&["task", "kill", "-s", "KILL", &id])?.success(), "could not kill the container");
-        // It complains about the code of a container that was killed.
+        // `task rm` reports the exit code of a killed container as an error.
         until("the container can be removed", || {
             self.ctr(&["task", "rm", &id])?;
             Ok(self.ctr(&["container", "rm", &id])?.success())
@@ -182,7 +182,7 @@ impl Drop for Containerd {
     }
 }
 
-/// The process of the shim of a container.
+/// Returns the process of the shim of a container.
 fn shim_of(id: &str) -> Result<u32> {
     for entry in fs::read_dir("/proc")?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };

@@ -1,4 +1,4 @@
-//! What a runtime does while it is measured. Go's side does the same in `measure.go`.
+//! Runs the jobs of a runtime. Go's side does the same in `measure.go`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,10 +17,10 @@ use crate::id::id;
 use crate::job::{Job, Op};
 use crate::sample::{Outcome, Sample, cpu_used, microseconds};
 
-/// Others that create begin so long before anything is measured.
+/// How long the callers that create containers run before the measurement begins.
 const HEAD_START: Duration = Duration::from_millis(300);
 
-/// Makes requests for containers and pods that are alike in all but their ids.
+/// Creates requests for containers and pods that differ only in their ids.
 #[derive(Clone)]
 pub(crate) struct Requests {
     pod: Pod,
@@ -37,7 +37,7 @@ impl Requests {
         Self { pod, container, serial: Arc::default() }
     }
 
-    /// A request for a container in this pod.
+    /// Creates a request for a container in this pod.
     fn prepare(&self, pod: usize) -> Request {
         let (mut of_pod, mut container) = (self.pod.clone(), self.container.clone());
         of_pod.id = id(0x9d, pod);
@@ -46,13 +46,13 @@ impl Requests {
         (of_pod, container)
     }
 
-    /// Makes `n` and gives each caller its share.
+    /// Creates `n` requests, and divides them among the callers.
     fn share(&self, n: usize, callers: usize) -> Vec<Vec<Request>> {
         let of = |caller| (caller..n).step_by(callers).map(|_| self.prepare(caller)).collect();
         (0..callers).map(of).collect()
     }
 
-    /// So many containers, two to a pod.
+    /// Returns a snapshot of `n` containers, two in each pod.
     pub(crate) fn snapshot(&self, n: usize) -> Snapshot {
         let mut snapshot = Snapshot::default();
         for serial in 0..n {
@@ -66,7 +66,7 @@ impl Requests {
     }
 }
 
-/// Does a job, each caller in a task of its own.
+/// Runs a job, each caller in a task of its own.
 pub(crate) async fn work(nri: &Arc<Adaptation>, requests: &Requests, job: Job) -> Result<Outcome> {
     let Job { op, n, chunk, callers, beside } = job;
     let others = Others::begin(nri, requests, callers, beside).await;
@@ -88,8 +88,8 @@ pub(crate) async fn work(nri: &Arc<Adaptation>, requests: &Requests, job: Job) -
     Ok(Outcome { sample: Sample::new(took, cpu)?, wall_us: microseconds(wall), beside, env })
 }
 
-/// One caller: returns how long each request took, and how many variables the plugins set in the
-/// last. What came of one is the caller's, and dropped when its time has been taken.
+/// Runs one caller. Returns how long each request took, and how many variables the plugins set in
+/// the last one. A result is dropped by the caller after its time was taken.
 async fn relay(nri: Arc<Adaptation>, op: Op, requests: Vec<Request>) -> Result<(Vec<Duration>, usize)> {
     let (mut took, mut env) = (Vec::with_capacity(requests.len()), 0);
     for request in requests {
@@ -114,7 +114,7 @@ async fn call(nri: &Adaptation, op: Op, (pod, container): Request) -> Result<Opt
     Ok(created)
 }
 
-/// Callers that create containers until they are told to end.
+/// Callers that create containers until they are stopped.
 struct Others {
     done: Arc<AtomicBool>,
     callers: Vec<JoinHandle<Result<usize>>>,
@@ -141,7 +141,7 @@ impl Others {
         Self { done, callers }
     }
 
-    /// Returns how many containers were created.
+    /// Stops the callers, and returns how many containers they created.
     async fn end(self) -> Result<usize> {
         self.done.store(true, Ordering::Relaxed);
         try_join_all(self.callers).await?.into_iter().sum()
