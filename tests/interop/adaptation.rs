@@ -1,4 +1,4 @@
-//! An adaptation on a socket of its own, for Go plugins that do as little as they can.
+//! An adaptation on a socket of its own, for minimal Go plugins.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// With this configuration, in TOML.
+    /// Starts an adaptation with this configuration, in TOML.
     pub(crate) fn with(config: &str, source: Arc<dyn Source>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let socket = Some(directory.path().join("nri.sock"));

@@ -1,4 +1,4 @@
-//! What plugins on Go's own stub change: in a container that is created, and in others.
+//! Changes that plugins on Go's own stub make: in a container that is created, and in others.
 
 use nri_adaptation::merge::{AskedEviction, MergedCreate};
 use nri_proto::{Args, Change, Container, Cpu, Field, Mount, Owners, Resources, Update};
@@ -219,8 +219,8 @@ async fn two_plugins_cannot_set_the_same_limit_of_another_container(stub: Stub) 
     node.nri.stop().await;
 }
 
-/// No stub has a way to do this; where one can add to what the stub answers, ours does. Go drops
-/// them.
+/// No version of the stub supports evictions. Where a plugin can extend the stub's answer, ours
+/// adds them. Go drops them.
 async fn evictions_come_back_with_who_asked(stub: Stub) {
     let evictions = ["-evict", "CreateContainer:c1=no room", "-evict", "UpdateContainer:c2=no peace"];
     if !stub.can_evict() {
@@ -243,7 +243,7 @@ async fn create(node: &Node) -> MergedCreate {
     node.nri.begin(pod()).create_container(container("c0")).await.unwrap()
 }
 
-/// What a plugin was shown of the container that is created.
+/// Returns the container of the create request, as a plugin recorded it.
 async fn shown(plugin: &mut Plugin) -> Value {
     let shown = plugin.wrote().await.unwrap();
     assert_eq!(shown["heard"], "CreateContainer");
@@ -254,7 +254,7 @@ fn owner<'a>(owners: &'a Owners, field: Field, key: &str) -> Option<&'a str> {
     owners.owner("c0", field, key)?.plugins().next()
 }
 
-/// How many shares of a processor which containers get.
+/// Returns the CPU shares that updates give to containers.
 fn shares(updates: &[Update]) -> Vec<(&str, Option<u64>)> {
     let shares = |update: &Update| update.resources()?.cpu.as_ref()?.shares;
     updates.iter().map(|update| (&*update.container_id, shares(update))).collect()

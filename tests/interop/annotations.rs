@@ -1,5 +1,5 @@
-//! The list of plugins that a pod requires, as its annotation has it: YAML, as Go's default
-//! validator reads it.
+//! The annotation with which a pod requires plugins: a YAML list, as Go's default validator reads
+//! it.
 
 use nri_adaptation::config::DefaultValidator;
 use nri_proto::{Pod, Proposal};
@@ -7,7 +7,7 @@ use nri_tests::go;
 
 use crate::texts::{ask, questions};
 
-/// Texts that both read alike, by what is odd about them.
+/// Texts that both sides read alike, grouped by their unusual part.
 const ALIKE: &[&[&str]] = &[
     // Lists between brackets.
     &[
@@ -67,7 +67,7 @@ const ALIKE: &[&[&str]] = &[
         "- ,",
         "- ]",
     ],
-    // What is no list of names.
+    // Texts that are not a list of names.
     &[
         "a", "'a'", "1", "true", "{}", "{a: b}", "a: b", "a: [b]", "- a: b", "- - a", "[[a]]", "[[]]", "[{}]", "- a:",
         "? a",
@@ -245,19 +245,19 @@ const ALIKE: &[&[&str]] = &[
     &["- a\r\n- b\r\n", "- a\r- b", "- é", "[日本]", "- \u{1f600}", "\u{feff}- a", "- a\0", "- \u{a0}a", "[\u{3000}a]"],
 ];
 
-/// Texts that we read otherwise: what Go says, and what we say.
+/// Texts that the two sides read differently, with Go's result and ours.
 const OTHERWISE: &[(&str, &str, &str)] = &[
-    // A name is a text.
+    // Tags of other types than text.
     ("[!!binary YQ==]", "requires \"a\"", "invalid"),
     ("[!!int 1]", "requires \"1\"", "invalid"),
     ("[!!null null]", "accepted", "invalid"),
     ("!!null ''", "accepted", "invalid"),
-    // A name stands for itself.
+    // Aliases, which we do not expand.
     ("[&x a, *x]", "requires \"a,a\"", "invalid"),
     // Tabs before a list in brackets, or within a name.
     ("---\t[a]", "requires \"a\"", "invalid"),
     ("- 'a\n\tb'", "requires \"a b\"", "invalid"),
-    // What YAML 1.2 reads otherwise than 1.1.
+    // Texts that YAML 1.2 reads differently from YAML 1.1.
     ("[a:]", "requires \"a:\"", "invalid"),
     ("[:a]", "invalid", "requires \":a\""),
     ("[?a]", "invalid", "requires \"?a\""),
@@ -267,7 +267,7 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
     ("- \"\\/\"", "invalid", "requires \"/\""),
     ("[a]# c", "requires \"a\"", "invalid"),
     ("- a\u{85}- b", "requires \"a,b\"", "requires \"a\\u0085- b\""),
-    // What our parser takes and Go's does not, and the reverse.
+    // Texts that only one of the two parsers accepts.
     ("...", "invalid", "accepted"),
     ("- a\u{1}", "invalid", "requires \"a\\x01\""),
     ("- \u{feff}a", "requires \"\\ufeffa\"", "invalid"),
@@ -305,7 +305,7 @@ fn what_is_wrong_with_an_annotation_is_said_in_our_words() -> anyhow::Result<()>
     Ok(())
 }
 
-/// Two entries of each kind in each layout.
+/// Returns lists of two entries, of each kind and in each layout.
 fn laid_out() -> impl Iterator<Item = String> {
     let entries = ["a", "10-b", "'c d'", "\"e\"", "null", "''", "1", "true", "!!str ~", "!x y", "&p f"];
     let layouts = [
@@ -326,7 +326,7 @@ fn laid_out() -> impl Iterator<Item = String> {
     })
 }
 
-/// What Go says, if it is here.
+/// Returns Go's results, if Go is available.
 fn asked(texts: &[String]) -> anyhow::Result<Option<Vec<String>>> {
     let Ok(oracle) = go::program("oracle") else { return Ok(None) };
     let answers = ask(&oracle, &questions("required", texts))?;
@@ -334,7 +334,7 @@ fn asked(texts: &[String]) -> anyhow::Result<Option<Vec<String>>> {
     Ok(Some(answers))
 }
 
-/// What we say of a container whose pod has this annotation, and that no plugin was asked about.
+/// Returns our result for a container whose pod has this annotation, if no plugin was asked.
 fn ours(text: &str) -> String {
     let annotations = [("required-plugins.noderesource.dev".to_owned(), text.to_owned())].into();
     let proposal = Proposal { pod: Some(Pod { annotations, ..Pod::default() }), ..Proposal::default() };
@@ -342,7 +342,7 @@ fn ours(text: &str) -> String {
     verdict.rejection().map_or_else(|| "accepted".to_owned(), |reason| format!("error: {reason}"))
 }
 
-/// What an answer comes to, without the words for what is wrong.
+/// Returns the kind of a result, without the description of the error.
 fn gist(answer: &str) -> String {
     let names = ["error: validation error: required plugin ", "error: validation error: required plugins "]
         .iter()

@@ -1,6 +1,6 @@
-//! Go plugins that keep books come, stand still for a while and go while a runtime works at full
-//! speed: it starts containers again, some starts fail, and its domain takes its time. Whenever the
-//! runtime rests, the books are its own.
+//! Go plugins that track the state of each pod and container join, stand still for a while and
+//! leave while a runtime works at full speed: containers are restarted, some starts fail, and the
+//! domain is slow. Whenever the runtime rests, the plugins' state must equal its own.
 
 mod node;
 mod visits;
@@ -21,21 +21,21 @@ use self::node::{Node, Worker};
 use self::visits::Visitor;
 use crate::random::seed;
 
-/// How many create, start, stop and remove pods at the same time.
+/// The number of tasks that create, start, stop and remove pods concurrently.
 const WORKERS: usize = 16;
 
-/// Nearly what a message may have.
+/// Nearly the largest size of a message.
 const LARGE: usize = 3_993 << 10;
 
-/// Whoever stands still is passed over soon, and not closed for it.
+/// Settings under which a plugin that stands still is soon skipped, and is not closed.
 const IMPATIENT: &str = "plugin_defaults = { request_timeout = \"500ms\", keep_connected = true }";
 
-/// How long they do, all in all. The longer run is asked for with `NRI_LONG`.
+/// Returns how long they work in total. `NRI_LONG` asks for a longer run.
 fn length() -> Duration {
     Duration::from_secs(if env::var_os("NRI_LONG").is_some() { 60 } else { 4 })
 }
 
-/// A source of chance of its own for each who needs one.
+/// Returns a random number generator for the part with this number.
 fn chance(seed: u64, number: usize) -> TestRng {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -110,7 +110,7 @@ async fn the_books_of_plugins_that_come_and_go_are_those_of_the_runtime() {
 async fn a_plugin_is_synchronized_with_ten_thousand_containers_and_with_one_as_large_as_a_message() {
     let Ok(program) = go::program("bookkeeper") else { return };
     for (containers, largest) in [(10_000, 0), (1_000, LARGE)] {
-        // Whoever is slow on a machine that does much else is not to be closed for it.
+        // A plugin that is slow because the machine is busy must not be closed.
         let runtime = Runtime::start(Node::with(containers, largest), "plugin_request_timeout = \"20s\"").await;
         let mut visitor = runtime.visitor(&program, "10", chance(0, 0));
         visitor.come();

@@ -1,4 +1,4 @@
-//! We call, Go serves.
+//! Calls of our client to a Go server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -114,7 +114,8 @@ async fn u26_none_of_20_000_calls_by_200_callers_is_refused(go: Go) {
     none_is_refused(&go, 200).await;
 }
 
-/// Go refuses a request whose id is not larger than that of the request before.
+/// Checks that no call is refused. Go refuses a request whose id is not larger than that of the
+/// request before.
 async fn none_is_refused(go: &Go, n_callers: usize) {
     const CALLS: usize = 20_000;
     let (mut peer, connection) = go.peer(&[]);
@@ -141,8 +142,8 @@ async fn none_is_refused(go: &Go, n_callers: usize) {
     end(&mut peer, connection).await;
 }
 
-/// Go holds 256 frames that its server has not read yet. One more, and it closes the connection.
-/// Its server reads one at a time while its multiplexer goes on, so a burst is enough.
+/// Go queues 256 frames that its server has not read yet, and closes the connection at the next
+/// one. Its server reads one frame at a time while its multiplexer continues, so a burst is enough.
 async fn a_thousand_callers_do_not_overflow_the_queue_of_a_go_peer(go: Go) {
     for size in [10, 5000] {
         let (_peer, connection) = go.peer(&[]);
@@ -161,7 +162,7 @@ async fn a_thousand_callers_do_not_overflow_the_queue_of_a_go_peer(go: Go) {
     }
 }
 
-/// The same of a peer that is stopped while its requests come.
+/// The peer is stopped while requests arrive.
 async fn calls_that_pile_up_do_not_overflow_the_queue_of_a_go_peer(go: Go) {
     let (peer, connection) = go.peer(&[]);
     connection.ask("Echo", []).await.unwrap();
@@ -171,7 +172,7 @@ async fn calls_that_pile_up_do_not_overflow_the_queue_of_a_go_peer(go: Go) {
         let client = connection.client.clone();
         callers.spawn(async move { ask(&client, "Echo", pattern(10)).await.map(drop) });
     }
-    // Those that can have left when there is nothing to do but to wait for the peer.
+    // Lets the client send all requests that it can, until it has to wait for the peer.
     tokio::time::sleep(BRIEF).await;
     peer.signal(Signal::SIGCONT);
     while let Some(caller) = callers.join_next().await {
@@ -186,7 +187,7 @@ async fn a_go_handler_sees_the_deadline(go: Go) {
         let left = Duration::from_nanos(String::from_utf8(decode(reply)).unwrap().parse().unwrap());
         assert!(left <= given && left + Duration::from_secs(1) > given, "{left:?} of {given:?} are left");
     }
-    // More nanoseconds than the wire can say.
+    // More nanoseconds than the wire can express.
     let reply = connection.client.call(method("Deadline"), Bytes::new(), Duration::MAX).await.unwrap();
     assert!(String::from_utf8(decode(reply)).unwrap().parse::<u64>().unwrap() > 0);
     end(&mut peer, connection).await;
@@ -293,8 +294,8 @@ async fn u27_a_stopped_peer_finishes_what_was_begun_when_it_goes_on(go: Go) {
     end(&mut peer, connection).await;
 }
 
-/// Go's server ends without a word: only its channel is closed, of which the wire knows nothing.
-/// The first server of NRI sent such a reply, and that one we can tell.
+/// Go's server stops without closing the connection: it only closes its channel, which the wire
+/// does not show. The first server of NRI sends such a reply, which can be recognized.
 async fn a_go_server_that_answers_too_much_answers_nothing_any_more(go: Go) {
     let (mut peer, connection) = go.peer(&[]);
     let size = encode((value_of(MAX_MESSAGE, reply_length) + 1).to_string());
@@ -312,10 +313,10 @@ async fn a_go_server_that_answers_too_much_answers_nothing_any_more(go: Go) {
     peer.ended().await;
 }
 
-/// Long enough to be sure that it was waited for, short enough to do it often.
+/// A time that is long enough to show that a call waits, and short enough to be used often.
 const BRIEF: Duration = Duration::from_millis(200);
 
-/// Sends until a request does not leave any more. Returns those that left, and how many they are.
+/// Sends requests until one is not sent any more. Returns the sent ones and their number.
 async fn fill(client: &Client) -> (Vec<nri_proto::call::PendingReply>, usize) {
     let mut begun = Vec::new();
     loop {
@@ -330,8 +331,8 @@ async fn fill(client: &Client) -> (Vec<nri_proto::call::PendingReply>, usize) {
     (begun, n_begun)
 }
 
-/// Sees that a call ends within a tenth of a second after its deadline, if not at once then at the
-/// third try: the machine has other work.
+/// Checks that a call ends within a tenth of a second after its deadline, at the latest at the
+/// third try, because the machine may be busy.
 async fn in_time<F: Future<Output = Result<Bytes, CallError>>>(call: impl Fn() -> F) {
     let mut took = Vec::new();
     for _ in 0..3 {
@@ -346,7 +347,7 @@ async fn in_time<F: Future<Output = Result<Bytes, CallError>>>(call: impl Fn() -
     panic!("calls with a deadline of {BRIEF:?} took {took:?}");
 }
 
-/// Closes the connection and sees that the peer leaves without complaint.
+/// Closes the connection, and checks that the peer ends without an error.
 async fn end(peer: &mut Peer, connection: Connection) {
     connection.mux.close();
     assert!(matches!(connection.ended(peer).await, Closed::Local));

@@ -1,8 +1,8 @@
 //! The examples under a real containerd: that of `tests/interop/daemons` which has the CRI, and so
 //! has NRI.
 //!
-//! It takes root and some seconds, so it is done with `NRI_LONG` only. Where it cannot be done it
-//! says so and passes, unless `NRI_REQUIRE_DAEMONS` is set.
+//! The tests need root and some seconds, so they run with `NRI_LONG` only. Where they cannot run,
+//! they report that and pass, unless `NRI_REQUIRE_DAEMONS` is set.
 
 mod daemon;
 mod image;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::sdk::examples::example;
 use daemon::{Containerd, until};
 
-/// What both containers of the pod are to have: the name of the limit, and what it is called in
+/// The limit that both containers of the pod are to have, as an annotation, and its name in
 /// `/proc`.
 const LIMIT: &str = r#"[{"type": "memlock", "soft": 32768, "hard": 65536}]"#;
 const LIMIT_INSIDE: [&str; 5] = ["Max", "locked", "memory", "32768", "65536"];
@@ -50,7 +50,8 @@ fn plugins_change_containers_under_containerd_and_survive_its_death() {
     containerd.nothing_is_left();
 }
 
-/// In the network of the machine: there is no other.
+/// Returns the configuration of a pod in the network of the machine, because there is no other
+/// network.
 fn config(containerd: &Containerd) -> Value {
     let annotation = |container: &str| format!("ulimits.noderesource.dev/container.{container}");
     json!({
@@ -69,7 +70,7 @@ fn run_pod(containerd: &Containerd) -> String {
     reply["podSandboxId"].as_str().unwrap().to_owned()
 }
 
-/// Runs a container that tells its limits, and returns what it says of the one that a plugin sets.
+/// Runs a container that prints its limits, and returns the limit that a plugin sets.
 fn limit_inside(containerd: &Containerd, pod: &str, name: &str) -> Vec<String> {
     let container = json!({"metadata": {"name": name}, "image": {"image": image::NAME}, "log_path": name});
     let request = json!({"pod_sandbox_id": pod, "config": container, "sandbox_config": config(containerd)});
@@ -78,7 +79,7 @@ fn limit_inside(containerd: &Containerd, pod: &str, name: &str) -> Vec<String> {
     let mut words = Vec::new();
     until("the container tells its limits", || {
         let text = fs::read_to_string(containerd.path("logs").join(name)).unwrap_or_default();
-        // A line of such a log is a time, a stream, whether it is whole, and what was said.
+        // A line of such a log has a time, a stream, a mark for partial lines, and the text.
         let told = text.lines().map(|line| line.split_whitespace().skip(3).map(str::to_owned).collect::<Vec<_>>());
         words =
             told.into_iter().find(|words| words.starts_with(&["Max", "locked"].map(str::to_owned))).unwrap_or_default();
@@ -88,7 +89,7 @@ fn limit_inside(containerd: &Containerd, pod: &str, name: &str) -> Vec<String> {
     words
 }
 
-/// An example that runs. It is killed when this is dropped.
+/// A running example. Dropping it kills the process.
 struct Plugin {
     child: Child,
     said: std::path::PathBuf,
@@ -104,7 +105,7 @@ impl Plugin {
         Self { child, said }
     }
 
-    /// Waits until all of this is in what it said.
+    /// Waits until the output has all of these words.
     fn says(&self, words: &[&str]) {
         until(&format!("{words:?} is in {}", self.said.display()), || {
             let said = fs::read_to_string(&self.said).unwrap();

@@ -1,8 +1,8 @@
 //! Go peers that break: at every byte, in every way.
 //!
-//! Whatever a peer does, a call ends in time and says why, and when the connection has ended there
-//! is no task and no socket left. The first is asserted here, the last by [`Connection::ended`] and
-//! by what runs each story.
+//! Whatever a peer does, a call ends in time with a reason, and after the connection has ended no
+//! task and no socket is left. The tests assert the former; [`Connection::ended`] and the function
+//! that runs each story check the latter.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ against_every_go! {
     a_peer_that_is_stopped_again_and_again_loses_nothing,
 }
 
-/// The values of a reply in one frame and of a reply in two.
+/// The lengths of values, for a reply in one frame and for a reply in two.
 const VALUES: [usize; 2] = [1, 5000];
 
 /// M10.
@@ -48,7 +48,7 @@ async fn a_peer_that_ends_at_any_byte_of_its_reply_ends_the_call_with_the_reason
     }
 }
 
-/// What it has not read makes the end of its connection a reset.
+/// Data that the peer has not read turns the end of its connection into a reset.
 async fn a_peer_that_dies_at_any_byte_of_our_request_ends_the_call_with_the_reason(go: Go) {
     for size in VALUES {
         for step in steps(request_length(method("Echo"), size)) {
@@ -62,7 +62,7 @@ async fn a_peer_that_dies_at_any_byte_of_our_request_ends_the_call_with_the_reas
     }
 }
 
-/// No handler begins with a part of a request.
+/// No handler is started for an incomplete request.
 async fn a_peer_that_dies_at_any_byte_of_its_request_reaches_no_handler(go: Go) {
     for size in VALUES {
         for step in steps(request_length_without_deadline(RUNTIME_ECHO, size)) {
@@ -75,7 +75,7 @@ async fn a_peer_that_dies_at_any_byte_of_its_request_reaches_no_handler(go: Go) 
             assert!(matches!(error, CallError::Closed(Closed::Eof | Closed::Truncated)), "{fault}: {error:?}");
             tokio::time::timeout(PATIENCE, serving.server).await.expect("the server does not end").unwrap();
             assert_eq!(runtime.n_begun.load(Ordering::Acquire), 0, "{fault}");
-            // Those who call and serve may hear of the end before the socket is closed.
+            // Callers and servers may learn of the end before the socket is closed.
             tokio::time::timeout(PATIENCE, serving.mux.closed()).await.expect("the connection does not end");
             assert!(!peer.is_connected(), "{fault}");
         }
@@ -100,8 +100,8 @@ async fn a_peer_that_falls_silent_at_any_byte_of_its_reply_costs_the_timeout(go:
     }
 }
 
-/// What the bytes of a reply become when others are put between them is for the peer to answer for.
-/// Where a frame should begin, they are told from one.
+/// Inserted bytes may turn a reply into another valid one, which only the peer can prevent. Where a
+/// frame should begin, they are recognized.
 async fn garbage_at_any_byte_of_a_reply_leaves_no_call_waiting(go: Go) {
     for garbage in GARBAGE {
         for size in VALUES {
@@ -145,7 +145,8 @@ async fn garbage_at_any_byte_of_a_request_leaves_no_server_running(go: Go) {
     }
 }
 
-/// Ones, zeros, a frame for channel 1 that holds no ttrpc, and noise.
+/// The inserted bytes: ones, zeros, a frame for channel 1 without a ttrpc message, and random
+/// bytes.
 const GARBAGE: [&str; 4] = [
     "ffffffffffffffffffffffffffffffff",
     "00000000000000000000000000000000",
@@ -153,7 +154,7 @@ const GARBAGE: [&str; 4] = [
     "9a3f00e1770b5cd24482f0136eab90cc017de4b83359a60f2c",
 ];
 
-/// What is found where a frame should begin, if it can be told.
+/// Returns the reason for which the connection ends if these bytes are where a frame should begin.
 fn reason_of_garbage(garbage: &str) -> Option<String> {
     let limit = Limits::default().frame;
     let reason = match &garbage[..2] {
@@ -165,7 +166,7 @@ fn reason_of_garbage(garbage: &str) -> Option<String> {
     Some(reason.to_string())
 }
 
-/// What is allocated for it is measured by the tests of memory.
+/// The memory tests measure the allocations for this header.
 async fn u7_a_header_that_claims_four_gigabytes_ends_the_connection(go: Go) {
     let expected = "the peer announced a frame of 4294967295 bytes on channel 1, at most 4194314 are allowed";
     let (peer, connection) = go.peer(&["-fault", "read:0:garbage", "-garbage", "00000001ffffffff"]);
@@ -242,7 +243,8 @@ async fn a_peer_that_is_stopped_again_and_again_loses_nothing(go: Go) {
     while !callers.is_empty() {
         peer.stop().await;
         peer.signal(Signal::SIGCONT);
-        // It goes on as long as a caller needs: a stop every few milliseconds is enough.
+        // The connection must serve a caller, so it is stopped only for a few milliseconds at a
+        // time.
         let _ = tokio::time::timeout(Duration::from_millis(5), async {
             while let Some(caller) = callers.join_next().await {
                 caller.unwrap();
@@ -255,7 +257,7 @@ async fn a_peer_that_is_stopped_again_and_again_loses_nothing(go: Go) {
 
 const BRIEF: Duration = Duration::from_millis(10);
 
-/// Starts a peer that answers one call, and breaks when it has sent so many bytes more.
+/// Starts a peer that answers one call, and breaks after it has sent `step` more bytes.
 async fn breaking(go: &Go, step: usize, act: &str, garbage: &str) -> (Peer, Connection) {
     let answer = *borders(reply_length(1)).last().unwrap();
     let fault = format!("write:{}:{act}", answer + step);
@@ -264,7 +266,7 @@ async fn breaking(go: &Go, step: usize, act: &str, garbage: &str) -> (Peer, Conn
     (peer, connection)
 }
 
-/// Why the connection ended that a call was made on.
+/// Returns the reason for the end of a call's connection.
 fn reason_of(error: &CallError) -> String {
     match error {
         CallError::Closed(reason) => reason.to_string(),
@@ -274,13 +276,13 @@ fn reason_of(error: &CallError) -> String {
     }
 }
 
-/// Why a connection ends whose peer sends so many bytes of a reply and no more.
+/// Returns the reason for the end of a connection whose peer sends only `step` bytes of a reply.
 fn reason_of_ending(size: usize, step: usize) -> String {
     let reason = if borders(reply_length(size)).contains(&step) { Closed::Eof } else { Closed::Truncated };
     reason.to_string()
 }
 
-/// Whether a connection ended because the peer went away with what we sent to it unread.
+/// Returns whether a connection ended because the peer disconnected with unread data.
 fn is_gone(reason: &Closed) -> bool {
     match reason {
         Closed::Eof => true,

@@ -1,7 +1,8 @@
-//! The generator beside Go's: the same specs and adjustments through both.
+//! The spec generator beside Go's: the same specs and adjustments through both.
 //!
-//! What comes out is the same, but for what `docs/differences.md` lists under "The spec generator".
-//! Each of these is either undone on both sides ([`alike`]) or known by what a case has in it.
+//! The results are the same, except for the differences that `docs/differences.md` lists under "The
+//! spec generator". Each of these is either undone on both sides ([`alike`]) or predicted from the
+//! case.
 
 mod alike;
 mod generator;
@@ -31,25 +32,26 @@ fn specs_are_adjusted_as_go_adjusts_them() {
     assert!(of(Verdict::Nonsense) >= cases() / 20, "hardly anything is refused: {tally:?}");
 }
 
-/// What became of a case on both sides.
+/// The outcome of a case on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     SameResult,
-    /// Both refuse it: the source of a mount does not propagate.
+    /// Both refuse the case: the source of a mount does not propagate.
     SameRefusal,
-    /// "nonsense": we name the field, and Go takes it, or not.
+    /// "invalid values": we refuse the value and name the field, whether or not Go accepts it.
     Nonsense,
     /// "a spec without a process or a Linux section".
     GoPanics,
 }
 
-/// Fails if there is a difference that is not known.
+/// Compares both sides, and fails if there is an unknown difference.
 fn compare(case: &Case, generator: &mut Generator) -> Result<Verdict, TestCaseError> {
     let (ours, theirs) = (adjusted(case), generator.adjusted(case));
     match (ours, theirs) {
         (Err(error), theirs) if case.nonsense.is_some() => {
             let named = error.field().map(|(field, _)| field);
-            // What was there before it may be refused, too: nobody's mounts propagate here.
+            // A mount that the spec had before may be refused as well: on this machine no mount
+            // propagates.
             if named == case.nonsense || named == Some(Field::Mounts) && theirs.is_err() {
                 return Ok(Verdict::Nonsense);
             }

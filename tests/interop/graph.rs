@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use shim_plugins::Uri;
 use shim_plugins::graph::{Graph, Need, Node, Problem, Problems, Strength, Target};
 
-/// So many sets of registrations are compared, or so many with `NRI_LONG`.
+/// The number of sets of registrations that are compared, and that number with `NRI_LONG`.
 const CASES: usize = 5_000;
 const LONG_CASES: usize = 200_000;
 
-/// A plugin as Go knows it: what it requires are kinds.
+/// A plugin as Go's library knows it: its requirements are kinds.
 #[derive(Clone, Debug)]
 struct Registration {
     kind: String,
@@ -25,8 +25,8 @@ struct Registration {
     is_disabled: bool,
 }
 
-/// Few names, so that they often meet; some sets have plugins that need nothing wrong, so that many
-/// have an order.
+/// Generates sets of registrations with few names, so that the names often meet. Some sets have
+/// only valid needs, so that many have an order.
 fn registrations() -> impl Strategy<Value = Vec<Registration>> {
     let kind = |n: usize| (0..n).prop_map(|kind| format!("k{kind}"));
     let word = prop_oneof![1 => Just(String::new()), 60 => kind(6)];
@@ -69,7 +69,7 @@ fn question(set: &[Registration]) -> Value {
     json!({ "registrations": registrations, "disabled": disabled })
 }
 
-/// Says whether there is an order.
+/// Compares both orders. Returns whether there is an order.
 fn compare(set: &[Registration], go: &Value) -> bool {
     let nodes = set.iter().map(node).collect();
     let is_disabled = |uri: &Uri| set.iter().any(|one| one.is_disabled && one.kind == uri.kind && one.id == uri.id);
@@ -95,7 +95,8 @@ fn compare(set: &[Registration], go: &Value) -> bool {
     }
 }
 
-/// What Go requires may be absent, so with us it is something that only comes before.
+/// Converts a registration. A requirement of Go's may be absent, so it becomes a plugin that is
+/// only loaded before.
 fn node(one: &Registration) -> Node {
     let need = |kind: &String| {
         let target = if kind == "*" { Target::Everything } else { Target::Kind(kind.clone()) };

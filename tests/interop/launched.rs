@@ -20,14 +20,14 @@ on_every_stub! {
     a_launched_plugin_that_is_killed_is_started_and_synchronized_again,
 }
 
-/// A runtime, and a directory for its plugins and what they write down.
+/// A runtime, and a directory for its plugins and their records.
 struct Launching {
     node: Node,
     directory: tempfile::TempDir,
 }
 
 impl Launching {
-    /// Launches a plugin with these arguments, by way of a script.
+    /// Launches a plugin with these arguments, through a script.
     async fn start(stub: &Stub, args: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name).display().to_string();

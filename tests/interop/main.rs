@@ -1,4 +1,4 @@
-//! What we say beside what Go says, and what we say to it.
+//! Comparisons with Go, and communication with Go peers.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "these are tests, and what they share")]
 

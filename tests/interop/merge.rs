@@ -1,9 +1,9 @@
-//! The merge beside Go's: the same questions and replies through both.
+//! The merge beside Go's: the same requests and replies through both.
 //!
-//! What comes out, who owns it, how a conflict is told and what each plugin is shown is the same,
-//! but for what `docs/differences.md` lists under "Merging". Each of these is either undone
-//! ([`alike`]), or it is foretold what Go makes of the case because of it ([`foretold`]): no case
-//! may differ in anything else.
+//! The results, their owners, the texts of conflicts and the views of plugins are the same, except
+//! for the differences that `docs/differences.md` lists under "Merging". Each of these is either
+//! undone ([`alike`]), or Go's result is predicted ([`foretold`]). No case may differ in anything
+//! else.
 
 mod alike;
 mod foretold;
@@ -24,7 +24,7 @@ use self::merged::Merged;
 use self::merger::Merger;
 use crate::random::{cases, tally};
 
-/// How often Go is asked again before it is said that it never does what is foretold.
+/// How often Go is asked again, if chance decides in Go, before the prediction counts as wrong.
 const TRIES: usize = 1000;
 
 #[test]
@@ -51,14 +51,14 @@ fn each_known_difference_is_shown_and_is_as_foretold() {
     }
 }
 
-/// What became of a case in Go, as was foretold.
+/// The predicted outcome of a case in Go.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Verdict {
     is_merged: bool,
     known: BTreeSet<Known>,
 }
 
-/// Fails if there is a difference that is not known.
+/// Compares both sides, and fails if there is an unknown difference.
 fn compare(case: &Case, merger: &mut Merger) -> Result<Verdict, TestCaseError> {
     let mut foretold = Foretold::of(case);
     if let Some((ours, rewritten)) = foretold.rest_beside(&Merged::of(case))
@@ -71,7 +71,7 @@ fn compare(case: &Case, merger: &mut Merger) -> Result<Verdict, TestCaseError> {
     let mut ask = || alike::theirs(case, merger.merge(case));
     let theirs = ask();
     if ours != theirs {
-        // Of several conflicts Go tells any.
+        // If there are several conflicts, Go reports any of them.
         let may_differ = foretold.by_luck || ours.result.is_err() && theirs.result.is_err();
         if !may_differ || (0..TRIES).all(|_| ask() != ours) {
             return Err(TestCaseError::fail(format!("foretold:\n{ours:?}\nGo's:\n{theirs:?}")));

@@ -1,7 +1,7 @@
 //! A runtime on our crates alone, with runc: plugins on Go's stub change its containers, and the
 //! changes are real.
 //!
-//! It takes root, runc and a static busybox; where these are not, it says so and passes, unless
+//! The tests need root, runc and a static busybox. Without these, they report that and pass, unless
 //! `NRI_REQUIRE_RUNC` is set.
 
 use std::io::Write as _;
@@ -20,11 +20,11 @@ use crate::sdk::examples::example;
 
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// What a runtime needs: a root file system, and a place for its socket.
+/// The directory of a runtime: a root file system, and a place for its socket.
 struct Host(tempfile::TempDir);
 
 impl Host {
-    /// Reports why there cannot be one.
+    /// Creates the directory, or reports why that is not possible.
     fn new() -> Option<Self> {
         let reason = match program("busybox") {
             _ if !nix::unistd::geteuid().is_root() => "it takes root",
@@ -54,7 +54,7 @@ impl Host {
         self.0.path().join(name)
     }
 
-    /// Starts the runtime with a pod of containers, which it runs at once.
+    /// Starts the runtime with a pod of containers, which run at once.
     fn run(&self, containers: &Value) -> Program {
         Program::start(self.command(containers))
     }
@@ -64,12 +64,12 @@ impl Host {
         fs::write(self.path("pod.json"), pod.to_string()).unwrap();
         let mut command = Command::new(example("mini-runtime"));
         command.arg(self.path("pod.json")).arg(self.path("rootfs")).arg("--socket").arg(self.path("nri.sock"));
-        // Plugins of this machine are none of ours.
+        // The plugins that are installed on this machine are not used.
         command.arg("--plugins").arg(self.path("none")).env("TMPDIR", self.0.path());
         command
     }
 
-    /// The same, once a plugin has joined.
+    /// Starts the runtime, and returns once a plugin has joined.
     async fn start(&self, containers: Value) -> Program {
         self.start_with(containers, &[]).await
     }
@@ -95,7 +95,7 @@ impl Host {
     }
 }
 
-/// Containers of a runtime that was killed, because a test failed, do not stay.
+/// Removes the containers of a runtime that was killed because a test failed.
 impl Drop for Host {
     fn drop(&mut self) {
         let inside = |dir: &Path| fs::read_dir(dir).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
@@ -116,7 +116,7 @@ fn program(name: &str) -> Option<PathBuf> {
     env::split_paths(&path).map(|dir| dir.join(name)).find(|program| program.is_file())
 }
 
-/// The next line with this in it.
+/// Returns the next line that has this value.
 async fn line(program: &mut Program, key: &str, value: &str) -> Value {
     loop {
         let line = program.wrote().await.unwrap_or_else(|| panic!("it ended before it said {key} {value}"));
@@ -126,7 +126,7 @@ async fn line(program: &mut Program, key: &str, value: &str) -> Value {
     }
 }
 
-/// What a container said, of all that the runtime wrote.
+/// Returns the output of the container among the lines of the runtime.
 fn said(lines: &[Value]) -> Vec<&str> {
     lines.iter().filter_map(|line| line["said"].as_str()).collect()
 }
@@ -164,10 +164,10 @@ async fn a_go_plugin_changes_a_real_container_and_the_change_is_seen_inside() {
         "RemovePodSandbox",
         "Shutdown",
     ];
-    // That one which ends at once has started is told before its end, or not at all.
+    // If a container ends at once, its PostStartContainer comes before its end, or not at all.
     let must = |event: &&str| !matches!(*event, "PostStartContainer" | "Closed");
     assert_eq!(events.into_iter().filter(must).collect::<Vec<_>>(), expected);
-    // What it changed is what it sees.
+    // The plugin sees its own changes.
     let start = heard.iter().find(|line| line["heard"] == "StartContainer").unwrap();
     assert_eq!(start["annotations"], json!({"color": "red"}));
     assert!(start["env"].as_array().unwrap().contains(&json!("NRI=yes")), "{start}");
@@ -283,7 +283,8 @@ async fn a_container_that_cannot_be_removed_keeps_no_other_from_it() {
     line(&mut runtime, "state", "running").await;
     let pod = first.strip_suffix("-one").unwrap();
 
-    // What runc knows of the first is spoiled, so that it can neither stop nor delete it.
+    // runc's state of the first container is destroyed, so that runc can neither stop nor delete
+    // it.
     let inside = fs::read_dir(host.0.path()).unwrap().map(|entry| entry.unwrap().path());
     let directory = inside.into_iter().find(|path| path.join("state").exists()).unwrap();
     let pid: i32 = fs::read_to_string(directory.join(&first).join("pid")).unwrap().trim().parse().unwrap();
@@ -300,7 +301,7 @@ async fn a_container_that_cannot_be_removed_keeps_no_other_from_it() {
     drop(left);
 }
 
-/// A container that is ended by the test.
+/// A container that the test ends.
 struct LeftOver {
     pid: i32,
     pod: String,
@@ -313,7 +314,7 @@ impl Drop for LeftOver {
         let hierarchies = || fs::read_dir(CGROUPS).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
         for hierarchy in hierarchies().chain([PathBuf::from(CGROUPS)]) {
             let pod = hierarchy.join(&self.pod);
-            // Its processes leave it a moment after they were killed.
+            // Processes leave the cgroup a moment after they were killed.
             for _ in 0..100 {
                 if fs::remove_dir(pod.join(&self.container)).is_ok() || !pod.join(&self.container).exists() {
                     break;

@@ -35,7 +35,7 @@ async fn messages_of_every_size_pass_in_both_directions(go: Go) {
 }
 
 /// U8, M05: Go bounds its queue in frames, 256 of up to 4 MiB each. Ours is bounded in bytes, and
-/// says why it ended.
+/// reports why the connection ended.
 async fn what_nobody_reads_is_bounded_in_bytes(go: Go) {
     let (peer, socket) = go.frames(&["flood", "100", "4194304"]);
     let (mux, [_one, mut two]) = Mux::on_unix(socket, CHANNELS, Limits::default()).unwrap();
@@ -59,7 +59,7 @@ async fn receive(channel: &mut Channel, size: usize) -> Vec<u8> {
     received
 }
 
-/// A message with a body of so many bytes, as the Go program `frames` has it.
+/// Returns a message with a body of this many bytes, as the Go program `frames` makes it.
 fn message(size: usize) -> Vec<u8> {
     let mut message = u32::try_from(size).unwrap().to_be_bytes().to_vec();
     message.extend([0, 0, 0, 1, 1, 0]);

@@ -22,12 +22,12 @@ pub(crate) struct Node {
     directory: tempfile::TempDir,
 }
 
-/// A container that is not there. An update of it is an error, those of others that are not there
-/// are listed as failed.
+/// The id of a container that does not exist. An update of it is an error; updates of other missing
+/// containers are listed as failed.
 pub(crate) const REFUSED: &str = "refused";
 
-/// The containers of the pod, `c0` and so on, each with so many bytes of environment, and what
-/// plugins asked for.
+/// The containers of the pod, `c0` and so on, each with this many bytes of environment, and the
+/// changes that plugins asked for.
 #[derive(Default)]
 struct Store {
     containers: Vec<Container>,
@@ -58,12 +58,12 @@ impl Source for Store {
     }
 }
 
-/// The pod of the node.
+/// Returns the pod of the node.
 pub(crate) fn pod() -> Pod {
     Pod { id: "p".to_owned(), name: "p".to_owned(), ..Pod::default() }
 }
 
-/// A container of its pod.
+/// Returns a container of the pod.
 pub(crate) fn container(id: &str) -> Container {
     Container { id: id.to_owned(), pod_id: "p".to_owned(), ..Container::default() }
 }
@@ -78,12 +78,12 @@ fn config(policy: &str, directory: &Path) -> Config {
 }
 
 impl Node {
-    /// Starts a runtime with so many containers.
+    /// Starts a runtime with this many containers.
     pub(crate) fn start(n_containers: usize, env_bytes: usize) -> Self {
         Self::with_policy("", n_containers, env_bytes)
     }
 
-    /// The same, with what an operator says about plugins.
+    /// Starts a runtime with this policy and this many containers.
     pub(crate) fn with_policy(policy: &str, n_containers: usize, env_bytes: usize) -> Self {
         let env = vec![format!("E={}", "x".repeat(env_bytes.saturating_sub("E=".len())))];
         let containers =
@@ -96,27 +96,26 @@ impl Node {
         Self { nri, store, happenings, directory }
     }
 
-    /// The operator says something else about plugins. Plugins that have joined are asked by that
-    /// from now on. On a busy machine a plugin may take longer to join than a test wants to wait
-    /// for its silence.
+    /// Reloads the policy, which applies to plugins that have joined from now on. On a busy machine
+    /// a plugin may take longer to join than a test wants to wait for its silence.
     pub(crate) fn reload(&self, policy: &str) {
         assert_eq!(self.nri.reload(&config(policy, self.directory.path())), [""; 0], "this needs a restart");
     }
 
-    /// Starts a plugin, which connects.
+    /// Starts a plugin that connects.
     pub(crate) fn plugin(&self, program: &Path, args: &[&str]) -> Plugin {
         let mut command = Command::new(program);
         command.arg("-socket").arg(self.directory.path().join("nri.sock")).args(args);
         Plugin::start(command)
     }
 
-    /// What happens next.
+    /// Returns the next event.
     pub(crate) async fn next(&mut self) -> Happening {
         timeout(PATIENCE, self.happenings.recv()).await.expect("nothing happens").unwrap()
     }
 
-    /// Waits until a plugin has joined, and returns what it subscribed to and the policy that holds
-    /// for it. What others were asked before does not matter.
+    /// Waits until a plugin has joined, and returns its events and its policy. Skips events about
+    /// requests to other plugins.
     pub(crate) async fn joined(&mut self) -> (nri_proto::EventMask, String) {
         loop {
             let happening = self.next().await;
@@ -128,7 +127,7 @@ impl Node {
         }
     }
 
-    /// Waits until a plugin is closed, and returns why. What it was asked before does not matter.
+    /// Waits until a plugin is closed, and returns the reason. Skips events about requests to it.
     pub(crate) async fn closed(&mut self) -> String {
         loop {
             if let Happening::Closed { reason, .. } = self.next().await {
@@ -137,8 +136,8 @@ impl Node {
         }
     }
 
-    /// The updates that plugins asked for and that were made: who asked, which container, how many
-    /// shares of a processor.
+    /// Returns the updates that plugins asked for and that were applied: plugin, container and CPU
+    /// shares.
     pub(crate) fn updated(&self) -> Vec<(String, String, Option<u64>)> {
         let shares = |update: &Update| update.resources()?.cpu.as_ref()?.shares;
         let updated = self.store.updated.lock().unwrap();
@@ -148,7 +147,7 @@ impl Node {
             .collect()
     }
 
-    /// The evictions that plugins asked for: who, which container, and why.
+    /// Returns the evictions that plugins asked for: plugin, container and reason.
     pub(crate) fn evicted(&self) -> Vec<(String, String, String)> {
         let evicted = self.store.evicted.lock().unwrap();
         let eviction = |(plugin, Eviction { container_id, reason, .. }): &(PluginId, Eviction)| {

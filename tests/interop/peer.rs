@@ -1,4 +1,4 @@
-//! A Go peer, our end of its connection, and what both say to each other.
+//! A Go peer, our end of its connection, and the messages between them.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _};
@@ -23,16 +23,16 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Long enough for what has to happen, on a machine that does much else.
+/// A time limit that is long enough on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// No test takes longer.
+/// The time limit of a test.
 const LIMIT: Duration = Duration::from_secs(100);
 
 /// The service of the Go program `peer`.
 const PEER: &str = "nri.test.Peer";
 
-/// Makes of each function a test against each version of Go's NRI.
+/// Turns each function into a test against each version of Go's NRI.
 macro_rules! against_every_go {
     ($($(#[$attribute:meta])* $story:ident,)*) => {
         mod v0_12_5 { $($(#[$attribute])* #[test] fn $story() { crate::peer::against("v0.12.5", super::$story); })* }
@@ -42,7 +42,7 @@ macro_rules! against_every_go {
 }
 pub(crate) use against_every_go;
 
-/// Runs one story on a runtime of its own, and sees that it leaves no task behind.
+/// Runs one story on a Tokio runtime of its own, and checks that it leaves no task behind.
 pub(crate) fn against<F: Future<Output = ()>>(version: &'static str, story: fn(Go) -> F) {
     let programs = ["frames", "peer", "rogue"].map(|name| go::peer(version, name));
     let [Ok(frames), Ok(peer), Ok(rogue)] = programs else { return };
@@ -110,11 +110,11 @@ fn start(program: &Path, args: &[&str]) -> (Peer, UnixStream) {
     (peer, UnixStream::from_std(ours).unwrap())
 }
 
-/// A Go program that runs. It is killed when this is dropped.
+/// A running Go program. Dropping it kills the process.
 pub(crate) struct Peer {
     child: Child,
     stderr: File,
-    /// What our end of its connection is called in `/proc/self/fd`.
+    /// The name of our end of its connection in `/proc/self/fd`.
     socket: String,
 }
 
@@ -124,12 +124,12 @@ impl Peer {
         kill(Pid::from_raw(id.try_into().unwrap()), signal).unwrap();
     }
 
-    /// Kills it, if it has not ended.
+    /// Kills the program, if it has not ended.
     pub(crate) fn kill(&mut self) {
         self.child.start_kill().unwrap();
     }
 
-    /// Stops it, and returns when it stands still.
+    /// Stops the program, and returns when it stands still.
     pub(crate) async fn stop(&self) {
         self.signal(Signal::SIGSTOP);
         let stat = format!("/proc/{}/stat", self.child.id().unwrap());
@@ -138,7 +138,7 @@ impl Peer {
         }
     }
 
-    /// Waits until it has said this on its standard error, or has ended.
+    /// Waits until the program has written this to standard error, or has ended.
     pub(crate) async fn says(&mut self, text: &str) {
         let given_up = Instant::now() + PATIENCE;
         while !self.complaints().contains(text) && self.child.try_wait().unwrap().is_none() {
@@ -147,7 +147,7 @@ impl Peer {
         }
     }
 
-    /// Waits until it has ended by itself, and returns what it complained about.
+    /// Waits until the program has ended by itself, and returns its standard error.
     pub(crate) async fn ended(&mut self) -> String {
         tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("the peer goes on").unwrap();
         self.complaints()
@@ -160,7 +160,7 @@ impl Peer {
         text
     }
 
-    /// Whether our end of its connection is still open.
+    /// Returns whether our end of the connection is still open.
     pub(crate) fn is_connected(&self) -> bool {
         let open = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
         open.into_iter().any(|link| link.to_str() == Some(&self.socket))
@@ -175,7 +175,7 @@ impl Drop for Peer {
     }
 }
 
-/// Our end: we call on channel 1, and serve on channel 2.
+/// Our end of a connection: a client on channel 1, and a server on channel 2.
 pub(crate) struct Connection {
     pub(crate) mux: Mux,
     pub(crate) client: Client,
@@ -189,7 +189,7 @@ impl Connection {
         Self { mux, client: Client::new(requests), served }
     }
 
-    /// Asks the Go program `peer`.
+    /// Calls the Go program `peer`.
     pub(crate) async fn ask(&self, method: &'static str, value: impl Into<Vec<u8>>) -> Result<Vec<u8>, CallError> {
         ask(&self.client, method, value).await
     }
@@ -202,10 +202,10 @@ impl Connection {
         Serving { mux, client, shutdown, server }
     }
 
-    /// Waits for the end of the connection and sees that it leaves nothing open.
+    /// Waits for the end of the connection, and checks that nothing stays open.
     pub(crate) async fn ended(self, peer: &Peer) -> Closed {
         let reason = tokio::time::timeout(PATIENCE, self.mux.closed()).await.expect("the connection does not end");
-        // While its owner still has it: it is not the drop that closes it.
+        // The connection is not dropped yet, so something else has closed it.
         assert!(!peer.is_connected(), "the socket is still open after: {reason}");
         reason
     }
@@ -213,7 +213,7 @@ impl Connection {
 
 pub(crate) const CHANNELS: [ChannelId; 2] = [ChannelId::PLUGIN_SERVICE, ChannelId::RUNTIME_SERVICE];
 
-/// A connection on which we also serve.
+/// A connection on which our server runs, too.
 pub(crate) struct Serving {
     pub(crate) mux: Mux,
     pub(crate) client: Client,
@@ -222,7 +222,7 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Asks the Go program `peer`, and returns its answer as text.
+    /// Calls the Go program `peer`, and returns its answer as text.
     pub(crate) async fn ask(&self, method: &'static str, value: impl Into<Vec<u8>>) -> String {
         String::from_utf8(ask(&self.client, method, value).await.unwrap()).unwrap()
     }
@@ -234,28 +234,28 @@ impl Serving {
     }
 }
 
-/// A method of the Go program `peer`.
+/// Returns a method of the Go program `peer`.
 pub(crate) fn method(name: &'static str) -> Method {
     Method { service: PEER, name }
 }
 
-/// Asks the Go program `peer`.
+/// Calls the Go program `peer`.
 pub(crate) async fn ask(client: &Client, name: &'static str, value: impl Into<Vec<u8>>) -> Result<Vec<u8>, CallError> {
     client.call(method(name), encode(value), PATIENCE).await.map(decode)
 }
 
-/// The message that carries a value.
+/// Returns the message that contains a value.
 pub(crate) fn encode(value: impl Into<Vec<u8>>) -> Bytes {
     let message = BytesValue { value: value.into(), ..BytesValue::default() };
     message.write_to_bytes().unwrap().into()
 }
 
-/// The value that a message carries.
+/// Returns the value in a message.
 pub(crate) fn decode(message: Bytes) -> Vec<u8> {
     BytesValue::parse_from_tokio_bytes(&message).unwrap().value
 }
 
-/// So many bytes, which a shift or a swap changes.
+/// Returns this many bytes in a pattern that a shift or a swap would change.
 pub(crate) fn pattern(size: usize) -> Vec<u8> {
     let mut bytes = (0..251).collect::<Vec<u8>>().repeat(size / 251 + 1);
     bytes.truncate(size);

@@ -1,4 +1,4 @@
-//! Programs that obey lines and write down lines of JSON.
+//! Programs that take commands as lines, and write lines of JSON.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::peer::PATIENCE;
 
-/// A program that runs. It is killed when this is dropped.
+/// A running program. Dropping it kills the process.
 pub(crate) struct Program {
     child: Child,
     commands: Option<ChildStdin>,
@@ -26,13 +26,13 @@ impl Program {
         Self { commands: child.stdin.take(), wrote, child }
     }
 
-    /// What it writes down next; nothing more once it has ended.
+    /// Returns the next line of the program, or `None` once it has ended.
     pub(crate) async fn wrote(&mut self) -> Option<Value> {
         let line = timeout(PATIENCE, self.wrote.next_line()).await.expect("it writes nothing").unwrap()?;
         Some(serde_json::from_str(&line).unwrap())
     }
 
-    /// The same, until it has ended.
+    /// Returns all further lines of the program, until it has ended.
     pub(crate) async fn wrote_last(&mut self) -> Vec<Value> {
         let mut all = Vec::new();
         while let Some(line) = self.wrote().await {
@@ -46,14 +46,14 @@ impl Program {
         commands.write_all(format!("{command}\n").as_bytes()).await.unwrap();
     }
 
-    /// Obeys a command and returns what it writes down next; `None` if it has ended.
+    /// Sends a command, and returns the next line of the program, or `None` if it has ended.
     pub(crate) async fn answers(&mut self, command: &str) -> Option<Value> {
         let commands = self.commands.as_mut()?;
         commands.write_all(format!("{command}\n").as_bytes()).await.ok()?;
         self.wrote().await
     }
 
-    /// There are no more commands.
+    /// Closes the program's input: there are no more commands.
     pub(crate) fn dismiss(&mut self) {
         self.commands = None;
     }
@@ -67,7 +67,7 @@ impl Program {
         self.child.kill().await.unwrap();
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the program has ended by itself.
     pub(crate) async fn ended(mut self) -> io::Result<ExitStatus> {
         timeout(PATIENCE, self.child.wait()).await.expect("it does not end")
     }

@@ -1,4 +1,4 @@
-//! Random cases that Go and we are put through.
+//! Random cases that both Go and this implementation process.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,13 +8,13 @@ use std::{env, process};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 
-/// How many cases there are. A longer run is asked for with `NRI_LONG`.
+/// Returns the number of cases. `NRI_LONG` asks for a longer run.
 pub(crate) fn cases() -> u32 {
     if env::var_os("NRI_LONG").is_some() { 30_000 } else { 2_000 }
 }
 
-/// Compares all cases, and says how often each verdict was come to. Ends with the first difference
-/// that nobody knows.
+/// Compares all cases, and returns how often each verdict occurred. Ends at the first unknown
+/// difference.
 pub(crate) fn tally<S: Strategy, V: Ord + Debug>(
     strategy: &S,
     compare: impl FnMut(S::Value) -> Result<V, TestCaseError>,
@@ -36,7 +36,7 @@ pub(crate) fn tally<S: Strategy, V: Ord + Debug>(
     tally
 }
 
-/// `NRI_SEED` repeats a run.
+/// Returns the seed of the run. `NRI_SEED` repeats an earlier run.
 pub(crate) fn seed() -> u64 {
     match env::var("NRI_SEED") {
         Ok(seed) => seed.parse().expect("NRI_SEED is a number"),

@@ -1,4 +1,4 @@
-//! A peer whose frames are in order and whose ttrpc is not.
+//! A peer with valid frames and invalid ttrpc messages.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn a_message_that_is_too_large_is_thrown_away_and_fails_its_call_alone(go:
     }
 }
 
-/// T02: what follows is a part of that message, as far as anyone can tell.
+/// T02: the data that follows counts as a part of that message.
 async fn a_peer_that_claims_a_message_of_four_gigabytes_is_not_heard_any_more(go: Go) {
     let (_rogue, connection) = go.rogue(&["boaster"]);
     let answer = connection.client.call(method("Echo"), Bytes::new(), PATIENCE).await;
@@ -58,7 +58,7 @@ async fn a_peer_that_claims_a_message_of_four_gigabytes_is_not_heard_any_more(go
     assert!(matches!(answer, Err(CallError::TimedOut)), "{answer:?}");
 }
 
-/// Sees that each of some calls gets its own reply.
+/// Checks that each of some calls gets its own reply.
 async fn answers(go: &Go, mode: &str, size: usize) {
     let (_rogue, connection) = go.rogue(&[mode]);
     for call in 0..10 {

@@ -12,14 +12,14 @@ use ttrpc::{Code, Request, Response};
 
 use crate::peer::{decode, encode};
 
-/// What the handlers share with the test.
+/// The state that the handlers share with the test.
 #[derive(Default)]
 pub(crate) struct Runtime {
     /// How many handlers have begun.
     pub(crate) n_begun: AtomicUsize,
-    /// How many have ended.
+    /// How many handlers have ended.
     pub(crate) n_ended: AtomicUsize,
-    /// Each permit ends one Hold.
+    /// Each permit ends one call of Hold.
     pub(crate) release: Release,
 }
 
@@ -32,7 +32,7 @@ impl Default for Release {
 }
 
 impl Runtime {
-    /// The services to serve.
+    /// Returns the services to serve.
     pub(crate) fn services(self: &Arc<Self>) -> Services {
         let names = ["Echo", "Zeros", "Deadline", "Hold", "Fail", "Panic"];
         let methods = names.map(|name| {
@@ -43,7 +43,7 @@ impl Runtime {
         HashMap::from([("nri.test.Runtime".to_owned(), service)])
     }
 
-    /// Waits until so many handlers have begun.
+    /// Waits until this many handlers have begun.
     pub(crate) async fn has_begun(&self, n: usize) {
         while self.n_begun.load(Ordering::Acquire) < n {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;

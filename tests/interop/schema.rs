@@ -1,4 +1,4 @@
-//! The protocol, item by item.
+//! Compares the protocol with Go's, item by item.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,12 +23,12 @@ fn our_schema_is_that_of_the_go_module_field_by_field() {
     check(&lines(&descriptor::proto()), &theirs.lines().map(str::to_owned).collect());
 }
 
-/// `cri-domain` has messages of its own to read those of a CRI server.
+/// `cri-domain` has its own messages, with which it reads those of a CRI server.
 #[test]
 fn our_messages_of_the_cri_are_those_of_kubernetes_field_by_field() {
     let Ok(module) = go::module("k8s.io/cri-api") else { return };
     let ours = parsed(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../cri-domain"), "cri.proto");
-    // An option that our parser does not know, and that changes no message.
+    // This option changes no message, and our parser does not know it.
     let theirs = fs::read_to_string(module.join("pkg/apis/runtime/v1/api.proto")).unwrap();
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("api.proto"), theirs.replace(" [debug_redact = true]", "")).unwrap();
@@ -52,7 +52,7 @@ fn check(ours: &BTreeSet<String>, theirs: &BTreeSet<String>) {
     assert!(theirs.len() > 400, "the Go program printed only {} lines", theirs.len());
 }
 
-/// The lines that the Go program `descriptors` prints, of our own descriptors.
+/// Returns the lines that the Go program `descriptors` prints, for our own descriptors.
 fn lines(file: &FileDescriptorProto) -> BTreeSet<String> {
     let scope = file.package();
     let mut lines = BTreeSet::new();
@@ -119,7 +119,7 @@ fn service_lines(scope: &str, service: &ServiceDescriptorProto) -> Vec<String> {
     service.method.iter().map(method_line).collect()
 }
 
-/// Descriptors say `.a.b.C`, Go says `a.b.C`.
+/// Returns a name without the leading dot: descriptors have `.a.b.C`, Go has `a.b.C`.
 fn full_name(name: &str) -> &str {
     name.trim_start_matches('.')
 }

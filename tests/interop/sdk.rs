@@ -1,4 +1,4 @@
-//! Plugins on our SDK, under runtimes on Go's own adaptation of each version that matters.
+//! Plugins on our SDK, under runtimes on Go's own adaptation, in each relevant version.
 
 mod bad_input;
 mod bad_runtime;
@@ -17,7 +17,7 @@ use crate::program::Program;
 use crate::stubs::{Version, heard};
 use host::{GoRuntime, Host};
 
-/// Makes of each function a test under each version of Go's adaptation.
+/// Turns each function into a test under each version of Go's adaptation.
 macro_rules! under_every_runtime {
     ($($story:ident,)*) => {
         mod v0_12_5 { $(#[tokio::test] async fn $story() { crate::sdk::under(crate::stubs::Version::V0_12_5, super::$story).await; })* }
@@ -43,7 +43,7 @@ under_every_runtime! {
     a_plugin_that_is_told_to_stop_leaves_in_order,
 }
 
-/// Tells one story, unless there is no Go.
+/// Runs one story, unless Go is missing.
 pub(crate) async fn under<F: Future<Output = ()>>(version: Version, story: fn(Host) -> F) {
     if let Some(host) = Host::new(version) {
         story(host).await;
@@ -60,7 +60,8 @@ fn storyteller(host: &Host, args: &[&str]) -> Program {
     host.plugin(Path::new(STORYTELLER), &[&["--index", "10"], args].concat())
 }
 
-/// The same, and waits until it is in and has written down the two things that everyone hears then.
+/// Starts the test plugin on the socket of the host. Waits until the plugin has joined and has
+/// recorded the two events that every plugin gets then.
 async fn join(host: &Host, runtime: &mut GoRuntime, args: &[&str]) -> Program {
     let mut plugin = storyteller(host, args);
     runtime.joined(NAME).await;
@@ -68,8 +69,8 @@ async fn join(host: &Host, runtime: &mut GoRuntime, args: &[&str]) -> Program {
     plugin
 }
 
-/// Waits until the plugin has written down that it is in. A runtime between 0.7 and 0.10 does not
-/// say which events it knows, so the plugin is refused once and comes again with less.
+/// Waits until the plugin has recorded that it has joined. A runtime between 0.7 and 0.10 does not
+/// report which events it knows, so the plugin is refused once and reconnects with fewer events.
 async fn is_in(version: Version, plugin: &mut Program) {
     let mut line = plugin.wrote().await.unwrap();
     if version == Version::V0_8_0 {
@@ -80,7 +81,7 @@ async fn is_in(version: Version, plugin: &mut Program) {
     assert_eq!(plugin.wrote().await.unwrap()["heard"], "Synchronize");
 }
 
-/// How many shares of a processor a container is to have, by the updates in what a runtime told.
+/// Returns the CPU shares of a container in the updates that a runtime reported.
 fn updated(line: &Value, id: &str) -> Option<String> {
     let of = |list: &Vec<Value>| list.iter().find(|update| update["container_id"] == id).cloned();
     let update = line["updates"].as_array().or(line["update"].as_array()).and_then(of)?;
@@ -94,7 +95,7 @@ async fn a_plugin_is_introduced_and_synchronized(host: Host) {
     let told = runtime.joined(NAME).await;
     assert_eq!(updated(&told, "c1").as_deref(), Some("77"));
 
-    // Since v0.12 it says which version it has, and since v0.7 how long it waits.
+    // The runtime reports its version since v0.12, and its timeouts since v0.7.
     let nri = (host.version >= Version::V0_12_5).then_some(host.version.tag());
     let times = if host.version >= Version::V0_8_0 { (4000, 3000) } else { (0, 0) };
     let introduction = json!({
@@ -110,8 +111,8 @@ async fn a_plugin_is_introduced_and_synchronized(host: Host) {
     runtime.stop().await;
 }
 
-/// Since v0.7. Older runtimes cannot, and keep a plugin that they told nothing: it ends by itself.
-/// U6, U43: with few pods or few containers the newer ones would not survive it.
+/// Since v0.7. Older runtimes cannot do it, and keep a plugin that got no snapshot: the plugin ends
+/// by itself. U6, U43: with few pods or few containers the newer runtimes would crash.
 async fn a_snapshot_larger_than_a_message_reaches_a_plugin_if_the_runtime_can_split_it(host: Host) {
     let mut runtime = host.start(&["-pods", "40", "-containers", "40", "-env-bytes", "150000"]).await;
     if host.version >= Version::V0_8_0 {
@@ -133,7 +134,7 @@ async fn a_snapshot_larger_than_a_message_reaches_a_plugin_if_the_runtime_can_sp
     runtime.stop().await;
 }
 
-/// Runtimes before v0.12 tell of nine of these through `StateChange`.
+/// Runtimes before v0.12 send nine of these events through `StateChange`.
 async fn a_plugin_hears_a_whole_life_in_order(host: Host) {
     let mut runtime = host.start(&[]).await;
     let mut plugin = join(&host, &mut runtime, &[]).await;
@@ -152,8 +153,8 @@ async fn what_a_plugin_adds_is_in_the_runtimes_reply(host: Host) {
     runtime.stop().await;
 }
 
-/// No version does anything with evictions, but they are on the wire. In the oldest they cannot be
-/// seen there.
+/// No version handles evictions, but they are on the wire. With the oldest version they cannot be
+/// observed there.
 async fn other_containers_are_updated_and_evicted_in_replies(host: Host) {
     let mut runtime = host.start(&["-containers", "2"]).await;
     let events = [Event::CreateContainer, Event::UpdateContainer, Event::StopContainer];
@@ -181,7 +182,7 @@ async fn other_containers_are_updated_and_evicted_in_replies(host: Host) {
     runtime.stop().await;
 }
 
-/// Since v0.10. A validator under an older runtime hears the rest.
+/// Since v0.10. Under an older runtime, a validator gets the other events.
 async fn a_validator_sees_who_wants_what_and_may_reject(host: Host) {
     let mut runtime = host.start(&["-containers", "2"]).await;
     let args = ["--validate", "--env", "COLOR=red", "--update", "CreateContainer:c1=5"];
@@ -215,7 +216,7 @@ async fn a_refusal_reaches_the_runtime_in_the_plugins_words(host: Host) {
         let error = runtime.tell(event).await.unwrap_err();
         assert!(error.contains(&format!("{event} is refused")), "{error}");
         assert_eq!(plugin.wrote().await.unwrap(), heard(event));
-        // It is still there, and was told once.
+        // The plugin is still connected, and got the event once.
         runtime.tell(Event::StopPodSandbox).await.unwrap();
         assert_eq!(plugin.wrote().await.unwrap(), heard(Event::StopPodSandbox));
         runtime.stop().await;
@@ -252,8 +253,8 @@ async fn a_handler_may_ask_for_updates_and_not_wait_for_them(host: Host) {
     }
 }
 
-/// A runtime up to v0.12.0 holds a lock while it waits for the handler, and makes the update
-/// afterwards: a handler that waits for it gets an error, in time to answer.
+/// A runtime up to v0.12.0 holds a lock while it waits for the handler, and applies the update
+/// afterwards. A handler that waits for its update gets an error, early enough to answer.
 async fn a_handler_may_wait_for_updates_that_it_asks_for(host: Host) {
     let event = Event::CreateContainer;
     let mut runtime = host.start(&["-containers", "1", "-request-timeout", "1s"]).await;

@@ -1,4 +1,4 @@
-//! Go calls, we serve.
+//! Calls of a Go client to our server.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -63,7 +63,7 @@ async fn replies_of_every_size_reach_go(go: Go) {
     serving.end().await;
 }
 
-/// Newer clients do not send it. The first one of NRI does, and our server tells it.
+/// Only the first client of NRI sends such a request; newer ones refuse it themselves.
 async fn a_request_that_is_too_large_is_refused_and_harms_nothing(go: Go) {
     let (_peer, serving, runtime) = serve(&go);
     let size = value_of(MAX_MESSAGE, |value| request_length_without_deadline(ECHO, value)) + 1;
@@ -201,7 +201,7 @@ async fn both_directions_are_busy_at_once(go: Go) {
 const SERVICE: &str = "nri.test.Runtime";
 const ECHO: Method = Method { service: SERVICE, name: "Echo" };
 
-/// What tells Go to make a call, without a deadline.
+/// Returns the command with which Go makes a call without a deadline.
 fn call(method: &str, value: &str) -> String {
     format!("{SERVICE} {method} 0s {value}")
 }

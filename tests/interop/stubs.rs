@@ -1,5 +1,4 @@
-//! Plugins of ours on Go's own stub, of each version that matters, let in and asked by our
-//! adaptation.
+//! Our test plugins on Go's own stub, in each relevant version, under our adaptation.
 
 use std::error::Error as _;
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use tokio::process::Command;
 
 use crate::node::{Node, Plugin, REFUSED, container, pod};
 
-/// Makes of each function a test on each version of Go's stub.
+/// Turns each function into a test on each version of Go's stub.
 macro_rules! on_every_stub {
     ($($story:ident,)*) => {
         mod v0_12_5 { $(#[tokio::test] async fn $story() { crate::stubs::on(crate::stubs::Version::V0_12_5, super::$story).await; })* }
@@ -49,7 +48,7 @@ pub(crate) enum Version {
 }
 
 impl Version {
-    /// As its tag is called.
+    /// Returns the tag of the version.
     pub(crate) fn tag(self) -> &'static str {
         match self {
             Self::V0_3_0 => "v0.3.0",
@@ -60,20 +59,20 @@ impl Version {
         }
     }
 
-    /// What it can tell of in a whole life, in this order.
+    /// Returns the events of a whole life that this version knows, in order.
     pub(crate) fn life(self) -> impl Iterator<Item = Event> {
         let is_new = |event: &Event| matches!(event, Event::UpdatePodSandbox | Event::PostUpdatePodSandbox);
         LIFE.into_iter().filter(move |event| self >= Self::V0_10_0 || !is_new(event))
     }
 }
 
-/// A plugin of ours that was built with one.
+/// A test plugin that was built with one version of the stub.
 pub(crate) struct Stub {
     version: Version,
     pub(crate) program: PathBuf,
 }
 
-/// Tells one story, unless there is no Go.
+/// Runs one story, unless Go is missing.
 pub(crate) async fn on<F: Future<Output = ()>>(version: Version, story: fn(Stub) -> F) {
     let Ok(program) = go::peer(version.tag(), "stubplugin") else { return };
     story(Stub { version, program }).await;
@@ -90,7 +89,8 @@ impl Stub {
         self.version >= Version::V0_8_0
     }
 
-    /// No stub has a way to do it, but since v0.4 one can add to what it sends.
+    /// Returns whether a plugin can evict. No stub supports that, but since v0.4 a plugin can
+    /// extend the stub's messages.
     pub(crate) fn can_evict(&self) -> bool {
         self.version >= Version::V0_6_1
     }
@@ -125,13 +125,13 @@ impl Stub {
         self.version >= Version::V0_12_5
     }
 
-    /// What it is told of in a whole life, in this order.
+    /// Returns the events that the plugin gets in a whole life, in order.
     pub(crate) fn life(&self) -> impl Iterator<Item = Event> {
         self.version.life()
     }
 
-    /// Starts a plugin and waits until it has joined and has written down the two things that
-    /// everyone hears then.
+    /// Starts a plugin. Waits until it has joined and has recorded the two events that every plugin
+    /// gets then.
     pub(crate) async fn join(&self, node: &mut Node, args: &[&str]) -> Plugin {
         let mut plugin = node.plugin(&self.program, args);
         node.joined().await;
@@ -140,7 +140,7 @@ impl Stub {
         plugin
     }
 
-    /// Sees that a plugin on this version cannot do what these arguments say, and says so.
+    /// Checks that a plugin on this version refuses these arguments with this reason.
     pub(crate) async fn cannot(&self, args: &[&str], reason: &str) {
         let ended = Command::new(&self.program).args(args).output().await.unwrap();
         assert!(!ended.status.success(), "{args:?}");
@@ -174,7 +174,7 @@ async fn a_plugin_is_introduced_to_the_runtime_and_synchronized(stub: Stub) {
 async fn a_plugin_hears_a_whole_life_in_order(stub: Stub) {
     let mut node = Node::start(0, 0);
     let mut plugin = stub.join(&mut node, &[]).await;
-    // The second time we know what it does not know.
+    // The second time, the adaptation knows which RPCs the plugin lacks.
     for _ in 0..2 {
         let life = node.nri.begin(pod());
         for event in LIFE {
@@ -189,8 +189,8 @@ async fn a_plugin_hears_a_whole_life_in_order(stub: Stub) {
     assert_eq!(plugin.wrote_last().await, ENDED.map(|end| json!({"heard": end})));
 }
 
-/// U6, U43. Upstream, too, refuses plugins before v0.7 in this case: what they are owed does not
-/// fit into a message, and they take two messages for two whole snapshots.
+/// U6, U43. Upstream also refuses plugins before v0.7 in this case: their snapshot does not fit
+/// into a message, and they take two messages for two complete snapshots.
 async fn a_snapshot_larger_than_a_message_reaches_a_plugin_that_can_take_it_in_parts(stub: Stub) {
     let mut node = Node::start(9, 600_000);
     let mut plugin = node.plugin(&stub.program, &[]);
@@ -216,7 +216,7 @@ async fn a_plugin_may_call_back_at_any_time(stub: Stub) {
     assert_eq!(plugin.wrote().await, Some(answer));
     let made = |id: &str| ("10-stub".to_owned(), id.to_owned(), Some(123));
     assert_eq!(node.updated(), [made("c1"), made("c0")]);
-    // The stub is told the list, too, and drops it.
+    // The stub also gets the list, and drops it.
     plugin.obey(&format!("update {REFUSED} c0")).await;
     let error = "rpc error: code = Unknown desc = refused: it is not to be";
     assert_eq!(plugin.wrote().await, Some(json!({"updated": [REFUSED, "c0"], "error": error})));
@@ -228,7 +228,7 @@ async fn a_plugin_may_call_back_at_any_time(stub: Stub) {
     node.nri.stop().await;
 }
 
-/// A question, and a notice that older plugins hear through `StateChange`.
+/// Covers a request with a reply, and a notice that older plugins get through `StateChange`.
 async fn a_plugin_may_call_back_from_inside_a_handler(stub: Stub) {
     for event in [Event::CreateContainer, Event::StartContainer] {
         let mut node = Node::start(1, 0);
@@ -241,8 +241,7 @@ async fn a_plugin_may_call_back_from_inside_a_handler(stub: Stub) {
     }
 }
 
-/// In words that are almost those of a server which does not know a method.
-/// The runtime waits for the handler: the update is made when the plugin is let in.
+/// The runtime waits for the handler, so the update is applied when the plugin is admitted.
 async fn a_plugin_may_call_back_from_inside_the_handlers_with_which_it_joins(stub: Stub) {
     for handler in ["Configure", "Synchronize"] {
         let mut node = Node::start(1, 0);
@@ -331,7 +330,7 @@ async fn a_plugin_that_is_killed_is_gone_and_may_join_again(stub: Stub) {
     node.nri.stop().await;
 }
 
-/// What a pod and its container go through, in this order.
+/// The events of a pod and its container, in order.
 pub(crate) const LIFE: [Event; 13] = [
     Event::RunPodSandbox,
     Event::UpdatePodSandbox,
@@ -348,10 +347,10 @@ pub(crate) const LIFE: [Event; 13] = [
     Event::RemovePodSandbox,
 ];
 
-/// What a plugin hears when the runtime goes away.
+/// The last events of a plugin when the runtime shuts down.
 pub(crate) const ENDED: [&str; 2] = ["Shutdown", "Closed"];
 
-/// Tells plugins of an event of the pod, or of its container `c0`.
+/// Notifies plugins of an event of the pod, or of its container `c0`.
 pub(crate) async fn tell(operation: &Operation, event: Event) -> Result<(), RelayError> {
     let container = container("c0");
     let notice = match event {
@@ -375,7 +374,7 @@ pub(crate) async fn tell(operation: &Operation, event: Event) -> Result<(), Rela
     operation.notify(notice).await
 }
 
-/// What a plugin writes down then.
+/// Returns the line that a plugin records for an event.
 pub(crate) fn heard(event: Event) -> Value {
     let mut line = json!({"heard": event.rpc(), "pod": "p"});
     if event.rpc().ends_with("Container") {

@@ -1,5 +1,5 @@
-//! Go plugins that stand still or die, and what Go's own runtime side makes of that. Each test has
-//! the number of the defect.
+//! Go plugins that stand still or die. Each test has the number of the defect that Go's own runtime
+//! side has in that case.
 
 use std::fs;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use tokio::time::timeout;
 use crate::adaptation::{Runtime, container, pod};
 use crate::peer::PATIENCE;
 
-/// What a loaded machine may need beside the timeout of a plugin.
+/// The time that a busy machine may need in addition to the timeout of a plugin.
 const SLACK: Duration = Duration::from_secs(2);
 
-/// A runtime with these pods and containers, that shows them when it is allowed to.
+/// A runtime with these pods and containers, which returns its snapshot when the test allows it.
 struct Node {
     snapshot: Snapshot,
     asked: Semaphore,
@@ -54,7 +54,7 @@ impl Source for Node {
     }
 }
 
-/// So many pods and containers, each with so many bytes of annotations.
+/// Returns a snapshot of pods and containers, each with this many bytes of annotations.
 fn snapshot((pods, pod_size): (usize, usize), (containers, container_size): (usize, usize)) -> Snapshot {
     let container = |number: usize| Container {
         annotations: [("large".to_owned(), "x".repeat(container_size))].into(),
@@ -74,7 +74,7 @@ fn signal(child: &Child, signal: Signal) {
     kill(Pid::from_raw(child.id().unwrap().try_into().unwrap()), signal).unwrap();
 }
 
-/// Stops a plugin, and returns when it stands still.
+/// Stops a plugin process, and returns when it stands still.
 async fn stop(child: &Child) {
     signal(child, Signal::SIGSTOP);
     let stat = format!("/proc/{}/stat", child.id().unwrap());
@@ -84,7 +84,7 @@ async fn stop(child: &Child) {
 }
 
 impl Runtime {
-    /// Starts a plugin, and returns when it has joined. Says which policy holds for it.
+    /// Starts a plugin, and waits until it has joined. Also returns its policy.
     async fn joined(&mut self, program: &std::path::Path, index: &str) -> (Child, String) {
         let child = self.plugin(program, index);
         loop {
@@ -94,7 +94,7 @@ impl Runtime {
         }
     }
 
-    /// How long it takes to tell all plugins that a pod runs, or stops.
+    /// Returns how long it takes to notify all plugins of the start or stop of a pod.
     async fn tell(&self, pod: Pod, notice: Notice) -> Duration {
         let begun = Instant::now();
         let operation = self.nri.begin(pod);
@@ -128,13 +128,13 @@ async fn u1_a_plugin_that_stops_reading_costs_its_timeout_and_other_pods_nothing
         tokio::join!(runtime.tell(mebibyte.clone(), Notice::RunPod), runtime.tell(pod("q"), Notice::RunPod));
     assert!(first < Duration::from_secs(1) + SLACK, "{first:?}");
     assert!(other < Duration::from_secs(1) + SLACK, "{other:?}: it had to wait longer than the first one");
-    // Of these there is room in what is kept for it.
+    // The journal of the plugin has room for these requests.
     let smaller = large("p", 100 << 10);
     for _ in 0..20 {
         let took = runtime.tell(smaller.clone(), Notice::RunPod).await;
         assert!(took < Duration::from_millis(900), "{took:?}: it is known to be silent");
     }
-    // A14: what it answers late changes nothing, and it is asked again.
+    // A14: the late answer changes nothing, and the plugin is asked again.
     signal(&child, Signal::SIGCONT);
     runtime.until(State::Active).await;
     assert!(runtime.tell(pod("r"), Notice::RunPod).await < Duration::from_secs(1));
@@ -142,8 +142,8 @@ async fn u1_a_plugin_that_stops_reading_costs_its_timeout_and_other_pods_nothing
     runtime.nri.stop().await;
 }
 
-/// A13: in Go no pod can be started or stopped while a plugin that stands still is told what there
-/// is.
+/// A13: in Go no pod can be started or stopped while a plugin stands still during its
+/// synchronization.
 #[tokio::test]
 async fn u2_a_plugin_that_stands_still_while_it_is_synchronized_holds_up_nobody() {
     let Ok(program) = go::program("benchplugin") else { return };
@@ -205,13 +205,13 @@ async fn u30_a_plugin_that_is_kept_and_stops_reading_freezes_nothing() {
         let pod = large(&format!("p{number}"), 3000);
         all += runtime.tell(pod.clone(), Notice::RunPod).await + runtime.tell(pod, Notice::PostUpdatePod).await;
     }
-    // The first one, and perhaps a trial or two.
+    // The first request waits, and perhaps one or two probes.
     assert!(all < Duration::from_secs(1) + SLACK, "300 requests took {all:?}");
     runtime.until(State::Suspended).await;
     runtime.nri.stop().await;
 }
 
-/// In Go it is chance whether a request fails that comes shortly after a plugin's death.
+/// In Go it depends on timing whether a request fails shortly after a plugin's death.
 #[tokio::test]
 async fn u35_a_plugin_that_was_killed_fails_requests_by_policy_at_any_time() {
     let Ok(program) = go::program("benchplugin") else { return };
@@ -231,7 +231,7 @@ async fn u35_a_plugin_that_was_killed_fails_requests_by_policy_at_any_time() {
     }
 }
 
-/// In Go the plugin alone decides, and nobody can see what.
+/// In Go the plugin alone decides, and its declaration is not visible.
 #[tokio::test]
 async fn u42_the_operator_has_the_last_word_about_what_a_plugin_declares() {
     let Ok(program) = go::program("declarer") else { return };

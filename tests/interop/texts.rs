@@ -1,4 +1,4 @@
-//! What we read from texts, and how we refuse them.
+//! Compares how texts are parsed and refused.
 
 use std::error::Error;
 use std::io::{Seek as _, Write as _};
@@ -80,7 +80,7 @@ fn the_nri_version_of_a_runtime_is_inferred_as_go_does() -> anyhow::Result<()> {
 
 #[test]
 fn text_is_quoted_as_go_does() -> anyhow::Result<()> {
-    // Beyond, the two disagree on what Unicode has assigned by now.
+    // For later characters, the two sides use different versions of Unicode.
     let old = '\0'..='\u{86f}';
     let apart = ['\u{2028}', '\u{3000}', '\u{d7ff}', '\u{e000}', '\u{feff}', '\u{fffd}', '\u{1f600}', '\u{10ffff}'];
     let texts: Vec<String> = old.chain(apart).map(|c| format!("a{c}\"'\\")).collect();
@@ -95,7 +95,8 @@ fn answer(result: Result<String, impl Error>) -> String {
     result.unwrap_or_else(|error| format!("error: {error}"))
 }
 
-/// Compares `ours`, which is given all but what a question is about, with Go's answers.
+/// Compares the results of `ours` with Go's answers. `ours` gets each question without its first
+/// word.
 fn check(questions: &[Vec<String>], ours: impl Fn(&[String]) -> String) -> anyhow::Result<()> {
     let Ok(oracle) = go::program("oracle") else { return Ok(()) };
     let answers = ask(&oracle, questions)?;
@@ -109,7 +110,7 @@ fn check(questions: &[Vec<String>], ours: impl Fn(&[String]) -> String) -> anyho
     Ok(())
 }
 
-/// Asks Go.
+/// Sends questions to the Go program.
 pub(crate) fn ask(oracle: &Path, questions: &[Vec<String>]) -> anyhow::Result<Vec<String>> {
     let mut input = tempfile::tempfile()?;
     for question in questions {

@@ -1,5 +1,5 @@
-//! Validators on Go's own stub: with all plugins' answers in hand they say whether a container may
-//! be created.
+//! Validators on Go's own stub: they judge the answers of all plugins, and decide whether a
+//! container may be created.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ on_every_stub! {
     a_plugin_that_only_subscribes_to_validation_and_hangs_does_not_stop_the_node,
 }
 
-/// What a version before v0.10 says of `-validate`.
+/// The error of a version before v0.10 for `-validate`.
 const CANNOT: &str = "this version of the stub cannot validate";
 
 async fn a_validator_is_shown_what_all_plugins_want_and_who(stub: Stub) {
@@ -30,7 +30,7 @@ async fn a_validator_is_shown_what_all_plugins_want_and_who(stub: Stub) {
         return stub.cannot(&["-validate"], CANNOT).await;
     }
     let mut node = Node::start(2, 0);
-    // It adjusts, too, and is asked for that first.
+    // The plugin also adjusts containers, and is asked for that first.
     let mut validator = stub.join(&mut node, &["-index", "05", "-validate", "-adjust", "env=V=0"]).await;
     assert!(node.nri.plugins()[0].events.contains(Event::ValidateContainerAdjustment));
     let _first = stub.join(&mut node, &["-adjust", "env=A=1", "-update", "CreateContainer:c1=5"]).await;
@@ -95,7 +95,7 @@ async fn a_validator_that_is_killed_in_its_handler_fails_the_request(stub: Stub)
     node.nri.stop().await;
 }
 
-/// U40. In Go one that was killed while it was idle is missed by nobody.
+/// U40. In Go nothing notices that a validator was killed while it was idle.
 async fn a_validator_that_the_operator_lists_must_be_there(stub: Stub) {
     if !stub.can_validate() {
         return stub.cannot(&["-validate"], CANNOT).await;
@@ -112,7 +112,7 @@ async fn a_validator_that_the_operator_lists_must_be_there(stub: Stub) {
     node.nri.stop().await;
 }
 
-/// U11. In Go the second request passes.
+/// U11. In Go the second request succeeds.
 async fn a_validator_that_hangs_fails_each_request(stub: Stub) {
     if !stub.can_validate() {
         return stub.cannot(&["-validate"], CANNOT).await;
@@ -130,8 +130,8 @@ async fn a_validator_that_hangs_fails_each_request(stub: Stub) {
     node.nri.stop().await;
 }
 
-/// In Go the second create passes. Here the third strike ends it, or suspends a plugin that is
-/// kept.
+/// In Go the second create succeeds. Here the third strike closes the plugin, or suspends a plugin
+/// that is kept connected.
 async fn a_plugin_that_only_subscribes_to_validation_and_hangs_does_not_stop_the_node(stub: Stub) {
     if !stub.can_validate() {
         return stub.cannot(&["-validate"], CANNOT).await;

@@ -1,4 +1,4 @@
-//! The runtime: its store, and those who work on it.
+//! The runtime: its store, and the workers that change it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,20 +14,20 @@ use proptest::test_runner::TestRng;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// How likely it is that the runtime fails to do what plugins have agreed to.
+/// The probability that the runtime fails after plugins have approved an action.
 const FAILS: f64 = 0.1;
-/// How likely it is that something is left as it is for good.
+/// The probability that a pod or container stays for good.
 const STAYS: f64 = 0.01;
-/// How likely it is that a plugin is to refuse a start.
+/// The probability that a plugin refuses a start.
 const REFUSES: f64 = 0.05;
-/// How likely it is that a container that has stopped is started again.
+/// The probability that a stopped container is restarted.
 const RESTARTS: f64 = 0.4;
-/// How likely it is that a container is updated with words that lag behind what plugins know.
+/// The probability that a container is updated with an outdated state.
 const LAGS: f64 = 0.1;
-/// The longest that the domain takes to answer.
+/// The longest delay of the domain.
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// Annotations with which plugins are told more than the protocol says: see `books.go` of the
+/// Annotations with which plugins get more information than the protocol has: see `books.go` of the
 /// bookkeeper.
 const RUN: &str = "run";
 const STARTED: &str = "started";
@@ -38,7 +38,7 @@ pub(super) struct Node {
     store: Mutex<Store>,
     serial: AtomicUsize,
     restarts: AtomicUsize,
-    /// How long the domain takes to answer is up to chance. Without it the domain answers at once.
+    /// The random delays of the domain. `None`: the domain answers at once.
     delays: Option<Mutex<TestRng>>,
 }
 
@@ -49,12 +49,12 @@ struct Store {
 }
 
 impl Node {
-    /// Creates a node whose domain takes its time.
+    /// Creates a node with a slow domain.
     pub(super) fn slow(chance: TestRng) -> Self {
         Self { delays: Some(Mutex::new(chance)), ..Self::default() }
     }
 
-    /// Waits for as long as chance says, mostly not for long.
+    /// Waits for a random time, mostly a short one.
     async fn delay(&self) {
         if let Some(chance) = &self.delays {
             let part = chance.lock().unwrap().random_range(0.0..1.0_f64);
@@ -62,7 +62,8 @@ impl Node {
         }
     }
 
-    /// With so many containers that run, one of which has a variable of so many bytes.
+    /// Creates a node with this many running containers, one of which has a variable of `largest`
+    /// bytes.
     pub(super) fn with(containers: usize, largest: usize) -> Self {
         let node = Self::default();
         let pod = node.next_pod();
@@ -84,7 +85,7 @@ impl Node {
         self.serial.load(Ordering::Relaxed)
     }
 
-    /// How often a container was started that had stopped.
+    /// Returns how often a stopped container was restarted.
     pub(super) fn restarts_so_far(&self) -> usize {
         self.restarts.load(Ordering::Relaxed)
     }
@@ -102,7 +103,8 @@ impl Node {
         self.store.lock().unwrap().containers.insert(container.id.clone(), container.clone());
     }
 
-    /// What is not in a plugin's books as it is here. What has stopped it may have seen, or not.
+    /// Returns the differences between a plugin's state and this runtime's. The plugin may or may
+    /// not know stopped objects.
     pub(super) fn differences(&self, books: &Value) -> Vec<String> {
         let store = self.store.lock().unwrap();
         let pods = store.pods.iter().map(|(id, known)| (&**id, if is_stopped(known) { "stopped" } else { "running" }));
@@ -139,7 +141,7 @@ fn word(state: ContainerState) -> &'static str {
 #[async_trait]
 impl Domain for Node {
     async fn inventory(&self) -> Inventory {
-        // What is there may change before it is looked at, and before the answer comes.
+        // The store may change before it is read, and before the answer arrives.
         self.delay().await;
         let inventory = {
             let store = self.store.lock().unwrap();
@@ -169,7 +171,7 @@ impl Domain for Node {
     }
 }
 
-/// One of those who do something with pods all the time.
+/// A worker that creates and removes pods all the time.
 pub(super) struct Worker {
     handle: Handle,
     node: Arc<Node>,
@@ -184,13 +186,13 @@ impl Worker {
     pub(super) async fn work_until(mut self, is_over: CancellationToken) -> Self {
         while !is_over.is_cancelled() {
             self.live().await;
-            // Where nobody is asked nothing waits.
+            // If no plugin is asked, nothing else yields.
             tokio::task::yield_now().await;
         }
         self
     }
 
-    /// A pod from its beginning to its end, unless something fails, or it stays.
+    /// Runs a pod through its whole life, unless a step fails or the pod stays.
     async fn live(&mut self) {
         let pod = self.node.next_pod();
         let run = self.handle.run_pod(pod.clone()).await.unwrap();
@@ -218,7 +220,7 @@ impl Worker {
         self.node.store.lock().unwrap().pods.remove(&pod.id);
     }
 
-    /// A container, likewise. Returns whether it stays.
+    /// Runs a container through its whole life. Returns whether the container stays.
     async fn live_within(&mut self, pod: &Pod, number: usize) -> bool {
         let (node, handle) = (Arc::clone(&self.node), self.handle.clone());
         let mut container = Container {
@@ -275,7 +277,7 @@ impl Worker {
             container.state = ContainerState::Stopped;
             self.node.put(container);
             drop(start);
-            // Some runtimes say so, too.
+            // Some runtimes also report the stop.
             if self.chance.random_bool(0.5) {
                 self.handle.stop_container(pod.clone(), container.clone()).await.unwrap();
             }
@@ -289,7 +291,7 @@ impl Worker {
         true
     }
 
-    /// It is stopped, or exits, or both, or is removed as it runs.
+    /// Ends a container: it is stopped, exits, both, or is removed while it runs.
     async fn stop(&mut self, pod: &Pod, container: &mut Container) {
         let way = self.chance.random_range(0..4);
         if way == 0 {

@@ -1,4 +1,4 @@
-//! A plugin that comes and goes.
+//! A plugin that joins and leaves repeatedly.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,24 +18,25 @@ use super::node::Node;
 use crate::peer::PATIENCE;
 use crate::program::Program;
 
-/// How likely it is that a plugin stands still for a while before it goes on.
+/// The probability that a plugin stands still for a while, instead of leaving.
 const PAUSES: f64 = 0.4;
 
 pub(super) struct Visitor {
     program: PathBuf,
     socket: PathBuf,
     index: &'static str,
-    /// What becomes of plugins.
+    /// The events about plugins.
     happenings: Receiver<Happening>,
     chance: TestRng,
     present: Option<Program>,
-    /// Whether it was stopped on this visit. Whoever stands still for too long may be closed.
+    /// Whether the plugin was stopped on this visit. A plugin that stands still for too long may be
+    /// closed.
     has_paused: bool,
     pub(super) visits: usize,
-    /// How often it was stopped for a while, and how often it was closed because of that.
+    /// How often the plugin was stopped for a while, and how often it was closed because of that.
     pub(super) pauses: usize,
     pub(super) closed: usize,
-    /// How many events it was told, on visits that are over and on this one.
+    /// The number of events that the plugin got, on earlier visits and on this one.
     heard: u64,
     hears: u64,
 }
@@ -65,8 +66,8 @@ impl Visitor {
         }
     }
 
-    /// Comes, stays for a while and goes, again and again, and is there at the end. At times it
-    /// stands still in between, and once at least.
+    /// Joins, stays for a while and leaves, again and again. At the end the plugin is present.
+    /// Sometimes, and at least once, it stands still instead of leaving.
     pub(super) async fn visit_until(mut self, is_over: CancellationToken) -> Self {
         loop {
             if self.present.is_none() {
@@ -84,7 +85,7 @@ impl Visitor {
         }
     }
 
-    /// Stands still for a while: longer than a request waits for it, or not.
+    /// Stands still for a while, longer than a request waits for the plugin or not.
     async fn pause(&mut self, is_over: &CancellationToken) {
         let Some(program) = &self.present else { return };
         program.signal(Signal::SIGSTOP);
@@ -104,7 +105,8 @@ impl Visitor {
         self.heard += std::mem::take(&mut self.hears);
     }
 
-    /// Goes, politely or not. Nothing may have been wrong until then.
+    /// Leaves, with or without disconnecting properly. The plugin must not have found a
+    /// contradiction.
     async fn go(&mut self) {
         let Some(books) = self.books().await else { return };
         assert_eq!(books["wrong"], serde_json::json!([]), "to plugin {}", self.index);
@@ -117,21 +119,21 @@ impl Visitor {
         }
     }
 
-    /// Why it was closed, as often as it was since this was asked last.
+    /// Returns the reasons for which the plugin was closed since the last call.
     fn closed_because(&mut self) -> Vec<String> {
         let mut reasons = Vec::new();
         loop {
             match self.happenings.try_recv() {
                 Ok(Happening::Closed { plugin, reason }) if plugin.index() == self.index => reasons.push(reason),
-                // What was dropped, of many happenings, came before.
+                // Events that were dropped came before.
                 Ok(_) | Err(TryRecvError::Lagged(_)) => {}
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return reasons,
             }
         }
     }
 
-    /// Its books, unless it was closed because it stood still, or had no time to join on a busy
-    /// machine.
+    /// Returns the plugin's state, or `None` if the plugin was closed because it stood still, or
+    /// because it could not join in time on a busy machine.
     async fn books(&mut self) -> Option<Value> {
         let books = self.present.as_mut().unwrap().answers("books").await;
         if books.is_none() {
@@ -145,12 +147,13 @@ impl Visitor {
         books
     }
 
-    /// How many events it was told, as far as its books were read.
+    /// Returns how many events the plugin got, as far as its state was read.
     pub(super) fn events(&self) -> u64 {
         self.heard + self.hears
     }
 
-    /// Checks its books against those of a runtime at rest. What it is yet to hear it hears soon.
+    /// Checks the plugin's state against that of a resting runtime. Events that are still to be
+    /// delivered arrive soon.
     pub(super) async fn has_the_books_of(&mut self, node: &Node) {
         let begun = Instant::now();
         loop {

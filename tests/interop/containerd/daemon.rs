@@ -14,10 +14,10 @@ use tempfile::TempDir;
 
 use super::{image, read};
 
-/// How long anything may take.
+/// The time limit of each step.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Waits until it is true.
+/// Waits until a condition holds.
 pub(crate) fn until(what: &str, mut is_true: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_true() {
@@ -26,19 +26,19 @@ pub(crate) fn until(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-/// A containerd that runs. It and all it started is killed when this is dropped.
+/// A running containerd. Dropping it kills the daemon and all processes that it started.
 pub(crate) struct Containerd {
     bin: PathBuf,
     dir: TempDir,
-    /// No other test has it. It is what the cgroup of its pods is called.
+    /// The name of the cgroup of its pods, which no other test uses.
     pub(crate) prefix: String,
     child: Child,
-    /// How much of its log was there when it was started the last time.
+    /// The length of the log when the daemon was last started.
     old_log: usize,
 }
 
 impl Containerd {
-    /// Starts one, or says why it cannot.
+    /// Starts a containerd, or reports why that is not possible.
     pub(crate) fn start() -> Option<Self> {
         let bin = daemons().join("v2.4.2");
         let is_required = env::var_os("NRI_REQUIRE_DAEMONS").is_some();
@@ -60,7 +60,7 @@ impl Containerd {
 
     fn start_in(bin: PathBuf) -> Self {
         let prefix = format!("nri-sdk-{}", std::process::id());
-        // The path of a socket is short.
+        // The path of a socket must be short.
         let dir = tempfile::Builder::new().prefix("nri").tempdir().unwrap();
         fs::write(dir.path().join("config.toml"), config(dir.path())).unwrap();
         let child = spawn(&bin, dir.path());
@@ -95,14 +95,14 @@ impl Containerd {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Waits until it has let in a plugin since it was started the last time.
+    /// Waits until the daemon has admitted a plugin since its last start.
     pub(crate) fn admits(&self, plugin: &str) {
-        // Within the text of a line of its log, quotes are escaped.
+        // Quotes are escaped in the log.
         let text = format!("plugin \\\"{plugin}\\\" connected and synchronized");
         until(&format!("{plugin} is let in"), || read(&self.path("log"))[self.old_log..].contains(&text));
     }
 
-    /// Kills it, and leaves what it started.
+    /// Kills the daemon, but not the processes that it started.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -114,7 +114,7 @@ impl Containerd {
         self.wait_until_up();
     }
 
-    /// Nothing of this test is left but the daemon, which ends here.
+    /// Checks that nothing of this test is left except the daemon, and ends the daemon.
     pub(crate) fn nothing_is_left(mut self) {
         until("the shims end", || self.shims().is_empty());
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
@@ -122,7 +122,7 @@ impl Containerd {
         assert_eq!(self.mounts(), Vec::<PathBuf>::new());
     }
 
-    /// The shims of this test that live.
+    /// Returns the living shims of this test.
     fn shims(&self) -> Vec<Pid> {
         let own = self.path("").into_os_string().into_string().unwrap();
         let pids =
@@ -134,14 +134,14 @@ impl Containerd {
         pids.filter(is_own).map(Pid::from_raw).collect()
     }
 
-    /// What is mounted below its directory, the innermost first.
+    /// Returns the mounts below the directory of the daemon, the innermost first.
     fn mounts(&self) -> Vec<PathBuf> {
         let text = read(Path::new("/proc/self/mountinfo"));
         let points = text.lines().rev().filter_map(|line| line.split_whitespace().nth(4)).map(PathBuf::from);
         points.filter(|point| point.starts_with(self.dir.path())).collect()
     }
 
-    /// Pods leave the cgroup that is above theirs.
+    /// Removes the parent cgroup of the pods, which stays behind.
     fn remove_cgroups(&self) {
         for hierarchy in fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
             let _ = fs::remove_dir(hierarchy.path().join(&self.prefix));
@@ -154,8 +154,8 @@ impl Drop for Containerd {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // A test that failed may have left something. A container ends with its first process, and
-        // that with its shim's.
+        // A failed test may have left something. A container ends with its first process, and that
+        // ends with the shim's.
         for shim in self.shims() {
             let children = read(Path::new(&format!("/proc/{shim}/task/{shim}/children")));
             let children = children.split_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw);
@@ -178,8 +178,8 @@ fn daemons() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/daemons/bin")
 }
 
-/// Where its programs are found: its shim before others, and runc also where `make daemons` puts
-/// one.
+/// Returns the search path of the daemon: first its own shim, and also the place where `make
+/// daemons` puts runc.
 fn path(bin: &Path) -> String {
     format!("{}:{}:{}", bin.display(), env::var("PATH").unwrap(), daemons().join("debian-runc").display())
 }
@@ -191,8 +191,8 @@ fn spawn(bin: &Path, dir: &Path) -> Child {
     command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
 }
 
-/// All that it has lies below one directory. A process may not get a lower OOM score than it has on
-/// every machine, and pause wants one.
+/// Returns the configuration of the daemon, whose files are all below one directory. On some
+/// machines a process must not lower its OOM score, which the pause process requests.
 fn config(dir: &Path) -> String {
     let dir = dir.display();
     format!(

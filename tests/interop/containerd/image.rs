@@ -1,4 +1,4 @@
-//! An image without a registry: one static program.
+//! An image with one static program, which needs no registry.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// What the image is called. Pods are kept by it, too.
+/// The name of the image, which is also used for the sandboxes of pods.
 pub(crate) const NAME: &str = "example.test/inmate:1";
 
 /// Makes an archive of an image with one program, below `dir`.
@@ -36,11 +36,11 @@ pub(crate) fn make(dir: &Path, program: &Path) -> PathBuf {
     archive
 }
 
-/// A directory in the form that images have.
+/// A directory with the layout of an OCI image.
 struct Layout(PathBuf);
 
 impl Layout {
-    /// Adds a blob, and returns what refers to it.
+    /// Adds a blob, and returns its descriptor.
     fn add(&self, kind: &str, bytes: &[u8]) -> Value {
         let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         fs::write(self.0.join("blobs/sha256").join(&digest), bytes).unwrap();

@@ -1,15 +1,15 @@
-//! Undoes on both sides what differs everywhere. Each step is a row of `docs/differences.md`.
+//! Undoes general differences on both sides. Each step is a row of `docs/differences.md`.
 
 use nri_proto::{Adjustment, Change, ChangeMap, LinuxAdjustment, Memory, Resources};
 use nri_tests::generating::Case;
 use serde_json::{Map, Value};
 
-/// What a case changes that differs.
+/// The changes of a case that lead to general differences.
 pub(super) struct Alike<'a> {
     adjustment: &'a Adjustment,
-    /// Paths of members that differ, as JSON pointers.
+    /// The paths of members that differ, as JSON pointers.
     differ: Vec<String>,
-    /// Numbers of devices that come and go: kind, major, minor.
+    /// The numbers of devices that are added or removed: kind, major, minor.
     devices: Vec<[Value; 3]>,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Alike<'a> {
         }
     }
 
-    /// "memory": Go knows the limit alone.
+    /// "memory": Go applies the limit alone.
     fn memory(&mut self, memory: Option<&Memory>) {
         let Some(Memory {
             limit: _,
@@ -86,13 +86,13 @@ impl<'a> Alike<'a> {
         }
     }
 
-    /// "a key that is removed and set": luck decides.
+    /// "a key that is removed and set": in Go, chance decides.
     fn replaced<T>(&mut self, map: &str, changes: &ChangeMap<T>) {
         let keys = changes.iter().filter(|(_, change)| matches!(change, Change::Replace(_)));
         self.differ.extend(keys.map(|(key, _)| format!("{map}/{}", key.replace('~', "~0").replace('/', "~1"))));
     }
 
-    /// Returns what must be the same on both sides.
+    /// Returns the parts of a spec that must be the same on both sides.
     pub(super) fn spec(&self, mut spec: Value) -> Value {
         for path in &self.differ {
             let (parent, key) = path.rsplit_once('/').unwrap();
@@ -100,23 +100,23 @@ impl<'a> Alike<'a> {
                 parent.remove(&key.replace("~1", "/").replace("~0", "~"));
             }
         }
-        // "an entry of the environment that is no variable".
+        // "an entry of the environment that is not a variable".
         if !self.adjustment.env.is_empty() {
             let is_variable = |entry: &str| entry.find('=').is_some_and(|at| at > 0);
             change(&mut spec, "/process/env", |env| env.retain(|entry| entry.as_str().is_some_and(is_variable)));
         }
-        // "rlimits".
+        // "a limit of a kind that the process has already".
         change(&mut spec, "/process/rlimits", collapse);
         change(&mut spec, "/linux/resources/devices", |rules| rules.retain(|rule| !self.is_of_a_device(rule)));
-        // A process that Go makes has these.
+        // Go adds these members to a process that it creates.
         if let Some(process) = spec.pointer_mut("/process").and_then(Value::as_object_mut) {
             process.retain(|key, value| !(key == "cwd" && value == "" || key == "user" && value["uid"] == 0));
         }
         without_empty(spec, "")
     }
 
-    /// Does to Go's spec what only we do to the values of an adjustment, and returns what must be
-    /// the same on both sides.
+    /// Changes Go's spec as only our generator changes the values of an adjustment, and returns the
+    /// parts that must be the same on both sides.
     pub(super) fn theirs(&self, mut spec: Value) -> Value {
         // "white space around a list of CPUs or memory nodes, or around the value of a sysctl".
         for path in ["/linux/resources/cpu/cpus", "/linux/resources/cpu/mems", "/linux/memoryPolicy/nodes"] {
@@ -124,7 +124,7 @@ impl<'a> Alike<'a> {
         }
         let sysctls = spec.pointer_mut("/linux/sysctl").and_then(Value::as_object_mut);
         sysctls.into_iter().flat_map(Map::values_mut).for_each(trim);
-        // "CPU shares that the kernel does not take".
+        // "CPU shares that the kernel does not accept".
         if let Some(shares) = spec.pointer_mut("/linux/resources/cpu/shares")
             && *shares != 0
         {
@@ -152,7 +152,7 @@ impl<'a> Alike<'a> {
     }
 }
 
-/// Changes a list, if it is there.
+/// Changes a list, if the spec has it.
 fn change(spec: &mut Value, path: &str, change: impl FnOnce(&mut Vec<Value>)) {
     if let Some(list) = spec.pointer_mut(path).and_then(Value::as_array_mut) {
         change(list);
@@ -174,7 +174,7 @@ fn collapse(rlimits: &mut Vec<Value>) {
     *rlimits = collapsed;
 }
 
-/// Sections that Go makes on its way are empty; only a network device may be.
+/// Removes empty sections, which Go creates; only a network device may be empty.
 fn without_empty(mut value: Value, key: &str) -> Value {
     match &mut value {
         Value::Object(map) => {
@@ -188,7 +188,7 @@ fn without_empty(mut value: Value, key: &str) -> Value {
                 Value::Object(map) => map.is_empty() && key != "netDevices",
                 Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
             };
-            // The order of members is ours to keep, and Go has its own.
+            // Our generator keeps the order of members, and Go's does not.
             let mut kept: Vec<(String, Value)> = kept.filter(|(_, value)| !is_empty(value)).collect();
             kept.sort_by(|(one, _), (other, _)| one.cmp(other));
             Value::Object(Map::from_iter(kept))

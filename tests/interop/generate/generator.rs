@@ -27,7 +27,7 @@ impl Generator {
         }
     }
 
-    /// Returns a spec as Go reads and writes it, without what it does not know.
+    /// Returns a spec as Go reads and writes it, without members that Go does not know.
     pub(super) fn read_and_written(&mut self, spec: &Value) -> Value {
         let mut answer = self.0.ask(&json!({"spec": spec}));
         assert!(answer["error"].is_null(), "Go cannot read what we have made: {answer}\n{spec}");

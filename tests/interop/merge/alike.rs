@@ -1,11 +1,11 @@
-//! Undoes what differs everywhere. Each step is a row of `docs/differences.md`.
+//! Undoes general differences. Each step is a row of `docs/differences.md`.
 
 use nri_proto::api::{Container, ContainerAdjustment, LinuxNamespace, LinuxRdt, Mount, OwningPlugins};
 use nri_tests::merging::Case;
 
 use super::merged::{Done, Merged, Seen};
 
-/// Returns what we make of a case as Go shows it.
+/// Returns our result of a case in the form in which Go shows it.
 pub(super) fn ours(case: &Case, mut merged: Merged) -> Merged {
     merged.dropped = 0;
     for (place, seen) in merged.seen.iter_mut().enumerate() {
@@ -23,8 +23,7 @@ pub(super) fn ours(case: &Case, mut merged: Merged) -> Merged {
     merged
 }
 
-/// Returns what Go makes of a case in the order that we have it in, and without what it need not
-/// pass on.
+/// Returns Go's result of a case in our order, and without the parts that Go need not pass on.
 pub(super) fn theirs(case: &Case, mut merged: Merged) -> Merged {
     for (place, seen) in merged.seen.iter_mut().enumerate() {
         if let Seen::Container(container) = seen
@@ -44,7 +43,7 @@ pub(super) fn theirs(case: &Case, mut merged: Merged) -> Merged {
     merged
 }
 
-/// Says whether one of so many first replies has namespaces.
+/// Returns whether one of the first `n_replies` replies has namespaces.
 fn touches_namespaces(case: &Case, n_replies: usize) -> bool {
     let Case::Create(_, replies) = case else { return false };
     replies[..n_replies].iter().any(|reply| !reply.adjust.linux.namespaces.is_empty())
@@ -55,7 +54,7 @@ fn see_as_go(container: &mut Container, rdt: Option<&LinuxRdt>, touched_namespac
     let Some(linux) = container.linux.as_mut() else { return };
     linux.rdt = rdt.cloned().into();
     if touched_namespaces {
-        // Of those of one kind the last is kept.
+        // Of several namespaces of one kind, the last is kept.
         linux.namespaces.reverse();
         linux.namespaces.sort_by(|one, other| one.type_.cmp(&other.type_));
         linux.namespaces.dedup_by(|one, other| one.type_ == other.type_);
@@ -74,7 +73,7 @@ fn forget_removals(adjustment: &mut ContainerAdjustment) {
     }
 }
 
-/// "what else a removal marker carries".
+/// "other fields of a removal marker".
 fn empty_removals(adjustment: &mut ContainerAdjustment) {
     for mount in adjustment.mounts.iter_mut().filter(|mount| is_removal(&mount.destination)) {
         *mount = Mount { destination: std::mem::take(&mut mount.destination), ..Mount::default() };
@@ -95,7 +94,7 @@ fn order_removals(mounts: &mut Vec<Mount>) {
     *mounts = removals.into_iter().chain(others).collect();
 }
 
-/// Go leaves empty tables behind, which say nothing.
+/// Removes the empty tables that Go leaves behind.
 pub(super) fn forget_empty(owners: &mut OwningPlugins) {
     for fields in owners.owners.values_mut() {
         fields.compound.retain(|_, entries| !entries.owners.is_empty());

@@ -1,8 +1,8 @@
-//! What Go makes of a case.
+//! Predicts Go's result of a case.
 //!
-//! Go reads some of a case as if it said something else. So the case is rewritten to what Go takes
-//! it for, we merge that, and what Go then forgets or leaves behind is added. All else in the case
-//! must come out as it does here.
+//! Go misreads some cases. So the case is rewritten to what Go reads, our merge is applied to that,
+//! and the parts that Go then forgets or leaves behind are added. Everything else in the case must
+//! come out as it does here.
 
 mod lists;
 mod removals;
@@ -21,11 +21,12 @@ use super::merged::{Done, Merged};
 
 pub(super) struct Foretold {
     pub(super) merged: Merged,
-    /// What makes it differ from what we make of the case.
+    /// The known differences because of which the result differs from ours.
     pub(super) known: BTreeSet<Known>,
-    /// Whether Go leaves it to the order of a map, so that it may take several attempts.
+    /// Whether the result depends on the order of a map in Go, so that several attempts may be
+    /// necessary.
     pub(super) by_luck: bool,
-    /// What we make of the case as Go takes it.
+    /// Our result of the rewritten case.
     rewritten: Merged,
     removals: LoneRemovals,
 }
@@ -57,8 +58,9 @@ impl Foretold {
         Self { merged, known, by_luck: claims.by_luck(), rewritten, removals }
     }
 
-    /// Returns what we make of the case and of what Go takes it for, both without what is known to
-    /// differ. They are the same. There is nothing to compare where that decides about a conflict.
+    /// Returns our results of the case and of the rewritten case, both without the known
+    /// differences. They must be equal. Returns `None` if a difference decides about a conflict, so
+    /// that there is nothing to compare.
     pub(super) fn rest_beside(&self, ours: &Merged) -> Option<(Merged, Merged)> {
         let decides = [Known::IgnoredConflict, Known::Spelling];
         let is_decided =

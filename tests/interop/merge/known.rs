@@ -1,12 +1,12 @@
-/// Rows of `docs/differences.md` that change what becomes of the rest of a case, so that Go's part
-/// is [foretold](super::foretold).
+/// The rows of `docs/differences.md` that affect the rest of a case, so that Go's result is
+/// [predicted](super::foretold).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Known {
     /// "removal of an annotation, sysctl or network device alone", "who owns such a removal".
     LoneRemoval,
     /// "one mount, device or sysctl under several spellings".
     Spelling,
-    /// "removal of a mount, variable or device, and then of a key that has a dash more".
+    /// "removal of a mount, variable or device, and then of a key with one more dash in front".
     DashMore,
     /// "a limit of processes in an update".
     Pids,
@@ -14,7 +14,7 @@ pub(super) enum Known {
     OwnUpdateOfNothing,
     /// "an update with `ignore_failure` that is in conflict".
     IgnoredConflict,
-    /// "which of several conflicts is told".
+    /// "which of several conflicts is reported".
     WhichConflict,
 }
 

@@ -6,14 +6,14 @@ use nri_proto::{PluginId, Resources};
 use nri_tests::merging::{Case, OWN, PLUGINS};
 use nri_tests::text::text;
 
-/// What came of a case, on either side.
+/// The result of a case, on either side.
 #[derive(Clone, PartialEq)]
 pub(super) struct Merged {
-    /// What is to be done, or how the conflict is told.
+    /// The merged result, or the text of the conflict.
     pub(super) result: Result<Done, String>,
-    /// What each plugin that was asked has seen.
+    /// The view of each plugin that was asked.
     pub(super) seen: Vec<Seen>,
-    /// Updates that were in conflict and may be.
+    /// The number of updates that were in conflict and may fail.
     pub(super) dropped: usize,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Merged {
 pub(super) struct Done {
     pub(super) adjustment: Option<ContainerAdjustment>,
     pub(super) updates: Vec<ContainerUpdate>,
-    /// Go shows those of a new container alone.
+    /// The owners. Go shows them only for a new container.
     pub(super) owners: Option<OwningPlugins>,
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Seen {
 }
 
 impl Merged {
-    /// Merges a case as we do.
+    /// Merges a case with our merge.
     pub(super) fn of(case: &Case) -> Self {
         match case {
             Case::Create(request, replies) => {
@@ -59,7 +59,8 @@ impl Merged {
                     (seen, merge.apply(plugin, reply.into()))
                 });
                 let done = merge.finish();
-                // Go's list ends with the container itself, also if nobody has updated it.
+                // Go's list ends with the update of the container itself, even if no plugin has
+                // updated it.
                 let own = done.own.unwrap_or_default();
                 let updates = done.others.into_iter().chain([own]).map(Into::into).collect();
                 merged.end(Done { updates, ..Done::default() })
@@ -78,7 +79,7 @@ impl Merged {
         Self { result: Ok(Done::default()), seen: vec![], dropped: 0 }
     }
 
-    /// Applies replies in turn, up to the first that is refused.
+    /// Applies replies in order, up to the first refused one.
     fn apply<M: Clone>(
         &mut self,
         replies: &[M],
@@ -104,7 +105,7 @@ impl Merged {
     }
 }
 
-/// As text, which leaves out what is not set.
+/// Formats the result as text, without fields that are not set.
 impl fmt::Debug for Merged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (plugin, seen) in PLUGINS.iter().zip(&self.seen) {

@@ -21,7 +21,7 @@ impl Merger {
         Self(Lines::start(program))
     }
 
-    /// Merges a case as Go does.
+    /// Merges a case with Go's merge.
     pub(super) fn merge(&mut self, case: &Case) -> Merged {
         let (request, replies) = case.encoded();
         let replies = PLUGINS
@@ -50,7 +50,7 @@ fn shown(case: &Case, request: &Value) -> Seen {
     }
 }
 
-/// No response has evictions: Go drops those of the replies.
+/// Returns Go's result. It has no evictions, because Go drops those of the replies.
 fn done(case: &Case, answer: &Value) -> Done {
     let response = &answer["response"];
     match case {

@@ -1,4 +1,4 @@
-//! A case for each known difference.
+//! One case for each known difference.
 
 use nri_proto::api::{
     ContainerAdjustment, CreateContainerRequest, CreateContainerResponse, LinuxContainerAdjustment, LinuxNamespace,
@@ -12,7 +12,7 @@ use nri_tests::merging::{Case, OWN};
 use super::known::Known;
 
 impl Known {
-    /// Returns a case that shows it.
+    /// Returns a case that shows this difference.
     pub(super) fn shown(self) -> Case {
         match self {
             Self::LoneRemoval => creation([
@@ -45,7 +45,7 @@ fn creation<const N: usize>(replies: [CreateContainerResponse; N]) -> Case {
     Case::Create(CreateContainerRequest { container, ..Default::default() }, replies.into())
 }
 
-/// An update of limits that are set, answered with one update by each plugin.
+/// Returns a case in which limits are updated, and each plugin replies with one update.
 fn update<const N: usize>(updates: [Update; N]) -> Case {
     let container = Some(Container { id: OWN.to_owned(), ..Container::default() }.into()).into();
     let linux_resources = Some(Resources { pids: pids(7).pids, ..memory(7) }.into()).into();
@@ -65,7 +65,7 @@ fn adjusting(adjust: impl FnOnce(&mut Adjustment)) -> CreateContainerResponse {
     CreateReply::from(adjustment).into()
 }
 
-/// In an order that no word says.
+/// Returns a reply with namespaces in this order, which the model cannot express.
 fn with_namespaces<const N: usize>(kinds: [&str; N]) -> CreateContainerResponse {
     let namespaces = kinds.map(|kind| LinuxNamespace { type_: kind.to_owned(), ..Default::default() }).into();
     let linux = Some(LinuxContainerAdjustment { namespaces, ..Default::default() }).into();

@@ -1,4 +1,4 @@
-//! What people get wrong: one sentence, and exit code 1.
+//! User errors: each gives one sentence, and exit code 1.
 
 use std::fs;
 use std::process::Command;
@@ -12,8 +12,8 @@ use crate::stubs::Version;
 
 const EXAMPLES: [&str; 4] = ["logger", "ulimit-adjuster", "device-injector", "hook-injector"];
 
-/// Runs a program that must end by itself, and returns what it complained about: one line that
-/// names it.
+/// Runs a program that must end by itself, and returns its error message: one line that begins with
+/// its name.
 fn complaint(name: &str, args: &[&str]) -> String {
     let output = Command::new(example(name)).args(args).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
@@ -24,7 +24,7 @@ fn complaint(name: &str, args: &[&str]) -> String {
     said.to_owned()
 }
 
-/// Whatever the program, the complaint has these words.
+/// Checks that the error message of each program has these words.
 fn all_complain(args: &[&str], words: &[&str]) {
     for name in EXAMPLES {
         let said = complaint(name, args);
@@ -78,7 +78,7 @@ fn hooks_are_hooks() {
     assert!(said.contains("broken.json"), "{said}");
 }
 
-/// What is in a configuration is seen only when the runtime hands it over, or asks for it.
+/// The plugin reads its configuration only when the runtime passes it on or asks for it.
 #[tokio::test]
 async fn a_configuration_that_makes_no_sense_ends_the_plugin() {
     let Some(host) = Host::new(Version::V0_12_5) else { return };

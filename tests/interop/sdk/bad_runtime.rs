@@ -1,5 +1,5 @@
-//! Runtimes that hang, die or talk nonsense while a plugin is let in: it says so within its limit,
-//! and ends.
+//! Runtimes that hang, die or send invalid data while a plugin joins: the plugin reports that
+//! within its time limit, and ends.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -17,18 +17,18 @@ use ttrpc::{Request, Response};
 use super::examples::example;
 use crate::peer::{Connection, Serving, pattern};
 
-/// How long a plugin may take for each step, and what a busy machine adds.
+/// How long a plugin waits in each step, and the margin for a busy machine.
 const STEP: Duration = Duration::from_secs(5);
 const SLACK: Duration = Duration::from_secs(5);
 
-/// A plugin that connects to us, and where we listen.
+/// A plugin that connects to the test, and the listener of the test.
 struct Visit {
     plugin: tokio::task::JoinHandle<(ExitStatus, String, Duration)>,
     listener: UnixListener,
     _folder: TempDir,
 }
 
-/// Starts the logger.
+/// Starts the example `logger`.
 fn visit() -> Visit {
     let folder = TempDir::new().unwrap();
     let listener = UnixListener::bind(folder.path().join("nri.sock")).unwrap();
@@ -48,7 +48,7 @@ impl Visit {
         self.listener.accept().await.unwrap().0
     }
 
-    /// The plugin has ended by itself within the limit, with this as its last words.
+    /// Checks that the plugin ends by itself within the limit, with this error message.
     async fn ended(self, words: &str, limit: Duration) {
         let (status, said, elapsed) = self.plugin.await.unwrap();
         let last = said.lines().last().unwrap_or_default();
@@ -58,7 +58,7 @@ impl Visit {
     }
 }
 
-/// A runtime that lets a plugin register and does no more.
+/// Acts as a runtime that lets a plugin register and does nothing else.
 async fn register(visit: &Visit) -> Serving {
     let method: Box<dyn MethodHandler + Send + Sync> = Box::new(Register);
     let service = Service { methods: [("RegisterPlugin".to_owned(), method)].into(), streams: Default::default() };
@@ -75,7 +75,7 @@ impl MethodHandler for Register {
     }
 }
 
-/// At the same time: each of them takes as long as a plugin waits.
+/// The cases run concurrently, because each of them takes as long as a plugin waits.
 #[tokio::test]
 async fn one_that_hangs_in_any_step() {
     let (unaccepted, unanswered, unconfigured) = (visit(), visit(), visit());
@@ -98,7 +98,7 @@ async fn one_that_leaves_at_once() {
 async fn one_that_talks_nonsense() {
     let visit = visit();
     let mut stream = visit.accept().await;
-    // It may be gone before it has read all of this.
+    // The plugin may end before it has read all of this.
     let _ = stream.write_all(&pattern(1 << 20)).await;
     visit.ended("could not register", Duration::ZERO).await;
 }

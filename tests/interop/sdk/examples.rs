@@ -1,4 +1,4 @@
-//! The examples of the SDK do under Go's runtimes what upstream's plugins of their names do.
+//! The examples of the SDK behave under Go's runtimes as upstream's plugins of the same names do.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -18,7 +18,7 @@ under_every_runtime! {
     the_examples_can_be_launched,
 }
 
-/// An example of the SDK: they are built with the tests of the workspace.
+/// Returns the path of an example of the SDK. Examples are built with the tests of the workspace.
 pub(crate) fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let example = test.parent().and_then(Path::parent).unwrap().join("examples").join(name);
@@ -26,14 +26,14 @@ pub(crate) fn example(name: &str) -> PathBuf {
     example
 }
 
-/// Starts an example on the socket of the host, and waits until it is in.
+/// Starts an example on the socket of the host, and waits until it has joined.
 async fn join(host: &Host, runtime: &mut GoRuntime, index: &str, name: &str, args: &[&str]) -> Program {
     let plugin = host.plugin(&example(name), &[&["--idx", index], args].concat());
     runtime.joined(&format!("{index}-{name}")).await;
     plugin
 }
 
-/// A request for a container, `app`, of a pod that has these annotations.
+/// Returns a request for a container `app` in a pod with these annotations.
 fn request(annotations: Value) -> Value {
     let pod = json!({"id": "p", "name": "p", "annotations": annotations});
     json!({"pod": pod, "container": {"id": "c", "name": "app", "pod_sandbox_id": "p", "args": ["/bin/app"]}})

@@ -12,10 +12,10 @@ use tokio::process::Command;
 use crate::program::Program;
 use crate::stubs::Version;
 
-/// Where plugins complain.
+/// The file for the error output of plugins.
 const COMPLAINTS: &str = "complaints";
 
-/// A machine with a version of Go's NRI: a runtime on it can be started and started again.
+/// A machine with a version of Go's NRI: a runtime can be started on it repeatedly.
 pub(crate) struct Host {
     pub(crate) version: Version,
     runtime: PathBuf,
@@ -23,19 +23,18 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// None if there is no Go.
+    /// Creates a host. Returns `None` if Go is missing.
     pub(crate) fn new(version: Version) -> Option<Self> {
         let runtime = go::peer(version.tag(), "runtime").ok()?;
         Some(Self { version, runtime, directory: tempfile::tempdir().unwrap() })
     }
 
-    /// A path in the directory of this host.
+    /// Returns a path in the directory of this host.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// Starts the runtime on the socket of this host, with containers and what else is said about
-    /// it.
+    /// Starts the runtime on the socket of this host, with containers and with these arguments.
     pub(crate) async fn start(&self, args: &[&str]) -> GoRuntime {
         let mut command = Command::new(&self.runtime);
         command.arg("-socket").arg(self.path("nri.sock")).args(args);
@@ -44,8 +43,8 @@ impl Host {
         runtime
     }
 
-    /// Starts a plugin that connects to the socket of this host. What it complains about is told if
-    /// the test fails.
+    /// Starts a plugin that connects to the socket of this host. Its error output is printed if the
+    /// test fails.
     pub(crate) fn plugin(&self, program: &Path, args: &[&str]) -> Program {
         let complaints = File::options().create(true).append(true).open(self.path(COMPLAINTS)).unwrap();
         let mut command = Command::new(program);
@@ -62,15 +61,15 @@ impl Drop for Host {
     }
 }
 
-/// A runtime that runs. It is killed when this is dropped.
+/// A running runtime. Dropping it kills the process.
 pub(crate) struct GoRuntime {
     program: Program,
-    /// What it told and nobody has asked for yet.
+    /// Lines of the runtime that no test has read yet.
     unread: VecDeque<Value>,
 }
 
 impl GoRuntime {
-    /// The first thing that it told, or tells, and that is such. What it told before stays.
+    /// Returns the first line of the runtime that satisfies `is_such`. Earlier lines stay unread.
     pub(crate) async fn until(&mut self, is_such: impl Fn(&Value) -> bool) -> Value {
         if let Some(place) = self.unread.iter().position(&is_such) {
             return self.unread.remove(place).unwrap();
@@ -84,20 +83,20 @@ impl GoRuntime {
         }
     }
 
-    /// Waits until this is in its log.
+    /// Waits until the log has this text.
     pub(crate) async fn logs(&mut self, text: &str) {
         self.until(|line| line["log"].as_str().is_some_and(|log| log.contains(text))).await;
     }
 
-    /// Waits until a plugin has joined, and returns what it was told of and wants to be updated.
+    /// Waits until a plugin has joined, and returns its snapshot and the updates that it asked for.
     pub(crate) async fn joined(&mut self, plugin: &str) -> Value {
-        // The oldest versions say so even if it is not synchronized.
+        // The oldest versions log this even if they do not synchronize the plugin.
         self.logs(&format!("plugin \"{plugin}\" connected")).await;
         let place = self.unread.iter().rposition(|line| line["synchronized"].is_array()).unwrap();
         self.unread.remove(place).unwrap()
     }
 
-    /// Tells plugins of an event of the pod, or of its container `c0`, and returns the reply.
+    /// Notifies plugins of an event of the pod, or of its container `c0`, and returns the reply.
     pub(crate) async fn tell(&mut self, event: Event) -> Result<Value, String> {
         let mut request = json!({"pod": {"id": "p"}});
         if event.rpc().ends_with("Container") {
@@ -116,14 +115,14 @@ impl GoRuntime {
         }
     }
 
-    /// Stops it, as an administrator does.
+    /// Stops the runtime, as an administrator does.
     pub(crate) async fn stop(mut self) {
         self.program.dismiss();
         self.program.wrote_last().await;
         assert!(self.program.ended().await.unwrap().success());
     }
 
-    /// Kills it, as a crash does.
+    /// Kills the runtime, as a crash does.
     pub(crate) async fn kill(mut self) {
         self.program.kill().await;
     }

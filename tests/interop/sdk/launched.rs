@@ -19,12 +19,12 @@ under_every_runtime! {
     a_launched_plugin_ends_with_its_runtime,
 }
 
-/// Starts a runtime that launches the test plugin, and returns where that writes to.
+/// Starts a runtime that launches the test plugin, and returns the plugin's diary.
 async fn launch(host: &Host, settings: &str) -> (GoRuntime, Diary) {
     let (plugins, configs) = (host.path("plugins"), host.path("configs"));
     fs::create_dir(&plugins).unwrap();
     fs::create_dir(&configs).unwrap();
-    // Runtimes give no arguments to what they launch.
+    // Runtimes launch plugins without arguments.
     let script = plugins.join(NAME);
     fs::write(&script, format!("#!/bin/sh\nexec {STORYTELLER} --hasty --diary {}\n", host.path("").display())).unwrap();
     fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
@@ -34,7 +34,7 @@ async fn launch(host: &Host, settings: &str) -> (GoRuntime, Diary) {
     (host.start(&args).await, Diary { text: diary, read: 0 })
 }
 
-/// What a plugin writes to a file: it has no output of its own.
+/// The file that a launched plugin writes, because it has no output of its own.
 struct Diary {
     text: PathBuf,
     read: usize,
@@ -54,7 +54,7 @@ impl Diary {
         }
     }
 
-    /// Runtimes before v0.7 do not tell launched plugins what there is.
+    /// Waits until the plugin has joined. Runtimes before v0.7 do not synchronize launched plugins.
     async fn is_in(&mut self, version: Version) {
         assert_eq!(self.wrote().await["heard"], "Configure");
         if version >= Version::V0_8_0 {
@@ -68,7 +68,7 @@ async fn a_launched_plugin_is_configured_and_hears_a_whole_life(host: Host) {
     let (mut runtime, mut diary) = launch(&host, "--env COLOR=red").await;
     diary.is_in(host.version).await;
     if host.version < Version::V0_8_0 {
-        // Longer than this plugin waits to be told what there is.
+        // Longer than this plugin waits for its snapshot.
         sleep(Duration::from_millis(600)).await;
     }
     for event in host.version.life() {
@@ -81,7 +81,7 @@ async fn a_launched_plugin_is_configured_and_hears_a_whole_life(host: Host) {
     runtime.stop().await;
 }
 
-/// It cannot come back: its connection was one of a kind.
+/// The plugin cannot reconnect, because its connection was inherited.
 async fn a_launched_plugin_ends_with_its_runtime(host: Host) {
     let (runtime, mut diary) = launch(&host, "").await;
     diary.is_in(host.version).await;
@@ -94,7 +94,7 @@ async fn a_launched_plugin_ends_with_its_runtime(host: Host) {
     }
 }
 
-/// The plugins that run and were launched on this host.
+/// Returns the running plugins that were launched on this host.
 fn launched(host: &Host) -> Vec<u32> {
     let own = format!("{STORYTELLER}\0--hasty\0--diary\0{}\0", host.path("").display());
     let is_own = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == own.as_bytes());

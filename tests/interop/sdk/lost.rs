@@ -1,4 +1,4 @@
-//! Runtimes that go away and come back.
+//! Runtimes that stop and start again.
 
 use nri_proto::Event;
 use serde_json::json;
@@ -41,7 +41,7 @@ async fn a_plugin_comes_back_to_a_runtime_that_was_killed(host: Host) {
     runtime.stop().await;
 }
 
-/// Go's runtimes close a plugin that takes too long for an answer.
+/// Go's runtimes close a plugin that answers too late.
 async fn a_plugin_that_a_runtime_gave_up_comes_back(host: Host) {
     let mut runtime = host.start(&["-request-timeout", "300ms"]).await;
     let mut plugin = storyteller(&host, &["--sleep", "StartContainer"]);

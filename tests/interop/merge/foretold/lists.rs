@@ -7,8 +7,8 @@ use nri_tests::merging::{Case, OWN, PLUGINS};
 
 use crate::merge::merged::{Done, Merged};
 
-/// To Go the marker of a removed mount is a mount, which a later plugin removes with one dash more
-/// and then owns. Says whether there is one.
+/// For Go, the marker of a removed mount is a mount, which a later plugin can remove with one more
+/// dash, and then owns. Returns whether the case has such a mount.
 pub(super) fn drop_dashed_mounts(case: &Case, merged: &mut Merged) -> bool {
     let Ok(Done { adjustment: Some(adjustment), owners: Some(owners), .. }) = &mut merged.result else { return false };
     let (mut markers, mut dropped) = (BTreeSet::new(), BTreeMap::new());
@@ -30,7 +30,8 @@ pub(super) fn drop_dashed_mounts(case: &Case, merged: &mut Merged) -> bool {
     differs
 }
 
-/// Go claims namespaces in the order of the list. Says whether another conflict is the first then.
+/// Go claims namespaces in the order of the list. Returns whether another conflict is then the
+/// first.
 pub(super) fn tell_first_namespace(case: &Case, merged: &mut Merged) -> bool {
     let Some(told) = merged.result.as_mut().err().filter(|error| error.contains(" set Namespace ")) else {
         return false;

@@ -6,8 +6,8 @@ use nri_tests::merging::{Case, OWN};
 
 use crate::merge::merged::{Done, Merged, Seen};
 
-/// Keys of maps that a plugin removes and does not set. To Go that is a marker in the result, and
-/// nothing else.
+/// The keys of maps that a plugin removes and does not set. For Go, each of them is a marker in the
+/// result, and nothing else.
 #[derive(Default)]
 pub(super) struct LoneRemovals {
     annotations: BTreeSet<String>,
@@ -46,7 +46,7 @@ impl LoneRemovals {
         mark::<LinuxNetDevice>(&self.net_devices, &mut linux.net_devices);
     }
 
-    /// Takes out all that is said about these keys.
+    /// Removes everything about these keys.
     pub(super) fn leave_out(&self, merged: &mut Merged) {
         for seen in &mut merged.seen {
             let Seen::Container(container) = seen else { continue };

@@ -6,10 +6,10 @@ use nri_tests::merging::Case;
 
 use crate::merge::merged::{Done, Merged, Seen};
 
-/// Letters that no key has, for those that make a spelling another one.
+/// The characters that make spellings differ, and replacements that occur in no key.
 const LETTERS: [(char, &str); 2] = [('/', "\u{e000}"), ('.', "\u{e001}")];
 
-/// Says whether it makes a difference to us that one thing has several spellings.
+/// Returns whether our result depends on recognizing several spellings of one key.
 pub(super) fn matter(case: &Case) -> bool {
     let mut apart = case.clone();
     if !tell_apart(&mut apart) {
@@ -20,8 +20,8 @@ pub(super) fn matter(case: &Case) -> bool {
     merged != Merged::of(case)
 }
 
-/// To Go each spelling is a thing of its own. So those that are not plain get names that cannot be
-/// spelled otherwise. Says whether there are any.
+/// For Go, each spelling is a different key. So spellings that are not canonical are renamed to
+/// keys with a single spelling. Returns whether there are any.
 pub(super) fn tell_apart(case: &mut Case) -> bool {
     let Case::Create(request, replies) = case else { return false };
     let mut renames = Renames { name: rename, is_any: false };
@@ -34,7 +34,7 @@ pub(super) fn tell_apart(case: &mut Case) -> bool {
     renames.is_any
 }
 
-/// Gives everything its name again.
+/// Restores the original names.
 pub(super) fn name_again(merged: &mut Merged) {
     let mut renames = Renames { name: |_, key| given_back(key), is_any: false };
     for seen in &mut merged.seen {
@@ -51,14 +51,14 @@ pub(super) fn name_again(merged: &mut Merged) {
     }
 }
 
-/// What kind of spelling a key has.
+/// The kind of a key, which determines its spellings.
 #[derive(Clone, Copy)]
 enum Kind {
     Path,
     Sysctl,
 }
 
-/// Returns another name for what is not spelled plainly.
+/// Returns another name for a key whose spelling is not canonical.
 fn rename(kind: Kind, key: &str) -> Option<String> {
     let is_plain = match kind {
         Kind::Path => spelling::path(key) == key,
@@ -108,7 +108,7 @@ impl Renames {
         }
     }
 
-    /// A key that is removed has a dash in front of it, which is no part of it.
+    /// Renames a key. The dash in front of a removed key is not part of the key.
     fn key(&mut self, kind: Kind, key: &mut String) {
         let (dash, name) = key.strip_prefix('-').map_or(("", key.as_str()), |name| ("-", name));
         if let Some(name) = (self.name)(kind, name) {

@@ -8,8 +8,8 @@ use nri_tests::merging::{Case, OWN, PLUGINS};
 
 use crate::merge::merged::{Done, Merged, Seen};
 
-/// Go passes over limits of processes in updates. In their place it has each update of the
-/// container itself set the limit that was asked for. Says whether that makes a difference.
+/// Rewrites limits of processes in updates. Go ignores them, and has each update of the container
+/// itself set the requested limit instead. Returns whether that makes a difference.
 pub(super) fn lose_pids(case: &mut Case) -> bool {
     let requested = match case {
         Case::Update(request, _) => request.linux_resources.pids.clone(),
@@ -26,7 +26,7 @@ pub(super) fn lose_pids(case: &mut Case) -> bool {
     differs
 }
 
-/// Takes out what is said about limits of processes in updates.
+/// Removes everything about limits of processes in updates.
 pub(super) fn leave_out_pids(merged: &mut Merged) {
     for seen in &mut merged.seen {
         if let Seen::Resources(resources) = seen {
@@ -44,8 +44,8 @@ pub(super) fn leave_out_pids(merged: &mut Merged) {
     }
 }
 
-/// To Go an update of the container itself that sets nothing asks for nothing, until another one
-/// sets something. Says whether there is one.
+/// For Go, an update of the container itself that sets nothing replaces the request with nothing,
+/// until another update sets something. Returns whether the case has such an update.
 pub(super) fn forget_request(case: &Case, merged: &mut Merged) -> bool {
     let (Case::Update(_, replies), Ok(done)) = (case, &mut merged.result) else { return false };
     let mut own = replies.iter().flat_map(|reply| &reply.update).filter(|update| update.container_id == OWN).peekable();
@@ -59,8 +59,8 @@ pub(super) fn forget_request(case: &Case, merged: &mut Merged) -> bool {
     sets_nothing
 }
 
-/// What is claimed by updates in Go, where one that is in conflict and may be keeps what it claimed
-/// before.
+/// The claims of updates in Go. There, an update that is in conflict and may fail keeps the claims
+/// that it made before the conflict.
 #[derive(Default)]
 pub(super) struct Claims {
     owners: BTreeMap<(String, Field, String), PluginId>,
@@ -70,8 +70,9 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Makes the claims in turn. An update that is in conflict and may be becomes one that sets
-    /// nothing. One that may not be ends the case, once that can be the fault of such a one.
+    /// Makes the claims in order. An update that is in conflict and may fail becomes one that sets
+    /// nothing. An update that is in conflict and may not fail ends the case, if claims that were
+    /// left behind can have caused the conflict.
     pub(super) fn of(case: &mut Case) -> Self {
         let (mut claims, is_creation) = (Self::default(), matches!(case, Case::Create(..)));
         let Some((reply, update, conflict)) = claims.claim_until_refused(&mut updates_of(case), is_creation) else {
@@ -89,7 +90,7 @@ impl Claims {
         claims
     }
 
-    /// Returns which update of which reply is refused, and why.
+    /// Makes the claims until an update is refused. Returns the reply, the update and the conflict.
     fn claim_until_refused(
         &mut self,
         replies: &mut [&mut Vec<ContainerUpdate>],
@@ -130,17 +131,17 @@ impl Claims {
         Ok(())
     }
 
-    /// Says whether an update was in conflict that may be.
+    /// Returns whether an update that may fail was in conflict.
     pub(super) fn are_left(&self) -> bool {
         self.n_ignored > 0
     }
 
-    /// Says whether Go may have claimed others before the conflict.
+    /// Returns whether Go may have made other claims before the conflict.
     pub(super) fn by_luck(&self) -> bool {
         self.are_left() && self.by_luck
     }
 
-    /// Adds what is claimed by what was then in conflict.
+    /// Adds the claims that updates in conflict leave behind.
     pub(super) fn leave_behind(&self, merged: &mut Merged) {
         let Ok(done) = &mut merged.result else { return };
         if let Some(refused) = &self.refused {
@@ -160,7 +161,7 @@ impl Claims {
     }
 }
 
-/// The updates in each reply.
+/// Returns the updates of each reply.
 fn updates_of(case: &mut Case) -> Vec<&mut Vec<ContainerUpdate>> {
     match case {
         Case::Create(_, replies) => replies.iter_mut().map(|reply| &mut reply.update).collect(),
