@@ -58,7 +58,7 @@ use nri_proto::Unread;
 /// The effect of one reply on a merge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// What the reply changed, in the order in which it was changed.
+    /// The changes of the reply, in the order in which they were made.
     pub changes: Changes,
     /// The parts of the reply that were ignored.
     pub dropped: Vec<Dropped>,

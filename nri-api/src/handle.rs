@@ -1,4 +1,4 @@
-//! What a runtime calls for the pods and containers of one namespace.
+//! The calls of a runtime for the pods and containers of one namespace.
 //!
 //! - this file: [`Handle`], with one method for each moment in the life of a pod or container.
 //! - `podless`: [`PodlessHandle`](podless::PodlessHandle), for a runtime without pods.

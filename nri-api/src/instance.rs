@@ -1,5 +1,5 @@
-//! What all clones of an [`Nri`](crate::Nri) and of its handles share: the adaptation and the
-//! namespaces.
+//! The state that all clones of an [`Nri`](crate::Nri) and of its handles share: the adaptation and
+//! the namespaces.
 //!
 //! - `startup`: whether NRI is started, and the exits that are reported before that.
 //! - `namespaces`: the registered namespaces: snapshots, and which namespace has a container.

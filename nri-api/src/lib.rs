@@ -1,4 +1,4 @@
-//! What a container runtime calls to support NRI plugins.
+//! The API that a container runtime calls to support NRI plugins.
 //!
 //! - [`Nri`] is the entry point: settings, plugins, start and stop.
 //! - A [`Domain`] is what the runtime implements: the pods and containers of one namespace, and how

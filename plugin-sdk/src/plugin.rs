@@ -1,4 +1,4 @@
-//! What the author of a plugin writes and uses.
+//! The types that the author of a plugin implements and uses.
 //!
 //! - `plugin.rs` is the trait of a plugin: its subscription, and one handler for each event.
 //! - `context.rs` is what each handler gets: the runtime, the deadline and the subscribed events.

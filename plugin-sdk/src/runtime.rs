@@ -1,4 +1,4 @@
-//! What a plugin calls: requests to the runtime, at any time and over reconnections.
+//! The calls of a plugin: requests to the runtime, at any time and over reconnections.
 //!
 //! - `runtime.rs` is the handle that handlers and tasks use, and which connection it uses now.
 //! - `rpc.rs` has the RPCs of the runtime's service, encoded and decoded.

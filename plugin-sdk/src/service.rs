@@ -1,4 +1,4 @@
-//! What the runtime calls: the service of a plugin on one connection.
+//! The calls of the runtime: the service of a plugin on one connection.
 //!
 //! - `service.rs` handles Configure, Synchronize and Shutdown, and has the state of the service.
 //! - `events.rs` handles the requests about events, and passes them to the handlers of the plugin.
@@ -55,7 +55,7 @@ pub(crate) struct Service {
     phase: watch::Sender<SessionPhase>,
 }
 
-/// What the service has learnt on this connection.
+/// The state of the service on this connection.
 #[derive(Default)]
 struct ServiceState {
     /// The subscription, once the plugin is configured.

@@ -1,4 +1,4 @@
-//! What a runtime and a plugin know of each other before the first request.
+//! Facts that a runtime and a plugin know about each other before the first request.
 //!
 //! - `plugin_id.rs`: a plugin's index and name.
 //! - `version.rs`: the protocol version of a peer; `version/runtimes.rs` infers it from a runtime's

@@ -25,11 +25,11 @@ pub struct Node {
     pub uri: Uri,
     /// The type that the plugin provides; `None` if the type is not checked.
     pub provides: Option<Interface>,
-    /// What the plugin needs, in the order in which its author wrote it.
+    /// The needs of the plugin, in the order in which its author wrote them.
     pub needs: Vec<Need>,
 }
 
-/// What must be loaded before a plugin.
+/// A need of a plugin: other plugins that must be loaded before it.
 #[derive(Clone, Debug)]
 pub struct Need {
     /// The plugins that must be loaded before.

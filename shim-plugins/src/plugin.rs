@@ -34,7 +34,7 @@ use crate::graph::{Interface, Node, Slot, Uri};
 /// The limit of an initialization, unless the plugin sets another one.
 pub const DEFAULT_INIT_LIMIT: Duration = Duration::from_secs(10);
 
-/// What a failed plugin means for the shim.
+/// The effect of a failed plugin on the shim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// The shim does not start.
@@ -126,7 +126,7 @@ impl<T: ?Sized + Send + Sync + 'static, R, C> PluginBuilder<T, R, C> {
     }
 }
 
-/// What an initialization receives besides the values that the plugin asked for.
+/// The arguments of an initialization besides the values that the plugin asked for.
 pub struct InitContext<C> {
     /// The configuration of the plugin.
     pub config: C,
@@ -147,7 +147,7 @@ impl<C> InitContext<C> {
     }
 }
 
-/// What a plugin provides, with its type erased.
+/// The value and the contributions of a plugin, with the type of the value erased.
 pub(crate) type ErasedProvided = (Box<dyn Any + Send + Sync>, Contributions);
 
 /// The initialization of a plugin, with its types erased.

@@ -13,7 +13,8 @@ use ttrpc::Code;
 use crate::api::request::Request;
 use crate::api::snapshot::Snapshot;
 
-/// What the runtime tells a plugin when it configures the plugin.
+/// The content of the Configure request: facts about the runtime, and the configuration of the
+/// plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Introduction {
     /// The plugin's own configuration, verbatim.

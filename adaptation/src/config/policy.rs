@@ -74,7 +74,8 @@ pub struct Policies {
     pub unnamed: Unnamed,
 }
 
-/// What a plugin declares about itself when it is configured (`FailurePolicy` on the wire).
+/// The declarations of a plugin about itself, made when the plugin is configured (`FailurePolicy`
+/// on the wire).
 ///
 /// A declaration can only switch a setting on: the wire cannot tell `false` from "not set".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// What a running program is to do, after changes of the plugin directory.
+/// The action that a running program is to take after a change of the plugin directory. Stronger
+/// actions are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProgramWish {
     /// Run, and start again after it has ended.

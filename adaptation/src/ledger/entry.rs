@@ -46,7 +46,7 @@ pub struct Occasion {
     pub in_vain: bool,
 }
 
-/// What a plugin did, or did not do.
+/// An action or omission of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// The plugin changed a field.

@@ -54,7 +54,7 @@ pub struct CreateMerge {
     claims: Claims,
 }
 
-/// What the runtime has to do when it creates the container.
+/// The merged replies to a create: the changes that the runtime has to apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergedCreate {
     /// The changes to the container. The messages that upstream always sends are present even if

@@ -25,7 +25,7 @@ pub struct StopMerge {
     claims: Claims,
 }
 
-/// What the runtime has to do when it stops the container.
+/// The merged replies to a stop: the changes that the runtime has to apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergedStop {
     /// The changes to other containers, one update for each container.

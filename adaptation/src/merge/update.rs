@@ -47,7 +47,7 @@ struct OwnUpdate {
     ignore_failure: bool,
 }
 
-/// What the runtime has to do when it updates the container.
+/// The merged replies to an update: the changes that the runtime has to apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergedUpdate {
     /// The update of the container itself. `None` if no plugin changed it: the runtime then applies

@@ -60,9 +60,9 @@ pub struct Tried<V, M> {
 pub struct Step<V> {
     /// The id of the plugin.
     pub plugin: PluginId,
-    /// What the plugin would be shown.
+    /// The container or the resources, as the plugin would be shown them.
     pub seen: V,
-    /// What would happen to the reply.
+    /// The outcome that the reply would have.
     pub outcome: ReplyOutcome,
 }
 

@@ -1,4 +1,4 @@
-//! What plugins are told of a container whose end the runtime did not report itself.
+//! The container that plugins get in a Stop, if the runtime did not report that end itself.
 
 use std::collections::HashMap;
 use std::sync::Arc;

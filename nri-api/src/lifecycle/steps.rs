@@ -59,7 +59,7 @@ pub(crate) enum ApprovalKind {
     Update,
 }
 
-/// What the caller of a start or an update does next.
+/// The next step of the caller of a start or an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApprovalStep<T> {
     /// Ask plugins now, and report the [end](super::state::Lifecycle::approval_ended) of that.
@@ -77,7 +77,7 @@ pub(crate) enum Completion {
     Update,
 }
 
-/// What the sender of a Post event does next.
+/// The next step of the sender of a Post event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PostStep {
     /// Send the event.

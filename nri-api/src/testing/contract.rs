@@ -43,7 +43,7 @@ pub trait Fixture: Sync {
 pub struct Breach {
     /// The rule.
     pub rule: &'static str,
-    /// What was observed.
+    /// The observation that shows the breach.
     pub seen: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a handler knows about its request.
+//! The context of a handler: facts about its request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

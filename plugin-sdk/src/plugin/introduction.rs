@@ -1,4 +1,4 @@
-//! What the runtime tells a plugin in its Configure request.
+//! The content of the runtime's Configure request.
 
 use std::time::Duration;
 

@@ -22,7 +22,7 @@ pub enum IdentityError {
         index: String,
         /// The name that was given.
         name: String,
-        /// What is wrong with the index or the name.
+        /// The reason why the index or the name is invalid.
         source: PluginIdError,
     },
     /// No index was given, and the name of the program does not begin with one.
@@ -30,7 +30,7 @@ pub enum IdentityError {
     NoIndex {
         /// The name of the program.
         program: String,
-        /// What is wrong with the name of the program.
+        /// The reason why the name of the program contains no index.
         source: PluginIdError,
     },
 }

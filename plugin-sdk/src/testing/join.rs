@@ -25,7 +25,7 @@ pub enum JoinError {
     Id {
         /// The id that was given.
         id: String,
-        /// What is wrong with the id.
+        /// The reason why the id is invalid.
         source: PluginIdError,
     },
     /// The plugin ended before it had joined. The error is missing if the plugin ended without one,

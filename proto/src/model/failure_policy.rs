@@ -1,4 +1,4 @@
-//! What a plugin declares about its failures.
+//! The declarations of a plugin about its failures.
 
 use super::Unknown;
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 /// The reason why a connection ended. All users of its channels get the same reason.
 #[derive(Clone, Debug, Error)]
 pub enum Closed {
-    /// This end closed the connection.
+    /// The local end closed the connection.
     #[error("the connection was closed on our side")]
     Local,
     /// The peer closed the connection between two frames.

@@ -100,7 +100,7 @@ impl fmt::Display for ErrorChain<'_> {
     }
 }
 
-/// What the initialization of a plugin returns if the plugin provides nothing.
+/// The result of an initialization that provides nothing.
 ///
 /// Every error converts to [`InitError::Failed`] with `?`.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! What a plugin provides: a value for other plugins, and contributions to the shim.
+//! The results of an initialization: a value for other plugins, and contributions to the shim.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::server::task::{self, Task};
 /// The limit of a shutdown hook, unless the plugin sets another one.
 pub const DEFAULT_HOOK_LIMIT: Duration = Duration::from_secs(5);
 
-/// What the initialization of a plugin returns: a value for other plugins, and contributions to the
+/// The result of a successful initialization: a value for other plugins, and contributions to the
 /// shim.
 pub struct Provided<T: ?Sized> {
     pub(crate) value: Arc<T>,

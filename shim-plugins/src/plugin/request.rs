@@ -1,4 +1,4 @@
-//! What a plugin asks for: other plugins, by slot or by kind.
+//! The requests of a plugin for other plugins, by slot or by kind.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::loaded_values::LoadedValues;
 use super::outcome::LoadOutcome;
 use crate::graph::{AllOfKind, Interface, Kind, LoadAfter, Need, OneOfKind, OptionalSlot, Slot, Strength, Target, Uri};
 
-/// What a plugin asks for, and receives when it is initialized.
+/// A request of a plugin: the values of other plugins that it receives when it is initialized.
 ///
 /// A request is a [`Slot`], an [optional slot](Slot::optional), [one](Kind::one) or
 /// [all](Kind::all) plugins of a [`Kind`], an order without a value ([`Slot::after`]), or a tuple

@@ -12,7 +12,7 @@ pub(crate) const MAX_INPUT: usize = 10 << 20;
 /// The version of the shim protocol that a [`Dialect::Message`] answer announces.
 const VERSION: i32 = 3;
 
-/// What containerd sends to `start`.
+/// The input of `start` from containerd.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bootstrap {
     /// The dialect of the answer that containerd expects.

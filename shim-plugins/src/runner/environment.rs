@@ -1,4 +1,4 @@
-//! What a shim reads from its process, as a value, so that a test can run a shim in its own
+//! The inputs and outputs of a shim's process, as a value, so that a test can run a shim in its own
 //! process.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The default limit for a server to be ready: see [`Environment::ready_limit`].
 pub const DEFAULT_READY_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a shim reads from its process: arguments, variables, directory, input and output.
+/// The inputs and outputs of a shim's process: arguments, variables, directory, input and output.
 pub struct Environment {
     /// The command line, without the program.
     pub args: Vec<String>,

@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::config::Configuration;
 use crate::plugin::ShimContext;
 
-/// What `start` tells the server to serve.
+/// The assignment that `start` gives the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Assignment {
     pub(crate) context: ShimContext,

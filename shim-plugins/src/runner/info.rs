@@ -1,4 +1,4 @@
-//! What a shim reports about itself: the flags `-v` and `-info`, and the action `plugins`.
+//! The reports of a shim about itself: the flags `-v` and `-info`, and the action `plugins`.
 
 use std::io::{self, Write as _};
 

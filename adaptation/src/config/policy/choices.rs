@@ -2,7 +2,7 @@
 
 use crate::config::settings::Choice;
 
-/// What happens to a request if a plugin does not answer in time or cannot be asked.
+/// The effect on a request if a plugin does not answer in time or cannot be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnTimeout {
     /// The request goes on without the plugin.

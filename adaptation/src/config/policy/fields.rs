@@ -94,7 +94,7 @@ axes! {
     /// Whether requests fail while the plugin is absent, does not finish joining in time, or does
     /// not answer.
     required: bool = false;
-    /// What happens to a request that the plugin does not answer in time. For a required plugin the
+    /// The effect on a request that the plugin does not answer in time. For a required plugin the
     /// request always fails.
     on_timeout: OnTimeout = OnTimeout::Skip;
     /// The number of timeouts in a row after which the plugin is closed, or is suspended if it is

@@ -1,4 +1,5 @@
-//! What the adaptation asks of the runtime: snapshots, and changes that plugins want by themselves.
+//! The runtime as the adaptation's source: snapshots, and changes that plugins request on their own
+//! initiative.
 
 use std::collections::HashMap;
 
