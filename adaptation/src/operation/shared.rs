@@ -45,14 +45,15 @@ pub(crate) struct Shared {
     /// Notified when an operation or a rollback has ended in which a leaving plugin may take part.
     pub(crate) ended: Notify,
     plugins: Mutex<Plugins>,
-    /// The number of the roster's configuration.
+    /// The number of the configuration that the roster has.
     config: AtomicU64,
     /// The number of snapshots that are being taken.
     snapshots: AtomicUsize,
 }
 
-/// The number of replaced plugins that may finish their operations at a time. A peer that connects
-/// again and again does not get this time each time.
+/// The number of replaced plugins that may finish their operations at a time. Further replaced
+/// plugins are closed at once, so a peer that reconnects again and again cannot accumulate
+/// sessions.
 const MAX_LEAVING: usize = 8;
 
 /// The plugins and the open operations. They are under one lock, so that a plugin is either in the

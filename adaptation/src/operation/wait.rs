@@ -77,9 +77,10 @@ impl Relay {
         entry.terms.policy().join_timeout.saturating_sub(self.waited)
     }
 
-    /// Returns whether the request has to wait for a required plugin, or behind earlier requests
-    /// that wait. A request does not wait behind others while a plugin waits for the end of its
-    /// operation.
+    /// Returns whether the request has to wait: for a required plugin that is behind, or for
+    /// earlier requests about the pod that wait for one. If a plugin waits for the end of this
+    /// request's operation, the request does not wait for other requests, so that the operation can
+    /// end.
     fn has_to_wait(&self) -> bool {
         let others_wait = || self.shared.waiting.is_busy(&self.operation.pod_id) && self.required().next().is_some();
         self.behind().is_some() || others_wait() && !self.is_waited_for()

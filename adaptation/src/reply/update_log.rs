@@ -9,11 +9,12 @@ use smallvec::SmallVec;
 
 use crate::api::operation::OperationId;
 
-/// The number of containers that are remembered. If it is exceeded, all requests made so far count
-/// as older than an update of any container.
+/// The number of containers that are remembered. If it is exceeded, late replies to all requests
+/// made so far count as outdated for every container.
 const MAX_CONTAINERS: usize = 4096;
-/// The number of removed containers that are remembered. If it is exceeded, requests older than the
-/// forgotten removal count as older than an update of any container.
+/// The number of removed containers that are remembered. If it is exceeded, the oldest removal is
+/// forgotten, and late replies to requests from before that removal count as outdated for every
+/// container.
 const MAX_REMOVED: usize = 512;
 /// The number of authors of updates that are distinguished per container.
 const MAX_AUTHORS: usize = 8;

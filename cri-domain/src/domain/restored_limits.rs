@@ -17,12 +17,12 @@ pub(super) struct RestoredLimits {
 /// The way to reset one limit.
 #[derive(Clone, Copy)]
 enum NoLimit {
-    /// The field gets this value.
+    /// Sets the field of the limit to this value.
     Value(i64),
-    /// With cgroups of version 1, the field gets this value. With version 2 the value means
-    /// something else, so this file gets this text.
+    /// Sets the field of the limit to this value, with cgroups of version 1. With version 2 the
+    /// value means something else, so this text is written to this file of the cgroup instead.
     ValueOrFile(i64, &'static str, &'static str),
-    /// No value of the field resets the limit.
+    /// The limit cannot be reset, because no value of the field stands for "no limit".
     NotExpressible,
 }
 
