@@ -16,7 +16,7 @@ pub(super) struct OperationState {
     pub(super) words: Option<&'static str>,
 }
 
-/// What one plugin saw between joining and disconnecting.
+/// The snapshot and the events of one plugin, from its join until it disconnects.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) plugin: String,

@@ -3,7 +3,7 @@
 
 use super::checker::{OperationState, Session};
 
-/// What a plugin knows of a pod or container.
+/// The state of a pod or container, as far as a plugin knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Nothing,

@@ -1,4 +1,4 @@
-//! What the runtime does: the lives of pods, with containers that live at the same time.
+//! The actions of the runtime: the lives of pods, with containers that live at the same time.
 
 use std::sync::Arc;
 

@@ -115,7 +115,8 @@ struct Lane {
     /// The requests about each pod that the runtime waited for. A plugin continues with a request
     /// that was cut short.
     asked: HashMap<u64, Vec<Interval>>,
-    /// The same time for all pods together, as disjoint intervals in order.
+    /// The time that the runtime waited for the plugin, for all pods together, as disjoint
+    /// intervals in order.
     busy: Vec<Interval>,
     /// The late deliveries about pods with an operation that had been open for a while.
     held: Vec<Interval>,
