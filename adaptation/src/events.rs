@@ -298,7 +298,7 @@ impl Watchers {
                 info!(%plugin, %events, policy, "plugin policy changed");
             }
             Happening::Late { plugin, event, took } => {
-                warn!(%plugin, event = event.rpc(), ?took, "plugin answered too late for its request");
+                warn!(%plugin, event = event.rpc(), ?took, "plugin answered too late, its answer is not applied");
             }
             Happening::State { plugin, state } => {
                 warn!(%plugin, %state, "plugin state changed");

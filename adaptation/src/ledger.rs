@@ -92,7 +92,7 @@ pub struct Ledger {
     forgotten: u64,
 }
 
-/// An item of the history. To make room, the oldest item is dropped as a whole.
+/// An item of the history, which is dropped as a whole.
 #[derive(Clone, Debug)]
 enum Forgetting {
     One(Arc<Entry>),

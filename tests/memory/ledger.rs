@@ -1,4 +1,4 @@
-//! The memory that the ledger costs.
+//! What the record of who changed what costs.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -9,15 +9,15 @@ use nri_proto::{Event, Field, Hook, Hooks, Mount};
 
 use crate::{Count, MIB, alone};
 
-/// Pods and containers come and go, and each adds changes of all sizes to the ledger.
+/// Pods and containers come and go, and each leaves changes of all sizes behind.
 #[test]
 fn the_ledger_holds_no_more_than_it_says() {
     alone(async {
         let limit = MIB;
         let count = Count::begin();
         let mut ledger = Ledger::new(limit);
-        // Many small changes, for which the queue grows, then large ones, for which it must shrink
-        // again.
+        // Many small ones, for which the queue grows, then large ones, for which it must not stay
+        // so long.
         for length in [0, 10, 3000, 100, 100_000, 0] {
             for n in 0..20_000 {
                 ledger.record(&occasion(n), change(length));
@@ -29,7 +29,7 @@ fn the_ledger_holds_no_more_than_it_says() {
     });
 }
 
-/// Values that take almost no bytes, and changes of almost nothing.
+/// Values that are next to nothing as bytes, and changes of next to nothing.
 #[test]
 fn what_is_read_of_the_ledger_is_bounded_whatever_plugins_put_into_it() {
     alone(async {
@@ -83,7 +83,7 @@ fn change(length: usize) -> What {
     What::Changed(Change { field, key, before, after })
 }
 
-/// Returns the changes of a reply to its own container and to another one.
+/// What a reply changed, in this container and in another.
 fn applied(length: usize) -> Applied {
     let own = || changed(length);
     let other = Changed { container: Some("other".to_owned()), ..own() };

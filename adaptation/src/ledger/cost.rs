@@ -27,7 +27,7 @@ const READING: usize = 4;
 /// half empty), and the overhead of the allocations for the entry, its key and two values.
 const UNPACKED: usize = COUNTS + size_of::<Entry>() + 2 * size_of::<Arc<Entry>>() + 4 * OVERHEAD;
 
-/// The memory for an item's place in the queue. Counted twice, because the queue may be half empty.
+/// Two places in a queue, which may be half empty.
 const PLACES: usize = 2 * size_of::<(Forgetting, usize)>();
 
 impl Entry {

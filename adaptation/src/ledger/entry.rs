@@ -46,7 +46,7 @@ pub struct Occasion {
     pub in_vain: bool,
 }
 
-/// An action or omission of a plugin.
+/// What a plugin did, or did not do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// The plugin changed a field.
@@ -104,8 +104,7 @@ pub enum What {
 pub struct Change {
     /// The field that changed.
     pub field: Field,
-    /// The key of the entry, such as the name of an environment variable. Empty if the field has no
-    /// entries.
+    /// The entry of the field. Empty if the field has no entries.
     pub key: String,
     /// The value before the change, if any.
     pub before: Option<Value>,

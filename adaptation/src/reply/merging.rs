@@ -108,8 +108,7 @@ impl Merging {
         if let Self::Create(merge) = self { merge.since() } else { Since::default() }
     }
 
-    /// Returns the subject of the request as the next plugin is shown it. Only meaningful for a
-    /// request that replies can change.
+    /// Returns what the next plugin is shown, for a request that replies can change.
     pub(crate) fn shown(&self) -> Subject {
         match self {
             Self::Create(merge) => Subject::Container(merge.shared_view()),

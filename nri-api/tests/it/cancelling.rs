@@ -256,8 +256,7 @@ async fn a_start_or_an_update_that_its_caller_does_not_go_on_with_holds_up_no_en
     drop((of_container, of_pod));
 }
 
-/// A request is not cancelled because its plugin is slow: only a caller that does not poll cancels
-/// it.
+/// A slow plugin is no slow caller.
 #[tokio::test(start_paused = true)]
 async fn a_create_that_takes_its_time_is_not_given_up() {
     let settings = Config::from_toml("[plugin_defaults]\nrequest_timeout = \"60s\"").unwrap();
