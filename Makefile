@@ -7,6 +7,8 @@ FUZZ_SECONDS ?= 60
 SHORT_FUZZ_SECONDS := 20
 # Not empty: `make run` stays up.
 STAY ?=
+# Annotations for the pod of `make run`: key=value …
+ANNOTATE ?=
 # Options for the benchmark; `make bench BENCH=--help` lists them.
 BENCH ?=
 
@@ -39,9 +41,9 @@ build: setup ## Build everything, optimised
 	$(CARGO) build --release --workspace --lib --bins --examples
 
 # The plugins lie beside the program that launches them.
-run: setup ## See it work: a runtime, two plugins, a pod's life, who changed what; STAY=1 to connect a plugin of yours
+run: setup ## See it work: a runtime, two plugins, a pod's life, who changed what; STAY=1 to connect a plugin of yours, ANNOTATE=key=value to annotate the pod
 	$(CARGO) build --package nri-adaptation --package nri-plugin --example demo --example ulimit-adjuster --example device-injector
-	@$(TARGET)/debug/examples/demo $(if $(STAY),--stay)
+	@$(TARGET)/debug/examples/demo $(if $(STAY),--stay) $(if $(ANNOTATE),--annotate '$(ANNOTATE)')
 
 # Go is found or fetched; where it cannot be had, the tests that need it say so and pass, unless NRI_REQUIRE_GO is set.
 # The same goes for runc, which takes root, and NRI_REQUIRE_RUNC.

@@ -17,27 +17,30 @@ const ANNOTATIONS: [(&str, &str); 3] = [
 /// A pod with two containers. The plugins refuse one of the containers.
 pub(crate) struct Life {
     number: u32,
+    /// The annotations that the user adds to those of the demonstration.
+    added: Vec<(String, String)>,
     pub(crate) pod: Pod,
     pub(crate) app: Container,
     pub(crate) typo: Container,
 }
 
 impl Life {
-    pub(crate) fn first() -> Self {
-        Self::new(1)
+    pub(crate) fn first(added: Vec<(String, String)>) -> Self {
+        Self::new(1, added)
     }
 
     /// Returns another pod of the same kind, with other ids.
     pub(crate) fn next(&self) -> Self {
-        Self::new(self.number + 1)
+        Self::new(self.number + 1, self.added.clone())
     }
 
-    fn new(number: u32) -> Self {
+    fn new(number: u32, added: Vec<(String, String)>) -> Self {
+        let shown = ANNOTATIONS.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let pod = Pod {
             id: format!("pod-{number}"),
             name: "web".to_owned(),
             namespace: "shop".to_owned(),
-            annotations: ANNOTATIONS.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+            annotations: shown.into_iter().chain(added.iter().cloned()).collect(),
             ..Pod::default()
         };
         let container = |name: &str| Container {
@@ -47,7 +50,7 @@ impl Life {
             args: vec!["/bin/server".to_owned()],
             ..Container::default()
         };
-        Self { number, app: container("app"), typo: container("typo"), pod }
+        Self { number, added, app: container("app"), typo: container("typo"), pod }
     }
 
     pub(crate) async fn run(&mut self, node: &mut Node, show: &mut Show) -> Result<()> {

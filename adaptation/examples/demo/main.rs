@@ -1,19 +1,20 @@
 //! A runtime without real containers, with two launched plugins and the life of a pod. It prints
 //! which plugins are asked, what each plugin changes, and how long each takes.
 //!
-//! Run it with `make run`, or `make run STAY=1` to keep the runtime running. The plugins are
-//! examples of `nri-plugin`. They are in the same directory as this program after `cargo build -p
-//! nri-plugin -p nri-adaptation --examples`.
+//! Run it with `make run`, or `make run STAY=1` to keep the runtime running; `ANNOTATE=key=value`
+//! adds annotations to the pod. The plugins are examples of `nri-plugin`. They are in the same
+//! directory as this program after `cargo build -p nri-plugin -p nri-adaptation --examples`.
 
 #![allow(clippy::print_stdout)] // The purpose of the program is its output.
 
+mod annotate;
 mod life;
 mod node;
 mod show;
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
 
 use life::Life;
@@ -26,11 +27,14 @@ const PAUSE: Duration = Duration::from_secs(5);
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let mut stay = false;
-    for argument in std::env::args().skip(1) {
+    let mut annotations = Vec::new();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--stay" => stay = true,
+            "--annotate" => annotations = annotate::parse(&arguments.next().context("--annotate takes key=value …")?)?,
             "--log" => tracing_subscriber::fmt().with_writer(std::io::stderr).without_time().init(),
-            other => bail!("unknown argument {other:?}; there are --stay and --log"),
+            other => bail!("unknown argument {other:?}; there are --stay, --annotate and --log"),
         }
     }
     let mut show = Show::new();
@@ -40,7 +44,7 @@ async fn main() -> Result<()> {
     node.open(&show).await?;
     show.path("socket", &node.socket());
 
-    let mut life = Life::first();
+    let mut life = Life::first(annotations);
     life.run(&mut node, &mut show).await?;
     show.summary(&node, &life);
     if stay {

@@ -26,6 +26,8 @@ pub(crate) struct Show {
     has_colour: bool,
     /// How long each request to each plugin took.
     took: BTreeMap<String, Vec<Duration>>,
+    /// The plugins that were asked to adjust each container, by the name of the container.
+    consulted: BTreeMap<String, Vec<String>>,
 }
 
 impl Show {
@@ -35,7 +37,7 @@ impl Show {
         let has_colour = stdout().is_terminal()
             && !is_unwanted("NO_COLOR", |value| !value.is_empty())
             && !is_unwanted("TERM", |value| value == "dumb");
-        Self { begun: Instant::now(), has_colour, took: BTreeMap::new() }
+        Self { begun: Instant::now(), has_colour, took: BTreeMap::new(), consulted: BTreeMap::new() }
     }
 
     pub(crate) fn title(&self, text: &str) {
@@ -67,6 +69,9 @@ impl Show {
                 let colour = if failure.is_some() { RED } else { CYAN };
                 asked.push(format!("{} {}", self.paint(colour, plugin), self.paint(DIM, milliseconds(*took))));
                 self.took.entry(plugin.to_string()).or_default().push(*took);
+                if event == Event::CreateContainer {
+                    self.consulted.entry(container.to_owned()).or_default().push(plugin.to_string());
+                }
             } else {
                 self.happening(&happening);
             }
@@ -81,10 +86,17 @@ impl Show {
     }
 
     /// Prints what each plugin changed, and how long each took to answer.
-    pub(crate) fn summary(&self, node: &Node, life: &Life) {
+    pub(crate) fn summary(&mut self, node: &Node, life: &Life) {
         self.title("Who changed what, from the ledger:");
         for container in [&life.app, &life.typo] {
-            for entry in node.nri.ledger(|ledger| ledger.of(&container.id)) {
+            let entries = node.nri.ledger(|ledger| ledger.of(&container.id));
+            let consulted = self.consulted.remove(&container.name).unwrap_or_default();
+            for plugin in consulted {
+                if !entries.iter().any(|entry| *entry.occasion.plugin == *plugin) {
+                    println!("  {:<6} {plugin} {}", container.name, self.paint(DIM, "changed nothing"));
+                }
+            }
+            for entry in entries {
                 let colour = if matches!(entry.what, What::Changed(_)) { GREEN } else { RED };
                 println!("  {:<6} {}", container.name, self.paint(colour, &entry));
             }
