@@ -1,53 +1,53 @@
-# What one does with this workspace. `make` alone lists it.
+# The targets of this workspace. `make` without a target lists them.
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-# Seconds that each fuzz target runs, and in `make conformance`.
+# Seconds that each fuzz target runs: in `make fuzz`, and in `make conformance`.
 FUZZ_SECONDS ?= 60
 SHORT_FUZZ_SECONDS := 20
-# Not empty: `make run` stays up.
+# If not empty, the demo of `make run` keeps running.
 STAY ?=
 # Annotations for the pod of `make run`: key=value …
 ANNOTATE ?=
-# Options for the benchmark; `make bench BENCH=--help` lists them.
+# Options of the benchmark. `make bench BENCH=--help` lists them.
 BENCH ?=
 
 CARGO ?= cargo
-# Programs that `make install` puts into $(PREFIX)/bin; add a name here when a crate under cmd/ builds one.
+# Programs that `make install` copies to $(PREFIX)/bin. Add the name when a crate in cmd/ builds a program.
 PROGRAMS :=
 DOCUMENTS := README.md CHANGELOG.md LICENSE SECURITY.md
 
-# Crates that others get from a registry.
+# Crates that are published to a registry.
 PUBLISHED := nri-proto nri-adaptation nri-api cri-domain nri-plugin shim-plugins
 
 PEERS := tests/interop/peers
 DAEMONS := tests/interop/daemons
 FUZZ := tests/fuzz
-# What is built by itself, so that other shims are built and tested without it.
+# The feature `grpc` is built separately, so that other shims are built and tested without the feature.
 WITH_GRPC := --package shim-plugins --features grpc
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# One test that fails hides no other.
+# A failed test does not stop the tests after it.
 CARGO_TEST := $(CARGO) test --no-fail-fast
-# Tools that `scripts/setup` installed come before the machine's own.
+# The tools that `scripts/setup` installs take precedence over those of the machine.
 export PATH := $(shell scripts/setup path):$(PATH)
 
 .PHONY: help build run test conformance bench bench-api bench-sdk bench-shim fuzz lint fmt install setup setup-go peers daemons clean
 .DEFAULT_GOAL := help
 
-help: ## List what there is to make
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: setup ## Build everything, optimised
 	$(CARGO) build --release --workspace --lib --bins --examples
 
-# The plugins lie beside the program that launches them.
-run: setup ## See it work: a runtime, two plugins, a pod's life, who changed what; STAY=1 to connect a plugin of yours, ANNOTATE=key=value to annotate the pod
+# The demo launches the plugins from its own directory, so all programs are built together.
+run: setup ## Run a demo: a runtime, two plugins, a pod, the recorded changes; STAY=1 keeps it running, ANNOTATE=key=value annotates the pod
 	$(CARGO) build --package nri-adaptation --package nri-plugin --example demo --example ulimit-adjuster --example device-injector
 	@$(TARGET)/debug/examples/demo $(if $(STAY),--stay) $(if $(ANNOTATE),--annotate '$(ANNOTATE)')
 
-# Go is found or fetched; where it cannot be had, the tests that need it say so and pass, unless NRI_REQUIRE_GO is set.
-# The same goes for runc, which takes root, and NRI_REQUIRE_RUNC.
-test: setup ## Run what a contributor runs: all tests, and those against Go's own NRI
+# `scripts/setup` fetches Go if the machine has none. If Go cannot be fetched, tests that need it print a message and
+# pass, unless NRI_REQUIRE_GO is set. The same applies to runc, which needs root, and NRI_REQUIRE_RUNC.
+test: setup ## Run the tests for contributors, including those against Go's NRI
 	@[ "$$(id -u)" != 0 ] || scripts/setup runc || [ -z "$$NRI_REQUIRE_RUNC" ]
 	@if scripts/setup go; then \
 	    export NRI_REQUIRE_GO=1; $(MAKE) --no-print-directory peers; \
@@ -58,8 +58,8 @@ test: setup ## Run what a contributor runs: all tests, and those against Go's ow
 	    echo "$(CARGO_TEST) $$what"; $(CARGO_TEST) $$what || failed=1; \
 	done; exit $$failed
 
-# Containers take root, so shims run under containerd only where we have it, and where it could be built.
-conformance: setup peers ## Run what takes longer: shims under containerd, more random cases, fuzz targets
+# Containers need root. Without root, or without a containerd that could be built, tests of shims skip themselves.
+conformance: setup peers ## Run the long tests: shims under containerd, more random cases, fuzz targets
 	@if [ "$$(id -u)" = 0 ] && scripts/setup runc; then export NRI_REQUIRE_RUNC=1; fi; \
 	if [ "$$(id -u)" = 0 ] && $(MAKE) --no-print-directory daemons; then \
 	    export NRI_REQUIRE_DAEMONS=1; \
@@ -72,34 +72,34 @@ conformance: setup peers ## Run what takes longer: shims under containerd, more 
 	done; \
 	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(SHORT_FUZZ_SECONDS) || failed=1; exit $$failed
 
-# Of this package alone: what others want of the crates below is not in the program whose memory is measured.
-bench: setup peers ## Measure us beside Go, in one interleaved run
+# Only this package is built: features that other packages enable in its dependencies would change the measured memory.
+bench: setup peers ## Compare our NRI with Go's, in one interleaved run
 	$(CARGO) build --release --package nri-bench --bin relay-bench --bin bench-runtime
-	@# All of it is measured, even if a bar is missed early.
+	@# A bar that is not met does not stop the measurements after it.
 	@missed=0; for what in '' merge generate; do \
 	    echo "relay-bench $$what"; \
 	    $(TARGET)/release/relay-bench $$what --write docs/benchmarks.md $(BENCH) || missed=1; \
 	done; exit $$missed
 
-# Instructions are counted, so it may run on a busy machine.
-bench-api: setup peers ## Measure what nri-api costs above the adaptation
+# This benchmark counts instructions, so other load on the machine does not affect it.
+bench-api: setup peers ## Measure the cost of nri-api on top of the adaptation
 	@scripts/setup count
 	$(CARGO) build --release --bin api-bench
 	$(TARGET)/release/api-bench $(PEERS)/bin/v0.12.5/benchplugin --write docs/benchmarks.md
 
-# As small as a program that every node runs should be.
-bench-sdk: setup peers ## Measure a plugin of ours beside one on Go's stub
+# The profile `shim` builds small programs; a plugin runs on every node.
+bench-sdk: setup peers ## Compare a plugin on nri-plugin with one on Go's stub
 	$(CARGO) build --profile shim --package nri-plugin --example logger
-	sync # Pages of a program that are not on the disk yet would count as written to.
+	sync # Otherwise pages of the new program that are not on disk yet would be measured as dirty.
 	$(CARGO) run --bin sdk-bench -- $(TARGET)/shim/examples/logger $(PEERS)/bin/v0.12.5/logger \
 	    $(PEERS)/bin/v0.12.5/runtime --write docs/benchmarks.md
 
-bench-shim: setup daemons ## Measure a shim of ours beside Go's for runc
+bench-shim: setup daemons ## Compare a shim on shim-plugins with Go's shim for runc
 	$(CARGO) build --profile shim --package shim-plugins --example hello_shim
-	sync # Pages of a program that are not on the disk yet would count as written to.
+	sync # Otherwise pages of the new program that are not on disk yet would be measured as dirty.
 	$(CARGO) run --release --bin shim-bench -- $(TARGET)/shim/examples/hello_shim $(DAEMONS)/bin/v2.4.2
 
-fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, from its corpus
+fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, starting from its corpus
 	@scripts/setup fuzz
 	scripts/fuzz $(FUZZ_SECONDS)
 
@@ -124,7 +124,7 @@ fmt: setup setup-go ## Format Rust and Go
 	$(CARGO) fmt --manifest-path $(FUZZ)/Cargo.toml
 	gofmt -w $(PEERS) $(DAEMONS)
 
-install: $(if $(PROGRAMS),build) ## Install below DESTDIR and PREFIX
+install: $(if $(PROGRAMS),build) ## Install documents and programs under DESTDIR and PREFIX
 	install -d '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/decisions' '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs/guides'
 	install -m 644 $(DOCUMENTS) '$(DESTDIR)$(PREFIX)/share/doc/nri-rs'
 	install -m 644 $(wildcard docs/*.*) '$(DESTDIR)$(PREFIX)/share/doc/nri-rs/docs'
@@ -135,18 +135,18 @@ ifneq ($(PROGRAMS),)
 	install -m 755 $(PROGRAMS:%=$(TARGET)/release/%) '$(DESTDIR)$(PREFIX)/bin'
 endif
 
-setup: ## Install what a build lacks; runs by itself
+setup: ## Install missing tools for a build; other targets run it
 	@scripts/setup build
 
 setup-go:
 	@scripts/setup go
 
-peers: setup-go ## Build the Go programs that the tests talk to
+peers: setup-go ## Build the Go peers of the tests
 	$(PEERS)/build
 
-daemons: setup-go ## Build the containerds that shims and plugins are tested under
+daemons: setup-go ## Build the versions of containerd that tests run
 	$(DAEMONS)/build
 
-clean: ## Remove what was built here; tools of the user stay
+clean: ## Remove all build output; tools in the user's cache stay
 	$(CARGO) clean
 	rm -rf $(PEERS)/bin $(DAEMONS)/bin $(FUZZ)/target $(FUZZ)/artifacts $(FUZZ)/coverage
