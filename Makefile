@@ -9,6 +9,9 @@ SHORT_FUZZ_SECONDS := 20
 STAY ?=
 # Annotations for the pod of `make run`: key=value …
 ANNOTATE ?=
+# The name of a crate that `make new-plugin` or `make new-shim` writes, and where.
+NAME ?=
+DIR ?=
 # Options for the benchmark; `make bench BENCH=--help` lists them.
 BENCH ?=
 
@@ -31,7 +34,7 @@ CARGO_TEST := $(CARGO) test --no-fail-fast
 # Tools that `scripts/setup` installed come before the machine's own.
 export PATH := $(shell scripts/setup path):$(PATH)
 
-.PHONY: help build run test conformance bench bench-api bench-sdk bench-shim fuzz lint fmt install setup setup-go peers daemons clean
+.PHONY: help build run new-plugin new-shim test conformance bench bench-api bench-sdk bench-shim fuzz lint fmt install setup setup-go peers daemons clean
 .DEFAULT_GOAL := help
 
 help: ## List what there is to make
@@ -44,6 +47,12 @@ build: setup ## Build everything, optimised
 run: setup ## See it work: a runtime, two plugins, a pod's life, who changed what; STAY=1 to connect a plugin of yours, ANNOTATE=key=value to annotate the pod
 	$(CARGO) build --package nri-adaptation --package nri-plugin --example demo --example ulimit-adjuster --example device-injector
 	@$(TARGET)/debug/examples/demo $(if $(STAY),--stay) $(if $(ANNOTATE),--annotate '$(ANNOTATE)')
+
+new-plugin: ## Write a crate for a plugin of your own: NAME=my-plugin, DIR=../my-plugin
+	@scripts/new plugin '$(NAME)' $(DIR)
+
+new-shim: ## Write a crate for a containerd shim of your own: NAME=mine, DIR=../containerd-shim-mine-v1
+	@scripts/new shim '$(NAME)' $(DIR)
 
 # Go is found or fetched; where it cannot be had, the tests that need it say so and pass, unless NRI_REQUIRE_GO is set.
 # The same goes for runc, which takes root, and NRI_REQUIRE_RUNC.
