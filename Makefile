@@ -9,6 +9,9 @@ SHORT_FUZZ_SECONDS := 20
 STAY ?=
 # Annotations for the pod of `make run`: key=value …
 ANNOTATE ?=
+# The name of the crate that `make new-plugin` or `make new-shim` writes, and its directory.
+NAME ?=
+DIR ?=
 # Options of the benchmark. `make bench BENCH=--help` lists them.
 BENCH ?=
 
@@ -31,7 +34,7 @@ CARGO_TEST := $(CARGO) test --no-fail-fast
 # The tools that `scripts/setup` installs take precedence over those of the machine.
 export PATH := $(shell scripts/setup path):$(PATH)
 
-.PHONY: help build run test conformance bench bench-api bench-sdk bench-shim fuzz lint fmt install setup setup-go peers daemons clean
+.PHONY: help build run new-plugin new-shim test conformance bench bench-api bench-sdk bench-shim fuzz lint fmt install setup setup-go peers daemons clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -44,6 +47,12 @@ build: setup ## Build everything, optimised
 run: setup ## Run a demo: a runtime, two plugins, a pod, the recorded changes; STAY=1 keeps it running, ANNOTATE=key=value annotates the pod
 	$(CARGO) build --package nri-adaptation --package nri-plugin --example demo --example ulimit-adjuster --example device-injector
 	@$(TARGET)/debug/examples/demo $(if $(STAY),--stay) $(if $(ANNOTATE),--annotate '$(ANNOTATE)')
+
+new-plugin: ## Write a crate for a plugin of your own: NAME=my-plugin, DIR=../my-plugin
+	@scripts/new plugin '$(NAME)' $(DIR)
+
+new-shim: ## Write a crate for a containerd shim of your own: NAME=mine, DIR=../containerd-shim-mine-v1
+	@scripts/new shim '$(NAME)' $(DIR)
 
 # `scripts/setup` fetches Go if the machine has none. If Go cannot be fetched, tests that need it print a message and
 # pass, unless NRI_REQUIRE_GO is set. The same applies to runc, which needs root, and NRI_REQUIRE_RUNC.

@@ -18,6 +18,7 @@ mod readme;
 mod rooms;
 mod source;
 mod sync_plugin;
+mod templates;
 mod tidy;
 mod unasked;
 mod workspace;

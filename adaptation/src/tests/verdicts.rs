@@ -232,7 +232,7 @@ async fn a_plugin_that_catches_up_is_asked_for_its_verdict() {
 #[tokio::test(start_paused = true)]
 async fn a_create_does_not_wait_for_a_plugin_that_is_to_validate_alone_to_catch_up() {
     for demand in ["required", "validator"] {
-        let events = EventMask::from(Event::ValidateContainerAdjustment) | Event::StopPodSandbox.into();
+        let events = Event::ValidateContainerAdjustment | Event::StopPodSandbox;
         let judge = FakePlugin::new("10-judge", events, Manner::After(SECOND * 3), &Diary::default());
         let policy = format!("plugins.judge = {{ {demand} = true, join_timeout = '2s' }}");
         let nri = adaptation(&policy, &[("10-judge", &judge)]).await;

@@ -33,6 +33,21 @@ impl Refusal {
     pub fn new(message: impl Display) -> Self {
         Self { message: message.to_string() }
     }
+
+    /// Returns a function that converts an error into a refusal, with a text in front that says
+    /// what failed.
+    ///
+    /// ```
+    /// use nri_plugin::Refusal;
+    ///
+    /// let text = "many";
+    /// let cpus = text.parse::<u32>().map_err(Refusal::context("could not read the annotation cpus"));
+    /// let message = cpus.unwrap_err().to_string();
+    /// assert_eq!(message, "could not read the annotation cpus: invalid digit found in string");
+    /// ```
+    pub fn context<E: Error>(text: impl Display) -> impl FnOnce(E) -> Self {
+        move |error| Self { message: format!("{text}: {}", chain(&error)) }
+    }
 }
 
 impl Display for Refusal {

@@ -140,7 +140,10 @@ impl Service {
         }
         debug!(%event, "received a request");
         let context = self.context(timeout);
-        let answer = handler(&context).await.map_err(refusal_status)?;
+        let answer = handler(&context).await.map_err(|refusal| {
+            warn!(%event, reason = %refusal, "the plugin refused the request");
+            refusal_status(refusal)
+        })?;
         if context.deadline().is_some_and(|deadline| deadline < tokio::time::Instant::now()) {
             warn!(%event, "the handler took longer than the runtime waits; the reply is late");
         }

@@ -1,11 +1,15 @@
 //! Every change that a plugin can make, each in one line.
 
+use std::io::{self, Write};
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use nri_proto::{
     Adjustment, Args, CdiDevice, Change, Container, CreateReply, Device, EnvVar, Event, EventMask, Eviction, Hook,
     IoPriority, IoPriorityClass, MemoryPolicy, MemoryPolicyMode, Mount, Namespace, NetDevice, Pod, Proposal, Rdt,
     Resources, Rlimit, Scheduler, SchedulerPolicy, Seccomp, StopReply, Update, UpdateReply, Verdict, api,
 };
+use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use crate::testing::{Node, container, pod};
@@ -147,6 +151,54 @@ async fn a_validator_rejects_with_its_words() {
     let rejected = node.create(&pod, &container("evil", &pod)).await.unwrap_err();
     let expected = "validator \"10-greedy\" rejected container adjustment, reason: it is evil";
     assert_eq!(crate::chain(&rejected), expected);
+}
+
+/// Keeps what is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Refuses every container, because of an annotation that it cannot read.
+struct Picky;
+
+#[async_trait]
+impl Plugin for Picky {
+    fn events(&self) -> EventMask {
+        Event::CreateContainer | Event::StartContainer
+    }
+
+    async fn create_container(&self, _: &Context, _: Pod, _: Container) -> Result<CreateReply, Refusal> {
+        let _: u32 = "many".parse().map_err(Refusal::context("could not read the annotation cpus"))?;
+        Ok(CreateReply::default())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_refuses_logs_what_it_refused_and_why() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+
+    let (node, pod) = (Node::new(), pod("web"));
+    node.join("10-picky", Picky).await.unwrap();
+    let refused = node.create(&pod, &container("app", &pod)).await.unwrap_err();
+
+    let reason = "could not read the annotation cpus: invalid digit found in string";
+    assert!(crate::chain(&refused).ends_with(reason), "{}", crate::chain(&refused));
+    let logged = String::from_utf8(log.0.lock().clone()).unwrap();
+    let line = format!("the plugin refused the request event=CreateContainer reason={reason}");
+    assert!(logged.contains(&line), "{logged}");
 }
 
 /// A plugin that overrides no handler.

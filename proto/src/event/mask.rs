@@ -18,6 +18,7 @@ use crate::text::quote::quoted;
 /// let mask: EventMask = "CreateContainer, stopcontainer".parse()?;
 /// assert!(mask.contains(Event::StopContainer));
 /// assert_eq!(mask.to_string(), "CreateContainer,StopContainer");
+/// assert_eq!(mask, Event::CreateContainer | Event::StopContainer);
 /// # Ok::<(), nri_proto::event::UnknownEvent>(())
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -128,7 +129,7 @@ impl From<Event> for EventMask {
 
 impl FromIterator<Event> for EventMask {
     fn from_iter<I: IntoIterator<Item = Event>>(events: I) -> Self {
-        events.into_iter().fold(Self::EMPTY, |mask, event| mask | event.into())
+        events.into_iter().fold(Self::EMPTY, |mask, event| mask | event)
     }
 }
 
@@ -137,6 +138,30 @@ impl BitOr for EventMask {
 
     fn bitor(self, other: Self) -> Self {
         self.union(other)
+    }
+}
+
+impl BitOr<Event> for EventMask {
+    type Output = Self;
+
+    fn bitor(self, event: Event) -> Self {
+        self.union(event.into())
+    }
+}
+
+impl BitOr for Event {
+    type Output = EventMask;
+
+    fn bitor(self, other: Self) -> EventMask {
+        EventMask::from(self).union(other.into())
+    }
+}
+
+impl BitOr<EventMask> for Event {
+    type Output = EventMask;
+
+    fn bitor(self, events: EventMask) -> EventMask {
+        events.union(self.into())
     }
 }
 

@@ -89,7 +89,7 @@ fn a_mask_is_a_set() {
     mask.insert(Event::StopContainer);
     mask.insert(Event::StopContainer);
     assert_eq!(mask, EventMask::from(Event::StopContainer));
-    let both = mask | Event::CreateContainer.into();
+    let both = mask | Event::CreateContainer;
     assert_eq!(both.iter().collect::<Vec<_>>(), [Event::CreateContainer, Event::StopContainer]);
     mask.remove(Event::StopContainer);
     assert!(mask.is_empty());
