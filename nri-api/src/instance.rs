@@ -43,7 +43,7 @@ pub(crate) struct Instance {
     pub(crate) n_unfinished: AtomicU64,
     /// How long the adaptation may take to shut plugins down.
     pub(crate) shutdown_limit: Duration,
-    runtime: Handle,
+    pub(crate) runtime: Handle,
     /// The fault that a test has injected.
     #[cfg(feature = "mistakes")]
     pub(crate) mistake: std::sync::OnceLock<Mistake>,

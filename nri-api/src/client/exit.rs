@@ -74,7 +74,7 @@ impl NamespaceClient {
             let details = ContainerDetails::new(self, pod, None).of(id, has_exit).await;
             self.end_container(pod, id, details, EndGoal::Stopped, run).await
         };
-        if let Err(error) = self.run_revoking(&pod.id, delivery).await {
+        if let Err(error) = delivery.await {
             log_failure(&error, id);
         }
     }

@@ -94,7 +94,7 @@ impl NamespaceClient {
         }
         Ok(Some(self.run_to_end(async move {
             let (pod, id) = (Arc::new(pod), container.id.clone());
-            client.run_revoking(&pod.id, client.end_container(&pod, &id, Some(container), goal, run)).await
+            client.end_container(&pod, &id, Some(container), goal, run).await
         })))
     }
 
@@ -103,10 +103,7 @@ impl NamespaceClient {
             self.namespace.request_pod_remove(&pod.id);
         }
         let client = self.clone();
-        self.run_to_end(async move {
-            let pod = Arc::new(pod);
-            client.run_revoking(&pod.id, client.end_pod(&pod, known, goal, run)).await
-        })
+        self.run_to_end(async move { client.end_pod(&Arc::new(pod), known, goal, run).await })
     }
 
     /// Returns the run of a container that an end belongs to. A Remove ends all runs.

@@ -13,16 +13,15 @@ mod tests;
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
+use foldhash::fast::RandomState;
 use nri_adaptation::Operation;
 use tokio::sync::Notify;
 
 use self::claim::ClaimRecord;
 use self::operations::OperationKey;
-use super::revocable::Revoke;
 use super::state::{Lifecycle, State};
 use super::steps::{Refusal, RunId};
 
@@ -34,24 +33,17 @@ pub(crate) struct TableEntry<T> {
     operations: Vec<(OperationKey, Operation)>,
     /// Claims whose operation has not ended, in the order in which they were made.
     claims: Vec<ClaimRecord>,
-    /// Requests about the object that are in flight. Finished ones are removed lazily.
-    requests: Vec<Weak<dyn Revoke>>,
 }
 
 impl<T> TableEntry<T> {
     fn new(lifecycle: Lifecycle, info: T) -> Self {
-        Self { lifecycle, info, operations: Vec::new(), claims: Vec::new(), requests: Vec::new() }
-    }
-
-    fn add_request(&mut self, request: &Weak<dyn Revoke>) {
-        self.requests.retain(|other| other.strong_count() > 0);
-        self.requests.push(Weak::clone(request));
+        Self { lifecycle, info, operations: Vec::new(), claims: Vec::new() }
     }
 }
 
 /// All objects of one kind in one namespace.
 pub(crate) struct Table<T> {
-    entries: DashMap<String, TableEntry<T>>,
+    entries: DashMap<String, TableEntry<T>, RandomState>,
     /// Notified when a claimed request is sent, and when a create, start or update is answered.
     changed: Notify,
     n_operations: AtomicU64,
@@ -62,7 +54,7 @@ pub(crate) struct Table<T> {
 impl<T> Default for Table<T> {
     fn default() -> Self {
         Self {
-            entries: DashMap::new(),
+            entries: DashMap::default(),
             changed: Notify::new(),
             n_operations: AtomicU64::new(0),
             n_tickets: AtomicU64::new(0),
@@ -113,18 +105,11 @@ impl<T> Table<T> {
     }
 
     /// Adds an object that is being created. Fails if there is one of this id.
-    pub(crate) fn begin_create(
-        &self,
-        id: &str,
-        run: RunId,
-        info: T,
-        request: Option<&Weak<dyn Revoke>>,
-    ) -> Result<(), Refusal> {
+    pub(crate) fn begin_create(&self, id: &str, run: RunId, info: T) -> Result<(), Refusal> {
         match self.entries.entry(id.to_owned()) {
             Entry::Occupied(other) => Err(other.get().lifecycle.create_refusal()),
             Entry::Vacant(place) => {
-                let mut entry = place.insert(TableEntry::new(Lifecycle::creating(run), info));
-                request.into_iter().for_each(|request| entry.add_request(request));
+                place.insert(TableEntry::new(Lifecycle::creating(run), info));
                 Ok(())
             }
         }
@@ -149,11 +134,6 @@ impl<T> Table<T> {
         forget(&id, entry.info);
         entry.claims.into_iter().for_each(ClaimRecord::commit);
         self.changed.notify_waiters();
-    }
-
-    /// Returns the requests about an object that are in flight.
-    pub(crate) fn requests(&self, id: &str) -> Vec<Arc<dyn Revoke>> {
-        self.read(id, |entry| entry.requests.iter().filter_map(Weak::upgrade).collect()).unwrap_or_default()
     }
 
     /// Waits until plugins were told of the end of an object, or do not know the object. A later
