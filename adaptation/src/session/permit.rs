@@ -74,8 +74,6 @@ impl PluginSession {
                 return Err(Cause::Behind);
             }
             let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
             let is_trial = match self.pass(request, part) {
                 Pass::Ask { is_trial } => is_trial,
                 Pass::Behind => {
@@ -91,7 +89,7 @@ impl PluginSession {
             let trial = Trial { entry: self, is_trial };
             tokio::select! {
                 biased;
-                () = &mut changed => {
+                () = changed => {
                     if self.services.makes(Mistake::PlaceLost) {
                         lane.set(queue());
                     }

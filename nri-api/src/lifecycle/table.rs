@@ -11,7 +11,6 @@ pub(crate) mod operations;
 #[cfg(test)]
 mod tests;
 
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
@@ -151,12 +150,9 @@ impl<T> Table<T> {
     /// Calls `attempt` after each change of the table until it returns a value. Returns `None` if
     /// the object is not there (any more).
     async fn wait_for<R>(&self, id: &str, mut attempt: impl FnMut(&mut TableEntry<T>) -> Option<R>) -> Option<R> {
-        if let Some(outcome) = self.edit(id, &mut attempt)? {
-            return Some(outcome);
-        }
         loop {
-            let mut changed = pin!(self.changed.notified());
-            changed.as_mut().enable();
+            // Created before the attempt, so a change after the attempt ends this wait.
+            let changed = self.changed.notified();
             if let Some(outcome) = self.edit(id, &mut attempt)? {
                 return Some(outcome);
             }
