@@ -24,8 +24,8 @@ use crate::api::operation::OperationId;
 use crate::api::request::Request;
 use crate::api::wait::wait_until;
 use crate::config::policy::Concurrency;
+use crate::mistake::Mistake;
 use crate::session::call::deliver;
-use crate::session::faults::Mistake;
 use crate::session::journal::End;
 
 /// The deliveries of a journal that are in progress.
@@ -161,7 +161,7 @@ impl PluginSession {
             }
             return;
         }
-        if self.services.makes(Mistake::OnlyRequestsProbe) {
+        if Mistake::OnlyRequestsProbe.is_injected() {
             return;
         }
         let resumes = standing.health.resumes().filter(|resumes| *resumes > now);
@@ -277,7 +277,7 @@ impl PluginSession {
 
     /// Makes a plugin that joins with a backlog count as silent until its backlog was delivered.
     pub(crate) fn falls_behind(self: &Arc<Self>) {
-        if self.services.makes(Mistake::BacklogWaitedFor) {
+        if Mistake::BacklogWaitedFor.is_injected() {
             return;
         }
         self.update(|standing| ((), standing.health.falls_behind()), "");

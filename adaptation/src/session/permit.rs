@@ -14,7 +14,7 @@ use crate::api::error::Cause;
 use crate::api::health::{Gate, State};
 use crate::api::request::Request;
 use crate::config::policy::Policy;
-use crate::session::faults::Mistake;
+use crate::mistake::Mistake;
 
 /// The decision whether a request may ask a plugin.
 enum Pass {
@@ -90,7 +90,7 @@ impl PluginSession {
             tokio::select! {
                 biased;
                 () = changed => {
-                    if self.services.makes(Mistake::PlaceLost) {
+                    if Mistake::PlaceLost.is_injected() {
                         lane.set(queue());
                     }
                 }

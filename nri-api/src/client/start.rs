@@ -101,21 +101,14 @@ impl Drop for PendingStart {
     fn drop(&mut self) {
         let (run, client, pod) = (self.run, self.change.client.clone(), Arc::clone(&self.change.pod));
         let Some(id) = self.change.container.clone().filter(|_| !self.is_committed) else { return };
-        let stops_running = client.instance.has_mistake(Mistake::StartOfRunningStops);
         match self.prior {
-            #[cfg(feature = "mistakes")]
-            Some(State::Stopped) if client.instance.has_mistake(Mistake::RestartUndoneForAll) => {
-                self.change.abandon();
-                client.namespace.containers.edit(&id, |entry| entry.lifecycle.forget_stop(run));
-                client.first_start_failed(pod, &id, run);
-            }
-            Some(State::Stopped) => self.undo_restart(),
-            Some(State::Running) if stops_running => {
+            Some(State::Stopped) if !Mistake::RestartUndoneForAll.is_injected() => self.undo_restart(),
+            Some(State::Running) if Mistake::StartOfRunningStops.is_injected() => {
                 client.namespace.containers.edit(&id, |entry| entry.info.record_exit(run, None));
                 client.notify_exit(pod, &id);
             }
             Some(State::Running) => self.change.abandon(),
-            Some(State::Created) | None => {
+            Some(State::Created | State::Stopped) | None => {
                 self.change.abandon();
                 client.first_start_failed(pod, &id, run);
             }
@@ -160,13 +153,12 @@ impl NamespaceClient {
     /// Begins the operation of a start of a container that plugins know in the state `state`.
     fn begin_start(&self, pod: &Arc<Pod>, state: State, restarts_pod: bool, new_pod: Option<State>) -> Operation {
         let of_pod = if restarts_pod { Prior::Stopped } else { new_pod.map_or(Prior::AsSaid, prior) };
-        let was_shown = self.instance.has_mistake(Mistake::RestartIsShown);
-        let container = if was_shown { Prior::Created } else { prior(state) };
+        let container = if Mistake::RestartIsShown.is_injected() { Prior::Created } else { prior(state) };
         let operation = self.begin(pod).knowing(Known { pod: of_pod, container });
-        if state != State::Stopped || self.instance.has_mistake(Mistake::RestartUndoneForAll) {
+        if state != State::Stopped {
             return operation;
         }
-        operation.undoing_start(restarts_pod && !self.instance.has_mistake(Mistake::RestartLeavesPod))
+        operation.undoing_start(restarts_pod && !Mistake::RestartLeavesPod.is_injected())
     }
 
     /// Notifies plugins of ends that were reported before a start, also if the caller leaves.

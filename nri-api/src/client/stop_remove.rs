@@ -154,7 +154,7 @@ impl NamespaceClient {
         };
         let exit = self.namespace.containers.edit(id, take_exit).flatten();
         let container = Container { state: ContainerState::Stopped, ..stopped(reported, exit, id, pod) };
-        let was = claimed.prior.filter(|_| !self.instance.has_mistake(Mistake::StopTellsTheState));
+        let was = claimed.prior.filter(|_| !Mistake::StopTellsTheState.is_injected());
         let known = Known { container: was.map_or(Prior::AsSaid, prior), ..Known::default() };
         let operation = Arc::new(self.begin(pod).knowing(known));
         let (outcome, claimed) = claimed.send(&operation, operation.stop_container(container)).await;

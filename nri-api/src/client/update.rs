@@ -155,8 +155,8 @@ impl NamespaceClient {
         let known = self.known_of_update(&asked, said);
         let ApprovalRequest { approval, state, newly_known } = asked;
         // The state that the runtime reports may differ from what plugins know.
-        let keeps_words = self.instance.has_mistake(Mistake::WordsAsTheyAre);
-        if !newly_known.is_new && known.container == Prior::AsShown && !keeps_words {
+        let is_known = !newly_known.is_new && known.container == Prior::AsShown;
+        if is_known && !Mistake::WordsAsTheyAre.is_injected() {
             conform(&mut container, state);
         }
         let operation = self.begin(&pod).knowing(known);
@@ -176,8 +176,8 @@ impl NamespaceClient {
     /// state `said`.
     fn known_of_update(&self, asked: &ApprovalRequest<'_>, said: State) -> Known {
         let of_pod = asked.newly_known.pod.map_or(Prior::AsSaid, prior);
-        let hides = said == State::Stopped && self.instance.has_mistake(Mistake::UpdateHides);
-        let shows = said != State::Stopped && self.instance.has_mistake(Mistake::UpdateShows);
+        let hides = said == State::Stopped && Mistake::UpdateHides.is_injected();
+        let shows = said != State::Stopped && Mistake::UpdateShows.is_injected();
         let container = match (asked.newly_known.is_new, hides || shows) {
             (true, _) => prior(said),
             (false, true) => Prior::AsSaid,

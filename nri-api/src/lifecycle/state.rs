@@ -329,12 +329,6 @@ impl Lifecycle {
         is_not_started || (self.phase == Phase::Running && self.run == run)
     }
 
-    /// Resets a stopped object to Created, for [`Mistake::RestartUndoneForAll`](crate::Mistake).
-    #[cfg(feature = "mistakes")]
-    pub(crate) fn forget_stop(&mut self, run: RunId) {
-        (self.phase, self.run) = (Phase::Created, run);
-    }
-
     /// Whether this start belongs to the current run, the object has not stopped since, and no
     /// PostStartContainer was claimed for this start or for a later one. A start that begins no run
     /// takes nothing from the start that began it.
