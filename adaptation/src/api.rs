@@ -7,7 +7,8 @@
 //! - `operation.rs`: the id and the outcome of an operation. `decision.rs`: the outcome of a
 //!   request.
 //! - `error.rs`: the errors of a request.
-//! - `queue.rs`: a queue for each key. Requests about one pod take turns in it.
+//! - `queue.rs`: a queue for each key. Requests about one pod take turns in it. `wait.rs`: waits for a
+//!   condition.
 
 pub(crate) mod decision;
 pub(crate) mod error;
@@ -18,3 +19,4 @@ pub mod queue;
 pub mod request;
 pub mod snapshot;
 pub(crate) mod source;
+pub(crate) mod wait;

@@ -117,6 +117,7 @@ mod launch;
 pub mod ledger;
 mod limits;
 pub mod merge;
+mod mistake;
 mod operation;
 mod registry;
 mod reply;

@@ -28,6 +28,7 @@ use tracing::Instrument;
 use crate::api::error::{Cause, Failure, RelayError, StopError};
 use crate::api::operation::OperationOutcome;
 use crate::api::request::Subject;
+use crate::api::wait::wait_until;
 use crate::config::policy::PluginKey;
 use crate::config::requirements::Presence;
 use crate::merge::{MergedCreate, MergedStop, MergedUpdate};
@@ -351,14 +352,15 @@ impl Operation {
     /// `join_timeout` of that plugin.
     async fn wait_for_the_wanted(&self, event: Event, container: Option<&Container>) {
         let begun = Instant::now();
-        loop {
-            let arrived = self.shared.arrived.notified();
-            tokio::pin!(arrived);
-            arrived.as_mut().enable();
+        // The `join_timeout` of the plugin that is waited for now, if any.
+        let limit = || {
             let roster = self.shared.roster();
-            let Some((key, _)) = self.missing(&roster, event, container) else { return };
-            let Some(limit) = self.shared.join_timeout(key) else { return };
-            if tokio::time::timeout_at(begun + limit, arrived).await.is_err() {
+            let (key, _) = self.missing(&roster, event, container)?;
+            self.shared.join_timeout(key)
+        };
+        while let Some(now) = limit() {
+            let changed = wait_until(&self.shared.arrived, || limit() != Some(now));
+            if tokio::time::timeout_at(begun + now, changed).await.is_err() {
                 return;
             }
         }

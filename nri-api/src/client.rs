@@ -6,7 +6,8 @@
 //! - `stop_remove`: the ends of pods and containers. `exit`: ends that a task reports.
 //! - `details`: what plugins are told of a container whose end the runtime did not report.
 //! - `post`: events about completed actions.
-//! - `detach`: a future that a task takes over when its caller leaves.
+//! - `request_task`: a request that runs in a task while its caller waits. `detach`: a future that a
+//!   task takes over when its caller leaves.
 
 mod approval;
 pub(crate) mod create;
@@ -15,24 +16,22 @@ mod details;
 mod exit;
 mod pending;
 mod post;
+mod request_task;
 pub(crate) mod start;
 mod stop_remove;
 pub(crate) mod update;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use nri_adaptation::Operation;
 use nri_proto::Pod;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use self::detach::DetachOnDrop;
+use self::request_task::{BoxedRequest, RequestTask};
 use crate::error::{Error, ObjectKind};
 use crate::instance::Instance;
 use crate::lifecycle::namespace::Namespace;
-
-/// How long the end of an object waits for a caller that does not poll its own request.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Sends the requests of one namespace to plugins.
 #[derive(Clone)]
@@ -62,24 +61,14 @@ impl NamespaceClient {
         }
     }
 
+    /// Returns a request that runs in a task. If the caller drops it, the request has failed.
+    pub(crate) fn run_request<T: Send + 'static>(&self, request: BoxedRequest<T>) -> RequestTask<T> {
+        RequestTask::new(&self.instance, self.deadline, request)
+    }
+
     /// Returns a future that runs to its end, also if the caller drops it.
     fn run_to_end<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> DetachOnDrop<T> {
         DetachOnDrop::new(&self.instance, future)
-    }
-
-    /// Runs the end of an object in a pod. While the end waits, requests about the pod whose
-    /// callers have stopped polling are cancelled.
-    fn run_revoking<T>(&self, pod: &str, end: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
-        // Not an async function: its future would contain the end twice.
-        let mut end = Box::pin(end);
-        async move {
-            loop {
-                match timeout(PATIENCE, end.as_mut()).await {
-                    Ok(outcome) => return outcome,
-                    Err(_elapsed) => self.namespace.revoke_idle_requests(pod, PATIENCE),
-                }
-            }
-        }
     }
 }
 

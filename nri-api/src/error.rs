@@ -87,10 +87,6 @@ pub enum Error {
         /// The id of the object.
         id: String,
     },
-    /// The caller kept the future of the request without polling it while the end of the object or
-    /// of its pod was waiting. The request counts as dropped.
-    #[error("the request was cancelled: its caller stopped polling it")]
-    GivenUp,
     /// Plugins reject the request, or could not be asked.
     #[error(transparent)]
     Relay(RelayError),

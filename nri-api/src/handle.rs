@@ -7,8 +7,10 @@
 mod notify_done;
 pub(crate) mod podless;
 
+use std::future::ready;
 use std::sync::Arc;
 
+use futures_util::future::Either;
 use nri_proto::{Container, Pod, Resources};
 use tokio::time::Instant;
 
@@ -111,10 +113,12 @@ impl Handle {
     /// # Errors
     ///
     /// A plugin rejects the pod, or there is a pod of this id.
-    pub async fn run_pod(&self, pod: Pod) -> Result<PodRun, Error> {
-        match self.client()? {
-            Some(client) => client.run_pod(Arc::new(pod)).await,
-            None => Ok(PodRun::unasked()),
+    // Not async, and neither are the other requests that plugins approve: their futures would
+    // contain the objects several times.
+    pub fn run_pod(&self, pod: Pod) -> impl Future<Output = Result<PodRun, Error>> + Send + use<> {
+        match &self.client {
+            Some(client) => Either::Left(client.run_request(Box::pin(client.clone().run_pod(Arc::new(pod))))),
+            None => Either::Right(ready(Ok(PodRun::unasked()))),
         }
     }
 
@@ -124,15 +128,19 @@ impl Handle {
     /// # Errors
     ///
     /// A plugin rejects the update.
-    pub async fn update_pod(
+    pub fn update_pod(
         &self,
         pod: Pod,
         overhead: Option<Resources>,
         resources: Option<Resources>,
-    ) -> Result<PodUpdate, Error> {
-        match self.client()? {
-            Some(client) => client.clone().update_pod(pod, overhead, resources).await,
-            None => Ok(PodUpdate::unasked()),
+    ) -> impl Future<Output = Result<PodUpdate, Error>> + Send + use<> {
+        match &self.client {
+            Some(client) => Either::Left(client.run_request(Box::pin(client.clone().update_pod(
+                Arc::new(pod),
+                overhead,
+                resources,
+            )))),
+            None => Either::Right(ready(Ok(PodUpdate::unasked()))),
         }
     }
 
@@ -174,10 +182,16 @@ impl Handle {
     ///
     /// A plugin rejects the container, plugins want conflicting changes, or there is a container of
     /// this id.
-    pub async fn create_container(&self, pod: Pod, container: Container) -> Result<Creation, Error> {
-        match self.client()? {
-            Some(client) => client.clone().create(Arc::new(pod), container, false).await,
-            None => Ok(Creation::unasked(container)),
+    pub fn create_container(
+        &self,
+        pod: Pod,
+        container: Container,
+    ) -> impl Future<Output = Result<Creation, Error>> + Send + use<> {
+        match &self.client {
+            Some(client) => {
+                Either::Left(client.run_request(Box::pin(client.clone().create(Arc::new(pod), container, false))))
+            }
+            None => Either::Right(ready(Ok(Creation::unasked(container)))),
         }
     }
 
@@ -191,10 +205,14 @@ impl Handle {
     ///
     /// A plugin rejects the start. Then the container has stopped, and plugins that do not know
     /// that are notified. Or the container is being created or removed.
-    pub async fn start_container(&self, pod: Pod, container: Container) -> Result<Start, Error> {
-        match self.client()? {
-            Some(client) => client.clone().start(Arc::new(pod), container).await,
-            None => Ok(Start::unasked()),
+    pub fn start_container(
+        &self,
+        pod: Pod,
+        container: Container,
+    ) -> impl Future<Output = Result<Start, Error>> + Send + use<> {
+        match &self.client {
+            Some(client) => Either::Left(client.run_request(Box::pin(client.clone().start(Arc::new(pod), container)))),
+            None => Either::Right(ready(Ok(Start::unasked()))),
         }
     }
 
@@ -207,15 +225,17 @@ impl Handle {
     /// # Errors
     ///
     /// A plugin rejects the update, or plugins want conflicting changes.
-    pub async fn update_container(
+    pub fn update_container(
         &self,
         pod: Pod,
         container: Container,
         resources: Option<Resources>,
-    ) -> Result<ContainerUpdate, Error> {
-        match self.client()? {
-            Some(client) => client.clone().update(Arc::new(pod), container, resources).await,
-            None => Ok(ContainerUpdate::unasked(resources)),
+    ) -> impl Future<Output = Result<ContainerUpdate, Error>> + Send + use<> {
+        match &self.client {
+            Some(client) => {
+                Either::Left(client.run_request(Box::pin(client.clone().update(Arc::new(pod), container, resources))))
+            }
+            None => Either::Right(ready(Ok(ContainerUpdate::unasked(resources)))),
         }
     }
 

@@ -26,7 +26,6 @@ use tracing::warn;
 
 use self::namespaces::Namespaces;
 use self::startup::Startup;
-use crate::mistake::Mistake;
 
 /// How long the adaptation takes to close plugins after they were asked to shut down.
 const CLOSE_MARGIN: Duration = Duration::from_secs(1);
@@ -44,10 +43,7 @@ pub(crate) struct Instance {
     pub(crate) n_unfinished: AtomicU64,
     /// How long the adaptation may take to shut plugins down.
     pub(crate) shutdown_limit: Duration,
-    runtime: Handle,
-    /// The fault that a test has injected.
-    #[cfg(feature = "mistakes")]
-    pub(crate) mistake: std::sync::OnceLock<Mistake>,
+    pub(crate) runtime: Handle,
 }
 
 impl Instance {
@@ -70,23 +66,8 @@ impl Instance {
                 n_unfinished: AtomicU64::new(0),
                 shutdown_limit,
                 runtime: Handle::current(),
-                #[cfg(feature = "mistakes")]
-                mistake: std::sync::OnceLock::new(),
             }
         })
-    }
-
-    /// Returns whether a test has injected this fault.
-    #[cfg(feature = "mistakes")]
-    pub(crate) fn has_mistake(&self, mistake: Mistake) -> bool {
-        self.mistake.get() == Some(&mistake)
-    }
-
-    /// Returns false: faults cannot be injected without the feature `mistakes`.
-    #[cfg(not(feature = "mistakes"))]
-    #[expect(clippy::unused_self, reason = "as with the feature")]
-    pub(crate) fn has_mistake(&self, _: Mistake) -> bool {
-        false
     }
 
     /// Notifies plugins of an end in a task, which [`Nri::stop`](crate::Nri::stop) waits for.

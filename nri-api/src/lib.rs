@@ -144,8 +144,9 @@
 //!
 //! The crate spawns a task for each exit, for each first start that fails, for each request in
 //! whose replies plugins want evictions, and for each end whose caller has left. [`Nri::stop`]
-//! waits for these tasks until its deadline. The documentation of `nri-adaptation` lists the
-//! adaptation's tasks.
+//! waits for these tasks until its deadline. A create, a start, an update and the run of a pod have
+//! a task each, which ends when the future of the request is dropped. The documentation of
+//! `nri-adaptation` lists the adaptation's tasks.
 
 mod client;
 mod domain;

@@ -1,9 +1,10 @@
-//! Faults that tests inject to check that they would be noticed. Each of them was a bug once.
+//! Mistakes that tests inject to check that they would be noticed. Each of them was a bug once.
 //!
-//! Without the feature `mistakes`, which only the tests of this crate enable, no fault can be
-//! injected.
+//! A mistake is a variant of [`Mistake`], and a condition in the code that makes it. Without the
+//! feature `mistakes`, which only the tests of this crate enable, no mistake can be injected, and
+//! the condition is always false.
 
-/// A fault that a test injects.
+/// A mistake that the code makes if a test injects it.
 #[cfg_attr(not(feature = "mistakes"), expect(unreachable_pub, reason = "hidden without the feature"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
@@ -25,4 +26,30 @@ pub enum Mistake {
     WordsAsTheyAre,
     /// A restart counts as the start of a container that plugins know, before they were asked.
     RestartIsShown,
+}
+
+#[cfg(feature = "mistakes")]
+thread_local! {
+    /// The mistake that the test on this thread has injected.
+    static INJECTED: std::cell::Cell<Option<Mistake>> = const { std::cell::Cell::new(None) };
+}
+
+impl Mistake {
+    /// Injects this mistake, or none, into all code that runs on this thread.
+    #[cfg(feature = "mistakes")]
+    pub fn inject(mistake: Option<Self>) {
+        INJECTED.set(mistake);
+    }
+
+    /// Returns whether the test on this thread has injected this mistake.
+    #[cfg(feature = "mistakes")]
+    pub(crate) fn is_injected(self) -> bool {
+        INJECTED.get() == Some(self)
+    }
+
+    /// Returns false: only tests inject mistakes.
+    #[cfg(not(feature = "mistakes"))]
+    pub(crate) const fn is_injected(self) -> bool {
+        false
+    }
 }

@@ -22,8 +22,6 @@ use crate::handle::podless::PodlessHandle;
 use crate::instance::Instance;
 use crate::instance::startup::{EarlyExit, LostExits};
 use crate::lifecycle::namespace::Namespace;
-#[cfg(feature = "mistakes")]
-use crate::mistake::Mistake;
 
 /// NRI for one runtime: the settings, the plugins and the namespaces. Clones share everything.
 ///
@@ -57,13 +55,6 @@ impl Nri {
     #[must_use]
     pub fn with_metrics(config: Config, metrics: Arc<dyn Metrics>) -> Self {
         Self { instance: (!config.disable).then(|| Instance::new(config, metrics)) }
-    }
-
-    /// Injects a fault, for tests of this crate. Only the first call has an effect.
-    #[cfg(feature = "mistakes")]
-    #[doc(hidden)]
-    pub fn make(&self, mistake: Mistake) {
-        self.instance.iter().for_each(|instance| _ = instance.mistake.set(mistake));
     }
 
     /// Returns whether NRI is enabled.

@@ -95,13 +95,11 @@ impl Adaptation {
         loop {
             // A reload that changes no plugin's policy publishes no event, but notifies `arrived`.
             let arrived = self.shared.arrived.notified();
-            tokio::pin!(arrived);
-            arrived.as_mut().enable();
             if self.missing().is_empty() {
                 return;
             }
             tokio::select! {
-                () = &mut arrived => {}
+                () = arrived => {}
                 // Missed events do not matter, because the loop checks the current state.
                 _ = happenings.recv() => {}
             }

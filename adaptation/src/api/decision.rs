@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use nri_proto::{Field, Owners, PluginId};
-use tokio::sync::Notify;
+use tokio::sync::SetOnce;
 
 use crate::api::operation::{OperationId, OperationOutcome};
 
@@ -22,9 +22,7 @@ pub(crate) struct Decision {
     /// asked.
     since: AtomicU64,
     /// The claims of the plugins. `None` if the request failed, or its caller dropped the request.
-    claims: OnceLock<Option<Owners>>,
-    /// Notified when the request is decided.
-    decided: Notify,
+    claims: SetOnce<Option<Owners>>,
 }
 
 /// The outcome of an operation, once it has ended. Clones share the outcome.
@@ -63,11 +61,8 @@ impl Decision {
     /// Waits until the request is decided. Returns at once for a request outside an operation,
     /// which rolls an operation back.
     pub(crate) async fn until_decided(&self) {
-        let decided = self.decided.notified();
-        tokio::pin!(decided);
-        decided.as_mut().enable();
-        if self.operation.is_some() && self.claims.get().is_none() {
-            decided.await;
+        if self.operation.is_some() {
+            self.claims.wait().await;
         }
     }
 
@@ -75,14 +70,12 @@ impl Decision {
     pub(crate) fn goes_on(&self, claims: Owners) {
         // A request is decided once.
         _ = self.claims.set(Some(claims));
-        self.decided.notify_waiters();
     }
 
     /// Decides that the request failed or was dropped by its caller. No effect if it succeeded
     /// before.
     pub(crate) fn fails(&self) {
         _ = self.claims.set(None);
-        self.decided.notify_waiters();
     }
 
     /// Returns whether the request succeeded. `None` while the request is not decided.

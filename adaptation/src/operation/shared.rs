@@ -19,12 +19,12 @@ use crate::config::policy::{Declared, Identity, PluginKey};
 use crate::config::snapshot::ConfigSnapshot;
 use crate::events::{Happening, Watchers};
 use crate::merge::MergedCreate;
+use crate::mistake::Mistake;
 use crate::operation::OperationOptions;
 use crate::operation::prior_state::{PriorStates, TouchedObjects};
 use crate::operation::state::{KeptRequest, OperationState};
 use crate::reply::update_log::Author;
 use crate::session::PluginSession;
-use crate::session::faults::Mistake;
 use crate::session::progress::RelayProgress;
 use crate::session::roster::Roster;
 use crate::session::services::Services;
@@ -278,7 +278,7 @@ impl Shared {
             self.ended.notify_waiters();
         }
         let undo = operation.end(outcome, undoes).filter(|_| !self.services.stopping.is_cancelled());
-        let undo = undo.filter(|_| !self.services.makes(Mistake::UndoLost));
+        let undo = undo.filter(|_| !Mistake::UndoLost.is_injected());
         match undo {
             Some(undo) => undo.start(self, Arc::clone(operation)),
             None if is_undoing => self.undone(operation),

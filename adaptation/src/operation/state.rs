@@ -12,11 +12,11 @@ use tokio::sync::oneshot;
 use crate::api::decision::{Decision, Fate};
 use crate::api::operation::{OperationId, OperationOutcome};
 use crate::api::request::{Request, Subject};
+use crate::mistake::Mistake;
 use crate::operation::OperationOptions;
 use crate::operation::prior_state::{PriorStates, TouchedObjects};
 use crate::operation::rollback::{BegunObject, Undo};
 use crate::session::PluginSession;
-use crate::session::faults::Mistake;
 use crate::session::journal::{End, is_told};
 use crate::session::open_operation::OpenOperation;
 use crate::session::progress::RelayProgress;
@@ -137,7 +137,7 @@ impl OperationState {
     /// Makes a joining plugin wait for the end of the operation to receive its requests. If the
     /// operation is overdue, the plugin receives the requests so far without that wait.
     pub(crate) fn wait_for(&self, entry: &Arc<PluginSession>) {
-        if entry.services.makes(Mistake::JournalNotKept) {
+        if Mistake::JournalNotKept.is_injected() {
             return;
         }
         let mut said = self.said();
@@ -217,7 +217,7 @@ impl OperationState {
                     add_all(entry, undone.iter().filter(|end| entry.terms().events.contains(end.event())));
                 }
             } else {
-                let outcome = match entry.services.makes(Mistake::FailureDelivered) {
+                let outcome = match Mistake::FailureDelivered.is_injected() {
                     true => OperationOutcome::Committed,
                     false => outcome,
                 };
@@ -244,12 +244,6 @@ impl OperationState {
             begun.iter_mut().for_each(|begun| begun.ends_with(&request));
             if self.begins(asked.event) {
                 let seen = asked.progress.as_ref().map(|progress| progress.seen(&self.participants));
-                let seen = seen.map(|seen| match self.participants.entries().first() {
-                    Some(first) if first.services.makes(Mistake::UndoneForAll) => {
-                        self.participants.entries().iter().map(|entry| Arc::clone(entry)).collect()
-                    }
-                    _ => seen,
-                });
                 begun.push(BegunObject::new(request, seen.unwrap_or_default(), self.nature.start_undo));
             }
         }
@@ -267,9 +261,9 @@ impl OpenOperation for OperationState {
         match said.phase {
             OperationPhase::Open => {
                 said.holder(entry);
-                let end = if entry.services.makes(Mistake::BacklogOutOfOrder) { End::Front } else { end };
+                let end = if Mistake::BacklogOutOfOrder.is_injected() { End::Front } else { end };
                 entry.note(|journal| journal.hold(self.id, Arc::clone(request), end));
-                if request.event() == Event::StopContainer && entry.services.makes(Mistake::StopDoubled) {
+                if request.event() == Event::StopContainer && Mistake::StopDoubled.is_injected() {
                     entry.note(|journal| journal.hold(self.id, Arc::clone(request), end));
                 }
             }

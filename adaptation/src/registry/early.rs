@@ -12,6 +12,7 @@ use nri_proto::PluginId;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
+use crate::api::wait::wait_until;
 use crate::config::policy::Identity;
 use crate::limits;
 use crate::operation::shared::Shared;
@@ -71,19 +72,9 @@ pub(crate) enum Keeping {
 impl EarlyUpdates {
     /// Waits until the plugin is admitted or refused, or until `limit`.
     pub(crate) async fn admission(&self, limit: Instant) -> Admission {
-        let known = async {
-            loop {
-                let decided = self.decided.notified();
-                tokio::pin!(decided);
-                decided.as_mut().enable();
-                if self.now() != Admission::Pending {
-                    return;
-                }
-                decided.await;
-            }
-        };
+        let decided = wait_until(&self.decided, || self.now() != Admission::Pending);
         // A timeout needs no handling: the state shows whether the decision was made.
-        let _ = timeout_at(limit, known).await;
+        let _ = timeout_at(limit, decided).await;
         self.now()
     }
 

@@ -8,10 +8,10 @@ use tokio::time::timeout;
 use crate::api::snapshot::Snapshot;
 use crate::api::source::SourceError;
 use crate::config::policy::Identity;
+use crate::mistake::Mistake;
 use crate::operation::shared::Shared;
 use crate::registry::admission::AdmitError;
 use crate::session::PluginSession;
-use crate::session::faults::Mistake;
 
 /// How many times a join is attempted. A join starts again if more happened than the journal holds,
 /// or if the backlog did not become shorter.
@@ -81,7 +81,7 @@ impl<'a> Join<'a> {
             return Err(AdmitError::Source { plugin: entry.id.clone(), source });
         };
         let touched = shared.end_snapshot(entry);
-        let touched = match shared.services.makes(Mistake::SnapshotAfterTheFact) {
+        let touched = match Mistake::SnapshotAfterTheFact.is_injected() {
             true => Default::default(),
             false => touched,
         };

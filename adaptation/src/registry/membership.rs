@@ -7,6 +7,7 @@ use std::sync::Arc;
 use nri_proto::PluginId;
 
 use crate::api::health::State;
+use crate::api::wait::wait_until;
 use crate::config::policy::{Declared, Identity, Policy};
 use crate::events::Happening;
 use crate::operation::shared::{Arriving, Plugins, Shared};
@@ -140,27 +141,15 @@ impl Shared {
 
     /// Waits until a [leaving](Leaver) plugin takes part in no open operation.
     pub(crate) async fn takes_no_part(&self, entry: &Arc<PluginSession>) {
-        self.ended(|plugins| !plugins.asks_in_any(entry)).await;
+        wait_until(&self.ended, || !self.lock().asks_in_any(entry)).await;
     }
 
     /// Waits until a [leaving](Leaver) plugin has been told of all rollbacks of operations that it
     /// has seen begin.
     pub(crate) async fn is_owed_no_undo(&self, entry: &Arc<PluginSession>) {
-        self.ended(|plugins| !plugins.undoes_for(entry)).await;
+        wait_until(&self.ended, || !self.lock().undoes_for(entry)).await;
         // The plugin may still have to be told of rollbacks that are in its journal.
         entry.has_heard_all().await;
-    }
-
-    async fn ended(&self, is_so: impl Fn(&Plugins) -> bool) {
-        loop {
-            let ended = self.ended.notified();
-            tokio::pin!(ended);
-            ended.as_mut().enable();
-            if is_so(&self.lock()) {
-                return;
-            }
-            ended.await;
-        }
     }
 
     fn set_roster(&self, plugins: &mut Plugins, roster: Roster) {

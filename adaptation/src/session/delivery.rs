@@ -22,9 +22,10 @@ use super::lane::PODS_AT_A_TIME;
 use crate::api::health::{Effect, Gate, State};
 use crate::api::operation::OperationId;
 use crate::api::request::Request;
+use crate::api::wait::wait_until;
 use crate::config::policy::Concurrency;
+use crate::mistake::Mistake;
 use crate::session::call::deliver;
-use crate::session::faults::Mistake;
 use crate::session::journal::End;
 
 /// The deliveries of a journal that are in progress.
@@ -160,7 +161,7 @@ impl PluginSession {
             }
             return;
         }
-        if self.services.makes(Mistake::OnlyRequestsProbe) {
+        if Mistake::OnlyRequestsProbe.is_injected() {
             return;
         }
         let resumes = standing.health.resumes().filter(|resumes| *resumes > now);
@@ -239,17 +240,17 @@ impl PluginSession {
 
     /// Waits until the plugin is not [behind](PluginSession::is_behind) any more.
     pub(crate) async fn has_heard(&self, about: Option<&str>, operation: OperationId) {
-        self.until(|| !self.is_behind(about, operation)).await;
+        wait_until(&self.changed, || !self.is_behind(about, operation)).await;
     }
 
     /// Waits until no request can be delivered to the plugin now, and none is being delivered.
     pub(crate) async fn has_heard_all(&self) {
-        self.until(|| self.standing().has_heard_all()).await;
+        wait_until(&self.changed, || self.standing().has_heard_all()).await;
     }
 
     /// Waits until no request is being delivered and the plugin is active.
     pub(crate) async fn is_idle(&self) {
-        self.until(|| {
+        wait_until(&self.changed, || {
             let standing = self.standing();
             standing.deliveries.are_none() && standing.health.state() == State::Active
         })
@@ -267,7 +268,7 @@ impl PluginSession {
             },
             "",
         );
-        let catching_up = self.until(|| {
+        let catching_up = wait_until(&self.changed, || {
             let standing = self.standing();
             standing.deaf || standing.is_even() || !standing.health.owes_nothing()
         });
@@ -276,24 +277,10 @@ impl PluginSession {
 
     /// Makes a plugin that joins with a backlog count as silent until its backlog was delivered.
     pub(crate) fn falls_behind(self: &Arc<Self>) {
-        if self.services.makes(Mistake::BacklogWaitedFor) {
+        if Mistake::BacklogWaitedFor.is_injected() {
             return;
         }
         self.update(|standing| ((), standing.health.falls_behind()), "");
-    }
-
-    /// Waits until a condition holds. The condition is checked again whenever the state or the
-    /// backlog of the plugin changes.
-    async fn until(&self, is_so: impl Fn() -> bool) {
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if is_so() {
-                return;
-            }
-            changed.await;
-        }
     }
 
     /// Waits for one request timeout before a request that the plugin did not take is delivered

@@ -22,9 +22,9 @@ use crate::api::request::Request;
 use crate::config::policy::{Mode, NotAllowed, Policy};
 use crate::ledger::{Occasion, What};
 use crate::merge::{Touch, resources};
+use crate::mistake::Mistake;
 use crate::reply::update_log::LateReply;
 use crate::session::PluginSession;
-use crate::session::faults::Mistake;
 use crate::session::open_operation::OpenOperation;
 use crate::session::policy::PluginPolicy;
 use crate::session::unsolicited::Unasked;
@@ -52,7 +52,7 @@ impl LateAnswer {
     /// request has ended. If there is no room to keep the answer until then, the answer is only
     /// recorded.
     pub(crate) fn apply_later(self) {
-        if self.entry.services.makes(Mistake::LateAnswerLost) {
+        if Mistake::LateAnswerLost.is_injected() {
             return self.record();
         }
         match self.reserve().filter(|_| self.is_asking()) {

@@ -12,7 +12,7 @@ use super::Standing;
 use crate::api::health::{Effect, State};
 use crate::api::operation::{OperationId, OperationOutcome};
 use crate::api::request::Request;
-use crate::session::faults::Mistake;
+use crate::mistake::Mistake;
 use crate::session::journal::{End, EndedOperation, Full, Journal};
 use crate::session::open_operation::OpenOperation;
 
@@ -24,7 +24,7 @@ impl PluginSession {
             return;
         }
         if matches!(request.event(), Event::RemoveContainer | Event::RemovePodSandbox)
-            && self.services.makes(Mistake::RemoveForgotten)
+            && Mistake::RemoveForgotten.is_injected()
         {
             return;
         }

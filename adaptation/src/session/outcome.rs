@@ -10,8 +10,8 @@ use crate::api::error::Cause;
 use crate::api::health::State;
 use crate::api::plugin::{PluginError, Reply};
 use crate::api::request::Request;
+use crate::mistake::Mistake;
 use crate::session::call::Answer;
-use crate::session::faults::Mistake;
 use crate::session::journal::End;
 use crate::session::open_operation::OpenOperation;
 
@@ -48,7 +48,7 @@ impl PluginSession {
             |standing| match answer {
                 Ok(reply) => {
                     let is_even = standing.is_even();
-                    let is_even = is_even || self.services.makes(Mistake::ProbeMakesActive);
+                    let is_even = is_even || Mistake::ProbeMakesActive.is_injected();
                     (Ok(reply), standing.health.answered(is_trial, is_even))
                 }
                 // The plugin's own deadline is the same as ours, so it is chance which side notices
@@ -86,7 +86,7 @@ impl PluginSession {
 
     /// Records that an overdue answer has come.
     pub(crate) fn settled(self: &Arc<Self>) {
-        if self.state() == State::Suspended && self.services.makes(Mistake::LateAnswerKeepsSuspended) {
+        if self.state() == State::Suspended && Mistake::LateAnswerKeepsSuspended.is_injected() {
             return;
         }
         self.update(

@@ -14,7 +14,7 @@ use crate::api::error::Cause;
 use crate::api::health::{Gate, State};
 use crate::api::request::Request;
 use crate::config::policy::Policy;
-use crate::session::faults::Mistake;
+use crate::mistake::Mistake;
 
 /// The decision whether a request may ask a plugin.
 enum Pass {
@@ -74,8 +74,6 @@ impl PluginSession {
                 return Err(Cause::Behind);
             }
             let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
             let is_trial = match self.pass(request, part) {
                 Pass::Ask { is_trial } => is_trial,
                 Pass::Behind => {
@@ -91,8 +89,8 @@ impl PluginSession {
             let trial = Trial { entry: self, is_trial };
             tokio::select! {
                 biased;
-                () = &mut changed => {
-                    if self.services.makes(Mistake::PlaceLost) {
+                () = changed => {
+                    if Mistake::PlaceLost.is_injected() {
                         lane.set(queue());
                     }
                 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use nri_proto::{Event, PluginId};
 use parking_lot::Mutex;
 
+use crate::mistake::Mistake;
 use crate::session::PluginSession;
 use crate::session::roster::Roster;
 
@@ -69,7 +70,10 @@ impl RelayProgress {
     pub(crate) fn seen(&self, participants: &Roster) -> Vec<Arc<PluginSession>> {
         let seen = self.0.seen.load(Ordering::Relaxed);
         let behind = self.0.seen_behind.lock();
-        let has_seen = |place: usize| bit(place).map_or_else(|| behind.contains(&place), |bit| seen & bit != 0);
+        let has_seen = |place: usize| {
+            let has_seen = bit(place).map_or_else(|| behind.contains(&place), |bit| seen & bit != 0);
+            has_seen || Mistake::UndoneForAll.is_injected()
+        };
         let entries = participants.entries().iter().enumerate();
         entries.filter(|(place, _)| has_seen(*place)).map(|(_, participant)| Arc::clone(participant)).collect()
     }

@@ -17,7 +17,6 @@ use crate::config::snapshot::ConfigSnapshot;
 use crate::events::Watchers;
 use crate::reply::recorder::Records;
 use crate::reply::update_log::UpdateLog;
-use crate::session::faults::{Faults, Mistake};
 
 /// The services of one adaptation that the sessions of its plugins use.
 pub(crate) struct Services {
@@ -28,7 +27,6 @@ pub(crate) struct Services {
     pub(crate) update_log: UpdateLog,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
-    pub(crate) faults: Faults,
     snapshot: Mutex<Arc<ConfigSnapshot>>,
     handle: Handle,
 }
@@ -48,7 +46,6 @@ impl Services {
             watchers,
             update_log: UpdateLog::default(),
             tasks: TaskTracker::new(),
-            faults: Faults::default(),
             snapshot: Mutex::new(snapshot),
             handle: Handle::current(),
         }
@@ -81,10 +78,5 @@ impl Services {
     /// runtime.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn_on(task, &self.handle);
-    }
-
-    /// Returns whether a test has chosen this mistake.
-    pub(crate) fn makes(&self, mistake: Mistake) -> bool {
-        self.faults.make(mistake)
     }
 }

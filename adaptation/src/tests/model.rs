@@ -22,16 +22,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokio::time::timeout;
 
 use super::fake::SECOND;
-use crate::session::faults::Mistake;
+use crate::mistake::Mistake;
 
 /// Runs the schedule of a seed. Returns an error text if the schedule violates the model.
-fn wrong<S>(schedule: impl FnOnce(u64, Option<Mistake>) -> S, seed: u64, mistake: Option<Mistake>) -> Option<String>
+fn wrong<S>(schedule: impl FnOnce(u64) -> S, seed: u64) -> Option<String>
 where
     S: Future<Output = Option<String>>,
 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let wrong = runtime.block_on(async { timeout(SECOND * 3600, schedule(seed, mistake)).await });
+        let wrong = runtime.block_on(async { timeout(SECOND * 3600, schedule(seed)).await });
         let left = runtime.metrics().num_alive_tasks();
         match wrong {
             Err(_) => Some("a deadlock".to_owned()),
@@ -44,14 +44,14 @@ where
 
 /// Runs this many schedules, or ten times as many in a long run. If `NRI_SEED` is set, runs only
 /// the schedule of that seed.
-fn check_all<S>(schedule: impl Fn(u64, Option<Mistake>) -> S, schedules: u64)
+fn check_all<S>(schedule: impl Fn(u64) -> S, schedules: u64)
 where
     S: Future<Output = Option<String>>,
 {
     let times = if std::env::var_os("NRI_LONG").is_some() { 10 } else { 1 };
     let seed: Option<u64> = std::env::var("NRI_SEED").ok().map(|seed| seed.parse().unwrap());
     for seed in seed.map_or(1..=schedules * times, |seed| seed..=seed) {
-        if let Some(wrong) = wrong(&schedule, seed, None) {
+        if let Some(wrong) = wrong(&schedule, seed) {
             panic!("the schedule of seed {seed} failed: {wrong}");
         }
     }
@@ -88,12 +88,14 @@ fn silence_costs_a_request_at_most_its_budget_whoever_is_silent() {
 }
 
 /// Checks that the model notices a mistake that is injected into the code, with one of these texts.
-fn is_noticed<S>(schedule: impl Fn(u64, Option<Mistake>) -> S, mistake: Mistake, says: &[&str])
+fn is_noticed<S>(schedule: impl Fn(u64) -> S, mistake: Mistake, says: &[&str])
 where
     S: Future<Output = Option<String>>,
 {
     let is_checked = |wrong: &String| says.iter().any(|says| wrong.contains(says));
-    let noticed = (1..=500).find_map(|seed| Some((seed, wrong(&schedule, seed, Some(mistake)).filter(is_checked)?)));
+    Mistake::inject(Some(mistake));
+    let noticed = (1..=500).find_map(|seed| Some((seed, wrong(&schedule, seed).filter(is_checked)?)));
+    Mistake::inject(None);
     let (seed, wrong) = noticed.unwrap_or_else(|| panic!("nobody noticed: {mistake:?}"));
     println!("{mistake:?} is noticed with seed {seed}: {wrong}");
 }

@@ -1,13 +1,10 @@
 //! The first step of a start or an update of a container: plugins are about to be asked.
 
-use std::sync::Weak;
-
 use nri_proto::Pod;
 
 use super::NamespaceClient;
 use crate::error::{Error, ObjectKind};
 use crate::lifecycle::namespace::{ContainerInfo, NewlyKnown, Presence};
-use crate::lifecycle::revocable::Revoke;
 use crate::lifecycle::state::State;
 use crate::lifecycle::steps::{ApprovalKind, RunId};
 use crate::lifecycle::table::approval::Approval;
@@ -31,11 +28,10 @@ impl NamespaceClient {
         state: State,
         run: RunId,
         kind: ApprovalKind,
-        request: &Weak<dyn Revoke>,
     ) -> Result<ApprovalRequest<'a>, Error> {
         let mut newly_known = NewlyKnown::default();
         loop {
-            match self.namespace.containers.begin_approval(id, request, kind).await {
+            match self.namespace.containers.begin_approval(id, kind).await {
                 Some(begun) => {
                     let (state, approval) = begun.map_err(|refusal| refusal.error(ObjectKind::Container, id))?;
                     return Ok(ApprovalRequest { approval, state, newly_known });

@@ -1,6 +1,6 @@
 //! Creates of pods and containers: what plugins are asked, and what the runtime then reports.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use nri_adaptation::Notice;
 use nri_adaptation::merge::MergedCreate;
@@ -11,7 +11,6 @@ use super::{NamespaceClient, check_id};
 use crate::error::{Error, ObjectKind};
 use crate::instance::plugin_requests::RequestContext;
 use crate::lifecycle::namespace::{ContainerInfo, PodContainers};
-use crate::lifecycle::revocable::{Revocable, Revoke};
 use crate::lifecycle::steps::{Completion, RunId};
 
 /// A pod that plugins approved.
@@ -118,33 +117,28 @@ impl Creation {
 
 impl NamespaceClient {
     /// Asks plugins whether a pod may run.
-    pub(crate) async fn run_pod(&self, pod: Arc<Pod>) -> Result<PodRun, Error> {
+    pub(crate) async fn run_pod(self, pod: Arc<Pod>) -> Result<PodRun, Error> {
         check_id(ObjectKind::Pod, &pod.id)?;
-        let begun = self.namespace.pods.begin_create(&pod.id, RunId::default(), PodContainers::new(), None);
+        let begun = self.namespace.pods.begin_create(&pod.id, RunId::default(), PodContainers::new());
         begun.map_err(|refusal| refusal.error(ObjectKind::Pod, &pod.id))?;
-        let pending = PendingCreate::new(self, &pod, true, None);
+        let pending = PendingCreate::new(&self, &pod, true, None);
         pending.operation().notify(Notice::RunPod).await?;
         Ok(PodRun { pending: Some(pending) })
     }
 
     /// Asks plugins about a container to be created, and about its pod if that is created with it.
-    pub(crate) fn create(self, pod: Arc<Pod>, container: Container, with_pod: bool) -> Revocable<Creation> {
-        Revocable::new(self.deadline, |request| self.ask_to_create(pod, container, with_pod, request))
-    }
-
-    async fn ask_to_create(
+    pub(crate) async fn create(
         self,
         pod: Arc<Pod>,
         mut container: Container,
         with_pod: bool,
-        request: Weak<dyn Revoke>,
     ) -> Result<Creation, Error> {
         set_pod_id(&pod, &mut container)?;
         let id = container.id.clone();
         let (run, info) = (self.namespace.containers.next_run(), ContainerInfo::of_pod(&pod));
-        let begun = self.namespace.containers.begin_create(&id, run, info, Some(&request));
+        let begun = self.namespace.containers.begin_create(&id, run, info);
         begun.map_err(|refusal| refusal.error(ObjectKind::Container, &id))?;
-        if with_pod && let Err(refusal) = self.namespace.pods.begin_create(&pod.id, run, PodContainers::new(), None) {
+        if with_pod && let Err(refusal) = self.namespace.pods.begin_create(&pod.id, run, PodContainers::new()) {
             self.namespace.containers.abandon(&id);
             return Err(refusal.error(ObjectKind::Pod, &pod.id));
         }

@@ -65,7 +65,7 @@ impl NamespaceClient {
         if self.undelivered_exit(id) != Some(run) {
             return;
         }
-        let run = if self.instance.has_mistake(Mistake::ExitEndsAnyRun) { RunId::LAST } else { run };
+        let run = if Mistake::ExitEndsAnyRun.is_injected() { RunId::LAST } else { run };
         let delivery = async {
             if self.namespace.is_podless {
                 return self.end_pod(pod, None, EndGoal::Stopped, run).await;
@@ -74,7 +74,7 @@ impl NamespaceClient {
             let details = ContainerDetails::new(self, pod, None).of(id, has_exit).await;
             self.end_container(pod, id, details, EndGoal::Stopped, run).await
         };
-        if let Err(error) = self.run_revoking(&pod.id, delivery).await {
+        if let Err(error) = delivery.await {
             log_failure(&error, id);
         }
     }

@@ -26,7 +26,7 @@ impl NamespaceClient {
         }
         let id = container.id.clone();
         let Some(claimed) = self.namespace.containers.claim_post(&id, completion).await else { return Ok(()) };
-        if let Some(state) = claimed.prior.filter(|_| !self.instance.has_mistake(Mistake::WordsAsTheyAre)) {
+        if let Some(state) = claimed.prior.filter(|_| !Mistake::WordsAsTheyAre.is_injected()) {
             conform(&mut container, state);
         }
         let operation = Arc::new(self.begin(pod));

@@ -5,7 +5,7 @@
 //! all plugins that know the container, after a restart the plugins that saw StartContainer. A
 //! start of a container that is running begins no run, and if it fails, nothing changes.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use nri_adaptation::{Known, Notice, Operation, Prior};
 use nri_proto::{Container, ContainerState, Pod};
@@ -16,7 +16,6 @@ use super::pending::PendingChange;
 use crate::error::{Error, ObjectKind};
 use crate::lifecycle::convert::prior;
 use crate::lifecycle::namespace::PodContainers;
-use crate::lifecycle::revocable::{Revocable, Revoke};
 use crate::lifecycle::state::{Lifecycle, State};
 use crate::lifecycle::steps::{ApprovalKind, Completion, EndGoal, RunId};
 use crate::lifecycle::table::approval::Approval;
@@ -102,21 +101,14 @@ impl Drop for PendingStart {
     fn drop(&mut self) {
         let (run, client, pod) = (self.run, self.change.client.clone(), Arc::clone(&self.change.pod));
         let Some(id) = self.change.container.clone().filter(|_| !self.is_committed) else { return };
-        let stops_running = client.instance.has_mistake(Mistake::StartOfRunningStops);
         match self.prior {
-            #[cfg(feature = "mistakes")]
-            Some(State::Stopped) if client.instance.has_mistake(Mistake::RestartUndoneForAll) => {
-                self.change.abandon();
-                client.namespace.containers.edit(&id, |entry| entry.lifecycle.forget_stop(run));
-                client.first_start_failed(pod, &id, run);
-            }
-            Some(State::Stopped) => self.undo_restart(),
-            Some(State::Running) if stops_running => {
+            Some(State::Stopped) if !Mistake::RestartUndoneForAll.is_injected() => self.undo_restart(),
+            Some(State::Running) if Mistake::StartOfRunningStops.is_injected() => {
                 client.namespace.containers.edit(&id, |entry| entry.info.record_exit(run, None));
                 client.notify_exit(pod, &id);
             }
             Some(State::Running) => self.change.abandon(),
-            Some(State::Created) | None => {
+            Some(State::Created | State::Stopped) | None => {
                 self.change.abandon();
                 client.first_start_failed(pod, &id, run);
             }
@@ -126,16 +118,7 @@ impl Drop for PendingStart {
 
 impl NamespaceClient {
     /// Asks plugins whether a container may be started.
-    pub(crate) fn start(self, pod: Arc<Pod>, container: Container) -> Revocable<Start> {
-        Revocable::new(self.deadline, |request| self.ask_to_start(pod, container, request))
-    }
-
-    async fn ask_to_start(
-        self,
-        pod: Arc<Pod>,
-        mut container: Container,
-        request: Weak<dyn Revoke>,
-    ) -> Result<Start, Error> {
+    pub(crate) async fn start(self, pod: Arc<Pod>, mut container: Container) -> Result<Start, Error> {
         let id = container.id.clone();
         let run = self.namespace.containers.next_run();
         self.namespace.containers.edit(&id, |entry| entry.lifecycle.record_start_call(run));
@@ -143,13 +126,15 @@ impl NamespaceClient {
         let mut pending = PendingStart { change, run, prior: None, is_committed: false };
         self.deliver_earlier_ends(&id, &pod, run).await;
         // First the pod, then the container: an end of both waits for them in the same order.
-        let of_pod = self.begin_pod_approval(&id, &pod.id, &request).await?;
-        let asked = self.begin_approval(&id, &pod, State::Created, run, ApprovalKind::Start, &request).await?;
+        let of_pod = self.begin_pod_approval(&id, &pod.id).await?;
+        let asked = self.begin_approval(&id, &pod, State::Created, run, ApprovalKind::Start).await?;
         let ApprovalRequest { approval, state, newly_known } = asked;
         let restarts_pod =
             state == State::Stopped && of_pod.as_ref().is_some_and(|(state, _)| *state == State::Stopped);
         pending.prior = Some(state);
-        self.namespace.containers.edit(&id, |entry| entry.info.is_restarted |= state == State::Stopped);
+        if state == State::Stopped {
+            self.namespace.containers.edit(&id, |entry| entry.info.is_restarted = true);
+        }
         let operation = self.begin_start(&pod, state, restarts_pod, newly_known.pod);
         // The process exists and does not run, whatever the runtime's store says of an earlier run.
         container.state = ContainerState::Created;
@@ -168,13 +153,12 @@ impl NamespaceClient {
     /// Begins the operation of a start of a container that plugins know in the state `state`.
     fn begin_start(&self, pod: &Arc<Pod>, state: State, restarts_pod: bool, new_pod: Option<State>) -> Operation {
         let of_pod = if restarts_pod { Prior::Stopped } else { new_pod.map_or(Prior::AsSaid, prior) };
-        let was_shown = self.instance.has_mistake(Mistake::RestartIsShown);
-        let container = if was_shown { Prior::Created } else { prior(state) };
+        let container = if Mistake::RestartIsShown.is_injected() { Prior::Created } else { prior(state) };
         let operation = self.begin(pod).knowing(Known { pod: of_pod, container });
-        if state != State::Stopped || self.instance.has_mistake(Mistake::RestartUndoneForAll) {
+        if state != State::Stopped {
             return operation;
         }
-        operation.undoing_start(restarts_pod && !self.instance.has_mistake(Mistake::RestartLeavesPod))
+        operation.undoing_start(restarts_pod && !Mistake::RestartLeavesPod.is_injected())
     }
 
     /// Notifies plugins of ends that were reported before a start, also if the caller leaves.
@@ -202,10 +186,9 @@ impl NamespaceClient {
         &'a self,
         id: &str,
         pod: &'a str,
-        request: &Weak<dyn Revoke>,
     ) -> Result<Option<(State, Approval<'a, PodContainers>)>, Error> {
         if self.namespace.is_podless {
-            let begun = self.namespace.pods.begin_approval(pod, request, ApprovalKind::Start).await.transpose();
+            let begun = self.namespace.pods.begin_approval(pod, ApprovalKind::Start).await.transpose();
             return begun.map_err(|refusal| refusal.error(ObjectKind::Container, id));
         }
         match self.namespace.pods.read(pod, |entry| entry.lifecycle.is_over()) {

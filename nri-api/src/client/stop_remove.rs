@@ -94,7 +94,7 @@ impl NamespaceClient {
         }
         Ok(Some(self.run_to_end(async move {
             let (pod, id) = (Arc::new(pod), container.id.clone());
-            client.run_revoking(&pod.id, client.end_container(&pod, &id, Some(container), goal, run)).await
+            client.end_container(&pod, &id, Some(container), goal, run).await
         })))
     }
 
@@ -103,10 +103,7 @@ impl NamespaceClient {
             self.namespace.request_pod_remove(&pod.id);
         }
         let client = self.clone();
-        self.run_to_end(async move {
-            let pod = Arc::new(pod);
-            client.run_revoking(&pod.id, client.end_pod(&pod, known, goal, run)).await
-        })
+        self.run_to_end(async move { client.end_pod(&Arc::new(pod), known, goal, run).await })
     }
 
     /// Returns the run of a container that an end belongs to. A Remove ends all runs.
@@ -157,7 +154,7 @@ impl NamespaceClient {
         };
         let exit = self.namespace.containers.edit(id, take_exit).flatten();
         let container = Container { state: ContainerState::Stopped, ..stopped(reported, exit, id, pod) };
-        let was = claimed.prior.filter(|_| !self.instance.has_mistake(Mistake::StopTellsTheState));
+        let was = claimed.prior.filter(|_| !Mistake::StopTellsTheState.is_injected());
         let known = Known { container: was.map_or(Prior::AsSaid, prior), ..Known::default() };
         let operation = Arc::new(self.begin(pod).knowing(known));
         let (outcome, claimed) = claimed.send(&operation, operation.stop_container(container)).await;

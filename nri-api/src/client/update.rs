@@ -1,6 +1,6 @@
 //! New limits of pods and containers: what plugins are asked, and what the runtime then reports.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use nri_adaptation::merge::MergedUpdate;
 use nri_adaptation::{Known, Notice, Prior};
@@ -12,7 +12,6 @@ use super::pending::PendingChange;
 use crate::error::{Error, ObjectKind};
 use crate::instance::plugin_requests::{RequestContext, plugins_of};
 use crate::lifecycle::convert::{conform, prior, state_of};
-use crate::lifecycle::revocable::{Revocable, Revoke};
 use crate::lifecycle::state::State;
 use crate::lifecycle::steps::{ApprovalKind, Completion, RunId};
 use crate::mistake::Mistake;
@@ -122,27 +121,16 @@ impl ContainerUpdate {
 
 impl NamespaceClient {
     /// Asks plugins about new limits of a pod.
-    pub(crate) fn update_pod(
-        self,
-        pod: Pod,
-        overhead: Option<Resources>,
-        resources: Option<Resources>,
-    ) -> Revocable<PodUpdate> {
-        let pod = Arc::new(pod);
-        Revocable::new(self.deadline, |request| self.ask_to_update_pod(pod, overhead, resources, request))
-    }
-
-    async fn ask_to_update_pod(
+    pub(crate) async fn update_pod(
         self,
         pod: Arc<Pod>,
         overhead: Option<Resources>,
         resources: Option<Resources>,
-        request: Weak<dyn Revoke>,
     ) -> Result<PodUpdate, Error> {
         let mut is_new = false;
         let approval = loop {
             is_new |= self.namespace.enter_pod(&pod.id, State::Running, RunId::default());
-            if let Some(begun) = self.namespace.pods.begin_approval(&pod.id, &request, ApprovalKind::Update).await {
+            if let Some(begun) = self.namespace.pods.begin_approval(&pod.id, ApprovalKind::Update).await {
                 break begun.map_err(|refusal| refusal.error(ObjectKind::Pod, &pod.id))?.1;
             }
         };
@@ -155,30 +143,20 @@ impl NamespaceClient {
     }
 
     /// Asks plugins about new limits of a container.
-    pub(crate) fn update(
-        self,
-        pod: Arc<Pod>,
-        container: Container,
-        resources: Option<Resources>,
-    ) -> Revocable<ContainerUpdate> {
-        Revocable::new(self.deadline, |request| self.ask_to_update(pod, container, resources, request))
-    }
-
-    async fn ask_to_update(
+    pub(crate) async fn update(
         self,
         pod: Arc<Pod>,
         mut container: Container,
         resources: Option<Resources>,
-        request: Weak<dyn Revoke>,
     ) -> Result<ContainerUpdate, Error> {
         let (id, said) = (container.id.clone(), state_of(container.state));
         let run = self.namespace.containers.next_run();
-        let asked = self.begin_approval(&id, &pod, said, run, ApprovalKind::Update, &request).await?;
+        let asked = self.begin_approval(&id, &pod, said, run, ApprovalKind::Update).await?;
         let known = self.known_of_update(&asked, said);
         let ApprovalRequest { approval, state, newly_known } = asked;
         // The state that the runtime reports may differ from what plugins know.
-        let keeps_words = self.instance.has_mistake(Mistake::WordsAsTheyAre);
-        if !newly_known.is_new && known.container == Prior::AsShown && !keeps_words {
+        let is_known = !newly_known.is_new && known.container == Prior::AsShown;
+        if is_known && !Mistake::WordsAsTheyAre.is_injected() {
             conform(&mut container, state);
         }
         let operation = self.begin(&pod).knowing(known);
@@ -198,8 +176,8 @@ impl NamespaceClient {
     /// state `said`.
     fn known_of_update(&self, asked: &ApprovalRequest<'_>, said: State) -> Known {
         let of_pod = asked.newly_known.pod.map_or(Prior::AsSaid, prior);
-        let hides = said == State::Stopped && self.instance.has_mistake(Mistake::UpdateHides);
-        let shows = said != State::Stopped && self.instance.has_mistake(Mistake::UpdateShows);
+        let hides = said == State::Stopped && Mistake::UpdateHides.is_injected();
+        let shows = said != State::Stopped && Mistake::UpdateShows.is_injected();
         let container = match (asked.newly_known.is_new, hides || shows) {
             (true, _) => prior(said),
             (false, true) => Prior::AsSaid,

@@ -60,7 +60,7 @@ impl PodlessHandle {
     pub async fn create_container(&self, container: Container) -> Result<Creation, Error> {
         let Some(client) = self.handle.client()? else { return Ok(Creation::unasked(container)) };
         let (pod, container) = self.with_pod(container);
-        client.clone().create(Arc::new(pod), container, true).await
+        client.run_request(Box::pin(client.clone().create(Arc::new(pod), container, true))).await
     }
 
     /// Asks plugins about a container that is about to be started or restarted, as
@@ -72,7 +72,7 @@ impl PodlessHandle {
     pub async fn start_container(&self, container: Container) -> Result<Start, Error> {
         let Some(client) = self.handle.client()? else { return Ok(Start::unasked()) };
         let (pod, container) = self.with_pod(container);
-        client.clone().start(Arc::new(pod), container).await
+        client.run_request(Box::pin(client.clone().start(Arc::new(pod), container))).await
     }
 
     /// Asks plugins about new limits of a container, as [`Handle::update_container`] does.
@@ -87,7 +87,7 @@ impl PodlessHandle {
     ) -> Result<ContainerUpdate, Error> {
         let Some(client) = self.handle.client()? else { return Ok(ContainerUpdate::unasked(resources)) };
         let (pod, container) = self.with_pod(container);
-        client.clone().update(Arc::new(pod), container, resources).await
+        client.run_request(Box::pin(client.clone().update(Arc::new(pod), container, resources))).await
     }
 
     /// Reports that a container has stopped, and then its synthetic pod, as

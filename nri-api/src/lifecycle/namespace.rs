@@ -13,7 +13,6 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Duration;
 
 use nri_proto::{Container, Pod};
 use parking_lot::Mutex;
@@ -168,14 +167,6 @@ impl Namespace {
     /// Returns the ids of a pod's containers.
     pub(crate) fn containers_of(&self, pod: &str) -> Vec<String> {
         self.pods.read(pod, |entry| entry.info.clone()).unwrap_or_default()
-    }
-
-    /// Cancels the requests about a pod and its containers whose callers have stopped polling.
-    pub(crate) fn revoke_idle_requests(&self, pod: &str, patience: Duration) {
-        self.pods.requests(pod).iter().for_each(|request| request.revoke_if_idle(patience));
-        for id in self.containers_of(pod) {
-            self.containers.requests(&id).iter().for_each(|request| request.revoke_if_idle(patience));
-        }
     }
 
     /// Returns the id of a container's pod, as plugins see it.

@@ -331,12 +331,6 @@ impl Lifecycle {
         is_not_started || (self.phase == Phase::Running && self.run == run)
     }
 
-    /// Resets a stopped object to Created, for [`Mistake::RestartUndoneForAll`](crate::Mistake).
-    #[cfg(feature = "mistakes")]
-    pub(crate) fn forget_stop(&mut self, run: RunId) {
-        (self.phase, self.run) = (Phase::Created, run);
-    }
-
     /// Returns whether PostStartContainer may be sent for this start: it belongs to the current
     /// run, the object has not stopped since, and no PostStartContainer was claimed for it or for a
     /// later start. The start of a running object begins no run, and does not use up the

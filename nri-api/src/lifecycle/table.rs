@@ -11,18 +11,16 @@ pub(crate) mod operations;
 #[cfg(test)]
 mod tests;
 
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
+use foldhash::fast::RandomState;
 use nri_adaptation::Operation;
 use tokio::sync::Notify;
 
 use self::claim::ClaimRecord;
 use self::operations::OperationKey;
-use super::revocable::Revoke;
 use super::state::{Lifecycle, State};
 use super::steps::{Refusal, RunId};
 
@@ -34,24 +32,17 @@ pub(crate) struct TableEntry<T> {
     operations: Vec<(OperationKey, Operation)>,
     /// Claims whose operation has not ended, in the order in which they were made.
     claims: Vec<ClaimRecord>,
-    /// Requests about the object that are in flight. Finished ones are removed lazily.
-    requests: Vec<Weak<dyn Revoke>>,
 }
 
 impl<T> TableEntry<T> {
     fn new(lifecycle: Lifecycle, info: T) -> Self {
-        Self { lifecycle, info, operations: Vec::new(), claims: Vec::new(), requests: Vec::new() }
-    }
-
-    fn add_request(&mut self, request: &Weak<dyn Revoke>) {
-        self.requests.retain(|other| other.strong_count() > 0);
-        self.requests.push(Weak::clone(request));
+        Self { lifecycle, info, operations: Vec::new(), claims: Vec::new() }
     }
 }
 
 /// All objects of one kind in one namespace.
 pub(crate) struct Table<T> {
-    entries: DashMap<String, TableEntry<T>>,
+    entries: DashMap<String, TableEntry<T>, RandomState>,
     /// Notified when a claimed request is sent, and when a create, start or update is answered.
     changed: Notify,
     n_operations: AtomicU64,
@@ -62,7 +53,7 @@ pub(crate) struct Table<T> {
 impl<T> Default for Table<T> {
     fn default() -> Self {
         Self {
-            entries: DashMap::new(),
+            entries: DashMap::default(),
             changed: Notify::new(),
             n_operations: AtomicU64::new(0),
             n_tickets: AtomicU64::new(0),
@@ -113,18 +104,11 @@ impl<T> Table<T> {
     }
 
     /// Adds an object that is being created. Fails if there is one of this id.
-    pub(crate) fn begin_create(
-        &self,
-        id: &str,
-        run: RunId,
-        info: T,
-        request: Option<&Weak<dyn Revoke>>,
-    ) -> Result<(), Refusal> {
+    pub(crate) fn begin_create(&self, id: &str, run: RunId, info: T) -> Result<(), Refusal> {
         match self.entries.entry(id.to_owned()) {
             Entry::Occupied(other) => Err(other.get().lifecycle.create_refusal()),
             Entry::Vacant(place) => {
-                let mut entry = place.insert(TableEntry::new(Lifecycle::creating(run), info));
-                request.into_iter().for_each(|request| entry.add_request(request));
+                place.insert(TableEntry::new(Lifecycle::creating(run), info));
                 Ok(())
             }
         }
@@ -151,11 +135,6 @@ impl<T> Table<T> {
         self.changed.notify_waiters();
     }
 
-    /// Returns the requests about an object that are in flight.
-    pub(crate) fn requests(&self, id: &str) -> Vec<Arc<dyn Revoke>> {
-        self.read(id, |entry| entry.requests.iter().filter_map(Weak::upgrade).collect()).unwrap_or_default()
-    }
-
     /// Waits until plugins were told of the end of an object, or do not know the object. A later
     /// object of the same id is not waited for.
     pub(crate) async fn wait_until_ended(&self, id: &str) {
@@ -171,12 +150,9 @@ impl<T> Table<T> {
     /// Calls `attempt` after each change of the table until it returns a value. Returns `None` if
     /// the object is not there (any more).
     async fn wait_for<R>(&self, id: &str, mut attempt: impl FnMut(&mut TableEntry<T>) -> Option<R>) -> Option<R> {
-        if let Some(outcome) = self.edit(id, &mut attempt)? {
-            return Some(outcome);
-        }
         loop {
-            let mut changed = pin!(self.changed.notified());
-            changed.as_mut().enable();
+            // Created before the attempt, so a change after the attempt ends this wait.
+            let changed = self.changed.notified();
             if let Some(outcome) = self.edit(id, &mut attempt)? {
                 return Some(outcome);
             }

@@ -1,7 +1,6 @@
 //! Callers that leave early: each future is polled n times, for each n, and then dropped.
 
 use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::poll;
@@ -9,7 +8,7 @@ use nri_api::testing::FakeDomain;
 use nri_api::{Config, Error, State};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::rig::{Rig, SECOND, config, container, exited, pod};
+use crate::rig::{Recorder, Rig, SECOND, config, container, exited, pod};
 
 /// More polls than any of these requests needs: the plugin takes a second for each request, and
 /// there are four polls per second.
@@ -219,19 +218,70 @@ macro_rules! kept {
 #[tokio::test(start_paused = true)]
 async fn a_create_that_its_caller_does_not_go_on_with_does_not_hold_up_the_end_of_its_pod() {
     let rig = slow().await;
-    let mut creating = kept!(rig.handle.create_container(pod("p"), container("p", "c")));
-    timeout(SECOND * 30, rig.handle.stop_pod(pod("p"))).await.expect("it is given up").unwrap();
+    let creating = kept!(rig.handle.create_container(pod("p"), container("p", "c")));
+    timeout(SECOND * 10, rig.handle.stop_pod(pod("p"))).await.expect("no caller is waited for").unwrap();
     let heard = rig.plugin.news();
     assert_eq!(heard.last().unwrap(), "StopPodSandbox p");
     let of_c: Vec<_> = heard.iter().filter(|line| line.ends_with(" c")).collect();
     assert_eq!(of_c, ["CreateContainer c", "StopContainer c", "RemoveContainer c"]);
     assert_eq!(rig.handle.container_state("c"), None);
-    let late = poll!(&mut creating);
-    assert!(matches!(late, Poll::Ready(Err(Error::GivenUp))), "its caller is told");
     rig.run_pod("q").await;
     rig.create("q", "c").await;
-    drop(creating);
+    let created = creating.await.expect("plugins approved it").created(container("p", "c")).await;
+    assert!(matches!(created, Err(Error::PodEnded { .. })), "its caller is told");
     assert_eq!(rig.handle.container_state("c"), Some(State::Created), "another one has the id now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_was_begun_goes_on_without_its_caller_and_fails_when_it_is_dropped() {
+    let rig = slow().await;
+    let second = rig.join("20-second").await;
+    second.take(SECOND);
+    let creating = kept!(rig.handle.create_container(pod("p"), container("p", "c")));
+    let running = kept!(rig.handle.run_pod(pod("q")));
+    later().await;
+    let told = |plugin: &Recorder| {
+        let mut news = plugin.news();
+        news.sort();
+        news
+    };
+    assert_eq!(told(&rig.plugin), ["CreateContainer c", "RunPodSandbox q"]);
+    assert_eq!(told(&second), ["CreateContainer c", "RunPodSandbox q"]);
+    drop((creating, running));
+    assert_eq!((rig.handle.container_state("c"), rig.handle.pod_state("q")), (None, None));
+    later().await;
+    let expected = ["RemoveContainer c", "RemovePodSandbox q", "StopContainer c", "StopPodSandbox q"];
+    assert_eq!(told(&rig.plugin), expected);
+    assert_eq!(told(&second), expected);
+}
+
+/// The request is dropped at any moment of its task, which runs on another thread.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_create_has_failed_when_its_future_is_dropped_whatever_its_task_does_meanwhile() {
+    let rig = Rig::new().await;
+    rig.run_pod("p").await;
+    rig.plugin.take(Duration::from_millis(1));
+    for wait in 0..150 {
+        let creating = kept!(rig.handle.create_container(pod("p"), container("p", "c")));
+        std::thread::sleep(Duration::from_micros(20 * wait));
+        drop(creating);
+        assert_eq!(rig.handle.container_state("c"), None, "{wait}");
+    }
+    rig.create("p", "c").await;
+    assert_eq!(rig.handle.container_state("c"), Some(State::Created));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_look_at_a_request_gives_it_its_place_among_the_others() {
+    let rig = slow().await;
+    let first = rig.handle.create_container(pod("p"), container("p", "first"));
+    let second = kept!(rig.handle.create_container(pod("p"), container("p", "second")));
+    let third = kept!(rig.handle.update_container(pod("p"), container("p", "b"), None));
+    let first = kept!(first);
+    later().await;
+    let expected = ["CreateContainer second", "UpdateContainer b", "CreateContainer first"];
+    assert_eq!(rig.plugin.news(), expected);
+    drop((first, second, third));
 }
 
 #[tokio::test(start_paused = true)]
@@ -256,9 +306,8 @@ async fn a_start_or_an_update_that_its_caller_does_not_go_on_with_holds_up_no_en
     drop((of_container, of_pod));
 }
 
-/// A slow plugin is no slow caller.
 #[tokio::test(start_paused = true)]
-async fn a_create_that_takes_its_time_is_not_given_up() {
+async fn a_create_whose_plugins_take_their_time_is_not_given_up() {
     let settings = Config::from_toml("[plugin_defaults]\nrequest_timeout = \"60s\"").unwrap();
     let rig = Rig::with(Config { policies: settings.policies, ..config() }, FakeDomain::new()).await;
     rig.run_pod("p").await;

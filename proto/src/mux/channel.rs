@@ -136,13 +136,7 @@ impl MessageSender {
                 }
                 outbox.room()
             };
-            let notified = room.notified();
-            tokio::pin!(notified);
-            notified.as_mut().enable();
-            // Room may have become free between the first check and `enable`.
-            if !self.connection.outbox().has_room(length)? {
-                notified.await;
-            }
+            room.await;
         }
     }
 

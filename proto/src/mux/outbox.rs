@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::{Buf, Bytes};
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 
 use super::Closed;
 
@@ -66,9 +67,9 @@ impl Outbox {
         }
     }
 
-    /// Returns the notification that there may be room again.
-    pub(super) fn room(&self) -> Arc<Notify> {
-        Arc::clone(&self.room)
+    /// Returns a future that ends when there may be room again, from this call on.
+    pub(super) fn room(&self) -> OwnedNotified {
+        Arc::clone(&self.room).notified_owned()
     }
 
     /// Waits until `length` more bytes may be sent. `at` is the index of the waiting channel.

@@ -7,7 +7,6 @@ use tokio::time::Instant;
 
 use crate::Notice;
 use crate::Plugin;
-use crate::session::faults::Mistake;
 use crate::tests::fake::{Diary, FakePlugin, LIFE, Manner, SECOND, adaptation, pod};
 use crate::tests::schedules::Random;
 
@@ -15,7 +14,7 @@ use crate::tests::schedules::Random;
 ///
 /// Silent plugins cost a request at most three request timeouts in total. The time of answers is
 /// not counted.
-pub(super) async fn schedule(seed: u64, _: Option<Mistake>) -> Option<String> {
+pub(super) async fn schedule(seed: u64) -> Option<String> {
     let mut random = Random::of(seed);
     let diary = Diary::default();
     let nri = adaptation("plugin_defaults.strikes = 1000", &[]).await;

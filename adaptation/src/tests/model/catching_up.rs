@@ -7,7 +7,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::scene::{Scene, Temper};
 use super::steady::Mood;
-use crate::session::faults::Mistake;
 use crate::tests::fake::SECOND;
 use crate::tests::schedules::Random;
 
@@ -17,7 +16,7 @@ use crate::tests::schedules::Random;
 /// - If the load is at most half of what the plugin can answer, the plugin has caught up 10 s after
 ///   it has answered the overdue requests, or 10 s after its pause if nothing was overdue.
 /// - The plugin receives every event once, in the order of each pod.
-pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<String> {
+pub(super) async fn schedule(seed: u64) -> Option<String> {
     let mut random = Random::of(seed);
     let temper = Temper::of(&mut random);
     // At most half the load that the plugin can answer, or almost all of it.
@@ -27,7 +26,7 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<Stri
     } else {
         temper.service * (10 + u32::try_from(random.below(6)).unwrap()) / 10
     };
-    let scene = Arc::new(Scene::new(temper.clone(), Random(random.below(u64::MAX) | 1), mistake).await);
+    let scene = Arc::new(Scene::new(temper.clone(), Random(random.below(u64::MAX) | 1)).await);
     let stop = CancellationToken::new();
     let load = tokio::spawn(Arc::clone(&scene.load).run(gap, stop.clone()));
     sleep(random.millis(3000)).await;

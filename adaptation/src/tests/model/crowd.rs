@@ -15,7 +15,6 @@ use crate::Adaptation;
 use crate::Config;
 use crate::api::health::State;
 use crate::api::plugin::Plugin;
-use crate::session::faults::Mistake;
 use crate::tests::fake::{FakeSource, SECOND};
 use crate::tests::schedules::Random;
 
@@ -74,15 +73,12 @@ impl Member {
 /// - A request does not wait for the backlog of plugins that it does not need, however many plugins
 ///   are behind.
 /// - Each plugin receives every event once, in the order of each pod, and is active in the end.
-pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<String> {
+pub(super) async fn schedule(seed: u64) -> Option<String> {
     let mut random = Random::of(seed);
     let members: Vec<_> = (1..=2 + random.below(3)).map(|number| Member::new(number, &mut random)).collect();
     let policy: String = members.iter().map(|member| member.temper.policy(member.id.name())).collect();
     let config = Config { socket: None, ..Config::from_toml(&policy).unwrap() };
     let nri = Arc::new(Adaptation::new(config, Arc::new(FakeSource)));
-    if let Some(mistake) = mistake {
-        nri.shared.services.faults.choose(mistake);
-    }
     let load = Load::new(&nri, Random(random.below(u64::MAX) | 1));
     let stop = CancellationToken::new();
     let gap = Duration::from_millis(150 + random.below(200));

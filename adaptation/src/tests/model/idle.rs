@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 use super::scene::{Scene, Temper};
 use super::steady::Mood;
 use crate::api::health::State;
-use crate::session::faults::Mistake;
 use crate::tests::fake::SECOND;
 use crate::tests::schedules::Random;
 
@@ -19,11 +18,11 @@ use crate::tests::schedules::Random;
 ///   becomes active.
 /// - A suspended plugin without overdue answers receives its backlog after its pause, and becomes
 ///   active. Without a backlog, the next request is its probe.
-pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<String> {
+pub(super) async fn schedule(seed: u64) -> Option<String> {
     let mut random = Random::of(seed);
     let temper =
         Temper { is_required: false, keep_connected: true, sync_timeout: SECOND * 30, ..Temper::of(&mut random) };
-    let scene = Scene::new(temper.clone(), Random(random.below(u64::MAX) | 1), mistake).await;
+    let scene = Scene::new(temper.clone(), Random(random.below(u64::MAX) | 1)).await;
     assert!(scene.join().await);
     let stop = CancellationToken::new();
     let gap = temper.service * (2 + u32::try_from(random.below(5)).unwrap());

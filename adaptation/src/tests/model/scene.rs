@@ -13,7 +13,6 @@ use crate::Adaptation;
 use crate::Config;
 use crate::api::health::State;
 use crate::api::plugin::Plugin;
-use crate::session::faults::Mistake;
 use crate::tests::fake::{FakeSource, SECOND};
 use crate::tests::schedules::Random;
 
@@ -75,12 +74,9 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub(super) async fn new(temper: Temper, random: Random, mistake: Option<Mistake>) -> Self {
+    pub(super) async fn new(temper: Temper, random: Random) -> Self {
         let config = Config { socket: None, ..Config::from_toml(&temper.policy("unwell")).unwrap() };
         let nri = Arc::new(Adaptation::new(config, Arc::new(FakeSource)));
-        if let Some(mistake) = mistake {
-            nri.shared.services.faults.choose(mistake);
-        }
         for id in ["10-first", "90-last"] {
             let healthy = Steady::new(Duration::ZERO, Duration::ZERO);
             nri.admit(id.parse().unwrap(), healthy).await.unwrap();

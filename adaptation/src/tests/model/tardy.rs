@@ -18,7 +18,6 @@ use crate::UpdatesFailed;
 use crate::api::plugin::{Introduction, Plugin, PluginError, Reply, Subscription};
 use crate::api::request::Request;
 use crate::api::snapshot::Snapshot;
-use crate::session::faults::Mistake;
 use crate::tests::fake::{LIFE, SECOND, container, pod, reply};
 use crate::tests::schedules::Random;
 
@@ -137,7 +136,7 @@ async fn live(nri: Arc<Adaptation>, id: String, mut random: Random) -> Vec<Quest
 ///
 /// The update of a late answer is applied exactly once if the request was committed, and never
 /// otherwise.
-pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<String> {
+pub(super) async fn schedule(seed: u64) -> Option<String> {
     let mut random = Random::of(seed);
     let policy = format!(
         "[plugins.tardy]\nstrikes = 1000\non_timeout = '{}'\nconcurrency = '{}'",
@@ -147,9 +146,6 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<Stri
     let config = Config { socket: None, ..Config::from_toml(&policy).unwrap() };
     let applied = Arc::new(Applications::default());
     let nri = Arc::new(Adaptation::new(config, Arc::clone(&applied) as Arc<dyn Source>));
-    if let Some(mistake) = mistake {
-        nri.shared.services.faults.choose(mistake);
-    }
     let asked = Mutex::default();
     let plugin = Arc::new(Tardy { random: Mutex::new(Random(random.below(u64::MAX) | 1)), asked });
     nri.admit("10-tardy".parse().unwrap(), Arc::clone(&plugin) as Arc<dyn Plugin>).await.unwrap();

@@ -21,7 +21,6 @@ use crate::UpdatesFailed;
 use crate::api::health::State;
 use crate::api::plugin::Plugin;
 use crate::api::snapshot::Snapshot;
-use crate::session::faults::Mistake;
 use crate::tests::fake::SECOND;
 use crate::tests::schedules::Random;
 
@@ -144,7 +143,7 @@ struct Visit {
 }
 
 /// Runs one schedule. Returns an error text if the model is violated.
-pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<String> {
+pub(super) async fn schedule(seed: u64) -> Option<String> {
     let mut random = Random::of(seed);
     let (per_pod, is_required) = (random.below(3) == 0, random.below(3) == 0);
     let mut one_of =
@@ -169,9 +168,6 @@ pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Option<Stri
         is_required,
     });
     let nri = Arc::new(Adaptation::new(config, Arc::clone(&node) as Arc<dyn Source>));
-    if let Some(mistake) = mistake {
-        nri.shared.services.faults.choose(mistake);
-    }
     let lives: Vec<_> =
         (0..n_pods).map(|number| tokio::spawn(live(Arc::clone(&nri), Arc::clone(&node), number))).collect();
     let visits: Vec<_> = (0..n_plugins)

@@ -1,13 +1,10 @@
 //! Starts and updates that plugins are being asked about.
 
-use std::sync::Weak;
-
 use nri_adaptation::Operation;
 
 use super::claim::Ticket;
 use super::operations::OperationKey;
 use super::{Table, TableEntry};
-use crate::lifecycle::revocable::Revoke;
 use crate::lifecycle::state::{Lifecycle, State};
 use crate::lifecycle::steps::{ApprovalKind, ApprovalStep, Refusal};
 
@@ -76,7 +73,6 @@ impl<T> Table<T> {
     pub(crate) async fn begin_approval<'a>(
         &'a self,
         id: &'a str,
-        request: &Weak<dyn Revoke>,
         kind: ApprovalKind,
     ) -> Option<Result<(State, Approval<'a, T>), Refusal>> {
         let ask = |entry: &mut TableEntry<T>| {
@@ -85,10 +81,7 @@ impl<T> Table<T> {
                 ApprovalKind::Update => entry.lifecycle.request_update(),
             };
             match step {
-                ApprovalStep::Ask(state) => {
-                    entry.add_request(request);
-                    Some(Ok(state))
-                }
+                ApprovalStep::Ask(state) => Some(Ok(state)),
                 ApprovalStep::Refused(refusal) => Some(Err(refusal)),
                 ApprovalStep::Wait => None,
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nri_api::{
-    Config, Container, ContainerState, Domain, DomainError, Error, Eviction, Handle, Inventory, KnownPod, Mistake, Nri,
+    Config, Container, ContainerState, Domain, DomainError, Error, Eviction, Handle, Inventory, KnownPod, Nri,
     PodlessHandle, Resources, Start, Update,
 };
 use tokio::time::{sleep, timeout};
@@ -324,11 +324,10 @@ impl Domain for View {
 }
 
 /// Runs one schedule, and returns the errors that the checker found.
-pub(super) async fn schedule(seed: u64, mistake: Option<Mistake>) -> Vec<String> {
+pub(super) async fn schedule(seed: u64) -> Vec<String> {
     let mut random = Random::of(seed);
     let (is_podless, is_required, n_pods) = (random.below(3) == 0, random.below(6) == 0, 1 + random.below(3));
     let nri = Nri::new(settings(is_required, false));
-    mistake.into_iter().for_each(|mistake| nri.make(mistake));
     let node = Arc::new(Node {
         pods: Mutex::default(),
         containers: Mutex::default(),

@@ -1,7 +1,10 @@
 //! Mistakes that a test injects to prove that the model in `adaptation/src/tests/model` detects
 //! them.
+//!
+//! A mistake is a variant of [`Mistake`], and a condition in the code that makes it. Outside of
+//! tests no mistake can be injected, and the condition is always false.
 
-/// A mistake that the code makes if a test asks for it.
+/// A mistake that the code makes if a test injects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mistake {
     /// A joining plugin does not receive the requests of operations that were open when it joined.
@@ -35,29 +38,28 @@ pub(crate) enum Mistake {
     LateAnswerLost,
 }
 
-/// The mistake that a test has chosen. Always empty outside of tests.
-#[derive(Default)]
-pub(crate) struct Faults {
-    #[cfg(test)]
-    chosen: std::sync::OnceLock<Mistake>,
+#[cfg(test)]
+thread_local! {
+    /// The mistake that the test on this thread has injected.
+    static INJECTED: std::cell::Cell<Option<Mistake>> = const { std::cell::Cell::new(None) };
 }
 
-impl Faults {
-    /// Chooses the mistake to make.
+impl Mistake {
+    /// Injects this mistake, or none, into all code that runs on this thread.
     #[cfg(test)]
-    pub(crate) fn choose(&self, mistake: Mistake) {
-        self.chosen.set(mistake).expect("a test chooses one mistake");
+    pub(crate) fn inject(mistake: Option<Self>) {
+        INJECTED.set(mistake);
     }
 
-    /// Returns whether the test chose this mistake.
+    /// Returns whether the test on this thread has injected this mistake.
     #[cfg(test)]
-    pub(crate) fn make(&self, mistake: Mistake) -> bool {
-        self.chosen.get() == Some(&mistake)
+    pub(crate) fn is_injected(self) -> bool {
+        INJECTED.get() == Some(self)
     }
 
     /// Returns false: only tests inject mistakes.
     #[cfg(not(test))]
-    pub(crate) fn make(&self, _: Mistake) -> bool {
+    pub(crate) const fn is_injected(self) -> bool {
         false
     }
 }
