@@ -21,7 +21,6 @@
 //! # Ok::<(), protobuf::Error>(())
 //! ```
 
-mod again;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -29,7 +28,6 @@ mod value;
 use bytes::{Buf, Bytes};
 use protobuf::CodedOutputStream;
 
-pub use self::again::{First, Marked, Part, Since};
 use crate::model::Unknown;
 
 /// The wire type of numbers.
@@ -55,33 +53,6 @@ impl<W: Encode> Encode for Box<W> {
 pub(crate) trait EncodeField {
     /// Writes the field, unless it has its default value.
     fn write(&self, field: u32, out: &mut Writer);
-
-    /// Returns the number of entries, if the field is a list.
-    fn n_entries(&self) -> usize {
-        0
-    }
-
-    /// Writes the entries after the first `n`, if the field is a list.
-    fn write_behind(&self, n: usize, field: u32, out: &mut Writer) {
-        debug_assert_eq!(n, 0, "the field is not a list");
-        self.write(field, out);
-    }
-}
-
-/// A receiver for the fields of a model type, from the highest field number to the lowest.
-pub(crate) trait FieldSink {
-    fn unknown(&mut self, unknown: &Unknown);
-    fn field(&mut self, number: u32, value: &impl EncodeField);
-}
-
-impl FieldSink for Writer {
-    fn unknown(&mut self, unknown: &Unknown) {
-        Self::unknown(self, unknown);
-    }
-
-    fn field(&mut self, number: u32, value: &impl EncodeField) {
-        value.write(number, self);
-    }
 }
 
 /// A buffer to which fields are prepended.
@@ -189,11 +160,10 @@ impl Writer {
     }
 
     /// Writes a message as a field. `write` writes the content of the message.
-    pub fn message<T>(&mut self, field: u32, write: impl FnOnce(&mut Self) -> T) -> T {
+    pub fn message(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
         let before = self.length();
-        let written = write(self);
+        write(self);
         self.head(field, self.length() - before);
-        written
     }
 
     /// Writes the tag and the length of a field whose content has been written.

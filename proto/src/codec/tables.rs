@@ -4,7 +4,7 @@
 //! compile without a number. Tests compare the encoding of each type with that of its message.
 
 use crate::codec::decode::{Decode, DecodeField, Reader};
-use crate::codec::encode::{Encode, EncodeField, FieldSink, Writer};
+use crate::codec::encode::{Encode, EncodeField, Writer};
 use crate::model::{
     Adjustment, CdiDevice, Container, Cpu, CreateReply, Device, DeviceRule, EnvVar, Hook, Hooks, HugepageLimit, Image,
     IoPriority, LinuxAdjustment, LinuxContainer, LinuxPod, Memory, MemoryPolicy, Mount, Namespace, NetDevice, Pids,
@@ -16,34 +16,6 @@ macro_rules! write_back {
     ($out:ident, $number:literal $field:ident $(, $($rest:tt)+)?) => {
         $(write_back!($out, $($rest)+);)?
         EncodeField::write($field, $number, $out);
-    };
-}
-
-/// Implements `Encode` for a type whose fields can also be passed to another [`FieldSink`].
-macro_rules! fields {
-    ($model:ident { $($number:literal $field:ident),+ $(,)? }) => {
-        impl $model {
-            /// Passes each field to `sink`, from the last to the first.
-            pub(crate) fn each_field(&self, sink: &mut impl FieldSink) {
-                let Self { $($field,)+ unknown } = self;
-                sink.unknown(unknown);
-                each_back!(sink, $($number $field),+);
-            }
-        }
-
-        impl Encode for $model {
-            fn encode(&self, out: &mut Writer) {
-                self.each_field(out);
-            }
-        }
-    };
-}
-
-/// Passes fields to a [`FieldSink`] from the last to the first.
-macro_rules! each_back {
-    ($sink:ident, $number:literal $field:ident $(, $($rest:tt)+)?) => {
-        $(each_back!($sink, $($rest)+);)?
-        $sink.field($number, $field);
     };
 }
 
@@ -85,15 +57,12 @@ macro_rules! both {
     };
 }
 
-fields! {
+encode! {
     Container {
         1 id, 2 pod_id, 3 name, 4 state, 5 labels, 6 annotations, 7 args, 8 env, 9 mounts, 10 hooks, 11 linux, 12 pid,
         13 rlimits, 14 created_at, 15 started_at, 16 finished_at, 17 exit_code, 18 status_reason, 19 status_message,
         20 cdi_devices, 21 user, 22 image
     }
-}
-
-encode! {
     Pod {
         1 id, 2 name, 3 uid, 4 namespace, 5 labels, 6 annotations, 7 runtime_handler, 8 linux, 9 pid, 10 ips
     }

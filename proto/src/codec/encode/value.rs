@@ -139,15 +139,7 @@ impl EncodeField for Option<String> {
 
 impl EncodeField for Vec<String> {
     fn write(&self, field: u32, out: &mut Writer) {
-        self.write_behind(0, field, out);
-    }
-
-    fn n_entries(&self) -> usize {
-        self.len()
-    }
-
-    fn write_behind(&self, n: usize, field: u32, out: &mut Writer) {
-        self.iter().skip(n).rev().for_each(|text| out.text(field, text));
+        self.iter().rev().for_each(|text| out.text(field, text));
     }
 }
 
@@ -169,15 +161,7 @@ impl<W: Encode> EncodeField for Option<W> {
 
 impl<W: Encode> EncodeField for Vec<W> {
     fn write(&self, field: u32, out: &mut Writer) {
-        self.write_behind(0, field, out);
-    }
-
-    fn n_entries(&self) -> usize {
-        self.len()
-    }
-
-    fn write_behind(&self, n: usize, field: u32, out: &mut Writer) {
-        self.iter().skip(n).rev().for_each(|value| out.model(field, value));
+        self.iter().rev().for_each(|value| out.model(field, value));
     }
 }
 
