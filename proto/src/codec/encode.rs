@@ -43,6 +43,34 @@ pub trait Encode {
     fn encode(&self, out: &mut Writer);
 }
 
+/// Implements `Encode` for the model type of a message, from the pairs of names of its fields. The
+/// numbers are those in `nri.proto`.
+macro_rules! encode {
+    ($message:ident as $model:ident [$(($theirs:ident $ours:ident))*]) => {
+        impl crate::codec::encode::Encode for $model {
+            fn encode(&self, out: &mut crate::codec::encode::Writer) {
+                use crate::schema::field_numbers::$message as numbers;
+                const IS_IN_ORDER: bool = matches!(numbers::ALL, [$(numbers::$theirs),*]);
+                const _: () = assert!(IS_IN_ORDER, "the fields are not listed in the order of their numbers");
+                let $model { $($ours,)* unknown } = self;
+                out.unknown(unknown);
+                crate::codec::encode::write_back!(out numbers $(($theirs $ours))*);
+            }
+        }
+    };
+}
+
+/// Encodes fields from the last to the first.
+macro_rules! write_back {
+    ($out:ident $numbers:ident) => {};
+    ($out:ident $numbers:ident ($theirs:ident $ours:ident) $($rest:tt)*) => {
+        crate::codec::encode::write_back!($out $numbers $($rest)*);
+        crate::codec::encode::EncodeField::write($ours, $numbers::$theirs, $out);
+    };
+}
+
+pub(crate) use {encode, write_back};
+
 impl<W: Encode> Encode for Box<W> {
     fn encode(&self, out: &mut Writer) {
         W::encode(self, out);
@@ -128,7 +156,7 @@ impl Writer {
     }
 
     /// Writes a number as a field, even if it is zero.
-    fn number_or_zero(&mut self, field: u32, value: u64) {
+    pub(crate) fn number_or_zero(&mut self, field: u32, value: u64) {
         match (tag(field, VARINT), value) {
             (tag @ ..0x80, value @ ..0x80) => self.raw(&[tag as u8, value as u8]),
             (tag @ ..0x80, value @ ..0x4000) => {
