@@ -1,5 +1,5 @@
 //! Generates code and tables from `nri.proto`, without `protoc`: the messages and services, the
-//! descriptors, and the table of fields that contain messages.
+//! descriptors, the numbers of fields, and the table of fields that contain messages.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ fn main() -> io::Result<()> {
 
     let file = parse()?;
     fs::write(out_dir.join("nri.bin"), file.write_to_bytes()?)?;
+    fs::write(out_dir.join("field_numbers.rs"), field_numbers(&file))?;
     fs::write(out_dir.join("shapes.rs"), shapes(&file))
 }
 
@@ -52,6 +53,24 @@ fn parse() -> io::Result<FileDescriptorProto> {
     let parsed = protobuf_parse::Parser::new().pure().include(".").input("nri.proto").file_descriptor_set();
     let set = parsed.map_err(|error| io::Error::other(format!("{error:#}")))?;
     set.file.into_iter().next().ok_or_else(|| io::Error::other("the parser returned no file for nri.proto"))
+}
+
+/// Returns the source of a module for each message, with a constant for the number of each field.
+fn field_numbers(file: &FileDescriptorProto) -> String {
+    let mut modules = String::new();
+    for message in &file.message_type {
+        let mut fields: Vec<_> = message.field.iter().map(|field| (field.number(), field.name())).collect();
+        fields.sort_unstable();
+        let all: Vec<_> = fields.iter().map(|(number, _)| number).collect();
+        modules += &format!("pub mod {} {{\n    pub const ALL: [u32; {}] = {all:?};\n", message.name(), all.len());
+        for (number, name) in fields {
+            // Messages have the same name for a field that is a keyword of Rust.
+            let name = if name == "type" { "type_" } else { name };
+            modules += &format!("    pub const {name}: u32 = {number};\n");
+        }
+        modules += "}\n";
+    }
+    modules
 }
 
 /// Returns the source of the table of shapes: a row for each message, with the fields that contain

@@ -17,7 +17,7 @@
 //! | `touch.rs`, `claims.rs`, `spellings.rs` | the fields that a reply touches, one spelling for each key, and the claims |
 //! | `collect.rs`, `resources.rs`, `other_updates.rs` | the result |
 //! | `view.rs` | the container as the next plugin sees it |
-//! | `notes.rs`, `change.rs`, `change_log.rs`, `packing.rs` | the list of changes, for the ledger and the encoder |
+//! | `notes.rs`, `change.rs`, `change_log.rs`, `packing.rs` | the list of changes, for the ledger |
 //! | `dropped.rs`, `error.rs` | ignored parts of a reply, and why a reply is refused |
 //!
 //! The merge is pure: it does no I/O, never waits and reads no clock. The same replies in the same
@@ -72,6 +72,6 @@ impl Applied {
 
     /// Returns whether the next plugin is shown something else than this plugin was.
     pub fn view_changed(&self) -> bool {
-        !self.changes.shown().is_nothing()
+        self.changes.change_view()
     }
 }

@@ -1,12 +1,14 @@
 //! Encoding and decoding without intermediate messages, and bounded decoding of messages.
 //!
-//! - `encode.rs`: model types to bytes; `encode/value.rs` encodes the types of fields, and
-//!   `encode/again.rs` copies the unchanged parts of a container that was encoded before.
+//! The field numbers come from `nri.proto`. The tables in `convert` say which field of a message is
+//! which field of its model type.
+//!
+//! - `encode.rs`: model types to bytes; `encode/value.rs` encodes the types of fields.
 //! - `decode.rs`: bytes to model types; `decode/value.rs` decodes the types of fields.
-//! - `tables.rs`: the field numbers of the model types, for both directions.
 //! - `bounded.rs`: decodes messages after counting their entries.
 
 pub mod bounded;
 pub mod decode;
 pub mod encode;
-mod tables;
+
+pub(crate) use {decode::decode, encode::encode};

@@ -3,7 +3,8 @@
 //! Most files are tables. [`message!`] maps the fields of a message to those of a model type, and
 //! [`numbers!`] the values of an enum. Each line serves both directions, and both destructure their
 //! argument completely. A field or value that is new in the protocol does not compile until it has
-//! been mapped.
+//! been mapped. The same tables say how the model types of requests and usual replies are encoded
+//! and decoded without messages in between ([`encode`](crate::encode), [`decode`](crate::decode)).
 //!
 //! - One file per file of `model`, with its tables: `adjustment.rs`, `container.rs` and so on.
 //! - `changes.rs`: changes, which the wire expresses by dashes in front of keys.
@@ -53,21 +54,44 @@ pub(crate) trait NoteUnknown {
     fn note(&self, _unknown: &mut crate::model::Unknown) {}
 }
 
-/// Implements the conversions of a message. The fields with equal names come first, then those with
-/// different ones, as `theirs as ours`.
+/// Implements the conversions of a message. The fields are listed in the order of their numbers,
+/// those with different names as `theirs as ours`. `encode` and `decode` behind the fields say that
+/// the model type can also be encoded or decoded directly.
 macro_rules! message {
-    ($message:ident as $model:ident { $($same:ident),* $(; $($theirs:ident as $ours:ident),+)? $(,)? }) => {
+    ($message:ident as $model:ident { $($fields:tt)* } $(, $codec:ident)*) => {
+        crate::convert::each! { [conversions $($codec)*] $message as $model [] $($fields)* }
+    };
+}
+
+/// Implements the direct decoding of a message that has only the listed fields.
+macro_rules! decode_usual {
+    ($message:ident as $model:ident { $($fields:tt)* }) => {
+        crate::convert::each! { [decode] $message as $model [] $($fields)* }
+    };
+}
+
+/// Calls macros with a message, its model type, and the pairs of names of their fields.
+macro_rules! each {
+    ($calls:tt $message:ident as $model:ident [$($pairs:tt)*] $theirs:ident as $ours:ident $(, $($rest:tt)*)?) => {
+        crate::convert::each! { $calls $message as $model [$($pairs)* ($theirs $ours)] $($($rest)*)? }
+    };
+    ($calls:tt $message:ident as $model:ident [$($pairs:tt)*] $same:ident $(, $($rest:tt)*)?) => {
+        crate::convert::each! { $calls $message as $model [$($pairs)* ($same $same)] $($($rest)*)? }
+    };
+    ([$($call:ident)*] $message:ident as $model:ident $pairs:tt) => {
+        $(crate::convert::$call! { $message as $model $pairs })*
+    };
+}
+
+/// Implements the conversions of a message, from the pairs of names of its fields.
+macro_rules! conversions {
+    ($message:ident as $model:ident [$(($theirs:ident $ours:ident))*]) => {
         impl From<api::$message> for $model {
             fn from(message: api::$message) -> Self {
-                let api::$message { $($same,)* $($($theirs: $ours,)+)? special_fields } = message;
+                let api::$message { $($theirs: $ours,)* special_fields } = message;
                 let mut unknown = special_fields.translate();
-                $(crate::convert::NoteUnknown::note(&$same, &mut unknown);)*
-                $($(crate::convert::NoteUnknown::note(&$ours, &mut unknown);)+)?
-                Self {
-                    $($same: $same.translate(),)*
-                    $($($ours: $ours.translate(),)+)?
-                    unknown,
-                }
+                $(crate::convert::NoteUnknown::note(&$ours, &mut unknown);)*
+                Self { $($ours: $ours.translate(),)* unknown }
             }
         }
 
@@ -75,20 +99,15 @@ macro_rules! message {
 
         impl From<$model> for api::$message {
             fn from(value: $model) -> Self {
-                let $model { $($same,)* $($($ours,)+)? unknown } = value;
-                Self {
-                    $($same: $same.translate(),)*
-                    $($($theirs: $ours.translate(),)+)?
-                    special_fields: unknown.translate(),
-                }
+                let $model { $($ours,)* unknown } = value;
+                Self { $($theirs: $ours.translate(),)* special_fields: unknown.translate() }
             }
         }
 
         impl crate::model::TakeUnknown for $model {
             fn take_unknown_into(&mut self, found: &mut Vec<crate::model::Unread>) {
-                let $model { $($same,)* $($($ours,)+)? unknown } = self;
-                $(crate::model::TakeUnknown::take_unknown_into($same, found);)*
-                $($(crate::model::TakeUnknown::take_unknown_into($ours, found);)+)?
+                let $model { $($ours,)* unknown } = self;
+                $(crate::model::TakeUnknown::take_unknown_into($ours, found);)*
                 unknown.take(stringify!($message), found);
             }
         }
@@ -141,7 +160,25 @@ macro_rules! numbers {
                 }
             }
         }
+
+        impl crate::codec::encode::EncodeField for $ours {
+            fn write(&self, field: u32, out: &mut crate::codec::encode::Writer) {
+                let number: EnumOrUnknown<$theirs> = self.clone().translate();
+                number.value().write(field, out);
+            }
+        }
+
+        /// Encodes a list, which `nri.proto` declares as not packed.
+        impl crate::codec::encode::EncodeField for Vec<$ours> {
+            fn write(&self, field: u32, out: &mut crate::codec::encode::Writer) {
+                for value in self.iter().rev() {
+                    let number: EnumOrUnknown<$theirs> = value.clone().translate();
+                    out.number_or_zero(field, i64::from(number.value()).cast_unsigned());
+                }
+            }
+        }
     };
 }
 
-use {message, numbers};
+use crate::codec::{decode, encode};
+use {conversions, decode_usual, each, message, numbers};

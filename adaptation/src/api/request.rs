@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use nri_proto::encode::{Encode, First, Since, Writer};
+use nri_proto::encode::{Encode, Writer};
 use nri_proto::{Container, Event, Pod, Proposal, Resources, api};
 use protobuf::Message;
 
@@ -49,16 +49,12 @@ impl Subject {
 }
 
 /// A request to plugins: an event in the life of a pod or container.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Request {
     event: Event,
     pod: Arc<Pod>,
     /// The encoding of the pod, shared by all requests that derive from this one.
     pod_bytes: Arc<OnceLock<Bytes>>,
-    /// The first encoding of the container, for requests in which plugins change the container.
-    first: Option<Arc<OnceLock<First>>>,
-    /// Which parts of the container changed since the first encoding.
-    since: Since,
     subject: Subject,
     bytes: OnceLock<Bytes>,
     decision: Arc<Decision>,
@@ -68,9 +64,7 @@ impl Request {
     /// Creates a request about `pod`.
     #[must_use]
     pub fn new(event: Event, pod: Arc<Pod>, subject: Subject) -> Self {
-        let (pod_bytes, bytes) = (Arc::default(), OnceLock::new());
-        let decision = Arc::default();
-        Self { event, pod, pod_bytes, first: None, since: Since::default(), subject, bytes, decision }
+        Self { event, pod, pod_bytes: Arc::default(), subject, bytes: OnceLock::new(), decision: Arc::default() }
     }
 
     /// Attaches the decision of the request, which is made later.
@@ -81,11 +75,6 @@ impl Request {
     /// Returns the decision of the request.
     pub(crate) fn decision(&self) -> &Decision {
         &self.decision
-    }
-
-    /// Marks the request as one that plugins change. Its first encoding is kept for later versions.
-    pub(crate) fn changing(self) -> Self {
-        Self { first: Some(Arc::default()), ..self }
     }
 
     /// Returns the event.
@@ -122,18 +111,19 @@ impl Request {
         if let Subject::Proposal(proposal) = &self.subject { Some(proposal) } else { None }
     }
 
-    /// Returns the next version of the request, after a plugin has changed the container. `since`
-    /// says which parts changed since the first encoding. `bytes` is the encoding, if it is the
-    /// same as before.
-    pub(crate) fn with(&self, subject: Subject, since: Since, bytes: Option<Bytes>) -> Self {
-        let bytes = bytes.map_or_else(OnceLock::new, OnceLock::from);
-        let (first, decision) = (self.first.clone(), Arc::clone(&self.decision));
-        Self { first, since, bytes, decision, ..self.of(self.event, subject) }
+    /// Drops the reference to the container until the next [`Request::show`], so that a merge that
+    /// shares the container can change it in place.
+    pub(crate) fn release_subject(&mut self) {
+        self.subject = Subject::Pod;
     }
 
-    /// Returns the encoding, if it has been made.
-    pub(crate) fn made_bytes(&self) -> Option<Bytes> {
-        self.bytes.get().cloned()
+    /// Sets the subject after the reply of a plugin. If the reply changed the subject, the request
+    /// is encoded again.
+    pub(crate) fn show(&mut self, subject: Subject, is_changed: bool) {
+        self.subject = subject;
+        if is_changed {
+            self.bytes.take();
+        }
     }
 
     /// Creates another request about the same pod.
@@ -142,12 +132,9 @@ impl Request {
         Self { pod_bytes, ..Self::new(event, pod, subject) }
     }
 
-    /// Returns the approximate memory of the request: its encoding, the model that was encoded, and
-    /// the first encoding.
+    /// Returns the approximate memory of the request: its encoding and the model that was encoded.
     pub(crate) fn n_bytes(&self) -> usize {
-        let first = self.first.as_ref().and_then(|first| first.get());
-        let is_another = !self.since.is_nothing();
-        2 * self.bytes().len() + first.filter(|_| is_another).map_or(0, First::n_bytes)
+        2 * self.bytes().len()
     }
 
     fn pod_bytes(&self) -> &[u8] {
@@ -169,45 +156,20 @@ impl Request {
     fn encode(&self) -> Bytes {
         let mut out = Writer::with_capacity(ROOM);
         match &self.subject {
-            Subject::Pod => out.encoded(1, self.pod_bytes()),
+            Subject::Pod => {}
             Subject::PodResources { overhead, resources } => {
                 resources.iter().for_each(|resources| out.model(3, &**resources));
                 overhead.iter().for_each(|overhead| out.model(2, &**overhead));
-                out.encoded(1, self.pod_bytes());
             }
-            Subject::Container(container) => return self.encode_container(container, out),
+            Subject::Container(container) => out.model(2, &**container),
             Subject::ContainerResources { container, resources } => {
                 resources.iter().for_each(|resources| out.model(3, &**resources));
-                return self.encode_container(container, out);
+                out.model(2, &**container);
             }
             Subject::Proposal(proposal) => {
                 return encode(&api::ValidateContainerAdjustmentRequest::from(Proposal::clone(proposal)));
             }
         }
-        out.into_bytes()
-    }
-
-    /// Encodes the container and the pod. The parts of the container that are unchanged since the
-    /// first encoding are copied.
-    fn encode_container(&self, container: &Container, mut out: Writer) -> Bytes {
-        let Some(first) = &self.first else {
-            out.model(2, container);
-            return self.behind_pod(out);
-        };
-        if let Some(first) = first.get() {
-            out.message(2, |out| first.again(container, self.since, out));
-            return self.behind_pod(out);
-        }
-        let marked = out.message(2, |out| First::write(container, out));
-        let bytes = self.behind_pod(out);
-        // A container that has changed is not the first version.
-        if self.since.is_nothing() {
-            _ = first.set(marked.within(&bytes));
-        }
-        bytes
-    }
-
-    fn behind_pod(&self, mut out: Writer) -> Bytes {
         out.encoded(1, self.pod_bytes());
         out.into_bytes()
     }
@@ -228,4 +190,25 @@ impl Request {
 pub(crate) fn encode(message: &impl Message) -> Bytes {
     // Proto3 messages have no required fields, and a write to memory does not fail.
     message.write_to_bytes().expect("encoding to memory does not fail").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_encoded_again_only_if_a_plugin_changed_it() {
+        let with_env = |env: &[&str]| {
+            let env = env.iter().map(|&variable| variable.to_owned()).collect();
+            Subject::Container(Arc::new(Container { env, ..Container::default() }))
+        };
+        let mut request = Request::new(Event::CreateContainer, Arc::default(), with_env(&["A=1"]));
+        let first = request.bytes();
+        request.show(with_env(&["A=1"]), false);
+        assert_eq!(request.bytes().as_ptr(), first.as_ptr());
+
+        request.show(with_env(&["A=1", "B=2"]), true);
+        let again = api::CreateContainerRequest::parse_from_bytes(&request.bytes()).unwrap();
+        assert_eq!(again.container.env, ["A=1", "B=2"]);
+    }
 }

@@ -1,7 +1,7 @@
 use std::fmt::{self, Debug, Formatter};
 
 use nri_proto::Field;
-use nri_proto::encode::{Part as Shown, Since, Writer};
+use nri_proto::encode::Writer;
 
 use super::Changed;
 use super::packing::{self, Pack};
@@ -31,8 +31,8 @@ pub struct Changes {
     parts: Vec<ViewChanges>,
     /// The expected number of changes to the container that the request is about.
     expected: usize,
-    /// The parts of the container that the next plugin sees changed.
-    shown: Since,
+    /// Whether the next plugin sees the container changed.
+    change_view: bool,
 }
 
 /// Consecutive changes to one container.
@@ -76,9 +76,9 @@ impl Changes {
         })
     }
 
-    /// Returns the parts of the container that the next plugin sees changed.
-    pub(super) fn shown(&self) -> Since {
-        self.shown
+    /// Returns whether the next plugin sees the container changed that the request is about.
+    pub(super) fn change_view(&self) -> bool {
+        self.change_view
     }
 
     /// Returns the changes in order, packed.
@@ -95,9 +95,9 @@ impl Changes {
         before: Option<&T>,
         after: Option<&T>,
     ) {
-        if container.is_none() {
-            show(field, before.is_some(), after.is_some(), &mut self.shown);
-        }
+        // A container shows neither its CDI devices nor its memory policy.
+        let is_shown = container.is_none() && !matches!(field, Field::CdiDevices | Field::MemoryPolicy);
+        self.change_view |= is_shown && (before.is_some() || after.is_some());
         let part = self.part_of(container);
         packing::pack(field, key, before, after, &mut part.packed);
         part.count += 1;
@@ -124,63 +124,6 @@ impl ViewChanges {
     pub(crate) fn bytes(&self) -> &[u8] {
         self.packed.written()
     }
-}
-
-/// Marks the part of the container that shows a change. An entry that a list did not have is
-/// appended to the list.
-fn show(field: Field, was_there: bool, is_there: bool, shown: &mut Since) {
-    match shown_in(field) {
-        Some(list @ (Shown::Env | Shown::Mounts)) if is_there && !was_there => shown.grows(list),
-        Some(part) if is_there || was_there => shown.changes(part),
-        Some(_) | None => {}
-    }
-}
-
-/// Returns the part of a container that shows a field, or `None` if no part does.
-fn shown_in(field: Field) -> Option<Shown> {
-    Some(match field {
-        Field::CdiDevices | Field::MemoryPolicy => return None,
-        Field::Annotations => Shown::Annotations,
-        Field::Args => Shown::Args,
-        Field::Env => Shown::Env,
-        Field::Mounts => Shown::Mounts,
-        Field::OciHooks => Shown::Hooks,
-        Field::Rlimits => Shown::Rlimits,
-        Field::None
-        | Field::Devices
-        | Field::MemLimit
-        | Field::MemReservation
-        | Field::MemSwapLimit
-        | Field::MemKernelLimit
-        | Field::MemTCPLimit
-        | Field::MemSwappiness
-        | Field::MemDisableOomKiller
-        | Field::MemUseHierarchy
-        | Field::CPUShares
-        | Field::CPUQuota
-        | Field::CPUPeriod
-        | Field::CPURealtimeRuntime
-        | Field::CPURealtimePeriod
-        | Field::CPUSetCPUs
-        | Field::CPUSetMems
-        | Field::PidsLimit
-        | Field::HugepageLimits
-        | Field::BlockioClass
-        | Field::RdtClass
-        | Field::CgroupsUnified
-        | Field::CgroupsPath
-        | Field::OomScoreAdj
-        | Field::IoPriority
-        | Field::SeccompPolicy
-        | Field::Namespace
-        | Field::Sysctl
-        | Field::LinuxNetDevices
-        | Field::LinuxSched
-        | Field::RdtClosID
-        | Field::RdtSchemata
-        | Field::RdtEnableMonitoring
-        | Field::Unnamed(_) => Shown::Linux,
-    })
 }
 
 impl PartialEq for Changes {

@@ -1,7 +1,6 @@
 use std::mem::take;
 use std::sync::Arc;
 
-use nri_proto::encode::Since;
 use nri_proto::{Adjustment, Container, CreateReply, Field, Owners, PluginId, Rdt, TakeUnknown, Update};
 
 use super::Applied;
@@ -43,8 +42,6 @@ pub struct CreateMerge {
     /// The container as the next plugin is shown it. Copied before a change if a caller still holds
     /// the former view.
     view: Arc<Container>,
-    /// Which parts of the view changed since the first plugin was shown it.
-    since: Since,
     /// The RDT settings before any plugin changed them.
     rdt: Option<Rdt>,
     spellings: Spellings,
@@ -90,7 +87,6 @@ impl CreateMerge {
         Self {
             rdt: container.linux.as_ref().and_then(|linux| linux.rdt.clone()),
             view: Arc::new(container),
-            since: Since::default(),
             spellings: Spellings::default(),
             adjustment: collect::nothing_adjusted(),
             updates: Updates::default(),
@@ -107,11 +103,6 @@ impl CreateMerge {
     /// Returns the same container as [`CreateMerge::view`] to keep: later replies do not change it.
     pub fn shared_view(&self) -> Arc<Container> {
         Arc::clone(&self.view)
-    }
-
-    /// Returns which parts of the container changed since the first plugin was shown it.
-    pub(crate) fn since(&self) -> Since {
-        self.since
     }
 
     /// Applies the reply of a plugin. If the reply is refused, none of it is applied.
@@ -142,7 +133,6 @@ impl CreateMerge {
             self.updates.add(update, &mut applied);
         }
         self.evictions.extend(AskedEviction::all(plugin, take(evictions)));
-        self.since = self.since.and(applied.changes.shown());
         Ok(applied)
     }
 

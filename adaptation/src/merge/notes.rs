@@ -3,7 +3,7 @@ use nri_proto::Field;
 use super::Changes;
 use super::packing::Pack;
 
-/// Collects the changes to one container, for the ledger and the encoder.
+/// Collects the changes to one container, for the ledger.
 pub(super) struct ChangeNotes<'a> {
     container: Option<&'a str>,
     changes: Option<&'a mut Changes>,

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nri_proto::encode::Since;
 use nri_proto::quote::error_line;
 use nri_proto::{Event, Owners, PluginId, Update};
 use tokio::sync::oneshot;
@@ -88,9 +87,8 @@ impl Relay {
         let progress = RelayProgress::new();
         let before = operation.before(event, &subject);
         let decision = Arc::new(shared.decision(&operation));
-        let request = Request::new(event, Arc::clone(&operation.pod), subject).decided(decision);
+        let request = Arc::new(Request::new(event, Arc::clone(&operation.pod), subject).decided(decision));
         let changes = merging.changes_the_request();
-        let request = Arc::new(if changes { request.changing() } else { request });
         let kept = if changes { KeptRequest::InFlight } else { KeptRequest::Request(Arc::clone(&request)) };
         let place = shared.asks(&operation, event, before, kept, Some(progress.clone()));
         let shown = ShownRequest { request, operation: Arc::clone(&operation), place: changes.then_some(place) };
@@ -291,14 +289,11 @@ impl Relay {
         if !self.merging.may_change(&reply) {
             return self.merging.take(entry.terms.policy(), &entry.id, reply);
         }
-        // The merge changes the container in place if nobody else references it, so the reference
-        // of this relay is dropped first.
-        let before = self.shown.request.made_bytes();
-        self.shown.request = Arc::new(self.shown.request.with(Subject::Pod, Since::default(), None));
+        let request = Arc::make_mut(&mut self.shown.request);
+        request.release_subject();
         let outcome = self.merging.take(entry.terms.policy(), &entry.id, reply);
-        let is_same = !matches!(&outcome, Some(ReplyOutcome::Applied(applied)) if applied.view_changed());
-        let (subject, since) = (self.merging.shown(), self.merging.since());
-        self.shown.request = Arc::new(self.shown.request.with(subject, since, before.filter(|_| is_same)));
+        let is_changed = matches!(&outcome, Some(ReplyOutcome::Applied(applied)) if applied.view_changed());
+        request.show(self.merging.shown(), is_changed);
         outcome
     }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use nri_proto::encode::Since;
 use nri_proto::{Container, Owners, PluginId, Resources, Update};
 
 use crate::api::plugin::Reply;
@@ -101,11 +100,6 @@ impl Merging {
             Self::Create(_) | Self::Update(..) => true,
             Self::Nothing | Self::Stop(_) => false,
         }
-    }
-
-    /// Returns which parts of the container changed since the first plugin was shown it.
-    pub(crate) fn since(&self) -> Since {
-        if let Self::Create(merge) = self { merge.since() } else { Since::default() }
     }
 
     /// Returns what the next plugin is shown, for a request that replies can change.

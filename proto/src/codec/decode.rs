@@ -32,6 +32,30 @@ pub trait Decode: Default {
     fn decode(&mut self, input: Reader<'_>) -> Option<()>;
 }
 
+/// Implements `Decode` for the model type of a message, from the pairs of names of its fields. A
+/// message with another field is decoded through [`api`](crate::api).
+macro_rules! decode {
+    ($message:ident as $model:ident [$(($theirs:ident $ours:ident))*]) => {
+        impl crate::codec::decode::Decode for $model {
+            fn decode(&mut self, mut input: crate::codec::decode::Reader<'_>) -> Option<()> {
+                use crate::codec::decode::DecodeField;
+                use crate::schema::field_numbers::$message as numbers;
+                // `next_field` reads tags of one byte.
+                $(const _: () = assert!(numbers::$theirs < 16);)*
+                while let Some((number, kind)) = input.next_field() {
+                    match u32::from(number) {
+                        $(numbers::$theirs => DecodeField::read(&mut self.$ours, kind, &mut input)?,)*
+                        _ => return None,
+                    }
+                }
+                Some(())
+            }
+        }
+    };
+}
+
+pub(crate) use decode;
+
 /// The type of a field of a model type.
 pub(crate) trait DecodeField {
     /// Decodes the field, which has this wire type.

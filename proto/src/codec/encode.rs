@@ -21,7 +21,6 @@
 //! # Ok::<(), protobuf::Error>(())
 //! ```
 
-mod again;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -29,7 +28,6 @@ mod value;
 use bytes::{Buf, Bytes};
 use protobuf::CodedOutputStream;
 
-pub use self::again::{First, Marked, Part, Since};
 use crate::model::Unknown;
 
 /// The wire type of numbers.
@@ -45,6 +43,34 @@ pub trait Encode {
     fn encode(&self, out: &mut Writer);
 }
 
+/// Implements `Encode` for the model type of a message, from the pairs of names of its fields. The
+/// numbers are those in `nri.proto`.
+macro_rules! encode {
+    ($message:ident as $model:ident [$(($theirs:ident $ours:ident))*]) => {
+        impl crate::codec::encode::Encode for $model {
+            fn encode(&self, out: &mut crate::codec::encode::Writer) {
+                use crate::schema::field_numbers::$message as numbers;
+                const IS_IN_ORDER: bool = matches!(numbers::ALL, [$(numbers::$theirs),*]);
+                const _: () = assert!(IS_IN_ORDER, "the fields are not listed in the order of their numbers");
+                let $model { $($ours,)* unknown } = self;
+                out.unknown(unknown);
+                crate::codec::encode::write_back!(out numbers $(($theirs $ours))*);
+            }
+        }
+    };
+}
+
+/// Encodes fields from the last to the first.
+macro_rules! write_back {
+    ($out:ident $numbers:ident) => {};
+    ($out:ident $numbers:ident ($theirs:ident $ours:ident) $($rest:tt)*) => {
+        crate::codec::encode::write_back!($out $numbers $($rest)*);
+        crate::codec::encode::EncodeField::write($ours, $numbers::$theirs, $out);
+    };
+}
+
+pub(crate) use {encode, write_back};
+
 impl<W: Encode> Encode for Box<W> {
     fn encode(&self, out: &mut Writer) {
         W::encode(self, out);
@@ -55,33 +81,6 @@ impl<W: Encode> Encode for Box<W> {
 pub(crate) trait EncodeField {
     /// Writes the field, unless it has its default value.
     fn write(&self, field: u32, out: &mut Writer);
-
-    /// Returns the number of entries, if the field is a list.
-    fn n_entries(&self) -> usize {
-        0
-    }
-
-    /// Writes the entries after the first `n`, if the field is a list.
-    fn write_behind(&self, n: usize, field: u32, out: &mut Writer) {
-        debug_assert_eq!(n, 0, "the field is not a list");
-        self.write(field, out);
-    }
-}
-
-/// A receiver for the fields of a model type, from the highest field number to the lowest.
-pub(crate) trait FieldSink {
-    fn unknown(&mut self, unknown: &Unknown);
-    fn field(&mut self, number: u32, value: &impl EncodeField);
-}
-
-impl FieldSink for Writer {
-    fn unknown(&mut self, unknown: &Unknown) {
-        Self::unknown(self, unknown);
-    }
-
-    fn field(&mut self, number: u32, value: &impl EncodeField) {
-        value.write(number, self);
-    }
 }
 
 /// A buffer to which fields are prepended.
@@ -157,7 +156,7 @@ impl Writer {
     }
 
     /// Writes a number as a field, even if it is zero.
-    fn number_or_zero(&mut self, field: u32, value: u64) {
+    pub(crate) fn number_or_zero(&mut self, field: u32, value: u64) {
         match (tag(field, VARINT), value) {
             (tag @ ..0x80, value @ ..0x80) => self.raw(&[tag as u8, value as u8]),
             (tag @ ..0x80, value @ ..0x4000) => {
@@ -189,11 +188,10 @@ impl Writer {
     }
 
     /// Writes a message as a field. `write` writes the content of the message.
-    pub fn message<T>(&mut self, field: u32, write: impl FnOnce(&mut Self) -> T) -> T {
+    pub fn message(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
         let before = self.length();
-        let written = write(self);
+        write(self);
         self.head(field, self.length() - before);
-        written
     }
 
     /// Writes the tag and the length of a field whose content has been written.

@@ -8,10 +8,10 @@ use crate::schema::api;
 
 message! {
     Container as Container {
-        id, name, state, labels, annotations, args, env, mounts, hooks, linux, pid, rlimits,
-        created_at, started_at, finished_at, exit_code, status_reason, status_message, user, image;
-        pod_sandbox_id as pod_id, CDI_devices as cdi_devices
-    }
+        id, pod_sandbox_id as pod_id, name, state, labels, annotations, args, env, mounts, hooks, linux,
+        pid, rlimits, created_at, started_at, finished_at, exit_code, status_reason, status_message,
+        CDI_devices as cdi_devices, user, image
+    }, encode
 }
 
 numbers! {
@@ -25,13 +25,13 @@ numbers! {
 }
 
 message! {
-    Image as Image { name, digest, config_digest }
+    Image as Image { name, digest, config_digest }, encode
 }
 
 message! {
-    User as User { uid, gid, additional_gids }
+    User as User { uid, gid, additional_gids }, encode
 }
 
 message! {
-    POSIXRlimit as Rlimit { hard, soft; type_ as kind }
+    POSIXRlimit as Rlimit { type_ as kind, hard, soft }, encode, decode
 }

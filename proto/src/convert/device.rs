@@ -5,17 +5,17 @@ use crate::model::{CdiDevice, Device, DeviceRule, NetDevice};
 use crate::schema::api;
 
 message! {
-    LinuxDevice as Device { path, major, minor, file_mode, uid, gid; type_ as kind }
+    LinuxDevice as Device { path, type_ as kind, major, minor, file_mode, uid, gid }, encode, decode
 }
 
 message! {
-    LinuxDeviceCgroup as DeviceRule { allow, major, minor, access; type_ as kind }
+    LinuxDeviceCgroup as DeviceRule { allow, type_ as kind, major, minor, access }, encode, decode
 }
 
 message! {
-    CDIDevice as CdiDevice { name }
+    CDIDevice as CdiDevice { name }, encode, decode
 }
 
 message! {
-    LinuxNetDevice as NetDevice { name }
+    LinuxNetDevice as NetDevice { name }, encode
 }

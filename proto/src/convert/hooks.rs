@@ -5,9 +5,11 @@ use crate::model::{Hook, Hooks};
 use crate::schema::api;
 
 message! {
-    Hooks as Hooks { prestart, create_runtime, create_container, start_container, poststart, poststop }
+    Hooks as Hooks {
+        prestart, create_runtime, create_container, start_container, poststart, poststop
+    }, encode, decode
 }
 
 message! {
-    Hook as Hook { path, args, env, timeout }
+    Hook as Hook { path, args, env, timeout }, encode, decode
 }

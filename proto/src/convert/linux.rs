@@ -8,17 +8,17 @@ use crate::schema::api;
 
 message! {
     LinuxContainer as LinuxContainer {
-        namespaces, devices, resources, oom_score_adj, cgroups_path, io_priority,
-        seccomp_profile, seccomp_policy, sysctl, net_devices, scheduler, rdt
-    }
+        namespaces, devices, resources, oom_score_adj, cgroups_path, io_priority, seccomp_profile,
+        seccomp_policy, sysctl, net_devices, scheduler, rdt
+    }, encode
 }
 
 message! {
-    LinuxNamespace as Namespace { path; type_ as kind }
+    LinuxNamespace as Namespace { type_ as kind, path }, encode
 }
 
 message! {
-    LinuxIOPriority as IoPriority { class, priority }
+    LinuxIOPriority as IoPriority { class, priority }, encode
 }
 
 numbers! {
@@ -31,5 +31,5 @@ numbers! {
 }
 
 message! {
-    LinuxRdt as Rdt { clos_id, schemata, enable_monitoring, remove }
+    LinuxRdt as Rdt { clos_id, schemata, enable_monitoring, remove }, encode
 }

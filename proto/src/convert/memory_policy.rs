@@ -7,7 +7,7 @@ use crate::model::{MemoryPolicy, MemoryPolicyFlag, MemoryPolicyMode, Unnamed};
 use crate::schema::api;
 
 message! {
-    LinuxMemoryPolicy as MemoryPolicy { mode, nodes, flags }
+    LinuxMemoryPolicy as MemoryPolicy { mode, nodes, flags }, encode
 }
 
 numbers! {

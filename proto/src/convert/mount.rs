@@ -5,5 +5,5 @@ use crate::model::Mount;
 use crate::schema::api;
 
 message! {
-    Mount as Mount { destination, source, options; type_ as kind }
+    Mount as Mount { destination, type_ as kind, source, options }, encode, decode
 }

@@ -6,7 +6,7 @@ use crate::model::{EntryOwners, FieldOwners, Owner, Owners};
 use crate::schema::api;
 
 message! {
-    OwningPlugins as Owners { ; owners as containers }
+    OwningPlugins as Owners { owners as containers }
 }
 
 message! {
@@ -14,7 +14,7 @@ message! {
 }
 
 message! {
-    CompoundFieldOwners as EntryOwners { ; owners as entries }
+    CompoundFieldOwners as EntryOwners { owners as entries }
 }
 
 impl Translate<Owner> for String {

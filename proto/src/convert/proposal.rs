@@ -6,8 +6,7 @@ use crate::schema::api;
 
 message! {
     ValidateContainerAdjustmentRequest as Proposal {
-        pod, container, owners, plugins;
-        adjust as adjustment, update as updates
+        pod, container, adjust as adjustment, update as updates, owners, plugins
     }
 }
 

@@ -7,7 +7,7 @@ use crate::model::{Scheduler, SchedulerFlag, SchedulerPolicy, Unnamed};
 use crate::schema::api;
 
 message! {
-    LinuxScheduler as Scheduler { policy, nice, priority, flags, runtime, deadline, period }
+    LinuxScheduler as Scheduler { policy, nice, priority, flags, runtime, deadline, period }, encode
 }
 
 numbers! {

@@ -7,7 +7,7 @@ use crate::model::{ProfileKind, Seccomp, SecurityProfile, Syscall, SyscallArg, U
 use crate::schema::api;
 
 message! {
-    SecurityProfile as SecurityProfile { localhost_ref; profile_type as kind }
+    SecurityProfile as SecurityProfile { profile_type as kind, localhost_ref }, encode
 }
 
 numbers! {
@@ -21,13 +21,13 @@ numbers! {
 message! {
     LinuxSeccomp as Seccomp {
         default_action, default_errno, architectures, flags, listener_path, listener_metadata, syscalls
-    }
+    }, encode
 }
 
 message! {
-    LinuxSyscall as Syscall { names, action, errno_ret, args }
+    LinuxSyscall as Syscall { names, action, errno_ret, args }, encode
 }
 
 message! {
-    LinuxSeccompArg as SyscallArg { index, value, value_two, op }
+    LinuxSeccompArg as SyscallArg { index, value, value_two, op }, encode
 }

@@ -1,12 +1,10 @@
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use nri_proto::{Event, LinuxAdjustment, StopReply, arbitrary};
+use nri_proto::{LinuxAdjustment, StopReply, arbitrary};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::api::request::{Request, Subject};
 use crate::merge::notes::ChangeNotes;
 use crate::merge::spellings::Spellings;
 
@@ -133,25 +131,6 @@ proptest! {
         let mut expected = CreateMerge::new(container);
         expected.adjust(&mut merge.clone().finish().adjustment, &mut ChangeNotes::none());
         prop_assert_eq!(merge.view(), expected.view());
-    }
-
-    #[test]
-    fn what_is_encoded_again_is_what_would_be_encoded_anew(
-        container in any_container(),
-        replies in vec(reply(), 1..5),
-    ) {
-        let mut merge = CreateMerge::new(container);
-        let about = |merge: &CreateMerge| {
-            let subject = Subject::Container(merge.shared_view());
-            Request::new(Event::CreateContainer, Arc::default(), subject)
-        };
-        let mut request = about(&merge).changing();
-        request.bytes();
-        for (n, reply) in replies.into_iter().enumerate() {
-            _ = merge.apply(&id(["10-a", "20-b", "30-c", "40-d", "50-e"][n]), reply);
-            request = request.with(Subject::Container(merge.shared_view()), merge.since(), None);
-            prop_assert_eq!(request.bytes(), about(&merge).bytes());
-        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use protobuf::Message;
 
-use super::{Encode, First, Part, Since, Writer};
+use super::{Encode, Writer};
 use crate::convert::arbitrary;
 use crate::convert::tests::memory_with_a_strange_limit;
 use crate::model::{Container, Hooks, Pod, Resources, Unknown};
@@ -41,32 +41,6 @@ proptest! {
     fn hooks_are_encoded_byte_by_byte_as_the_library_does(hooks in arbitrary::hooks()) {
         let hooks = Hooks { unknown: Unknown::default(), ..hooks };
         prop_assert_eq!(encoded(&hooks), api::Hooks::from(hooks).write_to_bytes().unwrap());
-    }
-
-    #[test]
-    fn what_was_left_alone_is_copied(first in arbitrary::container(), now in arbitrary::container(), bits in any::<u8>()) {
-        let mut since = Since::default();
-        let mut container = first.clone();
-        macro_rules! change {
-            ($($bit:literal $part:ident $field:ident),+) => {
-                $(if bits & 1 << $bit != 0 {
-                    container.$field = now.$field.clone();
-                    since.changes(Part::$part);
-                })+
-            };
-        }
-        change!(0 Annotations annotations, 1 Args args, 2 Hooks hooks, 3 Linux linux, 4 Rlimits rlimits, 5 Env env);
-        if bits & 1 << 6 != 0 {
-            container.mounts.extend(now.mounts);
-            since.grows(Part::Mounts);
-        }
-        if bits & 1 << 7 != 0 {
-            container.env.extend(now.env);
-            since.grows(Part::Env);
-        }
-        let mut again = Writer::default();
-        First::of(&first).again(&container, since, &mut again);
-        prop_assert_eq!(again.written(), encoded(&container));
     }
 
     /// Maps are not ordered in a message, so only the lengths can be compared.

@@ -2,14 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protobuf::{Enum, EnumOrUnknown};
-
 use super::{Encode, EncodeField, Writer};
-use crate::convert::Translate;
-use crate::model::{
-    ContainerState, IoPriorityClass, MemoryPolicyFlag, MemoryPolicyMode, ProfileKind, SchedulerFlag, SchedulerPolicy,
-};
-use crate::schema::api;
 
 /// Implements encoding of numbers, and of optional numbers, which are wrapper messages on the wire.
 /// An empty wrapper stands for zero, and a missing one for `None`.
@@ -68,50 +61,6 @@ impl VarintBits for u64 {
     }
 }
 
-/// Implements encoding of enums, which are numbers on the wire.
-macro_rules! enums {
-    ($($model:ident as $theirs:ty),+ $(,)?) => {
-        $(impl VarintBits for &$model {
-            fn bits(self) -> u64 {
-                number_of::<$theirs>(self.clone().translate())
-            }
-        }
-
-        impl EncodeField for $model {
-            fn write(&self, field: u32, out: &mut Writer) {
-                out.number(field, self.bits());
-            }
-        })+
-    };
-}
-
-enums! {
-    ContainerState as api::ContainerState,
-    IoPriorityClass as api::IOPrioClass,
-    ProfileKind as api::security_profile::ProfileType,
-    SchedulerPolicy as api::LinuxSchedulerPolicy,
-    SchedulerFlag as api::LinuxSchedulerFlag,
-    MemoryPolicyMode as api::MpolMode,
-    MemoryPolicyFlag as api::MpolFlag,
-}
-
-fn number_of<E: Enum>(value: EnumOrUnknown<E>) -> u64 {
-    value.value().bits()
-}
-
-/// Implements encoding of lists of enums, which `nri.proto` declares as not packed.
-macro_rules! flags {
-    ($($flag:ident),+) => {
-        $(impl EncodeField for Vec<$flag> {
-            fn write(&self, field: u32, out: &mut Writer) {
-                self.iter().rev().for_each(|flag| out.number_or_zero(field, flag.bits()));
-            }
-        })+
-    };
-}
-
-flags!(SchedulerFlag, MemoryPolicyFlag);
-
 /// A list of numbers is packed.
 impl EncodeField for Vec<u32> {
     fn write(&self, field: u32, out: &mut Writer) {
@@ -139,15 +88,7 @@ impl EncodeField for Option<String> {
 
 impl EncodeField for Vec<String> {
     fn write(&self, field: u32, out: &mut Writer) {
-        self.write_behind(0, field, out);
-    }
-
-    fn n_entries(&self) -> usize {
-        self.len()
-    }
-
-    fn write_behind(&self, n: usize, field: u32, out: &mut Writer) {
-        self.iter().skip(n).rev().for_each(|text| out.text(field, text));
+        self.iter().rev().for_each(|text| out.text(field, text));
     }
 }
 
@@ -169,15 +110,7 @@ impl<W: Encode> EncodeField for Option<W> {
 
 impl<W: Encode> EncodeField for Vec<W> {
     fn write(&self, field: u32, out: &mut Writer) {
-        self.write_behind(0, field, out);
-    }
-
-    fn n_entries(&self) -> usize {
-        self.len()
-    }
-
-    fn write_behind(&self, n: usize, field: u32, out: &mut Writer) {
-        self.iter().skip(n).rev().for_each(|value| out.model(field, value));
+        self.iter().rev().for_each(|value| out.model(field, value));
     }
 }
 
