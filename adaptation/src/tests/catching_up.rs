@@ -18,7 +18,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 
 impl Setting {
     /// Runs a pod. Returns the time that this took, and the error.
-    async fn run(&self, id: &str) -> (Duration, Result<(), String>) {
+    pub(super) async fn run(&self, id: &str) -> (Duration, Result<(), String>) {
         let begun = Instant::now();
         let operation = self.nri.begin(pod(id));
         let ran = operation.notify(Notice::RunPod).await.map_err(|error| chain(&error));
@@ -28,12 +28,12 @@ impl Setting {
         (begun.elapsed(), ran)
     }
 
-    fn state(&self) -> State {
+    pub(super) fn state(&self) -> State {
         self.nri.plugins()[0].state
     }
 
     /// Returns a plugin that was silent, has a backlog of this length, and owes no answer.
-    async fn behind(&self, name: &str, backlog: usize, takes: Duration) -> Arc<FakePlugin> {
+    pub(super) async fn behind(&self, name: &str, backlog: usize, takes: Duration) -> Arc<FakePlugin> {
         let plugin = FakePlugin::new(name, LIFE, Manner::After(SECOND * 3), &self.diary);
         self.admit(name, &plugin).await.unwrap().unwrap();
         for number in 0..=backlog {
