@@ -82,6 +82,30 @@ impl PendingStart {
         self.change.commit();
     }
 
+    /// Rolls a failed start back.
+    fn undo(&mut self, id: &str) {
+        let (run, client, pod) = (self.run, self.change.client.clone(), Arc::clone(&self.change.pod));
+        let stops_running = client.instance.has_mistake(Mistake::StartOfRunningStops);
+        match self.prior {
+            #[cfg(feature = "mistakes")]
+            Some(State::Stopped) if client.instance.has_mistake(Mistake::RestartUndoneForAll) => {
+                self.change.abandon();
+                client.namespace.containers.edit(id, |entry| entry.lifecycle.forget_stop(run));
+                client.first_start_failed(pod, id, run);
+            }
+            Some(State::Stopped) => self.undo_restart(),
+            Some(State::Running) if stops_running => {
+                client.namespace.containers.edit(id, |entry| entry.info.record_exit(run, None));
+                client.notify_exit(pod, id);
+            }
+            Some(State::Running) => self.change.abandon(),
+            Some(State::Created) | None => {
+                self.change.abandon();
+                client.first_start_failed(pod, id, run);
+            }
+        }
+    }
+
     /// Rolls a failed restart back: the container has stopped, as before the restart.
     fn undo_restart(&mut self) {
         let (run, namespace, pod) = (self.run, Arc::clone(&self.change.client.namespace), &self.change.pod);
@@ -100,27 +124,15 @@ impl PendingStart {
 
 impl Drop for PendingStart {
     fn drop(&mut self) {
-        let (run, client, pod) = (self.run, self.change.client.clone(), Arc::clone(&self.change.pod));
-        let Some(id) = self.change.container.clone().filter(|_| !self.is_committed) else { return };
-        let stops_running = client.instance.has_mistake(Mistake::StartOfRunningStops);
-        match self.prior {
-            #[cfg(feature = "mistakes")]
-            Some(State::Stopped) if client.instance.has_mistake(Mistake::RestartUndoneForAll) => {
-                self.change.abandon();
-                client.namespace.containers.edit(&id, |entry| entry.lifecycle.forget_stop(run));
-                client.first_start_failed(pod, &id, run);
-            }
-            Some(State::Stopped) => self.undo_restart(),
-            Some(State::Running) if stops_running => {
-                client.namespace.containers.edit(&id, |entry| entry.info.record_exit(run, None));
-                client.notify_exit(pod, &id);
-            }
-            Some(State::Running) => self.change.abandon(),
-            Some(State::Created) | None => {
-                self.change.abandon();
-                client.first_start_failed(pod, &id, run);
-            }
+        let Some(id) = self.change.container.clone() else { return };
+        if !self.is_committed {
+            self.undo(&id);
         }
+        self.change.client.namespace.containers.edit(&id, |entry| {
+            entry.lifecycle.start_call_ended(self.run);
+            // Exits that were reported of this start.
+            entry.info.forget_exits(&entry.lifecycle);
+        });
     }
 }
 
