@@ -298,7 +298,8 @@ impl Watchers {
                 info!(%plugin, %events, policy, "plugin policy changed");
             }
             Happening::Late { plugin, event, took } => {
-                warn!(%plugin, event = event.rpc(), ?took, "plugin answered too late, its answer is not applied");
+                let text = "plugin answered too late for its request, parts of its answer may still be applied";
+                warn!(%plugin, event = event.rpc(), ?took, "{text}");
             }
             Happening::State { plugin, state } => {
                 warn!(%plugin, %state, "plugin state changed");

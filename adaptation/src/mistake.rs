@@ -34,6 +34,9 @@ pub(crate) enum Mistake {
     OnlyRequestsProbe,
     /// A late answer does not end the suspension of a plugin, even if it was the last one overdue.
     LateAnswerKeepsSuspended,
+    /// While an answer is overdue, a plugin does not count as catching up, so its backlog is
+    /// measured anew afterwards.
+    LateAnswerEndsCatchUp,
     /// A late answer is recorded and never applied.
     LateAnswerLost,
 }

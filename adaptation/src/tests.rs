@@ -23,6 +23,7 @@ mod schedules;
 mod setting;
 mod sight;
 mod silence;
+mod stumbling;
 mod subscriptions;
 mod takeover;
 mod tolerating;

@@ -6,6 +6,8 @@
 
 mod notify_done;
 pub(crate) mod podless;
+#[cfg(test)]
+mod tests;
 
 use std::future::ready;
 use std::sync::Arc;

@@ -65,7 +65,9 @@ pub use self::plugin_key::{PluginKey, PluginKeyError};
 /// The policies that an operator sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policies {
-    /// The defaults for all plugins.
+    /// The defaults for all plugins. A file may not set `required` or `validator` here. If a
+    /// program does, they apply to each plugin that is connected. They name no plugin, so nothing
+    /// is demanded of a plugin that is absent.
     pub defaults: PolicyRules,
     /// The settings of particular plugins, by name or by index and name. Where both have a value,
     /// the one for index and name is used.

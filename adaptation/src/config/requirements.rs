@@ -9,6 +9,8 @@ use crate::config::policy::{Exemptions, Mode, Namespaces, PluginKey, Policies};
 pub(crate) struct Requirements {
     required: Vec<RequiredPlugin>,
     validators: Vec<RequiredPlugin>,
+    /// Whether each plugin that is connected is required, unless its own table says otherwise.
+    are_all_required: bool,
     exemptions: Exemptions,
 }
 
@@ -35,13 +37,14 @@ impl Requirements {
         Self {
             required: demands(policies, policies.required()),
             validators: demands(policies, policies.validators()),
+            are_all_required: policies.defaults.required == Some(true),
             exemptions: config.exemptions(),
         }
     }
 
     /// Returns whether the operator requires no plugin.
     pub(crate) fn are_none(&self) -> bool {
-        self.required.is_empty() && self.validators.is_empty()
+        self.required.is_empty() && self.validators.is_empty() && !self.are_all_required
     }
 
     /// Returns the required plugins.

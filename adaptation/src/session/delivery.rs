@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Lane;
 use super::PluginSession;
-use super::SessionStage;
 use super::Standing;
+use super::backlog::BacklogWatch;
 use super::lane::PODS_AT_A_TIME;
 use crate::api::health::{Effect, Gate, State};
 use crate::api::operation::OperationId;
@@ -43,12 +43,8 @@ pub(super) struct Deliveries {
     concurrency: Option<Concurrency>,
     /// The time at which a timer checks whether the suspended plugin can be probed.
     probe_at: Option<Instant>,
-    /// Whether a task checks that the backlog becomes shorter.
-    pub(super) is_watched: bool,
-    /// How many times the plugin has begun to catch up.
-    pub(super) n_begun: u64,
-    /// Whether the plugin has begun to catch up and is not [even](Standing::is_even) yet.
-    is_catching_up: bool,
+    /// The check that the backlog becomes shorter.
+    pub(super) watch: BacklogWatch,
 }
 
 impl Deliveries {
@@ -60,6 +56,7 @@ impl Deliveries {
     pub(super) fn hold_back(&mut self) {
         self.is_held_back = true;
         self.streaks.clear();
+        self.watch.is_catching_up = false;
     }
 
     pub(super) fn are_none(&self) -> bool {
@@ -101,13 +98,6 @@ impl Standing {
     pub(super) fn is_behind_on(&self, pod: &str) -> bool {
         self.deliveries.pods.contains(pod) || self.journal.concerns(pod)
     }
-
-    /// Returns whether the plugin counts as silent only because its backlog was not delivered yet.
-    /// A joining plugin counts as silent.
-    pub(super) fn is_catching_up(&self) -> bool {
-        let counts_as_silent = self.health.state() == State::Silent || self.stage == SessionStage::Joining;
-        counts_as_silent && !self.deliveries.is_held_back && self.health.owes_nothing() && !self.is_even()
-    }
 }
 
 impl PluginSession {
@@ -118,20 +108,15 @@ impl PluginSession {
             return Effect::None;
         }
         let now = Instant::now();
+        standing.note_suspension(now);
         match standing.health.state() {
             State::Closed => return Effect::None,
             State::Suspended => self.probe(standing, now),
             State::Active | State::Silent if standing.health.owes_nothing() => self.deliver_all(standing),
             State::Active | State::Silent => {}
         }
-        let is_catching_up = standing.is_catching_up();
-        let was_catching_up = std::mem::replace(&mut standing.deliveries.is_catching_up, is_catching_up);
-        if is_catching_up && !was_catching_up {
-            standing.deliveries.n_begun += 1;
-        }
-        if standing.is_to_be_watched() {
-            self.watch_backlog(standing);
-        }
+        standing.note_catching_up();
+        self.watch_backlog(standing);
         if !standing.health.owes_nothing() || !standing.is_even() {
             return Effect::None;
         }

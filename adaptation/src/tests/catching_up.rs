@@ -7,8 +7,9 @@ use nri_proto::Pod;
 use tokio::time::{Instant, sleep};
 
 use super::fake::{FakePlugin, LIFE, Manner, SECOND, at_once, chain, container, pod};
-use super::setting::{Setting, setting};
+use super::setting::{Setting, setting, setting_of};
 use crate::AdmitError;
+use crate::Config;
 use crate::Notice;
 use crate::Operation;
 use crate::api::health::State;
@@ -18,7 +19,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 
 impl Setting {
     /// Runs a pod. Returns the time that this took, and the error.
-    async fn run(&self, id: &str) -> (Duration, Result<(), String>) {
+    pub(super) async fn run(&self, id: &str) -> (Duration, Result<(), String>) {
         let begun = Instant::now();
         let operation = self.nri.begin(pod(id));
         let ran = operation.notify(Notice::RunPod).await.map_err(|error| chain(&error));
@@ -28,12 +29,12 @@ impl Setting {
         (begun.elapsed(), ran)
     }
 
-    fn state(&self) -> State {
+    pub(super) fn state(&self) -> State {
         self.nri.plugins()[0].state
     }
 
     /// Returns a plugin that was silent, has a backlog of this length, and owes no answer.
-    async fn behind(&self, name: &str, backlog: usize, takes: Duration) -> Arc<FakePlugin> {
+    pub(super) async fn behind(&self, name: &str, backlog: usize, takes: Duration) -> Arc<FakePlugin> {
         let plugin = FakePlugin::new(name, LIFE, Manner::After(SECOND * 3), &self.diary);
         self.admit(name, &plugin).await.unwrap().unwrap();
         for number in 0..=backlog {
@@ -86,6 +87,19 @@ async fn a_request_that_may_not_do_without_a_plugin_that_catches_up_fails_at_onc
 #[tokio::test(start_paused = true)]
 async fn a_request_waits_for_a_required_plugin_until_that_has_caught_up() {
     let setting = setting("plugins.slow = { required = true, join_timeout = '10s' }\nrequired_exempt_namespaces = []");
+    setting.behind_on_stops("10-slow").await;
+    let (took, ran) = setting.run("next").await;
+    assert_eq!(ran, Ok(()));
+    assert!(took > SECOND * 4 && took < SECOND * 6, "{took:?}");
+    assert_eq!(setting.diary.lines().last().unwrap(), "10-slow RunPodSandbox next", "it was asked");
+}
+
+/// A file cannot require all plugins, but a program can.
+#[tokio::test(start_paused = true)]
+async fn a_request_waits_for_a_plugin_that_the_defaults_of_a_program_require() {
+    let mut config = Config::from_toml("required_exempt_namespaces = []").unwrap();
+    config.policies.defaults.required = Some(true);
+    let setting = setting_of(config);
     setting.behind_on_stops("10-slow").await;
     let (took, ran) = setting.run("next").await;
     assert_eq!(ran, Ok(()));

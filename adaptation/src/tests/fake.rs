@@ -50,6 +50,8 @@ impl Diary {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Manner {
     After(Duration),
+    /// Every third request takes this time, and the others no time.
+    EveryThirdAfter(Duration),
     Never,
     Refuses,
     RefusesAfter(Duration),
@@ -197,7 +199,11 @@ impl Plugin for FakePlugin {
     }
 
     async fn ask(self: Arc<Self>, request: Arc<Request>, timeout: Duration) -> Result<Reply, PluginError> {
-        self.timeouts.lock().unwrap().push(timeout);
+        let place = {
+            let mut timeouts = self.timeouts.lock().unwrap();
+            timeouts.push(timeout);
+            timeouts.len()
+        };
         let about = request.container().map_or(&request.pod().id, |container| &container.id);
         self.diary.write(format!("{} {} {about}", self.name, request.event().rpc()));
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
@@ -209,6 +215,12 @@ impl Plugin for FakePlugin {
                 tokio::time::sleep(time).await;
                 let said = self.replies.lock().unwrap().get(&request.event()).cloned();
                 Ok(said.unwrap_or_else(|| reply(request.event())))
+            }
+            Manner::EveryThirdAfter(time) => {
+                if place.is_multiple_of(3) {
+                    tokio::time::sleep(time).await;
+                }
+                Ok(reply(request.event()))
             }
             Manner::Never => std::future::pending().await,
             Manner::Panics => panic!("on purpose"),

@@ -4,11 +4,13 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
 use nri_proto::{Event, Eviction, Update};
+use tokio::time::sleep;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Level, Metadata, Subscriber};
 
-use super::fake::{Diary, FakePlugin, adaptation, at_once, container, pod};
+use super::fake::{Diary, FakePlugin, Manner, SECOND, adaptation, at_once, container, pod};
+use crate::Notice;
 use crate::session::unsolicited::Unasked;
 
 /// The warnings of this thread, one line each.
@@ -83,4 +85,15 @@ async fn what_a_plugin_may_not_change_is_one_warning_however_much_it_is() {
     log.check("and 1990 more");
     assert_eq!(log.0.lock().unwrap().len(), 1);
     assert!(undone.to_string().len() < 4096, "{undone}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_warning_about_a_late_answer_does_not_claim_that_nothing_of_it_is_applied() {
+    let (diary, log) = (Diary::default(), Log::default());
+    let plugin = FakePlugin::new("10-a", Event::RunPodSandbox.into(), Manner::After(SECOND * 3), &diary);
+    let nri = adaptation("", &[("10-a", &plugin)]).await;
+    let _guard = tracing::subscriber::set_default(log.clone());
+    nri.begin(pod("p")).notify(Notice::RunPod).await.unwrap();
+    sleep(SECOND * 2).await;
+    log.check("plugin answered too late for its request, parts of its answer may still be applied");
 }

@@ -13,6 +13,7 @@ mod lives;
 mod load;
 mod scene;
 mod steady;
+mod stumbling;
 mod tardy;
 mod waits;
 mod world;
@@ -75,6 +76,11 @@ fn no_request_waits_for_the_backlogs_of_several_plugins_and_each_is_told_everyth
 #[test]
 fn a_suspended_plugin_hears_what_it_missed_although_nothing_more_happens() {
     check_all(idle::schedule, 100);
+}
+
+#[test]
+fn a_plugin_that_is_late_now_and_then_stays_only_if_its_backlog_becomes_shorter() {
+    check_all(stumbling::schedule, 100);
 }
 
 #[test]
@@ -167,6 +173,11 @@ fn the_model_notices_a_suspended_plugin_that_only_requests_probe() {
 #[test]
 fn the_model_notices_a_late_answer_that_does_not_end_a_suspension() {
     is_noticed(idle::schedule, Mistake::LateAnswerKeepsSuspended, &["requests were not told"]);
+}
+
+#[test]
+fn the_model_notices_an_overdue_answer_that_ends_a_catching_up() {
+    is_noticed(stumbling::schedule, Mistake::LateAnswerEndsCatchUp, &["although its backlog does not become shorter"]);
 }
 
 #[test]

@@ -61,8 +61,12 @@ pub(super) struct Setting {
 }
 
 pub(super) fn setting(policy: &str) -> Setting {
+    setting_of(Config::from_toml(policy).unwrap())
+}
+
+pub(super) fn setting_of(config: Config) -> Setting {
     let shelf = Arc::new(Shelf::default());
-    let config = Config { socket: None, ..Config::from_toml(policy).unwrap() };
+    let config = Config { socket: None, ..config };
     let nri = Arc::new(Adaptation::new(config, Arc::clone(&shelf) as Arc<dyn Source>));
     Setting { nri, shelf, diary: Diary::default() }
 }

@@ -19,7 +19,9 @@ impl NamespaceClient {
         let id = container.id.clone();
         let is_recorded = self.namespace.containers.edit(&id, |entry| {
             let run = entry.lifecycle.reported_run();
-            entry.lifecycle.can_exit() && entry.info.record_exit(run, Some(Box::new(container)))
+            let is_new = entry.lifecycle.can_exit() && entry.info.record_exit(run, Some(Box::new(container)));
+            entry.info.forget_exits(&entry.lifecycle);
+            is_new
         });
         match is_recorded {
             Some(true) => self.notify_exit(pod, &id),

@@ -81,6 +81,23 @@ impl PendingStart {
         self.change.commit();
     }
 
+    /// Rolls a failed start back.
+    fn undo(&mut self, id: &str) {
+        let (run, client, pod) = (self.run, self.change.client.clone(), Arc::clone(&self.change.pod));
+        match self.prior {
+            Some(State::Stopped) if !Mistake::RestartUndoneForAll.is_injected() => self.undo_restart(),
+            Some(State::Running) if Mistake::StartOfRunningStops.is_injected() => {
+                client.namespace.containers.edit(id, |entry| entry.info.record_exit(run, None));
+                client.notify_exit(pod, id);
+            }
+            Some(State::Running) => self.change.abandon(),
+            Some(State::Created | State::Stopped) | None => {
+                self.change.abandon();
+                client.first_start_failed(pod, id, run);
+            }
+        }
+    }
+
     /// Rolls a failed restart back: the container has stopped, as before the restart.
     fn undo_restart(&mut self) {
         let (run, namespace, pod) = (self.run, Arc::clone(&self.change.client.namespace), &self.change.pod);
@@ -99,20 +116,15 @@ impl PendingStart {
 
 impl Drop for PendingStart {
     fn drop(&mut self) {
-        let (run, client, pod) = (self.run, self.change.client.clone(), Arc::clone(&self.change.pod));
-        let Some(id) = self.change.container.clone().filter(|_| !self.is_committed) else { return };
-        match self.prior {
-            Some(State::Stopped) if !Mistake::RestartUndoneForAll.is_injected() => self.undo_restart(),
-            Some(State::Running) if Mistake::StartOfRunningStops.is_injected() => {
-                client.namespace.containers.edit(&id, |entry| entry.info.record_exit(run, None));
-                client.notify_exit(pod, &id);
-            }
-            Some(State::Running) => self.change.abandon(),
-            Some(State::Created | State::Stopped) | None => {
-                self.change.abandon();
-                client.first_start_failed(pod, &id, run);
-            }
+        let Some(id) = self.change.container.clone() else { return };
+        if !self.is_committed {
+            self.undo(&id);
         }
+        self.change.client.namespace.containers.edit(&id, |entry| {
+            entry.lifecycle.start_call_ended(self.run);
+            // Exits that were reported of this start.
+            entry.info.forget_exits(&entry.lifecycle);
+        });
     }
 }
 

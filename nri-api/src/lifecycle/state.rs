@@ -69,6 +69,8 @@ pub(crate) struct Lifecycle {
     run: RunId,
     /// The last run for which a start was called. An end that is reported now belongs to this run.
     last_call: RunId,
+    /// Calls to start the object that have neither succeeded nor failed yet. Each may begin a run.
+    start_calls: Vec<RunId>,
     /// The last start that plugins approved. It began a run unless the object was running already.
     last_start: RunId,
     /// Claimed requests that are not sent yet, and operations that are about to end. Until the
@@ -104,6 +106,7 @@ impl Lifecycle {
             creation: run,
             run,
             last_call: run,
+            start_calls: Vec::new(),
             last_start: run,
             holds: 0,
             open_approvals: 0,
@@ -234,6 +237,17 @@ impl Lifecycle {
     /// Records a call to start the object, which may begin this run.
     pub(crate) fn record_start_call(&mut self, run: RunId) {
         self.last_call = self.last_call.max(run);
+        self.start_calls.push(run);
+    }
+
+    /// Records that a call to start the object has succeeded or failed.
+    pub(crate) fn start_call_ended(&mut self, run: RunId) {
+        self.start_calls.retain(|call| *call != run);
+    }
+
+    /// Whether a call to start the object has neither succeeded nor failed yet.
+    pub(crate) fn is_being_started(&self) -> bool {
+        !self.start_calls.is_empty()
     }
 
     /// Returns the run to which an end belongs that is reported now.
@@ -260,7 +274,18 @@ impl Lifecycle {
     /// Returns whether plugins may have to be notified of an exit that is reported now: the object
     /// has not ended, or it is being started again.
     pub(crate) fn can_exit(&self) -> bool {
-        !self.is_over() || self.last_call > self.run
+        !self.is_over() || self.is_being_started()
+    }
+
+    /// Whether an end that was reported of this run may still be told as a Stop, or was claimed and
+    /// is about to be told.
+    pub(crate) fn may_tell_end(&self, run: RunId) -> bool {
+        let is_to_stop = match self.phase {
+            Phase::Creating | Phase::Stopping { .. } => true,
+            Phase::Created | Phase::Running => run >= self.run,
+            Phase::Stopped | Phase::Removing => false,
+        };
+        is_to_stop || self.start_calls.iter().any(|call| *call <= run)
     }
 
     /// Begins to ask plugins about a start. The step contains the state that plugins know.

@@ -26,7 +26,12 @@ pub(super) enum Mood {
     Hangs,
     /// The plugin answers each request after its time with `DEADLINE_EXCEEDED`.
     GivesUp,
+    /// The plugin answers every third request after [`LATE`], and the others after its time.
+    Stumbles,
 }
+
+/// How long a plugin that stumbles takes at times: a little longer than the request timeout.
+pub(super) const LATE: Duration = Duration::from_millis(2100);
 
 /// A plugin that takes the same time for each request, and records the time of each request.
 pub(super) struct Steady {
@@ -87,15 +92,16 @@ impl Plugin for Steady {
         };
         let mut mood = self.mood.subscribe();
         let mood = *mood.wait_for(|mood| *mood != Mood::Hangs).await.expect("the sender is ours");
-        if !self.service.is_zero() {
-            sleep(self.service).await;
+        let takes = if mood == Mood::Stumbles && place % 3 == 2 { LATE } else { self.service };
+        if !takes.is_zero() {
+            sleep(takes).await;
         }
         if let Some(delivery) = self.deliveries.lock().unwrap().get_mut(place) {
             (delivery.ended, delivery.is_answer) = (Some(Instant::now()), mood != Mood::GivesUp);
         }
         match mood {
             Mood::GivesUp => Err(PluginError::Refused { code: Code::DEADLINE_EXCEEDED, message: "late".to_owned() }),
-            Mood::Well | Mood::Hangs => Ok(reply(request.event())),
+            Mood::Well | Mood::Hangs | Mood::Stumbles => Ok(reply(request.event())),
         }
     }
 

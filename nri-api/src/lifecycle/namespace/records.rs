@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nri_proto::{Container, Pod};
 
+use crate::lifecycle::state::Lifecycle;
 use crate::lifecycle::steps::RunId;
 
 /// The ids of a pod's containers.
@@ -56,6 +57,15 @@ impl ContainerInfo {
                 self.exits.push(ExitRecord { run, container });
                 true
             }
+        }
+    }
+
+    /// Forgets exits that no Stop will tell of any more. While the container is not being started,
+    /// it has one Stop at most, which tells of the oldest exit.
+    pub(crate) fn forget_exits(&mut self, lifecycle: &Lifecycle) {
+        self.exits.retain(|exit| lifecycle.may_tell_end(exit.run));
+        if lifecycle.needs_stop() && !lifecycle.is_being_started() {
+            self.exits.truncate(1);
         }
     }
 

@@ -145,6 +145,18 @@ fn what_is_said_after_a_start_was_called_is_about_the_run_that_it_begins() {
 }
 
 #[test]
+fn an_exit_after_a_restart_that_failed_is_not_told() {
+    let mut life = Lifecycle::known(State::Stopped, RunId(1));
+    let (first, second) = (RunId(2), RunId(3));
+    life.record_start_call(first);
+    assert!(life.may_tell_end(first) && life.may_tell_end(second));
+    life.start_call_ended(first);
+    assert!(!life.can_exit() && !life.may_tell_end(first));
+    life.record_start_call(second);
+    assert!(life.can_exit() && !life.may_tell_end(first) && life.may_tell_end(second));
+}
+
+#[test]
 fn what_had_stopped_is_stopped_until_plugins_let_it_start_and_again_if_that_fails() {
     let mut life = Lifecycle::known(State::Stopped, RunId(1));
     assert_eq!(life.request_start(), ApprovalStep::Ask(State::Stopped));
