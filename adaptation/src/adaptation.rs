@@ -126,8 +126,10 @@ impl Adaptation {
 
     /// Serves a plugin on an existing connection, given as its two halves, as if the plugin had
     /// connected to the socket. The user of the peer is unknown: if the policy binds the plugin's
-    /// name to [users](crate::config::policy::Policy::uids), the plugin is refused. If the user is
-    /// known, call [`Adaptation::attach_user`] instead.
+    /// name to [users](crate::config::policy::Policy::uids), the plugin is refused, and it replaces
+    /// no plugin that is [required](crate::config::policy::Policy::required) or a
+    /// [validator](crate::config::policy::Policy::validator). If the user is known, call
+    /// [`Adaptation::attach_user`] instead.
     ///
     /// # Panics
     ///
