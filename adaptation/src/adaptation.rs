@@ -118,8 +118,12 @@ impl Adaptation {
     ///
     /// Panics outside a Tokio runtime.
     pub fn listen(&self) -> Result<(), BindError> {
-        let Some(path) = &self.shared.services.config.socket else { return Ok(()) };
-        let socket = Socket::bind(path)?;
+        let config = &self.shared.services.config;
+        let Some(path) = &config.socket else { return Ok(()) };
+        let socket = match config.socket_gid {
+            Some(gid) => Socket::bind_for_group(path, gid)?,
+            None => Socket::bind(path)?,
+        };
         self.shared.services.tasks.spawn(listen(Arc::clone(&self.shared), socket));
         Ok(())
     }
