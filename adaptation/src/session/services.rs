@@ -18,6 +18,7 @@ use crate::events::Watchers;
 use crate::reply::recorder::Records;
 use crate::reply::update_log::UpdateLog;
 use crate::session::faults::{Faults, Mistake};
+use crate::session::log_throttle::PluginLogThrottle;
 
 /// The services of one adaptation that the sessions of its plugins use.
 pub(crate) struct Services {
@@ -26,6 +27,8 @@ pub(crate) struct Services {
     pub(crate) watchers: Watchers,
     pub(crate) records: Arc<Records>,
     pub(crate) update_log: UpdateLog,
+    /// Limits the warnings about what plugins ask for outside a request.
+    pub(crate) throttle: PluginLogThrottle,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
     pub(crate) faults: Faults,
@@ -47,6 +50,7 @@ impl Services {
             stopping: watchers.stopping(),
             watchers,
             update_log: UpdateLog::default(),
+            throttle: PluginLogThrottle::default(),
             tasks: TaskTracker::new(),
             faults: Faults::default(),
             snapshot: Mutex::new(snapshot),

@@ -84,3 +84,27 @@ async fn what_a_plugin_may_not_change_is_one_warning_however_much_it_is() {
     assert_eq!(log.0.lock().unwrap().len(), 1);
     assert!(undone.to_string().len() < 4096, "{undone}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_asks_again_and_again_for_what_fails_does_not_flood_the_log() {
+    let (diary, log) = (Diary::default(), Log::default());
+    let plugin = FakePlugin::new("10-a", Event::StopPodSandbox.into(), at_once(), &diary);
+    let nri = adaptation("[plugins.a]\nallow.changes = ['Updates']\nnamespaces = ['shop']", &[("10-a", &plugin)]).await;
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let (plugin, roster) = ("10-a".parse().unwrap(), nri.shared.roster());
+    let policy = roster.config().policies.effective(&plugin, Default::default()).policy;
+    let ask = async |evictions: Vec<Eviction>, count: usize| {
+        for _ in 0..count {
+            let wanted = Unasked { updates: vec![Update::of("c")], evictions: evictions.clone() };
+            wanted.apply(&nri.shared.services, &plugin, &policy).await.unwrap_err();
+        }
+    };
+    ask(vec![Eviction::new("c", "")], 1000).await;
+    ask(Vec::new(), 1000).await;
+    log.check("a plugin wants what it may not do");
+    log.check("a plugin wants to change containers in pods that it may not see");
+    assert_eq!(log.0.lock().unwrap().len(), 2);
+    tokio::time::advance(std::time::Duration::from_secs(10)).await;
+    ask(vec![Eviction::new("c", "")], 1).await;
+    log.check("unsaid=999");
+}

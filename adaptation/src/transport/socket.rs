@@ -24,7 +24,6 @@ mod bind;
 mod error;
 mod group;
 mod lock;
-mod log_throttle;
 mod peer;
 #[cfg(test)]
 mod tests;
@@ -38,8 +37,8 @@ use tracing::warn;
 
 use self::bind::SocketFile;
 pub use self::error::BindError;
-use self::log_throttle::Complaints;
 pub use self::peer::Peer;
+use crate::session::log_throttle::Complaints;
 
 /// The pause after a failed `accept`, in which file descriptors may become free.
 const BACK_OFF: Duration = Duration::from_millis(100);
