@@ -118,16 +118,22 @@ impl Adaptation {
     ///
     /// Panics outside a Tokio runtime.
     pub fn listen(&self) -> Result<(), BindError> {
-        let Some(path) = &self.shared.services.config.socket else { return Ok(()) };
-        let socket = Socket::bind(path)?;
+        let config = &self.shared.services.config;
+        let Some(path) = &config.socket else { return Ok(()) };
+        let socket = match config.socket_gid {
+            Some(gid) => Socket::bind_for_group(path, gid)?,
+            None => Socket::bind(path)?,
+        };
         self.shared.services.tasks.spawn(listen(Arc::clone(&self.shared), socket));
         Ok(())
     }
 
     /// Serves a plugin on an existing connection, given as its two halves, as if the plugin had
     /// connected to the socket. The user of the peer is unknown: if the policy binds the plugin's
-    /// name to [users](crate::config::policy::Policy::uids), the plugin is refused. If the user is
-    /// known, call [`Adaptation::attach_user`] instead.
+    /// name to [users](crate::config::policy::Policy::uids), the plugin is refused, and it replaces
+    /// no plugin that is [required](crate::config::policy::Policy::required) or a
+    /// [validator](crate::config::policy::Policy::validator). If the user is known, call
+    /// [`Adaptation::attach_user`] instead.
     ///
     /// # Panics
     ///

@@ -98,6 +98,11 @@ pub struct Config {
     /// [`uids`](crate::config::policy::Policy::uids) restricts which of these users may connect as
     /// a particular plugin.
     pub allowed_uids: Vec<u32>,
+    /// The group whose processes can reach the socket: the socket gets this group and mode 0660,
+    /// and its directory gets the group and mode 0750. `None`: the socket is accessible to the
+    /// runtime's own user and root alone. The group only opens the way to the socket. Which
+    /// processes may connect is decided by [`allowed_uids`](Config::allowed_uids).
+    pub socket_gid: Option<u32>,
     /// How many connections may be open that have not become plugins yet. Each of the
     /// [`allowed_uids`](Config::allowed_uids) has an equal share, of at least one connection, so
     /// that the silent peers of one user do not keep out the plugins of another user.
@@ -165,6 +170,7 @@ impl Default for Config {
             plugin_config_path: Some(defaults::PLUGIN_CONFIG_PATH.into()),
             registration_timeout: defaults::REGISTRATION_TIMEOUT,
             allowed_uids: if own == 0 { vec![0] } else { vec![0, own] },
+            socket_gid: None,
             max_unregistered: 64,
             max_plugins: 64,
             shutdown_grace: Duration::from_secs(1),

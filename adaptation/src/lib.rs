@@ -136,6 +136,7 @@ pub use operation::{Known, Notice, Operation, Prior};
 pub use plugin::Plugin;
 pub use registry::admission::AdmitError;
 pub use reply::dry_run;
+pub use session::log_throttle::PluginLogThrottle;
 pub use transport::socket;
 
 #[cfg(test)]

@@ -12,11 +12,13 @@
 //!   `visibility.rs` takes out changes of containers that the plugin may not see.
 //! - `open_operation.rs` and `progress.rs` are the parts of an operation and of a request that a
 //!   session uses.
-//! - `phase.rs` reports the beginning and the end of a session.
+//! - `phase.rs` reports the beginning and the end of a session. `log_throttle.rs` limits the rate
+//!   of log messages.
 
 pub(crate) mod call;
 pub(crate) mod journal;
 pub(crate) mod late;
+pub(crate) mod log_throttle;
 pub(crate) mod open_operation;
 pub(crate) mod patience;
 pub(crate) mod policy;

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 
 use nri_proto::mux::{Channel, ChannelId, Limits, Mux};
+use rustix::io::{FdFlags, fcntl_setfd};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 
@@ -23,6 +24,10 @@ pub use self::inherited::InheritedError;
 pub(crate) use self::source::{ConnectionSource, launch_descriptor};
 
 /// How a plugin connects to its runtime.
+///
+/// If a runtime has launched the plugin, [`Runner::new`](crate::Runner::new) takes over the file
+/// descriptor in `NRI_PLUGIN_SOCKET`, or closes it if the plugin is to connect in another way.
+/// Until then, programs that the plugin starts inherit the descriptor.
 pub enum Connection {
     /// The connection that plugins on Go's stub would use.
     ///
@@ -88,6 +93,9 @@ pub struct Stream(Box<dyn FnOnce() -> io::Result<OpenConnection> + Send>);
 
 impl Stream {
     /// Creates a connection from two halves, such as those of an in-memory pipe in a test.
+    ///
+    /// The halves must not be of the descriptor that a launched plugin inherits, unless the
+    /// descriptor is close-on-exec: [`Runner::new`](crate::Runner::new) closes it.
     pub fn over<R, W>(reader: R, writer: W) -> Self
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -97,7 +105,11 @@ impl Stream {
     }
 
     /// Creates a connection from a connected unix socket.
+    ///
+    /// The socket is made close-on-exec, so that programs that the plugin starts do not inherit it.
     pub fn on_unix(stream: UnixStream) -> Self {
+        // Fails only for a descriptor that is not open, and a stream is.
+        let _ = fcntl_setfd(&stream, FdFlags::CLOEXEC);
         Self(Box::new(move || Mux::on_unix(stream, CHANNELS, LIMITS)))
     }
 

@@ -73,7 +73,8 @@ pub async fn run(plugin: impl Plugin, options: Options) -> Result<(), RunError> 
 }
 
 impl Runner {
-    /// Checks the options of a plugin, and creates a runner for it. Does not connect yet.
+    /// Checks the options of a plugin, and creates a runner for it. Does not connect yet, but takes
+    /// over the [connection](Connection) that a launched plugin inherits, or closes it.
     ///
     /// # Errors
     ///
@@ -91,11 +92,12 @@ impl Runner {
             max_sync,
             reconnect,
         } = options;
+        // First, so that the inherited connection is closed if an option is invalid.
+        let connections = ConnectionSource::new(connection, launch_descriptor());
         let id = identity::resolve(name.as_deref(), index.as_deref())?;
         if plugin.events().is_empty() {
             return Err(OptionsError::NoEvents);
         }
-        let connections = ConnectionSource::new(connection, launch_descriptor());
         // Runtimes on Go's NRI before 0.7 do not synchronize the plugins that they launch.
         let sync = (!matches!(connections, ConnectionSource::Inherited(_))).then_some(sync_timeout);
         let can_reconnect = connections.can_reconnect();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use nri_plugin::testing::{Node, Snapshot, container, pod};
-use nri_plugin::{Context, Event, EventMask, Mount, Options, Plugin, Pod, Refusal};
+use nri_plugin::{Connection, Context, Event, EventMask, Mount, Options, Plugin, Pod, Refusal, Stream};
 
 /// Returns the path of an example. Cargo builds the examples for this test.
 fn example(name: &str) -> PathBuf {
@@ -141,6 +141,21 @@ async fn it_is_a_plugin_that_starts_programs() {
     nri_plugin::run(Parent, Options::default()).await.unwrap();
 }
 
+#[tokio::test]
+#[ignore = "it is a plugin, which another test launches"]
+async fn it_is_a_plugin_that_connects_in_its_own_way() {
+    let path = PathBuf::from(std::env::var_os("OWN_SOCKET").unwrap());
+    let connection = match std::env::var("OWN_WAY").unwrap().as_str() {
+        "path" => Connection::Path(path),
+        "stream" => Connection::Stream(Stream::on_unix(tokio::net::UnixStream::connect(path).await.unwrap())),
+        _ => Connection::dial(move || {
+            let path = path.clone();
+            async move { Ok(Stream::on_unix(tokio::net::UnixStream::connect(path).await?)) }
+        }),
+    };
+    nri_plugin::run(Parent, Options { connection, ..Options::default() }).await.unwrap();
+}
+
 /// Returns the file descriptors of a process, and their targets.
 fn open_files(pid: u32) -> Vec<(String, String)> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().map(|entry| entry.unwrap());
@@ -190,6 +205,32 @@ async fn a_program_that_a_launched_plugin_starts_does_not_inherit_the_connection
     assert!(inherited.iter().all(|(_, target)| *target != connection), "{inherited:?}");
     node.stop().await;
     assert_eq!(ended(&mut child).await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_launched_plugin_that_connects_in_another_way_keeps_no_connection_that_it_inherits() {
+    for way in ["path", "stream", "dial"] {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("nri.sock");
+        let node = Node::listening(&socket, Snapshot::default()).unwrap();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let inode = std::fs::File::from(theirs.try_clone().map(OwnedFd::from).unwrap()).metadata().unwrap().ino();
+        let words = ["it_is_a_plugin_that_connects_in_its_own_way", "--exact", "--ignored", "--test-threads=1"];
+        let mut child = launched(std::env::current_exe().unwrap(), theirs.into())
+            .args(words)
+            .envs([("OWN_SOCKET", socket.as_os_str()), ("OWN_WAY", way.as_ref())])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        soon(node.joined("45-limits")).await;
+        let kept: Vec<_> =
+            open_files(child.id()).into_iter().filter(|(_, it)| *it == format!("socket:[{inode}]")).collect();
+        assert!(kept.is_empty(), "{way}: {kept:?}");
+        drop(ours);
+        terminate(&child);
+        assert_eq!(ended(&mut child).await.code(), Some(0), "{way}");
+        node.stop().await;
+    }
 }
 
 #[tokio::test]

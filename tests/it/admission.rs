@@ -18,6 +18,8 @@ use tokio_util::sync::CancellationToken;
 use ttrpc::Code;
 use ttrpc::r#async::TtrpcContext;
 
+use crate::raw::Raw;
+
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// A runtime without containers. It records which plugin asked for which updates.
@@ -195,6 +197,28 @@ async fn a_process_is_a_plugin_only_under_the_names_of_its_own_user() {
     assert_eq!(runtime.nri.plugins()[0].identity.uid, Some(own));
     assert!(runtime.node.0.lock().unwrap().is_empty());
     runtime.nri.stop().await;
+}
+
+/// A runtime that attaches connections may not know whose they are.
+#[tokio::test]
+async fn a_peer_of_an_unknown_user_displaces_no_plugin_that_must_be_there() {
+    for (table, is_displaced) in [("required = true", false), ("validator = true", false), ("", true)] {
+        let runtime = Runtime::with(&format!("[plugins.guard]\n{table}"));
+        let guard = Raw::join(&runtime.nri, "10-guard").await;
+        let mut impostor = Raw::connect(&runtime.nri);
+        impostor.register("10-guard").await;
+        let status = impostor.answered().await.status;
+        assert_eq!(status.is_none(), is_displaced, "{table}: {status:?}");
+        if let Some(status) = status.as_ref() {
+            assert_eq!(status.code, Code::ALREADY_EXISTS.into());
+            assert!(status.message.contains("this one is connected to the runtime by an unknown user"), "{status:?}");
+            drop(guard);
+            runtime.until_joined(0).await;
+            // Nothing is displaced once the first has left.
+            drop(Raw::join(&runtime.nri, "10-guard").await);
+        }
+        runtime.nri.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nri_adaptation::snapshot::Snapshot;
-use nri_adaptation::{Adaptation, Config, Source, SourceError, UpdatesFailed};
-use nri_proto::{Eviction, PluginId, Update, api};
+use nri_adaptation::{Adaptation, Config, Notice, Source, SourceError, UpdatesFailed};
+use nri_proto::{Event, EventMask, Eviction, PluginId, Update, api};
 use protobuf::Message;
 use tokio::time::{Instant, sleep};
 use ttrpc::Code;
 
-use crate::node::SECOND;
+use crate::node::{SECOND, pod};
 use crate::raw::Raw;
 
 /// A quarter of the request timeout: a call waits this long for its plugin to be admitted.
@@ -195,6 +195,31 @@ async fn a_peer_that_is_not_let_in_changes_nothing() {
     peer.closed().await;
     sleep(SECOND).await;
     assert_eq!(runtime.wanted(), <[&str; 0]>::default());
+    assert!(runtime.nri.plugins().is_empty());
+    runtime.nri.stop().await;
+}
+
+/// By then it has passed every check, and it might as well leave when it has joined.
+#[tokio::test(start_paused = true)]
+async fn what_a_peer_asked_for_stays_although_it_leaves_in_the_last_step_of_its_join() {
+    let runtime = Runtime::start("");
+    let (mut peer, id) = configure(&runtime.nri, "10-a").await;
+    peer.call("UpdateContainers", &updates(&["early"])).await;
+    assert!(peer.answered().await.status.is_none());
+    let events = EventMask::from(Event::RunPodSandbox).to_wire().unwrap();
+    peer.answer(id, &api::ConfigureResponse { events, ..Default::default() }).await;
+    let (id, _) = peer.asked().await;
+    // What happens meanwhile is the last thing that it is told.
+    let operation = runtime.nri.begin(pod("p"));
+    operation.notify(Notice::RunPod).await.unwrap();
+    operation.commit();
+    let answer = api::SynchronizeResponse { update: vec![update("answer")], ..Default::default() };
+    peer.answer(id, &answer).await;
+    let (_, request) = peer.asked().await;
+    assert_eq!((&*request.method, runtime.nri.plugins().len()), ("RunPodSandbox", 0));
+    drop(peer);
+    sleep(SECOND * 5).await;
+    assert_eq!(runtime.wanted(), ["10-a updates early", "10-a updates answer"]);
     assert!(runtime.nri.plugins().is_empty());
     runtime.nri.stop().await;
 }

@@ -16,6 +16,7 @@ mod node;
 mod raw;
 mod readme;
 mod rooms;
+mod socket_group;
 mod source;
 mod sync_plugin;
 mod templates;

@@ -39,6 +39,7 @@ impl Config {
     ///
     ///         ## Ours.
     ///         allowed_uids = [0]
+    ///         socket_gid = 991             # the group that reaches the socket; without it, root alone
     ///         max_unregistered = 64        # each of allowed_uids has an equal share
     ///         unnamed = "admit"            # or "refuse": only plugins that have a table
     ///         max_plugins = 64
@@ -171,6 +172,7 @@ impl Config {
             plugin_config_path: upstream.plugin_config_path.or(default.plugin_config_path),
             registration_timeout: upstream.registration_timeout.unwrap_or(default.registration_timeout),
             allowed_uids: section.take("allowed_uids").unwrap_or(default.allowed_uids),
+            socket_gid: section.take_with("socket_gid", group),
             max_unregistered: section.take_with("max_unregistered", count).unwrap_or(default.max_unregistered),
             max_plugins: section.take_with("max_plugins", count).unwrap_or(default.max_plugins),
             shutdown_grace: section.take("shutdown_grace").map_or(default.shutdown_grace, Option::unwrap_or_default),
@@ -251,6 +253,12 @@ impl Policies {
         }
         policies
     }
+}
+
+/// Reads a group id. The highest number means "no group" in system calls.
+fn group(value: &Value) -> Result<u32, String> {
+    let number = value.as_integer().and_then(|number| u32::try_from(number).ok());
+    number.filter(|number| *number != u32::MAX).ok_or_else(|| "a group id, as a number".to_owned())
 }
 
 /// Reads a limit in bytes.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nri_proto::PluginId;
+use nri_proto::quote::quoted;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -57,10 +58,10 @@ impl OutputLog {
         let (may, n_left_out) = self.quota.take(Instant::now());
         self.left_out(n_left_out);
         if may {
-            let (plugin, stream, text) = (&self.plugin, self.stream, printable(line));
+            let (plugin, stream, line) = (&self.plugin, self.stream, quoted_line(line));
             match n_cut {
-                0 => info!(target: "nri_plugin", %plugin, stream, "{text}"),
-                _ => info!(target: "nri_plugin", %plugin, stream, n_cut, "{text}"),
+                0 => info!(target: "nri_plugin", %plugin, stream, %line, "output"),
+                _ => info!(target: "nri_plugin", %plugin, stream, n_cut, %line, "output"),
             }
         }
     }
@@ -78,19 +79,11 @@ impl OutputLog {
     }
 }
 
-/// Returns a line for the log. Control characters are escaped, so that one line cannot look like
-/// several.
-fn printable(line: &[u8]) -> String {
+/// Returns a line for the log, in quotes: it cannot look like several lines, or like fields of the
+/// log. Invisible characters are escaped.
+fn quoted_line(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
-    let mut printable = String::with_capacity(text.len());
-    for c in text.trim_end_matches('\r').chars() {
-        match c {
-            '\t' => printable.push(c),
-            c if c.is_control() => printable.extend(c.escape_default()),
-            c => printable.push(c),
-        }
-    }
-    printable
+    quoted(text.trim_end_matches('\r')).to_string()
 }
 
 /// Splits the output of a plugin into lines of bounded length.

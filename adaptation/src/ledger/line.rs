@@ -1,27 +1,22 @@
 //! An entry as one line of text.
 
-use std::fmt::{self, Display, Formatter, Write};
+use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
+
+use nri_proto::quote::line_up_to;
 
 use super::Change;
 use super::Entry;
 use super::What;
 
-/// Displays a text from outside on one line: control characters are escaped, long texts cut.
+/// Displays a text from outside on one line: invisible characters are escaped, long texts cut.
 pub(super) struct Line<'a>(pub(super) &'a str);
 
 const LONGEST: usize = 120;
 
 impl Display for Line<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for (n, c) in self.0.chars().enumerate() {
-            match c {
-                _ if n == LONGEST => return f.write_char('…'),
-                _ if c.is_control() => write!(f, "{}", c.escape_default())?,
-                _ => f.write_char(c)?,
-            }
-        }
-        Ok(())
+        line_up_to(self.0, LONGEST).fmt(f)
     }
 }
 

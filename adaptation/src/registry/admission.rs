@@ -243,6 +243,11 @@ async fn synchronize(
 /// Applies the updates that a plugin has requested, early and in its answer to `Synchronize`, as
 /// far as they are allowed. Failed updates are logged, because the wire has no field for them here.
 /// If the runtime refuses the plugin, no update is applied.
+///
+/// The plugin has passed every check, but may still leave or fall behind before it is added. The
+/// updates then stay applied. They are not applied after the plugin was added, because they would
+/// overwrite what the plugin replies to later requests. Go applies them before the plugin is
+/// active, too.
 async fn settle(
     shared: &Shared,
     PluginSession { id, identity, .. }: &PluginSession,

@@ -1,7 +1,8 @@
 //! Updates that a plugin requests before it is admitted.
 //!
 //! A plugin that is not admitted may not change anything, so such a call waits until the plugin is
-//! admitted. But a plugin may also make the call within a handler that is part of its join, and
+//! admitted: until it has passed every check, and only has to hear what has happened since its
+//! snapshot. But a plugin may also make the call within a handler that is part of its join, and
 //! then the runtime waits for that handler. So the call waits only for a part of the request
 //! timeout. After that the call is answered, and its updates are kept. They are applied when the
 //! plugin is admitted, like the updates in the plugin's answer to `Synchronize`.

@@ -8,7 +8,7 @@ use nri_proto::PluginId;
 
 use crate::api::health::State;
 use crate::api::wait::wait_until;
-use crate::config::policy::{Declared, Identity, Policy};
+use crate::config::policy::{Declared, Identity, PluginOrigin, Policy};
 use crate::events::Happening;
 use crate::operation::shared::{Arriving, Plugins, Shared};
 use crate::operation::validation;
@@ -235,7 +235,9 @@ fn gives_way(id: &PluginId, there: Identity, newcomer: Identity, policy: &Policy
         (false, true) => "a validator",
         (false, false) => return Ok(()),
     };
-    if there.uid != newcomer.uid {
+    // Nothing shows that two connected peers belong to one user if the user of a peer is unknown.
+    let is_unknown = there.origin == PluginOrigin::Connected && there.uid.is_none();
+    if is_unknown || there.uid != newcomer.uid {
         return Err(AdmitError::Guarded { plugin, there, newcomer, demand });
     }
     Ok(())

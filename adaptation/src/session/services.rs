@@ -17,6 +17,7 @@ use crate::config::snapshot::ConfigSnapshot;
 use crate::events::Watchers;
 use crate::reply::recorder::Records;
 use crate::reply::update_log::UpdateLog;
+use crate::session::log_throttle::PluginLogThrottle;
 
 /// The services of one adaptation that the sessions of its plugins use.
 pub(crate) struct Services {
@@ -25,6 +26,8 @@ pub(crate) struct Services {
     pub(crate) watchers: Watchers,
     pub(crate) records: Arc<Records>,
     pub(crate) update_log: UpdateLog,
+    /// Limits the warnings about what plugins ask for outside a request.
+    pub(crate) throttle: PluginLogThrottle,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
     snapshot: Mutex<Arc<ConfigSnapshot>>,
@@ -45,6 +48,7 @@ impl Services {
             stopping: watchers.stopping(),
             watchers,
             update_log: UpdateLog::default(),
+            throttle: PluginLogThrottle::default(),
             tasks: TaskTracker::new(),
             snapshot: Mutex::new(snapshot),
             handle: Handle::current(),

@@ -67,7 +67,9 @@ impl Unasked {
         let occasion = recorder::unasked(plugin, policy.mode);
         self.drop_unusable(services, plugin, &occasion);
         if let Err(not_allowed) = policy.allow.check_unasked(&self.updates, &self.evictions) {
-            warn!(%plugin, error = %error_line(&not_allowed), "plugin request denied by policy");
+            if let Some(suppressed) = services.throttle.hear(plugin, "not allowed") {
+                warn!(%plugin, suppressed, error = %error_line(&not_allowed), "plugin request denied by policy");
+            }
             services.records.refused(&occasion, &not_allowed.clone().into());
             return Err(not_allowed.into());
         }
@@ -94,7 +96,9 @@ impl Unasked {
     ) -> Hidden {
         let Self { updates, evictions } = self;
         let hidden = Wanted { updates, evictions: Some(evictions) }.take_hidden(services, policies, None).await;
-        hidden.warn(plugin);
+        if !hidden.is_empty() && services.throttle.hear(plugin, "hidden").is_some() {
+            hidden.warn(plugin);
+        }
         for (container, refusal) in hidden.refusals() {
             services.records.refused(&occasion.of_container(container), &refusal.into());
         }
@@ -125,7 +129,9 @@ impl Unasked {
         let of_evictions = self.evictions.iter_mut().flat_map(TakeUnknown::take_unknown);
         dropped.extend(of_evictions.map(Dropped::Unread));
         if !dropped.is_empty() {
-            warn!(%plugin, count = dropped.len(), "unsupported fields in plugin request ignored");
+            if let Some(suppressed) = services.throttle.hear(plugin, "dropped") {
+                warn!(%plugin, suppressed, count = dropped.len(), "unsupported fields in plugin request ignored");
+            }
             services.records.ledger().record_applied(occasion, Applied { dropped, ..Applied::default() });
         }
     }
@@ -155,8 +161,10 @@ impl Unasked {
                 let failed = match &outcome {
                     Ok(failed) | Err(UpdatesFailed { reason: _, failed }) => failed,
                 };
-                if !failed.is_empty() {
-                    warn!(%plugin, count = failed.len(), "updates that the plugin requested have failed");
+                if !failed.is_empty()
+                    && let Some(suppressed) = services.throttle.hear(plugin, "failed")
+                {
+                    warn!(%plugin, suppressed, count = failed.len(), "updates that the plugin requested have failed");
                 }
                 if !services.source.records_failures() {
                     services.records.undone(occasion, failed);
@@ -166,7 +174,9 @@ impl Unasked {
             Ok(Err(_panic)) => UnaskedError::Panicked,
             Err(_elapsed) => UnaskedError::TimedOut,
         };
-        error!(%plugin, error = &undone as &dyn std::error::Error, "the runtime failed to apply the changes that the plugin requested");
+        if let Some(suppressed) = services.throttle.hear(plugin, "not done") {
+            error!(%plugin, suppressed, error = &undone as &dyn std::error::Error, "the runtime failed to apply the changes that the plugin requested");
+        }
         services.records.ledger().record(occasion, What::Failed { reason: undone.to_string() });
         Err(undone)
     }

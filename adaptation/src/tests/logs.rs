@@ -97,3 +97,27 @@ async fn the_warning_about_a_late_answer_does_not_claim_that_nothing_of_it_is_ap
     sleep(SECOND * 2).await;
     log.check("plugin answered too late for its request, parts of its answer may still be applied");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_asks_again_and_again_for_what_fails_does_not_flood_the_log() {
+    let (diary, log) = (Diary::default(), Log::default());
+    let plugin = FakePlugin::new("10-a", Event::StopPodSandbox.into(), at_once(), &diary);
+    let nri = adaptation("[plugins.a]\nallow.changes = ['Updates']\nnamespaces = ['shop']", &[("10-a", &plugin)]).await;
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let (plugin, roster) = ("10-a".parse().unwrap(), nri.shared.roster());
+    let policy = roster.config().policies.effective(&plugin, Default::default()).policy;
+    let ask = async |evictions: Vec<Eviction>, count: usize| {
+        for _ in 0..count {
+            let wanted = Unasked { updates: vec![Update::of("c")], evictions: evictions.clone() };
+            wanted.apply(&nri.shared.services, &plugin, &policy).await.unwrap_err();
+        }
+    };
+    ask(vec![Eviction::new("c", "")], 1000).await;
+    ask(Vec::new(), 1000).await;
+    log.check("plugin request denied by policy");
+    log.check("plugin request denied: the containers are in pods that the plugin may not see");
+    assert_eq!(log.0.lock().unwrap().len(), 2);
+    tokio::time::advance(std::time::Duration::from_secs(10)).await;
+    ask(vec![Eviction::new("c", "")], 1).await;
+    log.check("suppressed=999");
+}

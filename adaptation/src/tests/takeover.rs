@@ -79,7 +79,7 @@ async fn a_plugin_that_came_in_another_way_does_not_take_the_place_of_the_first(
         assert_eq!(admitted.is_ok(), first == second);
         assert_eq!(other.shown().len(), usize::from(first == second), "it is shown nothing in vain");
         if let Err(refused) = admitted {
-            let expected = format!("plugin 10-a is already present, {first}: ");
+            let expected = format!("plugin 10-a is already present, {}: ", first.origin);
             assert!(refused.to_string().starts_with(&expected), "{refused}");
             assert!(matches!(happenings.try_recv(), Ok(Happening::Refused { .. })));
         }

@@ -5,6 +5,11 @@
 //! safe: its owner is the runtime's user or root, and nobody else may write to it unless it is
 //! sticky, as `/tmp` is. Otherwise others could replace the socket by one of theirs.
 //!
+//! If the operator names a group, the socket gets the group and mode 0660, and directories that are
+//! created get the group and mode 0750 (`group.rs`). An existing directory of the runtime's user
+//! with mode 0700 or 0750, as an earlier start has left it, gets the group, too. This happens
+//! before the runtime listens.
+//!
 //! What is already at the path is checked first:
 //!
 //! - A socket on which no process listens is left from a runtime that died. It is replaced.
@@ -17,8 +22,8 @@
 
 mod bind;
 mod error;
+mod group;
 mod lock;
-mod log_throttle;
 mod peer;
 #[cfg(test)]
 mod tests;
@@ -32,8 +37,8 @@ use tracing::warn;
 
 use self::bind::SocketFile;
 pub use self::error::BindError;
-use self::log_throttle::Complaints;
 pub use self::peer::Peer;
+use crate::session::log_throttle::Complaints;
 
 /// The pause after a failed `accept`, in which file descriptors may become free.
 const BACK_OFF: Duration = Duration::from_millis(100);
@@ -78,7 +83,25 @@ impl Socket {
     ///
     /// Panics outside a Tokio runtime.
     pub fn bind(path: impl Into<PathBuf>) -> Result<Self, BindError> {
-        let (file, listener) = bind::bind(path.into())?;
+        Self::bind_for(path.into(), None)
+    }
+
+    /// Creates a socket that processes of a group can connect to, and listens on it. The socket and
+    /// a directory that was created for a socket get the group.
+    ///
+    /// # Errors
+    ///
+    /// See [`BindError`], and [`Socket::bind`].
+    ///
+    /// # Panics
+    ///
+    /// Panics outside a Tokio runtime.
+    pub fn bind_for_group(path: impl Into<PathBuf>, gid: u32) -> Result<Self, BindError> {
+        Self::bind_for(path.into(), Some(gid))
+    }
+
+    fn bind_for(path: PathBuf, gid: Option<u32>) -> Result<Self, BindError> {
+        let (file, listener) = bind::bind(path, gid)?;
         let listener = UnixListener::from_std(listener)
             .map_err(|source| BindError::Listen { path: file.path().to_owned(), source })?;
         Ok(Self { file, listener, complaints: Complaints::default() })
@@ -103,9 +126,9 @@ impl Socket {
             match self.try_accept().await {
                 Ok(accepted) => return accepted,
                 Err(error) => {
-                    if let Some(unsaid) = self.complaints.hear() {
+                    if let Some(suppressed) = self.complaints.hear() {
                         let error = &error as &dyn std::error::Error;
-                        warn!(error, unsaid, path = %self.path().display(), "could not accept a connection");
+                        warn!(error, suppressed, path = %self.path().display(), "could not accept a connection");
                     }
                     tokio::time::sleep(BACK_OFF).await;
                 }

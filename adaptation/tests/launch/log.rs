@@ -93,10 +93,12 @@ async fn an_orderly_stop_warns_of_no_peer_that_is_about_to_be_a_plugin() {
 async fn what_a_plugin_writes_is_in_the_log_line_by_line_with_its_name() {
     let (log, _guard) = log();
     let mut node = Node::new();
-    let commands = r"echo one; echo two >&2
-        printf '\033[31mred\nnot ended'
+    let commands = r#"echo one; echo two >&2
+        printf '\033[31mred\n'
+        printf '" plugin=10-other line="forged\n'
+        printf '\342\200\256turned\342\200\250\nnot ended'
         head -c 100000 /dev/zero | tr '\0' x >&2; echo >&2
-        exit 3";
+        exit 3"#;
     node.put("10-talker", node.script(commands));
     node.put("bad name", "#!/bin/sh\n");
     node.launch().await;
@@ -105,15 +107,15 @@ async fn what_a_plugin_writes_is_in_the_log_line_by_line_with_its_name() {
 
     let text = log.text();
     let has = |line: &str| assert!(text.lines().any(|other| other == line), "no {line:?} in {text}");
-    has(r#" INFO nri_plugin: one plugin=10-talker stream="stdout""#);
-    has(r#" INFO nri_plugin: two plugin=10-talker stream="stderr""#);
-    has(r#" INFO nri_plugin: \u{1b}[31mred plugin=10-talker stream="stdout""#);
-    has(r#" INFO nri_plugin: not ended plugin=10-talker stream="stdout""#);
-    has(&format!(
-        r#" INFO nri_plugin: {} plugin=10-talker stream="stderr" n_cut={}"#,
-        "x".repeat(8192),
-        100_000 - 8192
-    ));
+    let of =
+        |stream: &str, rest: &str| has(&format!(" INFO nri_plugin: output plugin=10-talker stream={stream:?} {rest}"));
+    of("stdout", r#"line="one""#);
+    of("stderr", r#"line="two""#);
+    of("stdout", r#"line="\x1b[31mred""#);
+    of("stdout", r#"line="\" plugin=10-other line=\"forged""#);
+    of("stdout", r#"line="\u202eturned\u2028""#);
+    of("stdout", r#"line="not ended""#);
+    of("stderr", &format!("n_cut={} line={:?}", 100_000 - 8192, "x".repeat(8192)));
     assert!(text.contains("bad name error="), "{text}");
     assert!(text.contains("process of a plugin has ended plugin=10-talker status=\"exit status: 3\""), "{text}");
 }

@@ -77,7 +77,10 @@ impl Instance {
         log_limit: &LogLimit,
     ) {
         let reason = error_chain(error).to_string();
-        if log_limit.has_room() {
+        // A plugin may call again and again by itself, but in a reply it is asked by the runtime.
+        let throttle = &self.namespaces.throttle;
+        let is_logged = context.is_some() || throttle.hear(plugin, "eviction").is_some();
+        if is_logged && log_limit.has_room() {
             let (container, reason) = (quoted(excerpt(container)), line(&reason));
             warn!(%plugin, %container, %reason, "could not evict a container for a plugin");
         }

@@ -14,6 +14,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use nri_adaptation::PluginLogThrottle;
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
@@ -26,13 +27,15 @@ pub(crate) struct Namespaces {
     namespaces: RwLock<Vec<Arc<Namespace>>>,
     /// How long a call of a domain may take.
     limit: Duration,
+    /// Limits the warnings about what plugins ask for outside a request.
+    pub(crate) throttle: PluginLogThrottle,
     /// The owner of this value.
     instance: Weak<Instance>,
 }
 
 impl Namespaces {
     pub(crate) fn new(limit: Duration, instance: Weak<Instance>) -> Self {
-        Self { namespaces: RwLock::default(), limit, instance }
+        Self { namespaces: RwLock::default(), limit, throttle: PluginLogThrottle::default(), instance }
     }
 
     /// Adds a namespace. Returns false if there is one of this name.

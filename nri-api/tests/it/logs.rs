@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nri_api::{Event, Eviction, Update};
+use nri_api::testing::FakeDomain;
+use nri_api::{Config, Event, Eviction, Update};
+use nri_plugin::{Connection, Options, Runner};
+use tokio_util::sync::CancellationToken;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Level, Metadata, Subscriber};
 
-use crate::rig::{Rig, create_reply, settle};
+use crate::rig::{Rig, config, create_reply, settle};
 
 /// Counts the warnings of this thread.
 #[derive(Clone, Default)]
@@ -53,4 +56,38 @@ async fn of_many_failed_updates_and_evictions_ten_are_logged_and_the_rest_is_cou
             assert_eq!(warnings.0.load(Ordering::Relaxed), expected);
         }
     }
+}
+
+struct Caller;
+
+impl nri_plugin::Plugin for Caller {
+    fn events(&self) -> nri_plugin::EventMask {
+        Event::RemovePodSandbox.into()
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_that_calls_again_and_again_for_what_fails_does_not_flood_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("nri.sock");
+    let _rig = Rig::with(Config { socket: Some(socket.clone()), ..config() }, FakeDomain::new()).await;
+    let options = Options {
+        name: Some("caller".to_owned()),
+        index: Some("20".to_owned()),
+        connection: Connection::Path(socket),
+        ..Options::default()
+    };
+    let runner = Runner::new(Arc::new(Caller), options).unwrap();
+    let (runtime, shutdown) = (runner.runtime(), CancellationToken::new());
+    let running = tokio::spawn(runner.run(shutdown.clone()));
+    runtime.connected().await;
+    let warnings = Warnings::default();
+    let _guard = tracing::subscriber::set_default(warnings.clone());
+    for _ in 0..100 {
+        runtime.update(vec![Update::of("none")], vec![Eviction::new("none", "enough")]).await.unwrap_err();
+    }
+    settle().await;
+    assert_eq!(warnings.0.load(Ordering::Relaxed), 3, "an update, an eviction, and that updates failed");
+    shutdown.cancel();
+    running.await.unwrap().unwrap();
 }

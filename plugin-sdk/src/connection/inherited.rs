@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use thiserror::Error;
+use tracing::warn;
 
 /// Errors from using the file descriptor that `NRI_PLUGIN_SOCKET` names.
 #[derive(Debug, Error)]
@@ -50,6 +51,19 @@ pub(crate) fn take(value: &str) -> Result<UnixStream, InheritedError> {
     let stream = UnixStream::from(descriptor);
     stream.set_nonblocking(true).map_err(unusable)?;
     Ok(stream)
+}
+
+/// Closes the inherited connection on the file descriptor with this number, because the plugin does
+/// not use it. Programs that the plugin starts would inherit the connection, and the runtime would
+/// wait for a registration on it.
+///
+/// An error means that there is nothing to close, so the plugin starts all the same.
+pub(crate) fn discard(value: &str) {
+    let Some(number) = value.parse().ok().filter(|number: &RawFd| *number >= 0) else { return };
+    let is_connection = copy(number).is_ok_and(|descriptor| is_connected_unix_socket(&descriptor));
+    if is_connection && let Err(error) = close(number) {
+        warn!(number, %error, "could not close the connection that the plugin was launched with");
+    }
 }
 
 /// Copies the file descriptor with this number.

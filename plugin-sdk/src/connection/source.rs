@@ -1,13 +1,14 @@
 //! The source of connections to the runtime.
 
 use std::io;
+use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nri_proto::defaults::{PLUGIN_SOCKET_ENV, SOCKET_PATH};
 use tokio::net::UnixStream;
 
-use super::{ConnectError, Connection, Dialer, OpenConnection, Stream, inherited};
+use super::{ConnectError, Connection, Dialer, InheritedError, OpenConnection, Stream, inherited};
 
 /// The source of connections: opens the first connection, and those after a disconnection.
 pub(crate) enum ConnectionSource {
@@ -17,19 +18,31 @@ pub(crate) enum ConnectionSource {
     Dial(Dialer),
     /// A single connection, or none once it was used.
     Once(Option<Stream>),
-    /// A single connection, on the file descriptor that the environment names.
-    Inherited(String),
+    /// A single connection, taken from the file descriptor that the environment names, or none once
+    /// it was used.
+    Inherited(Option<Result<StdUnixStream, InheritedError>>),
 }
 
 impl ConnectionSource {
     /// Creates the source. `descriptor` is the value of `NRI_PLUGIN_SOCKET`, if it is set.
+    ///
+    /// The inherited descriptor is taken over, or closed if the plugin connects in another way.
+    /// Programs that the plugin starts from now on do not inherit the descriptor.
     pub(crate) fn new(connection: Connection, descriptor: Option<String>) -> Self {
-        match (connection, descriptor) {
-            (Connection::Stream(stream), _) => Self::Once(Some(stream)),
-            (Connection::Path(path), _) => Self::Path(path),
-            (Connection::Dial(dial), _) => Self::Dial(dial),
-            (Connection::Found { path: _ }, Some(descriptor)) => Self::Inherited(descriptor),
-            (Connection::Found { path }, None) => Self::Path(path.unwrap_or_else(|| SOCKET_PATH.into())),
+        let connection = match (connection, &descriptor) {
+            (Connection::Found { path: _ }, Some(descriptor)) => {
+                return Self::Inherited(Some(inherited::take(descriptor)));
+            }
+            (other, _) => other,
+        };
+        if let Some(descriptor) = descriptor {
+            inherited::discard(&descriptor);
+        }
+        match connection {
+            Connection::Stream(stream) => Self::Once(Some(stream)),
+            Connection::Path(path) => Self::Path(path),
+            Connection::Dial(dial) => Self::Dial(dial),
+            Connection::Found { path } => Self::Path(path.unwrap_or_else(|| SOCKET_PATH.into())),
         }
     }
 
@@ -48,17 +61,21 @@ impl ConnectionSource {
                 dialed.and_then(Stream::open).map_err(ConnectError::Unusable)
             }
             Self::Once(stream) => {
-                let used = || io::Error::new(io::ErrorKind::NotConnected, "the stream was already used");
-                let stream = stream.take().ok_or_else(|| ConnectError::Unusable(used()))?;
+                let stream = stream.take().ok_or_else(used)?;
                 stream.open().map_err(ConnectError::Unusable)
             }
-            Self::Inherited(descriptor) => {
-                let stream = inherited::take(descriptor)?;
+            Self::Inherited(stream) => {
+                let stream = stream.take().ok_or_else(used)??;
                 let stream = UnixStream::from_std(stream).map_err(ConnectError::Unusable)?;
                 Stream::on_unix(stream).open().map_err(ConnectError::Unusable)
             }
         }
     }
+}
+
+/// Returns the error of a connection that can be used once and was used already.
+fn used() -> ConnectError {
+    ConnectError::Unusable(io::Error::new(io::ErrorKind::NotConnected, "the stream was already used"))
 }
 
 async fn dial(path: &Path, timeout: Duration) -> Result<OpenConnection, ConnectError> {

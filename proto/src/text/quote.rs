@@ -43,7 +43,20 @@ pub fn quoted_char(c: char) -> impl Display {
 /// assert_eq!(line("no\nERROR all is \"well\"").to_string(), r#"no\nERROR all is "well""#);
 /// ```
 pub fn line(text: &str) -> impl Display {
-    fmt::from_fn(move |f| LineWriter::new(f).write_str(text))
+    line_up_to(text, LineWriter::LONGEST - 1)
+}
+
+/// Formats untrusted text as one line, like [`line()`], with another limit for its length in
+/// characters. A longer text ends with an ellipsis after the limit.
+///
+/// ```
+/// use nri_proto::quote::line_up_to;
+///
+/// assert_eq!(line_up_to("\u{202e}abc", 4).to_string(), r"\u202eabc");
+/// assert_eq!(line_up_to("abcde", 4).to_string(), "abcd\u{2026}");
+/// ```
+pub fn line_up_to(text: &str, longest: usize) -> impl Display {
+    fmt::from_fn(move |f| LineWriter { f, room: longest.saturating_add(1) }.write_str(text))
 }
 
 /// Formats an error and its causes: each text follows a colon, and none is escaped or truncated.

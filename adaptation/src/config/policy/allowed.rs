@@ -23,6 +23,9 @@ use crate::merge::Touch;
 ///   that are allowed may be updated;
 /// - `Evictions`.
 ///
+/// A field and the cgroup file to which it is written are two changes, as in Go. `CgroupsUnified`
+/// therefore permits every limit that has a file, such as `memory.max`, also without `MemLimit`.
+///
 /// With `events = []` the plugin sees no pods and containers at all, and may change none.
 ///
 /// ```

@@ -185,7 +185,11 @@ impl Display for Identity {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { origin, uid } = self;
         origin.fmt(f)?;
-        uid.map_or(Ok(()), |uid| write!(f, " by user {uid}"))
+        match (origin, uid) {
+            (_, Some(uid)) => write!(f, " by user {uid}"),
+            (PluginOrigin::Connected, None) => f.write_str(" by an unknown user"),
+            (PluginOrigin::BuiltIn | PluginOrigin::Launched, None) => Ok(()),
+        }
     }
 }
 

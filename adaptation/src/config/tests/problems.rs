@@ -47,6 +47,10 @@ fn a_value_that_cannot_be_is_named_with_what_it_must_be() {
     refused("disable = 'no'", &[r#"line 1: disable is "no", but must be true or false"#]);
     refused("socket_path = 1", &["line 1: socket_path is 1, but must be a path, as text"]);
     refused("allowed_uids = [0, -1]", &["line 1: allowed_uids is [0, -1], but must be a list of user ids"]);
+    for gid in ["-1", "4294967295"] {
+        let expected = format!("line 1: socket_gid is {gid}, but must be a group id, as a number");
+        refused(&format!("socket_gid = {gid}"), &[&expected]);
+    }
     refused("max_plugins = 0", &["line 1: max_plugins is 0, but must be a whole number from 1 to 4096"]);
     refused("plugins = 1", &["line 1: plugins is 1, but must be a table"]);
     refused("[plugins]\na = 1", &["line 2: plugins.a is 1, but must be a table"]);

@@ -136,10 +136,12 @@ fn each_axis_can_be_said_for_all_and_for_some() {
 
 #[test]
 fn limits_are_read() {
-    let config =
-        Config::from_toml("allowed_uids = [0, 1000]\nmax_unregistered = 1\nmax_plugins = 4096\nshutdown_grace = '2m'");
+    let config = Config::from_toml(
+        "allowed_uids = [0, 1000]\nsocket_gid = 0\nmax_unregistered = 1\nmax_plugins = 4096\nshutdown_grace = '2m'",
+    );
     let expected = Config {
         allowed_uids: vec![0, 1000],
+        socket_gid: Some(0),
         max_unregistered: 1,
         max_plugins: 4096,
         shutdown_grace: Duration::from_mins(2),

@@ -7,7 +7,7 @@ use super::LINES;
 use super::LineSplitter;
 use super::MAX_LINE;
 use super::Quota;
-use super::printable;
+use super::quoted_line;
 
 /// Returns the lines of this output, each with the number of bytes that were cut off.
 fn lines(pieces: &[&[u8]]) -> Vec<(String, usize)> {
@@ -43,9 +43,16 @@ fn a_line_that_never_ends_is_cut_and_no_more_is_held() {
 
 #[test]
 fn a_line_cannot_look_like_two_or_speak_to_a_terminal() {
-    assert_eq!(printable(b"a\tb\r"), "a\tb");
-    assert_eq!(printable(b"\x1b[31mred\rover"), "\\u{1b}[31mred\\rover");
-    assert_eq!(printable(b"\xff caf\xc3\xa9"), "\u{fffd} caf\u{e9}");
+    assert_eq!(quoted_line(b"a\tb\r"), r#""a\tb""#);
+    assert_eq!(quoted_line(b"\x1b[31mred\rover"), r#""\x1b[31mred\rover""#);
+    assert_eq!(quoted_line("\u{202e}a\u{2028}b\u{200b}".as_bytes()), r#""\u202ea\u2028b\u200b""#);
+    assert_eq!(quoted_line(b"\xff caf\xc3\xa9"), "\"\u{fffd} caf\u{e9}\"");
+}
+
+#[test]
+fn a_line_cannot_look_like_fields_of_the_log() {
+    let forged = quoted_line(br#"x" plugin=10-other stream="stdout" line="y"#);
+    assert_eq!(forged, r#""x\" plugin=10-other stream=\"stdout\" line=\"y""#);
 }
 
 #[test]

@@ -85,7 +85,9 @@ fn each_cause_is_a_sentence() {
 
 #[test]
 fn a_text_of_somebody_else_stays_on_the_line() {
-    check(env("A\nB", None, Some("1\n2\u{1b}[31m")), r"10-a set Env A\nB: 1\n2\u{1b}[31m");
+    check(env("A\nB", None, Some("1\n2\u{1b}[31m")), r"10-a set Env A\nB: 1\n2\x1b[31m");
+    // Characters that turn text around, break lines or are not seen.
+    check(env("A\u{200b}", None, Some("\u{202e}1\u{2028}2\u{feff}")), r"10-a set Env A\u200b: \u202e1\u20282\ufeff");
     check(refusal(500), &format!("10-a refused CreateContainer: {}…", "x".repeat(120)));
 }
 

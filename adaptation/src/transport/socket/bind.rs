@@ -6,11 +6,13 @@ use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::BindError;
+use super::group;
 use super::lock::{self, Lock};
 
 /// How many connections may wait to be accepted.
@@ -23,12 +25,19 @@ pub(super) struct SocketFile {
     id: (u64, u64),
 }
 
-/// Creates a listening socket. Replaces a stale one.
-pub(super) fn bind(path: PathBuf) -> Result<(SocketFile, UnixListener), BindError> {
-    secure(directory_of(&path))?;
+/// Creates a listening socket. Replaces a stale one. If a group is given, its processes can
+/// connect.
+pub(super) fn bind(path: PathBuf, gid: Option<u32>) -> Result<(SocketFile, UnixListener), BindError> {
+    secure(directory_of(&path), gid)?;
     let _locked = lock(&path)?;
     remove_stale(&path)?;
-    listen(&path).map_err(|source| BindError::Listen { path, source })
+    let failed = |source| BindError::Listen { path: path.clone(), source };
+    let (file, socket) = create(&path).map_err(failed)?;
+    if let Some(gid) = gid {
+        group::open_socket(&path, gid)?;
+    }
+    rustix::net::listen(&socket, BACKLOG).map_err(|errno| failed(errno.into()))?;
+    Ok((file, socket.into()))
 }
 
 fn directory_of(path: &Path) -> &Path {
@@ -38,8 +47,11 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Creates the directory if it does not exist, and checks that it is safe.
-fn secure(dir: &Path) -> Result<(), BindError> {
+/// Creates the directory if it does not exist, and checks that it is safe. If a group is given,
+/// opens the directory for the group.
+fn secure(dir: &Path, gid: Option<u32>) -> Result<(), BindError> {
+    let missing: Vec<_> =
+        dir.ancestors().skip(1).take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -53,7 +65,10 @@ fn secure(dir: &Path) -> Result<(), BindError> {
     if mode.intersects(Mode::WGRP | Mode::WOTH) && !mode.contains(Mode::SVTX) {
         return Err(BindError::WritableDirectory { dir: dir.to_owned(), mode: mode.as_raw_mode() & 0o7777 });
     }
-    Ok(())
+    match gid {
+        Some(gid) => missing.into_iter().rev().chain([dir]).try_for_each(|dir| group::open_directory(dir, gid)),
+        None => Ok(()),
+    }
 }
 
 /// Locks the path, so that no other runtime binds it until the lock is dropped. Returns `None` for
@@ -95,7 +110,8 @@ fn is_live(path: &Path) -> Result<bool, Errno> {
     }
 }
 
-fn listen(path: &Path) -> io::Result<(SocketFile, UnixListener)> {
+/// Creates the file of a socket. Nobody can connect before the socket listens.
+fn create(path: &Path) -> io::Result<(SocketFile, OwnedFd)> {
     let address = SocketAddrUnix::new(path)?;
     let socket = socket()?;
     // Linux creates the file with the permissions of the socket, minus the umask. So others can
@@ -104,12 +120,10 @@ fn listen(path: &Path) -> io::Result<(SocketFile, UnixListener)> {
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, &address)?;
     let metadata = fs::symlink_metadata(path)?;
-    let file = SocketFile { path: path.to_owned(), id: (metadata.dev(), metadata.ino()) };
-    rustix::net::listen(&socket, BACKLOG)?;
-    Ok((file, socket.into()))
+    Ok((SocketFile { path: path.to_owned(), id: (metadata.dev(), metadata.ino()) }, socket))
 }
 
-pub(super) fn socket() -> Result<rustix::fd::OwnedFd, Errno> {
+pub(super) fn socket() -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }

@@ -42,6 +42,18 @@ pub enum BindError {
         mode: u32,
     },
 
+    /// The socket or its directory could not be given to the group. Only root, and a member of the
+    /// group, may do so.
+    #[error("could not give {} to group {gid} (socket_gid)", path.display())]
+    Group {
+        /// The socket or the directory.
+        path: PathBuf,
+        /// The group.
+        gid: u32,
+        /// The cause.
+        source: io::Error,
+    },
+
     /// The path could not be locked. If the cause is a timeout, another process of the same user
     /// keeps the path locked.
     #[error("could not lock {}", path.display())]

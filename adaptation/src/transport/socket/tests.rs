@@ -1,5 +1,6 @@
 mod accepting;
 mod binding;
+mod grouping;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};

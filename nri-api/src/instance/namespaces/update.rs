@@ -56,7 +56,14 @@ impl Namespaces {
         // Concurrently: a domain that hangs delays its own updates alone.
         let updating = by_namespace.into_iter().map(|(namespace, updates)| update_in(namespace, updates, deadline));
         failed.extend(join_all(updating).await.into_iter().flatten());
-        FailedUpdate::log(&failed);
+        // A plugin may call again and again by itself, but in a reply it is asked by the runtime.
+        let is_logged = match requester {
+            Requester::Plugin(plugin) => failed.is_empty() || self.throttle.hear(plugin, "update").is_some(),
+            Requester::Owners(_) => true,
+        };
+        if is_logged {
+            FailedUpdate::log(&failed);
+        }
         failed
     }
 }

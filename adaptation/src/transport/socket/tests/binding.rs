@@ -201,7 +201,7 @@ fn of_several_that_bind_at_once_one_has_it() {
         let bound: Vec<_> = thread::scope(|scope| {
             let bind = || {
                 starting.wait();
-                bind::bind(path.clone())
+                bind::bind(path.clone(), None)
             };
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(bind)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()

@@ -3,7 +3,7 @@ use super::{Allowlist, AllowlistError, matches};
 /// The annotations that runtimes and shims use as settings, and the programs that use them. A
 /// plugin that changes them could join its container to another pod's shim, lift its limits, give
 /// it devices, or make systemd run a program on the host.
-const SETTINGS: [(&str, &str); 26] = [
+const SETTINGS: [(&str, &str); 27] = [
     ("io.containerd.*", "containerd's shims"),
     // containerd's shims group containers by these annotations, CRI-O and Kata restore containers
     // from them, and the kubelet uses them as names.
@@ -31,8 +31,11 @@ const SETTINGS: [(&str, &str); 26] = [
     ("io.microsoft.*", "the shim of Windows"),
     ("com.urunc.*", "urunc"),
     ("nerdctl/*", "nerdctl's OCI hook"),
-    // These runtimes add the devices that the annotation names, after plugins were asked.
+    // These runtimes add the devices that the annotation names, after plugins were asked. The
+    // prefixes that NVIDIA's runtime reads are configurable: usual ones are `cdi.k8s.io/` and
+    // `nvidia.cdi.k8s.io/`.
     ("cdi.k8s.io/*", "NVIDIA's runtime and Kata Containers"),
+    ("*.cdi.k8s.io/*", "NVIDIA's runtime"),
 ];
 
 /// Refuses to set or remove an annotation that runtimes or shims use as a setting.
@@ -78,6 +81,7 @@ mod tests {
             "io.microsoft.virtualmachine.lcow.kirddrivers",
             "io.podman.annotations.seccomp",
             "krun.variant",
+            "nvidia.cdi.k8s.io/container.app",
             "module.wasm.image/variant",
             "org.criu.config",
             "org.criu.config=/tmp/criu.conf",
@@ -98,13 +102,14 @@ mod tests {
         for key in [
             "bundled",
             "bundled=bundle",
+            "cdi.k8s.io",
+            "cdi.k8s.io.example.com/device",
             "color",
             "crio.io",
             "io.kubernetes",
             "logger-plugin",
             "memory-qos.nri.io/class",
             "nri.io/touched",
-            "nvidia.cdi.k8s.io/container.app",
             "org.systemd",
             "topologyhints.resource-policy.nri.io",
         ] {
