@@ -128,8 +128,9 @@ pub struct Config {
     /// has failed to answer the request.
     pub request_budget: Option<Duration>,
     /// How many bytes the [ledger](crate::ledger) may take. The entry of a reply takes about 500
-    /// bytes. Each change in the reply counts as its size on the wire, or as a quarter of its size
-    /// after decoding, whichever is more. So reading the ledger takes at most four times this size.
+    /// bytes. Each change in the reply counts as its size on the wire, and as a little more for the
+    /// change and for each short part of its values, so that reading the ledger takes at most four
+    /// times this size.
     pub history_bytes: usize,
     /// The settings of plugins: timeouts, permissions, and what happens if a plugin is slow, silent
     /// or absent.

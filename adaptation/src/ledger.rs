@@ -10,13 +10,12 @@
 //!
 //! - `entry.rs`: an entry. `value.rs`, `packed.rs`: the values in it. `failed.rs`: updates that the
 //!   runtime could not apply.
-//! - `cost.rs` counts bytes, `cut.rs` shortens an entry.
+//! - `cost.rs` bounds the memory of entries, and shortens an entry that is too large.
 //! - `line.rs`, `object.rs`: an entry as text and as an object. `mask.rs` hides secrets.
 //!
 //! The ledger does no I/O and reads no clock.
 
 mod cost;
-mod cut;
 mod entry;
 mod failed;
 mod line;
@@ -34,7 +33,7 @@ use nri_proto::{Eviction, Field};
 
 pub use self::entry::{Change, Entry, Occasion, What};
 use self::packed::Packed;
-use crate::merge::packing::{self, Cut};
+use crate::merge::packing;
 use crate::merge::{Applied, Dropped};
 
 /// The fraction of a history that one item may take.
@@ -85,7 +84,7 @@ const SHARE: usize = 16;
 pub struct Ledger {
     /// The history with the cost of each item in bytes, the oldest item first. Readers share the
     /// items.
-    kept: VecDeque<(Forgetting, usize)>,
+    kept: VecDeque<(Item, usize)>,
     bytes: usize,
     limit: usize,
     recorded: u64,
@@ -94,8 +93,8 @@ pub struct Ledger {
 
 /// An item of the history, which is dropped as a whole.
 #[derive(Clone, Debug)]
-enum Forgetting {
-    One(Arc<Entry>),
+enum Item {
+    Fact(Arc<Entry>),
     Changes(Arc<Packed>),
 }
 
@@ -112,16 +111,21 @@ impl Ledger {
         self.record_of(&Arc::new(occasion.clone()), what);
     }
 
-    fn record_of(&mut self, occasion: &Arc<Occasion>, what: What) {
-        let mut entry = Entry { sequence: self.recorded, occasion: Arc::clone(occasion), what, is_cut: false };
-        self.recorded += 1;
-        entry.strip();
-        let mut cost = entry.cost();
-        if cost > self.share() {
-            entry.cut();
-            cost = entry.cost();
+    fn record_of(&mut self, occasion: &Arc<Occasion>, mut what: What) {
+        if let What::Changed(change) = what {
+            return self.record_changes(occasion, change.pack().written());
         }
-        self.keep(Forgetting::One(Arc::new(entry)), cost);
+        let mut occasion = Arc::clone(occasion);
+        let mut cost = cost::of_fact(&occasion, &mut what);
+        let is_cut = cost > self.share();
+        if is_cut {
+            occasion = occasion.shortened().into();
+            what.shorten();
+            cost = cost::of_fact(&occasion, &mut what);
+        }
+        let entry = Entry { sequence: self.recorded, occasion, what, is_cut };
+        self.recorded += 1;
+        self.keep(Item::Fact(entry.into()), cost);
     }
 
     /// Records the effect of a reply: each change, and each part that was ignored.
@@ -144,20 +148,30 @@ impl Ledger {
         }
     }
 
-    /// Records packed changes of one container, in as few items as the share of an item permits.
+    /// Records packed changes of one container, in items that are not larger than the share of an
+    /// item. A change that is larger is recorded without its values.
     fn record_changes(&mut self, occasion: &Arc<Occasion>, changes: &[u8]) {
-        let room = self.share().saturating_sub(Packed::cost_of_nothing(occasion));
-        for Cut { n_changes, bytes, weight } in packing::cut(changes, room, Packed::weigh) {
-            if weight > room {
-                packing::unpack(bytes).for_each(|change| self.record_of(occasion, What::Changed(change.into())));
-                continue;
-            }
-            let (first, occasion) = (self.recorded, Arc::clone(occasion));
-            self.recorded += n_changes as u64;
-            let packed = Packed { first, n_changes, occasion, bytes: bytes.into(), weight };
-            let cost = packed.cost();
-            self.keep(Forgetting::Changes(Arc::new(packed)), cost);
+        if changes.len() <= self.share()
+            && let cost = cost::of_changes(occasion, changes)
+            && cost <= self.share()
+        {
+            self.keep_changes(Arc::clone(occasion), changes, cost, false);
+        } else if packing::count(changes) > 1 {
+            let (earlier, later) = packing::halves(changes);
+            self.record_changes(occasion, earlier);
+            self.record_changes(occasion, later);
+        } else if let Some(changed) = packing::unpack(changes).next() {
+            let (occasion, packed) = (occasion.shortened(), Change::from(changed).shortened().pack());
+            let cost = cost::of_changes(&occasion, packed.written());
+            self.keep_changes(occasion.into(), packed.written(), cost, true);
         }
+    }
+
+    fn keep_changes(&mut self, occasion: Arc<Occasion>, changes: &[u8], cost: usize, is_cut: bool) {
+        let (first, n_changes) = (self.recorded, packing::count(changes) as u64);
+        self.recorded += n_changes;
+        let packed = Packed { first, n_changes, occasion, bytes: changes.into(), is_cut };
+        self.keep(Item::Changes(packed.into()), cost);
     }
 
     /// Returns the largest size of an item of the history, in bytes.
@@ -214,15 +228,15 @@ impl Ledger {
         let mut entries = Vec::new();
         for (kept, _) in self.kept.iter().filter(|(kept, _)| is_meant(kept.occasion())) {
             match kept {
-                Forgetting::One(entry) => entries.push(Arc::clone(entry)),
-                Forgetting::Changes(packed) => entries.extend(packed.entries().map(Arc::new)),
+                Item::Fact(entry) => entries.push(Arc::clone(entry)),
+                Item::Changes(packed) => entries.extend(packed.entries().map(Arc::new)),
             }
         }
         entries
     }
 
     /// Adds an item, and drops the oldest items until the limit holds.
-    fn keep(&mut self, kept: Forgetting, cost: usize) {
+    fn keep(&mut self, kept: Item, cost: usize) {
         self.bytes += cost;
         self.kept.push_back((kept, cost));
         while self.bytes > self.limit {
@@ -237,18 +251,18 @@ impl Ledger {
     }
 }
 
-impl Forgetting {
+impl Item {
     fn occasion(&self) -> &Occasion {
         match self {
-            Self::One(entry) => &entry.occasion,
+            Self::Fact(entry) => &entry.occasion,
             Self::Changes(packed) => &packed.occasion,
         }
     }
 
     fn n_entries(&self) -> u64 {
         match self {
-            Self::One(_) => 1,
-            Self::Changes(packed) => packed.n_changes as u64,
+            Self::Fact(_) => 1,
+            Self::Changes(packed) => packed.n_changes,
         }
     }
 }

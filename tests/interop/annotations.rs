@@ -87,21 +87,7 @@ const ALIKE: &[&[&str]] = &[
         "[@a]",
     ],
     // Nothing.
-    &[
-        "",
-        " ",
-        "\n",
-        "null",
-        "~",
-        "Null",
-        "NULL",
-        "nUll",
-        "[null, ~, a, 'null', \"~\", '']",
-        "- ''",
-        "- null",
-        "\"\"",
-        "''",
-    ],
+    &["", " ", "\n", "null", "~", "Null", "NULL", "[null, ~, a, 'null', \"~\", '']", "- ''", "- null", "\"\"", "''"],
     // Numbers and the like.
     &["[1, 01, 0x1f, 0o7, 0b1, 1_000, 1.50, .5, 1e3, +1, -1, .inf, -.INF, .nan, yes, True, 2001-12-14, 12:30:45, <<]"],
     // Quotes and blocks of text.
@@ -129,94 +115,20 @@ const ALIKE: &[&[&str]] = &[
     // Anchors.
     &["- &x a\n- *y", "&x [a]", "&x [*x]", "- &x [a]", "[&x , a]", "*x", "[*a]", "[& a]", "[* a]"],
     // Tags.
-    &[
-        "[!!str null, !!str , !!str ~, !!str 1]",
-        "[!!int a]",
-        "[!!int 1.5]",
-        "[!!float a]",
-        "[!!bool yes]",
-        "[!!null a]",
-    ],
-    &[
-        "[!!timestamp a]",
-        "[!!binary a]",
-        "[!!merge <<]",
-        "[!!seq a]",
-        "[!!map a]",
-        "[!!foo null]",
-        "[!foo null]",
-        "[!foo ]",
-    ],
-    &[
-        "[! null]",
-        "[! 1]",
-        "[! ]",
-        "! [a]",
-        "!foo [a]",
-        "!!seq [a]",
-        "!!map [a]",
-        "!!str [a]",
-        "!!null [a]",
-        "!!binary [a]",
-    ],
-    &["[!<tag:yaml.org,2002:str> null]", "[!<!foo> null]", "[!e!foo a]", "%TAG !! tag:e.org,1:\n--- [!!binary YQ==]"],
-    &[
-        "!!null a",
-        "!!str null",
-        "!!str",
-        "!foo",
-        "!!binary a",
-        "!!int 1",
-        "[!!str '1']",
-        "[!!int '']",
-        "[!!bool null]",
-        "- !a",
-    ],
+    &["[!!str null, !!str , !!str ~, !!str 1]", "[!!int a]", "[!!int 1.5]", "[!!float a]", "[!!bool yes]"],
+    &["[!!timestamp a]", "[!!binary a]", "[!!merge <<]"],
+    &["[! 1]", "! [a]", "!foo [a]", "!!seq [a]"],
+    &["[!<tag:yaml.org,2002:str> null]", "[!e!foo a]", "%TAG !! tag:e.org,1:\n--- [!!binary YQ==]"],
+    &["!!str null", "!!str", "!!binary a", "!!int 1", "[!!str '1']", "[!!int '']", "[!!bool null]"],
+    &["[!!binary YQ==]", "[!!null null]", "!!null ''"],
     // Tabs.
-    &[
-        "\t- a",
-        "-\ta",
-        "- \ta",
-        "- a\t",
-        "[\ta]",
-        "[a,\tb]",
-        "[a\t, b]",
-        "\t[a]",
-        "[a]\t",
-        "-\t- a",
-        "- a\n\t- b",
-        "[\n\ta]",
-    ],
-    &[
-        "[a,\n\tb\n]",
-        "- a\tb",
-        "- 'a\tb'",
-        "- |\n\ta",
-        "- |\n \ta",
-        "- >\n \ta",
-        "#\ta\n- b",
-        "- a\t# c",
-        "\t",
-        "\t# c\n- a",
-    ],
-    &["\n\t\n- a", "- a\n\t\n- b", "- a\n\t", "[a\n\t]", "-\t", "- \t\n- a", "- !foo\ta", "- &x\ta"],
+    &["- a\t", "[\ta]", "[a,\tb]", "[a\t, b]", "[a]\t", "-\t- a", "- a\n\t- b", "[\n\ta]"],
+    &["[a,\n\tb\n]", "- a\tb", "- 'a\tb'", "- |\n\ta", "#\ta\n- b", "- a\t# c"],
+    &["[a\n\t]", "- !foo\ta", "- &x\ta"],
+    &["---\t[a]", "- 'a\n\tb'"],
     // Directives.
-    &[
-        "%YAML 1.1\n--- [a]",
-        "%YAML 1.2\n--- [a]",
-        "%YAML 1.3\n--- [a]",
-        "%YAML 2.0\n--- [a]",
-        "%YAML 1\n--- [a]",
-        "%YAML 1.1",
-    ],
-    &[
-        "%YAML 1.1\n%YAML 1.1\n--- [a]",
-        "%YAML 1.1\n[a]",
-        "%FOO a\n--- [a]",
-        "%FOO a\n[a]",
-        "%TAG ! tag:x,1:\n--- [!a b]",
-        "%",
-    ],
+    &["%YAML 1.1\n--- [a]", "%YAML 2.0\n--- [a]", "%YAML 1\n--- [a]", "%YAML 1.1"],
+    &["%YAML 1.1\n%YAML 1.1\n--- [a]", "%YAML 1.1\n[a]", "%FOO a\n[a]", "%TAG ! tag:x,1:\n--- [!a b]", "%"],
     &["%TAG ! a\n%TAG ! b\n--- [c]", " %YAML 1.1\n--- [a]", "%YAML 1.1 # c\n--- [a]", "[%a]", "- %a", "- a\n%YAML 1.1"],
     // Documents and comments.
     &[
@@ -242,34 +154,73 @@ const ALIKE: &[&[&str]] = &[
         "[a\n---\n]",
     ],
     // Characters.
-    &["- a\r\n- b\r\n", "- a\r- b", "- é", "[日本]", "- \u{1f600}", "\u{feff}- a", "- a\0", "- \u{a0}a", "[\u{3000}a]"],
+    &[
+        "[>a]",
+        "- a\u{1}",
+        "- a\r\n- b\r\n",
+        "- a\r- b",
+        "- é",
+        "[日本]",
+        "- \u{1f600}",
+        "\u{feff}- a",
+        "- a\0",
+        "- \u{a0}a",
+        "[\u{3000}a]",
+    ],
 ];
 
 /// Texts that the two sides read differently, with Go's result and ours.
 const OTHERWISE: &[(&str, &str, &str)] = &[
-    // Tags of other types than text.
-    ("[!!binary YQ==]", "requires \"a\"", "invalid"),
+    // Tags. A name may be encoded text; an empty value with a tag is empty.
+    ("nUll", "invalid", "accepted"),
+    ("[!!null a]", "invalid", "accepted"),
+    ("[!!seq a]", "requires \"a\"", "invalid"),
+    ("[!!map a]", "requires \"a\"", "invalid"),
+    ("[!!foo null]", "requires \"null\"", "accepted"),
+    ("[!foo null]", "requires \"null\"", "accepted"),
+    ("[!foo ]", "requires \"\"", "accepted"),
+    ("[! null]", "accepted", "requires \"null\""),
+    ("[! ]", "accepted", "requires \"\""),
+    ("!!map [a]", "requires \"a\"", "invalid"),
+    ("!!str [a]", "requires \"a\"", "invalid"),
+    ("!!null [a]", "requires \"a\"", "invalid"),
+    ("!!binary [a]", "requires \"a\"", "invalid"),
+    ("[!<!foo> null]", "requires \"null\"", "accepted"),
+    ("!!null a", "invalid", "accepted"),
+    ("!foo", "invalid", "accepted"),
+    ("- !a", "requires \"\"", "accepted"),
     ("[!!int 1]", "requires \"1\"", "invalid"),
-    ("[!!null null]", "accepted", "invalid"),
-    ("!!null ''", "accepted", "invalid"),
-    // Aliases, which we do not expand.
+    // Aliases, which we refuse.
     ("[&x a, *x]", "requires \"a,a\"", "invalid"),
-    // Tabs before a list in brackets, or within a name.
-    ("---\t[a]", "requires \"a\"", "invalid"),
-    ("- 'a\n\tb'", "requires \"a b\"", "invalid"),
+    // Tabs where a line begins.
+    ("\t- a", "invalid", "requires \"a\""),
+    ("-\ta", "invalid", "requires \"a\""),
+    ("- \ta", "invalid", "requires \"a\""),
+    ("\t[a]", "invalid", "requires \"a\""),
+    ("- |\n \ta", "invalid", "requires \"\\ta\\n\""),
+    ("- >\n \ta", "invalid", "requires \"\\ta\\n\""),
+    ("\t", "invalid", "accepted"),
+    ("\t# c\n- a", "invalid", "requires \"a\""),
+    ("\n\t\n- a", "invalid", "requires \"a\""),
+    ("- a\n\t\n- b", "invalid", "requires \"a,b\""),
+    ("- a\n\t", "invalid", "requires \"a\""),
+    ("-\t", "invalid", "accepted"),
+    ("- \t\n- a", "invalid", "requires \"a\""),
+    // Directives.
+    ("%YAML 1.2\n--- [a]", "invalid", "requires \"a\""),
+    ("%YAML 1.3\n--- [a]", "invalid", "requires \"a\""),
+    ("%FOO a\n--- [a]", "invalid", "requires \"a\""),
     // Texts that YAML 1.2 reads differently from YAML 1.1.
     ("[a:]", "requires \"a:\"", "invalid"),
     ("[:a]", "invalid", "requires \":a\""),
     ("[?a]", "invalid", "requires \"?a\""),
-    ("[>a]", "invalid", "requires \">a\""),
     ("[-]", "requires \"-\"", "invalid"),
-    ("[!foo]", "invalid", "requires \"\""),
+    ("[!foo]", "invalid", "accepted"),
     ("- \"\\/\"", "invalid", "requires \"/\""),
     ("[a]# c", "requires \"a\"", "invalid"),
     ("- a\u{85}- b", "requires \"a,b\"", "requires \"a\\u0085- b\""),
     // Texts that only one of the two parsers accepts.
     ("...", "invalid", "accepted"),
-    ("- a\u{1}", "invalid", "requires \"a\\x01\""),
     ("- \u{feff}a", "requires \"\\ufeffa\"", "invalid"),
     ("[a]\n}", "requires \"a\"", "invalid"),
 ];
@@ -289,17 +240,18 @@ fn required_plugins_are_read_from_an_annotation_as_go_reads_them() -> anyhow::Re
 fn some_odd_annotations_are_read_otherwise_than_by_go() -> anyhow::Result<()> {
     let texts: Vec<String> = OTHERWISE.iter().map(|(text, ..)| (*text).to_owned()).collect();
     let Some(answers) = asked(&texts)? else { return Ok(()) };
-    for ((text, go, we), answer) in OTHERWISE.iter().zip(&answers) {
-        assert_eq!((gist(answer), gist(&ours(text))), ((*go).to_owned(), (*we).to_owned()), "{text:?}");
-    }
+    let found = OTHERWISE.iter().zip(&answers).map(|((text, ..), answer)| (*text, gist(answer), gist(&ours(text))));
+    let expected = OTHERWISE.iter().map(|(text, go, we)| (*text, (*go).to_owned(), (*we).to_owned()));
+    let differ: Vec<_> = found.zip(expected).filter(|(found, expected)| found != expected).collect();
+    assert!(differ.is_empty(), "{differ:#?}");
     Ok(())
 }
 
 #[test]
-fn what_is_wrong_with_an_annotation_is_said_in_our_words() -> anyhow::Result<()> {
+fn what_is_wrong_with_an_annotation_is_said_in_the_words_of_our_library() -> anyhow::Result<()> {
     let text = "- a: b".to_owned();
     let said = r#"error: invalid required-plugins.noderesource.dev annotation "- a: b": "#;
-    assert_eq!(ours(&text), format!("{said}line 1: each entry must be a name"));
+    assert_eq!(ours(&text), format!("{said}it must be a list of names: expected string scalar at line 1, column 3"));
     let Some(answers) = asked(&[text])? else { return Ok(()) };
     assert_eq!(answers[0], format!("{said}yaml: unmarshal errors:\n  line 1: cannot unmarshal !!map into string"));
     Ok(())

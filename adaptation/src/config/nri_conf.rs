@@ -1,9 +1,10 @@
 //! NRI's own configuration file, which NRI had up to version 0.2.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use nri_proto::quote::quoted;
-use saphyr_parser::{Event, Parser, ScalarStyle, Span};
+use serde::Deserialize as _;
+use serde_json::Value as Json;
+use serde_saphyr::{Options, Spanned, budget, options, with_deserializer_from_str_with_options};
 use toml::{Table, Value};
 
 use super::Config;
@@ -15,8 +16,8 @@ const DISABLE_CONNECTIONS: &str = "disableConnections";
 /// The name of that key in TOML.
 const IN_TOML: &str = "disable_connections";
 
-/// Why a text cannot be parsed, with the line if it is known.
-type ParseFailure = (Option<usize>, String);
+/// The keys of the file and their values, each with its line.
+type Settings = BTreeMap<String, Spanned<Json>>;
 
 impl Config {
     /// Reads the file `/etc/nri/nri.conf`, which NRI had before runtimes kept the settings in their
@@ -42,14 +43,19 @@ impl Config {
     ///
     /// Returns all problems of the file, each with its line.
     pub fn from_nri_conf(text: &str) -> Result<Self, ConfigError> {
-        let fault = |(line, message)| Problem { line, place: String::new(), fault: Fault::Yaml(message) };
-        let (mut table, lines) = read(text).map_err(|unread| ConfigError::new(vec![fault(unread)]))?;
-        let in_toml = |key| table.remove(key).map(|_| (KeyPath::default().of(key), Fault::InToml));
-        let mut problems: Vec<_> = keys_in_toml().into_iter().filter_map(in_toml).collect();
+        let settings = read(text).map_err(|error| {
+            let fault = Fault::Yaml(error.to_string());
+            ConfigError::new(vec![Problem { line: None, place: String::new(), fault }])
+        })?;
+        let lines: BTreeMap<_, _> = settings.iter().map(|(key, value)| (key.clone(), line_of(value))).collect();
+        let values = settings.into_iter().filter_map(|(key, value)| Some((key, in_toml(value.value)?)));
+        let mut table: Table = values.collect();
+        let is_misplaced = |key| table.remove(key).map(|_| (KeyPath::default().of(key), Fault::InToml));
+        let mut problems: Vec<_> = keys_in_toml().into_iter().filter_map(is_misplaced).collect();
         let mut section = Section::new(KeyPath::default(), table, &mut problems);
         let no_connections = section.take(DISABLE_CONNECTIONS).unwrap_or(false);
         section.finish(&[(IN_TOML, DISABLE_CONNECTIONS.to_owned())]);
-        let line = |place: &KeyPath| place.keys().first().and_then(|key| lines.get(key).copied());
+        let line = |place: &KeyPath| place.keys().first().and_then(|key| lines.get(key).copied()).flatten();
         let located = |(place, fault)| Problem { line: line(&place), ..Problem::new((place, fault)) };
         let default = Self::default();
         let socket = if no_connections { None } else { default.socket };
@@ -68,78 +74,36 @@ fn keys_in_toml() -> Vec<&'static str> {
 
 /// Returns whether a text is such a file: YAML with at least one key.
 pub(super) fn owns(text: &str) -> bool {
-    read(text).is_ok_and(|(table, _)| !table.is_empty())
+    read(text).is_ok_and(|settings| !settings.is_empty())
 }
 
-/// Parses the first document, which must be a mapping. Returns its keys and values, and the line of
-/// each key. Nested values are read as empty: no setting of this file has any.
-fn read(text: &str) -> Result<(Table, HashMap<String, usize>), ParseFailure> {
-    let (mut table, mut lines) = (Table::new(), HashMap::new());
-    let mut depth = 0_usize;
-    let mut key: Option<String> = None;
-    for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|error| (Some(error.marker().line()), error.info().to_owned()))?;
-        let value = match event {
-            Event::Scalar(text, style, ..) => match (depth, key.is_some()) {
-                (0, _) if is_null(&text, style) => return Ok((table, lines)),
-                (0, _) => return Err(no_table(&span)),
-                (1, false) => {
-                    let text = text.into_owned();
-                    if lines.insert(text.clone(), span.start.line()).is_some() {
-                        return Err((Some(span.start.line()), format!("{} is there twice", quoted(&text))));
-                    }
-                    key = Some(text);
-                    continue;
-                }
-                (1, true) if is_null(&text, style) => {
-                    key = None;
-                    continue;
-                }
-                (1, true) => scalar(&text, style),
-                _ => continue,
-            },
-            Event::MappingStart(..) | Event::SequenceStart(..) => {
-                let is_list = matches!(event, Event::SequenceStart(..));
-                if depth == 0 && is_list || depth == 1 && key.is_none() {
-                    return Err(no_table(&span));
-                }
-                depth += 1;
-                match (depth, is_list) {
-                    (2, true) => Value::Array(Vec::new()),
-                    (2, false) => Value::Table(Table::new()),
-                    _ => continue,
-                }
-            }
-            Event::MappingEnd | Event::SequenceEnd => {
-                depth = depth.saturating_sub(1);
-                continue;
-            }
-            // No setting needs an alias, so anchors are not recorded.
-            Event::Alias(_) => return Err((Some(span.start.line()), "there is nothing to refer to".to_owned())),
-            Event::DocumentEnd | Event::StreamEnd => break,
-            Event::Nothing | Event::StreamStart | Event::DocumentStart(_) => continue,
-        };
-        table.extend(key.take().map(|key| (key, value)));
-    }
-    Ok((table, lines))
+/// Parses the first document, which must be a mapping. No setting needs an alias.
+fn read(text: &str) -> Result<Settings, serde_saphyr::Error> {
+    let options: Options = options! {
+        budget: budget! { max_aliases: 0, max_depth: 64 },
+        with_snippet: false,
+    };
+    let mut settings = None;
+    let end = with_deserializer_from_str_with_options(text, options, |document| {
+        settings = Some(Option::<Settings>::deserialize(document)?);
+        Ok(())
+    });
+    settings.map_or_else(|| end.map(|()| Settings::new()), |settings| Ok(settings.unwrap_or_default()))
 }
 
-fn no_table(span: &Span) -> ParseFailure {
-    (Some(span.start.line()), "it must be keys and their values".to_owned())
+fn line_of(value: &Spanned<Json>) -> Option<usize> {
+    usize::try_from(value.referenced.line()).ok()
 }
 
-/// Reads a value by the rules of the YAML library that NRI used then.
-fn scalar(text: &str, style: ScalarStyle) -> Value {
-    let plain = matches!(style, ScalarStyle::Plain).then_some(text);
-    match plain {
-        Some("y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON") => Value::Boolean(true),
-        Some("n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF") => {
-            Value::Boolean(false)
-        }
-        _ => Value::String(text.to_owned()),
-    }
-}
-
-fn is_null(text: &str, style: ScalarStyle) -> bool {
-    style == ScalarStyle::Plain && matches!(text, "" | "~" | "null" | "Null" | "NULL")
+/// Converts a value, or returns `None` for null. Nested values become empty: no setting of this
+/// file has any.
+fn in_toml(value: Json) -> Option<Value> {
+    Some(match value {
+        Json::Null => return None,
+        Json::Bool(flag) => Value::Boolean(flag),
+        Json::Number(number) => Value::String(number.to_string()),
+        Json::String(text) => Value::String(text),
+        Json::Array(_) => Value::Array(Vec::new()),
+        Json::Object(_) => Value::Table(Table::new()),
+    })
 }

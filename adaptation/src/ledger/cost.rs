@@ -1,228 +1,112 @@
-//! The memory that an entry takes, in bytes.
+//! The cost of an item of the history, and how an item that costs too much is shortened.
 
-use std::sync::Arc;
+use nri_proto::Unread;
 
-use nri_proto::{
-    Device, DeviceRule, Field, Hook, Hooks, IoPriority, MemoryPolicy, MemoryPolicyFlag, Mount, Namespace, NetDevice,
-    PluginId, Rlimit, Scheduler, SchedulerFlag, Seccomp, Syscall, SyscallArg, Unread,
-};
-
-use super::Change;
 use super::Entry;
-use super::Forgetting;
+use super::Item;
 use super::Occasion;
 use super::What;
-use super::packed::Packed;
 use crate::config::policy::NotAllowed;
-use crate::merge::{Conflict, Dropped, MergeError, Value};
+use crate::merge::packing;
+use crate::merge::{Conflict, Dropped, MergeError};
 
-/// The approximate overhead of one allocation.
-const OVERHEAD: usize = 16;
-/// The reference counts of an `Arc`.
-const COUNTS: usize = 2 * size_of::<usize>();
+/// The number of bytes that each text and each list of a shortened entry keeps.
+const SHORT: usize = 256;
 
-/// The largest ratio of the unpacked size of a change to its cost.
-const READING: usize = 4;
-/// The unpacked size of a change without its values: the entry, two places in a list (which may be
-/// half empty), and the overhead of the allocations for the entry, its key and two values.
-const UNPACKED: usize = COUNTS + size_of::<Entry>() + 2 * size_of::<Arc<Entry>>() + 4 * OVERHEAD;
+/// The overhead of an allocation, with the reference counts of an `Arc`.
+const ALLOCATION: usize = 16 + 2 * size_of::<usize>();
+/// The cost of an item without its names, texts and changes: its places in the queue, which may be
+/// half empty, the entry, and the occasion with three names.
+const ITEM: usize = 2 * size_of::<(Item, usize)>() + size_of::<Entry>() + size_of::<Occasion>() + 6 * ALLOCATION;
+/// The cost of a packed change beyond its bytes: a quarter of the memory that its entry takes when
+/// it is read.
+const CHANGE: usize = 48;
+/// The cost of a short part of a packed value beyond its bytes, by the same rule. An empty string
+/// takes one byte when it is packed, and an empty hook two. A longer part needs no such cost: its
+/// bytes are a quarter of its memory. `tests/memory/ledger.rs` measures both.
+const PART: usize = 24;
 
-/// Two places in a queue, which may be half empty.
-const PLACES: usize = 2 * size_of::<(Forgetting, usize)>();
-
-impl Entry {
-    /// Returns the memory that the history keeps for the entry.
-    pub(super) fn cost(&self) -> usize {
-        let Self { sequence: _, occasion, what, is_cut: _ } = self;
-        PLACES + allocation(COUNTS + size_of::<Self>()) + occasion.cost() + what.heap()
-    }
+/// Returns the cost of packed changes. Their entries take at most four times as much when they are
+/// read.
+pub(super) fn of_changes(occasion: &Occasion, changes: &[u8]) -> usize {
+    let (n_changes, n_parts) = (packing::count(changes), packing::count_parts(changes));
+    ITEM + names(occasion) + changes.len() + CHANGE * n_changes + PART * n_parts
 }
 
-impl Packed {
-    /// Returns the cost of packed changes: the memory that they take, or a part of their unpacked
-    /// size if that is more.
-    pub(super) fn cost(&self) -> usize {
-        let Self { first: _, n_changes: _, occasion, bytes: _, weight } = self;
-        Self::cost_of_nothing(occasion) + weight
-    }
+/// Returns the cost of an entry that is not a change.
+pub(super) fn of_fact(occasion: &Occasion, what: &mut What) -> usize {
+    ITEM + names(occasion) + what.fit(usize::MAX)
+}
 
-    /// Returns the cost of one packed change of `length` bytes that takes `growth` more bytes
-    /// unpacked.
-    ///
-    /// A fraction of the unpacked size counts, so that reading a history never takes more than
-    /// [`READING`] times its limit. The full size does not count, since entries are seldom read and
-    /// most changes are small beside the occasion that they share.
-    pub(super) fn weigh(length: usize, growth: usize) -> usize {
-        length.max((UNPACKED + length + growth).div_ceil(READING))
-    }
-
-    /// Returns the cost of packed changes without their bytes.
-    pub(super) fn cost_of_nothing(occasion: &Occasion) -> usize {
-        PLACES + allocation(COUNTS + size_of::<Self>()) + occasion.cost() + OVERHEAD
-    }
+fn names(occasion: &Occasion) -> usize {
+    let Occasion { plugin, pod, container, when: _, event: _, took: _, shadow: _, in_vain: _ } = occasion;
+    [Some(plugin), pod.as_ref(), container.as_ref()].into_iter().flatten().map(|name| name.len()).sum()
 }
 
 impl Occasion {
-    /// Returns the memory that an occasion takes, shared by its entries.
-    pub(super) fn cost(&self) -> usize {
-        allocation(COUNTS + size_of::<Self>()) + self.heap()
+    /// Returns a copy with short names. A peer can make the names of plugins, pods and containers
+    /// arbitrarily long.
+    pub(super) fn shortened(&self) -> Self {
+        let mut short = self.clone();
+        for name in [Some(&mut short.plugin), short.pod.as_mut(), short.container.as_mut()].into_iter().flatten() {
+            *name = shortened(name).into();
+        }
+        short
     }
 }
 
-fn allocation(bytes: usize) -> usize {
-    if bytes == 0 { 0 } else { bytes + OVERHEAD }
-}
-
-/// The size of the memory that a value holds on the heap.
-trait HeapSize {
-    fn heap(&self) -> usize;
-}
-
-impl HeapSize for String {
-    fn heap(&self) -> usize {
-        allocation(self.capacity())
+impl What {
+    /// Shortens the texts and lists of an entry that is not a change.
+    pub(super) fn shorten(&mut self) {
+        self.fit(SHORT);
     }
-}
 
-impl HeapSize for Arc<str> {
-    fn heap(&self) -> usize {
-        allocation(COUNTS + self.len())
-    }
-}
-
-impl HeapSize for PluginId {
-    fn heap(&self) -> usize {
-        allocation(COUNTS + self.as_str().len())
-    }
-}
-
-impl<T: HeapSize> HeapSize for Vec<T> {
-    fn heap(&self) -> usize {
-        allocation(self.capacity() * size_of::<T>()) + self.iter().map(HeapSize::heap).sum::<usize>()
-    }
-}
-
-impl<T: HeapSize> HeapSize for Option<T> {
-    fn heap(&self) -> usize {
-        self.as_ref().map_or(0, HeapSize::heap)
-    }
-}
-
-impl<T: HeapSize> HeapSize for Box<T> {
-    fn heap(&self) -> usize {
-        allocation(size_of::<T>()) + T::heap(self)
-    }
-}
-
-macro_rules! no_heap {
-    ($($kind:ty),+) => {
-        $(impl HeapSize for $kind {
-            fn heap(&self) -> usize {
-                0
+    /// Shortens each text and each list to `most` bytes, and returns the memory that they take
+    /// then.
+    fn fit(&mut self, most: usize) -> usize {
+        match self {
+            // The values of changes are packed.
+            Self::Changed(_) | Self::TimedOut | Self::PassedOver(_) => 0,
+            Self::Late { fields } => fit_list(fields, most),
+            Self::Dropped(Dropped::Unread(Unread { message: _, numbers })) => fit_list(numbers, most),
+            Self::Dropped(Dropped::Update(conflict)) | Self::Conflict(MergeError::Conflict(conflict)) => {
+                let Conflict { container, field: _, key, claimer, owner } = conflict;
+                let texts = [container, key, owner].into_iter().map(|text| fit_text(text, most));
+                texts.sum::<usize>() + claimer.as_str().len() + ALLOCATION
             }
-        })+
-    };
-}
-
-no_heap!(u32, Field, SchedulerFlag, MemoryPolicyFlag, IoPriority);
-
-/// For each model type: the fields that hold memory, then the fields that do not.
-macro_rules! heaps {
-    ($($word:ident { $($held:ident),*; $($plain:ident),* })+) => {
-        $(impl HeapSize for $word {
-            fn heap(&self) -> usize {
-                let Self { $($held,)* $($plain: _,)* } = self;
-                0 $(+ $held.heap())*
+            Self::Conflict(MergeError::UpdateDuringCreation { plugin, container }) => {
+                fit_text(container, most) + plugin.as_str().len() + ALLOCATION
             }
-        })+
-    };
-}
-
-// Unknown fields were removed before.
-heaps! {
-    Mount { destination, kind, source, options; unknown }
-    Device { path, kind; major, minor, file_mode, uid, gid, unknown }
-    DeviceRule { kind, access; allow, major, minor, unknown }
-    NetDevice { name; unknown }
-    Namespace { kind, path; unknown }
-    Hooks { prestart, create_runtime, create_container, start_container, poststart, poststop; unknown }
-    Hook { path, args, env; timeout, unknown }
-    Seccomp { default_action, architectures, flags, listener_path, listener_metadata, syscalls; default_errno, unknown }
-    Syscall { names, action, args; errno_ret, unknown }
-    SyscallArg { op; index, value, value_two, unknown }
-    Scheduler { flags; policy, nice, priority, runtime, deadline, period, unknown }
-    MemoryPolicy { nodes, flags; mode, unknown }
-    Rlimit { kind; hard, soft, unknown }
-    Unread { numbers; message }
-    Conflict { container, key, claimer, owner; field }
-    Occasion { plugin, pod, container; when, event, took, shadow, in_vain }
-    Change { key, before, after; field }
-}
-
-impl HeapSize for Value {
-    fn heap(&self) -> usize {
-        match self {
-            Self::Text(text) => text.heap(),
-            Self::Texts(texts) => texts.heap(),
-            Self::Signed(_) | Self::Unsigned(_) | Self::Flag(_) => 0,
-            Self::Mount(mount) => mount.heap(),
-            Self::Device(device) => device.heap(),
-            Self::DeviceRules(rules) => rules.heap(),
-            Self::NetDevice(device) => device.heap(),
-            Self::Namespace(namespace) => namespace.heap(),
-            Self::Hooks(hooks) => hooks.heap(),
-            Self::IoPriority(priority) => priority.heap(),
-            Self::Seccomp(seccomp) => seccomp.heap(),
-            Self::Scheduler(scheduler) => scheduler.heap(),
-            Self::MemoryPolicy(policy) => policy.heap(),
-            Self::Rlimit(rlimit) => rlimit.heap(),
+            Self::Dropped(Dropped::DeviceRules { container: text })
+            | Self::NotAllowed(
+                NotAllowed::Field { field: _, key: text }
+                | NotAllowed::Update { container: text }
+                | NotAllowed::Eviction { container: text }
+                | NotAllowed::Hidden { container: text },
+            )
+            | Self::EvictionAsked { reason: text }
+            | Self::Refused { reason: text }
+            | Self::Failed { reason: text }
+            | Self::Rejected { reason: text }
+            | Self::UpdateFailed { reason: text }
+            | Self::EvictionFailed { reason: text } => fit_text(text, most),
         }
     }
 }
 
-impl HeapSize for What {
-    fn heap(&self) -> usize {
-        match self {
-            Self::Changed(change) => change.heap(),
-            Self::Dropped(dropped) => dropped.heap(),
-            Self::Conflict(error) => error.heap(),
-            Self::NotAllowed(error) => error.heap(),
-            Self::TimedOut | Self::PassedOver(_) => 0,
-            Self::Late { fields } => fields.heap(),
-            Self::EvictionAsked { reason }
-            | Self::Refused { reason }
-            | Self::Failed { reason }
-            | Self::Rejected { reason }
-            | Self::UpdateFailed { reason }
-            | Self::EvictionFailed { reason } => reason.heap(),
-        }
-    }
+/// Returns the beginning of a text.
+pub(super) fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(SHORT)]
 }
 
-impl HeapSize for Dropped {
-    fn heap(&self) -> usize {
-        match self {
-            Self::Unread(unread) => unread.heap(),
-            Self::Update(conflict) => conflict.heap(),
-            Self::DeviceRules { container } => container.heap(),
-        }
-    }
+fn fit_text(text: &mut String, most: usize) -> usize {
+    text.truncate(text.floor_char_boundary(most));
+    text.shrink_to_fit();
+    text.len() + ALLOCATION
 }
 
-impl HeapSize for MergeError {
-    fn heap(&self) -> usize {
-        match self {
-            Self::Conflict(conflict) => conflict.heap(),
-            Self::UpdateDuringCreation { plugin, container } => plugin.heap() + container.heap(),
-        }
-    }
-}
-
-impl HeapSize for NotAllowed {
-    fn heap(&self) -> usize {
-        match self {
-            Self::Field { field: _, key } => key.heap(),
-            Self::Update { container } | Self::Eviction { container } | Self::Hidden { container } => container.heap(),
-        }
-    }
+fn fit_list<T>(list: &mut Vec<T>, most: usize) -> usize {
+    list.truncate(most / size_of::<T>());
+    list.shrink_to_fit();
+    size_of_val(list.as_slice()) + ALLOCATION
 }

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use nri_proto::encode::Writer;
+
 use super::Change;
 use super::Entry;
 use super::Occasion;
 use super::What;
+use super::cost;
 use crate::merge::{Changed, packing};
 
 /// The changes of one reply to one container, or a part of them.
@@ -13,19 +16,33 @@ use crate::merge::{Changed, packing};
 pub(super) struct Packed {
     /// The sequence number of the first change.
     pub(super) first: u64,
-    pub(super) n_changes: usize,
+    pub(super) n_changes: u64,
     pub(super) occasion: Arc<Occasion>,
     pub(super) bytes: Box<[u8]>,
-    /// The cost of the changes in bytes.
-    pub(super) weight: usize,
+    /// Whether this is one change, without its values.
+    pub(super) is_cut: bool,
 }
 
 impl Packed {
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry> {
         (self.first..).zip(packing::unpack(&self.bytes)).map(|(sequence, change)| {
             let (occasion, what) = (Arc::clone(&self.occasion), What::Changed(change.into()));
-            Entry { sequence, occasion, what, is_cut: false }
+            Entry { sequence, occasion, what, is_cut: self.is_cut }
         })
+    }
+}
+
+impl Change {
+    pub(super) fn pack(&self) -> Writer {
+        let Self { field, key, before, after } = self;
+        let mut packed = Writer::of_known(key.len());
+        packing::pack(*field, key, before.as_ref(), after.as_ref(), &mut packed);
+        packed
+    }
+
+    /// Returns the change without its values, and with a short key.
+    pub(super) fn shortened(&self) -> Self {
+        Self { field: self.field, key: cost::shortened(&self.key).to_owned(), before: None, after: None }
     }
 }
 

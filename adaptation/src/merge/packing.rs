@@ -5,27 +5,25 @@
 //! after, the key, and the values that are present. Keys and values are prefixed by their lengths.
 //! Lengths, field numbers and kinds are varints. Messages are encoded as in protobuf.
 
-use nri_proto::decode::{Reader, SIZED};
+use nri_proto::decode::Reader;
 use nri_proto::encode::{Encode, Writer};
-use nri_proto::shape::{FieldShape, Shape};
 use nri_proto::{
-    Device, DeviceRule, Field, Hook, Hooks, IoPriority, MemoryPolicy, Mount, Namespace, NetDevice, Rlimit, Scheduler,
-    Seccomp, Syscall, SyscallArg, api,
+    Device, DeviceRule, Field, Hooks, IoPriority, MemoryPolicy, Mount, Namespace, NetDevice, Rlimit, Scheduler,
+    Seccomp, api,
 };
 use protobuf::Message;
-use smallvec::SmallVec;
 
 use super::Changed;
 use super::Value;
 
 /// A type that can be the value of a change.
-pub(super) trait Pack {
+pub(crate) trait Pack {
     /// Writes the value, and returns its [`Value`] kind.
     fn pack(&self, out: &mut Writer) -> u8;
 }
 
 /// Packs one more change.
-pub(super) fn pack<T: Pack + ?Sized>(field: Field, key: &str, before: Option<&T>, after: Option<&T>, out: &mut Writer) {
+pub(crate) fn pack<T: Pack + ?Sized>(field: Field, key: &str, before: Option<&T>, after: Option<&T>, out: &mut Writer) {
     let end = out.length();
     let after = pack_value(after, out);
     let before = pack_value(before, out);
@@ -45,45 +43,41 @@ fn pack_value<T: Pack + ?Sized>(value: Option<&T>, out: &mut Writer) -> u8 {
 
 /// Unpacks the changes, in the order in which they were made.
 pub(crate) fn unpack(bytes: &[u8]) -> impl Iterator<Item = Changed> {
-    records_in_order(bytes).map(|(record, _)| read_change(Reader::new(record)))
+    let records: Vec<_> = records(bytes).map(|(record, _)| record).collect();
+    records.into_iter().rev().map(|record| read_change(Reader::new(record)))
 }
 
-/// A consecutive part of several packed changes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cut<'a> {
-    pub(crate) n_changes: usize,
-    pub(crate) bytes: &'a [u8],
-    pub(crate) weight: usize,
+/// Returns the number of changes.
+pub(crate) fn count(bytes: &[u8]) -> usize {
+    records(bytes).count()
 }
 
-/// Cuts packed changes into parts of at most `room` weight, in order. A change that weighs more is
-/// a part of its own.
-///
-/// A change is weighed by its length in bytes and by its [growth].
-pub(crate) fn cut(bytes: &[u8], room: usize, weigh: impl Fn(usize, usize) -> usize) -> SmallVec<[Cut<'_>; 1]> {
-    // Usually all changes fit into one part.
-    let mut whole = Cut { n_changes: 0, bytes, weight: 0 };
-    for (record, length) in records(bytes) {
-        whole.n_changes += 1;
-        whole.weight += weigh(length, growth(record));
-    }
-    if whole.weight <= room {
-        return std::iter::once(whole).filter(|whole| whole.n_changes > 0).collect();
-    }
-    let (mut cuts, mut end) = (SmallVec::new(), bytes.len());
-    let (mut n_changes, mut start, mut weight) = (0, end, 0);
-    for (record, length) in records_in_order(bytes) {
-        let more = weigh(length, growth(record));
-        if n_changes > 0 && weight + more > room {
-            cuts.push(Cut { n_changes, bytes: &bytes[start..end], weight });
-            (n_changes, end, weight) = (0, start, 0);
-        }
-        (n_changes, start, weight) = (n_changes + 1, start - length, weight + more);
-    }
-    if n_changes > 0 {
-        cuts.push(Cut { n_changes, bytes: &bytes[start..end], weight });
-    }
-    cuts
+/// Returns an upper bound of the number of strings and messages of less than 32 bytes in the values
+/// that are lists or messages.
+pub(crate) fn count_parts(bytes: &[u8]) -> usize {
+    records(bytes).map(|(record, _)| parts_of_change(record)).sum()
+}
+
+/// A part of less than 32 bytes is preceded by its length, which is a byte below 32. Text has
+/// hardly any such bytes. The value itself counts as two.
+fn parts_of_change(record: &[u8]) -> usize {
+    let mut input = Reader::new(record);
+    let mut header = || Some((input.varint()?, input.varint()?, input.varint()?, input.sized()?));
+    let Some((_, before, after, _)) = header() else { return 0 };
+    let kinds = [before, after].into_iter().filter_map(|kind| u8::try_from(kind).ok());
+    let values = kinds.filter(|&kind| kind != kind::NOTHING).map(|kind| (kind, input.sized().unwrap_or_default()));
+    let parts = values.map(|(kind, value)| match kind {
+        kind::TEXT | kind::SIGNED | kind::UNSIGNED | kind::FLAG => 0,
+        _ => 2 + value.iter().filter(|&&byte| byte < 32).count(),
+    });
+    parts.sum()
+}
+
+/// Cuts packed changes into an earlier and a later half.
+pub(crate) fn halves(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let n_later = count(bytes) / 2;
+    let (later, earlier) = bytes.split_at(records(bytes).take(n_later).map(|(_, length)| length).sum());
+    (earlier, later)
 }
 
 /// Returns each change, with the number of bytes that it takes including its length. The last
@@ -95,69 +89,6 @@ fn records(bytes: &[u8]) -> impl Iterator<Item = (&[u8], usize)> {
         let record = input.sized()?;
         Some((record, before - input.length()))
     })
-}
-
-/// Returns the same pairs as [`records`], in the order in which the changes were made.
-fn records_in_order(bytes: &[u8]) -> impl Iterator<Item = (&[u8], usize)> {
-    records(bytes).collect::<Vec<_>>().into_iter().rev()
-}
-
-/// The approximate overhead of one allocation, in bytes.
-const OVERHEAD: usize = 16;
-/// The largest size of a string beyond its bytes, for a list with this one string.
-const TEXT: usize = size_of::<String>() + 2 * OVERHEAD;
-/// The largest size of a message in a list. Hooks are the largest.
-const WORD: usize = size_of::<Hook>() + OVERHEAD;
-/// The largest size of a message that is a value. Seccomp policies are the largest.
-const VALUE: usize = size_of::<Seccomp>() + OVERHEAD;
-
-const _: () = {
-    let hook = size_of::<Hook>();
-    assert!(size_of::<DeviceRule>() <= hook && size_of::<Syscall>() <= hook && size_of::<SyscallArg>() <= hook);
-    let seccomp = size_of::<Seccomp>();
-    assert!(size_of::<Hooks>() <= seccomp && size_of::<Mount>() <= seccomp && size_of::<Device>() <= seccomp);
-    assert!(size_of::<Scheduler>() <= seccomp && size_of::<MemoryPolicy>() <= seccomp);
-    assert!(size_of::<Namespace>() <= seccomp && size_of::<Rlimit>() <= seccomp);
-};
-
-/// Returns an upper bound of the heap memory that the values of a packed change take when they are
-/// unpacked, beyond their packed length. An empty string takes at least one packed byte, an empty
-/// hook two.
-fn growth(record: &[u8]) -> usize {
-    let mut input = Reader::new(record);
-    let mut header = || Some((input.varint()?, input.varint()?, input.varint()?, input.sized()?));
-    let Some((_, before, after, _)) = header() else { return 0 };
-    [before, after].into_iter().map(|kind| growth_of_value(kind, &mut input)).sum()
-}
-
-fn growth_of_value(kind: u64, input: &mut Reader<'_>) -> usize {
-    let kind = u8::try_from(kind).unwrap_or(kind::NOTHING);
-    if kind == kind::NOTHING {
-        return 0;
-    }
-    let mut parts = Reader::new(input.sized().unwrap_or_default());
-    match kind {
-        kind::TEXTS => TEXT * std::iter::from_fn(|| parts.sized()).count(),
-        kind::DEVICE_RULES => (WORD + 2 * TEXT) * std::iter::from_fn(|| parts.sized()).count(),
-        kind::TEXT | kind::SIGNED | kind::UNSIGNED | kind::FLAG => 0,
-        word => VALUE + shape_of(word).map_or(0, |shape| growth_of_fields(shape, parts)),
-    }
-}
-
-/// Returns the growth of the fields in an encoded message. Each field is counted as often as it
-/// occurs, as an entry of a list.
-fn growth_of_fields(shape: Shape, mut word: Reader<'_>) -> usize {
-    let mut growth = 0;
-    while let Some((number, kind)) = word.next_field() {
-        growth += match shape.field(number.into()) {
-            _ if kind != SIZED => word.varint().map_or(0, |_| TEXT),
-            Some(FieldShape::Message(shape) | FieldShape::Messages(shape)) => {
-                WORD + word.message().map_or(0, |inner| growth_of_fields(shape, inner))
-            }
-            Some(FieldShape::Map(_) | FieldShape::Numbers) | None => word.sized().map_or(0, |_| TEXT),
-        };
-    }
-    growth
 }
 
 /// Reads a packed change. The bytes were written by this module, so unreadable parts become empty.
@@ -258,14 +189,6 @@ macro_rules! words {
                     $(Self::$word(word) => word.pack(out),)+
                 }
             }
-        }
-
-        /// Returns the shape of the messages of a kind.
-        fn shape_of(kind: u8) -> Option<Shape> {
-            Some(match kind {
-                $($kind => const { Shape::of::<api::$message>() },)+
-                _ => return None,
-            })
         }
 
         fn read_word(kind: u8, bytes: &[u8]) -> Option<Value> {

@@ -55,8 +55,12 @@ impl Annotated<'_> {
         if text.trim().is_empty() {
             return Ok(None);
         }
-        // File modes may be written as octal numbers with a leading zero.
-        let options = serde_saphyr::options! { legacy_octal_numbers: true };
+        let options = serde_saphyr::options! {
+            // Aliases could expand a small text to a large value.
+            budget: serde_saphyr::budget! { max_aliases: 0 },
+            // File modes may be written as octal numbers with a leading zero.
+            legacy_octal_numbers: true,
+        };
         serde_saphyr::from_str_with_options(text, options)
             .map(Some)
             .map_err(|error| Refusal::new(format_args!("invalid annotation {key}: {}", error.without_snippet())))

@@ -91,6 +91,11 @@ async fn the_most_precise_annotation_counts_whatever_its_domain() {
 async fn a_wrong_annotation_is_refused_by_name() {
     for (key, text, expected) in [
         ("devices.noderesource.dev/pod", "/dev/fuse", "invalid annotation devices.noderesource.dev/pod: "),
+        (
+            "mounts.noderesource.dev",
+            "- source: &x /a\n  destination: *x",
+            "invalid annotation mounts.noderesource.dev: ",
+        ),
         ("scheduling-policy.noderesource.dev", "{policy: SCHED_NOPE}", "invalid scheduling policy \"SCHED_NOPE\""),
         ("io-priority.noderesource.dev", "{class: NOPE}", "invalid I/O priority class \"NOPE\""),
         ("memory-policy.noderesource.dev", "{mode: MPOL_NOPE}", "invalid memory policy mode \"MPOL_NOPE\""),

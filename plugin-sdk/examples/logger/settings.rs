@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use nri_plugin::cli::ParsedFlags;
 use nri_plugin::{EventMask, Refusal};
-use saphyr::{LoadableYamlNode as _, Yaml};
+use serde::Deserialize;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
@@ -14,6 +14,18 @@ pub(crate) struct Settings {
     pub(crate) set_annotation: String,
     pub(crate) add_env: String,
     pub(crate) set_env: String,
+}
+
+/// The configuration, whose keys are those of the logger in Go.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Configuration {
+    events: Option<Vec<String>>,
+    log_file: Option<String>,
+    add_annotation: Option<String>,
+    set_annotation: Option<String>,
+    add_env: Option<String>,
+    set_env: Option<String>,
 }
 
 impl Settings {
@@ -32,35 +44,17 @@ impl Settings {
     /// Applies a configuration. Settings that it lacks stay as they are, and unknown keys are
     /// ignored.
     pub(crate) fn changed_by(self, config: &str) -> Result<Self, Refusal> {
-        let documents = Yaml::load_from_str(config).map_err(|error| unread(&error))?;
-        let Some(config) = documents.first() else { return Ok(self) };
-        if !config.is_mapping() {
-            return Err(unread(&"it must be a map"));
-        }
-        let subscribed = list(config, "events")?.filter(|list| !list.is_empty()).map(|list| events(&list.join(",")));
+        let given: Option<Configuration> = serde_saphyr::from_str(config).map_err(|error| unread(&error))?;
+        let given = given.unwrap_or_default();
+        let subscribed = given.events.filter(|list| !list.is_empty()).map(|list| events(&list.join(",")));
         Ok(Self {
             events: subscribed.transpose()?.unwrap_or(self.events),
-            log_file: text(config, "logFile")?.unwrap_or(self.log_file),
-            add_annotation: text(config, "addAnnotation")?.unwrap_or(self.add_annotation),
-            set_annotation: text(config, "setAnnotation")?.unwrap_or(self.set_annotation),
-            add_env: text(config, "addEnv")?.unwrap_or(self.add_env),
-            set_env: text(config, "setEnv")?.unwrap_or(self.set_env),
+            log_file: given.log_file.unwrap_or(self.log_file),
+            add_annotation: given.add_annotation.unwrap_or(self.add_annotation),
+            set_annotation: given.set_annotation.unwrap_or(self.set_annotation),
+            add_env: given.add_env.unwrap_or(self.add_env),
+            set_env: given.set_env.unwrap_or(self.set_env),
         })
-    }
-}
-
-fn text(config: &Yaml<'_>, key: &str) -> Result<Option<String>, Refusal> {
-    let Some(value) = config.as_mapping_get(key).filter(|value| !value.is_null()) else { return Ok(None) };
-    let text = value.as_str().ok_or_else(|| unread(&format_args!("{key} must be a string")))?;
-    Ok(Some(text.to_owned()))
-}
-
-fn list(config: &Yaml<'_>, key: &str) -> Result<Option<Vec<String>>, Refusal> {
-    let Some(value) = config.as_mapping_get(key).filter(|value| !value.is_null()) else { return Ok(None) };
-    let entries = value.as_sequence().into_iter().flatten().map(|entry| entry.as_str().map(str::to_owned));
-    match entries.collect::<Option<Vec<_>>>() {
-        Some(list) if value.is_sequence() => Ok(Some(list)),
-        _ => Err(unread(&format_args!("{key} must be a list of strings"))),
     }
 }
 

@@ -65,7 +65,9 @@ impl Plugin for UlimitAdjuster {
             debug!(pod = pod.name, container = container.name, "the container has no annotated limits");
             return Ok(CreateReply::default());
         };
-        let limits: Vec<Ulimit> = serde_saphyr::from_str(text).map_err(|error| {
+        // Aliases could expand a small text to a large value.
+        let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_aliases: 0 } };
+        let limits: Vec<Ulimit> = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
             Refusal::new(format_args!("invalid ulimits annotation {text:?}: {}", error.without_snippet()))
         })?;
         let mut adjustment = Adjustment::default();
@@ -148,6 +150,7 @@ mod tests {
             ("- {type: nofile, hard: 1, soft: 2}", "ulimit \"RLIMIT_NOFILE\" must have hard limit >= soft limit"),
             ("nofile", "invalid ulimits annotation \"nofile\": "),
             ("- [", "invalid ulimits annotation \"- [\": "),
+            ("- {type: &x nofile, hard: 1, soft: 1}\n- {type: *x, hard: 1, soft: 1}", "invalid ulimits annotation "),
         ] {
             let error = limited(KEY, text).await.unwrap_err();
             assert!(error.starts_with(&format!("{prefix}{expected}")), "{text}: {error}");

@@ -103,7 +103,9 @@ fn an_annotation_that_cannot_be_read_forbids_the_container() {
         &[],
         &[(REQUIRED, "a")],
         &["10-a"],
-        Some(r#"invalid required-plugins.noderesource.dev annotation "a": it must be a list of names"#),
+        Some(
+            r#"invalid required-plugins.noderesource.dev annotation "a": it must be a list of names: expected sequence start at line 1, column 1"#,
+        ),
     );
 }
 
